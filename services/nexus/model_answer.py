@@ -12,7 +12,15 @@ from services.nexus.reminders import ENDED
 from services.nexus.routing_rules import make_decision
 from services.nexus.unsupported_claims import remove_unsupported
 from shared.agent.context import AgentContext
-from shared.contracts import MAX_TEXT, ContextPacket, Hit, Reminder, Response, RoutingDecision
+from shared.contracts import (
+    MAX_TEXT,
+    ContextPacket,
+    Hit,
+    Reminder,
+    Response,
+    ResultOutcome,
+    RoutingDecision,
+)
 from shared.errors import BusError, ModelError
 from shared.llm.protocol import Message
 from shared.reasoning.model import ModelSession
@@ -79,7 +87,8 @@ class Answerer:
 
 
 def _without_memory(error: BusError) -> Response:
-    return Response(text=f"I cannot look into memory just now. {error}")
+    text = f"I cannot look into memory just now. {error}"
+    return Response(text=text, outcome=ResultOutcome.FAILED)
 
 
 class ModelAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,6 +172,7 @@ def checked_response(answer: ModelAnswer, packet: ContextPacket, reminders: Sequ
         citations=tuple(cited),
         context_used=packet,
         confidence=_confidence([known[each].score for each in cited], doubted=bool(notes)),
+        outcome=ResultOutcome.FAILED if about_reminders else ResultOutcome.DONE,
     )
 
 

@@ -116,13 +116,16 @@ class ReminderService:
         """The reminder with its new time; raises ActionError if there is none, or it has ended."""
         asked = self._asked_at()
         moment = parse_time(until, asked, self._zone).moment if until.strip() else None
-        changed = await self._change(
-            "snooze",
-            reminder,
-            frozenset({ReminderStatus.FIRED}),
-            lambda found: snooze_until(found, moment) if moment else snooze(found, asked, minutes),
-        )
-        return _outcome(changed, f"{format_short(changed)} is put off until {self._format_due(changed)}.")
+        was_due: list[datetime] = []
+
+        def move(found: Reminder) -> Reminder:
+            was_due.append(due_time(found))
+            return snooze_until(found, moment) if moment else snooze(found, asked, minutes)
+
+        changed = await self._change("snooze", reminder, frozenset({ReminderStatus.FIRED}), move)
+        earlier = bool(was_due) and due_time(changed) < was_due[-1]
+        how = "moved to" if earlier else "put off until"
+        return _outcome(changed, f"{format_short(changed)} is {how} {self._format_due(changed)}.")
 
     @register_action("Mark a reminder as done", {"reminder": REMINDER})
     async def finish_reminder(self, reminder: str) -> Outcome:

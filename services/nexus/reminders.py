@@ -201,7 +201,7 @@ def format_reminder(reminder: Reminder, zone: tzinfo | None) -> str:
     due = format_moment(due_time(reminder), zone)
     how = {
         ReminderStatus.SCHEDULED: f"goes off on {due}",
-        ReminderStatus.SNOOZED: f"put off until {due}",
+        ReminderStatus.SNOOZED: f"moved to {due}",
         ReminderStatus.FIRED: f"went off; it was due on {due}",
         ReminderStatus.ACKNOWLEDGED: "done",
         ReminderStatus.CANCELLED: "cancelled",

@@ -21,6 +21,7 @@ from shared.contracts import (
     Email,
     Question,
     Response,
+    ResultOutcome,
     RoutingDecision,
     Said,
     Task,
@@ -85,7 +86,8 @@ class Request(Contract, frozen=True, kw_only=True):
         """``response`` addressed to the asker: an email in the same thread if the request was one."""
         if self.subject is None:
             return msgspec.structs.replace(response, recipient=self.asker, cause=self.letter_id)
-        subject = self.subject if self.subject.lower().startswith("re:") else f"Re: {self.subject}".strip()
+        is_reply = not self.subject.strip() or self.subject.lower().startswith("re:")
+        subject = self.subject if is_reply else f"Re: {self.subject}"
         return Email(
             sender="nexus",
             recipient=self.asker,
@@ -207,7 +209,8 @@ class Router:
         params = fill_params(request.text, tool)
         if params is None:
             text = f"I can ask {tool.assignee} for that, but not about what. Name the {tool.subject}."
-            return [request.reply(Response(text=text, route_used=decision.route))]
+            failed = ResultOutcome.FAILED
+            return [request.reply(Response(text=text, route_used=decision.route, outcome=failed))]
         return await self.submit(request, decision.route, tool.assignee, tool.action, params)
 
     async def submit(
@@ -280,4 +283,5 @@ def tool_response(result: TaskResult, route: str) -> Response:
         citations=result.evidence_refs,
         route_used=route,
         confidence=1.0 if done else 0.0,
+        outcome=ResultOutcome.DONE if done else ResultOutcome.FAILED,
     )

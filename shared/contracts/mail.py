@@ -21,6 +21,7 @@ from shared.contracts.base import (
     require_token,
     text_up_to,
 )
+from shared.contracts.task import ResultOutcome
 
 
 class Email(Envelope, frozen=True, kw_only=True, tag="email.v1"):
@@ -127,13 +128,17 @@ class Question(Envelope, frozen=True, kw_only=True, tag="question.v1"):
 
 
 class Response(Envelope, frozen=True, kw_only=True, tag="response.v1"):
-    """The answer to a message; ``citations`` are memory ids, task ids or addresses."""
+    """The answer to a message; ``citations`` are memory ids, task ids or addresses.
+
+    ``outcome`` is FAILED if what the message asks for was not done, such as a reminder that was not set.
+    """
 
     text: Text
     citations: tuple[str, ...] = ()
     route_used: Annotated[str, text_up_to(100)] = "nexus"
     context_used: ContextPacket | None = None
     confidence: Unit = 0.0
+    outcome: ResultOutcome = ResultOutcome.NONE
 
 
 class DiscoveryResult(Envelope, frozen=True, kw_only=True, tag="discovery_result.v1"):

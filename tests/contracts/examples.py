@@ -334,6 +334,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         route_used="tool:memory",
         context_used=CONTEXT_PACKET,
         confidence=0.75,
+        outcome=c.ResultOutcome.DONE,
     ),
     c.CognitiveMessage(
         **header(11, "cortex", "memory"),

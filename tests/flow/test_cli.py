@@ -26,6 +26,7 @@ from shared.contracts import (
     Presence,
     Question,
     Response,
+    ResultOutcome,
     StateChanged,
     Task,
     TaskStatus,
@@ -262,6 +263,20 @@ async def test_an_answer_is_the_one_to_this_question(office_server: Server) -> N
     assert (question.text, question.sender, question.recipient) == ("How are we?", "user", "nexus")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "Very well [1].\n\nSources:\n  node-7\n"
+
+
+async def test_what_was_asked_for_and_not_done_ends_the_command_with_1(office_server: Server) -> None:
+    letter = subjects.mail("nexus", "user")
+    async with heard(office_server, letter) as following, office_server.connection("nexus") as nexus:
+        running = asyncio.create_task(run(office_server, "ask", "Remind me of ./services"))
+        question = Question.from_json((await following())[0])
+        answer = Response(
+            sender="nexus", recipient="user", cause=question.id, text="When?", outcome=ResultOutcome.FAILED
+        )
+        await nexus.commit([seal(subjects.mail("user", "nexus"), answer)])
+        done = await running
+    assert question.text == f"Remind me of {ROOT}/services"
+    assert (done.returncode, done.stdout) == (1, "When?\n")
 
 
 async def test_a_question_that_cannot_be_taken_says_why(office_server: Server) -> None:

@@ -143,6 +143,9 @@ def test_what_is_there_already_is_named(desk: Desk) -> None:
     node_id = desk.add(title)
     refusal = desk.run("memory", "add", title, code=1)
     assert f"There already: {node_id}, {title}" in refusal
+    assert f"mailroom memory add TITLE --id {node_id}" in refusal
+    assert desk.add("The eastern pier is closed until the summer", "--id", node_id) == node_id
+    assert desk.read("memory", "get", node_id)[0]["title"] == "The eastern pier is closed until the summer"
 
 
 # --- search --------------------------------------------------------------------------------------

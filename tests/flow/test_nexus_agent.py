@@ -148,7 +148,7 @@ async def test_a_letter_with_only_a_subject_and_an_empty_one(team: Team) -> None
     await team.write(letter(" \n"), "nexus")
     while not (reply := await team.receive("nexus"))["body"].startswith("The email is empty"):
         await asyncio.sleep(0.02)
-    assert reply["subject"] == "Re:"
+    assert reply["subject"] == ""
 
 
 async def test_an_agents_answer_is_not_answered(team: Team) -> None:

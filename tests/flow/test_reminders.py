@@ -257,13 +257,17 @@ async def test_words_about_reminders_do_what_they_say(team: Team) -> None:
         while True:
             for letter in await mail(team):
                 if letter["cause"] == question.id:
+                    outcomes.add(letter["outcome"])
                     return str(letter["text"])
             await asyncio.sleep(0.02)
 
+    outcomes: set[str] = set()
     assert "call Ana: goes off on" in await say("What reminders do I have?")
     assert "is put off until" in await say("Snooze the reminder about Ana for 2 hours")
     assert "is put off until" in await say("Move the reminder about Ana to tomorrow at 07:15")
     assert "at 07:15" in await say("What reminders do I have?")
+    assert "is moved to" in await say("Move the reminder about Ana to tomorrow at 06:15")
+    assert "call Ana: moved to" in await say("What reminders do I have?")
     assert "is cancelled" in await say("Please cancel the reminder about Ana")
     told = await say("Remind me every weekday at 8:30 to clock in")
     assert told.startswith("I shall remind you every weekday at 08:30, first on ")
@@ -271,6 +275,10 @@ async def test_words_about_reminders_do_what_they_say(team: Team) -> None:
     assert "is cancelled" in await say("cancel the reminder to clock in")
     assert await say("my reminders") == "There are no open reminders."
     assert "There are no open reminders" in await say("snooze it")
+    assert outcomes == {"done", "failed"}
+    outcomes.clear()
+    await say("remind me to call Ana")
+    assert outcomes == {"failed"}
 
 
 async def test_a_letter_sets_one_too_and_is_answered_by_a_letter(team: Team) -> None:

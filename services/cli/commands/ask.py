@@ -5,12 +5,14 @@ from contextlib import aclosing
 import click
 
 from services.cli.commands.options import TextType, json_option, timeout_option
+from services.cli.commands.paths import print_resolved, resolve_text
 from services.cli.connection import run_connected
 from services.cli.output.console import clean, clean_block, open_console, print_block, print_json
+from services.cli.queries.outcomes import FAILED
 from services.cli.queries.records import Listener, find_dead_letter, scan
 from shared import subjects
 from shared.bus import Bus
-from shared.contracts import Question, Response
+from shared.contracts import Question, Response, ResultOutcome
 from shared.errors import BusUnavailable, Refused
 
 POLL_INTERVAL = 1.0
@@ -24,14 +26,20 @@ POLL_INTERVAL = 1.0
 def ask(text: str, timeout: float, as_json: bool) -> None:
     """Ask the front desk a question.
 
-    TEXT is the question in your own words; '-' reads it from standard input.
+    TEXT is the question in your own words; '-' reads it from standard input. Relative paths in it, such as
+    './x' or '.', are made absolute. Exits with 1 if what you ask for was not done, such as a reminder that
+    was not set.
     """
+    text, resolved = resolve_text(text)
+    print_resolved(resolved)
     question = Question(sender=subjects.USER, recipient=subjects.NEXUS, text=text)
     answer = run_connected(lambda bus: ask_nexus(bus, question, timeout))
     if as_json:
         print_json(answer)
     else:
         print_answer(answer)
+    if answer.outcome is ResultOutcome.FAILED:
+        raise SystemExit(FAILED)
 
 
 def print_answer(answer: Response) -> None:

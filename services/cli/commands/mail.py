@@ -7,6 +7,7 @@ import msgspec
 from rich.text import Text
 
 from services.cli.commands.options import NumberType, TextType, json_option, timeout_option
+from services.cli.commands.paths import print_resolved, resolve_text
 from services.cli.connection import run_connected
 from services.cli.output.console import (
     clean_block,
@@ -209,13 +210,15 @@ def reply(number: int, text: str, wait: bool, timeout: float, as_json: bool) -> 
     original = run_connected(lambda bus: read_mail_item(bus, number))
     other = original.recipient if original.sender == subjects.USER else original.sender
     subject = original.subject
-    if subject and not subject.startswith("Re: "):
+    if subject.strip() and not subject.lower().startswith("re:"):
         subject = f"Re: {subject}"
     email = _compose(other, subject, text, original.id)
     run_connected(lambda bus: _send(bus, email, wait, timeout, as_json))
 
 
 def _compose(agent: str, subject: str, text: str, in_reply_to: str = "") -> Email:
+    text, resolved = resolve_text(text)
+    print_resolved(resolved)
     try:
         return Email(
             sender=subjects.USER, recipient=agent, subject=subject, body=text, in_reply_to=in_reply_to

@@ -75,9 +75,10 @@ def resolve_context(context: Mapping[str, Any]) -> tuple[dict[str, Any], Resolve
     return changed, resolved
 
 
-def format_resolved(resolved: Resolved) -> list[str]:
-    """A line for each path that was resolved."""
-    return [f"{written} is {path}" for written, path in resolved.items()]
+def print_resolved(resolved: Resolved) -> None:
+    """Print what each path became, to standard error."""
+    for written, path in resolved.items():
+        click.echo(f"{written} is {path}", err=True)
 
 
 def _absolute(written: str) -> Path | None:

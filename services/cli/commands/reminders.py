@@ -32,7 +32,7 @@ POLL_INTERVAL = 0.5
 ENDED = (ReminderStatus.ACKNOWLEDGED, ReminderStatus.CANCELLED)
 STATES = {
     ReminderStatus.SCHEDULED: "due",
-    ReminderStatus.SNOOZED: "snoozed until",
+    ReminderStatus.SNOOZED: "moved to",
     ReminderStatus.FIRED: "sent, was due",
     ReminderStatus.ACKNOWLEDGED: "done, was due",
     ReminderStatus.CANCELLED: "cancelled, was due",

@@ -20,7 +20,7 @@ from services.cli.commands.options import (
     json_option,
     parse_context,
 )
-from services.cli.commands.paths import Resolved, format_resolved, resolve_context, resolve_text
+from services.cli.commands.paths import print_resolved, resolve_context, resolve_text
 from services.cli.connection import connect, run_connected
 from services.cli.output.console import open_console, print_json, print_result, shorten
 from services.cli.output.times import format_utc
@@ -97,7 +97,7 @@ def submit(
         raise click.UsageError("--fail-on needs --wait: without it nothing has been found yet")
     text, resolved = resolve_text(text)
     context, more = resolve_context(context)
-    _print_resolved(resolved | more)
+    print_resolved(resolved | more)
     body = make_body(text, context, goal_id)
     if priority:
         body["priority"] = TaskPriority(priority)
@@ -121,11 +121,6 @@ def make_body(text: str, context: dict[str, Any], goal_id: str | None = None) ->
         "requester": subjects.USER,
         "context": context,
     }
-
-
-def _print_resolved(resolved: Resolved) -> None:
-    for line in format_resolved(resolved):
-        click.echo(line, err=True)
 
 
 def format_hint(goal_id: str) -> str:

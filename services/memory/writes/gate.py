@@ -102,7 +102,7 @@ def _check_known(node: Node, nearest: Node | None, cosine: float) -> Rejection |
         check="known",
         reason=f"memory has it already as {nearest.kind} {nearest.id}, "
         f"{nearest.title[:80]!r} (cosine {cosine:.2f})",
-        suggestion=f"Read it with 'mailroom memory get {nearest.id}', and write under that id to change it; "
-        + INSIST,
+        suggestion=f"Read it with 'mailroom memory get {nearest.id}', and write under that id to change it "
+        f"('mailroom memory add TITLE --id {nearest.id}'); " + INSIST,
         existing=nearest,
     )

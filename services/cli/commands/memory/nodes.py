@@ -63,11 +63,14 @@ ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
     callback=parse_context,
     help="Metadata; a JSON object or list is decoded. Repeatable.",
 )
+@click.option("--id", "node_id", default="", metavar="ID", help="Write under this id: changes what has it.")
 @click.option("--session", default="", metavar="ID", help="The session it comes from.")
 @click.option("--insist", is_flag=True, help="Store it even if the write gate refuses it.")
 @json_option
-def add(title: str, body: str, session: str, insist: bool, as_json: bool, **fields: Any) -> None:
-    """Add a memory, and print its id.
+def add(
+    title: str, body: str, node_id: str, session: str, insist: bool, as_json: bool, **fields: Any
+) -> None:
+    """Add a memory, and print its id; with --id change one.
 
     TITLE is one sentence, such as 'Deploys happen on Tuesdays'.
     """
@@ -78,6 +81,8 @@ def add(title: str, body: str, session: str, insist: bool, as_json: bool, **fiel
         )
     text = read_stdin() if body == "-" else body
     source = build(Source, agent=subjects.USER, session=session, channel="command line")
+    if node_id:
+        fields["id"] = node_id
     node = build(Node, title=title.strip(), body=text, source=source, **fields)
 
     async def add_node(memory: Memory) -> MemoryWritten:
