@@ -26,6 +26,8 @@ COMMANDS = {
     "show": "services.cli.commands.show:show",
     "diff": "services.cli.commands.patches:diff",
     "apply": "services.cli.commands.patches:apply",
+    "retry": "services.cli.commands.retry:retry",
+    "resume": "services.cli.commands.retry:resume",
     "cancel": "services.cli.commands.tasks:cancel",
     "tail": "services.cli.commands.audit:tail",
     "status": "services.cli.commands.status:status",

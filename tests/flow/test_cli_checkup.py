@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -45,7 +46,8 @@ def test_one_command_starts_an_office_checks_the_folder_and_leaves_nothing_runni
     tmp_path: Path, project: Path
 ) -> None:
     variables = environment(tmp_path / "state")
-    done = in_folder(project, variables, "checkup", "--office", "--json", "--fail-on", "tests")
+    files = ("--junit", str(tmp_path / "tests.xml"), "--sarif", str(tmp_path / "findings.sarif"))
+    done = in_folder(project, variables, "checkup", "--office", "--json", "--fail-on", "tests", *files)
     assert done.returncode == 3, (done.stdout, done.stderr)
     found = json.loads(done.stdout)
     assert (found["tests"]["passed"], found["tests"]["failed"], found["tests"]["errors"]) == (1, 1, 0)
@@ -54,6 +56,10 @@ def test_one_command_starts_an_office_checks_the_folder_and_leaves_nothing_runni
     assert found["exit_code"] == 3
     assert Path(found["report"]).is_file()
     assert {"goal_id", "outcome", "findings", "not_checked", "seconds"} <= found.keys()
+    (suite,) = ElementTree.parse(tmp_path / "tests.xml").getroot().findall("testsuite")
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
+    runs = json.loads((tmp_path / "findings.sarif").read_text())["runs"]
+    assert {"ruff", "bandit"} <= {each["tool"]["driver"]["name"] for each in runs}
     assert not is_held(tmp_path / "state")
     assert processes_of(tmp_path / "state") == {}
 
@@ -68,6 +74,9 @@ async def test_folders_are_checked_for_before_anything_is_submitted(
         assert wrong in done.stderr
     both = await run(office_server, "checkup", "--no-wait", "--office")
     assert both.returncode == 2
+    nowhere = await run(office_server, "checkup", "--junit", str(tmp_path / "no" / "x.xml"))
+    assert nowhere.returncode == 2
+    assert "there is no folder" in nowhere.stderr
 
 
 async def test_several_folders_are_a_goal_each(office_server: Server, tmp_path: Path) -> None:
@@ -153,4 +162,4 @@ async def test_the_outcome_is_the_headline_and_the_exit_code(
 def test_fail_on_needs_the_end_of_the_goal(tmp_path: Path) -> None:
     done = run_mailroom(environment(tmp_path), "submit", "Look around", "--fail-on", "tests")
     assert done.returncode == 2
-    assert "--fail-on needs --wait" in done.stderr
+    assert "need --wait" in done.stderr

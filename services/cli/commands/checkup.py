@@ -10,6 +10,7 @@ from services.cli.commands.goal_view import print_outcome
 from services.cli.commands.office import office_for_command
 from services.cli.commands.options import fail_on_option, json_option
 from services.cli.commands.paths import FolderType, quote
+from services.cli.commands.report_files import report_options, write_reports
 from services.cli.commands.submit import (
     Ended,
     format_hint,
@@ -42,6 +43,7 @@ CONTEXTS = {"history": {"assignee": "engineer", "action": "read_history"}}
 @click.option("--no-wait", is_flag=True, help="Submit it and return.")
 @click.option("--office", is_flag=True, help="Start the office if it is not running, and stop it afterwards.")
 @fail_on_option
+@report_options
 @json_option
 def checkup(
     folders: tuple[Path, ...],
@@ -49,6 +51,8 @@ def checkup(
     no_wait: bool,
     office: bool,
     fail_on: str | None,
+    junit: Path | None,
+    sarif: Path | None,
     as_json: bool,
 ) -> None:
     """Check up on projects: tests, lint, secrets, drift, history.
@@ -60,9 +64,11 @@ def checkup(
     """
     places = list(dict.fromkeys(folders or (Path.cwd().resolve(),)))
     bodies = [_make_body(folder, only) for folder in places]
+    if len(places) > 1 and (junit or sarif):
+        raise click.UsageError("--junit and --sarif take one folder: the paths in them are relative to it")
     if no_wait:
-        if office or fail_on:
-            raise click.UsageError("--no-wait goes with neither --office nor --fail-on")
+        if office or fail_on or junit or sarif:
+            raise click.UsageError("--no-wait goes without --office, --fail-on, --junit and --sarif")
         _submit(bodies, as_json)
         return
     ended = run_watched(
@@ -70,6 +76,7 @@ def checkup(
         as_json,
         office_for_command if office else connect,
     )
+    write_reports(ended[0][1], junit, sarif)
     codes = [exit_code(*each, fail_on) for each in ended]
     found = [
         CheckUp.of(*each, str(folder), code) for each, folder, code in zip(ended, places, codes, strict=True)

@@ -143,6 +143,7 @@ def combine(*decorators: Callable[[Command], Command]) -> Callable[[Command], Co
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+goal_argument = click.argument("name", metavar="GOAL")
 fail_on_option = click.option(
     "--fail-on",
     type=click.Choice(FAIL_ON),

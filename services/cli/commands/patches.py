@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from services.cli.commands.options import json_option
+from services.cli.commands.options import goal_argument, json_option
 from services.cli.commands.patch_files import (
     Fit,
     apply_patch,
@@ -28,7 +28,6 @@ from shared.contracts import AgentReport, Goal, generate_task_id
 from shared.errors import MailroomError
 from shared.skills.repository import find_any
 
-goal_argument = click.argument("name", metavar="GOAL")
 names_argument = click.argument("names", metavar="[PROJECT]...", nargs=-1)
 
 

@@ -1,11 +1,14 @@
 """``mailroom show``: everything about a goal or a task, as a tree."""
 
+from pathlib import Path
+
 import click
 from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
 from services.cli.commands.options import fail_on_option, json_option
+from services.cli.commands.report_files import report_options, write_reports
 from services.cli.connection import run_connected
 from services.cli.output.console import clean, format_status, open_console, print_json, status_style
 from services.cli.output.times import format_clock, format_date, format_span, seconds_between
@@ -22,14 +25,16 @@ Row = TaskTimeline | TimelineEntry
 @click.command()
 @click.argument("name", metavar="ID")
 @fail_on_option
+@report_options
 @json_option
-def show(name: str, fail_on: str | None, as_json: bool) -> None:
+def show(name: str, fail_on: str | None, junit: Path | None, sarif: Path | None, as_json: bool) -> None:
     """Show everything about a goal or a task.
 
     Prints a tree of its tasks and messages, with senders, recipients, times and durations. With --fail-on
     the exit code is that of 'mailroom checkup'.
     """
     timeline, results = run_connected(lambda bus: _read(bus, name))
+    write_reports(results, junit, sarif)
     console = open_console()
     if as_json:
         print_json(timeline)

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -21,6 +22,7 @@ from services.cli.commands.options import (
     parse_context,
 )
 from services.cli.commands.paths import print_resolved, resolve_context, resolve_text
+from services.cli.commands.report_files import report_options, write_reports
 from services.cli.connection import connect, run_connected
 from services.cli.output.console import open_console, print_json, print_result, shorten
 from services.cli.output.times import format_utc
@@ -52,6 +54,7 @@ def _require_goal_id(ctx: click.Context, param: click.Parameter, value: str | No
 @click.argument("text", type=TextType())
 @click.option("--wait", is_flag=True, help="Show the progress until the goal ends.")
 @fail_on_option
+@report_options
 @click.option(
     "-c",
     "--context",
@@ -79,6 +82,8 @@ def submit(
     text: str,
     wait: bool,
     fail_on: str | None,
+    junit: Path | None,
+    sarif: Path | None,
     goal_id: str | None,
     context: dict[str, Any],
     priority: str | None,
@@ -93,8 +98,8 @@ def submit(
     With --wait it exits with 0 if the goal is done, 1 if it failed or could not be checked, 3 if it is done
     with findings that --fail-on names.
     """
-    if fail_on and not wait:
-        raise click.UsageError("--fail-on needs --wait: without it nothing has been found yet")
+    if (fail_on or junit or sarif) and not wait:
+        raise click.UsageError("--fail-on, --junit and --sarif need --wait: nothing has been found yet")
     text, resolved = resolve_text(text)
     context, more = resolve_context(context)
     print_resolved(resolved | more)
@@ -105,6 +110,7 @@ def submit(
         body["deadline"] = format_utc(deadline)
     if wait:
         goal, results = run_watched(partial(submit_and_watch, body=body), as_json)
+        write_reports(results, junit, sarif)
         raise SystemExit(print_goal(goal, results, fail_on, as_json))
     known = run_connected(lambda bus: submit_once(bus, body))
     goal_id = str(body["goal_id"])
@@ -133,14 +139,14 @@ async def submit_and_follow(bus: Bus, body: dict[str, Any]) -> AsyncGenerator[Pr
     follower = GoalFollower(bus, str(body["goal_id"]), str(body["text"]))
     await follower.listen()
     known = await _find_known(bus, body)
-    return follower.follow(0 if known else await _publish(bus, body))
+    return follower.follow(0 if known else await publish(bus, body))
 
 
 async def submit_once(bus: Bus, body: dict[str, Any]) -> Goal | None:
     """Submit a goal, unless it was submitted before under its id: then that goal is returned."""
     known = await _find_known(bus, body)
     if known is None:
-        await _publish(bus, body)
+        await publish(bus, body)
     return known
 
 
@@ -164,7 +170,7 @@ async def _find_known(bus: Bus, body: dict[str, Any]) -> Goal | None:
     return known
 
 
-async def _publish(bus: Bus, body: dict[str, Any]) -> int:
+async def publish(bus: Bus, body: dict[str, Any]) -> int:
     """Publish a submission; returns its sequence in OFFICE.
 
     Its message id is random. The goal's id would not do: the server drops a message whose id any other
