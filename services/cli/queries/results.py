@@ -115,7 +115,8 @@ def collect_results(goal: Goal, results: dict[str, TaskResult]) -> GoalResults:
         patches=tuple(
             str(path) for result in results.values() for path in result.metadata.get("patches") or ()
         ),
-        unchecked=any(result.outcome is ResultOutcome.NOT_CHECKED for result in results.values()),
+        unchecked=any(result.outcome is ResultOutcome.NOT_CHECKED for result in results.values())
+        or any(run.problem and run.passed < 0 for run in tests),
     )
 
 
