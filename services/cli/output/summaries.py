@@ -262,6 +262,7 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
     contracts.TaskSession: ("thread", _session),
     contracts.SentEmail: ("letter", _thread),
     contracts.LoopCheckpoint: ("thought", _checkpoint),
+    contracts.Instructions: ("instructions", lambda e: "; ".join(each.text for each in e.instructions)),
     contracts.DailySpending: ("spending", _spending),
     contracts.Experience: (
         "experience",
