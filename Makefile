@@ -21,7 +21,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-docker bench bench-memory bench-locomo bench-repositories smoke demo up down lock clean
+.PHONY: help setup check test test-docker test-network bench bench-memory bench-locomo bench-repositories smoke demo up down lock clean
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -44,6 +44,9 @@ test: setup ## Run the tests, two files at a time: unit, contracts, bus, flow (A
 
 test-docker: setup ## Run the tests of the containers; skipped where no engine runs
 	$(BIN)/python -m pytest tests/docker $(ARGS)
+
+test-network: setup ## Run the tests that install from the real registries, through the gate; those not reachable are skipped
+	$(BIN)/python -m pytest tests/network $(ARGS)
 
 bench: setup $(STAMPS)/bench ## Measure, and print the ratios (ARGS="--json FILE" writes everything as JSON)
 	$(BIN)/python -m tests.bench $(ARGS)

@@ -29,7 +29,7 @@ IDLE_SECONDS = 300.0
 AT_ONCE = 128
 """The most connections of one command at a time."""
 MOST_RECORDS = 1_000
-"""The most connections that are reported one by one; further ones are added to the last of the same host."""
+"""The most connections that are reported; the last of them stands for all that came after the others."""
 CHUNK = 128 << 10
 LENGTH_REQUIRED = 411
 HOP_BY_HOP = re.compile(rb"(?i)(proxy-[^:]*|connection|keep-alive|te|trailer|upgrade|host)[ \t]*:")
@@ -125,9 +125,9 @@ class Proxy:
 
     def _record(self, host: str, port: int) -> Record:
         if len(self.records) >= MOST_RECORDS:
-            same = (each for each in reversed(self.records) if (each.host, each.port) == (host, port))
-            return next(same, self.records[-1])
-        self.records.append(Record(host, port))
+            return self.records[-1]
+        is_last = len(self.records) == MOST_RECORDS - 1
+        self.records.append(Record("others", 0) if is_last else Record(host, port))
         return self.records[-1]
 
     async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -204,6 +204,8 @@ class Proxy:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=1)
+        if len(self.records) == MOST_RECORDS:
+            self.records[-1].why = f"{MOST_RECORDS:,} or more connections were asked for"
         return [record.report() for record in self.records]
 
 

@@ -31,6 +31,9 @@ PUBLIC = {
 }
 """The hosts of the public registries: indexes and files."""
 PYPI = "https://pypi.org/simple"
+LOOPBACK = re.compile(r"localhost\b|127\.|\[::1\]")
+PROXIED = dict.fromkeys(("NO_PROXY", "no_proxy", "npm_config_noproxy"), "")
+"""For a registry on this machine: inside a jail its address leads to the jail's own loopback."""
 OWN_FILES = tuple(
     ".npmrc .yarnrc.yml bunfig.toml requirements.txt requirements-dev.txt pyproject.toml uv.toml Pipfile "
     "pip.conf .cargo/config.toml".split()
@@ -86,7 +89,7 @@ def registry_reach(ecosystem: str, repo: Path | None = None) -> Registry:
     folders = dict.fromkeys(folder for address in found.addresses if (folder := _folder(address)))
     return Registry(
         reach=Reach(hosts=hosts, allow_private=hosts),
-        environment=found.environment,
+        environment={**found.environment, **(PROXIED if any(map(LOOPBACK.match, own)) else {})},
         readable=tuple(folders),
         named=tuple(host for host in _find_named(repo) if host not in hosts) if repo else (),
     )

@@ -4,12 +4,12 @@ import os
 import statistics
 import subprocess
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from shared.jailer.mounts import USER
-from shared.sandbox import check_jail, run_command
+from shared.sandbox import Reach, check_jail, run_command
 from shared.sandbox.jail import find_bubblewrap
 from tests.bench.plan import Plan
 from tests.bench.rows import NO_TARGET, Row, at_most_times, compare
@@ -24,10 +24,12 @@ OPTIONS = (
     *("--proc /proc --dev /dev --size 1000000 --tmpfs /tmp").split(),
 )
 QUICK, MANY = 5, 100
+IN_JAIL = "the same without reach"
+REACH = Reach(hosts=("example.org",))
 
 
 async def measure(plan: Plan) -> list[Row]:
-    """The time of ``true`` in the jail, and under bubblewrap alone, in turns."""
+    """The time of ``true`` in the jail, under bubblewrap alone, and in the jail with reach, in turns."""
     if reason := await check_jail():
         return [compare(NAME, "no jail works here", 0.0, "ms", note=reason)]
     with TemporaryDirectory(prefix="mailroom-bench-") as folder:
@@ -41,12 +43,19 @@ async def measure(plan: Plan) -> list[Row]:
         async def bare() -> None:
             _run_bare(place)
 
-        jailed, alone = await _take_turns(in_jail, bare, QUICK if plan.quick else MANY)
+        async def with_reach() -> None:
+            result = await run_command(["true"], cwd=place, timeout=30, writable=[place], reach=REACH)
+            assert result.exit_code == 0, result.output
+
+        await with_reach()  # starts the gate
+        runs = (in_jail, bare, with_reach)
+        jailed, alone, reaching = await _take_turns(runs, QUICK if plan.quick else MANY)
     return [
         compare(
             NAME, "a command, start to end, p50", _ms(jailed), "ms", BARE, _ms(alone), at_most_times(1.5)
         ),
         compare(NAME, "the same, p95", _ms(jailed, 95), "ms", BARE, _ms(alone, 95), NO_TARGET),
+        compare(NAME, "a command with reach, p50", _ms(reaching), "ms", IN_JAIL, _ms(jailed), NO_TARGET),
     ]
 
 
@@ -66,12 +75,10 @@ def _run_bare(place: Path) -> None:
         subprocess.run(command, env=environment, capture_output=True, check=True)
 
 
-async def _take_turns(
-    one: Callable[[], Awaitable[None]], other: Callable[[], Awaitable[None]], times: int
-) -> tuple[list[float], list[float]]:
-    taken: tuple[list[float], list[float]] = ([], [])
+async def _take_turns(runs: Sequence[Callable[[], Awaitable[None]]], times: int) -> list[list[float]]:
+    taken: list[list[float]] = [[] for _ in runs]
     for _ in range(times):
-        for run, seconds in zip((one, other), taken, strict=True):
+        for run, seconds in zip(runs, taken, strict=True):
             begun = time.perf_counter()
             await run()
             seconds.append(time.perf_counter() - begun)

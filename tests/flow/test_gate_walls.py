@@ -320,3 +320,11 @@ print(ask(b"GET http://127.0.0.1:{mirror.port}/after HTTP/1.0\\r\\n\\r\\n"))
     assert '"path": "/after"' in result.output, result.output
     assert len(result.connections) == 301
     assert result.seconds < 30
+
+
+async def test_the_report_is_bounded(tmp_path: Path) -> None:
+    code = f"{ASK}\nfor number in range(1200):\n    connect(f'host{{number}}.example:443')"
+    result = await python(code, tmp_path, 90.0, reach=reach_of("example.org"))
+    assert len(result.connections) == 1000
+    assert result.connections[998].host == "host998.example"
+    assert result.connections[999].why == "1,000 or more connections were asked for"

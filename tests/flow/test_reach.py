@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -55,11 +55,15 @@ def canary() -> Iterator[Canary]:
 
 
 @asynccontextmanager
-async def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **environment: str) -> AsyncIterator[Team]:
+async def office(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reach: Sequence[str] = (), **environment: str
+) -> AsyncIterator[Team]:
     monkeypatch.setattr(policy, "judge", judge)
     async with open_team(tmp_path, ["engineer", "other"], **environment) as team:
         skills = ("shared.skills.shell.ShellSkill",)
-        await team.join(Agent, Profile(name="engineer", description="Runs commands.", skills=skills))
+        options = {"reach": list(reach)}
+        profile = Profile(name="engineer", description="Runs commands.", skills=skills, options=options)
+        await team.join(Agent, profile)
         yield team
 
 
@@ -219,6 +223,14 @@ async def test_what_the_settings_allow_is_not_asked_about_and_may_be_private(
         result = await run(team, connect(host))
         assert "200 Connection established" in result.output
     assert canary.visits == 1
+
+
+async def test_what_the_profile_allows_is_not_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, canary: Canary
+) -> None:
+    host = f"localhost:{canary.port}"
+    async with office(tmp_path, monkeypatch, [host]) as team:
+        assert "200 Connection established" in (await run(team, connect(host))).output
 
 
 async def test_connections_are_in_the_trail_with_their_task(

@@ -61,6 +61,15 @@ def test_pip_s_settings_also_hold_for_uv(home: Path, monkeypatch: pytest.MonkeyP
     assert "secret" not in values(found)
 
 
+def test_a_registry_on_this_machine_is_reached_through_the_gate(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "NO_PROXY" not in registry_reach("python").environment
+    monkeypatch.setenv("PIP_INDEX_URL", "http://localhost:3141/root/pypi/+simple/")
+    assert registry_reach("python").environment["NO_PROXY"] == ""
+    assert "localhost:3141" in registry_reach("python").reach.allow_private
+
+
 def test_uv_s_own_settings_are_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(
         home / ".config/uv/uv.toml",
