@@ -215,7 +215,7 @@ def _parse(head: bytes) -> _Request:
     words = line.decode("latin-1").split(" ")
     if (
         len(words) != 3
-        or not words[2].startswith("HTTP/1.")
+        or words[2] not in ("HTTP/1.0", "HTTP/1.1")
         or any(b"\n" in each or b"\r" in each for each in fields)
     ):
         raise Refused(MALFORMED, "the request is malformed")

@@ -197,8 +197,11 @@ class GateClient:
         self.requests.close()
         self.requests = None
         if self.owner == os.getpid():
-            with contextlib.suppress(subprocess.TimeoutExpired):
+            try:
                 self.process.wait(5)
+            except subprocess.TimeoutExpired:  # it is frozen
+                self.process.kill()
+                self.process.wait()
 
 
 gate = GateClient()
