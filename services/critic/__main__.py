@@ -123,7 +123,11 @@ class Critic(Agent):
 
     async def _inspect(self, repo: str, topics: Collection[Topic], *, drift: bool = False) -> Outcome:
         found = await inspection.inspect_repository(
-            Path(repo), timeout=self.context.settings.command_timeout, topics=topics, drift=drift
+            Path(repo),
+            timeout=self.context.settings.command_timeout,
+            topics=topics,
+            drift=drift,
+            granted=await self.context.granted_reach() if "dependencies" in topics else (),
         )
         return inspection.conclude(found)
 

@@ -12,9 +12,10 @@ from services.critic.file_tools import FileTool, missed
 from services.critic.findings import Check
 from services.critic.kinds import ANY, KINDS, Sources
 from services.critic.scans import lint, scan_secrets, scan_security
+from services.critic.vulnerabilities import NAME, look_up
 from shared.contracts.checkup import NotChecked
 from shared.errors import ActionError
-from shared.text.phrases import count, format_list
+from shared.text.phrases import format_list
 
 Topic = Literal["lint", "security", "secrets", "dependencies"]
 TOPICS: tuple[Topic, ...] = ("lint", "security", "secrets", "dependencies")
@@ -55,10 +56,14 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def run_checkers(
-    sources: Sources, topics: Collection[Topic], *, timeout: float, checkers: Sequence[Checker] = CHECKERS
+    sources: Sources, topics: Collection[Topic], *, timeout: float, granted: Collection[str] = ()
 ) -> Checked:
-    """Run every checker of ``topics`` for whose kind there are files, at most AT_ONCE at the same time."""
-    wanted = [row for row in checkers if row.topic in topics and sources.files(row.kinds)]
+    """Run every checker of ``topics`` for whose kind there are files, at most AT_ONCE at the same time.
+
+    ``granted`` is the reach that they may use.
+    """
+    wider = Checker(name=NAME, topic="dependencies", kinds=(ANY,), check=partial(look_up, granted=granted))
+    wanted = [row for row in (*CHECKERS, wider) if row.topic in topics and sources.files(row.kinds)]
     places = asyncio.Semaphore(AT_ONCE)
 
     async def run(row: Checker) -> Check:
@@ -68,8 +73,10 @@ async def run_checkers(
             except ActionError as error:
                 return missed(row.name, sources, row.kinds, error.cause, error.cure)
 
-    checks = await asyncio.gather(*map(run, wanted))
-    done = {kind for row, check in zip(wanted, checks, strict=True) if check.tool.files for kind in row.kinds}
+    every = list(zip(wanted, await asyncio.gather(*map(run, wanted)), strict=True))
+    told = [(row, check) for row, check in every if check.tool.files or check.not_checked]
+    checks = [check for _, check in told]
+    done = {kind for row, check in told if check.tool.files for kind in row.kinds}
     gaps = [gap for check in checks for gap in check.not_checked]
     gaps += _without_checker(sources, {kind for row in wanted for kind in row.kinds}, topics)
     gaps += sources.gaps
@@ -85,8 +92,7 @@ def _looked_at(sources: Sources, done: Collection[str], checks: Sequence[Check])
         for kind in KINDS
         if kind in done and kind in sources.kinds
     ]
-    scanned = sum(check.tool.files for check in checks if check.tool.name == "secret scan")
-    return (*found, *([f"{count(scanned, 'file')} searched for secrets"] if scanned else []))
+    return (*found, *(check.looked for check in checks if check.looked))
 
 
 def _without_checker(

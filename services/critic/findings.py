@@ -16,16 +16,20 @@ LONGEST = 300
 """Characters of a message: a sentence, not the code it is about."""
 
 WEIGHT: dict[str, int] = {"high": 0, "medium": 1, "low": 2}
-TOOLS = ("secrets", "bandit", "ruff")
+TOOLS = ("secrets", "vulnerabilities", "bandit", "ruff")
 """The order in which findings of equal severity are listed."""
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool's run, all it found, and what it was to look at and did not."""
+    """One tool's run, all it found, and what it was to look at and did not.
+
+    ``looked`` says what it looked at if that is not files of a kind.
+    """
 
     tool: ToolRun
     findings: tuple[Finding, ...] = ()
     not_checked: tuple[NotChecked, ...] = ()
+    looked: str = ""
 
 
 def clean(text: str, limit: int = LONGEST) -> str:

@@ -32,15 +32,21 @@ LONGEST_LINE = 400
 
 
 async def inspect_repository(
-    root: Path, *, timeout: float, topics: Collection[Topic] = TOPICS, drift: bool = True
+    root: Path,
+    *,
+    timeout: float,
+    topics: Collection[Topic] = TOPICS,
+    drift: bool = True,
+    granted: Collection[str] = (),
 ) -> Inspection:
     """Run the checkers of ``topics`` over ``root``, each for at most ``timeout`` seconds; check ``drift``.
 
-    Nothing is changed. Raises ActionError unless ``root`` is the absolute path of a readable folder.
+    ``granted`` is the reach that checkers may use. Nothing is changed. Raises ActionError unless ``root`` is
+    the absolute path of a readable folder.
     """
     sources = await asyncio.to_thread(lambda: sort_files(read_tree(root)))
     checked, stated = await asyncio.gather(
-        run_checkers(sources, topics, timeout=timeout),
+        run_checkers(sources, topics, timeout=timeout, granted=granted),
         asyncio.to_thread(check_drift, sources.tree) if drift else _no_drift(),
     )
     return merge(checked, stated)

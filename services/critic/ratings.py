@@ -17,6 +17,7 @@ LEVELS: dict[str, dict[str, Severity]] = {
     "shellcheck": {"error": "medium", "warning": "low", "info": "low", "style": "low"},
     "staticcheck": {"error": "medium", "warning": "low"},
     "tsc": {"error": "medium"},
+    "vulnerabilities": {"critical": "high", "high": "high", "moderate": "medium", "unknown": "medium"},
     "zizmor": {"high": "high", "medium": "medium", "low": "low", "informational": "low"},
 }
 """What each tool calls a level, in lower case, and what it is here: high is wrong or dangerous as it stands,
@@ -49,6 +50,8 @@ def rate(tool: str, rule: str, level: str, file: str, *, sure: bool = True) -> S
         (found for form, found in EXCEPTIONS if re.fullmatch(form, f"{tool} {rule}")),
         LEVELS.get(tool, {}).get(level.lower(), "low"),
     )
-    for mild in (not sure, is_test(file) or is_shown(file)):
+    # requirements.txt shows nothing: it is what is installed
+    aside = is_test(file) or (is_shown(file) and tool != "vulnerabilities")
+    for mild in (not sure, aside):
         severity = milder(severity) if mild else severity
     return severity

@@ -26,6 +26,7 @@ from shared.contracts.checkup import Finding, Severity
 from shared.sandbox import CommandResult, run_command
 from shared.source.places import is_shown, is_test, is_vendored
 from shared.source.tree import Tree, read_toml_table
+from shared.text.phrases import count
 
 SELECTED = "E9,F,B,PLE,ASYNC210,ASYNC220,ASYNC221,ASYNC222,ASYNC251,RUF006"
 """ruff's rules for a project that selects none: syntax, undefined and unused names, likely bugs, coroutines
@@ -307,7 +308,8 @@ async def scan_secrets(sources: Sources, *, timeout: float) -> Check:
         problem = f"the scan ended with exit code {result.exit_code}"
     version = f"detect-secrets {installed_version('detect-secrets')} and forms of our own"
     found = [_parse_secret(row) for row in report.splitlines()]
-    return completed_check("secret scan", version, found, problem, files=len(files))
+    check = completed_check("secret scan", version, found, problem, files=len(files))
+    return msgspec.structs.replace(check, looked=f"{count(len(files), 'file')} searched for secrets")
 
 
 def _may_hold_secrets(path: str) -> bool:
