@@ -123,6 +123,7 @@ async def test_open_work_ends_with_a_patch_and_what_was_run(
     patch, note, *_ = map(Path, outcome.output_paths)
     assert note.read_text() == "A note"
     assert (patch.name, outcome.data["patches"]) == ("calc.patch", [str(patch)])
+    assert outcome.data["patch_targets"] == [{"path": str(patch), "folder": str(project)}]
     assert "It subtracted." in outcome.output
     assert f"- {patch}, to apply: git -C '{project}' apply {patch}" in outcome.output
     assert "exit 4 (exit code 4)" in outcome.output

@@ -129,6 +129,11 @@ async def test_every_agent_thinks_its_part_of_a_whole_goal(office: Office, tmp_p
     patches = [Path(path) for path in change.output_paths if path.endswith((".patch", ".diff"))]
     assert patches
     assert '+print("Allegra")' in patches[0].read_text()
+    shown = await asyncio.to_thread(office.server.mailroom, "diff", "g1")
+    assert shown.stdout == patches[0].read_text()
+    applied = await asyncio.to_thread(office.server.mailroom, "apply", "g1", "--yes")
+    assert applied.returncode == 0, applied.stderr
+    assert (tmp_path / "shop" / "shop.py").read_text() == 'print("Allegra")\n'
     spent = {subject.split(".")[1] for _, subject, _ in await office.stored("record.*.spending.*")}
     assert spent >= {"conductor", "scout", "nexus", "engineer", "frontier", "cortex", "critic"}
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -24,6 +25,7 @@ from shared.contracts import (
     GoalTask,
     OfficeState,
     Presence,
+    ResultOutcome,
     TaskResult,
     TaskStatus,
     generate_iso_timestamp,
@@ -210,6 +212,19 @@ async def test_off_a_terminal_lines_are_in_the_order_of_what_happens() -> None:
         "under review",
         "review (critic) pending",
     ]
+
+
+async def test_a_task_that_ended_with_findings_is_not_shown_as_just_completed() -> None:
+    found = msgspec.structs.replace(LOOK, outcome=ResultOutcome.FINDINGS)
+    progress = Progress(goal=goal_with(found, status=TaskStatus.COMPLETED, ended_at="2026-01-02T03:04:09Z"))
+
+    async def changes() -> AsyncIterator[Progress]:
+        yield progress
+
+    assert [line.split()[:2] for line in live(progress)] == [["!", "look"]]
+    shown = io.StringIO()
+    await show_progress(changes(), Console(file=shown, width=200))
+    assert "look (scout) done with findings in 2.0 s: 12 documents read" in shown.getvalue()
 
 
 def test_the_end_is_said_once() -> None:

@@ -19,6 +19,7 @@ from services.cli.commands.submit import submit_and_follow
 from services.cli.commands.up import EXAMPLE, load_settings, require_valid_settings
 from services.cli.output.console import open_console
 from services.cli.queries.audit_log import AuditFollower, Gap
+from services.cli.queries.results import read_results
 from services.cli.supervisor.lifecycle import run_until, stop_on_signals
 from services.cli.supervisor.lock import InstanceLock, is_held
 from services.cli.supervisor.logs import LogLine, print_log_line
@@ -111,7 +112,7 @@ async def _work(supervisor: Supervisor, repo: Path) -> bool:
         async with _tail(bus):
             goal = await _submit(bus, text, repo)
         _print_heading("Outcome")
-        print_outcome(goal, open_console())
+        print_outcome(goal, open_console(), await read_results(bus, goal))
         if goal.status is not TaskStatus.COMPLETED:
             return False
         _print_heading(f'mailroom ask "{QUESTION}"')

@@ -8,12 +8,12 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from services.cli.output.console import clean, clean_block, format_status, print_block, shorten
+from services.cli.output.console import clean, clean_block, format_end, print_block, shorten
 from services.cli.output.times import format_clock, format_span, seconds_between
 from services.cli.queries.outcomes import format_headline
 from services.cli.queries.progress import Progress
 from services.cli.queries.results import GoalResults
-from shared.contracts import Goal, GoalTask, TaskStatus, generate_iso_timestamp
+from shared.contracts import Goal, GoalTask, ResultOutcome, TaskStatus, generate_iso_timestamp
 from shared.text.phrases import count
 
 ANSWER_WITHIN = 10
@@ -89,6 +89,8 @@ def read_lines(path: str) -> list[str]:
         return []
 
 
+UNCLEAN = (ResultOutcome.FINDINGS, ResultOutcome.NOT_CHECKED)
+"""What a completed task may come to that is not just done."""
 NOTICE_AFTER = 3.0
 """Seconds after which a hint says that the conductor has not accepted the goal."""
 WAITING_NOTE = "waits for approval"
@@ -136,7 +138,7 @@ def _format_live(progress: Progress, waited: float) -> RenderableType:
 def _format_row(progress: Progress, task: GoalTask, width: int) -> Text:
     return Text.assemble(
         "  ",
-        format_status(_status(progress, task), f"{shorten(task.name, 20):<{width}}"),
+        format_end(_status(progress, task), task.outcome, f"{shorten(task.name, 20):<{width}}"),
         f"  {shorten(task.assignee, 10):<10} {_format_duration(progress, task):>7}  ",
         (clean(progress.note(task)), "dim"),
         no_wrap=True,
@@ -195,7 +197,9 @@ async def _show_lines(changes: AsyncIterator[Progress], console: Console) -> Goa
 
 
 def _format_line(progress: Progress, task: GoalTask) -> str:
-    line = f"{task.name} ({task.assignee}) {_status(progress, task)}"
+    status = _status(progress, task)
+    unclean = task.status is TaskStatus.COMPLETED and task.outcome in UNCLEAN
+    line = f"{task.name} ({task.assignee}) {task.outcome.replace('_', ' ') if unclean else status}"
     if task.status.final and task.issued:
         line += f" in {_format_duration(progress, task)}"
     note = clean(progress.note(task))

@@ -11,7 +11,7 @@ from services.cli.commands.options import json_option
 from services.cli.connection import run_connected
 from services.cli.output.console import (
     clean,
-    format_status,
+    format_end,
     open_console,
     print_json,
     print_line,
@@ -73,7 +73,7 @@ def _format_task(task: GoalTask) -> Text:
     took = format_span(seconds_between(task.started_at, task.ended_at)) if task.started_at else ""
     return Text.assemble(
         "    ",
-        format_status(str(task.status), f"{shorten(task.name, 18):<18}"),
+        format_end(str(task.status), task.outcome, f"{shorten(task.name, 18):<18}"),
         f" {shorten(task.assignee, 10):<10} {took:>7}  ",
         (clean(task.summary), "dim"),
     )

@@ -178,9 +178,10 @@ def format_usage(instance: RunningInstance, config: Settings) -> str:
   reports  {config.outputs}
   model    {instance.brain or "none; MAILROOM_BRAIN names one"}
 
-Submit a goal and follow it, from another terminal:
+Examine the project in the current folder, or submit any goal, from another terminal:
 
-  {command} submit "{EXAMPLE} $PWD"
+  {command} checkup
+  {command} submit "{EXAMPLE} ." --wait
   {command} tail
 
 The same with any NATS client:

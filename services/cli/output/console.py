@@ -21,6 +21,13 @@ _STATUSES = {
     "cancelled": ("-", "yellow"),
 }
 """The symbol and the style of each status of goals and tasks."""
+_OUTCOMES = {
+    "done": ("✓", "green"),
+    "done_with_findings": ("!", "yellow"),
+    "not_checked": ("?", "magenta"),
+    "failed": ("✗", "red"),
+}
+"""The same for what completed goals and tasks came to."""
 
 
 def open_console(*, stderr: bool = False) -> Console:
@@ -37,6 +44,14 @@ def format_status(status: str, text: str = "") -> tuple[str, str]:
     """The symbol of a status before ``text`` (default: the status), and the style."""
     symbol, style = _STATUSES[status]
     return f"{symbol} {text or status}", style
+
+
+def format_end(status: str, outcome: str, text: str = "") -> tuple[str, str]:
+    """The same with what it came to, if it completed and that is known."""
+    if status != "completed" or not outcome:
+        return format_status(status, text)
+    symbol, style = _OUTCOMES[outcome]
+    return f"{symbol} {text or outcome.replace('_', ' ')}", style
 
 
 def status_style(status: str) -> str:

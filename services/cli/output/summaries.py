@@ -8,7 +8,7 @@ import msgspec
 
 from services.cli.output.console import clean
 from shared import contracts, subjects
-from shared.contracts import Envelope, Goal, TaskChanged, TaskRecordV1, TaskStatus, decode
+from shared.contracts import Envelope, Goal, ResultOutcome, TaskChanged, TaskRecordV1, TaskStatus, decode
 from shared.text.phrases import count
 
 SHOWN_CONNECTIONS = 4
@@ -164,9 +164,16 @@ def _goal_changed(change: contracts.StateChanged) -> str:
 def _format_goal(goal: Goal) -> str:
     if goal.status.final:
         detail = goal.reason or goal.answer
-        return f"{goal.status}: {detail}" if detail else str(goal.status)
+        end = _end(str(goal.status), goal.outcome)
+        return f"{end}: {detail}" if detail else end
     ended = sum(task.status.final for task in goal.tasks)
     return f"{ended} of {len(goal.tasks)} tasks ended" if goal.tasks else ""
+
+
+def _end(status: str, outcome: ResultOutcome) -> str:
+    """A final status, with what it came to if that is more than done or failed."""
+    clean_end = outcome in (ResultOutcome.NONE, ResultOutcome.DONE, ResultOutcome.FAILED)
+    return status if clean_end else f"{status}, {outcome.replace('_', ' ')}"
 
 
 def _memory_write(write: contracts.MemoryWrite) -> str:
@@ -235,7 +242,10 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
     contracts.Email: ("email", lambda e: f"{e.subject}: {e.body}" if e.subject else e.body),
     contracts.Task: ("task", _task),
     contracts.TaskRequest: ("request", lambda e: e.task_description),
-    contracts.TaskResult: ("result", lambda e: f"{e.status}: {e.error_message or e.output}"),
+    contracts.TaskResult: (
+        "result",
+        lambda e: f"{_end(str(e.status), e.outcome)}: {e.error_message or e.output}",
+    ),
     TaskChanged: ("state", _task_changed),
     TaskRecordV1: ("state", _task_record),
     contracts.StateChanged: ("goal", _goal_changed),

@@ -5,7 +5,7 @@ from typing import Any, Self
 import msgspec
 from rich.text import Text
 
-from services.cli.output.console import clean, format_status
+from services.cli.output.console import clean, format_end, format_status
 from services.cli.output.times import format_span, seconds_between
 from services.cli.queries.results import GoalResults
 from shared.contracts import Finding, Goal, NotChecked, ResultOutcome, TaskStatus, TestRun
@@ -16,12 +16,6 @@ FAIL_ON = ("tests", "high", "medium", "any")
 SEVERITIES = ("high", "medium", "low")
 FAILED, FOUND = 1, 3
 """Exit codes: failed, refused or not checked; done with findings that ``--fail-on`` names."""
-_SIGNS = {
-    ResultOutcome.FAILED: ("✗ failed", "red"),
-    ResultOutcome.DONE: ("✓ done", "green"),
-    ResultOutcome.FINDINGS: ("! done with findings", "yellow"),
-    ResultOutcome.NOT_CHECKED: ("? not checked", "magenta"),
-}
 
 
 def outcome_of(goal: Goal) -> ResultOutcome:
@@ -56,7 +50,8 @@ def format_headline(goal: Goal, results: GoalResults | None = None) -> Text:
         text = f" in {took}" if goal.status.final else f", {took} so far"
         return Text.assemble(format_status(str(goal.status)), text)
     details = _format_details(goal, results) if results else ""
-    return Text.assemble(_SIGNS[outcome_of(goal)], f" in {took}: {details}" if details else f" in {took}")
+    head = format_end(str(goal.status), outcome_of(goal))
+    return Text.assemble(head, f" in {took}: {details}" if details else f" in {took}")
 
 
 def _format_details(goal: Goal, results: GoalResults) -> str:
