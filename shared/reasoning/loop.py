@@ -20,8 +20,14 @@ from shared.llm.protocol import Message, Thought, Tool, Usage
 from shared.log import logger
 from shared.reasoning.conversation import Call, Conversation
 from shared.reasoning.limits import Caps, Limits
-from shared.reasoning.tool_parsing import Proposal, detect_action, fill_arguments, inline_arguments
-from shared.reasoning.tools import REST, Toolbox
+from shared.reasoning.tool_parsing import (
+    Proposal,
+    detect_action,
+    fill_arguments,
+    inline_arguments,
+    is_answer,
+)
+from shared.reasoning.tools import FINISH, REST, Toolbox
 from shared.tasks.actions import Outcome
 from shared.text.excerpt import excerpt, quote, sendable
 
@@ -177,8 +183,13 @@ class AgentLoop:
     # --- an action named in plain text -----------------------------------------------------------
 
     async def _detect(self, text: str) -> list[Call]:
-        """The call that a message in plain text asks for; empty if a note about what is missing was added."""
+        """The call that a message in plain text asks for; empty if a note about what is missing was added.
+
+        One that asks for none is the answer, unless it only announces what is to come.
+        """
         name = detect_action(text[:MAX_READ], self._toolbox.names)
+        if not name and is_answer(text):
+            return [Call(FINISH, msgspec.json.encode({"result": text[:MAX_READ]}).decode())]
         if not name:
             self._conversation.add_note(NUDGE)
             self._limits.count_fruitless("it called no action")

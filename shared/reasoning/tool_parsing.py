@@ -55,6 +55,19 @@ def detect_action(thought: str, names: Iterable[str]) -> str:
     return ""
 
 
+_ANNOUNCED = re.compile(
+    r"\b(?:let me|let us|let['’]s|i['’]ll|i (?:will|shall|would rather|am going to|need to)|i['’]m going to"
+    r"|(?:first|next|now|then),? i)\b|^\W*(?:h+m+|i (?:think|ponder|wonder)|one moment|working on it)\W*$",
+    re.IGNORECASE,
+)
+
+
+def is_answer(thought: str) -> bool:
+    """Whether a message in plain text answers, rather than to announce in its end what comes next."""
+    sentences = [part for part in re.split(r"(?<=[.!?:])\s+|\n+", thought.strip()) if part]
+    return bool(sentences) and not _ANNOUNCED.search(sentences[-1])
+
+
 def find_mentions(text: str, name: str) -> list[re.Match[str]]:
     """The mentions of ``name`` in ``text``, except in quotation marks, lines quoted with ``>``, or data."""
     word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE)

@@ -237,6 +237,20 @@ async def test_a_model_that_gets_nowhere_ends_with_the_reason(thoughts: list[Any
     assert len(desk.done) <= 5
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["It is 5.", "I looked: the sum is 5.\n\nNothing was left open.", "Let me put it briefly. The sum is 5."],
+)
+async def test_an_answer_in_plain_text_is_the_answer(text: str):
+    assert (await run(Script(text))).result == text
+
+
+async def test_what_only_announces_is_asked_to_go_on():
+    script = Script("I see. I will add them first.", call("add", a=1, b=2), "It is 3.")
+    assert (await run(script)).result == "It is 3."
+    assert "No action was called" in script.seen[1][-1].text
+
+
 async def test_steps_and_tokens_are_capped():
     def counting() -> Script:
         return Script(*(call("add", a=n) for n in range(50)))
