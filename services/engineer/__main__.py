@@ -68,11 +68,13 @@ class Engineer(Agent):
                 self.context.current_task.record_partial(0, (), made)
                 error = report.add_partial(error, made, workspace)
             raise error from None
-        if task.context.get("action") or not workspace.is_dir():
+        if task.context.get("action"):
             return outcome
-        delivery = await deliver(open_workspace(self.context), self._changes())
-        commands, origin = commands_of(self.context), partial(origin_of, self.context)
-        return report.report_delivery(outcome, delivery, commands, workspace, origin)
+        if workspace.is_dir():
+            delivery = await deliver(open_workspace(self.context), self._changes())
+            commands, origin = commands_of(self.context), partial(origin_of, self.context)
+            outcome = report.report_delivery(outcome, delivery, commands, workspace, origin)
+        return report.judge_words(outcome, self.context.current_task.facts)
 
     @register_action("Find out how a project is tested, and run its tests in a copy of it", REPO)
     async def run_tests(self, repo: str) -> Outcome:

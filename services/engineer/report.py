@@ -1,17 +1,19 @@
 """The engineer's results, as text for people and as outcomes of its actions."""
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from services.engineer.delivery import Delivery
-from shared.contracts import HistoryReading, TestRun
+from shared.contracts import HistoryReading, ResultOutcome, TestRun
 from shared.errors import ActionError
 from shared.skills.changing import RanCommand
 from shared.skills.repository import find_any
 from shared.tasks.actions import Outcome
+from shared.tasks.evidence import CODER, find_unproved
 from shared.text.phrases import count
 from shared.text.shorten import flatten
 
@@ -129,6 +131,25 @@ def report_delivery(
         evidence_refs=_join(outcome.evidence_refs, (each.log for each in listed if each.log)),
         output_paths=_join(delivery.patches, delivery.files, outcome.output_paths),
     )
+
+
+def judge_words(outcome: Outcome, facts: Mapping[str, Any]) -> Outcome:
+    """The outcome of a task given as text: what its words claim and nothing bears out comes first.
+
+    ``facts`` has the last run of ``tests``, if there was one.
+    """
+    doubts = find_unproved(outcome.output, {**outcome.data, **facts}, CODER, outcome.output_paths)
+    if doubts:
+        listed = "\n".join(["Not borne out by what is on record:", *(f"- {doubt}" for doubt in doubts)])
+        return msgspec.structs.replace(
+            outcome, output=f"{listed}\n\n{outcome.output}", outcome=ResultOutcome.NOT_CHECKED
+        )
+    tests = facts.get("tests")
+    if not isinstance(tests, Mapping) or tests.get("exit_code") == 0:
+        return outcome
+    broken = max(0, tests.get("failed", 0)) + max(0, tests.get("errors", 0))
+    came_to = ResultOutcome.FINDINGS if broken else ResultOutcome.NOT_CHECKED
+    return msgspec.structs.replace(outcome, outcome=came_to)
 
 
 def _format_usage(patch: str, origin: Path | None) -> str:

@@ -55,7 +55,8 @@ def find_unproved(
     tests = metadata.get("tests")
     tests = tests if isinstance(tests, Mapping) else {}
     found = [_untested(own, commands, tests), *_never_ran(own, commands, tests)]
-    found.append("" if paths or metadata.get("patches") else _unpatched(own))
+    made = metadata.get("patches") or [path for path in paths if not path.endswith(".log")]
+    found.append("" if made else _unpatched(own))
     return tuple(dict.fromkeys(filter(None, found)))
 
 

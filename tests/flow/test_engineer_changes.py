@@ -10,7 +10,7 @@ import pytest
 
 from services.engineer.__main__ import Engineer
 from shared.agent.base import Agent
-from shared.contracts import CommandVerdict, TestRun
+from shared.contracts import CommandVerdict, ResultOutcome, TestRun
 from shared.errors import ActionError
 from shared.policy import Ruling
 from shared.settings import Settings
@@ -251,3 +251,26 @@ async def test_a_report_swapped_for_a_pipe_or_a_link_is_not_read(
     (folder / "conftest.py").write_text(HOSTILE)
     outcome = await call(engineer, "run_tests", repo=str(folder))
     assert TestRun.from_dict(outcome.data["tests"]).passed == 1
+
+
+async def test_what_nothing_bears_out_stands_at_the_top(
+    engineer: Engineer, journal: Journal, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def claim(self: Agent, task: object) -> Outcome:
+        return Outcome(output="I fixed add(). All tests pass.", data={"steps": 2})
+
+    async def run_them(self: Agent, task: object) -> Outcome:
+        await call(engineer, "run_tests", repo=str(project))
+        return Outcome(output="One test fails: add() subtracts.", data={"steps": 2})
+
+    monkeypatch.setattr(Agent, "on_task", claim)
+    claimed = await engineer.on_task(journal.task)
+    assert claimed.output.splitlines()[:3] == [
+        "Not borne out by what is on record:",
+        "- it says 'tests pass', and no run of them is on record",
+        "- it says 'I fixed', and there is neither a patch nor a file",
+    ]
+    assert claimed.outcome is ResultOutcome.NOT_CHECKED
+    monkeypatch.setattr(Agent, "on_task", run_them)
+    ran = await engineer.on_task(journal.task)
+    assert (ran.output, ran.outcome) == ("One test fails: add() subtracts.", ResultOutcome.FINDINGS)
