@@ -167,6 +167,10 @@ def approval_answered(agent: str, approval_id: str) -> str:
     return f"approval.{agent}.answered.{approval_id}"
 
 
+INSTRUCTIONS = "instructions"
+"""The kind of the conductor's records of what people added to a goal, which every agent may read."""
+
+
 def record(agent: str, kind: str, record_id: str) -> str:
     """A record of ``agent``'s own, such as a thread; its last message is the present state."""
     return f"record.{agent}.{kind}.{record_id}"

@@ -5,6 +5,7 @@ together with the tasks it assigns. Killed at any point, it continues from the l
 """
 
 import asyncio
+from functools import partial
 
 import msgspec
 
@@ -20,9 +21,18 @@ from services.conductor.resubmission import (
     is_another_submission,
     is_same_goal,
 )
+from services.conductor.resumption import (
+    Continued,
+    continue_goal,
+    instruction_of,
+    record_of,
+    refusal_of,
+    retry_goal,
+    words_of,
+)
 from services.conductor.specialist_factory import SpecialistFactory
-from services.conductor.state_machine import OVERDUE, PLAN, needs_plan
-from services.conductor.submission import read_goal
+from services.conductor.state_machine import OVERDUE, PLAN, REPAIR, needs_plan
+from services.conductor.submission import Submission, deadline_of, open_goal, read_submission
 from shared import subjects
 from shared.agent.base import Agent, Outbox
 from shared.agent.process import run
@@ -31,7 +41,7 @@ from shared.contracts import CancelGoal, Goal, GoalDue, ReminderDue, TaskResult,
 from shared.contracts.base import amended
 from shared.errors import ActionError, Reject
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.said import sign_said, strings_in
+from shared.tasks.said import sign_said
 
 
 class Conductor(Agent):
@@ -62,10 +72,18 @@ class Conductor(Agent):
 
     async def on_submission(self, data: bytes, seq: int, stored_at: int, sender: str) -> Outbox:
         """Open a goal, plan it, and assign the tasks that are ready."""
-        goal = read_goal(data, seq, stored_at, self.context.settings.goal_timeout)
-        if sender == subjects.USER:
-            words = "\n".join([goal.text, *strings_in(goal.context)])
-            goal = amended(goal, said=sign_said(self.context.bus, words, goal.deadline))
+        submission = read_submission(data)
+        if (submission.retry or submission.resume) and sender != subjects.USER:
+            raise Reject("only people retry and resume goals")
+        if submission.resume:
+            return await self._resume(submission, seq, stored_at)
+        timeout, refused = self.context.settings.goal_timeout, ""
+        if submission.retry:
+            earlier = await self._store.find(submission.retry)
+            goal, refused = retry_goal(submission, earlier and earlier.goal, seq, stored_at, timeout)
+        else:
+            goal = open_goal(submission, seq, stored_at, timeout)
+        goal = self._sign(goal, sender)
         stored = await self._store.find(goal.goal_id)
         if stored is not None and is_another_submission(goal, stored.goal):
             return await self._answer_repeated(goal, stored.goal, seq)
@@ -74,21 +92,62 @@ class Conductor(Agent):
         deadline = asyncio.create_task(self._store.set_deadline(stored.goal))
         try:
             if needs_plan(stored.goal):
-                return await self._begin(stored)
+                return await (
+                    self._runner.refuse(stored, refused) if refused else self._begin(stored.goal, stored)
+                )
             self._runner.begin(goal.goal_id)
             return ()
         finally:
             await deadline
 
-    async def _begin(self, stored: StoredGoal) -> Outbox:
+    def _sign(self, goal: Goal, sender: str) -> Goal:
+        """``goal`` with what a person said, signed; what was said of a goal that is retried counts on."""
+        bus, said = self.context.bus, goal.said
+        if sender == subjects.USER and not goal.retry_of:
+            return amended(goal, said=sign_said(bus, words_of(goal), goal.deadline))
+        return (
+            amended(goal, said=sign_said(bus, said.text, goal.deadline)) if goal.retry_of and said else goal
+        )
+
+    async def _resume(self, submission: Submission, seq: int, stored_at: int) -> Outbox:
+        """Add a person's words to a goal; one that has ended goes on. A refusal is told by mail."""
+        stored = await self._store.find(submission.resume)
+        said = instruction_of(submission, seq, stored_at)
+        if stored is not None and any(each.id == said.id for each in stored.goal.instructions):
+            return ()
+        deadline = deadline_of(submission, stored_at, self.context.settings.goal_timeout)
         try:
-            planned = await self._plan(stored.goal)
+            if stored is None:
+                raise ActionError(f"There is no goal {submission.resume!r}", "'mailroom tasks' lists them")
+            continued = continue_goal(stored.goal, said, partial(sign_said, self.context.bus), deadline)
+            if continued.plan and not self._model.available:
+                raise ActionError(f"Every task of {submission.resume} completed", "Retry it instead")
+        except ActionError as error:
+            return [refusal_of(submission.resume, said.id, str(error))]
+        return await self._continue(continued, stored)
+
+    async def _continue(self, continued: Continued, stored: StoredGoal) -> Outbox:
+        goal = continued.goal
+        record = seal(
+            subjects.record(subjects.CONDUCTOR, subjects.INSTRUCTIONS, goal.goal_id), record_of(goal)
+        )
+        if not continued.again:
+            return [self._store.entry(goal, stored), record]
+        await self._store.set_deadline(goal)
+        if continued.plan:
+            return await self._runner.ask_model(REPAIR, goal, stored, [record])
+        going_on = self._runner.advance if goal.tasks else self._begin
+        return [*await going_on(goal, stored), record]
+
+    async def _begin(self, goal: Goal, stored: StoredGoal) -> Outbox:
+        try:
+            planned = await self._plan(goal)
         except NoPlaybook as error:
             if self._model.available:
-                return await self._runner.ask_model(PLAN, stored.goal, stored)
-            return await self._runner.refuse(stored, str(error))
+                return await self._runner.ask_model(PLAN, goal, stored)
+            return await self._runner.refuse(StoredGoal(goal, stored.seq), str(error))
         except ActionError as error:
-            return await self._runner.refuse(stored, str(error))
+            return await self._runner.refuse(StoredGoal(goal, stored.seq), str(error))
         return await self._runner.advance(planned, stored)
 
     async def _answer_repeated(self, goal: Goal, known: Goal, seq: int) -> Outbox:

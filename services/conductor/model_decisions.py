@@ -224,7 +224,7 @@ def ask_for_answer(goal: Goal, results: Mapping[str, Any]) -> list[Message]:
             "Answer the person's goal from the results of its tasks, and from nothing else. Write [name] "
             "after what rests on the task of that name. Say what was not done, and what is not known. Plain "
             "text, as short as it can be.",
-            f"The goal:\n{goal.text}",
+            f"The goal:\n{goal.text}{_format_instructions(goal)}",
             "How the tasks ended:\n" + "\n".join(map(_format_task, goal.tasks)),
             quote_results(results),
         ]
@@ -262,11 +262,17 @@ def _setting(goal: Goal, agents: Mapping[str, AgentPage], free: int) -> str:
     context = f"\nWhat was given with it: {msgspec.json.encode(goal.context).decode()[:8_000]}"
     return "\n\n".join(
         [
-            f"The goal:\n{goal.text}{context if goal.context else ''}",
+            f"The goal:\n{goal.text}{context if goal.context else ''}{_format_instructions(goal)}",
             f"Who is there:\n{format_agents(page for page in agents.values() if page.name not in NO_TASKS)}",
             f"{RULES}- {SPECIALISTS.format(free) if free else 'No specialists can be made.'}\n",
         ]
     )
+
+
+def _format_instructions(goal: Goal) -> str:
+    """What people added to a goal after they submitted it; empty for nothing."""
+    told = "\n".join(f"- {each.text}" for each in goal.instructions if each.text.strip())
+    return f"\nWhat the person added later:\n{told}" if told else ""
 
 
 def _format_task(task: Any) -> str:

@@ -193,6 +193,8 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
         context["params"] = task.params
     if goal.verdict.get("reasons"):
         context["feedback"] = goal.verdict["reasons"]
+    if told := [each.text for each in goal.instructions if each.text.strip()]:
+        context["instructions"] = told
     return Task(
         task_id=task.task_id,
         parent_goal_id=goal.goal_id,

@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from shared.contracts import TOKEN, Goal, Said, TaskPriority, TaskRequest, decode
-from shared.contracts.base import require_name, require_text, require_timestamp
+from shared.contracts.base import MAX_TEXT, require_name, require_text, require_timestamp
+from shared.contracts.records import MAX_INSTRUCTION
 from shared.errors import Reject
 from shared.trace import current_trace
 
@@ -22,10 +23,14 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     """A goal as text; ``{"text": "..."}`` is enough.
 
     The sender may choose ``goal_id``, so that sending it again starts no second goal. ``said`` is what
-    a person said to the agent that submits it.
+    a person said to the agent that submits it. People may instead name a goal to ``retry`` as a new one, or
+    to ``resume`` with ``text`` (``request_id`` then tells repetitions apart).
     """
 
-    text: str
+    text: str = ""
+    retry: str = ""
+    resume: str = ""
+    request_id: str = ""
     goal_id: str = ""
     requester: str = "user"
     context: dict[str, Any] = {}
@@ -34,7 +39,13 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     said: Said | None = None
 
     def __post_init__(self) -> None:
-        require_text("text", self.text)
+        if self.retry and (self.resume or self.text or self.context):
+            raise ValueError("retry goes without resume, text and context: the goal has them")
+        if self.text or not (self.retry or self.resume):
+            require_text("text", self.text, MAX_INSTRUCTION if self.resume else MAX_TEXT)
+        for field in ("retry", "resume", "request_id"):
+            if (value := getattr(self, field)) and not TOKEN.fullmatch(value):
+                raise ValueError(f"{field} must be 1 to 128 letters, digits, '_' or '-'")
         require_name("requester", self.requester)
         if self.goal_id and not TOKEN.fullmatch(self.goal_id):
             raise ValueError("goal_id must be 1 to 128 letters, digits, '_' or '-'")
@@ -79,11 +90,6 @@ def _read(data: bytes) -> Submission:
     )
 
 
-def read_goal(data: bytes, seq: int, stored_at: int, timeout: float) -> Goal:
-    """The goal that the submission in ``data`` asks for; see open_goal. Raises Reject."""
-    return open_goal(read_submission(data), seq, stored_at, timeout)
-
-
 def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) -> Goal:
     """The goal of a submission; without an id, it gets one from the sequence and time it was stored at.
 
@@ -102,6 +108,12 @@ def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) 
         said=submission.said,
         submitted_at=moment.isoformat(timespec="microseconds"),
     )
+
+
+def deadline_of(submission: Submission, stored_at: int, timeout: float) -> str:
+    """The deadline of a submission stored at ``stored_at``, as open_goal sets it. Raises Reject."""
+    moment = datetime.fromtimestamp(stored_at / 1e9, UTC)
+    return _deadline(submission.deadline, moment, timeout).isoformat()
 
 
 def _deadline(text: str, begin: datetime, timeout: float) -> datetime:

@@ -30,6 +30,7 @@ from shared.reasoning.tools import FINISH, REST, Toolbox
 from shared.settings import Settings
 from shared.tasks.actions import ActionRegistry
 from shared.tasks.context import TaskContext, current_task, require_current_task
+from shared.tasks.instructions import NewInstructions
 from shared.tasks.profile import Profile
 
 if TYPE_CHECKING:
@@ -199,7 +200,8 @@ class AgentContext:
             tokens=self.settings.task_tokens,
             window=await self.models.conversation_limit(toolbox.offers(), persona),
         )
-        loop = AgentLoop(self.models, toolbox, caps, checkpoints, persona)
+        told = NewInstructions(self.bus, current).read if current and current.task.goal_id else None
+        loop = AgentLoop(self.models, toolbox, caps, checkpoints, persona, told)
         try:
             async with self.models.usage.deferring():
                 return await loop.run(task, history)

@@ -62,7 +62,10 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
         _direct_get(subjects.bucket_stream(subjects.AGENTS_BUCKET), subjects.presence("*", "*")),
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
     ]
-    if name == subjects.CONDUCTOR:
+    if name != subjects.CONDUCTOR:
+        told = subjects.record(subjects.CONDUCTOR, subjects.INSTRUCTIONS, "*")
+        send.append(_direct_get(subjects.OFFICE, told))
+    else:
         send += [subjects.goal("*"), subjects.OFFICE_STATE]
         send += [
             _direct_get(subjects.OFFICE, subjects.goal("*")),

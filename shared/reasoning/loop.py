@@ -1,7 +1,7 @@
 """The agent loop: ask the model, call actions, feed results back, until it finishes or hits a limit."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
@@ -75,6 +75,7 @@ MAX_READ = 50_000
 SAVING = 5.0
 """Seconds the last checkpoint has to be stored if the loop is cancelled."""
 
+TOLD = "The person who asked for this says now, and it counts more than what was asked before:"
 NUDGE = (
     "No action was called. Call one of your actions, or finish_task with the result if everything is done."
 )
@@ -100,7 +101,8 @@ class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
 class AgentLoop:
     """One run of a model with actions on a task, with a history and limits of its own.
 
-    An instance is for one run, whose state it keeps; runs may be nested.
+    An instance is for one run, whose state it keeps; runs may be nested. Before each step it asks for new
+    ``instructions`` of the person who asked for the work, and passes them on to the model.
     """
 
     def __init__(
@@ -110,8 +112,10 @@ class AgentLoop:
         caps: Caps | None = None,
         checkpoints: CheckpointStore | None = None,
         persona: str = "",
+        instructions: Callable[[], Awaitable[Sequence[str]]] | None = None,
     ) -> None:
         self._models = models
+        self._instructions = instructions
         self._toolbox = toolbox
         self._caps = caps or Caps()
         self._limits = Limits(self._caps)
@@ -172,6 +176,7 @@ class AgentLoop:
 
     async def _ask(self) -> list[Call]:
         self._limits.require_step(self._steps, self._usage.tokens)
+        await self._listen()
         thought = await self._models.ask_model(
             self._conversation.shortened(), self._toolbox.offers(), persona=self._persona
         )
@@ -179,6 +184,12 @@ class AgentLoop:
         self._usage = self._usage.plus(thought.usage)
         calls = self._conversation.add_thought(thought)
         return calls or await self._detect(thought.text)
+
+    async def _listen(self) -> None:
+        for text in await self._instructions() if self._instructions else ():
+            note = f"{TOLD}\n{text}"
+            if all(message.text != note for message in self._conversation.messages):  # by an earlier attempt
+                self._conversation.add_note(note)
 
     # --- an action named in plain text -----------------------------------------------------------
 

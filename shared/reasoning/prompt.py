@@ -48,10 +48,12 @@ def _inputs_of(context: Mapping[str, Any]) -> dict[str, str]:
         inputs = {f"Result of {name}": _format(value) for name, value in results.items()}
     if feedback := context.get("feedback"):
         inputs["The reviewer sent it back, because"] = _format(feedback)
+    if told := context.get("instructions"):
+        inputs["What the person who asked for it added later"] = _format(told)
     rest = {
         key: value
         for key, value in context.items()
-        if key not in ("inputs", "feedback", "letter", "history", "session_id", "hops")
+        if key not in ("inputs", "feedback", "instructions", "letter", "history", "session_id", "hops")
     }
     if rest:
         inputs["What goes with it"] = _format(rest)

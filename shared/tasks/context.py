@@ -53,6 +53,11 @@ class TaskContext:
         """The task."""
         return self._claim.task
 
+    def restate(self, task: Task) -> None:
+        """Go on with ``task``, which is this one with what a person said meanwhile."""
+        if task.said is not None:
+            self._claim.task = task
+
     @property
     def attempt(self) -> int:
         """The number of this attempt, from 1."""

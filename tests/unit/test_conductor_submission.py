@@ -97,7 +97,7 @@ def test_a_context_that_is_too_large_is_refused() -> None:
 
 
 def test_a_missing_text_is_said_so() -> None:
-    with pytest.raises(Reject, match="missing required field `text`"):
+    with pytest.raises(Reject, match="text must be a non-empty string"):
         read_submission(b"{}")
 
 

@@ -1,0 +1,153 @@
+"""Goals that people retry, resume or add words to: pure functions from a goal to what it becomes."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+
+from services.conductor.outcome import decision_of
+from services.conductor.state_machine import BY_MODEL, skip_blocked
+from services.conductor.submission import Submission, open_goal
+from shared import subjects
+from shared.contracts import (
+    AgentReport,
+    Goal,
+    Instruction,
+    Instructions,
+    ResultOutcome,
+    Said,
+    TaskStatus,
+)
+from shared.errors import ActionError
+from shared.tasks.said import strings_in
+
+Sign = Callable[[str, str], Said | None]
+"""Signs a person's words until a deadline."""
+
+
+class Continued(NamedTuple):
+    """A goal with what a person added; ``again``: it had ended and goes on; ``plan``: with another plan."""
+
+    goal: Goal
+    again: bool = False
+    plan: bool = False
+
+
+def retry_goal(
+    submission: Submission, earlier: Goal | None, seq: int, stored_at: int, timeout: float
+) -> tuple[Goal, str]:
+    """A new goal with text, context and instructions of ``earlier``; and why it cannot begin, if so."""
+    if earlier is None:
+        asked = msgspec.structs.replace(submission, text=f"Retry {submission.retry}", retry="")
+        reason = f"There is no goal {submission.retry!r} to retry. 'mailroom tasks' lists them"
+        return open_goal(asked, seq, stored_at, timeout), reason
+    asked = msgspec.structs.replace(
+        submission, text=earlier.text, context=earlier.context, priority=earlier.priority, retry=""
+    )
+    goal = open_goal(asked, seq, stored_at, timeout)
+    goal = msgspec.structs.replace(
+        goal, retry_of=earlier.goal_id, instructions=earlier.instructions, said=earlier.said
+    )
+    running = (
+        f"The goal {earlier.goal_id} still runs. Add to it with: mailroom resume {earlier.goal_id} --say "
+        f"'...', or end it with: mailroom cancel {earlier.goal_id}"
+    )
+    return goal, "" if earlier.status.final else running
+
+
+def words_of(goal: Goal) -> str:
+    """What a person said in a goal that a person submitted, instructions included."""
+    return "\n".join([goal.text, *strings_in(goal.context), *(each.text for each in goal.instructions)])
+
+
+def continue_goal(goal: Goal, said: Instruction, sign: Sign, deadline: str) -> Continued:
+    """``goal`` with a person's words; one that has ended goes on, until ``deadline``.
+
+    Its completed tasks are kept, unless the review sent them back; the others are done again. Raises
+    ActionError if there is nothing to be done again.
+    """
+    if not goal.status.final and not said.text.strip():
+        raise ActionError(f"The goal {goal.goal_id} runs", "Add what is to be said to it: --say '...'")
+    until = deadline if goal.status.final else goal.deadline
+    before = goal.said.text if goal.said else ""
+    told = msgspec.structs.replace(
+        goal,
+        instructions=(*goal.instructions, said),
+        said=sign("\n".join(filter(None, (before, said.text))), until) or goal.said,
+    )
+    return _reopen(told, until) if goal.status.final else Continued(told)
+
+
+def _reopen(goal: Goal, deadline: str) -> Continued:
+    again = {task.name for task in goal.tasks if task.status is not TaskStatus.COMPLETED}
+    if decision_of(goal) == "sent_back":
+        again |= {str(name) for name in goal.verdict.get("redo", ())}
+    for task in goal.tasks:
+        if again & set(task.depends_on):
+            again.add(task.name)
+    if goal.tasks and not again and goal.playbook != BY_MODEL:
+        raise ActionError(
+            f"Every task of {goal.goal_id} completed", f"Begin it again with: mailroom retry {goal.goal_id}"
+        )
+    attempt = len(goal.instructions)
+    tasks = [
+        msgspec.structs.replace(
+            task,
+            task_id=f"{goal.goal_id}-{task.name}-r{attempt}",
+            status=TaskStatus.PENDING,
+            issued=False,
+            started_at="",
+            ended_at="",
+            summary="",
+            outcome=ResultOutcome.NONE,
+        )
+        if task.name in again
+        else task
+        for task in goal.tasks
+    ]
+    opened = msgspec.structs.replace(
+        goal,
+        tasks=skip_blocked(tasks),
+        status=TaskStatus.IN_PROGRESS if goal.tasks else TaskStatus.PENDING,
+        outcome=ResultOutcome.NONE,
+        verdict={},
+        review_task_id="",
+        report_path="",
+        answer="",
+        reason="",
+        thinking="",
+        deadline=deadline,
+        ended_at="",
+    )
+    return Continued(opened, again=True, plan=bool(goal.tasks) and not again)
+
+
+def instruction_of(submission: Submission, seq: int, stored_at: int) -> Instruction:
+    """What a submission says about a goal; without an id, its sequence identifies it."""
+    return Instruction(
+        id=submission.request_id or f"say-{seq}",
+        text=submission.text,
+        given_at=datetime.fromtimestamp(stored_at / 1e9, UTC).isoformat(timespec="microseconds"),
+    )
+
+
+def record_of(goal: Goal) -> Instructions:
+    """The record from which agents at work on ``goal`` learn what was added."""
+    return Instructions(
+        sender=subjects.CONDUCTOR, goal_id=goal.goal_id, instructions=goal.instructions, said=goal.said
+    )
+
+
+def refusal_of(goal_id: str, request_id: str, reason: str) -> AgentReport:
+    """The mail that tells a person why a goal was not continued."""
+    return AgentReport(
+        sender=subjects.CONDUCTOR,
+        recipient=subjects.USER,
+        goal_id=goal_id,
+        report_id=request_id,
+        agent=subjects.CONDUCTOR,
+        report_type="refused",
+        summary=reason,
+        metadata={"status": "refused"},
+    )
