@@ -154,6 +154,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Seconds a stopping process gives its running handlers."""
     command_timeout: Seconds = 300.0
     """Seconds a command of an agent may take."""
+    environments_limit: Annotated[int, msgspec.Meta(ge=0)] = 10 << 30
+    """The most bytes that the environments of prepared projects may have together; the oldest are removed."""
     arxiv_url: str = "https://export.arxiv.org/api/query"
     """The arXiv query interface."""
     feeds: tuple[str, ...] = ("https://hnrss.org/newest?q=AI", "https://export.arxiv.org/rss/cs.AI")
@@ -223,6 +225,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def workspaces(self) -> Path:
         """The folder of workspaces, one for each goal."""
         return self.state_dir / "workspaces"
+
+    @property
+    def environments(self) -> Path:
+        """The folder of the environments that projects are prepared in."""
+        return self.state_dir / "environments"
 
     @property
     def logs(self) -> Path:

@@ -118,7 +118,8 @@ def _find_reason(output: str) -> Iterator[str]:
         return
     if causes := re.findall(r"(?m)^\s*cause: (.+)$", output):
         yield _shorten(causes[-1])
-        if raised := re.findall(r"(?m)^\s+([\w.]+(?:Error|Exception|Exit): .+)$", output):
+        inner = r"(?m)^\s+(?:\S+: )?(fatal error: .+|[\w.]+(?:Error|Exception|Exit): .+)$"
+        if raised := re.findall(inner, output):
             yield _shorten(raised[-1])
         return
     lines = [line.strip() for line in output.splitlines() if line.strip()]

@@ -230,26 +230,46 @@ class _Installation:
         yield from (plan.lock or "pyproject.toml",) if plan.lock or "pyproject.toml" in plan.read else ()
         yield from plan.files
 
-    async def _install(self, *words: str, doing: str, tries: int = 3) -> None:
-        """Install; a setup.py that imports what it does not declare gets that, as pip's users have to do."""
-        isolated: list[str] = []
-        while True:
+    async def _install(self, *words: str, doing: str) -> None:
+        """Install; what the build lacks and nobody declares is added, as a person would, at most twice."""
+        isolated: tuple[str, ...] = ()
+        for _ in range(2):
             try:
                 await self._uv("pip", "install", *isolated, *words, doing=doing)
                 return
             except StepFailedError as error:
-                module = re.search(r"ModuleNotFoundError: No module named '(\w+)'", error.output)
-                tries -= 1
-                if not module or not tries or not (self.request.place / "setup.py").is_file():
+                if source := _find_cython(self.request.place, error.output):
+                    await self._translate(source)
+                elif module := self._find_undeclared(error.output):
+                    await self._add_build_tools(module)
+                    isolated = ("--no-build-isolation",)
+                else:
                     raise
-                package = BUILD_TOOLS.get(module[1], module[1])
-                self.steps.notes.append(
-                    f"setup.py imports {module[1]}, which nothing declares: {package} was installed"
-                )
-                await self._uv(
-                    "pip", "install", "setuptools<81", "wheel", package, doing=f"installs {package}"
-                )
-                isolated = ["--no-build-isolation"]
+        await self._uv("pip", "install", *isolated, *words, doing=doing)
+
+    def _find_undeclared(self, output: str) -> str:
+        """The module that a setup.py imports and does not declare; empty if it is something else."""
+        module = re.search(r"ModuleNotFoundError: No module named '(\w+)'", output)
+        return module[1] if module and (self.request.place / "setup.py").is_file() else ""
+
+    async def _add_build_tools(self, module: str) -> None:
+        package = BUILD_TOOLS.get(module, module)
+        self.steps.notes.append(
+            f"The build imports {module}, which nothing declares: {package} was installed"
+        )
+        words = dict.fromkeys(("setuptools<81", "wheel", package))
+        await self._uv("pip", "install", *words, doing=f"installs {package}")
+
+    async def _translate(self, source: str) -> None:
+        """Make the C file that a build expects of a Cython source."""
+        await self._uv("pip", "install", "cython", doing="installs cython")
+        await self.steps.run(
+            [str(self.venv / "bin/cython"), source],
+            writable=[self.request.root],
+            readable=[self.slot.folder, self.interpreter.prefix],
+            online=False,
+        )
+        self.steps.notes.append(f"The build expects the C file of {source}: Cython made it")
 
     async def _add_missing(self) -> None:
         """Install pytest and its plugins if the tests need them and no manifest names them."""
@@ -290,3 +310,10 @@ class _Installation:
             online=online,
             doing=doing,
         )
+
+
+def _find_cython(folder: Path, output: str) -> str:
+    """The Cython source of a C file that a compiler did not find; empty if there is none."""
+    missing = re.search(r"fatal error: ([\w/.-]+)\.c(?:pp|c)?: No such file", output)
+    source = f"{missing[1]}.pyx" if missing else ""
+    return source if source and ".." not in source and (folder / source).is_file() else ""
