@@ -12,7 +12,7 @@ from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.contracts import CommandConnected, CommandJudged, CommandVerdict, Connection, Task
 from shared.errors import ActionError, BusError
-from shared.gate.registries import Registry, open_reach
+from shared.gate.registries import PUBLIC, Registry, open_reach
 from shared.llm.protocol import Message
 from shared.log import logger
 from shared.memory import Memory
@@ -126,7 +126,7 @@ class AgentContext:
         if not reach:
             return None
         granted = frozenset(opened) | await self.granted_reach()
-        trusted = [entry.removeprefix("host:") for entry in self.allowed_reach()]
+        trusted = [entry.removeprefix("host:") for entry in self.allowed_reach() if entry not in PUBLIC]
         return await asyncio.to_thread(open_reach, select_reach(reach, granted), trusted=trusted)
 
     async def record_connections(self, argv: Sequence[str], connections: Sequence[Connection]) -> None:

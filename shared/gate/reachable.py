@@ -37,14 +37,18 @@ def parse_authority(authority: str, default_port: int = 0) -> tuple[str, int]:
     return (str(address) if address else host), port
 
 
+def split_port(host: str) -> tuple[str, int]:
+    """A host as in Reach.hosts, normalised, and its port, 0 if it names none."""
+    matched = re.fullmatch(r"(\[.*\]|[^:]*):([0-9]+)", host)
+    name, number = matched.groups() if matched else (host, "0")
+    return name.strip("[]").lower().removesuffix("."), int(number)
+
+
 def matches(pattern: str, host: str, port: int) -> bool:
     """Whether ``pattern``, as in Reach.hosts, means this host and port."""
-    if pattern.count(":") > 1 and not pattern.startswith("["):  # a bare IPv6 address
-        pattern = f"[{pattern}]"
-    name, _, number = pattern.rpartition(":") if re.search(r":[0-9]+$", pattern) else (pattern, "", "")
-    if port not in ((int(number),) if number else DEFAULT_PORTS):
+    name, number = split_port(pattern)
+    if port not in ((number,) if number else DEFAULT_PORTS):
         return False
-    name = name.strip("[]").lower().removesuffix(".")
     if name.startswith("*."):
         return parse_ip(host) is None and host.endswith(name[1:])
     return host == name

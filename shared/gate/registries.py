@@ -98,15 +98,14 @@ def registry_reach(ecosystem: str, repo: Path | None = None) -> Registry:
 def open_reach(entries: Iterable[str], *, trusted: Iterable[str] = ()) -> Registry:
     """What a command gets for ``entries``: registries (keys of PUBLIC), and hosts as ``host:NAME``.
 
-    Hosts among ``trusted`` may have private addresses. Raises ActionError if one is malformed.
+    Hosts among ``trusted``, which may be patterns, may have private addresses. Raises ActionError if one is
+    malformed.
     """
-    opened = Registry(reach=Reach())
-    private = set(trusted)
+    opened = Registry(reach=Reach(allow_private=tuple(trusted)))
     for entry in entries:
         kind, _, name = entry.partition(":")
         if kind == "host":
-            named = Reach(hosts=(name,), allow_private=(name,) if name in private else ())
-            opened = opened.join(Registry(reach=named))
+            opened = opened.join(Registry(reach=Reach(hosts=(name,))))
         elif kind in PUBLIC:
             opened = opened.join(registry_reach(kind))
     return opened
