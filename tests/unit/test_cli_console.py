@@ -245,6 +245,7 @@ def test_the_end_is_said_once() -> None:
         ("All is well.", "# Go\n\nSomething else", "# Go\n\nSomething else"),
         ("", "# Go\n\nSomething else", "# Go\n\nSomething else"),
         ("All is well.", "# Go\n\nAll is well.", ""),
+        ("All is well, but…", "# Go\n\n**All is well, but for one thing.**\n\n- one", "- one"),
     ],
 )
 def test_what_the_answer_said_is_not_said_again_by_the_report(

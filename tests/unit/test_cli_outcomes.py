@@ -1,5 +1,6 @@
 """What a goal came to: exit codes, headlines, the object of --json."""
 
+import msgspec
 import pytest
 
 from services.cli.queries.outcomes import CheckUp, exit_code, format_headline
@@ -103,6 +104,18 @@ def test_exit_codes(goal: Goal, results: GoalResults, fail_on: str | None, code:
             goal_of(outcome=NOT_CHECKED),
             GoalResults(not_checked=(NotChecked(what="tests", why="go is not installed"),)),
             "? not checked in 3.5 s: tests: go is not installed",
+        ),
+        (
+            goal_of(outcome=FINDINGS),
+            msgspec.structs.replace(
+                FAILING, not_checked=tuple(NotChecked(what=each, why="no tool") for each in ("Go", "C", "D"))
+            ),
+            "! done with findings in 3.5 s: 2 tests fail; not checked: Go and 2 more things",
+        ),
+        (
+            goal_of(outcome=DONE),
+            GoalResults(not_checked=(NotChecked(what="a rule of A.md:3", why="it needs a model"),)),
+            "✓ done in 3.5 s: not checked: a rule of A.md:3",
         ),
         (goal_of(TaskStatus.FAILED), None, "✗ failed in 3.5 s"),
         (goal_of(TaskStatus.CANCELLED), None, "- cancelled in 3.5 s"),

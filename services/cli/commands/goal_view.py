@@ -63,10 +63,15 @@ def _skip_answer(lines: list[str], answer: str) -> list[str]:
     """The lines of a report without those of the answer, if it begins with them."""
     answer_text = _plain_text(answer)
     first = _plain_text(answer.strip().partition("\n")[0])
-    begin = next(
-        (at for at, line in enumerate(lines[:ANSWER_WITHIN]) if first and _plain_text(line) == first), 0
-    )
-    while begin < len(lines) and _plain_text(lines[begin]) in answer_text:
+    start = first.rstrip("…")
+
+    def begins(line: str) -> bool:
+        # A long answer is cut in the goal's record.
+        return line == first or (start != first and line.startswith(start))
+
+    plain = [_plain_text(line) for line in lines]
+    begin = next((at for at, line in enumerate(plain[:ANSWER_WITHIN]) if first and begins(line)), 0)
+    while begin < len(lines) and (plain[begin] in answer_text or (first and begins(plain[begin]))):
         begin += 1
     return lines[begin:]
 

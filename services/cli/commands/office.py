@@ -1,5 +1,6 @@
 """An office for one command: started in the state folder if none runs there, and stopped afterwards."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -35,6 +36,9 @@ async def office_for_command() -> AsyncIterator[Bus]:
         await supervisor.start()
         async with connect() as bus:
             yield bus
+    except asyncio.CancelledError:
+        click.echo("\nThe office closes; what is open goes on with the next 'mailroom up'.", err=True)
+        raise
     finally:
         await supervisor.stop()
         lock.release()

@@ -5,7 +5,7 @@ from typing import Any, Self
 import msgspec
 from rich.text import Text
 
-from services.cli.output.console import clean, format_end, format_status
+from services.cli.output.console import clean, format_end, format_status, shorten
 from services.cli.output.times import format_span, seconds_between
 from services.cli.queries.results import GoalResults
 from shared.contracts import Finding, Goal, NotChecked, ResultOutcome, TaskStatus, TestRun
@@ -55,12 +55,17 @@ def format_headline(goal: Goal, results: GoalResults | None = None) -> Text:
 
 
 def _format_details(goal: Goal, results: GoalResults) -> str:
-    outcome = outcome_of(goal)
-    if outcome is ResultOutcome.NOT_CHECKED and results.not_checked:
-        first = results.not_checked[0]
+    found = _format_findings(results) if outcome_of(goal) is ResultOutcome.FINDINGS else ""
+    if not results.not_checked:
+        return found
+    first, *others = results.not_checked
+    if outcome_of(goal) is ResultOutcome.NOT_CHECKED:
         return clean(f"{first.what}: {first.why}")
-    if outcome is not ResultOutcome.FINDINGS:
-        return ""
+    more = f" and {count(len(others), 'more thing')}" if others else ""
+    return "; ".join(filter(None, [found, f"not checked: {shorten(first.what, 60)}{more}"]))
+
+
+def _format_findings(results: GoalResults) -> str:
     failing = results.failing
     high = sum(each.severity == "high" for each in results.findings)
     parts = [f"{count(failing, 'test')} {'fails' if failing == 1 else 'fail'}"] if failing else []

@@ -202,7 +202,9 @@ class Listener:
     async def wait(self) -> bool:
         """Wait for a message since ``clear``; False if none came within the interval."""
         try:
-            return await asyncio.wait_for(self._received.wait(), self._interval)
+            # wait_for of Python 3.11 forgets a Ctrl-C that comes together with a message.
+            async with asyncio.timeout(self._interval):
+                return await self._received.wait()
         except TimeoutError:
             return False
 
