@@ -17,6 +17,7 @@ from shared.gate.reachable import (
     require_granted,
     resolve,
 )
+from shared.gate.upstream import connect_upstream, has_upstream
 
 HEAD_BYTES = 64 << 10
 """The most bytes of a request's head."""
@@ -132,9 +133,12 @@ class Proxy:
 
     async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         problem = "no address"
-        for address in await resolve(self.session, host, port):
+        through = has_upstream(self.session, host, port)
+        for address in await resolve(self.session, host, port, is_needed=not through):
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
+                    if through:
+                        return await connect_upstream(self.session, host, port, CHUNK)
                     return await asyncio.open_connection(address, port, limit=CHUNK)
             except (TimeoutError, OSError) as error:
                 problem = getattr(error, "strerror", "") or "no answer in time"

@@ -60,14 +60,17 @@ def require_granted(session: Session, host: str, port: int) -> None:
         raise Refused(FORBIDDEN, f"{host}:{port} is not among the hosts this command may reach")
 
 
-async def resolve(session: Session, host: str, port: int) -> list[str]:
+async def resolve(session: Session, host: str, port: int, *, is_needed: bool = True) -> list[str]:
     """The addresses to connect to; raises Refused unless all addresses of the name are public.
 
-    Only these are connected to, so a name that resolves differently a second time gains nothing.
+    Only these are connected to, so a name that resolves differently a second time gains nothing. A name that
+    cannot be resolved is its own address unless that ``is_needed``.
     """
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
+        if not is_needed:
+            return [host]
         raise Refused(BAD_GATEWAY, f"{host} cannot be resolved") from None
     addresses = list(dict.fromkeys(str(entry[4][0]).split("%")[0] for entry in found))
     if not any(matches(pattern, host, port) for pattern in session.private):

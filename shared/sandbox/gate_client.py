@@ -22,6 +22,7 @@ from shared.jailer import Mount
 from shared.log import logger
 from shared.sandbox.jailer_client import CERTIFICATES, PLACE, ROOT, remove_orphans
 from shared.sandbox.reach import Reach
+from shared.settings import environment
 
 log = logger(__name__)
 
@@ -131,7 +132,17 @@ class GateClient:
         return tuple(msgspec.convert(each, Connection) for each in decode_report(words))
 
     def _ask(self, reach: Reach) -> tuple[socket.socket, Path, subprocess.Popen[bytes] | None]:
-        session = encode_session(Session(list(reach.hosts), list(reach.allow_private), reach.max_bytes))
+        env = environment()
+        proxies = (env.get(name, "") for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"))
+        session = encode_session(
+            Session(
+                hosts=list(reach.hosts),
+                private=list(reach.allow_private),
+                max_bytes=reach.max_bytes,
+                upstream=next((each for each in proxies if each.startswith("http://")), ""),
+                direct=env.get("no_proxy") or env.get("NO_PROXY", ""),
+            )
+        )
         with self.lock:
             for _ in range(2):
                 try:

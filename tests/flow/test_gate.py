@@ -1,9 +1,12 @@
 """The gate: what a command with reach gets through it, and that the command is otherwise unchanged."""
 
 import asyncio
+import base64
+import contextlib
 import json
 import socket
 import sys
+import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -152,6 +155,60 @@ async def test_pip_installs_from_a_mirror_through_the_gate(tmp_path: Path) -> No
     assert result.output.splitlines()[-1] == "7", result.output
     assert all(each.allowed and each.port == site.port for each in result.connections)
     assert result.connections
+
+
+class Upstream:
+    """A company's proxy, which notes what it is asked for and tunnels it all to one port."""
+
+    def __init__(self, port: int) -> None:
+        self.heads: list[str] = []
+        self._target = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                self.heads.append(client.recv(65_536).decode())
+                with socket.create_connection(("127.0.0.1", self._target)) as target:
+                    client.sendall(b"HTTP/1.1 200 OK\r\nVia: own\r\n\r\n")
+                    target.sendall(client.recv(65_536))
+                    while more := target.recv(65_536):
+                        client.sendall(more)
+                client.close()
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+async def test_the_machines_own_proxy_is_used_and_its_password_stays_outside(
+    tmp_path: Path, mirror: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upstream = Upstream(mirror.port)
+    monkeypatch.setenv("https_proxy", f"http://me:s%3Acret@127.0.0.1:{upstream.port}")
+    monkeypatch.setenv("no_proxy", "direct.example,.corp.example")
+    code = f"""{ASK}
+import os
+for host in ("public.example", "direct.example", "git.corp.example", "evil.example"):
+    request = f"CONNECT {{host}}:443 HTTP/1.1\\r\\n\\r\\n".encode()
+    print(ask(request, b"GET /inner HTTP/1.0\\r\\n\\r\\n", half=True).partition("\\r\\n")[0])
+print([value for value in os.environ.values() if "cret" in value])
+"""
+    hosts = ("public.example", "direct.example", "*.corp.example")
+    result = await python(code, tmp_path, reach=Reach(hosts=hosts))
+    upstream.close()
+    through, direct, below, evil, secrets = result.output.splitlines()
+    assert through == "HTTP/1.1 200 Connection established"
+    assert "502" in direct
+    assert "502" in below
+    assert "403" in evil
+    assert secrets == "[]"
+    (head,) = upstream.heads
+    assert head.startswith("CONNECT public.example:443 HTTP/1.1\r\n")
+    assert f"Basic {base64.b64encode(b'me:s:cret').decode()}" in head
+    assert result.connections[0].received > 50
 
 
 async def test_what_was_refused_says_why(tmp_path: Path) -> None:
