@@ -7,21 +7,13 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from shared.policy import effects
-from shared.policy.checks import (
-    is_dry_run,
-    is_help,
-    is_listing,
-    judge_listing_use,
-    judge_named_secrets,
-    judge_output_options,
-    judge_unknown,
-)
-from shared.policy.environment import judge_variable
-from shared.policy.executables import judge_path_call
 from shared.policy.expansion import UNKNOWN, holds_subscript
 from shared.policy.options import Options, parse_options
-from shared.policy.paths import Place, place, resolve
+from shared.policy.paths import Place, is_public, place, resolve
+from shared.policy.rules import matching
 from shared.policy.scope import UNREAD, Scope, Stream
+from shared.policy.secrets import is_private
+from shared.policy.variables import judge_variable
 from shared.policy.words import Word
 
 if TYPE_CHECKING:
@@ -30,18 +22,30 @@ if TYPE_CHECKING:
 Handler = Callable[["Call"], Stream | None]
 """Judges a call of one program; what it prints, or None if that is not known."""
 
-_VERSION = re.compile(r"-?\d[\d.]*$")
-_BUILDERS = frozenset(
-    "mkdir make gmake cmake ninja npm yarn pnpm bun npx pip pip3 uv poetry pipx python python3 node ruby "
-    "perl php bash sh zsh dash source . cargo go mvn gradle ant rake bundle composer docker docker-compose "
-    "tox nox pytest just task scons meson bazel dotnet mix".split()
-)
-"""Programs that run what they find in the current folder."""
+_VERSION = re.compile(r"(?<=[a-z])-?\d[\d.]*$")
+_SYSTEM = re.compile(r"/(usr/)?(local/)?s?bin/[^/]+$|/opt/homebrew/bin/[^/]+$")
 _EVALUATES = frozenset(
     "let test [ printf read mapfile readarray declare typeset local export readonly getopts wait".split()
 )
 """Builtins that take names of variables, with subscripts that are computed."""
+_TEXTUAL = frozenset(
+    "echo printf print git gh glab hg svn test [ [[ expr basename dirname man apropos whatis which "
+    "type whereis "
+    "command help export declare typeset local readonly alias trap case set : true false mailroom hash tldr "
+    "kill sleep ssh logger say notify-send su sudo unset ls mkdir chmod chown".split()
+)
+"""Programs whose words are text, names, or judged by what handles them."""
+_OUTPUT = re.compile(
+    r"--?(?!no[-_])([a-z0-9]+[-_])*(o|out(put)?|dest(ination)?|save)([-_]?(to|dir|file|path|name))?"
+)
+"""Options that name an output."""
+_SEARCHES = frozenset("grep egrep fgrep zgrep rgrep rg ag ack find fd sed awk gawk ls cd eval ln".split())
+"""Programs whose words are patterns as well as paths."""
+_PATH = re.compile(r"(?:~[\w-]*|\.\.)?/[^\s=@,:{}()\"'|;<>]+")
+_HOST = re.compile(r"\w://(?:[^/@\s]*@)?([\w.-]+)")
+_DRY_RUN = re.compile(r"--dry-?run(=(?!none)\w*)?|--just-print|--simulate|--no-act")
 _GAP = re.compile(r"[\s;|&<>]")
+_HELP = {"--help", "--version"}
 _UNKNOWN_VALUE = "${_}"
 
 
@@ -82,28 +86,36 @@ class Call:
         """Note that ``rule`` applies to ``what``, by default to the command as a whole."""
         self.shell.find(rule, what or self.title)
 
+    def need(self, reach: str) -> None:
+        """Note that the command has to reach ``reach`` over the network."""
+        self.shell.need(reach, self.title)
+
     def options(self, valued: str = "", permute: bool = True) -> Options:
         """The arguments as options and operands."""
         return parse_options(self.args, valued, permute)
-
-    @property
-    def handler(self) -> Handler | None:
-        """What judges the program: by its name, or by that without a version."""
-        programs = self.shell.programs
-        return programs.get(self.name) or programs.get(_VERSION.sub("", self.name))
 
     def judge(self) -> Stream:
         """Judge it; what it prints, if that is known."""
         for name, value in self.assigned.items():
             judge_variable(self, name, value)
         word = self.words[0]
-        if word.hidden or word.obfuscated or word.glob or word.spliced or not word.known:
+        if not word.known and word.text.strip(UNKNOWN) == "" and not (word.computed or word.obfuscated):
+            # A variable of the environment: empty, or a program nobody knows.
+            self._read_arguments()
+            return self.shell.call(self.args, self.scope) if self.args else UNREAD
+        if (
+            word.obfuscated
+            or word.glob
+            or not word.known
+            or " " in word.text
+            or (word.spliced and "/" not in word.text)
+        ):
             self.find("unclear.name", word.text.replace(UNKNOWN, "..."))
             if not word.known:
-                self.judge_unknown_arguments()
+                self._read_arguments()
                 return UNREAD
         if "/" in self.name:
-            return judge_path_call(self)
+            return self._judge_path()
         if self.name in self.scope.aliases and f"alias {self.name}" not in self.scope.active:
             return self._judge_alias()
         if self.name in self.scope.functions:
@@ -111,35 +123,122 @@ class Call:
         return self.judge_program()
 
     def judge_program(self) -> Stream:
-        """Judge a program of the system by its name."""
-        handler = self.handler
-        if is_help(self, handler is not None) or is_dry_run(self):
-            judge_named_secrets(self)
+        """Judge a program by its name: by what handles it, by the rows of the rules, by its paths."""
+        if len(self.args) == 1 and self.args[0].text in _HELP:
             return UNREAD
-        if self.name in _BUILDERS:
-            self.shell.rebuild()
-            if self.scope.is_fetched(self.scope.cwd or ""):
-                self.find("run.download")
-        named = self.name != "printf" or (self.args and self.args[0].text == "-v")
-        if named and self.name in _EVALUATES and any(holds_subscript(word.text) for word in self.args):
+        name = self.name
+        handler = self.shell.programs.get(name)
+        if handler is None and (short := _VERSION.sub("", name)) != name:
+            name = short
+            handler = self.shell.programs.get(name)
+        named = name in _EVALUATES and (name != "printf" or (self.args and self.args[0].text == "-v"))
+        if named and any(holds_subscript(word.text) for word in self.args):
             self.find("unclear.spelling")
-        passed = is_listing(self.stdin) and judge_listing_use(self)
-        if handler is None:
-            judge_unknown(self)
-            return UNREAD
-        output = handler(self) or UNREAD
-        judge_named_secrets(self)
-        judge_output_options(self)
-        return self.stdin if passed else output
+        if not self._only_shows():
+            for rule, reach in matching(name, self.args):
+                self._need_all(reach) if reach else self.find(rule)
+        if name not in _TEXTUAL and name not in _SEARCHES:
+            self._judge_private()
+        if handler is not None:
+            return handler(self) or UNREAD
+        self._judge_other(name)
+        return UNREAD
 
-    def is_program(self, name: str) -> bool:
-        """Whether the policy knows a program of that name."""
-        return name in self.shell.programs
+    def _only_shows(self) -> bool:
+        """Whether a program without a handler is asked for help or for what it would do."""
+        if not self.args or self.name in self.shell.programs:
+            return False
+        last = self.args[-1].text
+        return last in {"-help", "help", *_HELP} or any(_DRY_RUN.fullmatch(word.text) for word in self.args)
 
-    def judge_unknown_arguments(self) -> None:
-        """Whatever paths are among the arguments may be read."""
+    def _need_all(self, reach: str) -> None:
+        """A registry, or hosts, and the host of each address among the words."""
+        hosts = [match[1] for word in self.args if (match := _HOST.search(word.text))]
+        for entry in (
+            [f"host:{host}" for host in hosts]
+            if reach == "network" and hosts
+            else [reach, *(f"host:{host}" for host in hosts)]
+        ):
+            self.need(entry)
+
+    def _judge_other(self, name: str) -> None:
+        """What no handler knows: paths among its words are read, those of outputs are written.
+
+        It may be one more program that runs another.
+        """
+        self.judge_outputs()
+        if name in _TEXTUAL:
+            return
+        self._read_arguments()
+        for position, word in enumerate(self.args):
+            first, space, _ = word.text.partition(" ")
+            if first.rsplit("/bin/", 1)[-1] in self.shell.programs:
+                self.script(word.text) if space else self.run(self.args[position:])
+                break
+
+    def judge_outputs(self) -> None:
+        """Judge the outputs outside the workspace that options name."""
+        for index, word in enumerate(self.args):
+            option, sign, value = word.text.partition("=")
+            if option.startswith("-") and _OUTPUT.fullmatch(option.lower()):
+                target = Word(value) if sign else self.args[index + 1] if index + 1 < len(self.args) else None
+                if target and target.text.startswith(("/", "~", "..")):
+                    self.write(target)
+
+    def _judge_private(self) -> None:
+        """A program that is given a file of credentials is not to have it, whatever it does with it."""
         for word in self.args:
-            self.read(word)
+            for text in _PATH.findall(word.text) if "/" in word.text else ():
+                if is_private(path := resolve(text, self.scope.cwd) or text):
+                    self.find("secret.file", path)
+
+    def _read_arguments(self) -> None:
+        for word in self.args:
+            text = word.text
+            if text.startswith("-") or "=" in text:
+                text = text.partition("=")[2]
+            if text and " " not in text:
+                self.read(Word(text, word.glob, word.obfuscated, word.hidden))
+
+    def _judge_path(self) -> Stream:
+        """A program by its path: the system's by its name, one the script wrote by its text."""
+        path = resolve(self.name, self.scope.cwd)
+        if path is None:
+            self.find("unclear.name", self.name)
+            return UNREAD
+        if path in self.scope.files:
+            return self.run_written(path)
+        where = place(path, self.shell.workspace)
+        if self.scope.is_fetched(path):
+            self.find("run.download")
+        if where in {Place.KERNEL, Place.DEVICE}:
+            self.find("unclear.name", path)
+        elif where is not Place.WORKSPACE and not _SYSTEM.match(path) and not is_public(path):
+            self.find("run.outside", path)
+        self.name = path.rsplit("/", 1)[-1]
+        return self.judge_program()
+
+    def run_written(self, path: str) -> Stream:
+        """Judge that a file is run which the script itself wrote: by its text if that is known."""
+        stream = self.scope.files[path]
+        if stream.source == "network":
+            self.find("run.download")
+        elif stream.source == "program":
+            self.name = stream.text or "sh"
+            return self.judge_program()
+        elif stream.source == "built":
+            pass
+        elif stream.text is None or UNKNOWN in stream.text:
+            self.find("run.written", path if not path.startswith("/dev/fd/") else "What a substitution gives")
+        elif (first := stream.text.partition("\n")[0]).startswith("#!") and not re.search(
+            r"\b\w*sh\b", first
+        ):
+            inner = self.scope.branch()
+            inner.stdin = Stream(stream.text.partition("\n")[2])
+            self.shell.call([Word(part) for part in first[2:].split()] or [Word("sh")], inner)
+        else:
+            self.script(stream.text)
+        return UNREAD
 
     def _judge_alias(self) -> Stream:
         text = self.scope.aliases[self.name]
@@ -170,49 +269,26 @@ class Call:
         return self.shell.call(words, scope)
 
     def apply(self, found: Options, does: str) -> None:
-        """Judge effects, separated by semicolons: verbs of VERBS, joined by ``+``, then what they apply to.
+        """Judge effects, separated by semicolons: a verb of VERBS, then what it applies to.
 
-        That is the values of options by their names, or operands by a slice: ``read f file; read+write 1:``.
+        That is the values of options by their names, or operands by a slice: ``read f file; write 1:``.
         """
-        for verbs, selectors in _effects(does):
+        for verb, selectors in _effects(does):
             for word in _selected(selectors, found):
-                for judge in verbs:
-                    judge(self, word)
-
-    def run_hidden(self, text: str) -> Stream:
-        """A command is run that an option or a text of another one holds."""
-        self.find("unclear.command")
-        return self.script(text)
-
-    def judge_endless(self, word: Word) -> None:
-        """A program that reads all of the path must come to an end."""
-        if self.is_endless(word):
-            self.find("exhaust.endless")
-
-    def is_endless(self, word: Word) -> bool:
-        """Whether reading the path never ends."""
-        return effects.is_endless(self.scope, word, self.shell.workspace)
+                verb(self, word)
 
     def read(self, word: Word, deep: bool = False) -> None:
         """The path is read."""
         effects.read(self.shell, self.scope, word, deep)
-
-    def query(self, word: Word) -> bool:
-        """Some lines or columns of it are read; whether it is a table of the system's."""
-        return effects.query(self.shell, self.scope, word)
-
-    def stat(self, word: Word) -> None:
-        """The path is looked at, not its content."""
-        effects.stat(self.shell, self.scope, word)
 
     def write(self, word: Word, create: bool = False, output: Stream = UNREAD) -> None:
         """The path is written."""
         effects.write(self.shell, self.scope, word, create)
         self.shell.written(word, self.scope, output)
 
-    def delete(self, word: Word, deep: bool = False, force: bool = False) -> None:
+    def delete(self, word: Word, deep: bool = False) -> None:
         """The path is deleted."""
-        effects.delete(self.shell, self.scope, word, deep, force)
+        effects.delete(self.shell, self.scope, word, deep)
 
     def path(self, word: Word) -> str | None:
         """Where the path leads."""
@@ -226,24 +302,19 @@ class Call:
 VERBS: Mapping[str, Callable[[Call, Word], object]] = {
     "read": Call.read,
     "read-deep": lambda call, word: call.read(word, deep=True),
-    "query": Call.query,
-    "ends": Call.judge_endless,
-    "run": lambda call, word: call.run([word]),
-    "stat": Call.stat,
+    "stat": lambda call, word: effects.stat(call.shell, call.scope, word),
     "write": Call.write,
     "create": lambda call, word: call.write(word, create=True),
     "delete": Call.delete,
     "delete-deep": lambda call, word: call.delete(word, deep=True),
-    "wipe": lambda call, word: call.delete(word, deep=True, force=True),
     "script": lambda call, word: call.script(word.text),
-    "runs": lambda call, word: call.run_hidden(word.text),
 }
 
 
 @cache
-def _effects(text: str) -> tuple[tuple[tuple[Callable[[Call, Word], object], ...], str], ...]:
+def _effects(text: str) -> tuple[tuple[Callable[[Call, Word], object], str], ...]:
     parts = (part.split(None, 1) for part in text.split(";"))
-    return tuple((tuple(VERBS[verb] for verb in verbs.split("+")), chosen) for verbs, chosen in parts)
+    return tuple((VERBS[verb], chosen) for verb, chosen in parts)
 
 
 def _selected(selectors: str, found: Options) -> Sequence[Word]:

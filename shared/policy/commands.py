@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from shared.policy import effects
 from shared.policy.call import Call
-from shared.policy.environment import judge_variable
 from shared.policy.expansion import UNKNOWN, holds_subscript
 from shared.policy.parser import are_adjacent, dropped_dash
 from shared.policy.scope import NOTHING, UNREAD, Scope, Stream
+from shared.policy.variables import judge_variable
 from shared.policy.words import Expander, Word
 
 if TYPE_CHECKING:
@@ -143,6 +143,7 @@ def _judge_once(shell: "Interpreter", node: "Node", scope: Scope, extra: Sequenc
     expander = Expander(scope, shell)
     parts: list[Node] = []
     assigned: dict[str, str] = {}
+    before = stdin = scope.stdin
     for child in node.children:
         kind = child.type
         if kind == "variable_assignment":
@@ -154,8 +155,7 @@ def _judge_once(shell: "Interpreter", node: "Node", scope: Scope, extra: Sequenc
             redirects = Redirects(shell, scope)
             redirects.take(child)
             if redirects.stdin is not None:
-                scope = scope.branch()
-                scope.stdin = redirects.stdin
+                stdin = redirects.stdin
         elif kind in {"subshell", "compound_statement"}:
             shell.walk(child, scope)
         elif child.is_named or parts:
@@ -164,9 +164,11 @@ def _judge_once(shell: "Interpreter", node: "Node", scope: Scope, extra: Sequenc
     if shell.documents and (lost := dropped_dash(node)):
         words.append(Word(lost))
     words.extend(expander.line(extra))
-    if expander.too_many:
-        shell.find("exhaust.large", "A range of words")
-    return shell.call(words, scope, assigned)
+    scope.stdin = stdin
+    try:
+        return shell.call(words, scope, assigned)
+    finally:
+        scope.stdin = before
 
 
 def _read_assignment(shell: "Interpreter", node: "Node", scope: Scope) -> tuple[str, str]:

@@ -1,10 +1,7 @@
 """The expansions of the shell: quotes and escapes, braces, parameters, arithmetic."""
 
-import ast
-import math
-import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import translate
 from itertools import pairwise
 
@@ -153,8 +150,6 @@ def unescape_document(text: str) -> str:
 
 MOST_WORDS = 64
 """Words one pair of braces may become before the rest is left out."""
-LONGEST_RANGE = 100_000
-"""Words of a range beyond which making them is a burden in itself."""
 LONGEST_TEXT = 1_024
 """Signs of a word with braces that is still expanded."""
 _BRACE_RANGE = re.compile(r"\{(-?\w+)\.\.(-?\w+)(\.\.-?\d+)?\}")
@@ -194,13 +189,6 @@ def _range(first: str, last: str) -> list[str]:
     return [str(number) for number in range(low, high + 1)]
 
 
-def is_long(raw: str) -> bool:
-    """Whether ``raw`` is too long to be expanded, or has a range of very many words."""
-    return len(raw) > LONGEST_TEXT or any(
-        _distance(match[1], match[2]) > LONGEST_RANGE for match in _BRACE_RANGE.finditer(raw)
-    )
-
-
 def _distance(first: str, last: str) -> int:
     try:
         return abs(int(first) - int(last))
@@ -226,60 +214,3 @@ def _outer(raw: str) -> tuple[int, int, list[int]] | None:
                 commas.append(position)
         start = raw.find("{", start + 1)
     return None
-
-
-_NUMERIC = re.compile(r"[\d\s()+*/%<>&|^~-]{1,64}").fullmatch
-_LENGTH = re.compile(r"\$\{#([A-Za-z_]\w*)\}")
-_VARIABLE = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?")
-_LARGEST = 2**40
-
-
-def _remainder(left: int, right: int) -> int:
-    return int(math.fmod(left, right))  # towards zero, as the shell has it, not as Python has
-
-
-_OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: lambda left, right: (left - _remainder(left, right)) // right,
-    ast.Mod: _remainder,
-    ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_,
-    ast.BitXor: operator.xor,
-}
-
-
-def evaluate(text: str, value: Callable[[str], str]) -> str | None:
-    """The number that ``text`` between the parentheses is, None if it is known only at run time.
-
-    ``value`` gives a variable's text.
-    """
-    counted = _LENGTH.sub(lambda match: _length(value(match[1])), text)
-    plain = _VARIABLE.sub(lambda match: f"({value(match[1])})", counted).replace("/", "//").strip()
-    if not _NUMERIC(plain) or "**" in plain:
-        return None
-    try:
-        number = _compute(ast.parse(plain, mode="eval").body)
-    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
-        return None
-    return str(number)
-
-
-def _length(value: str) -> str:
-    return UNKNOWN if UNKNOWN in value else str(len(value))
-
-
-def _compute(node: ast.expr) -> int:
-    number: int
-    if isinstance(node, ast.Constant) and isinstance(node.value, int):
-        number = node.value
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-        number = _compute(node.operand) * (-1 if isinstance(node.op, ast.USub) else 1)
-    elif isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
-        number = _OPERATIONS[type(node.op)](_compute(node.left), _compute(node.right))
-    else:
-        raise ValueError
-    if abs(number) > _LARGEST:
-        raise ValueError
-    return number

@@ -10,9 +10,9 @@ from shared.policy.call import Call, Handler
 from shared.policy.commands import Redirects
 from shared.policy.expansion import UNKNOWN, unescape_document
 from shared.policy.parser import DEEPEST, MOST_COMMANDS, Unreadable, is_misread, parse
-from shared.policy.paths import Place, place, resolve
+from shared.policy.paths import resolve
 from shared.policy.rules import RULES
-from shared.policy.scope import NOTHING, OWN_PROCESS, UNREAD, Scope, Stream, concatenate
+from shared.policy.scope import NOTHING, UNREAD, Scope, Stream, concatenate
 from shared.policy.statements import STATEMENTS, judge_arithmetic, multiplies
 from shared.policy.words import Word
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _WEIGHT = {CommandVerdict.ALLOW: 0, CommandVerdict.ASK: 1, CommandVerdict.DENY: 2}
-_OWN = {Place.WORKSPACE, Place.SCRATCH}
 _SKIPPED = {"comment", "heredoc_start", "heredoc_end", "heredoc_content", "string_content"}
 
 
 class Interpreter:
     """Judges scripts in one workspace; ``rule`` and ``what`` are the strictest that was found so far.
 
+    ``reach`` is what has to be reached over the network, and for which command.
     ``programs``: what judges a call of each program, by its name; ``fetched``: some words of the script come
     from the network; ``documents``: it may hold here-documents.
     """
@@ -36,7 +36,7 @@ class Interpreter:
         self.rule, self.what = "everyday", ""
         self.depth = 0
         self.left = MOST_COMMANDS
-        self.dropped = ""
+        self.reach: dict[str, str] = {}
         self.fetched = self.documents = False
 
     def find(self, rule: str, what: str = "") -> None:
@@ -44,13 +44,9 @@ class Interpreter:
         if _WEIGHT[RULES[rule].verdict] > _WEIGHT[RULES[self.rule].verdict]:
             self.rule, self.what = rule, what
 
-    def drop(self, path: str) -> None:
-        """Note that a path is deleted which a later command of the script may create again."""
-        self.dropped = self.dropped or path
-
-    def rebuild(self) -> None:
-        """What was deleted before is created again."""
-        self.dropped = ""
+    def need(self, reach: str, what: str) -> None:
+        """Note that ``what`` needs a network: a registry, a host, or hosts that are not known."""
+        self.reach.setdefault(reach, what)
 
     def is_guarded(self, path: str) -> bool:
         """Whether a path of the workspace is a state of the office."""
@@ -91,15 +87,13 @@ class Interpreter:
             if node.is_named:
                 # What runs in the background sets nothing here.
                 outputs.append(self.walk(node, scope.branch() if after and after.type == "&" else scope))
-                self.judge_printed(outputs[-1])
         return concatenate(outputs)
 
-    def judge_printed(self, output: Stream) -> None:
-        """Judge output that is shown, since no other program reads it: the environment, a system file."""
-        if output.source == "environment":
-            self.find("secret.environment", "It")
-        elif output.source.startswith("/"):
-            self.find("read.system", output.source)
+    def read(self, path: str, scope: Scope, deep: bool) -> None:
+        """Judge that the file ``path`` is read, or with ``deep`` all of a folder."""
+        full = resolve(path, scope.cwd)
+        if full is not None:
+            effects.read_path(self, full, deep=deep)
 
     def call(self, words: Sequence[Word], scope: Scope, assigned: dict[str, str] | None = None) -> Stream:
         """Judge one simple command by its words; ``assigned`` are the variables set for it alone."""
@@ -119,9 +113,8 @@ class Interpreter:
     def function(self, name: str, words: Sequence[Word], scope: Scope) -> Stream:
         """Judge a call of a function of the script itself."""
         if name in scope.active:
-            self.find(
-                "exhaust.fork-bomb" if multiplies(scope.functions[name], name) else "exhaust.large", name
-            )
+            if multiplies(scope.functions[name], name):
+                self.find("exhaust.fork-bomb", name)
             return UNREAD
         inner = scope.branch()
         inner.active = (*scope.active, name)
@@ -167,10 +160,7 @@ class Interpreter:
                 output = redirects.stdin or NOTHING
             elif child.is_named:
                 output = self.walk(child, inner)
-        self.judge_printed(output)
         self.fetched |= output.source == "network"
-        if output.endless:
-            self.find("exhaust.endless", (node.text or b"").decode(errors="replace"))
         return output.text.rstrip("\n") if output.text is not None else UNKNOWN
 
     def process(self, node: "Node", scope: Scope) -> str:
@@ -185,12 +175,7 @@ class Interpreter:
         """Remember what a file was given, for when it is run."""
         path = resolve(word.text, scope.cwd)
         if path is not None:
-            if output.text == "" and path not in scope.files:
-                effects.empty(self, path)
             scope.files[path] = output
-            self.judge_printed(output)
-            if output.endless:
-                self.find("exhaust.endless", f"What is written to {path}")
 
     def reads(self, word: Word, scope: Scope) -> Stream:
         """Judge that a file is fed to a program; the stream it gives."""
@@ -200,6 +185,4 @@ class Interpreter:
             return scope.files[path]
         if path == "/dev/null":
             return NOTHING
-        if path is not None and path.endswith(".pid") and place(path, self.workspace) in _OWN:
-            return Stream(OWN_PROCESS)
-        return Stream(endless=effects.is_endless(scope, word, self.workspace))
+        return UNREAD

@@ -1,16 +1,16 @@
-"""Judges a command as a whole: the strictest of what is found in it counts."""
+"""Judges a command as a whole: the strictest of what is found in it counts, reach last."""
 
 import re
-import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from functools import cache
 
+from shared.contracts import CommandVerdict
 from shared.policy.interpreter import Interpreter
 from shared.policy.parser import LONGEST, Unreadable, to_latin1
 from shared.policy.paths import HOME, WORKSPACE, resolve
 from shared.policy.programs import PROGRAMS
-from shared.policy.rules import RULES, Ruling
-from shared.policy.scope import NOTHING, Scope, Stream
-from shared.policy.words import Word
+from shared.policy.rules import RULES, Rule, Ruling
+from shared.policy.scope import NOTHING, Scope
 
 _MISLEADING = re.compile(
     "[\0-\x08\x0b\x0c\x0e-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ue000-\ue0ff\ufeff]"
@@ -18,34 +18,87 @@ _MISLEADING = re.compile(
 """Characters that are invisible, reorder text, or have a meaning of their own within the policy."""
 _MISLED = ("unclear.spelling", "A sign that cannot be seen")
 _SHOWN = 160
+NEWLINE = "\u2424"
+"""Stands for a newline within an example."""
+_NAMES = {
+    "python": "the Python registry",
+    "javascript": "the npm registry",
+    "rust": "crates.io",
+    "go": "the Go module proxy",
+    "java": "Maven Central",
+    "debian": "Debian's package servers",
+    "network": "the hosts it needs",
+}
 
 
-def judge(command: str, *, workspace: str = "") -> Ruling:
+def judge(command: str, *, workspace: str = "", granted: Collection[str] = ()) -> Ruling:
     """What the policy says of ``command``, run in the folder ``workspace`` (default: a nameless one).
 
-    Never raises, and decides in bounded time: what is too long or too deep is not allowed.
+    ``granted``: what may be reached, as in Ruling.reach; "network" covers every host. Never raises, and
+    decides in bounded time: what is too long or too deep is not allowed. At the first call the rules are
+    checked by their examples (50 ms); if one fails, nothing is allowed.
     """
+    faults = find_faults()
+    return _ruling(command, "unclear.fault", faults[0]) if faults else decide(command, workspace, granted)
+
+
+@cache
+def find_faults() -> tuple[str, ...]:
+    """A sentence for each example that its rule is not found for, or is found for against its will."""
+    return tuple(fault for name, rule in RULES.items() for fault in _faults_of(name, rule))
+
+
+def _faults_of(name: str, rule: Rule) -> Iterator[str]:
+    for text in filter(None, rule.stops.split("\n")):
+        found = decide(text.replace(NEWLINE, "\n"))
+        if found.rule != name:
+            yield f"{text} is not stopped by {name} but decided by {found.rule}"
+    for text in filter(None, rule.lets.split("\n")):
+        if decide(text.replace(NEWLINE, "\n")).rule == name:
+            yield f"{text} is stopped by {name}"
+
+
+def decide(command: str, workspace: str = "", granted: Collection[str] = ()) -> Ruling:
+    """As ``judge``, by rules that are taken for right."""
     plain = command.isascii() or len(command) > LONGEST
     text, back = (command, {}) if plain else to_latin1(command)
     folder = workspace.translate({ord(sign): chr(slot) for slot, sign in back.items()})
     if _MISLEADING.search(command):
         return _ruling(command, *_MISLED)
-    rule, what = _judge(text, folder, lambda shell, scope: shell.script(text, scope))
-    return _ruling(command, rule, what.translate(back))
+    shell = _judge(text, folder, lambda shell, scope: shell.script(text, scope))
+    reach = {entry.translate(back): what.translate(back) for entry, what in shell.reach.items()}
+    return _with_reach(_ruling(command, shell.rule, shell.what.translate(back)), reach, granted)
 
 
 def judge_read(path: str, *, deep: bool = False, workspace: str = "") -> Ruling:
-    """What the policy says of reading the file ``path``; ``deep``: of copying a folder into ``workspace``.
+    """What the policy says of reading the file ``path``; ``deep``: of all in the folder.
 
-    As of ``cat`` and ``cp -r``, of which no shell reads the words. Never raises.
+    A relative path starts in ``workspace``. Never raises.
     """
-    words = ["cp", "-r", path, "copy"] if deep else ["cat", path]
-    command = shlex.join(words)
-    if _MISLEADING.search(command):
-        return _ruling(command, *_MISLED)
-    return _ruling(
-        command, *_judge(command, workspace, lambda shell, scope: shell.call([*map(Word, words)], scope))
-    )
+    if _MISLEADING.search(path):
+        return _ruling(path, *_MISLED)
+    shell = _judge(path, workspace, lambda shell, scope: shell.read(path, scope, deep))
+    return _ruling(path, shell.rule, shell.what)
+
+
+def _judge(text: str, workspace: str, run: Callable[[Interpreter, Scope], object]) -> Interpreter:
+    shell = Interpreter((resolve(workspace, "/") or WORKSPACE) if workspace else WORKSPACE, PROGRAMS)
+    if len(text) > LONGEST:
+        shell.find("unclear.size", f"{len(text)} characters")
+        return shell
+    if not text.strip():
+        shell.rule = "nothing"
+        return shell
+    try:
+        run(shell, Scope(shell.workspace, NOTHING))
+    except Unreadable as error:
+        shell.find(error.rule, error.what)
+    except RecursionError:
+        shell.find("unclear.size", "commands within commands")
+    except Exception as error:
+        # A fault of the policy itself must let nothing through.
+        shell.find("unclear.fault", type(error).__name__)
+    return shell
 
 
 def _ruling(command: str, rule: str, what: str) -> Ruling:
@@ -53,29 +106,27 @@ def _ruling(command: str, rule: str, what: str) -> Ruling:
     return Ruling(command=command, verdict=RULES[rule].verdict, rule=rule, why=why)
 
 
-def _judge(command: str, workspace: str, run: Callable[[Interpreter, Scope], Stream]) -> tuple[str, str]:
-    if len(command) > LONGEST:
-        return "unclear.size", f"{len(command)} characters"
-    if not command.strip():
-        return "nothing", ""
-    shell = Interpreter((resolve(workspace, "/") or WORKSPACE) if workspace else WORKSPACE, PROGRAMS)
-    scope = Scope(shell.workspace, NOTHING)
-    try:
-        output = run(shell, scope)
-    except Unreadable as error:
-        shell.find(error.rule, error.what)
-    except RecursionError:
-        shell.find("unclear.size", "commands within commands")
-    except Exception:
-        # A fault of the policy itself must let nothing through.
-        shell.find("unclear.fault")
-    else:
-        shell.judge_printed(output)
-        if shell.dropped:
-            shell.find("destroy.workspace", shell.dropped)
-        if output.endless:
-            shell.find("exhaust.endless", command)
-    return shell.rule, shell.what
+def _with_reach(ruling: Ruling, reach: dict[str, str], granted: Collection[str]) -> Ruling:
+    """The ruling with what has to be reached: an allowed command is asked about for what is not granted."""
+    if not reach:
+        return ruling
+    missing = [entry for entry in reach if not _covers(granted, entry)]
+    rule, verdict, why = ruling.rule, ruling.verdict, ruling.why
+    if missing and verdict is CommandVerdict.ALLOW:
+        rule, verdict = f"reach.{missing[0].partition(':')[0]}", RULES["reach.host"].verdict
+        names = " and ".join(_NAMES.get(entry, entry.removeprefix("host:")) for entry in missing[:4])
+        why = RULES[rule].why.format(_shorten(reach[missing[0]]), names)
+    return Ruling(command=ruling.command, verdict=verdict, rule=rule, why=why, reach=tuple(reach))
+
+
+def _covers(granted: Collection[str], entry: str) -> bool:
+    """Whether a grant holds ``entry``, a host above it by ``*.``, or every host."""
+    if entry in granted or "network" in granted:
+        return True
+    kind, _, host = entry.partition(":")
+    return kind == "host" and any(
+        one.startswith("host:*.") and host.endswith(one.removeprefix("host:*")) for one in granted
+    )
 
 
 def _shorten(text: str) -> str:

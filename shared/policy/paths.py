@@ -20,7 +20,6 @@ class Place(Enum):
     WORKSPACE = auto()
     SCRATCH = auto()  # beneath /tmp: the jail has its own
     NOWHERE = auto()  # /dev/null, the standard streams
-    ENDLESS = auto()  # /dev/zero and the like
     DEVICE = auto()
     KERNEL = auto()  # /proc, /sys
     SYSTEM = auto()
@@ -29,8 +28,7 @@ class Place(Enum):
     UNKNOWN = auto()
 
 
-_NOWHERE = re.compile(r"/dev/(null|stdin|stdout|stderr|tty|fd(/\d+)?)$|/proc/self/fd/\d+$")
-_ENDLESS = re.compile(r"/dev/(zero|u?random|full)$")
+_NOWHERE = re.compile(r"/dev/(null|stdin|stdout|stderr|tty|zero|u?random|full|fd(/\d+)?)$|/proc/self/fd/\d+$")
 _TOP = {
     "dev": Place.DEVICE, "proc": Place.KERNEL, "sys": Place.KERNEL, "home": Place.HOME, "Users": Place.HOME,
     "root": Place.HOME, "tmp": Place.SCRATCH,
@@ -38,26 +36,19 @@ _TOP = {
         "bin boot etc lib lib32 lib64 libx32 lost+found media mnt opt run sbin snap srv usr var nix "
         "System Library Applications private Volumes initrd.img vmlinuz swapfile".split(), Place.SYSTEM),
 }  # fmt: skip
-_READABLE = re.compile(
-    r"/(usr/(local/)?)?(s?bin|lib(32|64|x32)?|libexec|games)(/|$)|/usr/(local/)?(src|share|include)(/|$)"
-    r"|/var/(www|tmp)(/|$)|/(opt|srv|mnt|media|Volumes)/."
-)
-
 _PUBLIC = re.compile(
-    r"/proc/(cpuinfo|meminfo|version|loadavg|uptime|stat|filesystems|partitions|devices|config\.gz|cmdline"
-    r"|interrupts|swaps|vmstat|diskstats|mounts|net/\w+|self/(status|stat|statm|limits|cgroup|mounts"
-    r"|mountinfo|comm|io))$|/sys/(block|devices/system/(cpu|memory|node)|class/(block|hwmon))/[\w/.-]+$"
-    r"|/etc/([\w*-]*-?release|lsb-release|issue|hostname|timezone|services|protocols|shells|debian_version"
-    r"|hosts|(resolv|nsswitch)\.conf|motd|localtime|mime\.types|magic)$|/sys/class/(thermal|power_supply"
-    r"|net)/[\w/]+/(temp|capacity|address|operstate)$"
-)
-
-_TABLE = re.compile(
-    r"/etc/(passwd|group|fstab|mtab|networks|inittab|login\.defs|profile|bash(\.bash)?rc|aliases|motd"
-    r"|(hosts|host|sysctl|ntp|ld\.so|locale|adduser|logrotate|rsyslog)\.(conf|allow|deny|gen)"
-    r"|ssh/sshd?_config|apt/sources\.list|default/[\w-]+|(nginx|apache2|httpd)/[\w./-]+\.conf)$"
+    r"/(usr/(local/)?)?(s?bin|lib(32|64|x32)?|libexec|games)(/|$)|/usr/(local/)?(src|share|include)(/"
+    r"|$)|/var/www(/|$)"
+    r"|/(opt|srv|mnt|media|Volumes|nix|snap)/.|/proc/(?!key-users)([\w.]+|self/\w+|net/\w+|sys/[\w/-]+)$"
+    r"|/sys/(block|devices/system|class/(block|hwmon|thermal|power_supply|net))(/[\w/.-]+)?$"
+    r"|/etc/([\w*-]*-?release|issue|hostname|timezone|services|protocols|shells|debian_version|passwd"
+    r"|group|fstab|mtab"
+    r"|networks|ssh/sshd?_config|motd|localtime|magic|mime\.types|hosts|login\.defs|profile|(resolv"
+    r"|nsswitch|host|sysctl|ld\.so"
+    r"|locale)\.(conf|gen)|apt/sources\.list|default/[\w-]+|(nginx|apache2|httpd)/[\w./-]+\.conf)$"
     r"|/var/log/(?!auth|secure|audit|sudo|btmp|wtmp|faillog|lastlog|journal|private)[\w./-]+$"
 )
+"""What says something of the machine, and nothing of anybody; the jail shows little of it."""
 
 
 def resolve(text: str, cwd: str | None) -> str | None:
@@ -81,8 +72,6 @@ def place(path: str | None, workspace: str) -> Place:
     if path.startswith(("/dev/", "/proc/")):
         if _NOWHERE.match(path):
             return Place.NOWHERE
-        if _ENDLESS.match(path):
-            return Place.ENDLESS
         if path.startswith("/dev/shm/"):  # noqa: S108 - a place that is judged, not used
             return Place.SCRATCH
     if path.startswith("/var/tmp/"):  # noqa: S108 - as above
@@ -93,19 +82,9 @@ def place(path: str | None, workspace: str) -> Place:
     return _TOP.get(top, Place.ELSEWHERE)
 
 
-def is_readable(path: str) -> bool:
-    """Whether a system path holds what everybody may read: dictionaries, manuals, headers, web pages."""
-    return bool(_READABLE.match(path))
-
-
 def is_public(path: str) -> bool:
-    """Whether it says what machine and what system this is, and nothing of anybody."""
+    """Whether it is of the system, and everybody may read it."""
     return bool(_PUBLIC.match(path))
-
-
-def is_table(path: str) -> bool:
-    """Whether it is a list or a log of the system's that everyone may look something up in."""
-    return bool(_TABLE.match(path))
 
 
 def is_hidden_home(path: str) -> bool:

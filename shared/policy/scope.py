@@ -7,16 +7,13 @@ import msgspec
 
 from shared.policy.expansion import UNKNOWN
 from shared.policy.paths import HOME
-from shared.policy.secrets import guards_by_name
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-OWN_PROCESS = "%own"
-"""Stands for the number of a process that the script or the workspace started."""
 _ENVIRONMENT = {
     "HOME": HOME, "TMPDIR": "/tmp", "TMP": "/tmp", "TEMP": "/tmp", "SHELL": "/bin/bash", "BASH": "/bin/bash",  # noqa: S108
-    "IFS": " \t\n", "#": "0", "?": "0", "$": "0", "!": "%1", "-": "", "RANDOM": "0",
+    "IFS": " \t\n", "#": "0", "?": "0", "$": "4321", "!": "%1", "-": "", "RANDOM": "0",
     "SECONDS": "0", "UID": "0", "USER": "user", "LOGNAME": "user",
     "EUID": "0", "LINENO": "0", "COLUMNS": "80", "LINES": "24",
 }  # fmt: skip
@@ -25,15 +22,13 @@ _ENVIRONMENT = {
 class Stream(msgspec.Struct, frozen=True, gc=False):
     """What a program is fed: ``text`` if it is known, ``paths`` if it lists files.
 
-    ``source``: "network" if it was fetched, "computed" if it was decoded or computed, "environment" or
-    "history" if it lists these, a path if it is all of that file of the system, "" otherwise;
-    ``endless``: it never ends.
+    ``source``: "network" if it was fetched, "computed" if it was decoded or computed, "program" if it is a
+    copy of the program ``text``, "built" if a compiler made it, "" otherwise.
     """
 
     text: str | None = None
     paths: tuple[str, ...] | None = None
     source: str = ""
-    endless: bool = False
 
 
 NOTHING = Stream(text="")
@@ -43,12 +38,12 @@ UNREAD = Stream()
 
 def concatenate(streams: Sequence[Stream]) -> Stream:
     """What several programs print one after the other."""
-    if all(stream.text == "" and not stream.source and not stream.endless for stream in streams):
+    if all(stream.text == "" and not stream.source for stream in streams):
         return NOTHING
     texts = [stream.text for stream in streams if stream.text is not None]
     text = "".join(texts) if len(texts) == len(streams) else None
     source = next((stream.source for stream in streams if stream.source), "")
-    return Stream(text, None, source, any(stream.endless for stream in streams))
+    return Stream(text, None, source)
 
 
 class Scope:
@@ -81,8 +76,6 @@ class Scope:
             return value
         if name == "PWD":
             return self.cwd or UNKNOWN
-        if name.upper().endswith("PID") and name != "PPID" and not guards_by_name(name):
-            return OWN_PROCESS
         return _ENVIRONMENT.get(name, UNKNOWN)
 
     def is_set(self, name: str) -> bool:

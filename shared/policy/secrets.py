@@ -21,18 +21,19 @@ _LIKELY = re.compile(
     r"(^|/)(\.env(?!rc$)(\.(?!example$|sample$|template$|dist$|defaults?$|schema$)[\w.-]+)?|[\w.-]*\.env"
     r"|\.htpasswd|(client_)?secrets?(\.(ya?ml|json|toml|env|txt|ini|conf|enc))?|\.?credentials?(\.(ya?ml|json"
     r"|toml|env|txt|ini|csv|db))?|passwords?(\.(txt|csv|json|ya?ml|kdbx|db))?"
-    r"|service[-_]?account[\w.-]*\.json|[\w.-]*token(\.(txt|json))|tokens?|[\w.-]*(private"
+    r"|service[-_]?account[\w.-]*\.json|[\w.-]*tokens?\.(txt|json)|[\w.-]*(private"
     r"|secret)[-_]?key[\w.-]*|[\w.-]+\.(pem|key|p12|pfx|kdbx?|jks|keystore|ppk|nk|creds|seed|asc|gpg|age"
     r"|ovpn)|terraform\.tfstate(\.backup)?|[\w.-]*\.tfvars|\.envrc|vault\.ya?ml|\.vault_pass(\.txt)?"
     r"|wp-config\.php)$"
 )
 _CERTIFICATE = re.compile(
-    r"(^|[/_.-])((ca-?)?certs?|certificates?|ca|(full)?chain|(ca-?)?bundle|public|pub|roots?|intermediate|csr)"
+    r"(^|[/_.-])((ca-?)?certs?|certificates?|ca|(full)?chain|(ca-?)?bundle|public|pub|roots?"
+    r"|intermediate|csr)"
     r"\d*\.(pem|asc|gpg)$|[_.-]pub(lic)?[_.-]?key\.pem$"
 )
 """Certificates and public keys: made to be shown."""
 _SOUGHT = re.compile(
-    r"id_(rsa|dsa|ed25519|ecdsa|\*)|\.pem\b|\.ppk|\.kdbx|\.key\b|\.p12|\.pfx|shadow|passwd|password|secret"
+    r"id_(rsa|dsa|ed25519|ecdsa|\*)|\.pem\b|\.ppk|\.kdbx|\.key\b|\.p12|\.pfx|shadow|passw|\bpass\b|secret"
     r"|credential|\.env\b|\.ssh|\.aws|\.gnupg|wallet|api.?key|private.?key|BEGIN|AKIA|token|htpasswd|\.netrc"
     r"|_history|kubeconfig",
     re.IGNORECASE,
@@ -70,11 +71,6 @@ _GUARD_FILE = re.compile(
     r"|[\w.-]*seccomp[\w.-]*|(sandbox|polic(y|ies)|guards?|guardrails?|jail|seccomp)/([^/]+/)*(rules?|polic(y"
     r"|ies)|guards?|limits?|allow\w*|deny\w*|block\w*|profile)\.(py|toml|ya?ml|json|conf)|\.claude(/.*)?"
     r"|\.cursorrules|AGENTS\.md|CLAUDE\.md|SOUL\.md)$"
-)
-_GUARD_NAME = re.compile(
-    r"nats|mailroom|audit|sshd|systemd|init\b|syslog|critic|nexus|conductor|supervis|guard|sandbox|policy|jail"
-    r"|falco|osquery|crowdstrike|wazuh|seccomp|landlock|apparmor",
-    re.IGNORECASE,
 )
 _LOGS = re.compile(r"^/var/(log|run/utmp|spool)(/|$)|(^|/)(wtmp|btmp|utmp|lastlog|faillog|auth\.log)$")
 
@@ -116,11 +112,6 @@ def is_repository(path: str) -> bool:
 def may_guard(path: str) -> bool:
     """Whether it is called as what guards agents is: a policy, a sandbox's or an audit's file."""
     return bool(_GUARD_FILE.search(path))
-
-
-def guards_by_name(name: str) -> bool:
-    """Whether a process or a variable is called as what guards or runs the office."""
-    return bool(_GUARD_NAME.search(name))
 
 
 def guards(path: str) -> bool:

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from shared.policy.interpreter import Interpreter
 
-_CONSTANT = re.compile(rb"(/bin/)?\btrue\b|! false|\btest\b|-(eq|ne|lt|gt|le|ge|n|z)\b|[\s:()\[\]=<>\d\"']")
-"""What may be left of a condition that never changes: signs and numbers, no names."""
+_ALWAYS = re.compile(
+    rb"(while\s+(\[+ 1 \]+|true|:|\(+\s*(1|true)\s*\)+)|until\s+false|for\s*\(\(\s*;\s*;)\s*"
+)
+"""The head of a loop that never ends."""
 _MANY = re.compile(rb"\bseq\b[^)`|]*\b\d{4,}|\.\.\d{4,}\}|<=?\s*\d{4,}")
 """A count of a thousand rounds or more."""
-_FALSE = {b"false", b"! true", b"/bin/false", b"! :"}
-_PAUSES = (b"sleep", b"break", b"exit", b"return", b"read ", b"wait", b"inotifywait", b"kill ")
 
 
 def judge_loop(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
@@ -38,13 +38,8 @@ def judge_loop(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
     text = body.text or b""
     background = b"&" in text.replace(b"&&", b"").replace(b">&", b"").replace(b"&>", b"")
     head = (node.text or b"")[: body.start_byte - node.start_byte]
-    if background and b"wait" not in text and _MANY.search(head):
+    if background and b"wait" not in text and (_MANY.search(head) or _ALWAYS.match(head)):
         shell.find("exhaust.fork-bomb", "This loop")
-    if _never_ends(node):
-        if background and b"wait" not in text:
-            shell.find("exhaust.fork-bomb", "This loop")
-        elif not any(pause in text for pause in _PAUSES):
-            shell.find("exhaust.endless", "This loop")
     for child in node.children:
         if not child.is_named:
             continue
@@ -62,22 +57,7 @@ def _bind(shell: "Interpreter", node: "Node", scope: Scope) -> None:
         return
     expander = Expander(scope, shell)
     values = tuple(word.text for word in expander.line(named[1:]))
-    if expander.too_many:
-        shell.find("exhaust.large", "A range of words")
     scope.offer((named[0].text or b"").decode(errors="replace"), values)
-
-
-def _never_ends(node: "Node") -> bool:
-    if node.type == "c_style_for_statement":
-        condition = node.child_by_field_name("condition")
-        return condition is None or (condition.text or b"").strip().isdigit()
-    condition = node.child_by_field_name("condition")
-    if node.type != "while_statement" or condition is None:
-        return False
-    text = (condition.text or b"").strip(b" ;\n")
-    if node.children[0].type == "until":
-        return text in _FALSE
-    return not _CONSTANT.sub(b"", text)
 
 
 def _forget(node: "Node", scope: Scope) -> None:
@@ -103,11 +83,6 @@ _WORDS = frozenset(
 )
 _SIDE_BY_SIDE = re.compile(rb"[\w.'\"]\s+-?[A-Za-z/~'\"]")
 _SUBSTITUTED = re.compile(rb"\$\([^()]*\)")
-_TRUSTED = frozenset(
-    "sudo su ls cd cat rm cp mv git ssh scp grep find ps docker kubectl echo printf env "
-    "sh bash python3 make chmod".split()
-)
-"""Programs that a function of the same name would only be mistaken for."""
 
 
 def judge_arithmetic(shell: "Interpreter", node: "Node") -> None:
@@ -142,9 +117,7 @@ def _chain(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
         return shell.sequence(node.children, scope)
     outputs = [shell.walk(first, scope)]
     maybe = scope.branch()
-    for part in rest:
-        shell.judge_printed(outputs[-1])
-        outputs.append(shell.walk(part, maybe))
+    outputs.extend(shell.walk(part, maybe) for part in rest)
     if sign == "&&":
         scope.cwd = maybe.cwd
     scope.join(maybe)
@@ -217,7 +190,7 @@ def _redirected_part(shell: "Interpreter", body: "Node | None", scope: Scope) ->
         first, *_, last = _named(body) or [body]
         if first.id == last.id:
             break
-        shell.judge_printed(shell.walk(first, scope))
+        shell.walk(first, scope)
         body = last
     return body
 
@@ -237,8 +210,6 @@ def _function(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
         return NOTHING
     name = (name_node.text or b"").decode(errors="replace")
     scope.functions[name] = body
-    if name in _TRUSTED and f"command {name}".encode() not in (body.text or b""):
-        shell.find("run.renamed", f"A function called {name}")
     inner = scope.branch()
     inner.active = (*scope.active, name)
     inner.stdin = UNREAD
@@ -254,7 +225,7 @@ def _if(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
             branches.append(scope.branch())
             shell.sequence(child.children, branches[-1])
         elif child.is_named:
-            shell.judge_printed(shell.walk(child, branches[0]))
+            shell.walk(child, branches[0])
     return _merge(scope, branches, complete)
 
 

@@ -9,10 +9,8 @@ import msgspec
 
 from shared.policy.expansion import (
     UNKNOWN,
-    evaluate,
     expand,
     expand_braces,
-    is_long,
     protect,
     reveal,
     unescape_ansi,
@@ -80,7 +78,7 @@ class Expander:
     def __init__(self, scope: "Scope", run: Runner) -> None:
         self.scope, self.run = scope, run
         self.obfuscated = self.hidden = self.spliced = self.computed = False
-        self.too_many = self.guessed = False
+        self.guessed = False
 
     def words(self, node: "Node") -> list[Word]:
         """The words ``node`` becomes: none, one, or several with braces and unquoted variables."""
@@ -142,7 +140,6 @@ class Expander:
     def _split(self, raw: str) -> list[str]:
         if "{" in raw:
             self.hidden = True
-            self.too_many |= is_long(raw)
             expanded = list(expand_braces(raw))
         else:
             expanded = [raw]
@@ -208,9 +205,11 @@ class Expander:
         if node.type == "process_substitution":
             return self.run.process(node, self.scope)
         self.run.visit(node, self.scope)
-        number = evaluate(text_of(node)[3:-2], self.scope.value)
-        self.guessed |= number is None
-        return number or "0"  # in the place of another one it changes no path and no name
+        self.guessed = True
+        number = text_of(node)[3:-2].strip()
+        return (
+            number if number.isdigit() else "0"
+        )  # in the place of another one it changes no path and no name
 
     def _inside(self, node: "Node", unescape: Callable[[str], str], trim: str = "") -> str:
         """The text between quotes: literal parts, and expansions among them."""
@@ -268,7 +267,7 @@ class Expander:
                     return self._length(node) if kind == "#" else UNKNOWN
             else:
                 rest.append(child)
-        value = self.scope.value(name.partition("[")[0])
+        value = self._element(name)
         self.computed |= UNKNOWN in value and self.scope.is_set(name.partition("[")[0])
         self._reveal(name)
         self.guessed = False
@@ -280,6 +279,16 @@ class Expander:
         if operator == "@" and rest and text_of(rest[0]) in {"P", "E"}:
             self.run.find("unclear.eval", f"${{{name}@{text_of(rest[0])}}}")
         return result
+
+    def _element(self, name: str) -> str:
+        """The value of a variable, or that of one element of an array."""
+        name, bracket, index = name.partition("[")
+        value = self.scope.value(name)
+        parts = value.split()
+        position = index.removesuffix("]")
+        return (
+            parts[int(position)] if bracket and position.isdigit() and int(position) < len(parts) else value
+        )
 
     def _length(self, node: "Node") -> str:
         value = self.scope.value(text_of(node)[3:-1].partition("[")[0])

@@ -1,33 +1,22 @@
-"""What programs mean: by name, what each does with its words."""
+"""What handles the programs that change a script's state, run others, or touch files by their own rules."""
 
-from shared.policy.programs import (
-    archives,
-    credentials,
-    databases,
-    editors,
-    files,
-    git,
-    installers,
-    interpreters,
-    machine,
-    network,
-    packages,
-    python,
-    search,
-    services,
-    shell_builtins,
-    shells,
-    text,
-    tools,
-    wrappers,
-)
-from shared.policy.programs.machine import showing
-from shared.policy.programs.rows import by_name
+from collections.abc import Mapping
 
-_MODULES = (
-    text, tools, machine, editors, credentials, services, databases, packages, installers,
-    network, archives, interpreters, python, files, search, git, shell_builtins, wrappers, shells,
-)  # fmt: skip
-"""Of two rows for the same program the one of the later module counts."""
-PROGRAMS = showing(by_name(module.PROGRAMS for module in _MODULES))
-"""What judges a call of each program that the policy knows, by its name."""
+from shared.policy.call import Handler
+from shared.policy.programs import builtins, code, fetching, files, git, running, searching
+
+PROGRAMS: Mapping[str, Handler] = {
+    name: handler
+    for table in (
+        builtins.PROGRAMS,
+        running.PROGRAMS,
+        files.PROGRAMS,
+        searching.PROGRAMS,
+        code.PROGRAMS,
+        fetching.PROGRAMS,
+        git.PROGRAMS,
+    )
+    for names, handler in table.items()
+    for name in names.split()
+}
+"""By name."""

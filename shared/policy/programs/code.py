@@ -1,224 +1,242 @@
-"""Code of other languages given on the command line: anything but computing and printing is asked after."""
+"""Code of other languages: plain signs of harm are looked for, and commands it runs are judged."""
 
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from shared.policy.expansion import UNKNOWN
+from shared.policy.call import Call, Handler
+from shared.policy.options import Options
+from shared.policy.programs.builtins import run_file
+from shared.policy.programs.fetching import judge_address
+from shared.policy.scope import NOTHING, Stream
+from shared.policy.secrets import is_private
 from shared.policy.words import Word
-
-if TYPE_CHECKING:
-    from shared.policy.call import Call
 
 LONGEST = 8_192
 """Characters of code that is still judged."""
-
-_STRING = re.compile(r"'((?:\\.|[^'\\])*)'|\"((?:\\.|[^\"\\])*)\"|`((?:\\.|[^`\\])*)`", re.DOTALL)
-_PERL = re.compile(
-    r"\b(system|exec|qx|fork|kill|eval|do|require|unlink|rmdir|mkdir|rename|chmod|chown|symlink|link|open"
-    r"|opendir|sysopen|truncate|socket|connect|bind|listen|accept|send|syscall|utime|ioctl|dbmopen|glob"
-    r"|chroot|umask|pipe|wait|use|no|local\s*\*|unpack|pack|readpipe|CORE|IO::|File::|Socket|LWP|Net::|HTTP::"
-    r"|POSIX|Fcntl|ENV|BEGIN|END|sub|goto|dump|tie|bless|AUTOLOAD|while\s*\(\s*1)\b|`|\$\{\s*\\|&\s*[{$\"']"
-    r"|->\s*[$(\[]|\*\{|<[$\w]*\*|<\s*/|\bENV\b|@ARGV\s*=|\^\w"
+_STRING = re.compile(
+    r"'((?:\\.|[^'\\])*)'|\"((?:\\.|[^\"\\])*)\"|`((?:\\.|[^`\\])*)`|\b(?:qx|qw|%x)\s*[/({]([^/)}]*)[/)}]",
+    re.DOTALL,
 )
-_PERL_FINE = re.compile(
-    r"\buse\s+(strict|warnings|utf8|feature|List::Util|Data::Dumper|JSON|JSON::PP"
-    r"|POSIX\s*(qw)?\s*[(/'\"]*\s*(floor|ceil|strftime|fmod)[\w\s,]*|bigint|integer|open\s+qw\(:std :utf8\)"
-    r"|Time::Local|Time::Piece|Encode|Scalar::Util|Text::\w+|Math::\w+|constant|v?[\d.]+)[^;]*;?"
-    r"|\bwhile\s*\(\s*<(STDIN)?>\s*\)|\bEND\s*\{|\bBEGIN\s*\{|\bdo\s*\{"
+_DELETES = re.compile(
+    r"\b(rmtree|unlink|remove_tree|remove|rmdir|rmSync|rm_rf|rm_r|rmdirSync|unlinkSync|delete|truncate"
+    r"|removeSync|rename|move|fs\.rm|chmod|chown|FileUtils\.rm)\b"
 )
-_PERL_SUBSTITUTE = re.compile(
-    r"\b(?:s|y|tr)([/|#,!%~])(?:\\.|(?!\1).)*\1((?:\\.|(?!\1).)*)\1(\w*)", re.DOTALL
+_WRITES = re.compile(
+    r"\b(write\w*|file_put_contents|copy\w*|symlink\w*|makedirs|mkdir)\b|,\s*['\"][wax]b?\+?['\"]|['\"]>>?"
 )
-_RUBY = re.compile(
-    r"\b(system|exec|spawn|fork|eval|instance_eval|class_eval|module_eval|instance_exec|send|public_send"
-    r"|__send__|method|const_get|open|popen\w*|require|require_relative|load|File|FileUtils|Dir|IO|Kernel"
-    r"|Process|Socket|TCPSocket|TCPServer|UDPSocket|Net|URI|Open3|Object|Binding|binding|ObjectSpace|Marshal"
-    r"|YAML|Fiddle|DL|PTY|Etc|ENV|trap|at_exit|syscall|exit!|Tempfile|Pathname|loop|Thread|unlink|delete"
-    r"|rm_rf|rmtree|write|gets|readlines|read|test|define_method|autoload|callcc|abort)\b|`|%x|\bFile\b"
+_RUNS = re.compile(
+    r"\b(system|popen\w*|subprocess|exec(?!ut)\w*|spawn\w*|getoutput|shell_exec|passthru|os\.execute|call|qx"
+    r"|child_process|proc_open|Open3|check_output|run|syscmd|shell-command)\b|`|%x"
 )
-_RUBY_FINE = re.compile(
-    r"\brequire\s*\(?['\"](json|set|date|time|bigdecimal|securerandom|digest|pp|prime|matrix|yaml|csv"
-    r"|English)['\"]\)?|\$stdin\.read|STDIN\.read|\bgets\b(?!\()"
+_FETCHES = (
+    r"(urlopen|urlretrieve|urllib|requests\.|httpx|http\.client|https?\.get|fetch\(|LWP|Net::HTTP"
+    r"|open-uri|aiohttp"
+    r"|curl_exec|ftplib|smtplib)"
 )
-_NODE_FINE = frozenset(
-    "console log info error warn table JSON stringify parse Math Date Number String Array Object Boolean "
-    "BigInt Set Map Symbol RegExp now keys values entries from of map filter reduce forEach join split slice "
-    "const let var function return if else for in while do new typeof this true false null undefined NaN "
-    "Infinity parseInt parseFloat isNaN isFinite length push pop sort reverse toString toFixed toUpperCase "
-    "toLowerCase trim replace replaceAll includes indexOf find some every floor ceil round max min abs sqrt "
-    "pow random PI process version versions argv platform arch uptime memoryUsage cwd node v8 async await "
-    "then catch finally try throw Error Promise resolve all instanceof of delete void switch case break "
-    "continue default class extends toISOString getFullYear getTime toLocaleString padStart padEnd repeat "
-    "charCodeAt codePointAt fromCharCode test match flat flatMap fill concat shift unshift splice Intl "
-    "DateTimeFormat NumberFormat format isArray assign freeze encodeURIComponent decodeURIComponent btoa "
-    "Buffer alloc localeCompare startsWith endsWith substring substr charAt at hasOwn fromEntries setTimeout "
-    "nextTick hrtime stdout write x y z i j k n m a b c d e f g s t v w p q r o acc cur val key item data "
-    "res obj arr str num sum total result text line name value index pkg".split()
+_SOCKETS = (
+    r"(\b(socket|fsockopen|TCPSocket|create_connection|net\.connect|Socket|pty\.spawn)\b|require\(['\"]net)"
 )
-_NODE_REQUIRED = re.compile(
-    r"\brequire\(\s*['\"](\./[\w./-]*\.json|\./package(\.json)?|path|util|os|url|querystring|assert"
-    r"|events|semver|lodash)['\"]\s*\)"
+_DECODES = (
+    r"(b64decode|base64|decode_base64|fromCharCode|atob|pack\b|unhexlify|fromhex|\brot13|codecs|zlib"
+    r"|inflate|marshal"
+    r"|chr\(|\+\s*['\"]|\0)"
 )
-_NODE_OS = re.compile(
-    r"\.(cpus|platform|arch|EOL|totalmem|freemem|hostname|release|type|inspect|basename|extname"
-    r"|dirname|version|dependencies|devDependencies|scripts|engines|main|sep)\b(\(\))?"
-)
-_PHP = re.compile(
-    r"\b(system|exec|shell_exec|passthru|popen|proc_open|pcntl_\w+|posix_\w+|eval|assert"
-    r"|create_function|call_user_func\w*|array_map|usort|preg_replace_callback|include\w*|require\w*"
-    r"|fopen|fsockopen|pfsockopen|stream_\w+|socket_\w+|curl_\w+|file_get_contents|file_put_contents"
-    r"|file|readfile|unlink|rmdir|mkdir|rename|copy|symlink|link|chmod|chown"
-    r"|touch|tempnam|glob|scandir|opendir|mail|putenv|getenv|ini_set|dl|phpinfo|unserialize|extract"
-    r"|base64_decode|str_rot13|gzinflate|hex2bin|ReflectionFunction|new|while\s*\(\s*1|fwrite|fputs"
-    r"|move_uploaded_file|highlight_file|show_source|header|register_\w+)\b|\$_(SERVER|ENV|GET|POST|REQUEST|COOKIE)\b|`|\$\w+\s*\(|\$\{|\$\$"
-)
-_LUA = re.compile(
-    r"\b(os|io|require|load|loadstring|loadfile|dofile|package|debug|ffi|setmetatable|getmetatable|_G"
-    r"|_ENV|rawset|rawget|string\.dump|while\s+true|socket|vim)\b"
-)
-_LUA_FINE = re.compile(r"\bos\.(date|time|clock|difftime)\b|\bio\.write\b|\bio\.read\b|\bio\.lines\(\)")
-_R = re.compile(
-    r"\b(system2?|shell|unlink|file\.\w+|eval|parse|source|download\.file|url|socketConnection"
-    r"|write\w*|save\w*|sink|library|require|install\.packages|Sys\.\w+|readLines|readRDS|load"
-    r"|do\.call|get|pipe|fifo|dyn\.load|setwd|repeat)\b"
-)
-_AWK = re.compile(
-    r"\bsystem\s*\(|\|\s*&|\|\s*getline|\|&?\s*\"|\|\s*[a-z]\w*\s*($|[;}])|/inet|@load|@include"
-    r"|\bENVIRON\b|\bPROCINFO\b|@\w+\s*\(|\bwhile\s*\(\s*1\s*\)|\bfor\s*\(\s*;\s*;"
-)
-_AWK_SOCKET = re.compile(r"/inet[46]?/(tcp|udp|raw)")
-_AWK_WRITE = re.compile(r">{1,2}\s*(\"[^\"]*\"|[$\w()]+)\s*(?=$|[;}\n])")
-_AWK_FINE = re.compile(
-    r"\|\s*\"((?:sort|uniq|wc|cat|column|head|tac|nl|tr|cut)\b[^\"]*)\"|\"((?:date|pwd|hostname"
-    r"|wc)\b[^\"]*)\"\s*\|\s*getline"
-)
-_AWK_READ = re.compile(r"getline\s*\w*\s*<\s*\(?\s*(\"[^\"]*\"|[\w$]+)")
-_LANGUAGES = {"perl": _PERL, "ruby": _RUBY, "php": _PHP, "lua": _LUA, "R": _R}
+_HOME = r"(expanduser|Path\.home\(\)|os\.environ\[?.HOME|ENV\W+HOME|homedir\(\))"
+_SIGNS = {
+    "exhaust.fork-bomb": r"\b(while|for|loop|until)\b.{0,40}\bfork\b|\bfork\b\W*(while|for|until)\b"
+    r"|\bfork\b.{0,10}\bfork\b",
+    "network.shell": rf"(?=.*{_SOCKETS})(?=.*(\b(sh|bash|cmd|powershell|spawn|exec|system)\b|dup2))",
+    "run.download": rf"(?=.*{_FETCHES})(?=.*\b(eval|exec|Function)\b)",
+    "network.send": rf"(?=.*{_FETCHES})(?=.*(\b(post|put|environ)\b|data\s*=|\.env\b))",
+    "process.kill": r"\bkill(pg)?\(\s*[01]\s*,|process\.kill\(1|kill\s*\(?\s*9\s*,\s*1\b",
+    "unclear.code": rf"(?=.*\b(eval|exec|Function|compile|instance_eval|loadstring|load|__import__|getattr)"
+    rf"\b)(?=.*{_DECODES})|(?=.*{_RUNS.pattern})"
+    r"(?=.*(b64decode|decode_base64|atob|unhexlify|fromhex|input\(|\$_GET|argv|\bpack\b))",
+}
+"""Signs of harm by the rule they are found for; all of a text is looked through."""
+_COMPILED = {rule: re.compile(rf"\A(?s:.*?)(?s:{pattern})") for rule, pattern in _SIGNS.items()}
+_NEEDS = re.compile(f"{_FETCHES}|{_SOCKETS}")
+_FROM_HOME = re.compile(_HOME)
+_ESCAPE = re.compile(r"\\x([0-9a-fA-F]{2})|\\([0-7]{3})")
+_PATHS = re.compile(r"~?/[\w.*~/-]*|~|\.\./.*")
+_STATEMENT = re.compile(r"(?:^|[;{\n])\s*(?:exec|spawn)\s+([a-z][^;}\n]*)")
 
 
-_PRINTS = frozenset(
-    "print println printf puts say show display write writeln putStrLn main io format sqrt sin cos "
-    "exp log pi abs min max sum length VERSION version halt".split()
-)
-"""Names that code of any language may use."""
-
-
-def judge_code(call: "Call", language: str, code: str) -> None:
-    """Judge code in ``language``: perl, ruby, node, php, lua or R; others are always asked after."""
-    if UNKNOWN in code or len(code) > LONGEST:
-        call.find("unclear.code", call.name)
-    if _is_harmless(language, _judge_node_reads(call, code) if language == "node" else code[:LONGEST]):
+def judge_code(call: Call, code: str) -> None:
+    """Judge code in any language by the texts in it and what it does with them."""
+    if len(code) > LONGEST:
+        call.find("unclear.size", "the code in it")
         return
-    call.find("unclear.code", call.name)
-    for match in _STRING.finditer(code[:LONGEST]):
-        _judge_string(call, match[1] or match[2] or match[3] or "")
+    code = _ESCAPE.sub(lambda match: chr(int(match[1], 16) if match[1] else int(match[2], 8) & 127), code)
+    texts = [next(filter(None, match.groups()), "").strip() for match in _STRING.finditer(code)]
+    deletes, runs, writes = (bool(pattern.search(code)) for pattern in (_DELETES, _RUNS, _WRITES))
+    for text in texts:
+        _judge_text(call, text, deletes=deletes, writes=writes, runs=runs)
+    if runs and len(texts) > 1 and all(len(text) < 80 for text in texts):
+        call.script(" ".join(text for text in texts if "\n" not in text and not text.startswith("/dev/")))
+    if deletes and _FROM_HOME.search(code):
+        call.find("destroy.outside-workspace", "What lies in the home")
+    if is_private("/".join(text.strip("/") for text in texts if re.fullmatch(r"[\w./~-]+", text))):
+        call.find("secret.file", "A path in it")
+    for match in _STATEMENT.finditer(code):
+        call.script(match[1])
+    for rule, pattern in _COMPILED.items():
+        if pattern.match(code):
+            call.find(rule, call.name if rule == "unclear.code" else "")
+    if _NEEDS.search(code) and not call.shell.reach:
+        call.need("network")
 
 
-def _judge_string(call: "Call", text: str) -> None:
-    """A text in code that does more than print may be a path or a command."""
-    text = text.strip()
-    if re.match(r"(/|~/|\.\./)[\w./*~-]*$", text):
-        call.read(Word(text))
-        call.delete(Word(text), deep=True, force=True)
-    elif re.match(r"[a-z][\w./-]* +[-/~.\w]", text) and len(text) < 500:
+def _judge_text(call: Call, text: str, *, deletes: bool, writes: bool, runs: bool) -> None:
+    """A text in code: a path that is read, deleted or written, or a command, or an address."""
+    bare = text.lstrip("<>+ ")
+    if not bare or len(text) > 2_000:
+        return
+    if _PATHS.fullmatch(bare):
+        word = Word(call.scope.value("HOME") + bare[1:] if bare.startswith("~") else bare)
+        call.read(word)
+        if deletes and not (writes and bare == "/"):
+            call.delete(word, deep=True)
+        if writes or text.startswith(">"):
+            call.write(word)
+    elif match := re.match(r"\w+://\S+", text):
+        judge_address(call, Word(match[0]))
+    elif runs and re.match(r"[A-Za-z.~/][\w./-]*(\s|$)", text) and "\n" not in text:
         call.script(text)
 
 
-def _is_harmless(language: str, code: str) -> bool:
-    if language == "node":
-        return _is_harmless_node(code)
-    pattern = _LANGUAGES.get(language)
-    if pattern is None:
-        return set(re.findall(r"[A-Za-z_]\w*", _STRING.sub(" ", code))) <= _PRINTS and "#{" not in code
-    if language == "perl":
-        for match in _PERL_SUBSTITUTE.finditer(code):
-            if "e" in match[3] and pattern.search(match[2]):
-                return False
-        code = _PERL_FINE.sub(" ", _PERL_SUBSTITUTE.sub(" 0 ", code))
-        code = re.sub(r"(?<![\w$])m?/(?:\\.|[^/\n\\])*/\w*", " 0 ", code)
-    elif language == "ruby":
-        code = _RUBY_FINE.sub(" ", code)
-    elif language == "lua":
-        code = _LUA_FINE.sub(" ", code)
-    kept = _STRING.sub(
-        lambda match: (
-            "`"
-            if match[3] is not None
-            else '"' + "".join(re.findall(r"#\{[^}]*\}|\$\{[^}]*\}|@\{[^}]*\}", match[0])) + '"'
-        ),
-        code,
+_VALUED = {
+    "python": "c m W X Q", "perl": "e E I M m", "ruby": "e I r C",
+    "node": "e p r eval print require import loader",
+    "php": "r f d", "lua": "e l", "Rscript": "e", "R": "e f", "julia": "e E", "deno": "",
+    "bun": "e eval p print",
+    "groovy": "e", "gdb": "ex p", "erl": "eval",
+}  # fmt: skip
+_KINDS = {
+    "python": "ipython pypy micropython", "node": "nodejs", "ruby": "irb jruby", "lua": "luajit",
+    "tclsh": "wish expect", "elixir": "iex",
+}  # fmt: skip
+_KIND = {name: kind for kind, names in _KINDS.items() for name in names.split()}
+
+
+def judge_language(call: Call) -> Stream | None:
+    """An interpreter runs code from an option, a module, a file, or what it is fed."""
+    name = re.sub(r"[\d.]+$", "", call.name)
+    kind = _KIND.get(name, name)
+    found = call.options(_VALUED.get(kind, "c e"), permute=False)
+    codes, operands = _codes(kind, found)
+    for word in codes:
+        loaded = [one.text for one in found.of("M r")]
+        if kind == "gdb" and (match := re.match(r"\s*(?:shell|!)\s*(.*)", word.text)):
+            call.script(match[1])
+        else:
+            judge_code(call, " ".join([*loaded, word.text]))
+    if kind == "python" and found.of("m"):
+        return _run_module(call, found.of("m")[0].text, found.operands)
+    if codes:
+        for word in operands:
+            call.read(word)
+            if any("i" in flag for flag in found.flags):
+                call.write(word)
+        return Stream(source="computed")
+    if kind == "gdb":
+        return None
+    return _run_script(call, operands[0]) if operands and operands[0].text != "-" else _run_fed(call)
+
+
+def _codes(kind: str, found: Options) -> tuple[list[Word], list[Word]]:
+    """The code that options hold, and the operands."""
+    operands = found.operands
+    if kind == "deno" and operands[:1] and operands[0].text in {"eval", "run"}:
+        rest = operands[1:]
+        return (rest[:1], []) if operands[0].text == "eval" else ([], rest)
+    codes = found.of(
+        {"python": "c", "php": "r", "node": "e p eval print"}.get(kind, "c e E p r eval print ex")
     )
-    return not pattern.search(kept)
+    letters = [flag[-1:] for flag in found.flags if len(flag) > 1 and flag.islower()]
+    if not codes and kind in {"perl", "ruby"} and "e" in letters:
+        return operands[:1], operands[1:]
+    return codes, operands
 
 
-_NODE_READS = re.compile(
-    r"(?:\bfs|\brequire\(\s*['\"](?:node:)?fs['\"]\s*\))\.(?:readFileSync|readdirSync|existsSync|statSync)"
-    r"\(\s*(?:'([^'\\]*)'|\"([^\"\\]*)\")\s*(?=[,)])"
+def _run_module(call: Call, module: str, words: list[Word]) -> Stream | None:
+    if module == "timeit":
+        for word in words:
+            judge_code(call, word.text)
+    if module not in {"http.server", "SimpleHTTPServer"}:
+        return call.run([Word(module), *words])
+    for word in call.args:
+        if word.text.startswith(("/", "~")):
+            call.read(word, deep=True)
+    return None
+
+
+def _run_script(call: Call, word: Word) -> Stream | None:
+    stream = call.scope.files.get(call.path(word) or "")
+    if stream is None or stream.source == "network" or stream.text is None:
+        return run_file(call, word)
+    judge_code(call, stream.text)
+    return None
+
+
+def _run_fed(call: Call) -> Stream | None:
+    stream = call.stdin
+    if stream.source == "network":
+        call.find("run.download")
+    elif stream.text is None and stream.source == "computed":
+        call.find("unclear.input", call.name)
+    elif stream.text is not None and stream is not NOTHING:
+        judge_code(call, stream.text)
+    return None
+
+
+_AWK_RUNS = re.compile(r"\bsystem\s*\(|\|&?\s*[\"a-z$(]|\"\s*\|&?\s*getline|@load|\w\s*\|&?\s*getline")
+_AWK_HIDES = re.compile(
+    r"system\s*\(\s*[^\"\s]|\|\s*(?!getline)[a-z$(]|\|\s*\"(ba|z|da)?sh\b|@load|system\s*\(\s*\"(\w+)\""
 )
-"""Files that are read by a literal name."""
-_NODE_FS = re.compile(r"\b(?:const|let|var)\s+fs\s*=\s*require\(\s*['\"](?:node:)?fs['\"]\s*\)")
+_AWK_FILE = re.compile(r"(getline[^<;}]*<|>>?)\s*\"([/~.][^\"]*)\"")
 
 
-def _judge_node_reads(call: "Call", code: str) -> str:
-    """Judge the files it reads by name; the rest of the code."""
-    for match in _NODE_READS.finditer(code):
-        call.read(Word(match[1] or match[2] or ""))
-    return _NODE_FS.sub(" ", _NODE_READS.sub("(0", code))
+def judge_awk(call: Call) -> Stream:
+    """awk computes on lines; its language can run commands and write files."""
+    found = call.options("F v f e i field-separator assign file source include l", permute=False)
+    programs, files = list(found.of("e source")), found.operands
+    call.apply(found, "read f file")
+    call.judge_outputs()
+    for word in found.of("v assign"):
+        call.read(Word(word.text.partition("=")[2]))
+    if not programs and not found.of("f file"):
+        programs, files = files[:1], files[1:]
+    for program in programs:
+        _judge_awk_program(call, program.text)
+    for word in files:
+        if "=" not in word.text:
+            call.read(word)
+            if any("inplace" in one.text for one in found.of("i include")):
+                call.write(word)
+    return Stream(None, None, call.stdin.source or "computed")
 
 
-def _is_harmless_node(code: str) -> bool:
-    code = _NODE_OS.sub("", _NODE_REQUIRED.sub("0", code))
-    parts = []
-    for match in _STRING.finditer(code):
-        if match[3] is not None:
-            parts.extend(re.findall(r"\$\{([^}]*)\}", match[0]))
-        elif re.fullmatch(
-            r"[\w$]*(constructor|prototype|__\w+__|child_process|fs|net)[\w$]*", (match[1] or match[2] or "")
-        ):
-            return False
-    plain = _STRING.sub(" ", code) + " ".join(parts)
-    if re.search(r"\\u|\]\s*\(|while\s*\(\s*(1|true)|for\s*\(\s*;\s*;", plain) or "`" in plain:
-        return False
-    return all(name in _NODE_FINE or len(name) == 1 for name in re.findall(r"[A-Za-z_$][\w$]*", plain))
-
-
-def _judge_piped(call: "Call") -> Callable[[re.Match[str]], str]:
-    def judge(match: re.Match[str]) -> str:
-        call.script(match[1] or match[2])
-        return " "
-
-    return judge
-
-
-def judge_awk_program(call: "Call", program: str) -> None:
-    """awk: everything but running commands and writing files is computing."""
-    if program == UNKNOWN or len(program) > LONGEST:
-        call.find("unclear.code", call.name)
-        return
-    if _AWK_SOCKET.search(program):
+def _judge_awk_program(call: Call, text: str) -> None:
+    if re.search(r"/inet[46]?/(tcp|udp)", text):
         call.find("network.shell", call.name)
-    if "ARGV[" in program or "ARGV [" in program:
-        call.find("unclear.code", call.name)
-    if re.search(r"\bgetline\b|>\s*[A-Za-z_]", program):
-        for match in re.finditer(r'"([/~][^"]*)"', program):
+    bare = re.sub(r"/(?:\\.|[^/\n\\])*/", "/ /", text)
+    if _AWK_RUNS.search(bare):
+        for match in re.finditer(r'"((?:\\.|[^"\\])*)"', text):
+            if re.match(r"[a-z/.~]", match[1]):
+                call.script(match[1])
+        if _AWK_HIDES.search(bare):
+            call.find("unclear.command")
+    if re.search(r"getline\s*\w*\s*<|>\s*[a-z]", bare):
+        for match in re.finditer(r'"([/~][^"]*)"', text):
             call.read(Word(match[1]))
             call.write(Word(match[1]))
-    program = _AWK_FINE.sub(_judge_piped(call), program)
-    bare = re.sub(r"(?<=[~(,!&|{;\s])/(?:\\.|[^/\n\\])*/|^/(?:\\.|[^/\n\\])*/", " 0 ", program)
-    quiet = re.sub(r'"(?:\\.|[^"\\])*"', '"', bare)
-    if _AWK.search(bare) and (_AWK.search(quiet.replace('"', '"x"')) or _AWK.search(quiet)):
-        call.find("unclear.command")
-        for match in re.finditer(r'"((?:\\.|[^"\\])*)"', program):
-            _judge_string(call, match[1])
-    for match in _AWK_READ.finditer(program):
-        call.read(Word(match[1].strip('"') if match[1].startswith('"') else UNKNOWN))
-    for match in re.finditer(
-        r"\bprintf?\b[^;}\n]*?>{1,2}\s*(\"[^\"]*\"|[$\w(][\w$()]*)(?P<rest>[^;}\n]*)", bare
-    ):
-        target = match[1]
-        call.write(
-            Word(target.strip('"'))
-            if target.startswith('"')
-            else Word("awk-output" + ("*" if "/" not in match["rest"] else UNKNOWN))
-        )
+    for match in _AWK_FILE.finditer(text):
+        call.read(Word(match[2])) if "<" in match[1] else call.write(Word(match[2]))
+
+
+PROGRAMS: dict[str, Handler] = {
+    "python python2 python3 pypy pypy3 ipython micropython perl ruby irb jruby node nodejs php lua "
+    "luajit Rscript R julia "
+    "tclsh wish expect deno bun osascript groovy scala elixir iex erl gdb": judge_language,
+    "awk gawk mawk nawk": judge_awk,
+}

@@ -1,238 +1,278 @@
-"""Programs that make, copy, move and delete files, and change who may do what with them."""
+"""Programs that make, copy, move and delete files."""
 
 import re
 
-from shared.policy import effects, secrets
 from shared.policy.call import Call, Handler
 from shared.policy.paths import Place
-from shared.policy.programs.rows import Step, row
-from shared.policy.programs.text import is_large
 from shared.policy.scope import UNREAD, Stream
 from shared.policy.words import Word
 
-_VERSION = re.compile(r"-?\d[\d.]*$")
-_PROGRAM_FOLDER = re.compile(r"^(/usr)?(/local)?/s?bin/([^/]+)$|^/bin/([^/]+)$")
+_PROGRAM = re.compile(r"^(?:/usr)?(?:/local)?/s?bin/([^/]+)$")
 
 
 def judge_rm(call: Call) -> None:
     """It deletes; with nothing named after -rf, what it deletes is missing or hidden."""
-    found = call.options("interactive")
-    deep = found.has("r R recursive d dir")
-    force = found.has("f force")
-    if not found.operands and deep:
+    found = call.options("interactive n s iterations size random-source")
+    deep = found.has("r R recursive d dir") or call.name in {"shred", "srm", "wipe"}
+    if not found.operands and found.has("r R recursive"):
         call.find("destroy.unknown")
     if found.has("no-preserve-root"):
         call.find("destroy.outside-workspace", "Everything")
     for word in found.operands:
-        call.delete(word, deep, force)
+        call.delete(word, deep)
 
 
-def judge_shred(call: Call) -> None:
-    """It overwrites files beyond recovery."""
-    for word in call.options("n s iterations size random-source").operands:
-        if call.place(word) is Place.DEVICE:
-            call.find("destroy.device")
-        call.delete(word, deep=True, force=True)
-    call.find("destroy.workspace")
-
-
-def _target(call: Call, valued: str) -> tuple[list[Word], list[Word], frozenset[str]]:
+def _targets(call: Call, valued: str = "") -> tuple[list[Word], list[Word]]:
     """Sources and targets of cp, mv, ln, install."""
-    found = call.options(f"t target-directory S suffix {valued}")
+    found = call.options(f"t target-directory S suffix backup {valued}")
     targets = found.of("t target-directory")
     sources = list(found.operands)
     if not targets and len(sources) > 1:
         targets = [sources.pop()]
-    return sources, targets, frozenset(found.flags)
-
-
-def _inside(target: Word, source: Word) -> Word:
-    """The file that a copy becomes in a folder."""
-    return Word(
-        f"{target.text.rstrip('/')}/{source.text.rstrip('/').rsplit('/', 1)[-1]}", target.glob or source.glob
-    )
+    return sources, targets
 
 
 def _arrive(call: Call, sources: list[Word], targets: list[Word]) -> None:
     for target in targets:
-        if any(source.text == "/dev/null" for source in sources):
-            effects.empty(call.shell, call.path(target) or "")
         call.write(target)
         for source in sources:
-            path = call.path(source)
-            stream = call.scope.files.get(path or "", Stream())
-            match = _PROGRAM_FOLDER.match(path or "")
-            if match:
-                stream = Stream(match[3] or match[4], source="program")
+            path = call.path(source) or ""
+            program = _PROGRAM.match(path)
+            stream = Stream(program[1], source="program") if program else call.scope.files.get(path, UNREAD)
             call.shell.written(target, call.scope, stream)
-            inner = _inside(target, source)
-            call.write(inner, output=stream)
+            name = source.text.rstrip("/").rsplit("/", 1)[-1]
+            call.write(Word(f"{target.text.rstrip('/')}/{name}", target.glob or source.glob), output=stream)
 
 
 def judge_cp(call: Call) -> None:
     """It reads the sources and writes the targets."""
-    sources, targets, flags = _target(
-        call, "m mode o g owner group sparse backup preserve no-preserve reflink"
-    )
-    deep = bool(flags & {"r", "R", "a", "recursive", "archive"})
-    if call.name == "install" and any(
-        re.fullmatch(r"0?[2467]\d{3}|.*[+=]\w*s\w*", word.text)
-        for word in call.options("m mode o g owner group t S").of("m mode")
-    ):
-        call.find("privilege.raise")
+    sources, targets = _targets(call, "m mode o g owner group sparse preserve no-preserve reflink")
+    flags = call.options("m o g t S").flags
     if call.name == "install" and flags & {"d", "directory"}:
         for word in [*sources, *targets]:
             call.write(word, create=True)
         return
     for word in sources:
-        if call.is_endless(word):
-            call.find("exhaust.endless")
-        elif _PROGRAM_FOLDER.match(call.path(word) or ""):
-            call.find("run.renamed")
-        else:
-            call.read(word, deep)
+        call.read(word, deep=bool(flags & {"r", "R", "a", "recursive", "archive"}))
     _arrive(call, sources, targets)
 
 
 def judge_mv(call: Call) -> None:
     """It takes the sources away and writes the targets."""
-    sources, targets, _ = _target(call, "backup")
+    sources, targets = _targets(call)
+    away = any(call.place(target) not in {Place.WORKSPACE, Place.UNKNOWN} for target in targets)
     for word in sources:
-        if call.place(word) is Place.WORKSPACE and not (targets and call.place(targets[0]) is Place.NOWHERE):
-            call.read(word)
-            path = call.path(word) or ""
-            away = any(call.place(target) not in {Place.WORKSPACE, Place.UNKNOWN} for target in targets)
-            if away and (word.glob or "." not in path.rsplit("/", 1)[-1]):
-                call.delete(word, deep=True, force=True)
-            inner = path[len(call.shell.workspace) :]
-            kept = secrets.is_repository(path) or call.shell.is_guarded(path) or secrets.may_guard(inner)
-            if kept or path == call.shell.workspace:
-                call.delete(word, deep=True, force=True)
-        elif call.place(word) is Place.UNKNOWN:
+        inside = call.place(word) in {Place.WORKSPACE, Place.SCRATCH}
+        if call.place(word) is Place.UNKNOWN:
             continue
-        else:
-            call.delete(word, deep=True, force=True)
-    if not any(word.known for word in sources) and not any(word.known for word in targets):
-        return
-    _arrive(call, sources, targets)
-
-
-def _is_same_program(path: str, link: str) -> bool:
-    """Whether a link is called as the program is, but for its version: ``python`` for ``python3``."""
-    names = (_VERSION.sub("", text.rstrip("/").rsplit("/", 1)[-1]) for text in (path, link))
-    return len(set(names)) == 1
+        if inside:
+            call.read(word)
+        path = call.path(word) or ""
+        if not inside or (away and path.rstrip("*/") == call.shell.workspace) or "/.git/" in f"{path}/":
+            call.delete(word, deep=True)
+        if targets and call.place(targets[0]) is Place.NOWHERE:
+            call.find("destroy.device", "Moving to /dev/null")
+    if any(word.known for word in [*sources, *targets]):
+        _arrive(call, sources, targets)
 
 
 def judge_ln(call: Call) -> None:
     """A link in the workspace must not lead out of it."""
-    sources, targets, _flags = _target(call, "backup")
+    sources, targets = _targets(call)
     for word in sources:
-        path = call.path(word)
-        if _PROGRAM_FOLDER.match(path or ""):
-            if not all(_is_same_program(path or "", target.text) for target in targets):
-                call.find("run.renamed")
-        elif call.place(word) in {Place.SYSTEM, Place.HOME, Place.KERNEL, Place.DEVICE}:
-            call.find("write.link", path or word.text)
+        if call.place(word) in {Place.SYSTEM, Place.HOME, Place.KERNEL} and not _PROGRAM.match(
+            call.path(word) or ""
+        ):
+            call.find("write.link", call.path(word) or word.text)
             call.read(word, deep=True)
     _arrive(call, sources, targets)
 
 
-def judge_truncate(call: Call) -> None:
-    """It cuts or grows files."""
-    found = call.options("s r size reference l length o offset")
-    if any(is_large(word.text) for word in found.of("s size l length o offset")):
-        call.find("exhaust.large")
-    for word in found.operands:
-        call.write(word, output=Stream("") if "0" in [size.text for size in found.of("s size")] else UNREAD)
-
-
-def judge_dd(call: Call) -> Stream | None:
-    """It copies raw data, if need be onto a disk or without an end."""
+def judge_dd(call: Call) -> None:
+    """It copies raw data."""
     words = dict(word.text.partition("=")[::2] for word in call.args)
-    source, target = words.get("if"), words.get("of")
-    if source and not call.is_endless(Word(source)):
+    if source := words.get("if"):
         call.read(Word(source))
-    endless = call.stdin.endless or bool(source and call.is_endless(Word(source)))
-    if endless and "count" not in words:
-        if target:
-            call.find("exhaust.endless")
-        return Stream(endless=True)
-    count, size = words.get("count", "0"), words.get("bs", words.get("ibs", "512"))
-    if endless and is_large(str(_amount(count) * _amount(size))):
-        call.find("exhaust.large")
-    if target:
-        call.write(Word(target), output=Stream("") if source == "/dev/null" else UNREAD)
-    return Stream(source="computed")
+    if target := words.get("of"):
+        call.write(Word(target))
 
 
-def _amount(text: str) -> int:
-    match = re.match(r"(\d+)([kKMGT]?)", text)
-    return int(match[1][:12]) * 1024 ** " KMGT".index(match[2].upper() or " ") if match else 0
+def judge_mode(call: Call) -> None:
+    """chmod and its like change files: outside the workspace that is a change of the system."""
+    found = call.options("reference from" + (" m x" if call.name == "setfacl" else ""))
+    files = found.operands if found.has("reference") else found.operands[1:]
+    for word in found.operands if call.name in {"setfacl", "chattr"} else files:
+        if not word.text.startswith(("+", "-", "=")):
+            call.write(word, create=call.place(word) in {Place.WORKSPACE, Place.SCRATCH})
 
 
-_OWN = re.compile(r"(?!root\b|0\b)[a-z_][\w-]*(:(?!root\b|0\b)[\w-]*)?$|:[a-z_][\w-]*$")
-"""A user other than root: a user who is not root can give a file only to himself."""
-
-
-def judge_chmod(call: Call) -> None:
-    """Rights of files: everybody's, nobody's, or those of another user."""
-    found = call.options("reference")
-    operands = found.operands
-    first = next((word.text for word in call.args if re.fullmatch(r"-[rwxXst]+", word.text)), "")
-    mode = first or (operands[0].text if operands else "")
-    files = operands if first and not found.has("reference") else operands[1:]
-    deep = found.has("R recursive")
-    if re.search(r"[ugoa]*[+=][rwxX]*s", mode) or re.fullmatch(r"0?[2467]\d{3}", mode):
-        call.find("privilege.raise")
-    if re.fullmatch(r"0?\d?\d\d[2367]|0?0{1,3}", mode) or re.search(
-        r"(^|,)[ugo]*[oa][ugo]*[+=]\w*w|(^|,)[+]\w*w", mode
+def judge_tar(call: Call) -> None:
+    """It packs, or unpacks into a folder."""
+    args = (
+        [Word(f"-{call.args[0].text}"), *call.args[1:]]
+        if call.args and call.args[0].text[:1] != "-"
+        else call.args
+    )
+    call.args = args
+    found = call.options(
+        "f file C directory I use-compress-program T files-from X exclude exclude-from "
+        "strip-components transform to-command "
+        "checkpoint-action info-script F rsh-command owner group mode"
+    )
+    for word in found.of("I use-compress-program to-command checkpoint-action info-script F rsh-command"):
+        call.script(word.text.removeprefix("exec="))
+        if " " in word.text or "=" in word.text:
+            call.find("unclear.command")
+    if found.has("C directory"):
+        call.scope = call.scope.branch()
+    packs, unpacks = found.has("c create r append u update"), found.has("x extract get")
+    for word in found.of("f file"):
+        call.write(word) if packs else call.read(word)
+    for word in found.of("C directory"):
+        if unpacks:
+            call.write(word, create=True)
+        call.scope.cwd = call.path(word)
+    for word in found.operands if packs else ():
+        call.read(word, deep=True)
+        if found.has("remove-files"):
+            call.delete(word, deep=True)
+    if unpacks and call.stdin.source == "network":
+        call.scope.fetched.add(call.scope.cwd or "")
+    if unpacks and any(
+        call.scope.files.get(call.path(word) or "", UNREAD).source == "network" for word in found.of("f file")
     ):
-        call.find("write.permissions")
-    if deep and re.match(r"(a|ugo)?-|0?0\d\d$", mode):
-        call.find("write.permissions")
+        call.scope.fetched.add(call.scope.cwd or "")
+
+
+def judge_unpack(call: Call) -> None:
+    """zip, unzip, 7z and their like."""
+    found = call.options("d x O b TT unzip-command P i n")
+    call.apply(found, "create d")
+    for word in found.of("TT unzip-command"):
+        call.find("unclear.command")
+        call.script(word.text)
+    for word in found.operands:
+        call.read(word, deep=True)
+    if call.name == "zip" and found.operands:
+        call.write(found.operands[0])
+    for word in call.args:
+        if call.name.startswith("7z") and word.text.startswith("-o"):
+            call.write(Word(word.text[2:]), create=True)
+
+
+def judge_tee(call: Call) -> Stream:
+    """It writes files and passes on what it is fed."""
+    for word in call.options("output-error").operands:
+        call.write(word, output=call.stdin)
+    return call.stdin
+
+
+_RUNS = re.compile(
+    r"(^|[;{\n]|\d|\$|/)\s*[eEwWrR]\s+(\S[^;}\n]*)|s(.)(?:\\.|(?!\3).)*\3(?:\\."
+    r"|(?!\3).)*\3\w*e\w*\s*($|[;}\n])|/[gip\d]*w\s+(\S+)"
+)
+
+
+def judge_sed(call: Call) -> Stream:
+    """It edits text; its scripts may run commands, read and write files."""
+    found = call.options("e f l expression file line-length")
+    scripts = found.of("e expression")
+    files = found.operands if scripts or found.has("f file") else found.operands[1:]
+    for word in scripts or ([] if found.has("f file") else found.operands[:1]):
+        if (match := _RUNS.search(word.text)) and not re.match(r"[^\w\s]?[\w\s,$]*/", match[0][:0]):
+            letter = match[0].strip(" ;{\n0123456789$/")[:1]
+            if letter in {"w", "W", "r", "R"} and match[2]:
+                target = Word(match[2].strip())
+                call.write(target) if letter in "wW" else call.read(target)
+            elif match[2] or match[3]:
+                call.find("unclear.command")
+                call.script(match[2] or "")
+    inplace = found.has("i in-place") or any(flag.startswith(("i", "ni", "Ei", "ri")) for flag in found.flags)
     for word in files:
-        _judge_changed(call, word, deep)
+        call.read(word)
+        if inplace:
+            call.write(word)
+    return Stream(None, None, call.stdin.source or "computed")
 
 
-def _judge_changed(call: Call, word: Word, deep: bool) -> None:
-    where, path = call.place(word), call.path(word) or ""
-    if where is Place.ELSEWHERE:
-        call.find("write.outside-workspace", path)
-    elif where in {Place.SYSTEM, Place.HOME, Place.DEVICE, Place.KERNEL}:
-        call.find("write.system", path)
-    elif where is Place.UNKNOWN and deep:
-        call.find("write.unknown", word.text)
-    elif where is Place.WORKSPACE:
-        if secrets.is_repository(path) or call.shell.is_guarded(path):
-            call.find("guard.tamper", path)
-        elif secrets.may_guard(path):
-            call.find("guard.file", path)
+def judge_editor(call: Call) -> None:
+    """Editors run what their scripts say, and write the files they open."""
+    found = call.options("" if call.name in {"ed", "red", "ex"} else "c S s u cmd e eval l")
+    for word in [*found.of("c S cmd e eval"), *(word for word in call.args if word.text.startswith("+"))]:
+        if match := re.search(
+            r"(?:^|[|:+])\s*(?:%|silent )?[:\s]*(?:r )?!(.*)|(?:system|shell-command|execute)\W+([^'\")]+)",
+            word.text,
+        ):
+            call.find("unclear.command")
+            call.script(match[1] or match[2] or "")
+        elif re.search(r"set\s+shell|shell=", word.text):
+            call.find("unclear.command")
+    if call.stdin.text and (match := re.search(r"(?:^|\n)\s*(?:r )?!(.*)", call.stdin.text)):
+        call.find("unclear.command")
+        call.script(match[1])
+    scripted = (
+        bool(found.values) or call.stdin.text or call.name in {"ed", "ex", "red"} or found.has("es s E")
+    )
+    for word in found.operands:
+        call.read(word)
+        if scripted and call.place(word) not in {Place.WORKSPACE, Place.SCRATCH}:
+            call.write(word)
 
 
-def judge_chown(call: Call) -> None:
-    """Whose a file is."""
-    found = call.options("from reference")
-    own = found.operands[:1] and _OWN.match(found.operands[0].text) is not None
-    if call.name not in {"chown", "chgrp"} or found.has("R recursive") or not own:
-        call.find("write.permissions")
-    for word in found.operands[1:]:
-        _judge_changed(call, word, found.has("R recursive"))
-    if any(call.place(word) in {Place.SYSTEM, Place.HOME} for word in found.operands[1:]):
-        call.find("privilege.account")
+_EFFECTS = {
+    "touch": ("d t r date reference time", "create :"),
+    "mkdir mkfifo": ("m mode", "create :"),
+    "mknod": ("m mode", "create 0:1"),
+    "truncate fallocate": ("s r size reference l length o offset", "write :"),
+    "sort gsort": ("k t o T S output key field-separator", "read :; write o output"),
+    "uniq": ("f s w", "read 0:1; write 1:2"),
+    "ls dir vdir exa eza lsd stat file du df tree realpath readlink test [ [[": ("", "stat :"),
+    "gzip gunzip bzip2 xz zstd bunzip2 unxz": ("o S", "read :"),
+    "split csplit": ("b l n a C filter", "read 0:1; script filter"),
+    "ssh-keygen": ("t f N C b y e", "stat f"),
+    "docker podman": ("f t v e p name", "read f"),
+    "less more most": ("", "read :"),
+}
 
 
-_MADE = row("m mode d t r date reference time Z context", Step(does="create 0:; stat r reference"))
+def _of(valued: str, does: str) -> Handler:
+    def judge(call: Call) -> None:
+        call.apply(call.options(valued), does)
+        call.judge_outputs()
+
+    return judge
+
+
+def judge_compiler(call: Call) -> None:
+    """It makes a program of the workspace's sources."""
+    found = call.options("o I L D l x std")
+    call.apply(found, "read :")
+    for word in found.of("o"):
+        call.write(word, output=Stream(source="built"))
+
+
+def judge_less(call: Call) -> None:
+    """It shows files; a command may follow ``+!``."""
+    call.apply(call.options("P pager"), "script P pager")
+    for word in call.args:
+        if word.text.startswith("+!"):
+            call.find("unclear.command")
+        call.read(word)
+
+
 PROGRAMS: dict[str, Handler] = {
-    "rm grm": judge_rm,
-    "unlink rmdir": row("", Step(does="delete 0:")),
-    "shred srm wipe scrub sfill sswap smem": judge_shred,
-    "trash trash-put gio-trash rimraf del-cli": judge_rm,
-    "cp gcp install pcp ditto": judge_cp,
+    **{names: _of(*spec) for names, spec in _EFFECTS.items()},
+    "rm rmdir unlink shred srm wipe grm trash": judge_rm,
+    "cp gcp install": judge_cp,
     "mv gmv": judge_mv,
-    "ln link gln symlink": judge_ln,
-    "mkdir touch mkfifo gmkdir gtouch": _MADE,
-    "truncate fallocate": judge_truncate,
+    "ln gln": judge_ln,
     "dd": judge_dd,
-    "chmod": judge_chmod,
-    "chown chgrp setfacl chattr chflags": judge_chown,
+    "chmod chown chgrp chattr setfacl": judge_mode,
+    "tar gtar bsdtar": judge_tar,
+    "zip unzip 7z 7za 7zz unrar": judge_unpack,
+    "tee sponge": judge_tee,
+    "sed gsed": judge_sed,
+    "vi vim nvim ex ed red view emacs nano": judge_editor,
+    "less more man": judge_less,
+    "gcc cc g++ clang clang++ c++ rustc": judge_compiler,
 }
