@@ -102,11 +102,10 @@ class AgentContext:
         """
         from shared import policy
 
-        judge: Any = policy.judge
-        ruling = await asyncio.to_thread(judge, command, workspace=workspace)
-        if reach := _reach(ruling):
-            granted = covering(reach, await self.granted_reach())
-            ruling = await asyncio.to_thread(judge, command, workspace=workspace, granted=granted)
+        ruling = await asyncio.to_thread(policy.judge, command, workspace=workspace)
+        if ruling.reach:
+            granted = covering(ruling.reach, await self.granted_reach())
+            ruling = await asyncio.to_thread(policy.judge, command, workspace=workspace, granted=granted)
         return await self._record(ruling)
 
     def allowed_reach(self) -> tuple[str, ...]:
@@ -122,7 +121,7 @@ class AgentContext:
 
         None if it needs no network. Raises ActionError if the person's settings name a malformed host.
         """
-        reach = _reach(ruling)
+        reach = ruling.reach
         if not reach:
             return None
         granted = frozenset(opened) | await self.granted_reach()
@@ -162,7 +161,7 @@ class AgentContext:
                 verdict=ruling.verdict,
                 rule=ruling.rule,
                 why=ruling.why,
-                reach=_reach(ruling),
+                reach=ruling.reach,
             )
             await self.bus.commit([seal(subjects.event(self.bus.name, "command_judged"), judged)])
         return ruling
@@ -231,7 +230,3 @@ class AgentContext:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()):
             self.log.error("background_failed", exc_info=error)
-
-
-def _reach(ruling: "Ruling") -> tuple[str, ...]:
-    return getattr(ruling, "reach", ())

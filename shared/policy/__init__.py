@@ -1,6 +1,6 @@
-"""The command policy: allow, ask or deny, with the rule that decided and why."""
+"""The command policy: allow, ask or deny, with the rule that decided, why, and what has to be reached."""
 
-from shared.policy.judgement import judge, judge_read
+from shared.policy.judgement import find_faults, judge, judge_read
 from shared.policy.rules import Ruling
 
-__all__ = ["Ruling", "judge", "judge_read"]
+__all__ = ["Ruling", "find_faults", "judge", "judge_read"]

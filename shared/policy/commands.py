@@ -33,7 +33,7 @@ class Redirects:
     def __init__(self, shell: "Interpreter", scope: Scope) -> None:
         self.shell, self.scope = shell, scope
         self.stdin: Stream | None = None
-        self.targets: list[Word] = []
+        self.targets: list[tuple[Word, bool]] = []
         self.arguments: list[Node] = []
         self.rest: list[Node] = []
 
@@ -69,7 +69,7 @@ class Redirects:
             self.stdin = self._read(target)
             return
         effects.write(self.shell, self.scope, target)
-        self.targets.append(target)
+        self.targets.append((target, operator.endswith(">>")))
         if operator in _BOTH:
             self.stdin = self._read(target)
 
@@ -108,8 +108,8 @@ class Redirects:
 
     def finish(self, output: Stream) -> Stream:
         """What is left of ``output`` for the next in line, once files and what follows took theirs."""
-        for target in self.targets:
-            self.shell.written(target, self.scope, output)
+        for target, append in self.targets:
+            self.shell.written(target, self.scope, output, append=append)
         left = NOTHING if self.targets else output
         for node in self.rest:
             inner = self.scope.branch()

@@ -171,11 +171,12 @@ class Interpreter:
         scope.files[path] = output
         return path
 
-    def written(self, word: Word, scope: Scope, output: Stream) -> None:
+    def written(self, word: Word, scope: Scope, output: Stream, *, append: bool = False) -> None:
         """Remember what a file was given, for when it is run."""
         path = resolve(word.text, scope.cwd)
         if path is not None:
-            scope.files[path] = output
+            before = scope.files.get(path) if append else None
+            scope.files[path] = concatenate([before, output]) if before is not None else output
 
     def reads(self, word: Word, scope: Scope) -> Stream:
         """Judge that a file is fed to a program; the stream it gives."""

@@ -139,7 +139,7 @@ def slug(text: str, limit: int = 40) -> str:
 async def require_source(context: AgentContext, path: str) -> Path:
     """The folder ``path`` of this machine, if it may be copied into the workspace.
 
-    The task's model can read everything that is copied, so the policy judges it like ``cp``: it denies
+    The task's model can read everything that is copied, so the policy denies
     credentials, and requires approval for folders outside of projects. The office's own folder, with keys and
     other workspaces, is never copied. Raises ActionError, NotApproved.
     """
@@ -161,7 +161,7 @@ async def require_source(context: AgentContext, path: str) -> Path:
 
 
 async def require_readable(context: AgentContext, folder: str, path: str) -> None:
-    """Check that the file ``path`` beneath ``folder`` may be read: the policy judges it like ``cat``.
+    """Check that the file ``path`` beneath ``folder`` may be read, as the policy judges.
 
     In the office's own folder only workspaces and outputs may be. Raises ActionError, NotApproved.
     """
@@ -191,6 +191,5 @@ async def require_allowed(
     if ruling.verdict == CommandVerdict.DENY:
         raise NotApproved(f"The policy denies {denied or f'to {what}'} ({ruling.rule}): {ruling.why}", cure)
     if ruling.verdict != CommandVerdict.ALLOW:
-        reach = getattr(ruling, "reach", ())
-        return await context.approvals.require(what, rule=ruling.rule, why=ruling.why, reach=reach)
+        return await context.approvals.require(what, rule=ruling.rule, why=ruling.why, reach=ruling.reach)
     return frozenset()

@@ -1,26 +1,28 @@
-"""How long the command policy takes over a command, beside parsing it alone."""
+"""How long the command policy takes over a command, beside parsing it alone, and how it decides."""
 
+import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
+from shared.contracts import CommandVerdict
 from shared.policy import judge
 from shared.policy.parser import Unreadable, parse
 from tests.bench.plan import Plan
-from tests.bench.rows import Row, at_most, compare
-from tests.unit.policy_examples import EVERYDAY, STOPPED
+from tests.bench.rows import Row, at_least_value, at_most, compare
+from tests.unit.policy_examples import EVERYDAY, HELD, REACHING, STOPPED
 
 NAME = "policy"
 ROUNDS = 20
 BARE = "tree-sitter's bare parse"
-TARGETS = {50: at_most(0.2), 99: at_most(2)}
+TARGETS = {50: at_most(0.1), 99: at_most(0.5)}
 """Milliseconds a command, by percentile."""
 
 
 async def measure(plan: Plan) -> list[Row]:
-    """Every example of the tests, one after the other, judged and merely parsed."""
-    text = "\n".join([EVERYDAY, *STOPPED.values()])
-    commands = [line.replace("␤", "\n") for line in text.split("\n") if line.strip()]
+    """Every example of the tests, one after the other, judged and merely parsed; the verdicts on samples."""
+    commands = _lines([EVERYDAY, REACHING, *STOPPED.values(), *HELD.values()])
     rounds = 1 if plan.quick else ROUNDS
     for command in commands:
         judge(command)
@@ -28,18 +30,64 @@ async def measure(plan: Plan) -> list[Row]:
     parsed = [_typical(_parse, command, rounds) for command in commands]
     note = f"{len(commands)} commands, each the median of {rounds} rounds"
     return [
+        *_shares(),
+        *(
+            compare(
+                NAME,
+                f"a command judged, p{percentile}",
+                _percentile(judged, percentile),
+                "ms",
+                f"{BARE}, p{percentile}",
+                _percentile(parsed, percentile),
+                target,
+                note,
+            )
+            for percentile, target in TARGETS.items()
+        ),
+    ]
+
+
+def _shares() -> list[Row]:
+    """How many dangerous commands are allowed, and how many everyday ones are, or only need a network."""
+    folder = os.environ.get("MAILROOM_POLICY_SAMPLES", "")
+    if folder:
+        dangerous, everyday = (_samples(Path(folder, name)) for name in ("dangerous.txt", "benign.txt"))
+    else:
+        dangerous, everyday = _lines([*STOPPED.values(), *HELD.values()]), _lines([EVERYDAY, REACHING])
+    held = set(_lines(HELD.values()))
+    allowed = [one for one in dangerous if judge(one).verdict is CommandVerdict.ALLOW]
+    rulings = [judge(one) for one in everyday]
+    fine = [one for one in rulings if one.verdict is CommandVerdict.ALLOW or one.rule.startswith("reach.")]
+    which = f"the samples in {folder}" if folder else "the tests' own examples"
+    unheld = 100 * sum(one not in held for one in allowed) / len(dangerous)
+    note = f"of {len(dangerous):,}, {which}; {len(held & set(allowed)):,} are allowed and held by the jail"
+    return [
         compare(
             NAME,
-            f"a command judged, p{percentile}",
-            _percentile(judged, percentile),
-            "ms",
-            f"{BARE}, p{percentile}",
-            _percentile(parsed, percentile),
-            target,
-            note,
-        )
-        for percentile, target in TARGETS.items()
+            "dangerous commands allowed that the jail does not hold",
+            unheld,
+            "%",
+            target=at_most(0),
+            note=note,
+        ),
+        compare(
+            NAME,
+            "everyday commands allowed, or asked about for reach alone",
+            100 * len(fine) / len(everyday),
+            "%",
+            target=at_least_value(99),
+            note=f"of {len(everyday):,}, {which}",
+        ),
     ]
+
+
+def _lines(texts: Iterable[str]) -> list[str]:
+    return [line.replace("␤", "\n") for text in texts for line in text.split("\n") if line.strip()]
+
+
+def _samples(file: Path) -> list[str]:
+    rows = [line for line in file.read_text().split("\n") if line.strip() and not line.startswith("#")]
+    return _lines(row.split("\t", 2)[-1] for row in rows)
 
 
 def _parse(command: str) -> None:

@@ -1,7 +1,8 @@
 """Commands that would do harm, run for real in the jail, with canaries outside.
 
-A short list of our own always runs. Where DANGEROUS_SAMPLES names a folder with a file dangerous.txt (lines
-of category, source and command, separated by tabs; U+2424 stands for a newline), its commands are run too.
+A short list of our own and what the policy allows because the jail holds it always run. Where
+DANGEROUS_SAMPLES names a folder with a file dangerous.txt (lines of category, source and command, separated
+by tabs; U+2424 stands for a newline), its commands are run too.
 """
 
 import asyncio
@@ -20,6 +21,8 @@ import psutil
 import pytest
 
 from shared.sandbox import Limits, check_jail, run_command
+from shared.sandbox.snapshot import Snapshots
+from tests.unit.policy_examples import HELD
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
 
@@ -240,6 +243,44 @@ def left_over(folder: Path) -> list[str]:
 
 async def test_what_would_do_harm_does_none(canary, tmp_path):
     await run_all([line for line in OWN.splitlines() if line], canary, tmp_path)
+
+
+def held(*kinds: str) -> list[str]:
+    lines = [line for kind in kinds or HELD for line in HELD[kind].splitlines() if line.strip()]
+    return [line.replace("␤", "\n") for line in lines]
+
+
+@pytest.mark.parametrize(
+    "commands", in_chunks(held()), ids=lambda commands: hashlib.sha256(str(commands).encode()).hexdigest()[:8]
+)
+async def test_what_the_policy_leaves_to_the_jail_does_no_harm(commands, canary, tmp_path):
+    await run_all(commands, canary, tmp_path)
+
+
+async def test_what_is_done_to_the_workspace_is_brought_back(tmp_path):
+    folder = tmp_path / "workspace"
+    (folder / "src").mkdir(parents=True)
+    for name in ("app.py", "pyproject.toml", "guard.sh", "src/a.py", "src/b.c"):
+        (folder / name).write_text(f"# {name}\n")
+    make = ["bash", "-c", "git init -q && git add -A"]
+    assert (await run_command(make, cwd=folder, timeout=20, writable=[folder])).exit_code == 0
+    before = _tree(folder)
+    snapshots = Snapshots(folder, tmp_path / "snapshots")
+    changed = 0
+    for command in [*held("snapshot"), "rm -rf src .git; rm -f *", "git rm -rfq . ; git reset -q --hard"]:
+        with snapshots.changing(command, "test"):
+            argv = ["bash", "-c", command]
+            await run_command(argv, cwd=folder, timeout=5, writable=[folder], limits=BOUNDS)
+        if _tree(folder) != before:
+            changed += 1
+            snapshots.undo()
+        assert _tree(folder) == before, command
+    assert changed > 20
+
+
+def _tree(folder: Path) -> dict[str, str]:
+    """What undo brings back of every path: kind, rights and content."""
+    return {str(path): _state(path) for path in sorted(folder.rglob("*"))}
 
 
 @pytest.mark.skipif(not read_samples(), reason="DANGEROUS_SAMPLES names no folder with a file dangerous.txt")

@@ -31,7 +31,7 @@ def test_reads_commands_a_line_each_and_needs_no_office() -> None:
     answers = rulings(result)
     assert [answer["command"] for answer in answers] == [line for line in lines if line.strip()]
     assert [answer["verdict"] for answer in answers] == ["allow", "ask", "deny", "allow"]
-    assert all(set(answer) == {"command", "verdict", "rule", "why"} for answer in answers)
+    assert all(set(answer) == {"command", "verdict", "reach", "rule", "why"} for answer in answers)
     assert answers[2]["rule"] == "destroy.outside-workspace"
 
 
@@ -51,6 +51,19 @@ def test_a_line_without_an_end_is_not_allowed_and_the_next_is_still_read() -> No
 
 def test_one_command_tells_its_verdict_by_the_exit_code() -> None:
     assert [run("-c", text).returncode for text in ("ls", "git push --force", "sudo ls")] == [0, 3, 4]
+
+
+def test_what_has_to_be_reached_is_said_with_the_grant_that_helps() -> None:
+    [answer] = rulings(run("-c", "pip install x && curl https://example.org/a"))
+    assert (answer["verdict"], answer["rule"]) == ("ask", "reach.python")
+    assert answer["reach"] == ["python", "host:example.org"]
+    assert "mailroom approvals grant" in answer["why"]
+
+
+def test_the_rules_are_checked_by_their_examples() -> None:
+    result = run("--self-test")
+    assert result.returncode == 0
+    assert b"Every rule agrees" in result.stdout
 
 
 def test_the_workspace_can_be_named(tmp_path: Path) -> None:

@@ -146,7 +146,8 @@ xa=/etc; rm -rf $x{a,b}
 rm -rf {{/etc,/usr} }
 set -- -rf /etc; rm "$@"
 a=(-rf /etc); rm "${a[@]}"
-kill -$((4+5)) -$((2-3))
+kill -9 -$((1))
+echo -n 'rm -r' > x; echo 'f /' >> x; sh x
 printf '%b' '\0162\0155 -rf /etc' | sh
 declare -n r=c; c='rm -rf /etc'; bash -c "$r"
 x=zrmz; ${x//z/} -rf /etc

@@ -24,13 +24,14 @@ def policy() -> None:
 @click.argument("file", required=False, default="", metavar="[FILE|-]")
 @click.option("--command", "-c", "text", metavar="TEXT", help="Check TEXT instead of a file.")
 @click.option("--workspace", "-w", default="", metavar="FOLDER", help="The folder the commands would run in.")
+@click.option("--self-test", is_flag=True, help="Check the rules by the examples beside them instead.")
 @click.option(
     "--json",
     is_flag=True,
     expose_value=False,
     help="Accepted for consistency; the output is always JSON Lines.",
 )
-def check(file: str, text: str | None, workspace: str) -> None:
+def check(file: str, text: str | None, workspace: str, *, self_test: bool) -> None:
     """Check the commands in FILE, one per line.
 
     '-' reads them from standard input. The character U+2424 stands for a newline within a command; empty
@@ -38,8 +39,11 @@ def check(file: str, text: str | None, workspace: str) -> None:
     why, and in reach what it needs of the network: registries and hosts. No command is run.
 
     Exit codes: 0 all were checked, 1 FILE cannot be read, 2 usage error. With --command the exit code is
-    the verdict: 0 allow, 3 ask, 4 deny.
+    the verdict: 0 allow, 3 ask, 4 deny. With --self-test it is 1 if a rule fails its own examples.
     """
+    if self_test:
+        _test_rules()
+        return
     if bool(file) == (text is not None):
         raise click.UsageError("Name a FILE, '-' for standard input, or a --command TEXT.")
     folder = str(Path(workspace).expanduser().absolute()) if workspace else ""
@@ -47,6 +51,14 @@ def check(file: str, text: str | None, workspace: str) -> None:
         sys.exit(EXIT_CODES[_print(text, folder)])
     for line in _read(file):
         _print(line, folder)
+
+
+def _test_rules() -> None:
+    from shared.policy import find_faults
+
+    if faults := find_faults():
+        raise MailroomError("\n".join(faults), "Correct the rule or its example in shared/policy/rules.toml")
+    click.echo("Every rule agrees with the examples beside it.")
 
 
 def _read(file: str) -> Iterator[str]:
@@ -76,7 +88,7 @@ def _print(command: str, workspace: str) -> str:
     shown = {
         "command": command,
         "verdict": ruling.verdict,
-        "reach": getattr(ruling, "reach", ()),
+        "reach": ruling.reach,
         "rule": ruling.rule,
         "why": ruling.why,
     }

@@ -31,11 +31,11 @@ def _print(text: str) -> Stream:
 def judge_echo(call: Call) -> Stream:
     """It prints its words."""
     words = [word.text for word in call.args]
-    decode = False
+    flags = ""
     while words and re.fullmatch(r"-[neE]+", words[0]):
-        decode |= "e" in words.pop(0)
-    text = " ".join(words)
-    return _print(_decode(text) if decode else text)
+        flags += words.pop(0)
+    text = _decode(" ".join(words)) if "e" in flags else " ".join(words)
+    return Stream(text) if "n" in flags and UNKNOWN not in text else _print(text)
 
 
 def judge_printf(call: Call) -> Stream:
