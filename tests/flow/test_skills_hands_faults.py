@@ -20,8 +20,8 @@ from tests.support.team import Team, open_team
 from tests.support.waiting import eventually
 
 PROFILE = load_profile(Path(__file__).parents[2] / "services" / "engineer" / "profile.yaml")
-UNKNOWN = "frobnicate 2>/dev/null || echo ran >> ran.log"
-"""A command that names a program nobody knows: a person has to say."""
+UNDOING = "git stash drop 2>/dev/null || echo ran >> ran.log"
+"""A command that drops work git does not bring back: a person has to say."""
 
 
 def run_shell(task_id: str, command: str, goal_id: str = "goal_1") -> Task:
@@ -81,19 +81,19 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 
 async def test_a_grant_holds_for_the_same_command_in_the_same_goal_only(team: Team) -> None:
     log = team.config.workspaces / "goal_1" / "ran.log"
-    await hand_out(team.user, run_shell("t1", UNKNOWN))
+    await hand_out(team.user, run_shell("t1", UNDOING))
     (request,) = await asked(team.user)
-    assert request.what == f"run in the workspace: {UNKNOWN}"
-    assert request.rule == "unknown.program"
+    assert request.what == f"run in the workspace: {UNDOING}"
+    assert request.rule == "git.discard"
     assert not log.exists()
     await answer(team.user, request, True)
     assert (await result_of(team.user, "t1")).status == TaskStatus.COMPLETED
-    await hand_out(team.user, run_shell("t2", UNKNOWN))
+    await hand_out(team.user, run_shell("t2", UNDOING))
     assert (await result_of(team.user, "t2")).status == TaskStatus.COMPLETED
     assert log.read_text() == "ran\nran\n"
     assert len(await asked(team.user)) == 1
-    await hand_out(team.user, run_shell("t3", f"{UNKNOWN} "))
-    await hand_out(team.user, run_shell("t4", UNKNOWN, "goal_2"))
+    await hand_out(team.user, run_shell("t3", f"{UNDOING} "))
+    await hand_out(team.user, run_shell("t4", UNDOING, "goal_2"))
     more = await asked(team.user, 3)
     assert len({each.approval_id for each in more}) == 3
     assert not (team.config.workspaces / "goal_2" / "ran.log").exists()
@@ -105,13 +105,13 @@ async def test_a_grant_holds_for_the_same_command_in_the_same_goal_only(team: Te
 
 
 async def test_without_an_answer_it_does_not_run(team: Team) -> None:
-    await hand_out(team.user, run_shell("t1", UNKNOWN))
+    await hand_out(team.user, run_shell("t1", UNDOING))
     result = await result_of(team.user, "t1")
     assert result.status == TaskStatus.FAILED
     assert "Nobody approved it in time" in (result.error_message or "")
     (request,) = await asked(team.user)
     await answer(team.user, request, True)  # too late
-    await hand_out(team.user, run_shell("t2", UNKNOWN))
+    await hand_out(team.user, run_shell("t2", UNDOING))
     assert (await result_of(team.user, "t2")).status == TaskStatus.FAILED
     assert not (team.config.workspaces / "goal_1" / "ran.log").exists()
 
@@ -142,7 +142,7 @@ async def revive(office: Office) -> None:
 
 async def test_a_question_outlives_who_asked_it(office: Office) -> None:
     log = office.config.workspaces / "goal_1" / "ran.log"
-    await hand_out(office.user, run_shell("t1", UNKNOWN))
+    await hand_out(office.user, run_shell("t1", UNDOING))
     (request,) = await asked(office.user)
     await revive(office)
     await asyncio.sleep(3)  # the task is handed out again, and finds its question
@@ -255,7 +255,7 @@ async def test_a_shell_task_of_a_goal_waits_for_a_person_without_any_model(tmp_p
         context = {
             "assignee": "engineer",
             "action": "run_shell",
-            "command": f"{UNKNOWN}; cat ran.log",
+            "command": f"{UNDOING}; cat ran.log",
         }
         await office.submit({"text": "Run it", "goal_id": "goal_9", "context": context})
         (request,) = await asked(office.user)
