@@ -2,16 +2,23 @@
 
 import asyncio
 import json
+import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import uv
 
 from shared.projects import Environment, prepare
 from shared.sandbox import CommandResult, run_command
 from tests.support.registries import NodeRegistry, PythonIndex, write_files
+from tests.support.waiting import eventually
+
+ROOT = Path(__file__).resolve().parents[2]
 
 BACKEND = r"""
 import os, zipfile
@@ -81,6 +88,19 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[NodeRegistry]:
         yield registry
 
 
+def start(code: str) -> "subprocess.Popen[bytes]":
+    """A process of Mailroom that runs ``code``."""
+    return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
+
+
+def make_environment(person: "Person", index: PythonIndex, place: Path) -> None:
+    """An environment as the person makes it, with the project installed in place."""
+    env = {"UV_DEFAULT_INDEX": index.index, "PATH": os.environ["PATH"], "HOME": str(person.folder)}
+    for words in (("venv", place), ("pip", "install", "--python", place, "-e", ".", "--group", "tests")):
+        command = [uv.find_uv_bin(), *map(str, words)]
+        subprocess.run(command, cwd=person.source, env=env, check=True, capture_output=True)
+
+
 class Person:
     """A person's project, and copies of it that are prepared."""
 
@@ -134,8 +154,6 @@ async def test_python_project_is_installed_in_place(person: Person, index: Pytho
     assert value == "hello"
     assert file == str(person.root / "src/shop.py")
     assert prefix == environment.env["VIRTUAL_ENV"]
-    import sys
-
     assert not [entry for entry in path if entry.startswith(f"{sys.prefix}/")]
     assert any("pyproject.toml" in note for note in person.notes)
 
@@ -251,6 +269,64 @@ async def test_link_in_an_environment_is_not_followed(person: Person, index: Pyt
     (link,) = view.glob("lib/*/site-packages/x.pth")
     assert link.is_symlink()
     assert (await person.run(environment, "cat", str(link))).exit_code != 0
+
+
+async def test_killed_preparation_leaves_nothing_half(person: Person, index: PythonIndex) -> None:
+    slow = "import pathlib, time\npathlib.Path('started').touch()\ntime.sleep(60)\n"
+    write_files(person.source, {**SHOP, "backend.py": slow + BACKEND})
+    shutil.copytree(person.source, person.folder / "killed/project")
+    code = f"""
+import asyncio
+from pathlib import Path
+from shared.projects import prepare
+async def note(text): pass
+folder = Path({str(person.folder)!r})
+asyncio.run(prepare(folder / "killed/project", source=folder / "project", cache=folder / "environments",
+    note=note, timeout=60, log=folder / "killed.log"))
+"""
+    process = start(code)
+    try:
+        await eventually((person.folder / "killed/project/started").exists, 30)
+    finally:
+        process.kill()
+        process.wait()
+    assert not list((person.folder / "environments").glob("*/*.json"))
+    # The same manifests make the same environment, in the place where the killed process left off.
+    (person.source / "backend.py").write_text(BACKEND)
+    (environment,) = await person.prepare()
+    assert (environment.preparation.problem, environment.preparation.cached) == ("", False)
+    assert (await person.run(environment, "python", "-c", SHOW)).exit_code == 0
+
+
+async def test_environment_of_the_person_is_used_if_it_fits(person: Person, index: PythonIndex) -> None:
+    write_files(person.source, SHOP)
+    own = person.source / ".venv"
+    make_environment(person, index, own)
+    asked = len(index.asked)
+    (environment,) = await person.prepare()
+    assert len(index.asked) == asked
+    assert str(own) in environment.preparation.interpreter
+    shown = await person.run(environment, "python", "-c", SHOW)
+    assert json.loads(shown.output)[1] == str(person.root / "src/shop.py")
+
+    changed = (
+        SHOP["pyproject.toml"].replace("greeting>=1", "greeting>=1,<2").replace('"checker"', '"checker>=2"')
+    )
+    (person.source / "pyproject.toml").write_text(changed)
+    index.add("checker", "2.0", {"checker.py": ""})
+    (environment,) = await person.prepare()
+    assert environment.preparation.notes == ("The environment .venv is not used: it lacks checker>=2",)
+    assert (await person.run(environment, "python", "-c", SHOW)).exit_code == 0
+
+
+@pytest.mark.skipif(not shutil.which("cargo"), reason="cargo is not installed")
+async def test_crate_without_dependencies_needs_no_network(person: Person) -> None:
+    manifest = '[package]\nname = "shop"\nversion = "1.0.0"\nedition = "2021"\n'
+    source = "#[test]\nfn adds() { assert_eq!(1 + 1, 2); }\n"
+    write_files(person.source, {"Cargo.toml": manifest, "src/lib.rs": source})
+    (environment,) = await person.prepare()
+    assert (environment.preparation.problem, environment.preparation.steps) == ("", ())
+    assert "1 passed" in (await person.run(environment, "cargo", "test")).output
 
 
 @pytest.mark.skipif(not shutil.which("npm"), reason="npm is not installed")
