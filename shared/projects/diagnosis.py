@@ -65,7 +65,8 @@ CURES = {
 def list_refused(connections: Iterable[Connection]) -> tuple[str, ...]:
     """The hosts that were asked for and sent nothing back."""
     answered = {each.host for each in connections if each.allowed and each.received}
-    return tuple(dict.fromkeys(each.host for each in connections if each.host not in answered))
+    # The gate reports a bounded number of connections, and the rest as one without a port.
+    return tuple(dict.fromkeys(each.host for each in connections if each.port and each.host not in answered))
 
 
 def explain(line: str, result: CommandResult, named: Iterable[str] = ()) -> tuple[str, str]:

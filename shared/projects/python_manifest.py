@@ -11,7 +11,7 @@ import msgspec
 
 from shared.projects.manifests import get_table, list_texts, parse_ini, read_text, read_toml
 from shared.projects.python_locks import convert_version, read_lock, read_poetry, read_workspace_lock
-from shared.projects.test_environments import TestNeeds, read_nox, read_tox
+from shared.projects.test_environments import TestNeeds, list_ci_files, read_ci, read_nox, read_tox
 
 TESTS = frozenset(
     "test tests testing pytest unittest unittests unit-test unit-tests test-deps tests-require"
@@ -100,7 +100,7 @@ def read_python(folder: Path) -> PythonPlan:
         files=files if lock.name not in ("uv.lock", "Pipfile.lock") else stated.files,
         optional=optional if not lock.name else (),
         constraints=lock.constraints,
-        read=_list_read(folder, (*files, *optional)),
+        read=_list_read(folder, (*files, *optional, *_list_backend(folder, tables))),
         sources=tuple(_list_native(folder)),
     )
 
@@ -139,6 +139,8 @@ def _read_stated(folder: Path, tables: Mapping[str, Any], setup: Mapping[str, An
     )
     if not environment and not for_tests:
         environment = read_nox(folder)
+        if not environment and not any((folder / name).is_file() for name in (*FILES, *DEVELOPMENT_FILES)):
+            environment = read_ci(folder)
     needs = environment.join(for_tests)
     if needs or any((folder / name).is_file() for name in FILES):
         return needs.keep(extras, groups)
@@ -270,7 +272,15 @@ def _list_read(folder: Path, files: Iterable[str]) -> tuple[str, ...]:
     listed += [path.name for path in sorted(folder.glob("*requirements*.txt"))]
     if not (folder / "uv.lock").is_file() and (above := read_workspace_lock(folder)):
         listed.append(str(above))
+    listed += [str(path.relative_to(folder)) for path in list_ci_files(folder) if path.is_file()]
     return tuple(dict.fromkeys(listed))
+
+
+def _list_backend(folder: Path, tables: Mapping[str, Any]) -> Iterator[str]:
+    """The files of a build backend that lies in the project itself."""
+    for place in list_texts(get_table(tables, "build-system").get("backend-path")):
+        if ".." not in Path(place).parts:
+            yield from (str(path.relative_to(folder)) for path in sorted((folder / place).glob("*.py")))
 
 
 def _list_native(folder: Path) -> Iterator[str]:

@@ -1,7 +1,9 @@
 """What tox and nox install for a project's tests."""
 
 import ast
+import contextlib
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,11 @@ from shared.projects.manifests import get_table, list_texts, parse_ini, read_tex
 NAMES = ("testenv", "testenv:py", "testenv:test", "testenv:tests", "testenv:unit", "testenv:pytest")
 """Sections of tox.ini that describe the tests; the first that installs something counts."""
 FACTORS = re.compile(r"^([\w!.,{}-]+):\s+(.*)$")
+PUBLISHING = re.compile(
+    r"(pip|setuptools|wheel|build|twine|tox|nox|uv|poetry|pdm|pipenv|hatch|codecov|coveralls|pre-commit"
+    r"|cibuildwheel|virtualenv|sphinx|black|flake8|mypy|pylint|ruff|isort)\b(?!-)"
+)
+"""Requirements in CI that no test needs: what builds, publishes, lints and installs."""
 ABOUT_TESTS = re.compile(r"(?<![\w!])(py\d*|tests?|pytest|unit|default)(?!\w)")
 """Factors whose lines are taken: those of the tests themselves, not of variants of the environment."""
 
@@ -132,6 +139,30 @@ def read_nox(folder: Path) -> TestNeeds:
             elif name == "dependency_groups":
                 needs = needs.join(TestNeeds(groups=tuple(words)))
     return needs
+
+
+def read_ci(folder: Path) -> TestNeeds:
+    """What the project's CI (else its Makefile) installs by pip, but for tools that build and publish."""
+    for text in map(read_text, list_ci_files(folder)):
+        needs = TestNeeds()
+        for line in re.findall(r"(?m)\bpip3? install ([^\n|;&]+)", text.replace("\\\n", " ")):
+            with contextlib.suppress(ValueError):
+                needs = needs.join(_sort(folder, _join_options(shlex.split(line, comments=True))))
+        wanted = (line for line in needs.requirements if not PUBLISHING.match(line))
+        needs = msgspec.structs.replace(needs, requirements=tuple(wanted))
+        if needs:
+            return needs
+    return TestNeeds()
+
+
+def list_ci_files(folder: Path) -> list[Path]:
+    """The files that say what the project's CI does, those named for tests first."""
+    workflows = sorted((folder / ".github/workflows").glob("*.y*ml"))
+    workflows.sort(key=lambda path: not re.search(r"test|ci\b|build|main", path.stem))
+    return [
+        *workflows,
+        *(folder / name for name in (".gitlab-ci.yml", ".travis.yml", "appveyor.yml", "Makefile")),
+    ]
 
 
 def _join_options(words: Sequence[str]) -> list[str]:

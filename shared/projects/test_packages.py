@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from shared.projects.manifests import get_table, parse_ini, read_text, read_toml
+from shared.projects.test_environments import list_ci_files
 
 FOLDERS = ("tests", "test", "testing", "src")
 OPTIONS = {
@@ -32,7 +33,9 @@ MOST = 400
 
 def needs_pytest(folder: Path) -> bool:
     """Whether the tests in ``folder`` are written for pytest: settings, a conftest.py or imports say so."""
-    if read_pytest_settings(folder):
+    if read_pytest_settings(folder) or any(
+        re.search(r"\bpytest\b", read_text(path)) for path in _list_runs(folder)
+    ):
         return True
     unittest = False
     for path in list_test_files(folder):
@@ -47,17 +50,18 @@ def needs_pytest(folder: Path) -> bool:
     return False
 
 
+def _list_runs(folder: Path) -> list[Path]:
+    """The files that say how the tests are run."""
+    return [*list_ci_files(folder), folder / "tox.ini", folder / "noxfile.py"]
+
+
 def list_plugins(folder: Path) -> tuple[str, ...]:
     """The plugins that pytest's settings in ``folder`` presuppose."""
     settings = read_pytest_settings(folder)
     options = settings.get("addopts", "")
     found = [name for pattern, name in OPTIONS.items() if re.search(pattern, options)]
     found += [name for setting, name in SETTINGS.items() if setting in settings]
-    found += [
-        name
-        for name in re.split(r"[\s,]+", settings.get("required_plugins", ""))
-        if re.match(r"pytest-", name)
-    ]
+    found += re.findall(r"pytest-[\w-]+", settings.get("required_plugins", ""))
     return tuple(dict.fromkeys(found))
 
 

@@ -272,9 +272,11 @@ async def test_link_in_an_environment_is_not_followed(person: Person, index: Pyt
 
 
 async def test_killed_preparation_leaves_nothing_half(person: Person, index: PythonIndex) -> None:
-    slow = "import pathlib, time\npathlib.Path('started').touch()\ntime.sleep(60)\n"
-    write_files(person.source, {**SHOP, "backend.py": slow + BACKEND})
+    slow = "    Path('started').touch()\n    __import__('time').sleep(60)\n"
+    backend = f"from pathlib import Path\nif Path('slow').exists():\n{slow}{BACKEND}"
+    write_files(person.source, {**SHOP, "backend.py": backend})
     shutil.copytree(person.source, person.folder / "killed/project")
+    (person.folder / "killed/project/slow").touch()
     code = f"""
 import asyncio
 from pathlib import Path
@@ -291,8 +293,6 @@ asyncio.run(prepare(folder / "killed/project", source=folder / "project", cache=
         process.kill()
         process.wait()
     assert not list((person.folder / "environments").glob("*/*.json"))
-    # The same manifests make the same environment, in the place where the killed process left off.
-    (person.source / "backend.py").write_text(BACKEND)
     (environment,) = await person.prepare()
     assert (environment.preparation.problem, environment.preparation.cached) == ("", False)
     assert (await person.run(environment, "python", "-c", SHOW)).exit_code == 0

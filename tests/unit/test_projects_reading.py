@@ -115,6 +115,22 @@ def test_nox_session_says_what_tests_need(tmp_path: Path) -> None:
     assert (plan.requirements, plan.extras, plan.files) == (("pytest",), ("fast",), ("needs.txt",))
 
 
+def test_ci_says_what_tests_need_if_nothing_else_does(tmp_path: Path) -> None:
+    workflow = """
+jobs:
+  test:
+    steps:
+      - run: python -m pip install --upgrade pip setuptools
+      - run: |
+          pip install . pytest "responses>=0.2"  # the rest
+          python -m pip install -r more.txt flake8 && pytest
+"""
+    write_files(tmp_path, {".github/workflows/tests.yml": workflow, "more.txt": "", "setup.py": ""})
+    plan = read_python(tmp_path)
+    assert (plan.requirements, plan.files) == (("pytest", "responses>=0.2"), ("more.txt",))
+    assert needs_pytest(tmp_path)
+
+
 def test_requirement_files_of_a_project_that_is_no_package(tmp_path: Path) -> None:
     names = {"requirements__txt": "flask\n", "requirements-dev__txt": "pytest\n"}
     plan = read(tmp_path, **names)
@@ -227,7 +243,7 @@ def test_plugins_that_settings_presuppose(tmp_path: Path) -> None:
         "[pytest]\naddopts = -ra --cov=shop -n auto\nasyncio_mode = auto\nrequired_plugins = pytest-mock>=3\n"
     )
     write_files(tmp_path, {"pytest.ini": settings})
-    assert list_plugins(tmp_path) == ("pytest-cov", "pytest-xdist", "pytest-asyncio", "pytest-mock>=3")
+    assert list_plugins(tmp_path) == ("pytest-cov", "pytest-xdist", "pytest-asyncio", "pytest-mock")
 
 
 def test_interpreters_are_no_virtual_environments() -> None:
