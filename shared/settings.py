@@ -156,6 +156,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Seconds a command of an agent may take."""
     environments_limit: Annotated[int, msgspec.Meta(ge=0)] = 10 << 30
     """The most bytes that the environments of prepared projects may have together; the oldest are removed."""
+    test_timeout: Seconds = 1200.0
+    """Seconds the tests of a project may take, each of its test commands."""
+    test_limit: Seconds = 120.0
+    """Seconds a single test may take before it counts as hung."""
     arxiv_url: str = "https://export.arxiv.org/api/query"
     """The arXiv query interface."""
     feeds: tuple[str, ...] = ("https://hnrss.org/newest?q=AI", "https://export.arxiv.org/rss/cs.AI")

@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import shlex
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
@@ -8,8 +9,9 @@ import msgspec
 
 from services.engineer import report
 from services.engineer.delivery import deliver, make_patch
+from services.engineer.discovery import Discovery
 from services.engineer.git import read_history
-from services.engineer.testing import TestPlan, plan_tests, run_tests
+from services.engineer.testing import Limits, Site, discover, run_tests
 from services.engineer.working_copy import COPIES, WorkingCopy, clean_copies, require_folder, working_copy
 from shared.agent.base import Agent
 from shared.agent.process import run
@@ -151,10 +153,14 @@ class Engineer(Agent):
         return history
 
     async def _try(self, folder: Path, patch: bytes) -> Outcome:
+        """The tests with a change, beside those without it (data key ``tests_before``)."""
+        facts = self.context.current_task.facts
+        before = facts.get(f"tests of {folder}") or (await self._test(folder))[0].to_dict()
         tests, skipped = await self._test(folder, patch)
         path = self._changes() / "tried.patch"
         await asyncio.to_thread(write_atomically, path, patch)
-        outcome = report.report_tests(tests, skipped)
+        facts["tests_before"] = before
+        outcome = report.report_tests(tests, skipped, TestRun.from_dict(before))
         return msgspec.structs.replace(outcome, output_paths=(*outcome.output_paths, str(path)))
 
     async def _test(self, folder: Path, patch: bytes = b"") -> tuple[TestRun, tuple[str, ...]]:
@@ -163,18 +169,26 @@ class Engineer(Agent):
         async with self._copy(folder) as copy:
             if patch:
                 await apply_patch(copy.root, copy.root, patch)
-            plan = await plan_tests(folder, copy)
-            tests = plan if isinstance(plan, TestRun) else await self._run(plan, copy)
+            found = await asyncio.to_thread(discover, copy.root)
+            tests = found if isinstance(found, TestRun) else await self._run(found, folder, copy)
         # What a task given as text reports, whatever its answer says.
-        self.context.current_task.facts["tests"] = tests.to_dict()
+        facts = self.context.current_task.facts
+        facts["tests"] = tests.to_dict()
+        if not patch:
+            facts[f"tests of {folder}"] = tests.to_dict()
         return tests, copy.skipped
 
-    async def _run(self, plan: TestPlan, copy: WorkingCopy) -> TestRun:
-        log = outputs_path(self.context) / "tests.log"
-        async with self._cores:
-            await self.context.progress(f"runs {plan.line}, found in {plan.command.found}")
-            async with self.context.effect(f"run the tests in a copy: {plan.line}", repeatable=True):
-                return await run_tests(plan, copy, log, self.context.settings.command_timeout)
+    async def _run(self, found: Discovery, folder: Path, copy: WorkingCopy) -> TestRun:
+        settings, lines = self.context.settings, ", ".join(shlex.join(each.argv) for each in found.commands)
+        site = Site(
+            repo=folder,
+            copy=copy,
+            log=outputs_path(self.context) / "tests.log",
+            limits=Limits(whole=settings.test_timeout, one=settings.test_limit),
+            note=self.context.progress,
+        )
+        async with self._cores, self.context.effect(f"run the tests in a copy: {lines}", repeatable=True):
+            return await run_tests(found, site)
 
     def _copy(self, folder: Path, history: bool = False) -> AbstractAsyncContextManager[WorkingCopy]:
         settings, task = self.context.settings, self.context.current_task

@@ -17,6 +17,7 @@ SIGNS = {".": "passed", "X": "passed", "F": "failed", "s": "skipped", "x": "skip
 UNITTEST_ENDS = {"ok": "passed", "FAIL": "failed", "skipped": "skipped", "ERROR": "errors"}
 CARGO = ("passed", "failed", "ignored")
 GO_ENDS = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
+AVA_FAILURE = r"^  (\S[^\n]{0,300})\n\n  (\S+\.[cm]?[jt]sx?:\d+)\n\n((?:.*\n){0,14})"
 SCRIPT_FRAME = re.compile(
     r"(?:[('\s]|^)(?P<file>(?:file://)?[\w./@+-]+\.[cm]?[jt]sx?):(?P<line>\d+):\d+", re.MULTILINE
 )
@@ -28,15 +29,9 @@ def parse_pytest(text: str, root: Path) -> Results | None:
     form = r"(\d+) (passed|failed|skipped|xfailed|xpassed|errors?)"
     if closing and (counts := parse_counts(form, closing[-1])):
         failures = (failure(name, message, "") for name, message in PYTEST_FAILED.findall(text))
-        return tally(counts.items(), failures, find_interrupt(text, root))
+        return tally(counts.items(), failures)
     signs = "".join(PYTEST_SIGNS.findall(text))
     return tally((SIGNS[sign], 1) for sign in signs) if signs else None
-
-
-def find_interrupt(text: str, root: Path) -> str:
-    """Where pytest was when it was interrupted, as ``file:line``; empty if it does not say."""
-    places = re.findall(r"^(\S+\.py):(\d+): KeyboardInterrupt$", text, re.MULTILINE)
-    return format_place(places[-1][0], places[-1][1], root) if places else ""
 
 
 def parse_unittest(text: str, root: Path) -> Results | None:
@@ -95,7 +90,7 @@ def _tap_failures(text: str, root: Path) -> Iterator[TestFailure]:
         if "subtestsFailed" in notes or re.search(r"# TODO", name, re.IGNORECASE):
             continue
         reason = re.search(r"^ *(?:error|message): (?:\|-\n)?(.*)$", notes, re.MULTILINE)
-        source = _script_place(notes.partition("stack:")[2], root) or _script_place(notes, root)
+        source = script_place(notes.partition("stack:")[2], root) or script_place(notes, root)
         yield failure(name, reason[1].strip(" '\"") if reason else "", source)
 
 
@@ -106,7 +101,7 @@ def _spec_failures(text: str, root: Path) -> Iterator[TestFailure]:
         if match := re.match(r"(.+):(\d+):\d+\n✖ (.+?)(?: \([\d.]+ms\))?\n\s*(.*)", block):
             file, line, name, reason = match.groups()
             yield failure(
-                name, reason, _script_place(block[match.end() :], root) or format_place(file, line, root)
+                name, reason, script_place(block[match.end() :], root) or format_place(file, line, root)
             )
 
 
@@ -125,7 +120,7 @@ def _jest_failures(text: str, root: Path) -> Iterator[TestFailure]:
         file = suite.split(maxsplit=1)[0]
         for block in re.split(r"^  ● ", suite, flags=re.MULTILINE)[1:]:
             name, _, rest = block.partition("\n")
-            yield failure(f"{file} › {name}", _first_line(rest), _script_place(rest, root) or file)
+            yield failure(f"{file} › {name}", _first_line(rest), script_place(rest, root) or file)
 
 
 def parse_vitest(text: str, root: Path) -> Results | None:
@@ -136,7 +131,7 @@ def parse_vitest(text: str, root: Path) -> Results | None:
     broken = len(re.findall(r"^ *FAIL +\S+ \[ .+ \]$", text, re.MULTILINE))
     blocks = (block.partition("\n") for block in re.split(r"^ *FAIL +", text, flags=re.MULTILINE)[1:])
     failures = (
-        failure(name.partition(" [ ")[0], _first_line(rest), _script_place(rest, root))
+        failure(name.partition(" [ ")[0], _first_line(rest), script_place(rest, root))
         for name, _, rest in blocks
     )
     return tally((parse_counts(r"(\d+) (\w+)", lines[-1]) | {"errors": broken}).items(), failures)
@@ -150,7 +145,7 @@ def parse_mocha(text: str, root: Path) -> Results | None:
     details = re.split(r"^ +\d+ failing$", text, flags=re.MULTILINE)[-1] if counts.get("failing") else ""
     blocks = (block.partition(":\n") for block in re.split(r"^  \d+\) ", details, flags=re.MULTILINE)[1:])
     failures = (
-        failure(" ".join(name.split()), _first_line(rest), _script_place(rest, root))
+        failure(" ".join(name.split()), _first_line(rest), script_place(rest, root))
         for name, _, rest in blocks
     )
     return tally(counts.items(), failures)
@@ -160,7 +155,7 @@ def _first_line(text: str) -> str:
     return next((line for line in text.splitlines() if line.strip()), "")
 
 
-def _script_place(text: str, root: Path) -> str:
+def script_place(text: str, root: Path) -> str:
     """The first place in a stack of JavaScript that is in the project itself."""
     places = (format_place(frame["file"], frame["line"], root) for frame in SCRIPT_FRAME.finditer(text))
     return next((each for each in places if each), "")
@@ -244,3 +239,65 @@ def parse_gradle(text: str, root: Path) -> Results | None:
     names = re.findall(r"^(\w\S*) > (.+) FAILED\n +(.*)$", text, re.MULTILINE)
     failures = (failure(f"{group}.{name}", reason, "") for group, name, reason in names)
     return tally([("passed", total - failed - skipped), ("failed", failed), ("skipped", skipped)], failures)
+
+
+def parse_ava(text: str, root: Path) -> Results | None:
+    """The results of AVA, which counts what passed only if nothing failed."""
+    counts = parse_counts(
+        r"(?m)^ +(\d+) (?:tests? |known |uncaught )?(passed|failed|skipped|todo|failures|exceptions?)$", text
+    )
+    lines = re.findall(r"^ +(✔|✘|✖) (.+)$", text, re.MULTILINE)
+    if not counts or not (lines or "passed" in counts):
+        return None
+    counts["skipped"] = counts.get("skipped", 0) + counts.pop("todo", 0) + counts.pop("failures", 0)
+    counts["error"] = counts.pop("exception", 0) + counts.pop("exceptions", 0)
+    counts.setdefault("passed", sum(sign == "✔" for sign, _ in lines))
+    failures = [
+        failure(name, _first_line(re.sub(r"(?m)^ *\d+:.*$", "", said)).strip(), place)
+        for name, place, said in re.findall(AVA_FAILURE, text, re.MULTILINE)
+    ]
+    if len(failures) > counts.get("failed", 0) + counts["error"]:
+        failures = []  # known failures are shown in the same form
+    return tally(counts.items(), failures)
+
+
+PLAIN = (
+    # Counts beside their words, each on a line of its own: uvu, automake, Meson and many small runners.
+    r"(?im)^[ \t#]*(?:tests? )?(?P<word>passed|pass|ok|failed|fail|skipped|skip|errors?|xfail|expected fail)"
+    r"[ \t]*[:=][ \t]*(?P<number>\d+)\b",
+    # The numbers before the words: "32 tests, 0 failures", "10 passed, 1 failed".
+    r"(?i)(?P<number>\d+) (?:tests? |specs? |examples? )?"
+    r"(?P<word>passed|failed|failures?|skipped|pending|errors?|skips)\b",
+)
+TOTAL = re.compile(
+    r"(?im)^[ \t#]*total[ \t]*[:=][ \t]*(\d+)\b"
+    r"|(?:^|[^.\d])(\d+) (?:tests|runs|examples?|specs?|test cases|test)\b(?=[,:;. ]|$)"
+)
+PLAIN_WORDS = {
+    **dict.fromkeys(("passed", "pass", "ok"), "passed"),
+    **dict.fromkeys(("failed", "fail", "failure", "failures"), "failed"),
+    **dict.fromkeys(("skipped", "skip", "skips", "pending", "xfail", "expected fail"), "skipped"),
+    **dict.fromkeys(("error", "errors"), "errors"),
+}
+
+
+def parse_plain(text: str, root: Path) -> Results | None:
+    """The results of a runner that is not known, from the last lines that count tests in words."""
+    tail = text[-20_000:]
+    for form in PLAIN:
+        counts: dict[str, int] = {}
+        for match in re.finditer(form, tail):
+            counts[PLAIN_WORDS[match["word"].lower()]] = int(match["number"])
+        total = [int(one or other) for one, other in TOTAL.findall(tail)]
+        if "passed" not in counts and counts and total:
+            counts["passed"] = max(0, total[-1] - sum(counts.values()))
+        if "passed" in counts and (len(counts) > 1 or total):
+            return tally(counts.items())
+    phrase = re.findall(
+        r"(?i)\b(?:all )?(\d+)(?:/\1)? (?:tests?|checks|assertions)(?: have| are)?"
+        r" (?:passed|pass|ok|succeeded)\b",
+        tail,
+    )
+    phpunit = re.findall(r"^OK \((\d+) tests?, ", tail, re.MULTILINE)
+    last = phpunit or phrase
+    return tally([("passed", last[-1])]) if last else None

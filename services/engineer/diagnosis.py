@@ -1,12 +1,11 @@
-"""Why tests could not be run or counted, in a sentence that names the cure."""
+"""Why tests could not be run or counted: a sentence with the cause, and one with the cure."""
 
 import re
 import shlex
-import sys
 from pathlib import Path
 
 from services.engineer.results import Results
-from services.engineer.runners import TestCommand
+from services.engineer.runners import RUNNERS, TestCommand
 from shared.sandbox import CommandResult
 
 PLUGINS = {
@@ -27,47 +26,101 @@ PLUGINS = {
 }
 """The plugin that brings an option, by the option's start."""
 
-MISSING = (
-    (
-        r"Cannot find (?:module|package) '((?:@[\w.-]+/)?\w[\w.-]*)",
-        "The Node package {} is not installed. Run npm install in the repository",
-    ),
-    (
-        r"^(?:/bin/)?sh: (?:line )?\d*:? ?([\w./-]+): (?:command )?not found$",
-        "The program {} is not installed. Install it, or the project's dependencies",
-    ),
-    (
-        r"^(.*(?i:could not resolve (?:host|dependencies)|failed to download).*)$",
-        "A dependency could not be fetched: {}",
-    ),
+PACKAGES = {
+    "go": ("golang-go", "go"),
+    "gofmt": ("golang-go", "go"),
+    "cargo": ("cargo", "rust"),
+    "rustc": ("rustc", "rust"),
+    "mvn": ("maven", "maven"),
+    "gradle": ("gradle", "gradle"),
+    "java": ("default-jdk", "openjdk"),
+    "javac": ("default-jdk", "openjdk"),
+    "node": ("nodejs", "node"),
+    "npm": ("npm", "node"),
+    "npx": ("npm", "node"),
+    "cmake": ("cmake", "cmake"),
+    "ctest": ("cmake", "cmake"),
+    "ninja": ("ninja-build", "ninja"),
+    "meson": ("meson", "meson"),
+    "autoreconf": ("autoconf automake libtool", "autoconf automake libtool"),
+    "gcc": ("build-essential", "gcc"),
+    "cc": ("build-essential", "gcc"),
+    "g++": ("build-essential", "gcc"),
+    "c++": ("build-essential", "gcc"),
+    "clang": ("clang", "llvm"),
+    "make": ("make", "make"),
+    "ruby": ("ruby", "ruby"),
+    "bundle": ("ruby-bundler", "ruby"),
+    "php": ("php-cli", "php"),
+    "composer": ("composer", "composer"),
+    "mix": ("elixir", "elixir"),
+    "dotnet": ("dotnet-sdk-8.0", "dotnet"),
+    "swift": ("swiftlang", "swift"),
+    "bats": ("bats", "bats-core"),
+    "valgrind": ("valgrind", "valgrind"),
+    "expect": ("expect", "expect"),
+    "tclsh": ("tcl", "tcl-tk"),
+    "pkg-config": ("pkg-config", "pkg-config"),
+    "protoc": ("protobuf-compiler", "protobuf"),
+    "just": ("just", "just"),
+    "lua": ("lua5.4", "lua"),
+    "perl": ("perl", "perl"),
+    "prove": ("perl", "perl"),
+    "ghc": ("ghc", "ghc"),
+    "cabal": ("cabal-install", "cabal-install"),
+    "zig": ("zig", "zig"),
+    "jq": ("jq", "jq"),
+    "uv": ("pipx; pipx install uv", "uv"),
+}
+"""The packages of Debian and of Homebrew that have a program."""
+NOT_FOUND = (
+    r"^(?:/bin/)?(?:ba|da)?sh: (?:\S+: )?(?:line )?\d*:? ?([\w./+-]+): (?:command )?not found$",
+    r"^(?:/\S*/)?env: [‘'\"]?([\w./+-]+)[’'\"]?: No such file or directory$",
+    r"^(?:g?make)(?:\[\d+\])?: ([\w./+-]+): No such file or directory$",
+    r"^(?:\S+: )?line \d+: ([\w./+-]+): command not found$",
+    r"^No CMAKE_(?:C|CXX)_COMPILER could be found()",
 )
-"""What a runner prints if something is missing, and what to tell the user."""
-MISSING_MODULE = r"^(?:E +)?ModuleNotFoundError: No module named '([\w.]+)'"
+"""What shells, env and make print if a program is missing."""
+MISSING_NODE = r"Cannot find (?:module|package) '((?:@[\w.-]+/)?\w[\w.-]*)"
+UNFETCHED = (
+    r"^(.*(?i:could not resolve (?:host|dependencies)|failed to download"
+    r"|could not transfer artifact|failed to get .+ as a"
+    r" dependency).*)$"
+)
+MISSING_MODULE = r"^(?:E +)?(?:ModuleNotFoundError: )?No module named '?([\w.]+)'?"
 NO_TESTS = "The command found no tests to run"
 NOTHING_RAN = r"^(no tests ran in .*|No tests? (files )?found.*|\?[ \t]+\S+[ \t]+\[no test files\])$"
 
+Diagnosis = tuple[str, str]
+"""A problem and its cure; both empty if there is none."""
 
-def diagnose(command: TestCommand, result: CommandResult, results: Results | None, root: Path) -> str:
-    """What kept the tests from being run or counted; empty if nothing did."""
+
+def diagnose(
+    command: TestCommand,
+    result: CommandResult,
+    results: Results | None,
+    root: Path,
+    hung: tuple[str, ...] = (),
+) -> Diagnosis:
+    """What kept the tests from being run or counted, and what to do."""
     if result.timed_out:
-        return _format_timeout(result, results)
+        return _format_timeout(result, results, hung), "Give a larger test_timeout, or see what it waits for"
     if result.problem:
-        return f"The tests were stopped, because {result.problem}"
-    missing = _find_missing(command, result, root) if result.exit_code else ""
-    if missing:
+        return f"The tests were stopped, because {result.problem}", ""
+    if result.exit_code and (missing := _find_missing(command, result, results, root)):
         return missing
     if results is None:
         nothing = re.search(NOTHING_RAN, result.output, re.MULTILINE)
-        return NO_TESTS if nothing else _format_uncounted(result)
+        return (NO_TESTS if nothing else _format_uncounted(result)), ""
     if results.failed or results.errors:
-        return ""
+        return "", ""
     if results.passed or results.skipped:
-        return f"No test failed, but {_format_end(result)}" if result.exit_code else ""
-    return NO_TESTS if result.exit_code in (0, 5) else _format_uncounted(result)
+        return (f"No test failed, but {_format_end(result)}" if result.exit_code else ""), ""
+    return (NO_TESTS if result.exit_code in (0, 5) else _format_uncounted(result)), ""
 
 
-def _format_timeout(result: CommandResult, results: Results | None) -> str:
-    where = f" at {results.at}" if results and results.at else ""
+def _format_timeout(result: CommandResult, results: Results | None, hung: tuple[str, ...]) -> str:
+    where = f" in {hung[0]}" if hung else f" after the line: {_last_line(result.output)}"
     done = f"{results.passed} had passed" if results else "the output does not tell how many had passed"
     return f"The tests were stopped after {result.seconds:.0f} seconds{where}; until then {done}"
 
@@ -86,41 +139,61 @@ def _format_end(result: CommandResult) -> str:
 
 def _last_line(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if re.match(r"(ERROR|error|Error|E  |fatal)\b", line)]
+    lines = [line for line in lines if not re.match(r"npm (error|ERR!)|\{", line)] or lines
+    errors = [line for line in lines if re.match(r"(ERROR|error|Error|E  |fatal|\w*Error:)\b", line)]
     return ([*lines[-1:], *errors[-1:]] or ["it printed nothing"])[-1][:300]
 
 
-def _find_missing(command: TestCommand, result: CommandResult, root: Path) -> str:
-    if command.argv[0] == "python":
-        return _find_missing_python(result, root)
-    found = ((re.search(form, result.output, re.MULTILINE), text) for form, text in MISSING)
-    return next((text.format(match[1].strip()[:300]) for match, text in found if match), "")
+def format_missing(program: str) -> Diagnosis:
+    """That a program is missing, and which package has it."""
+    name = program.rpartition("/")[2] or "cc"
+    cause = f"The program {name} is not installed"
+    if name in PACKAGES:
+        debian, brew = PACKAGES[name]
+        return cause, f"Install it: apt install {debian} (Debian), brew install {brew} (macOS)"
+    return cause, "Install it, or the project's dependencies, and put its folder on the PATH"
 
 
-def _find_missing_python(result: CommandResult, root: Path) -> str:
+def _find_missing(
+    command: TestCommand, result: CommandResult, results: Results | None, root: Path
+) -> Diagnosis | None:
+    """What is missing, if that is why nothing was counted or why tests could not be collected."""
+    python = RUNNERS[command.runner].ecosystem == "python"
+    if python and (missing := _find_missing_python(result, root)):
+        return missing
+    if results is not None and (results.passed or results.failed):
+        return None
+    for pattern in NOT_FOUND:
+        if found := re.search(pattern, result.output, re.MULTILINE):
+            return format_missing(found[1])
+    if found := re.search(UNFETCHED, result.output, re.MULTILINE):
+        return f"A dependency could not be fetched: {found[1].strip()[:300]}", ""
+    if found := re.search(MISSING_NODE, result.output, re.MULTILINE):
+        cure = "Run npm install in the repository" if command.runner == "node" else ""
+        return f"The Node package {found[1]} is not installed", cure
+    return None if python else _find_missing_python(result, root)
+
+
+def _find_missing_python(result: CommandResult, root: Path) -> Diagnosis | None:
     if options := re.search(r"error: unrecognized arguments: (.+)", result.output):
         plugins = {
             name for word in options[1].split() for start, name in PLUGINS.items() if word.startswith(start)
         }
         if plugins:
             names = " ".join(sorted(plugins))
-            cure = format_install(result.argv[0], names)
-            return f"The project's pytest options {options[1]} need {names}. {cure}"
-    found = re.findall(MISSING_MODULE, result.output, re.MULTILINE)
+            return f"The project's pytest options {options[1]} need {names}", _format_install(names)
+    found = re.findall(r"(?:^|: )" + MISSING_MODULE.removeprefix("^"), result.output, re.MULTILINE)
     modules = sorted({name.partition(".")[0] for name in found if not _is_own(name.partition(".")[0], root)})
     if not modules:
-        return ""
+        return None
     names = " ".join(modules)
     noun = "module" if len(modules) == 1 else "modules"
-    cause = f"The tests need the Python {noun} {names}, which {result.argv[0]} lacks"
-    return f"{cause}. {format_install(result.argv[0], names)}"
+    return f"The tests need the Python {noun} {names}, which the environment lacks", _format_install(names)
 
 
-def format_install(python: str, names: str) -> str:
-    """How to give the tests what ``python`` lacks: never by changing the environment Mailroom runs in."""
-    if python == sys.executable:
-        return f"In the repository: python3 -m venv .venv && .venv/bin/pip install {names}"
-    return f"Install: {shlex.quote(python)} -m pip install {names}"
+def _format_install(names: str) -> str:
+    install = shlex.join(["pip", "install", *names.split()])
+    return f"Name it among the project's test dependencies, or: python3 -m venv .venv && .venv/bin/{install}"
 
 
 def _is_own(module: str, root: Path) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from services.engineer.delivery import Delivery
-from shared.contracts import HistoryReading, ResultOutcome, TestRun
+from shared.contracts import HistoryReading, Preparation, ResultOutcome, TestRun, TestSuite
 from shared.errors import ActionError
 from shared.skills.changing import RanCommand
 from shared.skills.repository import find_any
@@ -24,30 +24,78 @@ LISTED = 20
 MAX_COMMANDS = 200
 
 
-def format_tests(tests: TestRun, skipped: tuple[str, ...] = ()) -> str:
-    """How the tests went, the failing ones with their places."""
-    lines = [_format_counts(tests)] if tests.passed >= 0 else []
-    lines += [f"{tests.problem}."] if tests.problem else []
+def format_tests(tests: TestRun, skipped: tuple[str, ...] = (), before: TestRun | None = None) -> str:
+    """How the tests went: the counts first, then the failing ones with their places, then the rest."""
+    lines = [format_headline(tests)]
+    lines += [f"Before the change: {_format_counts(before)}."] if before else []
+    lines += _sentence(tests.cure) if tests.problem else []
     lines += _format_list(f"{each.test}: {each.message} ({each.source})" for each in tests.failures)
-    if tests.command:
+    lines += [f"{note}." for note in tests.notes]
+    lines += _titled("Flaky, failed and then passed when run once more:", tests.flaky)
+    lines += _titled("Did not end in time:", tests.hung)
+    if len(tests.suites) > 1:
+        lines += _titled("Test commands:", (format_suite(each) for each in tests.suites))
+    elif tests.command:
         lines.append(f"The command was `{tests.command}`, found in {tests.found}.")
+    lines += [_format_preparation(each) for each in tests.prepared]
+    lines += _titled("Not run:", (f"{each.what}: {each.why}" for each in tests.not_run))
     if skipped:
-        lines.append(f"{len(skipped):,} files were not copied, so the tests ran without them:")
-        lines += _format_list(skipped)
+        lines += _titled(f"{len(skipped):,} files were not copied, so the tests ran without them:", skipped)
     return "\n".join(lines)
 
 
-def _format_counts(tests: TestRun) -> str:
+def format_headline(tests: TestRun) -> str:
+    """The counts and what ran, or why there are none, in a line."""
+    if tests.passed < 0:
+        return f"The tests could not be run: {tests.problem}." if tests.problem else "No tests were run."
+    runs = "pytest" if tests.counted_by == "reporter of pytest" else tests.command.partition(";")[0]
+    source = tests.found.partition(" ")[0].rstrip(",;")
+    ran = f" with {tests.interpreter}" if tests.interpreter else ""
+    head = f"Tests: {_format_counts(tests)} in {tests.seconds:.1f} s{ran} ({runs}, from {source})."
+    return f"{head} {tests.problem}." if tests.problem else head
+
+
+def format_suite(suite: TestSuite) -> str:
+    """One test command with its counts, or why it has none."""
+    place = "" if suite.folder == "." else f" in {suite.folder}"
+    counts = _format_counts(suite) if suite.passed >= 0 else "not counted"
+    problem = f" ({suite.problem})" if suite.problem else ""
+    return f"`{suite.command}`{place}: {counts}{problem}"
+
+
+def _format_counts(tests: TestSuite) -> str:
+    if tests.passed < 0:
+        return "nothing was counted"
     errors = "error" if tests.errors == 1 else "errors"
     counts = {"failed": tests.failed, errors: tests.errors, "skipped": tests.skipped}
-    rows = [f"{tests.passed:,} passed", *(f"{number:,} {kind}" for kind, number in counts.items() if number)]
-    return f"Tests: {', '.join(rows)} in {tests.seconds:.1f} seconds."
+    return ", ".join(
+        [f"{tests.passed:,} passed", *(f"{number:,} {kind}" for kind, number in counts.items() if number)]
+    )
+
+
+def _format_preparation(made: Preparation) -> str:
+    place = "" if made.folder == "." else f" in {made.folder}"
+    what = f"{made.ecosystem}{place}"
+    if made.problem:
+        return f"Not prepared: {what}: {made.problem}."
+    with_tool = f" by {made.tool}" if made.tool else ""
+    cached = "used again from the cache" if made.cached else f"in {made.seconds:.1f} s"
+    return f"Prepared: {what}{with_tool}, {cached}."
+
+
+def _sentence(text: str) -> list[str]:
+    return [f"{text.rstrip('.')}."] if text else []
+
+
+def _titled(title: str, rows: Iterable[str]) -> list[str]:
+    listed = _format_list(rows)
+    return [title, *listed] if listed else []
 
 
 def cite_tests(tests: TestRun) -> tuple[str, ...]:
     """The sources of a report on tests: each place once."""
-    found = tests.found.partition(" ")[0]
-    places = (found, *(each.source for each in tests.failures), tests.log_path)
+    found = [each.found.partition(" ")[0].rstrip(",;") for each in tests.suites or (tests,)]
+    places = (*found, *(each.source for each in tests.failures), tests.log_path)
     return tuple(dict.fromkeys(place for place in places if place))
 
 
@@ -79,13 +127,29 @@ def _format_list(entries: Iterable[str]) -> list[str]:
     return rows if len(rows) <= SHOWN else [*rows[:SHOWN], f"- and {len(rows) - SHOWN:,} more"]
 
 
-def report_tests(tests: TestRun, skipped: tuple[str, ...]) -> Outcome:
-    """The outcome of a run of tests."""
+def outcome_of(tests: TestRun) -> ResultOutcome:
+    """What a run of tests comes to."""
+    if tests.failed > 0 or tests.errors > 0 or tests.hung:
+        return ResultOutcome.FINDINGS
+    if (
+        tests.passed < 0
+        or any(suite.passed < 0 for suite in tests.suites)
+        or not (tests.passed or tests.skipped)
+    ):
+        return ResultOutcome.NOT_CHECKED
+    return ResultOutcome.FINDINGS if tests.problem else ResultOutcome.DONE
+
+
+def report_tests(tests: TestRun, skipped: tuple[str, ...], before: TestRun | None = None) -> Outcome:
+    """The outcome of a run of tests; ``before`` is that without the change that was tried."""
+    earlier = {"tests_before": before.to_dict()} if before else {}
+    logs = [each.log_path for each in tests.suites if each.log_path] or [tests.log_path]
     return Outcome(
-        output=format_tests(tests, skipped),
-        data={"tests": tests.to_dict(), "not_copied": list(skipped)},
+        output=format_tests(tests, skipped, before),
+        data={"tests": tests.to_dict(), "not_copied": list(skipped), **earlier},
         evidence_refs=cite_tests(tests),
-        output_paths=(tests.log_path,) if tests.log_path else (),
+        output_paths=tuple(path for path in dict.fromkeys(logs) if path),
+        outcome=outcome_of(tests),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a test run comes to: counts and failing tests; read from the JUnit report if the runner writes one."""
+"""What a test run comes to: counts and failing tests; those in reports of JUnit's form are read here."""
 
 import re
 from collections import Counter
@@ -25,29 +25,54 @@ OUTCOMES = {
 }
 """What the words mean that runners put beside their counts."""
 
-TRACEBACK_LINE = re.compile(r"^(?P<file>[^\s:][^:\n]*\.py):(?P<line>\d+):", re.MULTILINE)
+TRACEBACK_LINE = re.compile(
+    r"^(?P<file>[^\s:][^:\n]*\.py):(?P<line>\d+):|^ *File \"(?P<path>[^\"\n]+)\", line (?P<number>\d+)",
+    re.MULTILINE,
+)
+NO_NETWORK = re.compile(
+    r"(?i)name or service not known|temporary failure in name resolution|nameresolutionerror|getaddrinfo"
+    r"|gaierror|network is unreachable|enetunreach|enotfound|eai_again|could not resolve host|no such host"
+    r"|nodename nor servname|err_name_not_resolved|unknownhostexception|failed to lookup address"
+    r"|unable to resolve"
+)
+"""What libraries say where there is no network."""
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):
-    """How many tests had each outcome; ``at`` is where an interrupted run was, if it says so."""
+    """How many tests had each outcome; ``networked`` counts the failures that name the missing network."""
 
     passed: int = 0
     failed: int = 0
     skipped: int = 0
     errors: int = 0
     failures: tuple[TestFailure, ...] = ()
-    at: str = ""
+    networked: int = 0
 
 
-def tally(
-    counts: Iterable[tuple[str, int | str]], failures: Iterable[TestFailure] = (), at: str = ""
-) -> Results:
+def tally(counts: Iterable[tuple[str, int | str]], failures: Iterable[TestFailure] = ()) -> Results:
     """Results from pairs such as ``("failing", 2)``; words that name no outcome are left out."""
     totals: Counter[str] = Counter()
     for word, number in counts:
         if outcome := OUTCOMES.get(word):
             totals[outcome] += int(number)
-    return Results(**totals, failures=distinct(failures), at=at)
+    listed = tuple(failures)
+    networked = sum(needs_network(each.message) for each in listed)
+    return Results(**totals, failures=distinct(listed), networked=networked)
+
+
+def add_up(results: Iterable[Results]) -> Results | None:
+    """The sums of several results; None for none."""
+    every = list(results)
+    if not every:
+        return None
+    return Results(
+        passed=sum(each.passed for each in every),
+        failed=sum(each.failed for each in every),
+        skipped=sum(each.skipped for each in every),
+        errors=sum(each.errors for each in every),
+        failures=distinct(failure for each in every for failure in each.failures),
+        networked=sum(each.networked for each in every),
+    )
 
 
 def parse_counts(pattern: str, text: str) -> dict[str, int]:
@@ -55,11 +80,16 @@ def parse_counts(pattern: str, text: str) -> dict[str, int]:
     return {word: int(number) for number, word in re.findall(pattern, text)}
 
 
+def needs_network(text: str) -> bool:
+    """Whether a failure says that there is no network."""
+    return bool(NO_NETWORK.search(text))
+
+
 def failure(test: str, message: str, source: str) -> TestFailure:
     """A TestFailure with its message on one line of at most MAX_MESSAGE characters."""
     text = " ".join(message.split())
     text = text if len(text) <= MAX_MESSAGE else f"{text[: MAX_MESSAGE - 1]}…"
-    return TestFailure(test=test, message=text, source=source or test)
+    return TestFailure(test=test[:1_000], message=text, source=source or test[:1_000])
 
 
 def distinct(failures: Iterable[TestFailure]) -> tuple[TestFailure, ...]:
@@ -79,8 +109,17 @@ def format_place(file: str, line: str | int, root: Path) -> str:
     return f"{path}:{line}"
 
 
+def traceback_place(text: str, root: Path) -> str:
+    """The last place of a Python traceback that is in the project itself; empty if there is none."""
+    places = (
+        format_place(match["file"] or match["path"], match["line"] or match["number"], root)
+        for match in TRACEBACK_LINE.finditer(text)
+    )
+    return ([each for each in places if each] or [""])[-1]
+
+
 def read_junit(report: Path, root: Path) -> Results | None:
-    """The results in a JUnit report (pytest's, family xunit1); None if there is no readable one."""
+    """The results in a report of JUnit's form; None if there is no readable one."""
     try:
         # The tested code could have put a link or a pipe in its place.
         with ConfinedFolder(report.parent) as results:
@@ -88,49 +127,56 @@ def read_junit(report: Path, root: Path) -> Results | None:
     except ActionError:
         return None
     if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
-        return None  # pytest writes neither, and nested entities could fill the memory
+        return None  # no runner writes either, and nested entities could fill the memory
     try:
         tree = ElementTree.fromstring(data)  # noqa: S314 - has no entities, see above
     except ElementTree.ParseError:
         return None
-    # A case looks the same if it passed and if it was running when all was stopped: suites count them.
-    counts: Counter[str] = Counter()
-    for suite in tree.iter("testsuite"):
-        for kind in ("tests", "failures", "errors", "skipped"):
-            counts[kind] += int(suite.get(kind, "0"))
-    counts["passed"] = max(0, counts.pop("tests", 0) - counts.total())
-    return tally(counts.items(), _junit_failures(tree.iter("testcase"), root))
+    cases = list(tree.iter("testcase"))
+    return tally(Counter(map(_outcome, cases)).items(), _junit_failures(cases, root)) if cases else None
+
+
+def _outcome(case: ElementTree.Element) -> str:
+    if case.find("failure") is not None:
+        return "failed"
+    if case.find("error") is not None:
+        return "errors"
+    # CTest has no element for what it could not start, only a status.
+    skipped = case.find("skipped") is not None or case.get("status") in ("notrun", "disabled")
+    return "skipped" if skipped else "failed" if case.get("status") == "fail" else "passed"
 
 
 def _junit_failures(cases: Iterable[ElementTree.Element], root: Path) -> Iterator[TestFailure]:
     for case in cases:
-        for problem in (*case.iterfind("failure"), *case.iterfind("error")):
-            text = problem.text or ""
-            message = _exception_line(problem.get("message", ""), text)
+        problem = case.find("failure")
+        problem = case.find("error") if problem is None else problem
+        if problem is not None or case.get("status") == "fail":
+            text = (problem.text or "") if problem is not None else case.findtext("system-out") or ""
+            message = (problem.get("message", "") if problem is not None else "") or text.strip().rpartition(
+                "\n"
+            )[2]
             yield failure(_junit_name(case), message, _junit_place(case, text, root))
 
 
 def _junit_name(case: ElementTree.Element) -> str:
-    """The test as one would name it to pytest: ``tests/test_a.py::TestX::test_y``."""
-    file, name, group = case.get("file", ""), case.get("name", ""), case.get("classname", "")
-    module = file.removesuffix(".py").replace("/", ".")
-    if not file:
-        return ".".join(part for part in (group, name) if part)
-    classes = group.removeprefix(module).strip(".").split(".") if group.startswith(module) else []
-    return "::".join([file, *(part for part in classes if part), name])
-
-
-def _exception_line(message: str, text: str) -> str:
-    """The line that names the exception: for a broken import the message is only "collection failure"."""
-    if message not in ("", "collection failure"):
-        return message
-    lines = [line[2:] for line in text.splitlines() if line.startswith("E ")]
-    return lines[-1] if lines else message or text[-200:]
+    name, group = case.get("name", ""), case.get("classname", "")
+    group = "" if group in ("test", name) else group
+    return ".".join(part for part in (group, name) if part)
 
 
 def _junit_place(case: ElementTree.Element, text: str, root: Path) -> str:
-    lines = [format_place(match["file"], match["line"], root) for match in TRACEBACK_LINE.finditer(text)]
-    if inside := [line for line in lines if line]:
-        return inside[-1]
+    if place := traceback_place(text, root):
+        return place
+    frames = re.findall(
+        r"\(?((?:file://)?[\w./@+-]+\.(?:[cm]?[jt]sx?|java|kt|scala|c|cc|cpp|h|hpp|rs|go)):(\d+)", text
+    )
+    places = [place for file, line in frames if (place := format_place(file, line, root))]
+    if own := [place for place in places if _names(place, case)] or places:
+        return own[0]
     file, line = case.get("file", ""), case.get("line", "")
-    return format_place(file, int(line) + 1, root) if file and line.isdigit() else ""
+    return format_place(file, line or 1, root) if file else ""
+
+
+def _names(place: str, case: ElementTree.Element) -> bool:
+    """Whether a place such as ``CalcTest.java:7`` is in the file of the case's class."""
+    return Path(place.partition(":")[0]).stem in case.get("classname", "").split(".")

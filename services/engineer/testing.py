@@ -1,148 +1,203 @@
-"""Running a project's tests in a working copy of it."""
+"""Running a project's tests in a working copy of it: each test command a suite, their sums a TestRun."""
 
 import asyncio
-import os
 import re
 import shlex
-import shutil
-import signal
-import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from services.engineer.console_results import find_interrupt
-from services.engineer.diagnosis import diagnose, format_install
-from services.engineer.results import Results, read_junit
-from services.engineer.runners import RUNNERS, TestCommand, configures_pytest, find_tests
+from services.engineer import go_events
+from services.engineer.collecting import Collected, collect, strip_output
+from services.engineer.diagnosis import diagnose, format_missing
+from services.engineer.discovery import Discovery, find_tests
+from services.engineer.environments import Prepared, Surroundings, find_surroundings
+from services.engineer.flaky import rerun_failures
+from services.engineer.invocation import Invocation, invoke
+from services.engineer.results import Results
+from services.engineer.runners import RUNNERS, TestCommand
+from services.engineer.watch import Note, run_watched
 from services.engineer.working_copy import WorkingCopy
-from shared.contracts import TestRun
+from shared.contracts import TestRun, TestSuite
 from shared.errors import ActionError
-from shared.sandbox import CommandResult, run_command
+from shared.sandbox import CommandResult
 
-OUTPUT_LIMIT = 4_000_000
-LONGEST_LINE = 2_000
-"""The most characters of a line that are read: the patterns are meant for lines a person could read."""
-
-NOTHING_FOUND = (
-    'No way to test this project was found. Name one in pyproject.toml: [tool.mailroom] test = "...", '
-    "or in .mailroom.yaml: test: ..."
+NOTHING_FOUND = "No way to test this project was found"
+NAME_ONE = 'Name one in pyproject.toml: [tool.mailroom] test = "...", or in .mailroom.yaml: test: ...'
+REFUSED = re.compile(
+    r"mailroom_|NODE_OPTIONS|[Uu]n(?:known|recogni[sz]ed) (?:\w+ )?(?:option|argument|flag)|--outputFile"
+    r"|[Cc]annot find reporter"
 )
+"""What a runner says that refuses the reporter it was given."""
+NETWORK_CURE = "Tests have no network here: run them where they have one"
 
 
-class TestPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What will be run, where and with what environment, and the JUnit ``report`` it is to write.
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds that all tests of a command may take (``whole``), and that a single one may (``one``)."""
 
-    ``line`` is the command as a person would type it in the project; ``readable`` are the folders it needs
-    beside its own.
-    """
+    whole: float = 1200.0
+    one: float = 120.0
 
-    __test__ = False
-
-    command: TestCommand
-    line: str
-    argv: tuple[str, ...]
-    cwd: Path
-    env: dict[str, str]
-    report: Path
-    readable: tuple[Path, ...] = ()
+    @property
+    def quiet(self) -> float:
+        """Seconds without any progress: more than for one test, since compilers and set-ups say little."""
+        return 2 * self.one
 
 
-async def plan_tests(repo: Path, copy: WorkingCopy) -> TestPlan | TestRun:
-    """How to test ``repo`` in its copy; if that cannot be done, a TestRun whose ``problem`` says why."""
+class Site(msgspec.Struct, frozen=True, kw_only=True):
+    """Where tests are run: the copy of ``repo``, what was prepared for it, and where to the output goes."""
+
+    repo: Path
+    copy: WorkingCopy
+    log: Path
+    limits: Limits
+    note: Note
+    prepared: tuple[Prepared, ...] = ()
+
+
+def discover(root: Path) -> Discovery | TestRun:
+    """The test commands of a project; if there are none, a TestRun whose ``problem`` says why."""
     try:
-        command = await asyncio.to_thread(find_tests, copy.root)
+        found = find_tests(root)
     except ActionError as error:
-        return TestRun(problem=str(error))
-    if command is None:
-        return TestRun(problem=NOTHING_FOUND)
-    cwd = copy.root / command.folder
-    report = copy.results / "junit.xml"
-    argv, line, readable = command.argv, shlex.join(command.argv), tuple[Path, ...]()
-    if argv[0] == "python":
-        python = await _choose_python(repo, command)
-        if python is None:
-            lacking = _interpreters(repo, command.folder)[0]
-            cure = format_install(lacking, "pytest")
-            problem = f"The tests need pytest, which {lacking} lacks. {cure}"
-            return TestRun(command=line, found=command.found, problem=problem)
-        argv, readable = (python, *argv[1:]), (Path(python).parents[1],)
-        own = Path(python).is_relative_to(repo / command.folder)
-        line = shlex.join([os.path.relpath(python, repo / command.folder) if own else "python", *argv[1:]])
-    if command.runner == "pytest":
-        argv += _pytest_options(cwd, copy, report)
-    env = _environment(cwd, copy)
-    return TestPlan(command=command, line=line, argv=argv, cwd=cwd, env=env, report=report, readable=readable)
+        return TestRun(problem=str(error), cure="Correct it")
+    if found.commands:
+        return found
+    return TestRun(problem=NOTHING_FOUND, cure=NAME_ONE, not_run=found.not_run)
 
 
-def _environment(cwd: Path, copy: WorkingCopy) -> dict[str, str]:
-    paths = [str(path) for path in (cwd / "src", cwd, copy.root) if path.is_dir()]
-    return {
-        "CI": "true",  # keeps runners from watching for changes and from asking
-        "NO_COLOR": "1",
-        "FORCE_COLOR": "0",
-        "CARGO_TERM_COLOR": "never",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONPATH": ":".join(dict.fromkeys(paths)),
-    }
-
-
-def _pytest_options(cwd: Path, copy: WorkingCopy, report: Path) -> tuple[str, ...]:
-    # A cache elsewhere rather than none: without one, pytest refuses projects that set cache_dir or --ff.
-    options: tuple[str, ...] = ("-o", f"cache_dir={copy.results / 'cache'}", "-o", "junit_family=xunit1")
-    if not (configures_pytest(cwd) or configures_pytest(copy.root)):
-        # Else pytest looks for settings in the folders above, which are not the project's.
-        options += ("-c", os.devnull, "--rootdir", str(copy.root))
-    return ("-q", "-ra", "--tb=short", f"--junitxml={report}", *options)
-
-
-def _interpreters(repo: Path, folder: str) -> list[str]:
-    """The Pythons that may have the project's dependencies: its own environments', Mailroom's, the PATH's."""
-    places = [repo / folder / name for name in (".venv", "venv", "env")] + [repo / ".venv", repo / "venv"]
-    own = [str(place / "bin" / "python") for place in places if (place / "bin" / "python").exists()]
-    return list(dict.fromkeys([*own, sys.executable, shutil.which("python3") or sys.executable]))
-
-
-async def _choose_python(repo: Path, command: TestCommand) -> str | None:
-    """The interpreter for ``command``: of those that may do, the first that has pytest if it needs that."""
-    candidates = _interpreters(repo, command.folder)
-    if command.runner != "pytest":
-        return candidates[0]
-    probe = "import importlib.util, sys; sys.exit(importlib.util.find_spec('pytest') is None)"
-    for python in candidates:
-        answer = await run_command([python, "-I", "-c", probe], cwd=Path("/"), timeout=20, readable=[repo])
-        if answer.exit_code == 0:
-            return python
-    return None
-
-
-async def run_tests(plan: TestPlan, copy: WorkingCopy, log_path: Path, seconds: float) -> TestRun:
-    """Run the tests for at most ``seconds``; failures and what keeps them from running are in the result."""
-    try:
-        # Test runners report what they have when interrupted from the keyboard; SIGTERM just ends them.
-        result = await run_command(
-            plan.argv,
-            cwd=plan.cwd,
-            timeout=seconds,
-            writable=[copy.root, copy.results],
-            readable=plan.readable,
-            env=plan.env,
-            output_limit=OUTPUT_LIMIT,
-            log_path=log_path,
-            stop_signal=signal.SIGINT,
+async def run_tests(found: Discovery, site: Site) -> TestRun:
+    """Run every test command; failures and what keeps tests from running are in the result."""
+    suites = []
+    for number, command in enumerate(found.commands):
+        log = (
+            site.log if number == 0 else site.log.with_name(f"{site.log.stem}-{number + 1}{site.log.suffix}")
         )
+        suites.append(await run_suite(command, msgspec.structs.replace(site, log=log), number))
+    run = add_suites(suites)
+    prepared = tuple(each.preparation for each in site.prepared)
+    return msgspec.structs.replace(run, prepared=prepared, not_run=found.not_run)
+
+
+async def run_suite(command: TestCommand, site: Site, number: int = 0) -> TestSuite:
+    """Run one test command, and what failed once more."""
+    around = await find_surroundings(
+        site.prepared, RUNNERS[command.runner].ecosystem, site.repo, site.copy.root, command.folder
+    )
+    suite = TestSuite(
+        command=shlex.join(command.argv),
+        found=command.found,
+        folder=command.folder,
+        interpreter=around.interpreter,
+    )
+    if around.problem and command.runner not in ("unittest", "node"):
+        return msgspec.structs.replace(suite, problem=around.problem, cure=around.cure)
+    await site.note(f"runs {suite.command}, found in {command.found}")
+    invocation = invoke(command, site.copy, around, site.limits.one, number)
+    done = await _run(command, invocation, site, suite)
+    if around.problem and (done.passed <= 0 or done.failed or done.errors):
+        # It needs nothing to be installed, so it was tried; but what fails now may fail for that.
+        return msgspec.structs.replace(suite, problem=around.problem, cure=around.cure)
+    return await rerun_failures(
+        command, done, site.repo, lambda again, at: _again(again, at, site, around, number)
+    )
+
+
+async def _again(
+    command: TestCommand, seconds: float, site: Site, around: Surroundings, number: int
+) -> TestSuite:
+    log = site.log.with_name(f"{site.log.stem}-again{site.log.suffix}")
+    limits = msgspec.structs.replace(site.limits, whole=seconds)
+    site = msgspec.structs.replace(site, log=log, limits=limits)
+    await site.note("runs the failing tests once more")
+    invocation = invoke(command, site.copy, around, site.limits.one, 100 + number)
+    return await _run(command, invocation, site, TestSuite())
+
+
+async def _run(command: TestCommand, invocation: Invocation, site: Site, suite: TestSuite) -> TestSuite:
+    """The suite with how its run went, without the reporter if the runner refuses it."""
+    started = time.time()
+    try:
+        result = await _execute(invocation.argv, invocation.env, invocation, site)
+        collected = await _collect(command, invocation, result, site, started)
+        for argv, env, notes in _other_ways(command, invocation, result, collected):
+            again = await _execute(argv, env, invocation, site)
+            counted = await _collect(command, invocation, again, site, started)
+            if counted.results:
+                result, collected = again, counted
+                suite = msgspec.structs.replace(suite, notes=(*suite.notes, *notes))
+                break
     except ActionError as error:
-        return TestRun(command=plan.line, found=plan.command.found, problem=str(error))
-    return await asyncio.to_thread(_conclude, plan, copy, result, log_path)
+        program = re.match(r"(\S+) is not installed", str(error))
+        problem, cure = format_missing(program[1]) if program else (str(error), "")
+        return msgspec.structs.replace(suite, problem=problem, cure=cure, log_path=str(site.log))
+    return _conclude(command, suite, result, collected, site)
 
 
-def _conclude(plan: TestPlan, copy: WorkingCopy, result: CommandResult, log_path: Path) -> TestRun:
-    result = msgspec.structs.replace(result, output=strip_output(result.output))
-    results = _read_results(plan, copy.root, result)
+async def _execute(
+    argv: Sequence[str], env: dict[str, str], invocation: Invocation, site: Site
+) -> CommandResult:
+    result = await run_watched(
+        argv,
+        cwd=invocation.cwd,
+        timeout=site.limits.whole,
+        quiet=site.limits.quiet,
+        env=env,
+        readable=invocation.readable,
+        writable=invocation.writable,
+        log=site.log,
+        events=invocation.events,
+        note=site.note,
+    )
+    return msgspec.structs.replace(result, output=strip_output(result.output))
+
+
+async def _collect(
+    command: TestCommand, invocation: Invocation, result: CommandResult, site: Site, started: float
+) -> Collected:
+    root = site.copy.root
+    found = await asyncio.to_thread(
+        collect, command, invocation, result.output, root, started, stopped=result.timed_out
+    )
+    if command.runner == "go" and found.counted_by == "go test -json":
+        # A log is for people.
+        text = go_events.as_text(go_events.parse_json(result.output))
+        await asyncio.to_thread(site.log.write_text, text, "utf-8", "replace")
+    return found
+
+
+def _other_ways(
+    command: TestCommand, invocation: Invocation, result: CommandResult, collected: Collected
+) -> list[tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]]:
+    """How to run it instead if it did not get to its tests: words, environment, and what to note about it."""
+    if collected.results or result.timed_out or not result.exit_code:
+        return []
+    ways: list[tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]] = []
+    if unknown := re.search(r"error: unrecognized arguments: (.+)", result.output):
+        lacking = set(unknown[1].split()) & set(command.argv)
+        kept = tuple(word for word in invocation.argv if word not in lacking)
+        if lacking:
+            options = shlex.join(word for word in command.argv if word in lacking)
+            ways.append((kept, invocation.env, (f"Without {options}, which nothing here knows",)))
+    if invocation.plain != invocation.argv and REFUSED.search(result.output):
+        ways.append((invocation.plain, invocation.plain_env, ()))
+    if invocation.alone:
+        given, counted = shlex.join(command.argv), shlex.join(command.starts)
+        note = f"`{given}` ended with exit code {result.exit_code} before its tests; counted is `{counted}`"
+        ways.append((invocation.alone, invocation.env, (note,)))
+    return ways
+
+
+def _conclude(
+    command: TestCommand, suite: TestSuite, result: CommandResult, collected: Collected, site: Site
+) -> TestSuite:
+    results = collected.results
     counts = results or Results(passed=-1, failed=-1, skipped=-1, errors=-1)
-    return TestRun(
-        command=plan.line,
-        found=plan.command.found,
+    problem, cure = diagnose(command, result, results, site.copy.root, collected.hung)
+    return msgspec.structs.replace(
+        suite,
         exit_code=result.exit_code,
         passed=counts.passed,
         failed=counts.failed,
@@ -151,20 +206,58 @@ def _conclude(plan: TestPlan, copy: WorkingCopy, result: CommandResult, log_path
         seconds=round(result.seconds, 3),
         timed_out=result.timed_out,
         failures=counts.failures,
-        problem=diagnose(plan.command, result, results, copy.root),
-        log_path=str(log_path),
+        problem=problem,
+        cure=cure,
+        log_path=str(site.log),
+        counted_by=collected.counted_by,
+        hung=collected.hung,
+        notes=(*suite.notes, *_notes(command, counts)),
     )
 
 
-def _read_results(plan: TestPlan, root: Path, result: CommandResult) -> Results | None:
-    runner = RUNNERS[plan.command.runner]
-    if runner.writes_junit and (report := read_junit(plan.report, root)):
-        return msgspec.structs.replace(report, at=find_interrupt(result.output, root))
-    readings = (parse(result.output, root) for parse in runner.parsers)
-    return next((results for results in readings if results), None)
+def _notes(command: TestCommand, counts: Results) -> list[str]:
+    broken = max(counts.failed, 0) + max(counts.errors, 0)
+    notes = []
+    if counts.networked:
+        number = min(counts.networked, broken)
+        verb = "needs" if number == 1 else "need"
+        notes.append(f"{number} of {broken} failures {verb} a network. {NETWORK_CURE}")
+    if broken and command.services:
+        names = ", ".join(command.services)
+        notes.append(f"CI starts {names} beside these tests, which is not here")
+    return notes
 
 
-def strip_output(output: str) -> str:
-    """``output`` without colours, its lines cut to LONGEST_LINE."""
-    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output).replace("\r\n", "\n")
-    return "\n".join(line[:LONGEST_LINE] for line in plain.split("\n"))
+def add_suites(suites: Sequence[TestSuite]) -> TestRun:
+    """The sums of ``suites``; counts are -1 if no suite has any."""
+    counted = [each for each in suites if each.passed >= 0]
+
+    def total(name: str) -> int:
+        return sum(max(getattr(each, name), 0) for each in counted) if counted else -1
+
+    several = len(suites) > 1
+    troubled = next((each for each in suites if each.problem), None)
+    problem = troubled.problem if troubled else ""
+    ended = [each.exit_code for each in suites]
+    return TestRun(
+        command="; ".join(each.command for each in suites),
+        found="; ".join(each.found for each in suites),
+        exit_code=next((code for code in ended if code), 0) if ended else -1,
+        passed=total("passed"),
+        failed=total("failed"),
+        skipped=total("skipped"),
+        errors=total("errors"),
+        seconds=round(sum(each.seconds for each in suites), 3),
+        timed_out=any(each.timed_out for each in suites),
+        failures=tuple(failure for each in suites for failure in each.failures)[:200],
+        problem=f"`{troubled.command}`: {problem}" if troubled and several else problem,
+        cure=troubled.cure if troubled else "",
+        log_path=suites[0].log_path if suites else "",
+        folder=suites[0].folder if not several and suites else ".",
+        interpreter=", ".join(dict.fromkeys(each.interpreter for each in suites if each.interpreter)),
+        counted_by=", ".join(dict.fromkeys(each.counted_by for each in suites if each.counted_by)),
+        flaky=tuple(name for each in suites for name in each.flaky),
+        hung=tuple(name for each in suites for name in each.hung),
+        notes=tuple(dict.fromkeys(note for each in suites for note in each.notes)),
+        suites=tuple(suites),
+    )

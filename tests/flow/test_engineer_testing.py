@@ -1,6 +1,7 @@
 """Running the tests of real little projects."""
 
 import asyncio
+import platform
 import re
 import shutil
 import sys
@@ -10,11 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.engineer import testing
-from services.engineer.report import cite_tests, format_tests
-from services.engineer.testing import NOTHING_FOUND, plan_tests, run_tests
+from services.engineer.report import cite_tests, format_tests, outcome_of
+from services.engineer.testing import NAME_ONE, NOTHING_FOUND, Limits, Site, discover, run_tests
 from services.engineer.working_copy import working_copy
-from shared.contracts import TestRun
+from shared.contracts import ResultOutcome, TestRun
+from tests.support.python import make_environment
 
 
 def lay_out(folder: Path, files: dict[str, str]) -> Path:
@@ -24,26 +25,48 @@ def lay_out(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory) -> Path:
+    return make_environment(tmp_path_factory.mktemp("python"), "pytest")
+
+
 @pytest.fixture
-def run(tmp_path):
-    async def run(files: dict[str, str], seconds: float = 60.0) -> TestRun:
+def notes() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def run(tmp_path, environment, notes):
+    async def note(text: str) -> None:
+        notes.append(text)
+
+    async def run(
+        files: dict[str, str], seconds: float = 60.0, one: float = 60.0, *, bare: bool = False
+    ) -> TestRun:
         repo = lay_out(tmp_path / "project", files)
-        before = {path: path.stat().st_mtime_ns for path in (repo, *repo.rglob("*"))}
+        if not bare and not (repo / ".venv").exists():
+            shutil.copytree(environment, repo / ".venv", symlinks=True)
+        before = {path: path.lstat().st_mtime_ns for path in (repo, *repo.rglob("*"))}
         async with working_copy(repo, tmp_path / "place") as copy:
-            plan = await plan_tests(repo, copy)
-            done = isinstance(plan, TestRun)
-            result = plan if done else await run_tests(plan, copy, tmp_path / "out" / "tests.log", seconds)
-        assert {path: path.stat().st_mtime_ns for path in (repo, *repo.rglob("*"))} == before
+            found = discover(copy.root)
+            site = Site(
+                repo=repo,
+                copy=copy,
+                log=tmp_path / "out" / "tests.log",
+                limits=Limits(whole=seconds, one=one),
+                note=note,
+            )
+            result = found if isinstance(found, TestRun) else await run_tests(found, site)
+        assert {path: path.lstat().st_mtime_ns for path in (repo, *repo.rglob("*"))} == before
         assert TestRun.from_json(result.to_json()) == result
         return result
 
     return run
 
 
-# Without the plugins that happen to be installed here pytest starts quickly.
-QUICK = "[pytest]\naddopts = --disable-plugin-autoload\n"
+QUICK = "[pytest]\n"
 PROJECT = {
-    "pyproject.toml": '[tool.pytest.ini_options]\naddopts = ["--disable-plugin-autoload"]\n',
+    "pyproject.toml": '[tool.pytest.ini_options]\nfilterwarnings = ["error"]\n',
     "src/adder/__init__.py": "def add(a, b):\n    return a + b\n",
     "tests/test_add.py": """\
 import os
@@ -91,6 +114,9 @@ async def test_pytest_exactly_counted(run, tmp_path, monkeypatch):
     assert (result.exit_code, result.timed_out, result.problem) == (1, False, "")
     assert result.command == "python -m pytest"
     assert result.found == "pyproject.toml:1 (settings of pytest)"
+    assert result.interpreter == f"CPython {platform.python_version()}"
+    assert (result.counted_by, len(result.suites)) == ("reporter of pytest", 1)
+    assert outcome_of(result) is ResultOutcome.FINDINGS
     assert [(each.test, each.source) for each in result.failures] == [
         ("tests/test_add.py::TestMore::test_is_wrong", "tests/test_add.py:14"),
         ("tests/test_add.py::test_not_set_up", "tests/test_add.py:24"),
@@ -102,6 +128,7 @@ async def test_pytest_exactly_counted(run, tmp_path, monkeypatch):
     assert not (tmp_path / "project" / "rubbish").exists()
     told = format_tests(result, ("escape (a link that leads outside the folder)",))
     assert told.startswith("Tests: 2 passed, 1 failed, 1 error, 1 skipped in ")
+    assert f" with CPython {platform.python_version()} (pytest, from pyproject.toml:1)" in told
     assert "tests/test_add.py:14" in told
     assert "escape" in told
     assert cite_tests(result) == (
@@ -117,7 +144,7 @@ async def test_a_module_that_is_missing_is_a_finding_with_its_cure(run):
     assert (result.passed, result.errors, result.exit_code) == (0, 1, 2)
     assert result.failures[0].source == "test_a.py:2"
     assert "need the Python module adder_not_there" in result.problem
-    assert "pip install adder_not_there" in result.problem
+    assert "pip install adder_not_there" in result.cure
 
 
 async def test_a_plugin_that_is_missing_is_a_finding_with_its_cure(run):
@@ -125,29 +152,126 @@ async def test_a_plugin_that_is_missing_is_a_finding_with_its_cure(run):
         {"pytest.ini": "[pytest]\naddopts = --cov=adder --reruns 2\n", "test_a.py": "def test_a(): ...\n"}
     )
     assert (result.passed, result.exit_code) == (-1, 4)
-    assert "pip install pytest-cov pytest-rerunfailures" in result.problem
+    assert "pip install pytest-cov pytest-rerunfailures" in result.cure
+    assert outcome_of(result) is ResultOutcome.NOT_CHECKED
 
 
-async def test_what_hangs_is_stopped_in_time_and_what_passed_is_told(run):
+async def test_a_test_that_hangs_is_named_and_the_others_run(run):
     sleep = 1000 + uuid.uuid4().int % 1_000_000_000
     text = f"""\
 import subprocess, time
 def test_one(): pass
-def test_two(): pass
 def test_bad(): assert 0
 def test_hangs():
     subprocess.Popen(["sleep", "{sleep}"], start_new_session=True)
     time.sleep(100)
-def test_never(): pass
+def test_after(): pass
 """
-    result = await run({"pytest.ini": QUICK, "test_a.py": text}, seconds=5.0)
-    assert result.timed_out
-    assert (result.passed, result.failed) == (2, 1)
-    assert result.seconds < 20
-    assert re.fullmatch(
-        r"The tests were stopped after \d+ seconds at test_a.py:7; until then 2 had passed", result.problem
-    )
+    result = await run({"pytest.ini": QUICK, "test_a.py": text}, one=2.0)
+    assert (result.passed, result.failed, result.timed_out) == (2, 2, False)
+    assert result.hung == ("test_a.py::test_hangs",)
+    hanging = result.failures[-1]
+    assert (hanging.source, hanging.message) == ("test_a.py:6", "Failed: The test did not end within 2 s")
+    assert "Did not end in time:\n- test_a.py::test_hangs" in format_tests(result)
     assert str(sleep) not in str([process.info["cmdline"] for process in psutil.process_iter(["cmdline"])])
+
+
+async def test_a_command_without_progress_is_stopped_and_its_last_line_told(run):
+    files = {"Makefile": "test:\n\t@echo ok 1 - fast; echo starts slow; sleep 500\n"}
+    result = await run(files, one=1.0)
+    assert result.timed_out
+    assert result.seconds < 20
+    assert result.passed == 1
+    assert re.fullmatch(
+        r"The tests were stopped after \d+ seconds after the line: .*; until then 1 had passed",
+        result.problem,
+    )
+
+
+async def test_what_takes_too_long_as_a_whole_is_stopped_and_what_ran_is_named(run, notes, monkeypatch):
+    monkeypatch.setattr("services.engineer.watch.TELL_EVERY", 1.0)
+    text = "import time\ndef test_one(): pass\ndef test_two(): time.sleep(100)\n"
+    result = await run({"pytest.ini": QUICK, "test_a.py": text}, seconds=6.0)
+    assert result.timed_out
+    assert (result.passed, result.hung) == (1, ("test_a.py::test_two",))
+    assert "seconds in test_a.py::test_two; until then 1 had passed" in result.problem
+    assert any(re.fullmatch(r"1 tests so far, 0 failed \(\d s\)", note) for note in notes)
+    assert outcome_of(result) is ResultOutcome.FINDINGS
+
+
+async def test_what_passes_the_second_time_is_flaky(run):
+    text = """\
+import pathlib
+def test_flaky():
+    mark = pathlib.Path(__file__).with_name("mark")
+    first = not mark.exists()
+    mark.touch()
+    assert not first
+def test_bad(): assert 0
+"""
+    result = await run({"pytest.ini": QUICK, "test_a.py": text})
+    assert (result.passed, result.failed) == (1, 1)
+    assert result.flaky == ("test_a.py::test_flaky",)
+    assert [each.test for each in result.failures] == ["test_a.py::test_bad"]
+
+
+async def test_pytest_s_own_words_are_counted_as_pytest_counts(run):
+    text = """\
+import pytest
+@pytest.mark.xfail
+def test_x(): assert 0
+@pytest.mark.xfail
+def test_y(): pass
+@pytest.fixture
+def torn():
+    yield
+    raise ValueError
+def test_z(torn): pass
+"""
+    files = {
+        "pytest.ini": QUICK,
+        "test_a.py": text,
+        "test_b.py": "import pytest\npytest.skip(allow_module_level=True)\n",
+    }
+    result = await run(files)
+    assert "1 passed, 1 skipped, 1 xfailed, 1 xpassed, 1 error in" in Path(result.log_path).read_text()
+    assert (result.passed, result.failed, result.skipped, result.errors) == (2, 0, 2, 1)
+
+
+async def test_failures_for_want_of_a_network_are_told(run):
+    text = """\
+import socket
+def test_far(): socket.create_connection(("example.org", 80))
+def test_bad(): assert 0
+def test_near():
+    server = socket.create_server(("127.0.0.1", 0))
+    socket.create_connection(server.getsockname())
+"""
+    result = await run({"pytest.ini": QUICK, "test_a.py": text})
+    assert (result.passed, result.failed) == (1, 2)
+    assert result.notes[0].startswith("1 of 2 failures needs a network.")
+
+
+async def test_each_command_of_the_ci_is_a_suite(run):
+    test = "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\n"
+    steps = "".join(
+        f"      - run: {step}\n"
+        for step in ("cd one && pytest", "python -m unittest discover two", "pytest -v one")
+    )
+    workflow = f"on: push\njobs:\n  a:\n    runs-on: ubuntu-latest\n    steps:\n{steps}"
+    files = {
+        ".github/workflows/ci.yml": workflow,
+        "one/test_a.py": "def test_a(): pass\n",
+        "two/test_b.py": test,
+    }
+    result = await run(files)
+    assert [(each.folder, each.command, each.passed, each.counted_by) for each in result.suites] == [
+        ("one", "pytest", 1, "reporter of pytest"),
+        (".", "python -m unittest discover two", 1, "reporter of unittest"),
+        (".", "pytest -v one", 1, "reporter of pytest"),
+    ]
+    assert (result.passed, result.failed, result.problem) == (3, 0, "")
+    assert "Test commands:\n- `pytest` in one: 1 passed" in format_tests(result)
 
 
 async def test_no_tests_in_what_pytest_finds(run):
@@ -158,7 +282,7 @@ async def test_no_tests_in_what_pytest_finds(run):
 
 async def test_no_way_to_test_and_no_sense_in_the_way_stated(run):
     result = await run({"README.md": "# x"})
-    assert (result.problem, result.command, result.passed) == (NOTHING_FOUND, "", -1)
+    assert (result.problem, result.cure, result.command, result.passed) == (NOTHING_FOUND, NAME_ONE, "", -1)
     result = await run({".mailroom.yaml": "test: 5\n"})
     assert result.problem.startswith(".mailroom.yaml:1: test must be a command")
     assert cite_tests(result) == ()
@@ -175,18 +299,18 @@ class T(unittest.TestCase):
     def test_a(self): self.assertEqual(os.environ['USED'], 'own')
 """
     result = await run({"test_a.py": test})
-    assert (result.command, result.passed) == (".venv/bin/python -m unittest discover -v", 1)
+    assert (result.command, result.passed) == ("python -m unittest discover", 1)
     assert result.problem == ""
 
 
-async def test_pytest_missing_is_a_finding_with_its_cure(run, tmp_path, monkeypatch):
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\nexit 1\n")
-    python.chmod(0o755)
-    monkeypatch.setattr(testing, "_interpreters", lambda repo, folder: [str(python)])
-    result = await run({"pytest.ini": "[pytest]\n"})
-    assert result.problem.startswith(f"The tests need pytest, which {python} lacks")
-    assert result.found == "pytest.ini:1 (settings of pytest)"
+async def test_mailroom_s_own_environment_is_never_lent(run):
+    text = f"import sys\ndef test_a(): assert sys.prefix != {sys.prefix!r}\n"
+    result = await run({"pytest.ini": "[pytest]\n", "test_a.py": text}, bare=True)
+    if result.passed < 0:  # the machine's own Python need not have pytest
+        assert result.problem == "The tests need the Python module pytest, which the environment lacks"
+        assert "pip install pytest" in result.cure
+    else:
+        assert (result.passed, result.failed) == (1, 0)
 
 
 async def test_unittest(run):
@@ -217,6 +341,7 @@ test('bad', () => {
     package = '{\n  "scripts": {\n    "test": "node --test"\n  }\n}\n'
     result = await run({"package.json": package, "a.test.js": test})
     assert (result.passed, result.failed, result.skipped) == (1, 1, 1)
+    assert result.counted_by in ("reporter of node:test", "console text")  # the first from Node.js 20 on
     assert result.found == "package.json:3 (scripts.test: node --test)"
     assert [(each.test, each.source) for each in result.failures] == [("bad", "a.test.js:6")]
 
@@ -226,13 +351,12 @@ async def test_node_without_its_packages(run):
     package = '{"scripts": {"test": "mocha-not-there"}, "devDependencies": {"mocha-not-there": "*"}}'
     result = await run({"package.json": package})
     assert (result.passed, result.exit_code) == (-1, 127)
-    assert result.problem.startswith("The program mocha-not-there is not installed")
+    assert result.problem == "The program mocha-not-there is not installed"
     result = await run(
         {"package.json": '{"scripts": {"test": "node t.js"}}', "t.js": "require('@x/left-pad')"}
     )
-    assert (
-        result.problem == "The Node package @x/left-pad is not installed. Run npm install in the repository"
-    )
+    assert result.problem == "The Node package @x/left-pad is not installed"
+    assert result.cure == "Run npm install in the repository"
 
 
 @pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
@@ -259,9 +383,19 @@ async def test_output_that_tells_no_counts(run):
     assert result.problem.startswith("No test failed, but the command ended with exit code 2")
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+async def test_a_program_that_is_missing_behind_make_is_named(run):
+    result = await run({"Makefile": "test:\n\t@echo builds\n\tno-such-tool --all\n"})
+    assert (result.problem, result.exit_code) == ("The program no-such-tool is not installed", 2)
+    result = await run({"Makefile": "test:\n\t@sh -c 'gradle test'\n"})
+    if shutil.which("gradle") is None:
+        assert result.problem == "The program gradle is not installed"
+        assert result.cure == "Install it: apt install gradle (Debian), brew install gradle (macOS)"
+
+
 async def test_a_program_that_is_not_there(run):
     result = await run({".mailroom.yaml": "test: no-such-runner --all\n"})
-    assert result.problem.startswith("no-such-runner is not installed")
+    assert result.problem == "The program no-such-runner is not installed"
     assert result.command == "no-such-runner --all"
 
 
@@ -294,3 +428,21 @@ async def test_settings_of_folders_above_are_not_the_project_s(run, tmp_path):
     result = await run({"test_it.py": "def test_bad():\n    assert False\n"})
     assert result.failed == 1
     assert result.failures[0].test == "test_it.py::test_bad"
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
+async def test_ctest(run):
+    cmake = """\
+cmake_minimum_required(VERSION 3.10)
+project(x NONE)
+option(X_BUILD_TESTS "Build the tests" OFF)
+if(X_BUILD_TESTS)
+  enable_testing()
+  add_test(NAME good COMMAND ${CMAKE_COMMAND} -E true)
+  add_test(NAME bad COMMAND ${CMAKE_COMMAND} -E false)
+endif()
+"""
+    result = await run({"CMakeLists.txt": cmake, "Makefile": "test:\n\t@echo 5 passed in 0.1s\n"})
+    assert (result.passed, result.failed, result.counted_by) == (1, 1, "JUnit report")
+    assert result.found == "CMakeLists.txt:5 (tests of CTest)"
+    assert [each.test for each in result.failures] == ["bad"]

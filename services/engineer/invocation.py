@@ -1,0 +1,210 @@
+"""How a test command is started: its words, its environment, and what makes its runner report each test."""
+
+import itertools
+import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from services.engineer.environments import Surroundings, join_path
+from services.engineer.guesses import configures_pytest, test_options
+from services.engineer.runners import TestCommand
+from services.engineer.working_copy import WorkingCopy
+
+REPORTERS = Path(__file__).with_name("reporters")
+PYTHON_WORDS = ("python", "python3")
+JUNIT = "junit.xml"
+JEST = "jest.json"
+EVENTS = "events.jsonl"
+
+
+class Invocation(msgspec.Struct, frozen=True, kw_only=True):
+    """What will be run and where; ``line`` is the command as a person would type it in the project.
+
+    ``events``, ``junit`` and ``jest`` are where its runner reports; ``plain`` is the same command without a
+    reporter, for runners that refuse one; ``alone`` the runner that a script of several steps ends in.
+    """
+
+    argv: tuple[str, ...]
+    line: str
+    cwd: Path
+    env: dict[str, str]
+    readable: tuple[Path, ...]
+    writable: tuple[Path, ...]
+    events: Path
+    junit: Path
+    jest: Path
+    plain: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()
+    plain_env: dict[str, str] = {}
+
+
+def invoke(
+    command: TestCommand, copy: WorkingCopy, around: Surroundings, seconds: float, number: int = 0
+) -> Invocation:
+    """The invocation of ``command`` in a working copy; a test may take ``seconds``."""
+    results = copy.results / str(number)
+    results.mkdir(exist_ok=True)
+    cwd = _folder(command, copy.root)
+    search = join_path(around.path)
+    plain, own = _words(command, search), _environment(command, around, search)
+    events, junit, jest = results / EVENTS, results / JUNIT, results / JEST
+    argv, extra = _report(command, plain, cwd, copy, results)
+    if "PYTHONPATH" in extra:
+        extra["PYTHONPATH"] = os.pathsep.join(filter(None, (extra["PYTHONPATH"], own.get("PYTHONPATH"))))
+    env = {**own, **extra, "MAILROOM_TEST_EVENTS": str(events)}
+    # Its own limit is for a test that hangs; what runs the tests as a whole has another.
+    env["MAILROOM_TEST_SECONDS"] = f"{seconds:g}"
+    if command.runner == "ctest":
+        argv = plain = _ctest(command, cwd, results)
+    return Invocation(
+        argv=_after(command, argv),
+        line=shlex.join(command.argv),
+        cwd=cwd,
+        env=env,
+        readable=(*around.readable, REPORTERS),
+        writable=(copy.root, copy.results, *around.writable),
+        events=events,
+        junit=junit,
+        jest=jest,
+        plain=_after(command, plain),
+        alone=_alone(command, copy, results),
+        plain_env=own,
+    )
+
+
+def _folder(command: TestCommand, root: Path) -> Path:
+    """Where it runs: for CTest the folder of the sources, although CI enters that of the build."""
+    cwd = root / command.folder
+    while command.runner == "ctest" and cwd != root and not (cwd / "CMakeLists.txt").is_file():
+        cwd = cwd.parent
+    return cwd
+
+
+def _words(command: TestCommand, search: str) -> tuple[str, ...]:
+    """The command's words with a package manager that is installed."""
+    words = command.argv
+    if (
+        words[0] in ("pnpm", "yarn", "bun")
+        and shutil.which(words[0], path=search) is None
+        and words[1:2] == ("run",)
+    ):
+        return ("npm", *words[1:])
+    if words[0] in PYTHON_WORDS and shutil.which(words[0], path=search) is None:
+        other = next((name for name in PYTHON_WORDS if shutil.which(name, path=search)), words[0])
+        return (other, *words[1:])
+    return words
+
+
+def _environment(command: TestCommand, around: Surroundings, search: str) -> dict[str, str]:
+    """The variables a person's shell would have: tests of colours and terminals look at them."""
+    env = {"TERM": "xterm", **command.env, **around.env, "PATH": search}
+    # It would wait for changes of files otherwise.
+    return {**env, "CI": "true"} if "react-scripts" in command.starts else env
+
+
+def _report(
+    command: TestCommand, words: tuple[str, ...], cwd: Path, copy: WorkingCopy, results: Path
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The words and variables that make the runner report each test, if it can."""
+    python_path = {"PYTHONPATH": str(REPORTERS)}
+    if command.runner == "pytest":
+        at = words.index("pytest") + 1
+        return (*words[:at], *_pytest_options(cwd, copy, results), *words[at:]), python_path
+    if command.runner == "unittest":
+        return tuple("mailroom_unittest" if word == "unittest" else word for word in words), python_path
+    if command.runner == "go":
+        return ("go", "test", "-json", *words[2:]), {}
+    if command.runner == "cargo" and "--no-fail-fast" not in words:
+        return ("cargo", "test", "--no-fail-fast", *words[2:]), {}
+    if command.runner == "node":
+        return _report_javascript(command, words, results)
+    if command.runner == "any":
+        options = shlex.join(["-p", "mailroom_pytest"])
+        return words, {**python_path, "PYTEST_ADDOPTS": options}
+    return words, {}
+
+
+def _pytest_options(cwd: Path, copy: WorkingCopy, results: Path) -> tuple[str, ...]:
+    # A cache elsewhere rather than none: without one, pytest refuses projects that set cache_dir or --ff.
+    options: tuple[str, ...] = ("-p", "mailroom_pytest", "-o", f"cache_dir={results / 'cache'}")
+    if not (configures_pytest(cwd) or configures_pytest(copy.root)):
+        # Else pytest looks for settings in the folders above, which are not the project's.
+        options += ("-c", os.devnull, "--rootdir", str(copy.root))
+    return options
+
+
+def _report_javascript(
+    command: TestCommand, words: tuple[str, ...], results: Path
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    starts = [word for word in command.starts if word not in ("npx", "c8", "nyc")]
+    runner = starts[0].rpartition("/")[2] if starts else ""
+    options: tuple[str, ...] = ()
+    if runner == "jest" or starts[:2] == ["react-scripts", "test"]:
+        options = ("--json", f"--outputFile={results / JEST}")
+    elif runner == "vitest" and not any(word.startswith("--reporter") for word in starts):
+        options = ("--reporter=default", "--reporter=junit", f"--outputFile.junit={results / JUNIT}")
+    elif runner in ("mocha", "_mocha") and not _reports_elsewhere(starts):
+        options = ("--reporter", str(REPORTERS / "mailroom_mocha.cjs"))
+    elif "--test" in starts and not any("--test-reporter" in word for word in starts):
+        return words, {"NODE_OPTIONS": _node_options(command.env.get("NODE_OPTIONS", ""), results)}
+    if not options:
+        return words, {}
+    # npm needs a mark before what it hands on; the others would hand the mark on too.
+    mark = ("--",) if words[0] == "npm" and "--" not in words else ()
+    return (*words, *mark, *options), {}
+
+
+def _alone(command: TestCommand, copy: WorkingCopy, results: Path) -> tuple[str, ...]:
+    """The runner that a script ends in, for one whose earlier steps, such as a linter, may fail."""
+    starts = command.starts
+    if command.runner != "node" or not starts or command.argv[0] not in ("npm", "pnpm", "yarn", "bun"):
+        return ()
+    words = starts if starts[0] in ("node", "tsx", "npx", "bun", "deno") else ("npx", "--no-install", *starts)
+    return _report_javascript(msgspec.structs.replace(command, argv=words), words, results)[0]
+
+
+def _reports_elsewhere(words: list[str]) -> bool:
+    """Whether a mocha command has a reporter of its own beside the usual ones."""
+    named = re.search(r"(?:--reporter|-R)[= ](\S+)", " ".join(words))
+    return bool(named and named[1] not in ("spec", "dot", "min", "nyan", "progress", "list", "landing"))
+
+
+def _node_options(given: str, results: Path) -> str:
+    reporters = (("spec", "stdout"), (str(REPORTERS / "mailroom_node.mjs"), str(results / "node.out")))
+    options = [f'--test-reporter="{name}" --test-reporter-destination="{to}"' for name, to in reporters]
+    return " ".join([given, *options]).strip()
+
+
+def _ctest(command: TestCommand, cwd: Path, results: Path) -> tuple[str, ...]:
+    """Configure, build and test beside the project, with the options of its CI and those its tests need."""
+    flags = [word for word in command.before if word.startswith("-D")] or [*test_options(cwd)]
+    build = "build-mailroom"
+    given = list(command.argv[1:])
+    kept = [
+        f"{option} {shlex.quote(value)}"
+        for option, value in itertools.pairwise(given)
+        if option in ("-R", "-L", "-E", "-LE")
+    ]
+    steps = (
+        shlex.join(["cmake", "-S", ".", "-B", build, *flags]),
+        f"cmake --build {build} --parallel 2",
+        f"ctest --test-dir {build} --output-on-failure --timeout 300 {' '.join(kept)} --output-junit "
+        + shlex.quote(str(results / JUNIT)),
+    )
+    return ("sh", "-c", " && ".join(steps))
+
+
+def _after(command: TestCommand, argv: tuple[str, ...]) -> tuple[str, ...]:
+    """``argv`` after what the project builds before its tests."""
+    before = [line for line in command.before if not line.startswith("-D")]
+    if not before:
+        return argv
+    return (
+        "sh",
+        "-c",
+        "\n".join([*(f"{{ {line} ; }} || exit" for line in before), f"exec {shlex.join(argv)}"]),
+    )

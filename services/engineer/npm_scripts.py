@@ -1,0 +1,164 @@
+"""The scripts of a package.json: which of them test, and what they run in the end."""
+
+import re
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatch
+from pathlib import Path
+
+import msgspec
+
+from services.engineer.project_text import find_line, read_json, read_start, texts
+from services.engineer.recognition import Recognised, recognise
+from services.engineer.shell_lines import split_script
+
+NO_TESTS = re.compile(r"no test specified|^\s*(echo\b.*|exit 0|true|:)\s*$")
+NAMED_TEST = re.compile(
+    r"(?:^|[:_-])(?:tests?|spec|unit|integration|mocha|jest|vitest|ava|tap|node)(?:$|[:_-])"
+)
+NOT_TESTS = re.compile(
+    r"lint|types?\b|typecheck|tsc|format|prettier|size|watch|debug|update|bench|docs?\b|build|attw|publint|dev\b|ui\b"
+    r"|coverage-report|report|deploy|install"
+)
+CHECKERS = frozenset(
+    "eslint xo standard tsc tsd prettier biome oxlint publint attw size-limit knip dtslint stylelint"
+    " semistandard jshint markdownlint commitlint depcheck madge vue-tsc ts-standard".split()
+)
+END_TO_END = re.compile(
+    r"e2e|end-to-end|browser|playwright|cypress|visual|acceptance|smoke|saucelabs|webdriver"
+)
+MANAGER_WORDS = {"run", "run-script", "rum"}
+TEST_WORDS = {"test", "t", "tst", "it", "cit", "install-test", "install-ci-test"}
+
+
+class ScriptCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of a script: the ``manager``, its ``name``, the ``folder`` and the ``options`` given."""
+
+    manager: str
+    name: str
+    folder: str = ""
+    options: tuple[str, ...] = ()
+    several: bool = False
+    """Whether it calls the scripts of several packages."""
+
+
+def parse_call(words: tuple[str, ...]) -> ScriptCall | None:
+    """What a command of npm, pnpm, yarn, bun, lerna, turbo or nx calls; None if no script."""
+    manager, rest = words[0].rpartition("/")[2], list(words[1:])
+    folder, options, positional = "", [], []
+    several = manager in ("lerna", "turbo", "nx")
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            break
+        name, equals, value = word.partition("=")
+        if name in ("--prefix", "-C", "--cwd", "--dir"):
+            folder = value or (rest.pop(0) if rest else "")
+        elif name in ("-w", "--workspace", "--filter", "-F", "-t", "--target", "--scope"):
+            value = value or (rest.pop(0) if rest else "")
+            several = True
+            if manager == "nx" and name in ("-t", "--target"):
+                positional.append(value)
+            else:
+                options += [f"{name}={value}"] if equals else [name, value]
+        elif word.startswith("-"):
+            several = several or word in ("-r", "--recursive", "--workspaces", "-ws", "--parallel")
+            options.append(word)
+        else:
+            positional.append(word)
+    if positional[:1] == ["workspace"] or positional[:1] == ["workspaces"]:
+        positional, several = positional[2:] if positional[0] == "workspace" else positional[1:], True
+    positional = [word for word in positional if word not in ("foreach", "run-many", "affected")]
+    named = positional[1:] if positional[:1] and positional[0] in MANAGER_WORDS else positional
+    if not named:
+        return None
+    is_run = named is not positional
+    script = "test" if named[0] in TEST_WORDS and not is_run else named[0]
+    return ScriptCall(manager=manager, name=script, folder=folder, options=tuple(options), several=several)
+
+
+def read_scripts(folder: Path) -> dict[str, str]:
+    """The scripts of the package in ``folder``."""
+    return texts(read_json(folder / "package.json", "scripts"))
+
+
+def cite_script(folder: Path, name: str) -> str:
+    """The line of a script in package.json, as ``package.json:7``."""
+    text = read_start(folder / "package.json")
+    line = find_line(text, rf'^[ \t]*"{re.escape(name)}" *:') or find_line(text, r'"scripts"') or 1
+    return f"package.json:{line}"
+
+
+def final_commands(scripts: Mapping[str, str], name: str, depth: int = 6) -> Iterator[tuple[str, ...]]:
+    """The commands that a script comes to, those of the scripts it calls in their place."""
+    if depth <= 0:
+        return
+    for stage in (f"pre{name}", name, f"post{name}"):
+        for command in split_script(scripts.get(stage, "")):
+            called = list(_called_scripts(command.words, scripts))
+            for each in called:
+                if each != name:
+                    yield from final_commands(scripts, each, depth - 1)
+            if not called:
+                yield command.words
+
+
+def _called_scripts(words: tuple[str, ...], scripts: Mapping[str, str]) -> Iterator[str]:
+    head = words[0].rpartition("/")[2]
+    if head in ("run-s", "run-p", "npm-run-all", "npm-run-all2", "concurrently", "wireit", "wsrun"):
+        patterns = [word.removeprefix("npm:") for word in words[1:] if not word.startswith("-")]
+        yield from (name for each in patterns for name in scripts if fnmatch(name, each.replace(":**", ":*")))
+        return
+    for at, word in enumerate(words):
+        # A tool that measures may stand before: c8 npm test
+        if word in ("npm", "yarn", "pnpm", "bun"):
+            call = parse_call(words[at:])
+            if call and not call.folder and call.name in scripts:
+                yield call.name
+            return
+
+
+def recognise_script(scripts: Mapping[str, str], name: str) -> tuple[Recognised, ...]:
+    """The test runners that a script starts in the end; empty if it tests nothing.
+
+    A script that is called a test and starts no runner anybody knows is one too, with itself as its words.
+    """
+    body = scripts.get(name, "")
+    if not body.strip() or NO_TESTS.search(body):
+        return ()
+    finals = list(final_commands(scripts, name))
+    found = [each for each in map(recognise, finals) if each and not each.indirect]
+    if found:
+        return tuple(found)
+    heads = {_program(words) for words in finals}
+    if not NAMED_TEST.search(name) or (name != "test" and NOT_TESTS.search(name)) or heads <= CHECKERS:
+        return ()
+    return (
+        Recognised(
+            runner="node", words=(body,), names=frozenset({name}), browser=bool(END_TO_END.search(name))
+        ),
+    )
+
+
+def _program(words: tuple[str, ...]) -> str:
+    named = [
+        word for word in words if word not in ("npx", "npm", "run", "exec", "--") and not word.startswith("-")
+    ]
+    return named[0].rpartition("/")[2] if named else ""
+
+
+def innermost(scripts: Mapping[str, str], name: str) -> str:
+    """The script that ``name`` only measures or renames: ``test`` for one with the body ``nyc npm test``."""
+    for _ in range(6):
+        commands = list(split_script(scripts.get(name, "")))
+        called = list(_called_scripts(commands[0].words, scripts)) if len(commands) == 1 else []
+        if len(called) != 1 or called[0] == name or f"pre{name}" in scripts:
+            break
+        name = called[0]
+    return name
+
+
+def ends_in(scripts: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """The words of the test runner that a script ends in; empty if it ends in something else."""
+    commands = list(split_script(scripts.get(name, "")))
+    last = recognise(commands[-1].words) if commands else None
+    return last.words if last and not last.indirect else ()

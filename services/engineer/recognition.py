@@ -1,0 +1,328 @@
+"""Recognises test commands among others: which runner a command starts, and which tests it covers."""
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from services.engineer.shell_lines import UNKNOWN
+
+PREFIXES = frozenset(
+    "sudo time exec command nice env xvfb-run dbus-run-session c8 nyc cross-env dotenv npx bunx uvx pipx"
+    " winpty".split()
+)
+"""Programs that start the command after them."""
+RUNS = {
+    "uv": ("run",),
+    "poetry": ("run",),
+    "pipenv": ("run",),
+    "rye": ("run",),
+    "pipx": ("run",),
+    "pixi": ("run",),
+    "pnpm": ("exec", "dlx"),
+    "yarn": ("exec", "dlx"),
+    "npm": ("exec",),
+}
+"""Programs that do so with a word of their own between."""
+VALUED = frozenset(
+    "--extra --group --only-group --no-group --with --with-editable --python -p --project --directory --index"
+    " --package --index-url --from --env-file -k -m -c -o -n -W --rootdir --confcutdir --ignore --deselect"
+    " --durations --maxfail --timeout --tb --basetemp --import-mode --dist --reruns --ds --log-level"
+    " --reporter --reporter-option --config --features -F --target --profile --jobs -j --manifest-path"
+    " --color --exclude -P -C -R -L -E"
+    " -s -t -i -r --require --test-dir --exclude-dir --settings --server-args --cwd --prefix --filter"
+    " --workspace -w".split()
+)
+"""Options whose value is the next word."""
+REPORTING = re.compile(
+    r"--(cov|no-cov|coverage|junit-?xml|html|self-contained-html|codspeed|benchmark|report-log)\b.*|--verbosity=\d"
+)
+"""Options that only report on a run: what they need may not be installed, and the counts are the same."""
+REPORTING_VALUES = frozenset(
+    {"--cov-report", "--cov-config", "--junitxml", "--junit-xml", "--html", "--basetemp"}
+)
+
+NO_RUN = frozenset(
+    {"--benchmark-only", "--version", "--help", "--collect-only", "--list-tests", "--fixtures"}
+)
+"""Options with which a runner tests nothing."""
+JAVASCRIPT = frozenset(
+    "jest vitest mocha ava tap tape uvu jasmine qunit lab zora brittle borp japa poku xv _mocha"
+    " react-scripts vue-cli-service aegir tsdx".split()
+)
+BROWSERS = frozenset(
+    "playwright cypress wdio testcafe karma nightwatch protractor web-test-runner wtr ng".split()
+)
+OTHERS = {
+    "rspec": "any",
+    "phpunit": "any",
+    "vendor/bin/phpunit": "any",
+    "pest": "any",
+    "vendor/bin/pest": "any",
+    "bats": "any",
+    "busted": "any",
+    "prove": "any",
+    "minitest": "any",
+    "stestr": "any",
+    "ward": "any",
+    "green": "any",
+    "nosetests": "any",
+    "trial": "any",
+    "testr": "any",
+}
+VERBS = {
+    "dotnet": "test",
+    "swift": "test",
+    "mix": "test",
+    "deno": "test",
+    "stack": "test",
+    "cabal": "test",
+    "dune": "test",
+    "zig": "test",
+    "bazel": "test",
+    "crystal": "spec",
+    "gleam": "test",
+    "flutter": "test",
+    "dart": "test",
+    "composer": "test",
+    "rake": "test",
+    "sbt": "test",
+    "lein": "test",
+    "meson": "test",
+}
+"""Programs that run tests with a word of their own."""
+SCRIPT = re.compile(
+    r"(?:^|/)(?:run[-_]?|all[-_]?)?(?:unit)?tests?(?:[-_](?:all|unit|runner))?(?:\.(?:sh|py|js|cjs|mjs|ts))?$"
+)
+
+
+class Recognised(msgspec.Struct, frozen=True, kw_only=True):
+    """A test command: its ``runner`` (a key of RUNNERS), its words, and which tests it names (empty: all).
+
+    ``browser`` says that it drives one. ``indirect`` is what has to be looked up first: tox, nox, make, npm
+    and the like.
+    """
+
+    runner: str
+    words: tuple[str, ...]
+    names: frozenset[str] = frozenset()
+    browser: bool = False
+    indirect: str = ""
+
+
+def recognise(words: Iterable[str]) -> Recognised | None:
+    """The test command that ``words`` are; None if they are none."""
+    found = _strip(list(words))
+    if not found or NO_RUN & set(found):
+        return None
+    head = found[0].rpartition("/")[2] if not found[0].startswith("./") else found[0]
+    if re.fullmatch(r"python[\d.]*|pypy[\d.]*|py", head):
+        return _recognise_python(found)
+    for reader in (_recognise_direct, _recognise_indirect, _recognise_javascript, _recognise_others):
+        if recognised := reader(head, found):
+            return recognised
+    return None
+
+
+def _strip(words: list[str]) -> list[str]:
+    """``words`` without what only starts or measures the command, and without what is not known yet."""
+    while words:
+        head = words[0].rpartition("/")[2]
+        if head in RUNS and words[1:2] and words[1] in RUNS[head]:
+            words = _skip_options(words[2:])
+        elif head in ("uv", "pnpm", "npm", "yarn") and head == "uv" and "run" in words:
+            words = _skip_options(words[words.index("run") + 1 :])
+        elif head in PREFIXES:
+            words = _skip_options(words[1:])
+        elif head == "timeout":
+            words = _skip_options(words[1:])[1:]
+        elif head == "coverage" and words[1:2] == ["run"]:
+            words = ["python", *_skip_options(words[2:], keep="-m")]
+        elif re.fullmatch(r"python[\d.]*", head) and words[1:4] == ["-m", "coverage", "run"]:
+            words = ["python", *_skip_options(words[4:], keep="-m")]
+        elif re.match(r"[A-Za-z_]\w*=", words[0]):
+            words = words[1:]
+        else:
+            break
+    return [word for word in words if UNKNOWN not in word or word == words[0]]
+
+
+def _skip_options(words: list[str], keep: str = "") -> list[str]:
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] != keep:
+        if words[at] == "--":
+            return words[at + 1 :]
+        at += 2 if words[at] in VALUED else 1
+    return words[at:]
+
+
+def _positional(words: Iterable[str]) -> frozenset[str]:
+    """What a command names beside options and their values, and the values of -k, -m, -p and the like."""
+    found, before = set(), ""
+    for word in words:
+        if word == "--":
+            break
+        if before in VALUED:
+            found |= (
+                {f"{before} {word}"}
+                if before in ("-k", "-m", "-p", "--package", "--filter", "-R", "-L")
+                else set()
+            )
+        elif not word.startswith("-"):
+            found.add(word.rstrip("/"))
+        before = word
+    return frozenset(found)
+
+
+def _without_reports(words: list[str]) -> list[str]:
+    kept, before = [], ""
+    for word in words:
+        is_value = before in REPORTING_VALUES or (before == "--cov" and not word.startswith("-"))
+        if not REPORTING.fullmatch(word) and not is_value and not word.startswith("--basetemp"):
+            kept.append(word)
+        before = word
+    return kept
+
+
+def _recognise_python(words: list[str]) -> Recognised | None:
+    if "-m" in words[:-1]:
+        at = words.index("-m")
+        module, rest = words[at + 1], words[at + 2 :]
+        if module in ("pytest", "py.test"):
+            rest = _without_reports(rest)
+            return Recognised(
+                runner="pytest",
+                words=("python", *words[1:at], "-m", "pytest", *rest),
+                names=_positional(rest),
+            )
+        if module in ("unittest", "xmlrunner", "unittest_parallel", "unittest-parallel"):
+            return _unittest(words[1:at], rest)
+        if module in ("tox", "nox"):
+            return recognise([module, *rest])
+        if module in ("green", "nose", "nose2", "trial", "ward", "stestr"):
+            return Recognised(runner="any", words=("python", *words[1:]), names=_positional(rest))
+        return None
+    rest = _skip_options(words[1:])
+    if rest[:1] and rest[0].endswith("manage.py") and "test" in rest[1:2]:
+        return Recognised(runner="django", words=("python", *words[1:]), names=_positional(rest[2:]))
+    if rest[:2] == ["setup.py", "test"]:
+        return None
+    if rest and SCRIPT.search(rest[0]):
+        return Recognised(runner="any", words=("python", *words[1:]), names=_positional(rest[1:]) | {rest[0]})
+    return None
+
+
+def _unittest(before: list[str], rest: list[str]) -> Recognised:
+    return Recognised(
+        runner="unittest",
+        words=("python", *before, "-m", "unittest", *rest),
+        names=_positional(rest) - {"discover"},
+    )
+
+
+def _recognise_direct(head: str, words: list[str]) -> Recognised | None:
+    """The runners of compiled languages, and pytest by its own program."""
+    rest = words[1:]
+    if head in ("pytest", "py.test"):
+        rest = _without_reports(rest)
+        return Recognised(runner="pytest", words=("pytest", *rest), names=_positional(rest))
+    if head == "cargo":
+        return _recognise_cargo(rest)
+    if head in ("go", "gotestsum", "richgo") and rest:
+        return _recognise_go(head, rest)
+    if head == "ctest":
+        return Recognised(runner="ctest", words=tuple(words), names=_positional(rest) - {"build"})
+    if head in ("mvn", "mvnw", "./mvnw", "gradle", "gradlew", "./gradlew"):
+        goals = {word.rpartition(":")[2] for word in rest if not word.startswith("-")}
+        skipped = any(re.match(r"-D(skipTests|maven\.test\.skip)(=true)?$", word) for word in rest)
+        wanted = goals & {"test", "verify", "check", "install", "build", "package"}
+        if wanted and not skipped and not ({"-x", "test"} <= set(rest)):
+            return Recognised(runner="java", words=tuple(words), names=_positional(rest) - wanted - {"clean"})
+    return None
+
+
+def _recognise_cargo(rest: list[str]) -> Recognised | None:
+    rest = [word for word in rest if not word.startswith("+")]
+    rest = [*rest[1:]] if rest[:1] == ["hack"] else rest
+    if not rest or rest[0] not in ("test", "t", "nextest", "llvm-cov"):
+        return None
+    options = [word for word in rest[1:] if word not in ("run", "test") and UNKNOWN not in word]
+    if {"--benches", "--bench", "--no-run", "--doc"} & set(options) or rest[1:2] in (["report"], ["clean"]):
+        return None
+    if rest[0] in ("nextest", "llvm-cov"):  # neither need be installed, and they run the same tests
+        options = [
+            word for word in options if re.fullmatch(r"--(all|workspace|all-features|all-targets)", word)
+        ]
+    names = _positional(options) | {word for word in options if word in ("--lib", "--tests", "--examples")}
+    return Recognised(runner="cargo", words=("cargo", "test", *options), names=names)
+
+
+def _recognise_go(head: str, rest: list[str]) -> Recognised | None:
+    if head != "go":
+        rest = ["test", *(rest[rest.index("--") + 1 :] if "--" in rest else ["./..."])]
+    if rest[0] != "test":
+        return None
+    kept: list[str] = []
+    for before, word in zip(["", *rest], rest, strict=False):
+        flag = re.match(
+            r"-{1,2}(bench|benchmem|benchtime|coverprofile|covermode|coverpkg|cover|v|json|fuzz\w*)\b", word
+        )
+        valued = re.fullmatch(
+            r"-{1,2}(bench|benchtime|coverprofile|covermode|coverpkg|fuzz|fuzztime)", before
+        )
+        if not flag and not (valued and not word.startswith("-")):
+            kept.append(word)
+    packages = frozenset(word for word in kept[1:] if word.startswith((".", "-run")) or "/" in word)
+    if any(re.match(r"-{1,2}run=(\^\$|NONE|XXX)", word) for word in kept):
+        return None
+    return Recognised(runner="go", words=("go", *kept), names=packages - {"./..."})
+
+
+def _recognise_indirect(head: str, words: list[str]) -> Recognised | None:
+    rest = words[1:]
+    if head in ("tox", "nox"):
+        return Recognised(runner="any", words=tuple(words), names=_positional(rest), indirect=head)
+    if head in ("make", "gmake", "just", "task"):
+        targets = [word for word in rest if not word.startswith("-") and "=" not in word]
+        return Recognised(runner="any", words=tuple(words), names=frozenset(targets), indirect="make")
+    if head in ("hatch", "pdm", "poe", "hatchling") and rest:
+        return Recognised(runner="any", words=tuple(words), names=frozenset(rest), indirect="script")
+    return None
+
+
+def _recognise_javascript(head: str, words: list[str]) -> Recognised | None:
+    rest = words[1:]
+    if head in ("npm", "pnpm", "yarn", "bun", "lerna", "turbo", "nx"):
+        if head == "bun" and rest[:1] == ["test"]:
+            return Recognised(runner="node", words=tuple(words), names=_positional(rest[1:]))
+        direct = rest[:1] if head == "yarn" else []
+        if direct and direct[0] in JAVASCRIPT | BROWSERS:
+            return _recognise_javascript(direct[0], rest)
+        return Recognised(runner="node", words=tuple(words), indirect="npm")
+    if head in BROWSERS and {"test", "run", "start"} & set(rest[:1]):
+        return Recognised(runner="node", words=tuple(words), browser=True, names=frozenset({head}))
+    if head in JAVASCRIPT:
+        words = [head, *_without_reports(rest)]
+        return Recognised(runner="node", words=tuple(words), names=_positional(words[1:]) | {head})
+    if head in ("node", "tsx", "bun", "esmo", "ts-node", "tsm", "deno") and rest:
+        names = [word for word in _skip_options(rest) if re.search(r"\btests?\b", word)]
+        if "--test" in rest or (names and names[0] == _skip_options(rest)[0]):
+            return Recognised(runner="node", words=tuple(words), names=frozenset({"node", *names}))
+    return None
+
+
+def _recognise_others(head: str, words: list[str]) -> Recognised | None:
+    if head in OTHERS:
+        return Recognised(runner=OTHERS[head], words=tuple(words), names=frozenset(words))
+    if head == "bundle" and words[1:2] == ["exec"]:
+        return recognise(words[2:])
+    verb = VERBS.get(head)
+    if verb and verb in (word.partition(":")[0] for word in words[1:4]):
+        return Recognised(runner="any", words=tuple(words), names=frozenset({head}))
+    if words[0].startswith(("./", "test/", "tests/", "scripts/")) or (
+        head in ("bash", "sh") and len(words) > 1 and not words[1].startswith("-")
+    ):
+        script = words[1] if head in ("bash", "sh") else words[0]
+        if SCRIPT.search(script):
+            return Recognised(runner="any", words=tuple(words), names=frozenset({script}))
+    return None

@@ -1,0 +1,38 @@
+// A reporter of node:test that reports each test as it starts and ends, and the counts node:test prints.
+import fs from 'node:fs';
+
+const write = (event) => fs.appendFileSync(process.env.MAILROOM_TEST_EVENTS, JSON.stringify(event) + '\n');
+const counts = {};
+
+function report(type, data) {
+  const test = data && data.file ? `${data.file}:${data.line}: ${data.name}` : data && data.name;
+  if (type === 'test:start') {
+    write({ event: 'start', test });
+  } else if (type === 'test:pass' || type === 'test:fail') {
+    const error = (data.details && data.details.error) || {};
+    const cause = error.cause && typeof error.cause === 'object' ? error.cause : error;
+    const nested = error.failureType === 'subtestsFailed';
+    const failed = type === 'test:fail' && data.todo === undefined;
+    write({
+      event: 'end',
+      test,
+      name: data.name,
+      // The counts come at the end: a test with subtests is counted or not, as the version of node has it.
+      outcome: failed ? 'failed' : data.skip !== undefined || data.todo !== undefined ? 'skipped' : 'passed',
+      message: failed && !nested ? String(cause.message || error.cause || '') : undefined,
+      text: failed && !nested ? String(cause.stack || '').slice(-8000) : undefined,
+      nested: nested || (data.details && data.details.type === 'suite') || undefined,
+      place: data.file ? [data.file, data.line] : undefined,
+    });
+  } else if (type === 'test:diagnostic' && data.nesting === 0) {
+    const match = /^(pass|fail|cancelled|skipped|todo) (\d+)$/.exec(data.message);
+    if (match) counts[match[1]] = Number(match[2]);
+  }
+}
+
+export default async function* reporter(source) {
+  write({ event: 'runner', name: 'node:test' });
+  for await (const { type, data } of source) report(type, data);
+  if (Object.keys(counts).length > 0) write({ event: 'counts', counts });
+  yield '';
+}

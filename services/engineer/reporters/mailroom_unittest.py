@@ -1,0 +1,73 @@
+"""``python -m unittest`` that reports each test as it starts and ends."""
+
+import json
+import os
+import sys
+import unittest
+
+LONGEST = 8000
+LISTED = 500
+
+
+class Result(unittest.TextTestResult):
+    """unittest's own result, which writes its events too."""
+
+    def write(self, **event):
+        path = os.environ.get("MAILROOM_TEST_EVENTS")
+        if path:
+            with open(path, "a", encoding="utf-8", errors="replace") as file:
+                file.write(json.dumps(event) + "\n")
+
+    def write_end(self, test, outcome, error=None):
+        event = {"event": "end", "test": test.id(), "outcome": outcome}
+        if error is not None:
+            event["message"] = ("%s: %s" % (error[0].__name__, error[1]))[:LONGEST]
+            event["text"] = self._exc_info_to_string(error, test)[-LONGEST:]
+        self.write(**event)
+
+    def startTestRun(self):
+        super().startTestRun()
+        self.write(event="runner", name="unittest")
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.write(event="start", test=test.id())
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.write_end(test, "passed")
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self.write_end(test, "failed", err)
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self.write_end(test, "error", err)
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        self.write_end(test, "skipped")
+
+    def addExpectedFailure(self, test, err):
+        super().addExpectedFailure(test, err)
+        self.write_end(test, "xfailed")
+
+    def addUnexpectedSuccess(self, test):
+        super().addUnexpectedSuccess(test)
+        self.write_end(test, "failed")
+
+    def addSubTest(self, test, subtest, err):
+        super().addSubTest(test, subtest, err)
+        if err is not None:
+            self.write_end(subtest, "failed" if issubclass(err[0], test.failureException) else "error", err)
+
+
+class Runner(unittest.TextTestRunner):
+    """unittest's own runner with that result."""
+
+    resultclass = Result
+
+
+if __name__ == "__main__":
+    unittest.main(module=None, testRunner=Runner, argv=["python -m unittest"] + sys.argv[1:])

@@ -1,0 +1,43 @@
+"""Python environments for tests: small ones, made of what is installed here, without a network."""
+
+import importlib.metadata
+import re
+import shutil
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+UNNEEDED = re.compile(r"extra ==|python_version <|win32")
+
+
+def make_environment(folder: Path, *names: str) -> Path:
+    """A virtual environment in ``folder`` with the distributions ``names`` and what they need."""
+    place = folder / "venv"
+    venv.create(place, symlinks=True)
+    inside = place / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
+    waiting, done = list(names), set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name in done:
+            continue
+        done.add(name)
+        found = importlib.metadata.distribution(name)
+        for file in found.files or ():
+            source, target = Path(str(found.locate_file(file))), inside / str(file)
+            if ".." not in file.parts and source.suffix != ".pyc":
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source, target)
+        for script in (entry for entry in found.entry_points if entry.group == "console_scripts"):
+            module, _, function = script.value.partition(":")
+            path = place / "bin" / script.name
+            path.write_text(
+                f"#!{place}/bin/python\nimport sys\nfrom {module} import {function}\nsys.exit({function}())\n"
+            )
+            path.chmod(0o755)
+        needs = [
+            need for need in found.requires or () if "extra ==" not in need and "python_version <" not in need
+        ]
+        needs = [re.match(r"[\w.-]+", need) for need in found.requires or () if not UNNEEDED.search(need)]
+        waiting += [match[0] for match in needs if match]
+    return place
