@@ -11,7 +11,7 @@ from services.engineer import report
 from services.engineer.delivery import deliver, make_patch
 from services.engineer.discovery import Discovery
 from services.engineer.git import read_history
-from services.engineer.testing import Limits, Site, discover, run_tests
+from services.engineer.testing import Limits, Site, discover, prepare_tests, run_tests
 from services.engineer.working_copy import COPIES, WorkingCopy, clean_copies, require_folder, working_copy
 from shared.agent.base import Agent
 from shared.agent.process import run
@@ -188,7 +188,7 @@ class Engineer(Agent):
             note=self.context.progress,
         )
         async with self._cores, self.context.effect(f"run the tests in a copy: {lines}", repeatable=True):
-            return await run_tests(found, site)
+            return await run_tests(found, await prepare_tests(found, site, settings.environments))
 
     def _copy(self, folder: Path, history: bool = False) -> AbstractAsyncContextManager[WorkingCopy]:
         settings, task = self.context.settings, self.context.current_task

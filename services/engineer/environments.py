@@ -2,16 +2,15 @@
 
 import os
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from shared.contracts import Preparation
 from shared.errors import ActionError
+from shared.projects import Environment
+from shared.projects.environment import format_path
 from shared.sandbox import run_command
-from shared.sandbox.visible_files import search_path
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,32 +29,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     cure: str = ""
 
 
-class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """An environment that was made for the project in ``folder``."""
-
-    preparation: Preparation
-    folder: str = "."
-    ecosystem: str = ""
-    env: dict[str, str] = {}
-    path: tuple[Path, ...] = ()
-    readable: tuple[Path, ...] = ()
-    writable: tuple[Path, ...] = ()
-
-
-def join_path(folders: Sequence[Path]) -> str:
-    """A PATH of ``folders`` and the machine's programs, without those of Mailroom's own environment."""
-    own = Path(sys.prefix).resolve()
-    lent = sys.prefix != sys.base_prefix
-    machine = [
-        entry
-        for entry in search_path().split(os.pathsep)
-        if not (lent and Path(entry).resolve().is_relative_to(own))
-    ]
-    return os.pathsep.join(dict.fromkeys([*map(str, folders), *machine]))
-
-
 async def find_surroundings(
-    prepared: Sequence[Prepared], ecosystem: str, repo: Path, root: Path, folder: str
+    prepared: Sequence[Environment], ecosystem: str, repo: Path, root: Path, folder: str
 ) -> Surroundings:
     """What the tests in ``folder`` of ``root``, the copy of the project ``repo``, run with.
 
@@ -65,8 +40,11 @@ async def find_surroundings(
     above = [each for each in prepared if Path(folder).is_relative_to(each.folder)]
     above.sort(key=lambda each: (each.ecosystem != ecosystem, -len(Path(each.folder).parts)))
     mine = next((each for each in above if each.ecosystem == ecosystem), None)
+    failed = [each.preparation for each in above if each.preparation.problem]
     broken = mine.preparation if mine and mine.preparation.problem else None
-    if ecosystem and broken:
+    if not ecosystem and failed and len(failed) == len(above):
+        broken = failed[0]
+    if broken:
         return Surroundings(problem=broken.problem, cure=broken.cure, interpreter=broken.interpreter)
     joined = Surroundings(
         path=tuple(path for each in above for path in each.path),
@@ -83,7 +61,7 @@ async def find_surroundings(
 async def _with_python(joined: Surroundings, repo: Path, root: Path, folder: str) -> Surroundings:
     places = [repo / folder / name for name in (".venv", "venv", "env")] + [repo / ".venv", repo / "venv"]
     own = next((place for place in places if (place / "bin" / "python").exists()), None)
-    found = str(own / "bin" / "python") if own else shutil.which("python3", path=join_path(joined.path))
+    found = str(own / "bin" / "python") if own else shutil.which("python3", path=format_path(*joined.path))
     if not found:
         return joined
     # What is installed there may be a link to the project itself; the tests are to import its copy.

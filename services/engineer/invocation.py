@@ -9,10 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from services.engineer.environments import Surroundings, join_path
+from services.engineer.environments import Surroundings
 from services.engineer.guesses import configures_pytest, test_options
 from services.engineer.runners import TestCommand
 from services.engineer.working_copy import WorkingCopy
+from shared.projects.environment import format_path
 
 REPORTERS = Path(__file__).with_name("reporters")
 PYTHON_WORDS = ("python", "python3")
@@ -49,7 +50,7 @@ def invoke(
     results = copy.results / str(number)
     results.mkdir(exist_ok=True)
     cwd = _folder(command, copy.root)
-    search = join_path(around.path)
+    search = format_path(*around.path)
     plain, own = _words(command, search), _environment(command, around, search)
     events, junit, jest = results / EVENTS, results / JUNIT, results / JEST
     argv, extra = _report(command, plain, cwd, copy, results)

@@ -13,7 +13,7 @@ from services.engineer import go_events
 from services.engineer.collecting import Collected, collect, strip_output
 from services.engineer.diagnosis import diagnose, format_missing
 from services.engineer.discovery import Discovery, find_tests
-from services.engineer.environments import Prepared, Surroundings, find_surroundings
+from services.engineer.environments import Surroundings, find_surroundings
 from services.engineer.flaky import rerun_failures
 from services.engineer.invocation import Invocation, invoke
 from services.engineer.results import Results
@@ -22,6 +22,7 @@ from services.engineer.watch import Note, run_watched
 from services.engineer.working_copy import WorkingCopy
 from shared.contracts import TestRun, TestSuite
 from shared.errors import ActionError
+from shared.projects import Environment, prepare
 from shared.sandbox import CommandResult
 
 NOTHING_FOUND = "No way to test this project was found"
@@ -47,14 +48,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
-    """Where tests are run: the copy of ``repo``, what was prepared for it, and where to the output goes."""
+    """Where tests are run: the copy of ``repo``, what was prepared for it, and where output goes."""
 
     repo: Path
     copy: WorkingCopy
     log: Path
     limits: Limits
     note: Note
-    prepared: tuple[Prepared, ...] = ()
+    prepared: tuple[Environment, ...] = ()
 
 
 def discover(root: Path) -> Discovery | TestRun:
@@ -79,6 +80,22 @@ async def run_tests(found: Discovery, site: Site) -> TestRun:
     run = add_suites(suites)
     prepared = tuple(each.preparation for each in site.prepared)
     return msgspec.structs.replace(run, prepared=prepared, not_run=found.not_run)
+
+
+async def prepare_tests(found: Discovery, site: Site, cache: Path) -> Site:
+    """``site`` with environments for the folders that tests are run in, and for those above them."""
+    places = [Path(each.folder) for each in found.commands]
+    folders = {str(folder) for place in places for folder in (place, *place.parents)}
+    prepared = await prepare(
+        site.copy.root,
+        source=site.repo,
+        cache=cache,
+        note=site.note,
+        timeout=site.limits.whole,
+        log=site.log.with_name("preparing.log"),
+        folders=None if any(each.runner == "any" for each in found.commands) else folders,
+    )
+    return msgspec.structs.replace(site, prepared=prepared)
 
 
 async def run_suite(command: TestCommand, site: Site, number: int = 0) -> TestSuite:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from services.engineer.__main__ import Engineer
-from shared.contracts import HistoryReading, Task, TestRun
+from shared.contracts import HistoryReading, ResultOutcome, Task, TestRun
 from shared.errors import ActionError
 from shared.settings import Settings
 from shared.tasks.actions import collect_actions
@@ -79,11 +79,14 @@ async def test_runs_tests_and_journals_it(engineer, journal, repo, tmp_path):
     assert outcome.output.startswith("Tests: 0 passed, 1 failed in ")
     log = str(tmp_path / "state" / "outputs" / "goal_1" / "tests.log")
     assert outcome.output_paths == (log,)
+    assert outcome.outcome is ResultOutcome.FINDINGS
+    assert [each.ecosystem for each in tests.prepared] == ["python"]
     assert outcome.evidence_refs == ("test_a.py:1", "test_a.py:3", log)
-    assert journal.entries == [
+    assert [entry for entry in journal.entries if "venv" not in entry and "version" not in entry] == [
         f"copies {repo}",
-        "runs python -m unittest discover -v, found in test_a.py:1 (imports unittest)",
-        "begins to run the tests in a copy: python -m unittest discover -v (True)",
+        "begins to run the tests in a copy: python -m unittest discover (True)",
+        "runs python -m unittest discover, found in test_a.py:1 (imports unittest)",
+        "runs the failing tests once more",
         "done",
     ]
     assert not list((tmp_path / "state" / "workspaces").iterdir())
