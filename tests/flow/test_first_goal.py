@@ -29,6 +29,7 @@ from shared.contracts import (
 )
 from shared.memory import Memory
 from tests.support.office import Office
+from tests.support.python import make_environment
 from tests.support.server import ROOT
 from tests.support.waiting import eventually
 
@@ -39,7 +40,10 @@ SECRET = "ghp_" + "R4tK9mZx2QpLw8VbNc5YdHs7JfGa3UeT6oiB"
 KETTLE = {
     "README.md": "# Kettle\n\nKettle boils water for tea.\n\n## Install\n\n```\npip install kettle\n```\n",
     "ARCHITECTURE.md": "# Architecture\n\n## Rules\n\n- `kettle.core` must not import `kettle.web`.\n",
-    "pyproject.toml": '[project]\nname = "kettle"\n\n[tool.pytest.ini_options]\npythonpath = ["."]\n',
+    "pyproject.toml": (
+        '[project]\nname = "kettle"\n\n[tool.uv]\npackage = false\n\n'
+        '[tool.pytest.ini_options]\npythonpath = ["."]\n'
+    ),
     "kettle/__init__.py": "",
     "kettle/web.py": "def serve():\n    return 'tea'\n",
     "kettle/core.py": (
@@ -159,9 +163,10 @@ async def checkups(office: Office, tmp_path_factory: pytest.TempPathFactory) -> 
     """Two repositories checked up on at once; one lies in a folder whose name has blanks and more."""
     folder = tmp_path_factory.mktemp("repositories")
     repos = {
-        "kettle": make_repository(folder / "my kettle (größe)", KETTLE),
+        "kettle": make_repository(folder / "my kettle (größe)", KETTLE | {".gitignore": ".venv\n"}),
         TEA: make_repository(folder / TEA, TEAPOT if TEA == "teapot" else SAMOVAR),
     }
+    shutil.copytree(make_environment(folder, "pytest"), repos["kettle"] / ".venv", symlinks=True)
     before = {name: snapshot(repo) for name, repo in repos.items()}
     for name, repo in repos.items():
         await office.submit(
