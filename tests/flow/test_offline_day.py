@@ -98,7 +98,7 @@ async def test_a_day_without_a_model(office: Office, tmp_path: Path) -> None:
             "context": {
                 "assignee": "engineer",
                 "action": "run_shell",
-                "params": {"command": "mkdir keep; rm -rf node_modules; ls"},
+                "params": {"command": "rm -rf *; mkdir keep; ls"},
             },
         }
     )
