@@ -31,7 +31,13 @@ async def listed(office: Server, *arguments: str) -> dict[str, dict[str, Any]]:
 
 
 async def ask(
-    bus: Bus, approval_id: str = "", *, what: str = "run: x", seconds: float = 60.0, goal_id: str = "goal_1"
+    bus: Bus,
+    approval_id: str = "",
+    *,
+    what: str = "run: x",
+    seconds: float = 60.0,
+    goal_id: str = "goal_1",
+    reach: tuple[str, ...] = (),
 ) -> ApprovalRequest:
     request = ApprovalRequest(
         sender=bus.name,
@@ -41,6 +47,7 @@ async def ask(
         what=what,
         rule="network",
         why="It sends data out.",
+        reach=reach,
         expires_at=(datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(),
     )
     await bus.commit([seal(subjects.approval_asked(bus.name, request.approval_id), request, expect=0)])
@@ -91,6 +98,32 @@ async def test_a_grant_and_a_refusal_reach_the_agent(office_server: Server) -> N
     assert everything[one.approval_id]["state"] == "granted"
     assert everything[one.approval_id]["note"] == "go on"
     assert not {one.approval_id, two.approval_id} & set(await listed(office_server))
+
+
+async def test_a_grant_says_how_far_its_reach_goes(office_server: Server) -> None:
+    async with office_server.connection("engineer") as engineer:
+        known = await ask(engineer, reach=("python", "host:git.example.org"))
+        unknown = await ask(engineer, reach=("network",))
+        plain = await ask(engineer)
+        shown = " ".join((await run(office_server, "list")).stdout.split())
+        granted = await run(office_server, "grant", known.approval_id, "--for", "goal", "--json")
+        unnamed = await run(office_server, "grant", unknown.approval_id, "--for", "task")
+        named = await run(office_server, "grant", unknown.approval_id, "--host", "a.b", "--host", "*.c.d:81")
+        needless = await run(office_server, "grant", plain.approval_id, "--for", "goal")
+        first, second = await answered(engineer, known), await answered(engineer, unknown)
+        third = await answered(engineer, plain)
+    assert "Opens the python registry (pypi.org, files.pythonhosted.org), git.example.org" in shown
+    assert f"mailroom approvals grant {unknown.approval_id[:12]} --for command|task|goal --host NAME" in shown
+    assert json.loads(granted.stdout)["scope"] == "goal"
+    assert first is not None
+    assert (first.scope, first.hosts) == ("goal", ())
+    assert unnamed.returncode == 1
+    assert "is not known beforehand" in unnamed.stderr
+    assert named.returncode == 0, named.stderr
+    assert second is not None
+    assert (second.scope, second.hosts) == ("command", ("a.b", "*.c.d:81"))
+    assert "asks for no network" in needless.stderr
+    assert third is None
 
 
 async def test_what_a_goal_asked_that_has_ended_waits_no_more(office_server: Server) -> None:
