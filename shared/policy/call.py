@@ -42,7 +42,7 @@ _OUTPUT = re.compile(
 _SEARCHES = frozenset("grep egrep fgrep zgrep rgrep rg ag ack find fd sed awk gawk ls cd eval ln".split())
 """Programs whose words are patterns as well as paths."""
 _PATH = re.compile(r"(?:~[\w-]*|\.\.)?/[^\s=@,:{}()\"'|;<>]+")
-_HOST = re.compile(r"\w://(?:[^/@\s]*@)?([\w.-]+)")
+_HOST = re.compile(r"\w://(?:[^/@\s]*@)?([\w.-]+(?::\d+)?)")
 _DRY_RUN = re.compile(r"--dry-?run(=(?!none)\w*)?|--just-print|--simulate|--no-act")
 _GAP = re.compile(r"[\s;|&<>]")
 _HELP = {"--help", "--version"}

@@ -33,18 +33,12 @@ from tests.support.team import Team, open_team
 NEED = re.compile(r"# needs (\S+)")
 
 
-class Reaching(Ruling, frozen=True, kw_only=True):
-    """A ruling on a command whose comment says what it has to reach."""
-
-    reach: tuple[str, ...] = ()
-
-
-def judge(command: str, *, workspace: str = "", granted: Any = ()) -> Reaching:
-    """Ask about a command that reaches what is not granted."""
+def judge(command: str, *, workspace: str = "", granted: Any = ()) -> Ruling:
+    """Ask about a command whose comment says that it reaches what is not granted."""
     reach = tuple(NEED.findall(command))
     asks = not set(reach) <= set(granted)
     verdict = CommandVerdict.ASK if asks else CommandVerdict.ALLOW
-    return Reaching(command=command, verdict=verdict, rule="reach", why="It needs a network.", reach=reach)
+    return Ruling(command=command, verdict=verdict, rule="reach", why="It needs a network.", reach=reach)
 
 
 @pytest.fixture
@@ -56,9 +50,10 @@ def canary() -> Iterator[Canary]:
 
 @asynccontextmanager
 async def office(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reach: Sequence[str] = (), **environment: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch | None, reach: Sequence[str] = (), **environment: str
 ) -> AsyncIterator[Team]:
-    monkeypatch.setattr(policy, "judge", judge)
+    if monkeypatch:
+        monkeypatch.setattr(policy, "judge", judge)
     async with open_team(tmp_path, ["engineer", "other"], **environment) as team:
         skills = ("shared.skills.shell.ShellSkill",)
         options = {"reach": list(reach)}
@@ -148,6 +143,18 @@ async def test_a_grant_for_the_goal_holds_for_its_later_commands_and_no_other_go
         assert await is_asked(team, connect(host, note="elsewhere"), "goal_2")
         assert await is_asked(team, connect("example.org:80"))
     assert canary.visits == 0
+
+
+async def test_the_policy_asks_once_for_a_registry_that_is_granted_for_the_goal(tmp_path: Path) -> None:
+    async with office(tmp_path, None) as team:
+        started = await Run(team, "python3 -m pip install ./nothing-there").start()
+        request = (await started.asked()).request
+        assert (request.reach, request.rule) == (("python",), "reach.python")
+        assert "mailroom approvals grant ID --for goal" in request.why
+        await answer_request(team.user, request.approval_id, True, "", "goal")
+        assert "nothing-there" in (await started.result()).output
+        assert not await is_asked(team, "pip3 install ./neither-there")
+        assert await is_asked(team, "npm install neither-there")
 
 
 @pytest.mark.parametrize("scope", ["command", "task"])

@@ -48,7 +48,7 @@ def judge_address(call: Call, word: Word) -> bool:
     """Note the host that an address names; whether it is this machine."""
     text = word.text
     if not word.known:
-        known = re.match(r"(?:\w+://)?([\w.-]+\.\w+)(?=[:/])", text)
+        known = re.match(r"(?:\w+://)?([\w.-]+\.\w+(?::\d+(?=/))?)(?=[:/])", text)
         hidden = text.partition(UNKNOWN)[0]
         call.find("network.send", text) if word.computed and hidden else call.need(
             f"host:{known[1]}" if known else "network"
@@ -56,9 +56,9 @@ def judge_address(call: Call, word: Word) -> bool:
         return False
     try:
         parts = urlsplit(text if "://" in text else f"http://{text}")
-        host = parts.hostname or ""
+        host, port = parts.hostname or "", parts.port
     except ValueError:
-        host = ""
+        host, port = "", None
     if text.lower().startswith("file:"):
         call.read(Word(parts.path))
         return True
@@ -66,10 +66,16 @@ def judge_address(call: Call, word: Word) -> bool:
         call.find("network.private", text)
     local = host in _LOCAL or host.endswith(".localhost")
     if not local:
-        call.need(f"host:{host}" if host else "network")
+        call.need(f"host:{_with_port(host, port)}" if host else "network")
         if _is_inside(host):
             call.find("network.private", text)
     return local
+
+
+def _with_port(host: str, port: int | None) -> str:
+    """The host as an entry of reach has it: without the ports that such an entry means by itself."""
+    name = f"[{host}]" if ":" in host else host
+    return name if port in (None, 80, 443) else f"{name}:{port}"
 
 
 def _is_inside(host: str) -> bool:
