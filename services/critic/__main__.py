@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from services.critic.model_review import judge_results
 from services.critic.recorded_runs import find_recorded_runs
 from services.critic.rerun import Rerunner, clean_review_folders
 from services.critic.review import add_reruns, by_repository, format_verdict, leave_open, review
+from services.critic.workshop import open_workshop
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.contracts import Verdict
@@ -128,6 +130,7 @@ class Critic(Agent):
             topics=topics,
             drift=drift,
             granted=await self.context.granted_reach() if "dependencies" in topics else (),
+            workshop=partial(open_workshop, Path(repo), self.context.settings, self.context.progress),
         )
         return inspection.conclude(found)
 

@@ -11,6 +11,7 @@ from services.critic import file_tools
 from services.critic.file_tools import FileTool, missed
 from services.critic.findings import Check
 from services.critic.kinds import ANY, KINDS, Sources
+from services.critic.project_tools import REPLACED, TOOLS, Workshop, check_projects, is_replaced, kinds_of
 from services.critic.scans import lint, scan_secrets, scan_security
 from services.critic.vulnerabilities import NAME, look_up
 from shared.contracts.checkup import NotChecked
@@ -56,11 +57,16 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def run_checkers(
-    sources: Sources, topics: Collection[Topic], *, timeout: float, granted: Collection[str] = ()
+    sources: Sources,
+    topics: Collection[Topic],
+    *,
+    timeout: float,
+    granted: Collection[str] = (),
+    workshop: Workshop | None = None,
 ) -> Checked:
     """Run every checker of ``topics`` for whose kind there are files, at most AT_ONCE at the same time.
 
-    ``granted`` is the reach that they may use.
+    ``granted`` is the reach that they may use, ``workshop`` prepares the projects for those that need it.
     """
     wider = Checker(name=NAME, topic="dependencies", kinds=(ANY,), check=partial(look_up, granted=granted))
     wanted = [row for row in (*CHECKERS, wider) if row.topic in topics and sources.files(row.kinds)]
@@ -73,15 +79,26 @@ async def run_checkers(
             except ActionError as error:
                 return missed(row.name, sources, row.kinds, error.cause, error.cure)
 
-    every = list(zip(wanted, await asyncio.gather(*map(run, wanted)), strict=True))
-    told = [(row, check) for row, check in every if check.tool.files or check.not_checked]
+    async def run_projects() -> list[Check]:
+        async with places:
+            return await check_projects(sources, workshop, timeout=timeout) if "lint" in topics else []
+
+    projects, done = await asyncio.gather(run_projects(), asyncio.gather(*map(run, wanted)))
+    pairs = [(row.kinds, check) for row, check in zip(wanted, done, strict=True)]
+    pairs += [(kinds_of(check), check) for check in projects]
+    replaced = is_replaced(projects)
+    told = [
+        (kinds, check)
+        for kinds, check in pairs
+        if (check.tool.files or check.not_checked) and not (replaced and check.tool.name == REPLACED)
+    ]
     checks = [check for _, check in told]
-    done = {kind for row, check in told if check.tool.files for kind in row.kinds}
+    seen = {kind for kinds, check in told if check.tool.files for kind in kinds}
     gaps = [gap for check in checks for gap in check.not_checked]
-    gaps += _without_checker(sources, {kind for row in wanted for kind in row.kinds}, topics)
+    gaps += _without_checker(sources, topics)
     gaps += sources.gaps
     return Checked(
-        checks=tuple(checks), looked_at=_looked_at(sources, done, checks), not_checked=_joined(gaps)
+        checks=tuple(checks), looked_at=_looked_at(sources, seen, checks), not_checked=_joined(gaps)
     )
 
 
@@ -95,12 +112,12 @@ def _looked_at(sources: Sources, done: Collection[str], checks: Sequence[Check])
     return (*found, *(check.looked for check in checks if check.looked))
 
 
-def _without_checker(
-    sources: Sources, covered: Collection[str], topics: Collection[Topic]
-) -> list[NotChecked]:
-    """The kinds of files that no checker of ``topics`` looks at, if code is what they are about."""
+def _without_checker(sources: Sources, topics: Collection[Topic]) -> list[NotChecked]:
+    """The kinds of code that no checker looks at: at all, or for security if only that is asked for."""
     if not {"lint", "security"} & set(topics):
         return []
+    covered = {kind for row in CHECKERS if "lint" in topics or row.topic in topics for kind in row.kinds}
+    covered |= {kind for tool in TOOLS for kind in tool.kinds} if "lint" in topics else set()
     asked = "no checker" if "lint" in topics else "no security checker"
     return [
         NotChecked(what=KINDS[kind].count(len(files)), why=f"Mailroom has {asked} for them")

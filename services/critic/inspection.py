@@ -9,6 +9,7 @@ from services.critic.checkers import TOPICS, Checked, Topic, run_checkers
 from services.critic.drift import Drift, check_drift
 from services.critic.findings import WEIGHT, rank
 from services.critic.kinds import sort_files
+from services.critic.project_tools import Workshop
 from shared.contracts import ResultOutcome
 from shared.contracts.checkup import DriftRule, Finding, Inspection, NotChecked, ToolRun
 from shared.errors import ActionError
@@ -20,6 +21,7 @@ from shared.text.phrases import count, format_list
 MAX_FINDINGS = 100
 """Findings that are handed on; the rest is counted. Nobody reads more, and a result must fit an envelope."""
 
+MORE = "more place"
 NO_FILES = "There are no files that a checker could look at"
 HABIT = 10
 """Places of one rule that are listed before those of other rules of the same severity."""
@@ -38,15 +40,16 @@ async def inspect_repository(
     topics: Collection[Topic] = TOPICS,
     drift: bool = True,
     granted: Collection[str] = (),
+    workshop: Workshop | None = None,
 ) -> Inspection:
     """Run the checkers of ``topics`` over ``root``, each for at most ``timeout`` seconds; check ``drift``.
 
-    ``granted`` is the reach that checkers may use. Nothing is changed. Raises ActionError unless ``root`` is
-    the absolute path of a readable folder.
+    ``granted`` is the reach that checkers may use, ``workshop`` prepares the projects. Nothing is changed.
+    Raises ActionError unless ``root`` is the absolute path of a readable folder.
     """
     sources = await asyncio.to_thread(lambda: sort_files(read_tree(root)))
     checked, stated = await asyncio.gather(
-        run_checkers(sources, topics, timeout=timeout, granted=granted),
+        run_checkers(sources, topics, timeout=timeout, granted=granted, workshop=workshop),
         asyncio.to_thread(check_drift, sources.tree) if drift else _no_drift(),
     )
     return merge(checked, stated)
@@ -171,7 +174,7 @@ def _format_findings(findings: Sequence[Finding], total: int, limit: int) -> lis
     shown = list(groups.values())[:limit]
     rows = [
         f"- {group[0].severity}: {group[0].message} ({group[0].tool} {group[0].rule}) [{group[0].source}]"
-        f"{f' and {len(group) - 1:,} more places' if len(group) > 1 else ''}"
+        f"{f' and in {count(len(group) - 1, MORE)}' if len(group) > 1 else ''}"
         for group in shown
     ]
     left = total - sum(map(len, shown))

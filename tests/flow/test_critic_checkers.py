@@ -170,4 +170,4 @@ async def test_one_rule_that_is_broken_everywhere_does_not_hide_the_others(tmp_p
     assert {each.rule for each in mild.findings} == {"SC2086", "F401"}
     assert len(mild.findings) == 100
     text = format_inspection(mild)
-    assert "[0.sh:2] and 98 more places" in text
+    assert "[0.sh:2] and in 98 more places" in text
