@@ -66,6 +66,7 @@ def compose_checkup(
 
 def _what_it_is(reading: RepositoryReading | None, why: str) -> list[str]:
     rows = _statements(reading, "purpose", why, "No document says it.")
+    rows += [f"- {cite(statement)}" for statement in reading.licence] if reading else []
     if reading and reading.languages:
         lines = ", ".join(
             f"{escape(name)} {number:,}" for name, number in list(reading.languages.items())[:6]

@@ -1,39 +1,48 @@
 """Playbooks: plans in YAML files, chosen by example, with the parameters that a text gives them."""
 
-import contextlib
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
 import yaml
 
+from services.conductor.folders import (
+    PATH_IN_TEXT,
+    find_folders,
+    find_path,
+    for_folder,
+    listed,
+    name_folders,
+    refuse_tasks,
+    require_folder,
+    trim,
+)
+from services.conductor.periods import read_period
 from services.conductor.state_machine import REVIEW
-from shared.contracts import Goal, GoalTask
+from shared.contracts import Goal, GoalTask, generate_iso_timestamp
 from shared.contracts.base import require_name, require_text, require_token
 from shared.errors import ActionError, ConfigError
 
 T = TypeVar("T")
 
 FOLDER = Path(__file__).resolve().parent / "playbooks"
-PATH_IN_TEXT = re.compile(
-    r"""["'`“„«‘](?P<quoted>[/~][^"'`“”„«»‘’]+)["'`“”»’]"""
-    r"""|(?<![\w/.])(?!(?<=:)//)(?P<bare>(?:~[\w.-]*)?/[^\s"'`“”„«»‘’]+|~/)"""
-)
-"""An absolute path: in quotes, or up to a space; not a slash alone, nor one inside a word or an address."""
 URL_IN_TEXT = re.compile(r"(?i:https?)://[^\s\"'<>`“”„«»‘’]+")
-MAX_PATH_CHARACTERS = 1_000
-MAX_PATH_WORDS = 20
-"""How much of a text may be one path with spaces in it, in characters and in words."""
-TRAILING = ".,;:!?*…。，、！？；："
-BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
+SEVERAL = re.compile(
+    r"PATH(?:(?:\s*(?:\b(?:and|or)\b|&)\s*(?:\b(?:of|in|at|also|for|those|the tests)\b\s*)*|\s+)PATH)+"
+)
+"""Several paths in a row: such a request is compared as if it named one, too."""
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A parameter: a folder, a URL, or text that ``pattern`` captures in its group ``value``."""
+    """A parameter: a folder, a URL, or text that ``pattern`` captures in its group ``value``.
 
-    kind: Literal["folder", "url", "text"]
+    ``since`` and ``until`` are the first and last day that the text names, empty if it names none.
+    """
+
+    kind: Literal["folder", "url", "text", "since", "until"]
     description: str
     pattern: str = ""
 
@@ -116,12 +125,14 @@ def _load(path: Path, kind: type[T], fault: str) -> T:
 
 
 def variants(text: str, playbooks: Mapping[str, Playbook]) -> list[tuple[str, Playbook | None]]:
-    """``text`` with placeholders, to be compared with examples: once with PATH and URL, and once more with
-    TOPIC for each playbook that takes a topic.
+    """``text`` with placeholders, to be compared with examples: once with PATH and URL, once as if it named
+    one path if it names several, and once more with TOPIC for each playbook that takes a topic.
     """
     general = URL_IN_TEXT.sub("URL", text)
     general = PATH_IN_TEXT.sub("PATH", general)
     asked: list[tuple[str, Playbook | None]] = [(general, None)]
+    if (single := SEVERAL.sub("PATH", general)) != general:
+        asked.append((single, None))
     for playbook in playbooks.values():
         for parameter in playbook.parameters.values():
             found = re.search(parameter.pattern, general, re.IGNORECASE) if parameter.kind == "text" else None
@@ -132,23 +143,46 @@ def variants(text: str, playbooks: Mapping[str, Playbook]) -> list[tuple[str, Pl
 
 
 def apply_playbook(playbook: Playbook, goal: Goal) -> Goal:
-    """``goal`` with the playbook's tasks; raises ActionError if a parameter is missing."""
-    values = fill_parameters(playbook, goal.text, goal.context)
-    tasks = tasks_of(playbook, goal.goal_id, values)
-    return msgspec.structs.replace(goal, playbook=playbook.name, parameters=dict(values), tasks=tasks)
+    """``goal`` with the playbook's tasks, for each folder that it names.
+
+    Raises ActionError if a parameter is missing, or none of the folders can be used.
+    """
+    folder = next((name for name, each in playbook.parameters.items() if each.kind == "folder"), "")
+    given = goal.context.get(folder) if folder else None
+    named = find_folders("\n".join(f'"{path}"' for path in listed(given)) if given else goal.text)
+    if not folder or len(named) < 2 or (given and len(listed(given)) < 2):
+        values = fill_parameters(playbook, goal.text, goal.context)
+        tasks = tasks_of(playbook, goal.goal_id, values)
+        return msgspec.structs.replace(goal, playbook=playbook.name, parameters=dict(values), tasks=tasks)
+    if all(each.problem for each in named):
+        raise ActionError("; ".join(each.problem for each in named))
+    every: list[GoalTask] = []
+    for name, each in name_folders(named).items():
+        usable = each.path if not each.problem else "/"
+        values = fill_parameters(playbook, goal.text, {**goal.context, folder: usable})
+        own = for_folder(tasks_of(playbook, goal.goal_id, {**values, folder: each.path}), goal.goal_id, name)
+        every += refuse_tasks(own, each.problem, generate_iso_timestamp()) if each.problem else own
+    folders = {name: each.path for name, each in name_folders(named).items()}
+    return msgspec.structs.replace(
+        goal, playbook=playbook.name, parameters={"folders": folders}, tasks=tuple(every)
+    )
 
 
 def fill_parameters(playbook: Playbook, text: str, context: Mapping[str, Any]) -> dict[str, str]:
     """The parameters from the context, else from the text; raises ActionError if one is missing."""
     values = {}
     for name, parameter in playbook.parameters.items():
+        if parameter.kind in ("since", "until"):
+            days = read_period(text, datetime.now(UTC).date())
+            values[name] = str(context.get(name) or days[parameter.kind == "until"])
+            continue
         value = str(context[name]) if context.get(name) else _find(parameter, text)
         if not value:
             raise ActionError(
                 f"The goal does not say {parameter.description}",
                 f"Name it in the text{_FORMS.get(parameter.kind, '')}, or give it as context {name}=...",
             )
-        values[name] = _require_folder(value) if parameter.kind == "folder" else value
+        values[name] = require_folder(value) if parameter.kind == "folder" else value
     return values
 
 
@@ -158,50 +192,11 @@ _FORMS = {"folder": " by its absolute path, such as /home/me/project", "url": " 
 def _find(parameter: Parameter, text: str) -> str:
     if parameter.kind == "url":
         found = URL_IN_TEXT.search(text)
-        return _trim(found[0]) if found else ""
+        return trim(found[0]) if found else ""
     if parameter.kind == "folder":
-        found = PATH_IN_TEXT.search(text)
-        if found is None or found["quoted"]:
-            return found["quoted"] if found else ""
-        return _longest_folder(text[found.start("bare") :]) or _trim(found["bare"])
+        return find_path(text)
     found = re.search(parameter.pattern, text, re.IGNORECASE)
     return found["value"].strip() if found else ""
-
-
-def _longest_folder(text: str) -> str:
-    """The longest path of a folder that ``text`` begins with, spaces included; empty for none."""
-    words = re.split(r"(\s+)", text[:MAX_PATH_CHARACTERS], maxsplit=2 * MAX_PATH_WORDS)
-    for count in range(len(words), 0, -2):
-        path = _trim("".join(words[:count]))
-        with contextlib.suppress(OSError, RuntimeError, ValueError):
-            if Path(path).expanduser().is_dir():
-                return path
-    return ""
-
-
-def _trim(found: str) -> str:
-    """``found`` without the punctuation that ends the sentence; brackets that it opened itself stay."""
-    while found and (
-        found[-1] in TRAILING
-        or (found[-1] in BRACKETS and found.count(found[-1]) > found.count(BRACKETS[found[-1]]))
-    ):
-        found = found[:-1]
-    return found
-
-
-def _require_folder(value: str) -> str:
-    try:
-        path = Path(value).expanduser()
-        if not path.is_absolute():
-            raise ActionError(f"{value[:200]!r} is not an absolute path", "Give the whole path, from /")
-        if not path.is_dir():
-            raise ActionError(
-                f"There is no folder {value[:200]}", "Correct the path; in containers it must be mounted"
-            )
-        return str(path.resolve())
-    except (OSError, RuntimeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error).rstrip(".")
-        raise ActionError(f"The folder {value[:200]} cannot be opened: {reason}") from None
 
 
 def tasks_of(playbook: Playbook, goal_id: str, values: Mapping[str, str]) -> tuple[GoalTask, ...]:

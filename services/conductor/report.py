@@ -97,17 +97,32 @@ class Reporter:
 def _compose(goal: Goal, playbook: Playbook | None, results: Mapping[str, Any]) -> str:
     if playbook is None or playbook.report != "checkup":
         return compose_plain(goal, results)
-    parts, failures = checkup_parts(results)
     verdict = Verdict.from_dict(goal.verdict) if goal.verdict else None
-    return compose_checkup(goal=goal, verdict=verdict, failures=failures, **parts)
+    texts = []
+    for suffix, folder in folders_of(goal).items():
+        parts, failures = checkup_parts(results, suffix)
+        own = msgspec.structs.replace(goal, parameters={"repo": folder}) if suffix else goal
+        texts.append(compose_checkup(goal=own, verdict=verdict, failures=failures, **parts))
+    return "\n\n".join(texts)
 
 
-def checkup_parts(results: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The parts of a check-up that were done, and why the others were not."""
+def folders_of(goal: Goal) -> dict[str, str]:
+    """The folders of a goal that names several, by what the names of their tasks end with; else the one."""
+    several = goal.parameters.get("folders")
+    if isinstance(several, Mapping):
+        return {f"-{name}": str(folder) for name, folder in several.items()}
+    return {"": str(goal.parameters.get("repo", ""))}
+
+
+def checkup_parts(results: Mapping[str, Any], suffix: str = "") -> tuple[dict[str, Any], dict[str, str]]:
+    """The parts of a check-up that were done, and why the others were not.
+
+    ``suffix`` is what the names of the tasks end with if there are several folders.
+    """
     parts: dict[str, Any] = {}
     failures: dict[str, str] = {}
     for name, contract in PARTS.items():
-        result = results.get(name, {})
+        result = results.get(f"{name}{suffix}", {})
         data = result.get("metadata", {}).get(name)
         try:
             parts[name] = contract.from_dict(data) if data else None
@@ -198,7 +213,7 @@ def memories_of(
             importance=importance,
         )
 
-    findings = _findings(results)
+    findings = [finding for suffix in folders_of(goal) for finding in _findings(results, suffix)]
     event = node(0, "event", f"{title} ({goal.ended_at[:10]})", _story(goal, findings), 0.9)
     nodes = [event]
     for finding in findings[:MAX_OBSERVATIONS]:
@@ -227,9 +242,9 @@ def _story(goal: Goal, findings: Sequence[Finding]) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _findings(results: Mapping[str, Any]) -> list[Finding]:
+def _findings(results: Mapping[str, Any], suffix: str = "") -> list[Finding]:
     """Failing tests first, then drift and the critic's findings, as the critic ranked them."""
-    parts, _ = checkup_parts(results)
+    parts, _ = checkup_parts(results, suffix)
     tests, inspection = parts["tests"], parts["inspection"]
     found = [_failing(failure) for failure in tests.failures] if tests else []
     if inspection:

@@ -38,6 +38,8 @@ from shared.tasks.profile import Profile
 from shared.tasks.workspaces import workspace_path
 
 REPO = {"repo": "Absolute path of the repository"}
+PERIOD_LIMIT = 50
+"""The most commits of a period that are listed."""
 FOLDER = {"folder": "Name of the project's folder in the workspace"}
 
 
@@ -140,10 +142,14 @@ class Engineer(Agent):
         history = await self._read(repo, limit)
         return report.report_history(history, report.format_log(history))
 
-    @register_action("Show the state of a git repository: branch, changes, latest commits", REPO)
-    async def read_history(self, repo: str) -> Outcome:
+    @register_action(
+        "Show the state of a git repository: branch, changes, and its latest commits or those of a time",
+        {**REPO, "since": "First day, such as 2026-01-31; empty: any", "until": "Last day; empty: today"},
+    )
+    async def read_history(self, repo: str, since: str = "", until: str = "") -> Outcome:
         """A HistoryReading in data key ``history``; for a folder without git its ``problem`` says so."""
-        history = await read_history(require_folder(repo))
+        limit = PERIOD_LIMIT if since or until else 10
+        history = await read_history(require_folder(repo), limit, since=since, until=until)
         return report.report_history(history, report.format_history(history))
 
     async def _read(self, repo: str, limit: int) -> HistoryReading:

@@ -5,7 +5,9 @@ import contextlib
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator
+from datetime import date
 from pathlib import Path
 
 from shared.contracts import HistoryReading, Statement
@@ -125,8 +127,10 @@ def _format_setting(name: str, value: str) -> str:
     return f'[{section}]\n\t{key} = "{quoted}"\n'
 
 
-async def read_history(folder: Path, limit: int = 10) -> HistoryReading:
+async def read_history(folder: Path, limit: int = 10, *, since: str = "", until: str = "") -> HistoryReading:
     """The history of the repository ``folder`` lies in, with its latest ``limit`` commits (1 to 1000).
+
+    ``since`` and ``until`` are dates, both included: then commits and files are those of that time.
 
     Nothing is written and nothing the repository names is run. If git cannot answer, ``problem`` says why; a
     repository without commits has 0 of them and no problem.
@@ -136,13 +140,16 @@ async def read_history(folder: Path, limit: int = 10) -> HistoryReading:
         return HistoryReading(problem=f"{folder} is not in a git repository")
     try:
         async with read_only_git(repository) as git:
-            branch = await _read_branch(git, folder)
-            commits = await _count_commits(git, folder)
+            period = _period(since, until)
+            commits = await _count_commits(git, folder, period)
             return HistoryReading(
-                branch=branch,
+                branch=await _read_branch(git, folder),
                 commits=commits,
                 changes=() if repository.bare else await _read_changes(git, folder),
-                latest=await _read_log(git, folder, limit) if commits else (),
+                latest=await _read_log(git, folder, limit, period) if commits else (),
+                since=since,
+                until=until,
+                files=await _read_files(git, folder, period) if commits and period else (),
             )
     except ActionError as error:
         return HistoryReading(problem=str(error))
@@ -156,9 +163,38 @@ async def _read_branch(git: Git, folder: Path) -> str:
     return f"detached at {at.output.strip()}" if at.exit_code == 0 else ""
 
 
-async def _count_commits(git: Git, folder: Path) -> int:
+def _period(since: str, until: str) -> tuple[str, ...]:
+    """git's options for the commits from one day to another; raises ActionError for what is no date."""
+    options = []
+    for name, text, time in (("since", since, "00:00:00"), ("until", until, "23:59:59")):
+        try:
+            options += [f"--{name}={date.fromisoformat(text)}T{time}"] if text else []
+        except ValueError:
+            raise ActionError(f"{name} must be a date such as 2026-01-31, not {text[:40]!r}") from None
+    return tuple(options)
+
+
+async def _count_commits(git: Git, folder: Path, period: tuple[str, ...]) -> int:
     head = await git.run("rev-parse", "--quiet", "--verify", "HEAD", cwd=folder)
-    return int(await git.read("rev-list", "--count", "HEAD", "--", cwd=folder)) if head.exit_code == 0 else 0
+    if head.exit_code:
+        return 0
+    return int(await git.read("rev-list", "--count", *period, "HEAD", "--", cwd=folder))
+
+
+async def _read_files(git: Git, folder: Path, period: tuple[str, ...]) -> tuple[str, ...]:
+    """The files that the commits of a period changed, with the lines added and removed, most first."""
+    log = await git.read(
+        *("-c", "core.quotePath=false", "log", "--numstat", "--no-renames", "--format=", *period), cwd=folder
+    )
+    added, removed = Counter[str](), Counter[str]()
+    for line in log.splitlines():
+        if line.count("\t") < 2:
+            continue
+        plus, minus, path = line.split("\t", 2)
+        added[path] += int(plus) if plus.isdigit() else 0
+        removed[path] += int(minus) if minus.isdigit() else 0
+    ranked = sorted(filter(None, added), key=lambda path: (-added[path] - removed[path], path))
+    return tuple(f"+{added[path]:,} -{removed[path]:,} {path}" for path in ranked[:MAX_CHANGES])
 
 
 async def _read_changes(git: Git, folder: Path) -> tuple[str, ...]:
@@ -182,10 +218,10 @@ def _format_change(line: str) -> str:
     return f"{CHANGES.get(code.strip()[:1], code.strip())} {path}"
 
 
-async def _read_log(git: Git, folder: Path, limit: int) -> tuple[Statement, ...]:
+async def _read_log(git: Git, folder: Path, limit: int, period: tuple[str, ...]) -> tuple[Statement, ...]:
     form = "%h%x1f%ad%x1f%an%x1f%s"
     log = await git.read(
-        *("log", f"--max-count={limit}", "--no-show-signature", "--date=short", f"--format={form}"),
+        *("log", *period, f"--max-count={limit}", "--no-show-signature", "--date=short", f"--format={form}"),
         cwd=folder,
     )
     commits = (line.split("\x1f", 3) for line in log.split("\n") if line.count("\x1f") >= 3)

@@ -103,6 +103,8 @@ def format_history(history: HistoryReading) -> str:
     """Branch, changes and commits, or why they cannot be read."""
     if history.problem:
         return f"{history.problem}."
+    if history.since or history.until:
+        return f"{format_log(history)}\n\n{format_changes(history)}"
     return f"{format_changes(history)}\n{format_log(history)}"
 
 
@@ -116,10 +118,20 @@ def format_changes(history: HistoryReading) -> str:
 
 def format_log(history: HistoryReading) -> str:
     """The number of commits and the latest of them."""
+    period = format_period(history)
     if not history.commits:
-        return "There are no commits yet."
-    head = f"{count(history.commits, 'commit')}, the latest:"
-    return "\n".join([head, *(f"- {commit.text} ({commit.source})" for commit in history.latest)])
+        return f"There are no commits{period}." if period else "There are no commits yet."
+    head = f"{count(history.commits, 'commit')}{period}, the latest:"
+    rows = [f"- {commit.text} ({commit.source})" for commit in history.latest]
+    if history.files:
+        rows += ["", f"{count(len(history.files), 'file')} changed:", *_format_list(history.files)]
+    return "\n".join([head, *rows])
+
+
+def format_period(history: HistoryReading) -> str:
+    """`` from one day to another``, as far as it was read for a time; empty if for none."""
+    since = f" from {history.since}" if history.since else ""
+    return f"{since} to {history.until}" if history.until else f"{since} to today" if since else ""
 
 
 def _format_list(entries: Iterable[str]) -> list[str]:
@@ -156,7 +168,9 @@ def report_tests(tests: TestRun, skipped: tuple[str, ...], before: TestRun | Non
 def report_history(history: HistoryReading, output: str) -> Outcome:
     """The outcome of reading a repository's history."""
     sources = tuple(commit.source for commit in history.latest)
-    return Outcome(output=output, data={"history": history.to_dict()}, evidence_refs=sources)
+    came_to = ResultOutcome.NOT_CHECKED if history.problem else ResultOutcome.DONE
+    data = {"history": history.to_dict()}
+    return Outcome(output=output, data=data, evidence_refs=sources, outcome=came_to)
 
 
 def report_delivery(

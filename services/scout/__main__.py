@@ -7,7 +7,7 @@ import msgspec
 
 from services.scout.citations import check_citations
 from services.scout.documents import parse
-from services.scout.repository import format_reading, read_repository, sources_of
+from services.scout.repository import find_licence, format_reading, read_repository, sources_of
 from services.scout.research import CITING, Researcher
 from shared.agent.base import Agent
 from shared.agent.process import run
@@ -38,6 +38,28 @@ class Scout(Agent):
     )
     async def read_repository(self, repo: str) -> Outcome:
         """The RepositoryReading in data key ``reading``; nothing in the repository is run or changed."""
+        reading = await asyncio.to_thread(read_repository, self._require_named(repo))
+        return Outcome(
+            output=format_reading(reading),
+            data={"reading": reading.to_dict()},
+            evidence_refs=sources_of(reading),
+        )
+
+    @register_action(
+        "Find out under which licence a repository is",
+        {"repo": "Absolute path of the repository, as a person named it"},
+    )
+    async def read_licence(self, repo: str) -> Outcome:
+        """What declares it, with the places, in the output and in data key ``licence``."""
+        licence = await asyncio.to_thread(find_licence, self._require_named(repo))
+        return Outcome(
+            output="\n".join(f"{each.text} ({each.source})." for each in licence),
+            data={"licence": [each.to_dict() for each in licence]},
+            evidence_refs=tuple(each.source for each in licence if each.source != "."),
+        )
+
+    def _require_named(self, repo: str) -> Path:
+        """The folder, if it lies in the workspace or a person named it; raises ActionError."""
         task, folder = self.context.task, Path(repo).expanduser()
         workspace = workspace_path(self.context.settings, task).resolve()
         if not folder.resolve().is_relative_to(workspace) and not is_named(str(folder), task):
@@ -45,12 +67,7 @@ class Scout(Agent):
                 f"{clean(repo, 200)} is not read: it is not in the workspace and no person named it",
                 "Name the repository, or the folder it lies in, in the request",
             )
-        reading = await asyncio.to_thread(read_repository, folder)
-        return Outcome(
-            output=format_reading(reading),
-            data={"reading": reading.to_dict()},
-            evidence_refs=sources_of(reading),
-        )
+        return folder
 
     @register_action(
         "Read a document: Markdown, reStructuredText, plain text, PDF or Word (docx)",

@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 from services.scout.build_instructions import all_commands, ci_files, make_targets
 from services.scout.documents import Document
 from services.scout.layout import CodeSurvey
+from services.scout.licence import LICENCES, licence_files, licence_in
 from services.scout.manifest import Manifest
 from services.scout.python_manifest import lowest_python
 from services.scout.statements import cite, format_code
@@ -17,17 +18,6 @@ from shared.source.tree import Tree, read_text
 from shared.text.phrases import format_list
 from shared.web.quoting import clean
 
-LICENCE_FILE = re.compile(r"(?:licen[cs]e|copying|unlicense)(?:[.-].*)?", re.IGNORECASE)
-LICENCES = {
-    "MIT": r"\bMIT License\b|Permission is hereby granted, free of charge",
-    "Apache": r"Apache License",
-    "BSD": r"\bBSD\b|Redistribution and use in source and binary forms",
-    "AGPL": r"GNU AFFERO GENERAL PUBLIC LICENSE",
-    "LGPL": r"GNU LESSER GENERAL PUBLIC LICENSE",
-    "GPL": r"GNU GENERAL PUBLIC LICENSE",
-    "MPL": r"Mozilla Public License",
-    "ISC": r"\bISC License\b",
-}
 NAMED_FILE = re.compile(r"[\w.-]+(?:/[\w.-]+)+\.[A-Za-z0-9]{1,6}")
 
 
@@ -52,7 +42,7 @@ def _missing(
 ) -> list[Statement]:
     if not tree.files:
         return [cite("The folder holds no files that can be read: what is meant to be here?", ".")]
-    has_licence = bool(_licence_files(tree)) or any(manifest.licence for manifest in manifests)
+    has_licence = bool(licence_files(tree)) or any(manifest.licence for manifest in manifests)
     gaps = {
         "There is no README: what is this for, and how is it used?": not readmes,
         "No licence is declared: may others use this, and how?": not has_licence,
@@ -61,10 +51,6 @@ def _missing(
     }
     checked = list(gaps.items())[: None if found.code else 2]
     return [cite(gap, ".") for gap, is_missing in checked if is_missing]
-
-
-def _licence_files(tree: Tree) -> list[str]:
-    return [path for path in tree.files if LICENCE_FILE.fullmatch(path.split("/")[0])]
 
 
 def _versions(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
@@ -98,11 +84,10 @@ def _package_versions(tree: Tree, manifests: tuple[Manifest, ...]) -> list[State
 
 
 def _licences(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]:
-    files = _licence_files(tree)
+    files = licence_files(tree)
     if len(files) != 1:
         return []
-    head = read_text(tree.root, files[0], 4_000)
-    holds = next((name for name, pattern in LICENCES.items() if re.search(pattern, head)), "")
+    holds = licence_in(tree, files[0])
     for manifest in manifests:
         declared = manifest.licence
         if holds and declared and len(declared.text) < 60 and _differs(holds, declared.text):

@@ -7,6 +7,7 @@ from pathlib import Path
 from services.scout.build_instructions import read_building, read_commands
 from services.scout.documents import Document, Paragraph, parse
 from services.scout.layout import read_layout, survey_code
+from services.scout.licence import read_licence
 from services.scout.manifest import Manifest, read_cargo, read_composer, read_go_mod, read_package_json
 from services.scout.open_questions import read_questions
 from services.scout.python_manifest import read_pyproject, read_setup_cfg, read_setup_py
@@ -92,6 +93,12 @@ def read_manifests(tree: Tree) -> tuple[Manifest, ...]:
     return tuple(manifests)
 
 
+def find_licence(root: Path) -> list[Statement]:
+    """What declares the licence of the folder ``root``; raises ActionError as read_repository does."""
+    tree = read_tree(root)
+    return read_licence(tree, read_manifests(tree))
+
+
 def read_repository(root: Path, limits: Limits | None = None) -> RepositoryReading:
     """Read the folder ``root``, within ``limits``; nothing in it is run or changed.
 
@@ -109,6 +116,7 @@ def read_repository(root: Path, limits: Limits | None = None) -> RepositoryReadi
         name=next((m.name for m in manifests if m.name and "/" not in m.path), "") or tree.root.name,
         purpose=_unique(read_purpose(readmes, manifests)),
         build=_unique(build),
+        licence=_unique(read_licence(tree, manifests)),
         layout=_unique([*read_layout(tree), *entries]),
         questions=_unique(read_questions(tree, readmes, manifests, found)),
         languages=found.lines,
@@ -124,7 +132,7 @@ def format_reading(reading: RepositoryReading) -> str:
     first = reading.purpose[0].text if reading.purpose else counts
     rows = [f"{reading.name}: {first}", *([f"({counts})"] if reading.purpose else [])]
     parts = {
-        "What it is": reading.purpose,
+        "What it is": (*reading.purpose, *reading.licence),
         "How it is built": reading.build,
         "How it is laid out": reading.layout,
         "Open questions": reading.questions,
@@ -137,7 +145,7 @@ def format_reading(reading: RepositoryReading) -> str:
 
 def sources_of(reading: RepositoryReading, limit: int = 50) -> tuple[str, ...]:
     """Where the reading comes from: each source once."""
-    said = (*reading.purpose, *reading.build, *reading.layout, *reading.questions)
+    said = (*reading.purpose, *reading.licence, *reading.build, *reading.layout, *reading.questions)
     return tuple(dict.fromkeys(statement.source for statement in said))[:limit]
 
 

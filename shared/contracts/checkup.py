@@ -33,7 +33,7 @@ class Finding(Contract, frozen=True, kw_only=True):
 
 
 class RepositoryReading(Contract, frozen=True, kw_only=True):
-    """What a repository is, how it is built and laid out, and what its documents leave open.
+    """What a repository is, its licence, how it is built and laid out, what its documents leave open.
 
     ``languages`` counts lines by language, largest first.
     """
@@ -43,18 +43,26 @@ class RepositoryReading(Contract, frozen=True, kw_only=True):
     build: tuple[Statement, ...] = ()
     layout: tuple[Statement, ...] = ()
     questions: tuple[Statement, ...] = ()
+    licence: tuple[Statement, ...] = ()
     languages: dict[str, int] = {}
     files: int = 0
 
 
 class HistoryReading(Contract, frozen=True, kw_only=True):
-    """A git repository's branch, number of commits, uncommitted changes and latest commits."""
+    """A git repository's branch, number of commits, uncommitted changes and latest commits.
+
+    If it was read from ``since`` to ``until`` (dates), the commits are those of that time, and ``files`` what
+    they changed, most lines first (``+12 -3 src/a.py``).
+    """
 
     branch: str = ""
     commits: int = 0
     changes: tuple[str, ...] = ()
     latest: tuple[Statement, ...] = ()
     problem: str = ""
+    since: str = ""
+    until: str = ""
+    files: tuple[str, ...] = ()
 
 
 class TestFailure(Contract, frozen=True, kw_only=True):

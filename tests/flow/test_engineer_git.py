@@ -11,6 +11,7 @@ import pytest
 
 from services.engineer.git import read_history, read_only_git
 from services.engineer.project_files import list_files
+from services.engineer.report import format_history
 from shared.errors import ActionError
 from shared.skills.repository import find_repository
 
@@ -297,3 +298,39 @@ async def test_a_borrowed_repository_has_no_settings_that_name_a_program(repo, t
     assert "trap" not in settings
     assert "core.filemode=true" in settings
     assert not folder.exists()
+
+
+def commit_on_days(folder: Path) -> None:
+    folder.mkdir()
+    ada = ["git", "-C", str(folder), "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    subprocess.run([*ada, "init", "--quiet"], check=True)
+    for day, name in (("2026-01-10", "a.py"), ("2026-02-10", "b.py"), ("2026-03-10", "b.py")):
+        with (folder / name).open("a") as file:
+            file.write("one\ntwo\n")
+        subprocess.run([*ada, "add", "."], check=True)
+        moment = f"{day}T12:00:00+0000"
+        commit = [*ada, "commit", "--quiet", "--message", f"Of {day}", "--date", moment]
+        subprocess.run(commit, check=True, env={**os.environ, "GIT_COMMITTER_DATE": moment})
+
+
+async def test_the_history_of_a_time(tmp_path: Path) -> None:
+    folder = tmp_path / "shop"
+    await asyncio.to_thread(commit_on_days, folder)
+    whole = await read_history(folder)
+    assert (whole.commits, whole.files) == (3, ())
+    late = await read_history(folder, since="2026-02-01")
+    assert (late.commits, late.files) == (2, ("+4 -0 b.py",))
+    assert [commit.text for commit in late.latest] == [
+        "2026-03-10 Of 2026-03-10 (Ada)",
+        "2026-02-10 Of 2026-02-10 (Ada)",
+    ]
+    early = await read_history(folder, since="2026-01-10", until="2026-01-10")
+    assert (early.commits, early.files, early.since, early.until) == (
+        1,
+        ("+2 -0 a.py",),
+        "2026-01-10",
+        "2026-01-10",
+    )
+    none = await read_history(folder, since="2026-04-01")
+    assert format_history(none).startswith("There are no commits from 2026-04-01 to today.")
+    assert "must be a date such as" in (await read_history(folder, since="; rm -rf /")).problem

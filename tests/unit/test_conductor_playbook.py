@@ -1,21 +1,26 @@
 """Playbooks: read from files that may be wrong, filled in from what people write."""
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
+from services.conductor.periods import read_period
 from services.conductor.playbook import (
     Parameter,
     Playbook,
     PlaybookStep,
+    apply_playbook,
     fill_parameters,
     load_counterexamples,
     load_playbooks,
     tasks_of,
     variants,
 )
+from shared.contracts import Goal
 from shared.errors import ActionError, ConfigError
 
 VALID: dict[str, Any] = {
@@ -271,9 +276,10 @@ def test_a_text_parameter_is_what_its_pattern_finds() -> None:
 
 
 def test_a_text_is_compared_without_its_paths_and_addresses() -> None:
-    ((general, book),) = variants("Check '/a b' and ~/c, then https://example.org/a/b?", {"p": FOLDER})
-    assert general == "Check PATH and PATH then URL"
-    assert book is None
+    asked = variants("Check '/a b' and ~/c, then https://example.org/a/b?", {"p": FOLDER})
+    assert asked == [("Check PATH and PATH then URL", None), ("Check PATH then URL", None)]
+    assert variants("Run the tests of /a, /b and of /c.", {})[1] == ("Run the tests of PATH", None)
+    assert variants("Move /a to /b", {}) == [("Move PATH to PATH", None)]
 
 
 def test_a_topic_is_compared_as_a_topic_with_the_playbook_that_takes_it() -> None:
@@ -307,3 +313,63 @@ def test_a_folder_with_blanks_in_its_name_is_found_whole(tmp_path: Path) -> None
     assert said == {"repo": str(folder)}
     short = fill_parameters(playbook, f"Check up on the repository at {tmp_path / 'my'} and report", {})
     assert short == {"repo": str(tmp_path / "my")}
+
+
+# --- several folders, and times ------------------------------------------------------------------
+
+
+T = PlaybookStep(name="t", assignee="scout", action="read", text="Read {repo}", params={"repo": "{repo}"})
+
+
+def of(tmp_path: Path, text: str, **context: Any) -> Goal:
+    return Goal(
+        goal_id="g", text=text, requester="user", context=context, submitted_at="2026-01-02T00:00:00Z"
+    )
+
+
+def test_each_folder_that_is_named_gets_its_tasks_or_a_reason(tmp_path: Path) -> None:
+    for name in ("a", "b", "c/a"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "notes.txt").touch()
+    text = "Run {0}/a, {0}/b and {0}/c/a, also {0}/a again, not {0}, {0}/gone, see {0}/notes.txt"
+    text = text.format(tmp_path)
+    book = msgspec.structs.replace(FOLDER, tasks=(T,))
+    done = apply_playbook(book, of(tmp_path, text))
+    assert [(task.name, task.params, str(task.status)) for task in done.tasks] == [
+        ("t-a", {"repo": str(tmp_path / "a")}, "pending"),
+        ("t-b", {"repo": str(tmp_path / "b")}, "pending"),
+        ("t-a-2", {"repo": str(tmp_path / "c" / "a")}, "pending"),
+        ("t-gone", {"repo": f"{tmp_path}/gone"}, "failed"),
+    ]
+    assert done.tasks[-1].summary.startswith(f"There is no folder {tmp_path}/gone")
+    assert len({task.task_id for task in done.tasks}) == 4
+    assert list(done.parameters["folders"]) == ["a", "b", "a-2", "gone"]
+    given = apply_playbook(book, of(tmp_path, "Run", repo=[str(tmp_path / "a"), str(tmp_path / "b")]))
+    assert [task.name for task in given.tasks] == ["t-a", "t-b"]
+    with pytest.raises(ActionError, match=r"no folder /no/a.*no folder /no/b"):
+        apply_playbook(book, of(tmp_path, "Run /no/a and /no/b"))
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("What changed last week?", ("2026-03-08", "")),
+        ("in the last 10 days", ("2026-03-05", "")),
+        ("over the past two months", ("2026-01-14", "")),
+        ("3 days ago", ("2026-03-12", "")),
+        ("since 2026-01-31", ("2026-01-31", "")),
+        ("between 2026-01-01 and 2026-01-31", ("2026-01-01", "2026-01-31")),
+        ("until 2026-01-31", ("", "2026-01-31")),
+        ("on 2026-01-31", ("2026-01-31", "2026-01-31")),
+        ("yesterday", ("2026-03-14", "2026-03-14")),
+        ("today", ("2026-03-15", "")),
+        ("in 2025", ("2025-01-01", "2025-12-31")),
+        ("during 2025-12", ("2025-12-01", "2025-12-31")),
+        ("since 2026-02-31", ("", "")),
+        ("the last commits", ("", "")),
+        ("it took 3 days", ("", "")),
+        ("in the last 99999 years", ("", "")),
+    ],
+)
+def test_the_days_that_a_text_names(text: str, days: tuple[str, str]) -> None:
+    assert read_period(text, date(2026, 3, 15)) == days
