@@ -160,7 +160,7 @@ def test_a_whole_report() -> None:
     text = report()
     assert headings(text) == ["Check-up of kettle", *SECTIONS]
     for expected in (
-        "**kettle: 2 of 12 tests fail; 1 high and 1 medium findings; 1 of 2 import rules broken.**",
+        "**kettle: 2 of 12 tests fail; 1 high and 1 medium findings; 1 of 2 stated rules broken.**",
         "- Tests: `tests/test_a.py::test_x[a|b]` fails: assert `1` == 2 \\| \\<b\\> "
         "(`tests/test_a.py:5`), and 1 more.",
         "- Findings: 2 in all, the worst: shell=True \\| `x` (`src/a.py:12`); Pickle (`src/a.py:3`).",
@@ -202,7 +202,7 @@ def test_one_is_not_many() -> None:
     )
     assert headline(text) == "kettle: all 9 tests pass; 1 medium finding."
     assert "- Tests: 9 passed, 0 skipped in 0.0 s by `make test`." in text
-    assert "- Drift: the one stated import rule is kept." in text
+    assert "- Drift: the one checked rule is kept." in text
 
 
 def test_the_summary_is_short_and_first() -> None:
@@ -213,7 +213,7 @@ def test_the_summary_is_short_and_first() -> None:
 def test_headline() -> None:
     assert (
         headline(report())
-        == "kettle: 2 of 12 tests fail; 1 high and 1 medium findings; 1 of 2 import rules broken."
+        == "kettle: 2 of 12 tests fail; 1 high and 1 medium findings; 1 of 2 stated rules broken."
     )
     assert headline("# T\n\n**a \\* b** `c`\n\nmore") == "a * b c"
     assert headline("# T\n\n" + "word " * 100).endswith("word…")
