@@ -159,6 +159,12 @@ async def test_the_outcome_is_the_headline_and_the_exit_code(
     assert (await run(office_server, "show", goal_id, "--fail-on", "any")).returncode == code
 
 
+def test_without_an_office_the_way_to_start_one_is_named(tmp_path: Path) -> None:
+    done = run_mailroom(environment(tmp_path), "checkup")
+    assert done.returncode == 1
+    assert "with 'mailroom up', or for this command alone with --office" in done.stderr
+
+
 def test_fail_on_needs_the_end_of_the_goal(tmp_path: Path) -> None:
     done = run_mailroom(environment(tmp_path), "submit", "Look around", "--fail-on", "tests")
     assert done.returncode == 2

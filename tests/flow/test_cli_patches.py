@@ -194,6 +194,7 @@ async def test_the_patch_of_a_goal_is_shown_applied_recorded_and_undone(
         assert not changed(project)
         story = await run(office_server, "show", goal_id)
         assert "user → user report Applied /" in story.stdout
+        assert f"patch    mailroom diff {goal_id}" in story.stdout
 
 
 async def test_a_patch_that_does_not_fit_is_refused_with_what_to_do(

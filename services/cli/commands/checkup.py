@@ -1,5 +1,7 @@
 """``mailroom checkup``: check up on folders, and print what was found."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,11 @@ from services.cli.commands.up import EXAMPLE
 from services.cli.connection import connect, run_connected
 from services.cli.output.console import open_console, print_json, print_result
 from services.cli.queries.outcomes import FAILED, CheckUp, exit_code
+from services.cli.supervisor.lock import is_held
+from shared import settings
 from shared.bus import Bus
+from shared.bus.discovery import find_instance
+from shared.errors import StartError
 
 REQUESTS = {
     "tests": "Run the tests of {}",
@@ -74,7 +80,7 @@ def checkup(
     ended = run_watched(
         lambda bus, console: _check_up(bus, console, bodies),
         as_json,
-        office_for_command if office else connect,
+        office_for_command if office else _connect,
     )
     write_reports(ended[0][1], junit, sarif)
     codes = [exit_code(*each, fail_on) for each in ended]
@@ -86,6 +92,19 @@ def checkup(
     else:
         _print(ended, places)
     raise SystemExit(FAILED if FAILED in codes else max(codes))
+
+
+@asynccontextmanager
+async def _connect() -> AsyncIterator[Bus]:
+    """As connect; the error without an office names --office too."""
+    config = settings.load()
+    if not config.nats_url and find_instance(config) is None and not is_held(config.state_dir):
+        raise StartError(
+            f"No office is running in {config.state_dir}",
+            "Start one with 'mailroom up', or for this command alone with --office",
+        )
+    async with connect() as bus:
+        yield bus
 
 
 def _make_body(folder: Path, only: str | None) -> dict[str, Any]:

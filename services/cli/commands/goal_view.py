@@ -32,6 +32,8 @@ def print_outcome(goal: Goal, console: Console, results: GoalResults | None = No
     if goal.report_path:
         console.print(f"\nReport: {clean(goal.report_path)}", soft_wrap=True)
         _print_first_screen(goal, console)
+    if goal.tasks and goal.status in (TaskStatus.FAILED, TaskStatus.TIMEOUT):
+        console.print(f"\nDo it again: mailroom retry {goal.goal_id}", soft_wrap=True)
     if results and results.patches:
         console.print(f"\nThe patch:   mailroom diff {goal.goal_id}", soft_wrap=True)
         console.print(f"To apply it: mailroom apply {goal.goal_id}", soft_wrap=True)

@@ -65,6 +65,7 @@ def _print_goal(timeline: GoalTimeline, results: GoalResults, console: Console) 
         "reviews": str(goal.reviews or ""),
         "reason": goal.reason,
         "report": goal.report_path,
+        "patch": f"mailroom diff {goal.goal_id}" if results.patches else "",
     }
     _print_facts(facts, console)
     _print_tree([*timeline.tasks, *timeline.entries], goal.submitted_at, console)
