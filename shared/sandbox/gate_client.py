@@ -20,7 +20,7 @@ from shared.errors import ActionError
 from shared.gate import PORT, SOCKET, Session, decode_report, encode_session
 from shared.jailer import Mount
 from shared.log import logger
-from shared.sandbox.jailer_client import CERTIFICATES, PLACE, ROOT, remove_orphans
+from shared.sandbox.jailer_client import CERTIFICATES, PLACE, ROOT, find_certificates, remove_orphans
 from shared.sandbox.reach import Reach
 from shared.settings import environment
 
@@ -76,7 +76,7 @@ def proxy_environment() -> dict[str, str]:
         **{each: proxy for name in names for each in (name, name.lower())},
         **dict.fromkeys(("npm_config_proxy", "npm_config_https_proxy", "CARGO_HTTP_PROXY"), proxy),
         **dict.fromkeys(("NO_PROXY", "no_proxy", "npm_config_noproxy"), direct),
-        **dict.fromkeys(certificates, CERTIFICATES),
+        **(dict.fromkeys(certificates, CERTIFICATES) if find_certificates() else {}),
     }
 
 

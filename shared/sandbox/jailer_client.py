@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import importlib.util
 import os
 import shutil
 import socket
@@ -150,7 +151,7 @@ def _make_folder() -> str:
     for path in (path for pattern in PUBLIC_ETC for path in Path("/etc").glob(pattern)):
         with contextlib.suppress(OSError, shutil.Error):
             _copy(path, etc / path.relative_to("/etc"))
-    if bundle := _find_certificates():
+    if bundle := find_certificates():
         _copy(bundle, etc / Path(CERTIFICATES).relative_to("/etc"))
     for name, text in OWN_ETC.items():
         (etc / name).write_text(text)
@@ -170,11 +171,13 @@ def remove_orphans(prefix: str) -> None:
                 remove_tree(folder)
 
 
-def _find_certificates() -> Path | None:
-    """The file of the certificates that the person's settings name, else the machine's."""
+def find_certificates() -> Path | None:
+    """The file of the certificates that the person's settings name, else the machine's, else certifi's."""
     env = environment()
     named = [env.get(name, "") for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")]
-    return next((Path(path) for path in (*named, *BUNDLES) if path and Path(path).is_file()), None)
+    spec = importlib.util.find_spec("certifi")
+    own = str(Path(spec.origin).parent / "cacert.pem") if spec and spec.origin else ""
+    return next((Path(path) for path in (*named, *BUNDLES, own) if path and Path(path).is_file()), None)
 
 
 def _copy(source: Path, target: Path) -> None:
