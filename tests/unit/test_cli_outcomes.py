@@ -3,8 +3,10 @@
 import msgspec
 import pytest
 
+from services.cli.commands.checkup import CHECKUP, PARTS
 from services.cli.queries.outcomes import CheckUp, exit_code, format_headline
 from services.cli.queries.results import GoalResults, collect_results
+from services.conductor.playbook import load_playbooks
 from shared.contracts import (
     DriftRule,
     Finding,
@@ -123,6 +125,12 @@ def test_exit_codes(goal: Goal, results: GoalResults, fail_on: str | None, code:
 )
 def test_headlines(goal: Goal, results: GoalResults | None, headline: str) -> None:
     assert format_headline(goal, results).plain == headline
+
+
+def test_what_a_check_up_asks_for_is_a_playbook() -> None:
+    playbooks = load_playbooks()
+    for part in (CHECKUP, *PARTS.values()):
+        assert part.request.format("PATH") in playbooks[part.playbook].examples
 
 
 def test_results_are_those_of_all_tasks_and_name_what_was_not_checked() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from rich.console import Console
@@ -32,20 +32,28 @@ from shared.bus import Bus
 from shared.bus.discovery import find_instance
 from shared.errors import StartError
 
-REQUESTS = {
-    "tests": "Run the tests of {}",
-    "lint": "Lint {}",
-    "secrets": "Are there passwords or keys committed in {}?",
-    "drift": "Does the code in {} still follow its ARCHITECTURE.md?",
-    "history": "Show the branch, the changes and the latest commits of {}",
+
+class Part(NamedTuple):
+    """A playbook, and a request for it."""
+
+    playbook: str
+    request: str
+
+
+CHECKUP = Part("checkup", f"{EXAMPLE} {{}}")
+PARTS = {
+    "tests": Part("tests", "Run the tests of {}"),
+    "lint": Part("lint", "Lint {}"),
+    "secrets": Part("secrets", "Check {} for secrets"),
+    "drift": Part("rules", "Does {} follow its own architecture rules?"),
+    "history": Part("history", "Show the latest commits of {}"),
 }
-"""What is submitted for each value of ``--only``."""
-CONTEXTS = {"history": {"assignee": "engineer", "action": "read_history"}}
+"""The values of ``--only``."""
 
 
 @click.command()
 @click.argument("folders", metavar="[PATH]...", nargs=-1, type=FolderType())
-@click.option("--only", type=click.Choice(list(REQUESTS)), help="Only this part.")
+@click.option("--only", type=click.Choice(list(PARTS)), help="Only this part.")
 @click.option("--no-wait", is_flag=True, help="Submit it and return.")
 @click.option("--office", is_flag=True, help="Start the office if it is not running, and stop it afterwards.")
 @fail_on_option
@@ -108,8 +116,9 @@ async def _connect() -> AsyncIterator[Bus]:
 
 
 def _make_body(folder: Path, only: str | None) -> dict[str, Any]:
-    text = (REQUESTS[only] if only else f"{EXAMPLE} {{}}").format(quote(str(folder)))
-    return make_body(text, {"repo": str(folder), **CONTEXTS.get(only or "", {})})
+    part = PARTS[only] if only else CHECKUP
+    context = {"playbook": part.playbook, "repo": str(folder)}
+    return make_body(part.request.format(quote(str(folder))), context)
 
 
 def _submit(bodies: list[dict[str, Any]], as_json: bool) -> None:
