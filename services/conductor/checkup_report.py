@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from services.conductor.checkup_summary import summarise
-from services.conductor.markdown import cite, code, count_broken, escape, place, prose, short
+from services.conductor.markdown import cite, code, escape, place, prose, short
+from services.conductor.tests_section import format_section
 from shared.clock import seconds_between
 from shared.contracts import (
     DriftRule,
@@ -24,7 +25,6 @@ MAX_ROWS = 25
 """Rows of the table of findings: nobody reads more at once."""
 FEW_ROWS = 8
 """Findings of low severity are listed up to this row, and only counted beyond it."""
-MAX_FAILURES = 20
 HABIT = 3
 """More findings than this of one rule, none of them high, share one row: the rule is the finding."""
 
@@ -54,7 +54,7 @@ def compose_checkup(
         "## What it is": _what_it_is(reading, why["reading"]),
         "## How it is built": _statements(reading, "build", why["reading"], "No document says it."),
         "## How it is laid out": _statements(reading, "layout", why["reading"], "No folders."),
-        "## Tests": _tests(tests, why["tests"]),
+        "## Tests": format_section(tests, why["tests"]),
         "## Lint, security and secrets": _findings(inspection, why["inspection"]),
         "## Drift from its own rules": _drift(inspection, why["inspection"]),
         "## Open questions": _statements(reading, "questions", why["reading"], "The documents leave none."),
@@ -79,30 +79,6 @@ def _statements(reading: RepositoryReading | None, field: str, why: str, none: s
     if reading is None:
         return [f"Not known: {prose(why)}."]
     return [f"- {cite(statement)}" for statement in getattr(reading, field)] or [none]
-
-
-def _tests(tests: TestRun | None, why: str) -> list[str]:
-    if tests is None:
-        return [f"Not run: {prose(why)}."]
-    counts = {kind: getattr(tests, kind) for kind in ("passed", "failed", "errors", "skipped")}
-    numbers = ", ".join(f"{number:,} {kind}" for kind, number in counts.items() if number >= 0)
-    rows = []
-    if tests.command:
-        rows.append(f"- {code(tests.command)}{f', found in {code(tests.found)}' if tests.found else ''}")
-        rows.append(f"- {numbers or 'No counts'}; exit code {tests.exit_code} after {tests.seconds:.1f} s")
-    if tests.timed_out:
-        rows.append("- It was stopped because it took too long.")
-    rows += [f"- {prose(tests.problem)}"] if tests.problem else []
-    rows += [f"- The whole output: {code(tests.log_path)}"] if tests.log_path else []
-    if tests.failures:
-        rows += ["", "Failing:", ""]
-        rows += [
-            f"- {code(failure.test)} ({place(failure.source)}): {prose(failure.message)}"
-            for failure in tests.failures[:MAX_FAILURES]
-        ]
-        hidden = max(count_broken(tests), len(tests.failures)) - MAX_FAILURES
-        rows += [f"- and {hidden:,} more"] if hidden > 0 else []
-    return rows or ["Nothing is known of them."]
 
 
 def _findings(inspection: Inspection | None, why: str) -> list[str]:

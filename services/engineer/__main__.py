@@ -19,6 +19,8 @@ from shared.bus import Bus
 from shared.contracts import HistoryReading, Task, TestRun
 from shared.errors import ActionError
 from shared.files import write_atomically
+from shared.gate.registries import open_reach
+from shared.sandbox import Reach
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
 from shared.skills.changing import changing, commands_of
@@ -49,6 +51,7 @@ class Engineer(Agent):
     def __init__(self, profile: Profile, settings: Settings, bus: Bus) -> None:
         super().__init__(profile, settings, bus)
         self._cores = asyncio.Semaphore(max(1, int(profile.options.get("tests_at_once", 2))))
+        self._before: tuple[str, Path, TestRun] = ("", Path(), TestRun())
 
     async def on_start(self) -> None:
         """Remove copies and workspaces that have not been used for long."""
@@ -160,13 +163,14 @@ class Engineer(Agent):
 
     async def _try(self, folder: Path, patch: bytes) -> Outcome:
         """The tests with a change, beside those without it (data key ``tests_before``)."""
-        facts = self.context.current_task.facts
-        before = facts.get(f"tests of {folder}") or (await self._test(folder))[0].to_dict()
+        task_id, facts = self.context.task.task_id, self.context.current_task.facts
+        known = self._before if self._before[:2] == (task_id, folder) else None
+        before = known[2] if known else (await self._test(folder))[0]
         tests, skipped = await self._test(folder, patch)
         path = self._changes() / "tried.patch"
         await asyncio.to_thread(write_atomically, path, patch)
-        facts["tests_before"] = before
-        outcome = report.report_tests(tests, skipped, TestRun.from_dict(before))
+        facts["tests_before"] = before.to_dict()
+        outcome = report.report_tests(tests, skipped, before)
         return msgspec.structs.replace(outcome, output_paths=(*outcome.output_paths, str(path)))
 
     async def _test(self, folder: Path, patch: bytes = b"") -> tuple[TestRun, tuple[str, ...]]:
@@ -178,10 +182,9 @@ class Engineer(Agent):
             found = await asyncio.to_thread(discover, copy.root)
             tests = found if isinstance(found, TestRun) else await self._run(found, folder, copy)
         # What a task given as text reports, whatever its answer says.
-        facts = self.context.current_task.facts
-        facts["tests"] = tests.to_dict()
+        self.context.current_task.facts["tests"] = tests.to_dict()
         if not patch:
-            facts[f"tests of {folder}"] = tests.to_dict()
+            self._before = (self.context.task.task_id, folder, tests)
         return tests, copy.skipped
 
     async def _run(self, found: Discovery, folder: Path, copy: WorkingCopy) -> TestRun:
@@ -192,9 +195,18 @@ class Engineer(Agent):
             log=outputs_path(self.context) / "tests.log",
             limits=Limits(whole=settings.test_timeout, one=settings.test_limit),
             note=self.context.progress,
+            reach=self._allowed_hosts(),
+            record=self.context.record_connections,
         )
         async with self._cores, self.context.effect(f"run the tests in a copy: {lines}", repeatable=True):
             return await run_tests(found, await prepare_tests(found, site, settings.environments))
+
+    def _allowed_hosts(self) -> Reach | None:
+        """The hosts that the settings or the profile allow; tests reach no others."""
+        entries = self.context.allowed_reach()
+        hosts = [entry for entry in entries if entry.startswith("host:")]
+        trusted = [entry.removeprefix("host:") for entry in hosts]
+        return open_reach(hosts, trusted=trusted).reach if hosts else None
 
     def _copy(self, folder: Path, history: bool = False) -> AbstractAsyncContextManager[WorkingCopy]:
         settings, task = self.context.settings, self.context.current_task

@@ -203,14 +203,11 @@ def _find_ctest(folder: Path) -> TestCommand | None:
     return TestCommand(runner="ctest", argv=("ctest",), found=f"CMakeLists.txt:{line} (tests of CTest)")
 
 
-def test_options(folder: Path) -> tuple[str, ...]:
+def option_names(folder: Path) -> tuple[str, ...]:
     """The options of a CMake project that its tests are built with and that are off unless they are set."""
     return tuple(
         f"-D{name}=ON" for name in dict.fromkeys(TEST_OPTION.findall(read_start(folder / "CMakeLists.txt")))
     )
-
-
-test_options.__test__ = False  # type: ignore[attr-defined]
 
 
 def _find_meson(folder: Path) -> TestCommand | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from services.engineer.environments import Surroundings
-from services.engineer.guesses import configures_pytest, test_options
+from services.engineer.guesses import configures_pytest, option_names
 from services.engineer.runners import TestCommand
 from services.engineer.working_copy import WorkingCopy
 from shared.projects.environment import format_path
@@ -114,7 +114,7 @@ def _report(
     python_path = {"PYTHONPATH": str(REPORTERS)}
     if command.runner == "pytest":
         at = words.index("pytest") + 1
-        return (*words[:at], *_pytest_options(cwd, copy, results), *words[at:]), python_path
+        return (*words[:at], *_pyoption_names(cwd, copy, results), *words[at:]), python_path
     if command.runner == "unittest":
         return tuple("mailroom_unittest" if word == "unittest" else word for word in words), python_path
     if command.runner == "go":
@@ -129,7 +129,7 @@ def _report(
     return words, {}
 
 
-def _pytest_options(cwd: Path, copy: WorkingCopy, results: Path) -> tuple[str, ...]:
+def _pyoption_names(cwd: Path, copy: WorkingCopy, results: Path) -> tuple[str, ...]:
     # A cache elsewhere rather than none: without one, pytest refuses projects that set cache_dir or --ff.
     options: tuple[str, ...] = ("-p", "mailroom_pytest", "-o", f"cache_dir={results / 'cache'}")
     if not (configures_pytest(cwd) or configures_pytest(copy.root)):
@@ -182,7 +182,7 @@ def _node_options(given: str, results: Path) -> str:
 
 def _ctest(command: TestCommand, cwd: Path, results: Path) -> tuple[str, ...]:
     """Configure, build and test beside the project, with the options of its CI and those its tests need."""
-    flags = [word for word in command.before if word.startswith("-D")] or [*test_options(cwd)]
+    flags = [word for word in command.before if word.startswith("-D")] or [*option_names(cwd)]
     build = "build-mailroom"
     given = list(command.argv[1:])
     kept = [

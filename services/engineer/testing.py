@@ -4,7 +4,7 @@ import asyncio
 import re
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,10 +20,10 @@ from services.engineer.results import Results
 from services.engineer.runners import RUNNERS, TestCommand
 from services.engineer.watch import Note, run_watched
 from services.engineer.working_copy import WorkingCopy
-from shared.contracts import TestRun, TestSuite
+from shared.contracts import Connection, TestRun, TestSuite
 from shared.errors import ActionError
 from shared.projects import Environment, prepare
-from shared.sandbox import CommandResult
+from shared.sandbox import CommandResult, Reach
 
 NOTHING_FOUND = "No way to test this project was found"
 NAME_ONE = 'Name one in pyproject.toml: [tool.mailroom] test = "...", or in .mailroom.yaml: test: ...'
@@ -32,7 +32,9 @@ REFUSED = re.compile(
     r"|[Cc]annot find reporter"
 )
 """What a runner says that refuses the reporter it was given."""
-NETWORK_CURE = "Tests have no network here: run them where they have one"
+NETWORK_CURE = "Tests have no network here: allow their hosts by the setting reach, or run them elsewhere"
+
+Record = Callable[[Sequence[str], Sequence[Connection]], Awaitable[None]]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +50,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
-    """Where tests are run: the copy of ``repo``, what was prepared for it, and where output goes."""
+    """Where tests are run: the copy of ``repo``, what was prepared for it, and where output goes.
+
+    ``reach`` are the hosts that a person allowed, ``record`` writes down which were asked for.
+    """
 
     repo: Path
     copy: WorkingCopy
@@ -56,6 +61,8 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
     note: Note
     prepared: tuple[Environment, ...] = ()
+    reach: Reach | None = None
+    record: Record | None = None
 
 
 def discover(root: Path) -> Discovery | TestRun:
@@ -167,7 +174,10 @@ async def _execute(
         log=site.log,
         events=invocation.events,
         note=site.note,
+        reach=site.reach,
     )
+    if site.record and result.connections:
+        await site.record(argv, result.connections)
     return msgspec.structs.replace(result, output=strip_output(result.output))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from services.engineer.events import count_events
-from shared.sandbox import CommandResult, run_command
+from shared.sandbox import CommandResult, Reach, run_command
 
 OUTPUT_LIMIT = 4_000_000
 LOOK_EVERY = 1.0
@@ -31,6 +31,7 @@ async def run_watched(
     log: Path,
     events: Path,
     note: Note,
+    reach: Reach | None = None,
 ) -> CommandResult:
     """The result of ``argv``, interrupted after ``timeout`` seconds, or ``quiet`` ones without progress.
 
@@ -48,6 +49,7 @@ async def run_watched(
             env=env,
             output_limit=OUTPUT_LIMIT,
             log_path=log,
+            reach=reach,
             # Test runners report what they have when interrupted from the keyboard; SIGTERM just ends them.
             stop_signal=signal.SIGINT,
         )
