@@ -5,6 +5,7 @@ import atexit
 import contextlib
 import itertools
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -38,13 +39,15 @@ from shared.gate.server import serve
 serve(sys.argv[2])
 """
 LAUNCH = f"""
-import os, signal, socket, sys
+import os, sys
+import _signal as signal, _socket as socket
 try:
-    with socket.socket() as listener, socket.socket(socket.AF_UNIX) as gate:
-        listener.bind(("127.0.0.1", {PORT}))
-        listener.listen(256)
-        gate.connect({SOCKET!r})
-        socket.send_fds(gate, [b"."], [listener.fileno()])
+    listener, gate = socket.socket(), socket.socket(socket.AF_UNIX)
+    listener.bind(("127.0.0.1", {PORT}))
+    listener.listen(256)
+    gate.connect({SOCKET!r})
+    files = listener.fileno().to_bytes(4, sys.byteorder)
+    gate.sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
 except OSError as error:
     print(f"The gate does not answer: {{error.strerror}}", file=sys.stderr, flush=True)
 for number in (signal.SIGPIPE, signal.SIGXFSZ):
@@ -56,7 +59,8 @@ except OSError as error:
     os._exit(127)
 """
 """The program that runs in the jail before the command, which replaces it: it makes a socket that listens on
-the jail's loopback and hands it to the gate, which then accepts what connects to it."""
+the jail's loopback and hands it to the gate, which then accepts what connects to it. Importing ``socket`` itself
+would take most of its time."""
 
 
 def launch(argv: Sequence[str]) -> list[str]:
@@ -208,6 +212,7 @@ class GateClient:
         self.requests.close()
         self.requests = None
         if self.owner == os.getpid():
+            shutil.rmtree(self.folder, ignore_errors=True)  # a gate that was killed did not
             try:
                 self.process.wait(5)
             except subprocess.TimeoutExpired:  # it is frozen
