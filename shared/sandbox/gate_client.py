@@ -59,8 +59,8 @@ except OSError as error:
     os._exit(127)
 """
 """The program that runs in the jail before the command, which replaces it: it makes a socket that listens on
-the jail's loopback and hands it to the gate, which then accepts what connects to it. Importing ``socket`` itself
-would take most of its time."""
+the jail's loopback and hands it to the gate, which then accepts what connects to it. Importing ``socket``
+itself would take most of its time."""
 
 
 def launch(argv: Sequence[str]) -> list[str]:
