@@ -97,6 +97,13 @@ async def run_command(
         ending, connections = await _execute(spec, timeout, output, errors, reach)
     if connections and (observe := connection_observer.get()):
         await observe(argv, connections)
+    result = _make_result(argv, ending, output, errors)
+    return msgspec.structs.replace(result, connections=connections) if connections else result
+
+
+def _make_result(
+    argv: Sequence[str], ending: Ending, output: OutputCapture, errors: OutputCapture | None
+) -> CommandResult:
     return CommandResult(
         argv=tuple(argv),
         exit_code=ending.exit_code,
@@ -106,7 +113,6 @@ async def run_command(
         timed_out=ending.timed_out,
         truncated=bool(output.cut or (errors and errors.cut)),
         problem=ending.problem,
-        connections=connections,
     )
 
 

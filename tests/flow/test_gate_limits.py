@@ -63,6 +63,25 @@ async def test_a_head_that_does_not_end_is_given_up() -> None:
         writer.close()
 
 
+async def test_a_name_that_was_not_granted_is_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up: list[str] = []
+
+    async def resolve(_: Session, host: str, *rest: object, **options: object) -> list[str]:
+        looked_up.append(host)
+        return []
+
+    monkeypatch.setattr(proxy, "resolve", resolve)
+    async with proxied() as (served, port, _):
+        for host in ("c2VjcmV0.evil.example", "granted.example"):
+            served.session.hosts.append("granted.example")
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(f"CONNECT {host}:443 HTTP/1.1\r\n\r\n".encode())
+            writer.write_eof()
+            await reader.read()
+            writer.close()
+    assert looked_up == ["granted.example"]
+
+
 async def test_an_idle_tunnel_is_closed_and_a_busy_one_is_not() -> None:
     async with proxied(IDLE_SECONDS=1.0) as (served, port, target):
         idle, busy = await tunnel(port, target), await tunnel(port, target)
