@@ -6,6 +6,7 @@ from datetime import datetime
 
 from services.conductor.checkup_summary import summarise
 from services.conductor.markdown import cite, code, escape, place, prose, short
+from services.conductor.report_sections import format_decision
 from services.conductor.tests_section import format_section
 from shared.clock import seconds_between
 from shared.contracts import (
@@ -180,19 +181,6 @@ def _method(
     if verdict:
         rows.append(f"- {format_decision(verdict)}")
     return [*rows, *format_goal(goal)]
-
-
-DECISIONS = {
-    "approved": "The critic found that what the results say holds",
-    "sent_back": "The critic did not find that what the results say holds",
-    "not_checked": "The critic could not find out whether what the results say holds",
-}
-
-
-def format_decision(verdict: Verdict) -> str:
-    """What the critic found, and what that rests on."""
-    reasons = "; ".join(prose(reason.rstrip(".")) for reason in verdict.reasons)
-    return f"{DECISIONS[verdict.decision]}{f': {reasons}' if reasons else ''}"
 
 
 def _tool(tool: ToolRun) -> str:

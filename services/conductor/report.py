@@ -10,7 +10,14 @@ import msgspec
 
 from services.conductor.checkup_report import compose_checkup, format_goal
 from services.conductor.markdown import embedded, escape, place, prose, result_text
+from services.conductor.outcome import WORDS
 from services.conductor.playbook import Playbook
+from services.conductor.report_sections import (
+    common_sections,
+    format_decision,
+    format_outcome,
+    join_blocks,
+)
 from services.conductor.state_machine import BY_MODEL
 from shared import subjects
 from shared.contracts import (
@@ -47,6 +54,8 @@ PARTS: Mapping[str, type[Contract]] = {
 """The tasks of a check-up, and the data that each has under its own name."""
 MAX_OBSERVATIONS = 40
 """Findings of one goal that become memories of their own; the report has all of them."""
+UNSURE = (ResultOutcome.NOT_CHECKED, ResultOutcome.FAILED)
+"""Outcomes that a headline says first, of goals that completed."""
 WORST = 3
 """Findings that the memory of the goal itself names."""
 IMPORTANCE = {"high": 0.8, "medium": 0.6, "low": 0.4}
@@ -103,7 +112,7 @@ def _compose(goal: Goal, playbook: Playbook | None, results: Mapping[str, Any]) 
         parts, failures = checkup_parts(results, suffix)
         own = msgspec.structs.replace(goal, parameters={"repo": folder}) if suffix else goal
         texts.append(compose_checkup(goal=own, verdict=verdict, failures=failures, **parts))
-    return "\n\n".join(texts)
+    return join_blocks([*texts, format_outcome(goal), *common_sections(goal, results, run=False)])
 
 
 def folders_of(goal: Goal) -> dict[str, str]:
@@ -155,8 +164,15 @@ def compose_plain(goal: Goal, results: Mapping[str, Any]) -> str:
     done = [name for name in names if _status(results[name]) == TaskStatus.COMPLETED]
     first = headline(result_text(results[names[0]])) if len(names) == 1 else ""
     summary = first or f"{len(done)} of {count(len(names), 'task')} completed."
+    if goal.parameters.get("folders"):
+        said = ((name, headline(result_text(results[name]))) for name in names)
+        summary = f"{summary} {' '.join(f'{name}: {words}' for name, words in said if words)}"
+    if goal.status is TaskStatus.COMPLETED and goal.outcome in UNSURE:
+        summary = f"{WORDS[goal.outcome].capitalize()}. {summary}"
     parts = [f"# {prose(goal.text.partition(chr(10))[0][:200])}", prose(summary)]
     parts += ["## Answer", embedded(goal.answer)] if goal.answer else []
+    parts += [format_outcome(goal)]
+    parts += [f"{format_decision(Verdict.from_dict(goal.verdict))}."] if goal.verdict else []
     for name in names:
         result = results[name]
         by = f" by {tasks[name].assignee}" if name in tasks else ""
@@ -171,7 +187,7 @@ def compose_plain(goal: Goal, results: Mapping[str, Any]) -> str:
             for task in goal.earlier
         ]
         parts += ["## Given up", "\n".join(rows)]
-    return "\n\n".join([*parts, "\n".join(format_goal(goal))]) + "\n"
+    return join_blocks([*parts, *common_sections(goal, results), "\n".join(format_goal(goal))])
 
 
 def _status(result: Mapping[str, Any]) -> str:

@@ -1,15 +1,18 @@
 """Reports: everything is said with its source, what is missing is said, and it stays valid Markdown."""
 
 import re
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from services.conductor.checkup_report import compose_checkup
 from services.conductor.markdown import code, escape, prose
-from services.conductor.report import compose_plain, headline
+from services.conductor.playbook import load_playbooks
+from services.conductor.report import _compose, compose_plain, headline, memories_of
 from shared.contracts import (
     DriftRule,
     Finding,
@@ -17,7 +20,10 @@ from shared.contracts import (
     GoalTask,
     HistoryReading,
     Inspection,
+    NotChecked,
+    Preparation,
     RepositoryReading,
+    ResultOutcome,
     Statement,
     TaskStatus,
     TestFailure,
@@ -472,3 +478,72 @@ def test_a_plain_report_of_several_tasks() -> None:
 
 def test_a_plain_report_of_nothing() -> None:
     assert headline(plain({})) == "0 of 0 tasks completed."
+
+
+def test_a_report_has_the_outcome_diffs_commands_gaps_and_cost(tmp_path: Path) -> None:
+    patch = tmp_path / "shop.patch"
+    patch.write_text("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-```\n+b\n" + "+c\n" * 300)
+    tests = TestRun(
+        command="python -m pytest",
+        exit_code=1,
+        passed=3,
+        failed=1,
+        seconds=2.5,
+        counted_by="JUnit report",
+        prepared=(
+            Preparation(ecosystem="python", tool="uv 0.9", read=("uv.lock",), seconds=4.0),
+            Preparation(ecosystem="go", problem="There is no Go", cure="Install golang."),
+        ),
+        not_run=(NotChecked(what="tox -e docs", why="it needs a network", cure="Grant the host"),),
+    )
+    commands = [{"command": "npm test", "exit_code": 1, "seconds": "odd"}, {"command": 3}]
+    metadata = {
+        "tests": tests.to_dict(),
+        "commands": commands,
+        "patches": [str(patch), "/gone.patch"],
+        "usage": {"input_tokens": 900, "output_tokens": 100, "calls": 2, "cost": 0.25},
+    }
+    result = {"status": "completed", "output": "I changed x.", "metadata": metadata}
+    goal = msgspec.structs.replace(
+        GOAL,
+        outcome=ResultOutcome.NOT_CHECKED,
+        status=TaskStatus.COMPLETED,
+        tasks=(),
+        verdict=Verdict(approved=False, decision="not_checked", reasons=("no runner",)).to_dict(),
+    )
+    text = compose_plain(goal, {"fix": result})
+    for expected in (
+        "Not checked. I changed x.",
+        "Outcome: not checked: no runner.",
+        "The critic could not find out whether what the results say holds: no runner.",
+        "- tox -e docs: it needs a network. Grant the host",
+        "- The environment (go): There is no Go. Install golang.",
+        "- Prepared with uv 0.9 from `uv.lock` (4.0 s)",
+        "- Prepared with go (failed)",
+        "- `npm test`: exit code 1, 0.0 s",
+        "- `python -m pytest`: exit code 1, 2.5 s, 3 passed, 1 failed, counted by the JUnit report",
+        "````diff",
+        "(and 105 more lines)",
+        "- `/gone.patch` cannot be read: No such file or directory",
+        "- 2 model calls, 1,000 tokens, 0.2500 US dollars",
+    ):
+        assert expected in text.splitlines(), expected
+
+
+def test_a_report_on_several_folders_says_what_each_came_to() -> None:
+    results = {
+        "tests-a": {"status": "completed", "output": "Tests: 3 passed.", "metadata": {}},
+        "tests-b": {"status": "failed", "error_message": "There is no folder /b"},
+    }
+    folders = {"a": "/r/a", "b": "/b"}
+    goal = msgspec.structs.replace(
+        GOAL, playbook="tests", tasks=(), status=TaskStatus.COMPLETED, parameters={"folders": folders}
+    )
+    text = compose_plain(goal, results)
+    assert "1 of 2 tasks completed. tests-a: Tests: 3 passed. tests-b: There is no folder /b" in text
+    checked = {"inspection-a": {"status": "completed", "metadata": {"inspection": INSPECTION.to_dict()}}}
+    both = _compose(goal, load_playbooks()["checkup"], checked)
+    assert "# Check-up of a\n" in both
+    assert "# Check-up of b\n" in both
+    nodes, _ = memories_of(goal, checked, Path("/r.md"), lambda *parts: "-".join(parts))
+    assert len(nodes) == 4

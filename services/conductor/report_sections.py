@@ -1,0 +1,181 @@
+"""What reports say beside results: the outcome, diffs, commands, what was not checked, the cost."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from services.conductor.markdown import code, prose
+from services.conductor.outcome import WORDS, decision_of
+from shared.contracts import Goal, NotChecked, ResultOutcome, TaskStatus, Verdict
+from shared.llm.protocol import Usage
+from shared.text.phrases import count
+from shared.text.shorten import flatten
+
+DIFF_LINES = 200
+"""Lines of one patch that a report shows; the file has all of it."""
+MAX_ROWS = 20
+MAX_PATCH = 1_000_000
+DECISIONS = {
+    "approved": "The critic found that what the results say holds",
+    "sent_back": "The critic did not find that what the results say holds",
+    "not_checked": "The critic could not find out whether what the results say holds",
+}
+
+Results = Mapping[str, Mapping[str, Any]]
+
+
+def format_outcome(goal: Goal) -> str:
+    """What a goal came to, if it is anything but done; empty otherwise."""
+    if goal.outcome in (ResultOutcome.NONE, ResultOutcome.DONE):
+        return ""
+    why = "" if goal.outcome is ResultOutcome.FINDINGS else goal.reason
+    if goal.outcome is ResultOutcome.NOT_CHECKED and not why and decision_of(goal) == "not_checked":
+        why = "; ".join(map(str, goal.verdict.get("reasons", ())))
+    said = f"Outcome: {WORDS[goal.outcome]}"
+    return f"{said}: {prose(flatten(why.rstrip('.'), 400))}." if why else f"{said}."
+
+
+def format_decision(verdict: Verdict) -> str:
+    """What the critic found, and what that rests on."""
+    reasons = "; ".join(prose(reason.rstrip(".")) for reason in verdict.reasons)
+    return f"{DECISIONS[verdict.decision]}{f': {reasons}' if reasons else ''}"
+
+
+def common_sections(goal: Goal, results: Results, *, run: bool = True) -> list[str]:
+    """The sections that any report may have, as blocks of Markdown: only those with something to say.
+
+    Without ``run`` they leave out what was run, for a report that has that in a section of its own.
+    """
+    sections = {
+        "## Not checked": _not_checked(goal, results),
+        "## What was changed": _diffs(results),
+        "## What was run": _commands(results) if run else [],
+        "## Cost": _cost(results),
+    }
+    return [block for title, rows in sections.items() if rows for block in (title, "\n".join(rows))]
+
+
+def _not_checked(goal: Goal, results: Results) -> list[str]:
+    """What could not be run or looked at, why, and what to do: from tests, inspections and tasks."""
+    rows = []
+    for result in results.values():
+        metadata = _mapping(result.get("metadata"))
+        tests, inspection = _mapping(metadata.get("tests")), _mapping(metadata.get("inspection"))
+        for each in (*_list(tests.get("not_run")), *_list(inspection.get("not_checked"))):
+            rows += _format_gap(each)
+        if tests.get("problem"):
+            cure = str(tests.get("cure") or "")
+            why = str(tests["problem"]).rstrip(".")
+            rows.append(f"- The tests: {prose(why)}.{f' {prose(cure)}' if cure and cure not in why else ''}")
+        for prepared in map(_mapping, _list(tests.get("prepared"))):
+            if problem := str(prepared.get("problem") or "").rstrip("."):
+                what, cure = prose(str(prepared.get("ecosystem"))), prose(str(prepared.get("cure") or ""))
+                rows.append(f"- The environment ({what}): {prose(problem)}. {cure}".rstrip())
+    rows += [
+        f"- Task {code(task.name)}: {prose(task.summary.rstrip('.') or str(task.status))}."
+        for task in goal.tasks
+        if task.status.final and task.status is not TaskStatus.COMPLETED
+    ]
+    return list(dict.fromkeys(rows))[:MAX_ROWS]
+
+
+def _format_gap(value: Any) -> list[str]:
+    try:
+        gap = msgspec.convert(value, NotChecked)
+    except (msgspec.ValidationError, ValueError):
+        return []
+    return [f"- {prose(gap.what)}: {prose(gap.why.rstrip('.'))}.{f' {prose(gap.cure)}' if gap.cure else ''}"]
+
+
+def _diffs(results: Results) -> list[str]:
+    """The patches that were handed over, shown up to DIFF_LINES lines each."""
+    rows: list[str] = []
+    for path in dict.fromkeys(path for result in results.values() for path in patches_of(result)):
+        try:
+            text = Path(path).read_bytes()[:MAX_PATCH].decode("utf-8", "replace")
+        except OSError as error:
+            rows.append(f"- {code(path)} cannot be read: {error.strerror}")
+            continue
+        lines = text.splitlines()
+        fence = "`" * max(3, max((_run(line) for line in lines), default=0) + 1)
+        more = [f"(and {len(lines) - DIFF_LINES:,} more lines)"] if len(lines) > DIFF_LINES else []
+        rows += [code(path), "", f"{fence}diff", *lines[:DIFF_LINES], *more, fence, ""]
+    return rows
+
+
+def _run(line: str) -> int:
+    stripped = line.lstrip(" +-")
+    return len(stripped) - len(stripped.lstrip("`"))
+
+
+def patches_of(result: Mapping[str, Any]) -> list[str]:
+    """The patches that a result hands over."""
+    named = [str(path) for path in _list(_mapping(result.get("metadata")).get("patches"))]
+    paths = map(str, _list(result.get("output_paths")))
+    return named or [path for path in paths if path.endswith((".patch", ".diff"))]
+
+
+def _commands(results: Results) -> list[str]:
+    """Each command with its exit code and time, what was prepared, and the counts of tests."""
+    rows: list[str] = []
+    for result in results.values():
+        metadata = _mapping(result.get("metadata"))
+        tests = _mapping(metadata.get("tests"))
+        rows += map(_format_preparation, map(_mapping, _list(tests.get("prepared"))))
+        before = _mapping(metadata.get("tests_before"))
+        rows += [f"{_format_command(before)} (before the change)"] if before.get("command") else []
+        suites = [run for run in map(_mapping, _list(tests.get("suites")) or [tests]) if run.get("command")]
+        rows += map(_format_command, (*map(_mapping, _list(metadata.get("commands"))), *suites))
+    return list(dict.fromkeys(rows))[-MAX_ROWS:]
+
+
+def _format_preparation(prepared: Mapping[str, Any]) -> str:
+    named = [str(prepared[key]) for key in ("tool", "interpreter") if prepared.get(key)]
+    what = prose(", ".join(named) or str(prepared.get("ecosystem")))
+    read = ", ".join(code(str(path)) for path in _list(prepared.get("read"))[:5])
+    state = "kept from before" if prepared.get("cached") else f"{_number(prepared.get('seconds')):.1f} s"
+    state = "failed" if prepared.get("problem") else state
+    return f"- Prepared with {what}{f' from {read}' if read else ''} ({state})"
+
+
+def _format_command(run: Mapping[str, Any]) -> str:
+    ended = "stopped, its time was up" if run.get("timed_out") else f"exit code {run.get('exit_code')}"
+    kinds = ("passed", "failed", "errors", "skipped")
+    counts = [f"{run[kind]:,} {kind}" for kind in kinds if isinstance(run.get(kind), int) and run[kind] > 0]
+    said = ", ".join([ended, f"{_number(run.get('seconds')):.1f} s", *counts])
+    by = f", counted by the {prose(str(run['counted_by']))}" if run.get("counted_by") else ""
+    return f"- {code(flatten(str(run.get('command', '')), 300))}: {said}{by}"
+
+
+def _cost(results: Results) -> list[str]:
+    """The tokens and the price of the models that worked on the tasks; nothing without any."""
+    total = Usage()
+    for result in results.values():
+        try:
+            total = total.plus(msgspec.convert(_mapping(result.get("metadata")).get("usage") or {}, Usage))
+        except msgspec.ValidationError:
+            continue
+    if not total.calls:
+        return []
+    price = f", {total.cost:.4f} US dollars" if total.cost else ", no price is configured"
+    about = " (estimated)" if total.estimated else ""
+    return [f"- {count(total.calls, 'model call')}, {total.tokens:,} tokens{about}{price}"]
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def join_blocks(blocks: Iterable[str]) -> str:
+    """Blocks of Markdown as one text."""
+    return "\n\n".join(filter(None, blocks)) + "\n"
