@@ -10,7 +10,7 @@ from shared.source.tree import Tree, read_text
 LICENCE_FILE = re.compile(r"(?:licen[cs]e|copying|unlicense)s?(?:[.-].*)?", re.IGNORECASE)
 LICENCES = {
     "MIT": r"\bMIT License\b|Permission is hereby granted, free of charge",
-    "Apache": r"Apache License",
+    "Apache": r"Apache License,?\s+Version 2",
     "BSD": r"\bBSD\b|Redistribution and use in source and binary forms",
     "AGPL": r"GNU AFFERO GENERAL PUBLIC LICENSE",
     "LGPL": r"GNU LESSER GENERAL PUBLIC LICENSE",
