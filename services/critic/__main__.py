@@ -11,6 +11,7 @@ import msgspec
 from services.critic import inspection
 from services.critic.checkers import TOPICS, Topic
 from services.critic.claims import Rerun
+from services.critic.drift_model import find_rules
 from services.critic.findings import clean
 from services.critic.model_review import judge_results
 from services.critic.recorded_runs import find_recorded_runs
@@ -131,6 +132,7 @@ class Critic(Agent):
             drift=drift,
             granted=await self.context.granted_reach() if "dependencies" in topics else (),
             workshop=partial(open_workshop, Path(repo), self.context.settings, self.context.progress),
+            reader=partial(find_rules, self.context) if self.context.models.model.available else None,
         )
         return inspection.conclude(found)
 

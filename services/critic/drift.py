@@ -51,6 +51,15 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
+class ReadRule(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule that a model read: the words that state it, their place, and the same in a plain form."""
+
+    path: str
+    line: int
+    quote: str
+    plain: str = ""
+
+
 class Stated(msgspec.Struct, frozen=True, kw_only=True):
     """The rules that documents and settings state: about imports, about code, and those not understood."""
 
@@ -60,17 +69,17 @@ class Stated(msgspec.Struct, frozen=True, kw_only=True):
     documents: tuple[str, ...] = ()
 
 
-def check_drift(tree: Tree, more: Sequence[Passage] = ()) -> Drift:
+def check_drift(tree: Tree, more: Sequence[ReadRule] = ()) -> Drift:
     """Find the stated rules and check the code against them; tests are not held to rules about imports.
 
-    ``more`` are rules that a model found, put in a plain form; ``about`` of each is its place.
+    ``more`` are rules that a model read; those that were understood without it are left out.
     """
     documents = list_documents(tree)
     if not documents and not any(path in tree.files for path in (*CONTRACT_FILES, *SETTING_FILES)):
         return Drift(note=NO_RULES)
     graph = read_imports(tree)
     names = ModuleNames(graph, declared_packages(tree))
-    stated = _read_rules(tree, documents, graph, names)
+    stated = _add_read(_read_rules(tree, documents, graph, names), more, names)
     rules = [_check(rule, graph) for rule in _distinct_rules(stated.imports)]
     rules += _check_code(tree, _distinct_rules(stated.code), graph)
     rules += _distinct(stated.unread)
@@ -109,6 +118,31 @@ def _read_rules(tree: Tree, documents: Sequence[str], graph: Graph, names: Modul
     ]
     unread += list_settings(tree)
     return Stated(imports=tuple(imports), code=tuple(code), unread=tuple(unread), documents=tuple(documents))
+
+
+def _add_read(stated: Stated, more: Sequence[ReadRule], names: ModuleNames) -> Stated:
+    """``stated`` with the rules of a model: the plain form of each is checked, if that is understood."""
+    imports, code = list(stated.imports), list(stated.code)
+    unread = {rule.source: rule for rule in stated.unread}
+    known = {rule.source for rule in (*imports, *code)}
+    for rule in more:
+        passage = Passage(text=rule.plain or rule.quote, line=rule.line)
+        sentence = Sentence(passage, rule.path, names)
+        if sentence.source in known:
+            continue
+        text = clean(f"{rule.quote} (read by a model as: {rule.plain})" if rule.plain else rule.quote)
+        found = [msgspec.structs.replace(each, text=text) for each in sentence.parse()]
+        about = None if found else parse_code_rule(passage.text, sentence.source, text, names)
+        imports += found
+        code += [about] if about else []
+        if found or about:
+            unread.pop(sentence.source, None)
+        else:
+            missing = DriftRule(rule=rule.quote, source=sentence.source, not_checked=NOT_READ)
+            unread.setdefault(sentence.source, missing)
+    return msgspec.structs.replace(
+        stated, imports=tuple(imports), code=tuple(code), unread=tuple(unread.values())
+    )
 
 
 def _is_unread(passage: Passage) -> bool:

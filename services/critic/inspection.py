@@ -2,21 +2,26 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from services.critic.checkers import TOPICS, Checked, Topic, run_checkers
-from services.critic.drift import Drift, check_drift
+from services.critic.drift import Drift, ReadRule, check_drift
 from services.critic.findings import WEIGHT, rank
 from services.critic.kinds import sort_files
 from services.critic.project_tools import Workshop
 from shared.contracts import ResultOutcome
 from shared.contracts.checkup import DriftRule, Finding, Inspection, NotChecked, ToolRun
-from shared.errors import ActionError
+from shared.errors import ActionError, ModelError
 from shared.sandbox.confined import ConfinedFolder
-from shared.source.tree import read_tree
+from shared.source.tree import Tree, read_tree
 from shared.tasks.actions import Outcome
 from shared.text.phrases import count, format_list
+
+Reader = Callable[[Tree], Awaitable[Sequence[ReadRule]]]
+"""Finds the rules that the documents of a repository state."""
 
 MAX_FINDINGS = 100
 """Findings that are handed on; the rest is counted. Nobody reads more, and a result must fit an envelope."""
@@ -41,22 +46,36 @@ async def inspect_repository(
     drift: bool = True,
     granted: Collection[str] = (),
     workshop: Workshop | None = None,
+    reader: Reader | None = None,
 ) -> Inspection:
     """Run the checkers of ``topics`` over ``root``, each for at most ``timeout`` seconds; check ``drift``.
 
-    ``granted`` is the reach that checkers may use, ``workshop`` prepares the projects. Nothing is changed.
+    ``granted`` is the reach that checkers may use, ``workshop`` prepares the projects, and
+    ``reader`` (a model) finds rules that documents state. Nothing is changed.
     Raises ActionError unless ``root`` is the absolute path of a readable folder.
     """
     sources = await asyncio.to_thread(lambda: sort_files(read_tree(root)))
     checked, stated = await asyncio.gather(
         run_checkers(sources, topics, timeout=timeout, granted=granted, workshop=workshop),
-        asyncio.to_thread(check_drift, sources.tree) if drift else _no_drift(),
+        _drift(sources.tree, reader) if drift else _no_drift(),
     )
     return merge(checked, stated)
 
 
 async def _no_drift() -> Drift:
     return Drift()
+
+
+async def _drift(tree: Tree, reader: Reader | None) -> Drift:
+    """The drift, also from rules that ``reader`` finds; if it does not answer, the note says so."""
+    try:
+        more = await reader(tree) if reader else []
+    except ModelError as error:
+        found = await asyncio.to_thread(check_drift, tree)
+        return msgspec.structs.replace(
+            found, note=f"{found.note}; the model did not read the documents: {error}"
+        )
+    return await asyncio.to_thread(check_drift, tree, more)
 
 
 def merge(checked: Checked, drift: Drift) -> Inspection:

@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from services.critic.__main__ import Critic
-from shared.contracts import Inspection, TaskStatus, Verdict
+from shared.contracts import Inspection, ResultOutcome, TaskStatus, Verdict
 from shared.tasks.profile import load_profile
 from shared.text.phrases import count
 from tests.flow.test_critic_checks import AWS, BUGGY
@@ -68,3 +70,39 @@ async def test_a_folder_that_is_none_fails_with_a_sentence(team: Team) -> None:
         result = await team.perform("critic", action, repo="shop")
         assert result.status is TaskStatus.FAILED
         assert "'shop' is not an absolute path" in result.error_message
+
+
+READ = {
+    "rules": [
+        {
+            "document": "README.md",
+            "quote": "Views stay ignorant of how things are kept.",
+            "plain": "`views` must not import `store`.",
+        },
+        {"document": "README.md", "quote": "It is always pleasant to read.", "plain": ""},
+        {"document": "README.md", "quote": "Nobody ever wrote this.", "plain": "Never use `json`."},
+        {"document": "nowhere.md", "quote": "Never use json.", "plain": "Never use `json`."},
+    ]
+}
+
+
+@pytest.mark.parametrize("reply", [{"json": READ}, {"error": "unavailable"}])
+async def test_a_model_reads_rules_that_it_quotes(tmp_path: Path, reply: dict[str, Any]) -> None:
+    script = tmp_path / "script.yaml"
+    script.write_text(yaml.safe_dump([{"match": "List as JSON the rules", "replies": [reply] * 9}]))
+    text = "# Shop\n\nViews stay ignorant\nof how things are kept. It is always pleasant to read.\n"
+    files = {"README.md": text, "views.py": "import json\nimport store\n", "store.py": ""}
+    repo = str(plant(tmp_path / "shop", files))
+    async with open_team(tmp_path, ["critic"], MAILROOM_BRAIN=f"scripted:{script}") as team:
+        await team.join(Critic, load_profile(PROFILE))
+        result = await team.perform("critic", "check_drift", repo=repo)
+    found = Inspection.from_dict(result.metadata["inspection"])
+    if "error" in reply:
+        assert found.drift == ()
+        assert "the model did not read the documents" in found.drift_note
+        return
+    first, second = found.drift
+    assert (first.source, [each.source for each in first.violations]) == ("README.md:3", ["views.py:2"])
+    assert (second.source, bool(second.not_checked)) == ("README.md:4", True)
+    assert "(read by a model as: `views` must not import `store`.)" in found.drift[0].rule
+    assert result.outcome is ResultOutcome.FINDINGS
