@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from shared.contracts import Preparation
-from shared.errors import ActionError
 from shared.projects.environment import Environment, Request, format_path
 from shared.projects.installed_modules import copy_modules, find_fault
 from shared.projects.made_files import keep_made, list_files, restore_made
@@ -16,7 +15,7 @@ from shared.projects.node_managers import Manager, Program, choose_manager, find
 from shared.projects.node_versions import fits_engines
 from shared.projects.steps import StepFailedError, Steps
 from shared.projects.store import Record, Slot, hold, measure
-from shared.projects.toolchains import find_program, format_package
+from shared.projects.toolchains import find_program
 
 STALE = 7 * 86_400.0
 """Seconds after which an installation without a lock is made again: newer versions may be out."""
@@ -63,44 +62,48 @@ async def prepare_javascript(request: Request, steps: Steps) -> Environment:
     """The environment of a JavaScript project; raises ActionError if none can be made."""
     manifest = read_json(request.place / "package.json")
     manager = choose_manager(request.place, manifest)
-    node = await _ask_node(steps)
+    program = await find_manager(steps, manager)
     read = await asyncio.to_thread(_list_read, request.place)
-    _note_engines(steps, manifest, node)
     if not _has_dependencies(request.place, manifest):
         steps.notes.append("The project has no dependencies")
-        program = await find_manager(steps, manager)
-        return _describe(request, manager, program, node, read, cached=True)
-    slot = request.slot(
-        (*read, *_list_sources(request.place, manifest)), (node, manager.name, manager.version)
-    )
+        return _describe(request, manager, program, await _ask_node(steps, manifest), read, cached=True)
+    sources = await asyncio.to_thread(_list_sources, request.place, manifest)
+    slot = request.slot((*read, *sources), (_identify_node(), manager.name, manager.version))
     async with hold(slot):
-        record = slot.read()
-        if record and not (not manager.lock and slot.is_older(STALE)):
-            cached = await asyncio.to_thread(restore_made, slot.folder / "made", request.root, record.made)
-        else:
-            cached = False
-        program = await find_manager(steps, manager)
-        if cached and record:
-            steps.notes[:] = record.notes
-        else:
-            await _make(request, steps, manager, program, slot)
-    return _describe(request, manager, program, node, read, cached=cached)
+        record = await asyncio.to_thread(_reuse, request, manager, slot)
+        cached = record is not None
+        if record is None:
+            node = await _ask_node(steps, manifest)
+            record = await _make(request, steps, manager, program, slot, node)
+    steps.notes[:] = record.notes
+    return _describe(request, manager, program, record.interpreter, read, cached=cached)
 
 
-async def _ask_node(steps: Steps) -> str:
-    if not find_program("node"):
-        raise ActionError("node is not installed, which the project needs", format_package("node"))
+def _reuse(request: Request, manager: Manager, slot: Slot) -> Record | None:
+    record = slot.read()
+    if not record or (not manager.lock and slot.is_older(STALE)):
+        return None
+    return record if restore_made(slot.folder / "made", request.root, record.made) else None
+
+
+def _identify_node() -> str:
+    """The program that ``node`` is: to ask it for its version takes longer than all else of a second run."""
+    program = Path(find_program("node")).resolve()
+    info = program.stat()
+    return f"{program} {info.st_size} {info.st_mtime_ns}"
+
+
+async def _ask_node(steps: Steps, manifest: Mapping[str, Any]) -> str:
+    """Such as ``Node 22.1.0``; if the project asks for another, a note says so."""
     result = await steps.run(["node", "--version"], online=False, doing="asks node for its version")
     steps.records.pop()
-    return result.output.strip().removeprefix("v")
-
-
-def _note_engines(steps: Steps, manifest: Mapping[str, Any], node: str) -> None:
+    node = result.output.strip().removeprefix("v")
     wanted = get_table(manifest, "engines").get("node")
     if isinstance(wanted, str) and not fits_engines(node, wanted):
         steps.notes.append(
             f"The project asks for Node {wanted}, and Node {node} is here; tests may fail for that"
         )
+    return f"Node {node}"
 
 
 def _has_dependencies(folder: Path, manifest: Mapping[str, Any]) -> bool:
@@ -131,7 +134,9 @@ def _list_sources(folder: Path, manifest: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted(name for name in list_files(folder) if "node_modules/" not in name))
 
 
-async def _make(request: Request, steps: Steps, manager: Manager, program: Program, slot: Slot) -> None:
+async def _make(
+    request: Request, steps: Steps, manager: Manager, program: Program, slot: Slot, node: str
+) -> Record:
     await asyncio.to_thread(slot.begin)
     fault = await asyncio.to_thread(find_fault, request.origin, manager)
     before = {
@@ -149,7 +154,10 @@ async def _make(request: Request, steps: Steps, manager: Manager, program: Progr
         steps.notes.append("The node_modules that are there fit the lock, and are used")
     made = await asyncio.to_thread(keep_made, request.root, before, slot.folder / "made")
     size = await asyncio.to_thread(measure, slot.folder)
-    slot.complete(Record(root=str(request.root), size=size, made=made, notes=tuple(steps.notes)))
+    notes = tuple(steps.notes)
+    record = Record(root=str(request.root), size=size, made=made, interpreter=node, notes=notes)
+    slot.complete(record)
+    return record
 
 
 def _remove_modules(request: Request) -> None:
@@ -241,7 +249,7 @@ def _describe(
             ecosystem="javascript",
             folder=request.folder,
             tool=f"{manager.name} {program.version}".strip(),
-            interpreter=f"Node {node}",
+            interpreter=node,
             read=read,
             cached=cached,
         ),

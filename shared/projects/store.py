@@ -27,7 +27,7 @@ LIMIT = 10 << 30
 """The default of the most bytes that all environments and downloads may have together."""
 IN_USE = 3 * 3600.0
 """Seconds after its last use in which an environment is not removed: tests may be running with it."""
-FORMAT = "1"
+FORMAT = "2"
 """Part of every key; another one makes all environments again."""
 
 
