@@ -118,6 +118,8 @@ class Call:
             return self._judge_path()
         if self.name in self.scope.aliases and f"alias {self.name}" not in self.scope.active:
             return self._judge_alias()
+        if self.scope.is_set("PATH") and (path := f"{self.scope.cwd}/{self.name}") in self.scope.files:
+            return self.run_written(path)
         if self.name in self.scope.functions:
             return self.shell.function(self.name, self.args, self.scope)
         return self.judge_program()

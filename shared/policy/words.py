@@ -193,7 +193,9 @@ class Expander:
         inner = node.children[-1] if node.type == "translated_string" and node.children else node
         if node.child_count == 3 and (match := _EVERY(text_of(node))):
             self.hidden = True
-            return self.scope.value(match[1] or match[2])
+            name = match[1] or match[2]
+            self.computed |= self.scope.is_set(name)
+            return self.scope.value(name)
         return self._inside(inner, unescape_string, trim='"')
 
     def _substitution(self, node: "Node", quoted: bool) -> str:

@@ -191,6 +191,15 @@ def test_what_is_too_much_is_refused_quickly(command: str) -> None:
     assert len(ruling.why) < 400
 
 
+@pytest.mark.parametrize(
+    "piece", ["fork ", "eval exec( ", "socket sh ", "requests.post(", "'a' + ", "\\\\x41"]
+)
+def test_long_code_is_judged_quickly(piece: str) -> None:
+    begun = time.process_time()
+    judge(f'python3 -c "{piece * (8_000 // len(piece))}"')
+    assert time.process_time() - begun < 2
+
+
 SHELL = r"""
 rm -rf / ~ $HOME $x ${x:-a} ${!x} $(ls) `ls` <(ls) > >> < <<< <<E ; & && || | ( ) { } [[ ]] [ ] ! if
 then fi for in do done while case esac function

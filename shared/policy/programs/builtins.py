@@ -92,7 +92,7 @@ def judge_cd(call: Call) -> Stream:
 
 def judge_read(call: Call) -> Stream:
     """Variables get a value from the input."""
-    found = call.options("d i n N p t u a C c O s")
+    found = call.options("d i n N p t u a" if call.name == "read" else "d n O s u C c")
     call.apply(found, "script C")
     for word in [*found.operands, *found.of("a")]:
         call.scope.assign(word.text, UNKNOWN)

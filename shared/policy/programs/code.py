@@ -27,36 +27,41 @@ _RUNS = re.compile(
     r"\b(system|popen\w*|subprocess|exec(?!ut)\w*|spawn\w*|getoutput|shell_exec|passthru|os\.execute|call|qx"
     r"|child_process|proc_open|Open3|check_output|run|syscmd|shell-command)\b|`|%x"
 )
-_FETCHES = (
-    r"(urlopen|urlretrieve|urllib|requests\.|httpx|http\.client|https?\.get|fetch\(|LWP|Net::HTTP"
-    r"|open-uri|aiohttp"
-    r"|curl_exec|ftplib|smtplib)"
+_FETCHES = re.compile(
+    r"urlopen|urlretrieve|urllib|requests\.|httpx|http\.client|https?\.get|fetch\(|LWP|Net::HTTP|open-uri|aiohttp"
+    r"|curl_exec|ftplib|smtplib"
 )
-_SOCKETS = (
-    r"(\b(socket|fsockopen|TCPSocket|create_connection|net\.connect|Socket|pty\.spawn)\b|require\(['\"]net)"
+_SOCKETS = re.compile(
+    r"\b(socket|fsockopen|TCPSocket|create_connection|net\.connect|Socket|pty\.spawn)\b|require\(['\"]net"
 )
-_DECODES = (
-    r"(b64decode|base64|decode_base64|fromCharCode|atob|pack\b|unhexlify|fromhex|\brot13|codecs|zlib"
-    r"|inflate|marshal"
-    r"|chr\(|\+\s*['\"]|\0)"
+_SHELLS = re.compile(r"\b(sh|bash|cmd|powershell|spawn|exec|system)\b|dup2")
+_SENDS = re.compile(r"\b(post|put|environ)\b|data\s*=|\.env\b")
+_EVALUATES = re.compile(r"\b(eval|exec|Function|compile|instance_eval|loadstring|load|__import__|getattr)\b")
+_DECODES = re.compile(
+    r"b64decode|base64|decode_base64|fromCharCode|atob|pack\b|unhexlify|fromhex|\brot13|codecs|zlib|inflate"
+    r"|marshal|chr\(|\+\s*['\"]|\0"
 )
-_HOME = r"(expanduser|Path\.home\(\)|os\.environ\[?.HOME|ENV\W+HOME|homedir\(\))"
-_SIGNS = {
-    "exhaust.fork-bomb": r"\b(while|for|loop|until)\b.{0,40}\bfork\b|\bfork\b\W*(while|for|until)\b"
-    r"|\bfork\b.{0,10}\bfork\b",
-    "network.shell": rf"(?=.*{_SOCKETS})(?=.*(\b(sh|bash|cmd|powershell|spawn|exec|system)\b|dup2))",
-    "run.download": rf"(?=.*{_FETCHES})(?=.*\b(eval|exec|Function)\b)",
-    "network.send": rf"(?=.*{_FETCHES})(?=.*(\b(post|put|environ)\b|data\s*=|\.env\b))",
-    "process.kill": r"\bkill(pg)?\(\s*[01]\s*,|process\.kill\(1|kill\s*\(?\s*9\s*,\s*1\b",
-    "unclear.code": rf"(?=.*\b(eval|exec|Function|compile|instance_eval|loadstring|load|__import__|getattr)"
-    rf"\b)(?=.*{_DECODES})|(?=.*{_RUNS.pattern})"
-    r"(?=.*(b64decode|decode_base64|atob|unhexlify|fromhex|input\(|\$_GET|argv|\bpack\b))",
-}
-"""Signs of harm by the rule they are found for; all of a text is looked through."""
-_COMPILED = {rule: re.compile(rf"\A(?s:.*?)(?s:{pattern})") for rule, pattern in _SIGNS.items()}
-_NEEDS = re.compile(f"{_FETCHES}|{_SOCKETS}")
-_FROM_HOME = re.compile(_HOME)
+_GIVEN = re.compile(r"b64decode|decode_base64|atob|unhexlify|fromhex|input\(|\$_GET|argv|\bpack\b")
+_FORKS = re.compile(
+    r"\b(while|for|loop|until)\b.{0,40}\bfork\b|\bfork\b\W{0,9}(while|for|until)\b|\bfork\b.{0,10}\bfork\b",
+    re.DOTALL,
+)
+_KILLS = re.compile(r"\bkill(pg)?\(\s*[01]\s*,|process\.kill\(1|kill\s*\(?\s*9\s*,\s*1\b")
+_SIGNS = (
+    ("exhaust.fork-bomb", _FORKS, _FORKS),
+    ("network.shell", _SOCKETS, _SHELLS),
+    ("run.download", _FETCHES, re.compile(r"\b(eval|exec|Function)\b")),
+    ("network.send", _FETCHES, _SENDS),
+    ("process.kill", _KILLS, _KILLS),
+    ("unclear.code", _EVALUATES, _DECODES),
+    ("unclear.code", _RUNS, _GIVEN),
+)
+"""Signs of harm: a rule, and two patterns that are both found somewhere in the code."""
+_FROM_HOME = re.compile(r"expanduser|Path\.home\(\)|os\.environ\[?.HOME|ENV\W{1,3}HOME|homedir\(\)")
 _ESCAPE = re.compile(r"\\x([0-9a-fA-F]{2})|\\([0-7]{3})")
+_JOINED = re.compile(r"(['\"])\s*\+\s*\1")
+"""Where two texts are put together into one."""
+_BARE = re.compile(r"(?<=\s)[/~][\w./~*-]*")
 _PATHS = re.compile(r"~?/[\w.*~/-]*|~|\.\./.*")
 _STATEMENT = re.compile(r"(?:^|[;{\n])\s*(?:exec|spawn)\s+([a-z][^;}\n]*)")
 
@@ -67,9 +72,10 @@ def judge_code(call: Call, code: str) -> None:
         call.find("unclear.size", "the code in it")
         return
     code = _ESCAPE.sub(lambda match: chr(int(match[1], 16) if match[1] else int(match[2], 8) & 127), code)
-    texts = [next(filter(None, match.groups()), "").strip() for match in _STRING.finditer(code)]
+    strings = _STRING.finditer(_JOINED.sub("", code))
+    texts = [next(filter(None, match.groups()), "").strip() for match in strings]
     deletes, runs, writes = (bool(pattern.search(code)) for pattern in (_DELETES, _RUNS, _WRITES))
-    for text in texts:
+    for text in texts or (_BARE.findall(code) if deletes else ()):
         _judge_text(call, text, deletes=deletes, writes=writes, runs=runs)
     if runs and len(texts) > 1 and all(len(text) < 80 for text in texts):
         call.script(" ".join(text for text in texts if "\n" not in text and not text.startswith("/dev/")))
@@ -79,10 +85,10 @@ def judge_code(call: Call, code: str) -> None:
         call.find("secret.file", "A path in it")
     for match in _STATEMENT.finditer(code):
         call.script(match[1])
-    for rule, pattern in _COMPILED.items():
-        if pattern.match(code):
+    for rule, one, other in _SIGNS:
+        if one.search(code) and other.search(code):
             call.find(rule, call.name if rule == "unclear.code" else "")
-    if _NEEDS.search(code) and not call.shell.reach:
+    if not call.shell.reach and (_FETCHES.search(code) or _SOCKETS.search(code)):
         call.need("network")
 
 

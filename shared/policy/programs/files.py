@@ -4,6 +4,7 @@ import re
 
 from shared.policy.call import Call, Handler
 from shared.policy.paths import Place
+from shared.policy.programs.code import judge_code
 from shared.policy.scope import UNREAD, Stream
 from shared.policy.words import Word
 
@@ -13,7 +14,7 @@ _PROGRAM = re.compile(r"^(?:/usr)?(?:/local)?/s?bin/([^/]+)$")
 def judge_rm(call: Call) -> None:
     """It deletes; with nothing named after -rf, what it deletes is missing or hidden."""
     found = call.options("interactive n s iterations size random-source")
-    deep = found.has("r R recursive d dir") or call.name in {"shred", "srm", "wipe"}
+    deep = found.has("r R recursive d dir") or call.name in {"shred", "srm", "wipe", "rimraf", "del-cli"}
     if not found.operands and found.has("r R recursive"):
         call.find("destroy.unknown")
     if found.has("no-preserve-root"):
@@ -198,6 +199,8 @@ def judge_sed(call: Call) -> Stream:
 def judge_editor(call: Call) -> None:
     """Editors run what their scripts say, and write the files they open."""
     found = call.options("" if call.name in {"ed", "red", "ex"} else "c S s u cmd e eval l")
+    for word in found.of("eval e"):
+        judge_code(call, word.text)
     for word in [*found.of("c S cmd e eval"), *(word for word in call.args if word.text.startswith("+"))]:
         if match := re.search(
             r"(?:^|[|:+])\s*(?:%|silent )?[:\s]*(?:r )?!(.*)|(?:system|shell-command|execute)\W+([^'\")]+)",
@@ -262,7 +265,7 @@ def judge_less(call: Call) -> None:
 
 PROGRAMS: dict[str, Handler] = {
     **{names: _of(*spec) for names, spec in _EFFECTS.items()},
-    "rm rmdir unlink shred srm wipe grm trash": judge_rm,
+    "rm rmdir unlink shred srm wipe grm trash rimraf del-cli": judge_rm,
     "cp gcp install": judge_cp,
     "mv gmv": judge_mv,
     "ln gln": judge_ln,
