@@ -265,6 +265,8 @@ PLAIN = (
     # Counts beside their words, each on a line of its own: uvu, automake, Meson and many small runners.
     r"(?im)^[ \t#]*(?:tests? )?(?P<word>passed|pass|ok|failed|fail|skipped|skip|errors?|xfail|expected fail)"
     r"[ \t]*[:=][ \t]*(?P<number>\d+)\b",
+    # The same the other way round: bun.
+    r"(?m)^ *(?P<number>\d+) (?P<word>pass|fail|skip)$",
     # The numbers before the words: "32 tests, 0 failures", "10 passed, 1 failed".
     r"(?i)(?P<number>\d+) (?:tests? |specs? |examples? )?"
     r"(?P<word>passed|failed|failures?|skipped|pending|errors?|skips)\b",

@@ -17,6 +17,7 @@ from services.engineer.indirection import Found, resolve
 from services.engineer.npm_scripts import (
     cite_script,
     ends_in,
+    find_members,
     innermost,
     parse_call,
     read_scripts,
@@ -199,12 +200,18 @@ def _resolve_npm(project: Path, folder: str, recognised: Recognised) -> Iterable
     if inner is None or not (project / inner).is_dir():
         return
     scripts = read_scripts(project / inner)
-    if call.several and call.name not in scripts:
-        if re.match(r"test(:|$)", call.name):
-            command = Recognised(
-                runner="node", words=recognised.words, names=frozenset({*call.options, call.name})
+    if members := find_members(project / inner, call):
+        for member in members:
+            called = msgspec.structs.replace(recognised, words=(member.manager, "run", member.name))
+            found = _resolve_npm(project, f"{inner}/{member.folder}", called)
+            yield from (
+                msgspec.structs.replace(
+                    each,
+                    source=f"{member.folder}/{each.source}",
+                    folder=os.path.normpath(f"{call.folder}/{member.folder}/{each.folder}"),
+                )
+                for each in found
             )
-            yield Found(command=command, source="package.json:1", folder=call.folder)
         return
     ends = recognise_script(scripts, call.name)
     if not ends:
@@ -212,7 +219,7 @@ def _resolve_npm(project: Path, folder: str, recognised: Recognised) -> Iterable
     names = frozenset(" ".join(each.words) for each in ends)
     inside = innermost(scripts, call.name)
     call = msgspec.structs.replace(call, name=inside)
-    words = (call.manager, "run", *call.options, call.name) if not call.several else recognised.words
+    words = (call.manager, "run", *call.options, call.name)
     yield Found(
         command=Recognised(
             runner="node",
@@ -299,16 +306,12 @@ def _choose(candidates: list[Candidate]) -> Discovery:
         elif same.command.argv != each.command.argv:
             why = f"it runs the same tests as `{shlex.join(same.command.argv)}` with other options"
             not_run.setdefault(what, NotChecked(what=f"{what} ({each.command.found})", why=why))
-    commands = tuple(_without_services(each, chosen) for each in chosen)
-    return Discovery(commands=commands[:MAX_COMMANDS], not_run=tuple(not_run.values())[:20])
+    commands = tuple(each.command for each in chosen[:MAX_COMMANDS])
+    return Discovery(commands=commands, not_run=tuple(not_run.values())[:20])
 
 
 def _is_unknown(candidate: Candidate) -> bool:
     return any(UNKNOWN in word for word in candidate.command.argv)
-
-
-def _without_services(candidate: Candidate, chosen: list[Candidate]) -> TestCommand:
-    return candidate.command
 
 
 def _unable(candidate: Candidate) -> tuple[str, str] | None:

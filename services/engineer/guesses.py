@@ -6,7 +6,14 @@ from pathlib import Path
 
 import msgspec
 
-from services.engineer.npm_scripts import cite_script, ends_in, read_scripts, recognise_script
+from services.engineer.npm_scripts import (
+    ScriptCall,
+    cite_script,
+    ends_in,
+    find_members,
+    read_scripts,
+    recognise_script,
+)
 from services.engineer.project_files import IGNORED
 from services.engineer.project_text import find_line, read_json, read_start
 from services.engineer.runners import TestCommand
@@ -139,6 +146,8 @@ def _find_node(folder: Path) -> TestCommand | None:
     """The test script of package.json, run by the package manager whose lock file is there."""
     scripts = read_scripts(folder)
     commands = recognise_script(scripts, "test")
+    if find_members(folder, ScriptCall(manager="npm", name="test")):
+        return None  # those of the packages are found in their folders
     if not commands or any(command.browser for command in commands):
         return None
     manager = choose_manager(folder)
@@ -147,6 +156,7 @@ def _find_node(folder: Path) -> TestCommand | None:
         argv=(manager, "run", "test"),
         found=f"{cite_script(folder, 'test')} (scripts.test: {scripts['test'][:100]})",
         starts=ends_in(scripts, "test"),
+        names=frozenset(" ".join(each.words) for each in commands),
     )
 
 

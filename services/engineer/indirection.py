@@ -310,7 +310,7 @@ def _resolve_script(words: tuple[str, ...], folder: Path) -> list[Found] | None:
             scripts = {**environment["scripts"], **scripts}
     body = _script_text(scripts.get(name), scripts)
     if not body:
-        recognised = recognise(rest)
+        recognised = recognise([name, *rest[1:]])
         return [Found(command=recognised, source="pyproject.toml:1")] if recognised else None
     line = find_line(text, rf'^\s*"?{re.escape(name)}"? *=') or 1
     body = re.sub(r"\{args(?::([^{}]*))?\}", lambda match: match[1] or "", body)

@@ -150,13 +150,19 @@ def _report_javascript(
         options = ("--reporter=default", "--reporter=junit", f"--outputFile.junit={results / JUNIT}")
     elif runner in ("mocha", "_mocha") and not _reports_elsewhere(starts):
         options = ("--reporter", str(REPORTERS / "mailroom_mocha.cjs"))
-    elif "--test" in starts and not any("--test-reporter" in word for word in starts):
+    elif _runs_node_test(command):
         return words, {"NODE_OPTIONS": _node_options(command.env.get("NODE_OPTIONS", ""), results)}
     if not options:
         return words, {}
     # npm needs a mark before what it hands on; the others would hand the mark on too.
     mark = ("--",) if words[0] == "npm" and "--" not in words else ()
     return (*words, *mark, *options), {}
+
+
+def _runs_node_test(command: TestCommand) -> bool:
+    """Whether it comes to ``node --test`` without a reporter of its own."""
+    words = [word for name in (*command.names, *command.starts) for word in name.split()]
+    return "--test" in words and not any("--test-reporter" in word for word in words)
 
 
 def _alone(command: TestCommand, copy: WorkingCopy, results: Path) -> tuple[str, ...]:

@@ -6,8 +6,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import msgspec
+import yaml
 
-from services.engineer.project_text import find_line, read_json, read_start, texts
+from services.engineer.project_text import find_line, parse_mapping, read_json, read_start, texts
 from services.engineer.recognition import Recognised, recognise
 from services.engineer.shell_lines import split_script
 
@@ -26,6 +27,8 @@ CHECKERS = frozenset(
 END_TO_END = re.compile(
     r"e2e|end-to-end|browser|playwright|cypress|visual|acceptance|smoke|saucelabs|webdriver"
 )
+MOST_PACKAGES = 12
+"""The most packages of a workspace whose tests are run."""
 MANAGER_WORDS = {"run", "run-script", "rum"}
 TEST_WORDS = {"test", "t", "tst", "it", "cit", "install-test", "install-ci-test"}
 
@@ -112,7 +115,7 @@ def _called_scripts(words: tuple[str, ...], scripts: Mapping[str, str]) -> Itera
         # A tool that measures may stand before: c8 npm test
         if word in ("npm", "yarn", "pnpm", "bun"):
             call = parse_call(words[at:])
-            if call and not call.folder and call.name in scripts:
+            if call and not call.folder and not call.several and call.name in scripts:
                 yield call.name
             return
 
@@ -144,6 +147,53 @@ def _program(words: tuple[str, ...]) -> str:
         word for word in words if word not in ("npx", "npm", "run", "exec", "--") and not word.startswith("-")
     ]
     return named[0].rpartition("/")[2] if named else ""
+
+
+def find_members(folder: Path, call: ScriptCall) -> list[ScriptCall]:
+    """The calls of a script in each package of a workspace; empty if ``call`` is about one package alone.
+
+    A script of the root that calls those of the packages, such as ``turbo run test``, is such a call too.
+    """
+    scripts = read_scripts(folder)
+    if not call.several:
+        commands = list(split_script(scripts.get(innermost(scripts, call.name), "")))
+        inner = parse_call(commands[0].words) if len(commands) == 1 and _calls(commands[0].words) else None
+        if inner is None or not inner.several:
+            return []
+        call = msgspec.structs.replace(inner, folder="")
+    manager = call.manager if call.manager in ("npm", "pnpm", "yarn", "bun") else "npm"
+    wanted = [word.rpartition("=")[2] for word in call.options if not re.fullmatch(r"-[\w-]+", word)]
+    return [
+        ScriptCall(manager=manager, name=call.name, folder=str(package.relative_to(folder)))
+        for package in _packages(folder)
+        if call.name in read_scripts(package) and _is_wanted(package, folder, wanted)
+    ]
+
+
+def _calls(words: tuple[str, ...]) -> bool:
+    return words[0] in ("npm", "pnpm", "yarn", "bun", "lerna", "turbo", "nx")
+
+
+def _is_wanted(package: Path, root: Path, wanted: list[str]) -> bool:
+    name, place = str(read_json(package / "package.json").get("name", "")), str(package.relative_to(root))
+    marks = [mark.removeprefix("./").removesuffix("...").rstrip("/") for mark in wanted]
+    return not marks or any(fnmatch(name, mark) or fnmatch(place, mark) for mark in marks)
+
+
+def _packages(root: Path) -> list[Path]:
+    """The packages of a workspace of npm, Yarn, pnpm or Lerna."""
+    stated = read_json(root / "package.json").get("workspaces")
+    stated = stated.get("packages") if isinstance(stated, dict) else stated
+    pnpm = parse_mapping(read_start(root / "pnpm-workspace.yaml"), yaml.safe_load).get("packages")
+    lerna = read_json(root / "lerna.json").get("packages")
+    globs = next((each for each in (stated, pnpm, lerna) if isinstance(each, list)), [])
+    kept = [
+        each.removeprefix("./").rstrip("/")
+        for each in globs
+        if isinstance(each, str) and each[:1] not in "!/"
+    ]
+    found = {path.parent for each in kept if ".." not in each for path in root.glob(f"{each}/package.json")}
+    return sorted(path for path in found if "node_modules" not in path.parts and path != root)[:MOST_PACKAGES]
 
 
 def innermost(scripts: Mapping[str, str], name: str) -> str:

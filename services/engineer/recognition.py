@@ -13,7 +13,6 @@ PREFIXES = frozenset(
 )
 """Programs that start the command after them."""
 RUNS = {
-    "uv": ("run",),
     "poetry": ("run",),
     "pipenv": ("run",),
     "rye": ("run",),
@@ -31,7 +30,7 @@ VALUED = frozenset(
     " --reporter --reporter-option --config --features -F --target --profile --jobs -j --manifest-path"
     " --color --exclude -P -C -R -L -E"
     " -s -t -i -r --require --test-dir --exclude-dir --settings --server-args --cwd --prefix --filter"
-    " --workspace -w".split()
+    " --workspace -w --spec --source --rcfile".split()
 )
 """Options whose value is the next word."""
 REPORTING = re.compile(
@@ -115,7 +114,7 @@ def recognise(words: Iterable[str]) -> Recognised | None:
     found = _strip(list(words))
     if not found or NO_RUN & set(found):
         return None
-    head = found[0].rpartition("/")[2] if not found[0].startswith("./") else found[0]
+    head = found[0].rpartition("/")[2] if found[0].count("/") != 1 or found[0][0] != "." else found[0]
     if re.fullmatch(r"python[\d.]*|pypy[\d.]*|py", head):
         return _recognise_python(found)
     for reader in (_recognise_direct, _recognise_indirect, _recognise_javascript, _recognise_others):
@@ -128,23 +127,28 @@ def _strip(words: list[str]) -> list[str]:
     """``words`` without what only starts or measures the command, and without what is not known yet."""
     while words:
         head = words[0].rpartition("/")[2]
-        if head in RUNS and words[1:2] and words[1] in RUNS[head]:
+        if head == "uv" and "run" in words:
+            words = _skip_options(words[words.index("run") + 1 :], keep="-m")
+            words = ["python", *words] if words[:1] == ["-m"] else words
+        elif head in RUNS and words[1:2] and words[1] in RUNS[head]:
             words = _skip_options(words[2:])
-        elif head in ("uv", "pnpm", "npm", "yarn") and head == "uv" and "run" in words:
-            words = _skip_options(words[words.index("run") + 1 :])
         elif head in PREFIXES:
             words = _skip_options(words[1:])
         elif head == "timeout":
             words = _skip_options(words[1:])[1:]
         elif head == "coverage" and words[1:2] == ["run"]:
-            words = ["python", *_skip_options(words[2:], keep="-m")]
+            words = ["python", *_after_coverage(words[2:])]
         elif re.fullmatch(r"python[\d.]*", head) and words[1:4] == ["-m", "coverage", "run"]:
-            words = ["python", *_skip_options(words[4:], keep="-m")]
+            words = ["python", *_after_coverage(words[4:])]
         elif re.match(r"[A-Za-z_]\w*=", words[0]):
             words = words[1:]
         else:
             break
     return [word for word in words if UNKNOWN not in word or word == words[0]]
+
+
+def _after_coverage(words: list[str]) -> list[str]:
+    return words[words.index("-m") :] if "-m" in words else _skip_options(words)
 
 
 def _skip_options(words: list[str], keep: str = "") -> list[str]:
@@ -317,6 +321,8 @@ def _recognise_others(head: str, words: list[str]) -> Recognised | None:
     if head == "bundle" and words[1:2] == ["exec"]:
         return recognise(words[2:])
     verb = VERBS.get(head)
+    if words == ["rake"]:
+        return Recognised(runner="any", words=("rake",), names=frozenset({"rake"}))
     if verb and verb in (word.partition(":")[0] for word in words[1:4]):
         return Recognised(runner="any", words=tuple(words), names=frozenset({head}))
     if words[0].startswith(("./", "test/", "tests/", "scripts/")) or (

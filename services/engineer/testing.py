@@ -1,6 +1,7 @@
 """Running a project's tests in a working copy of it: each test command a suite, their sums a TestRun."""
 
 import asyncio
+import itertools
 import re
 import shlex
 import time
@@ -16,6 +17,7 @@ from services.engineer.discovery import Discovery, find_tests
 from services.engineer.environments import Surroundings, find_surroundings
 from services.engineer.flaky import rerun_failures
 from services.engineer.invocation import Invocation, invoke
+from services.engineer.recognition import VALUED
 from services.engineer.results import Results
 from services.engineer.runners import RUNNERS, TestCommand
 from services.engineer.watch import Note, run_watched
@@ -203,7 +205,9 @@ def _other_ways(
         return []
     ways: list[tuple[tuple[str, ...], dict[str, str], tuple[str, ...]]] = []
     if unknown := re.search(r"error: unrecognized arguments: (.+)", result.output):
-        lacking = set(unknown[1].split()) & set(command.argv)
+        pairs = itertools.pairwise(("", *command.argv))
+        words = set(unknown[1].split())
+        lacking = {word for before, word in pairs if word in words or before in words & VALUED}
         kept = tuple(word for word in invocation.argv if word not in lacking)
         if lacking:
             options = shlex.join(word for word in command.argv if word in lacking)

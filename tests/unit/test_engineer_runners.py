@@ -385,6 +385,38 @@ def test_several_languages_without_ci(tmp_path):
     ]
 
 
+WORKSPACE = '{"workspaces": ["packages/*"], "scripts": {"test": "%s"}}'
+PACKAGES = {
+    "packages/a/package.json": NODE,
+    "packages/b/package.json": NODE.replace("jest", "node --test").replace('"x"', '"@x/b"'),
+    "packages/c/package.json": "{}",
+}
+
+
+@pytest.mark.parametrize(
+    ("step", "root", "expected"),
+    [
+        ("pnpm -r test", {"pnpm-workspace.yaml": "packages: ['packages/*']\n", "package.json": "{}"}, "ab"),
+        (
+            "npm test",
+            {"package.json": WORKSPACE % "turbo run test"},
+            "ab",
+        ),
+        ("npm test -w @x/b", {"package.json": '{"workspaces": ["./packages/*"]}'}, "b"),
+        (
+            "",
+            {"package.json": WORKSPACE % "npm test --workspaces"},
+            "ab",
+        ),
+    ],
+)
+def test_each_package_of_a_workspace_is_told_apart(tmp_path, step, root, expected):
+    found = found_in(tmp_path, {**PACKAGES, **root, **(job(step) if step else {})})
+    assert [each.folder for each in found.commands] == [f"packages/{name}" for name in expected]
+    assert all(each.argv[1:] == ("run", "test") for each in found.commands)
+    assert found.commands[0].found.startswith(f"packages/{expected[0]}/package.json:4 (scripts.test: ")
+
+
 def test_a_command_that_is_stated_is_all_there_is(tmp_path):
     found = found_in(
         tmp_path, {**job("pytest tests"), ".mailroom.yaml": "test: npm test\n", "package.json": NODE}
