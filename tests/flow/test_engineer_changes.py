@@ -90,6 +90,9 @@ async def test_a_patch_is_tried_on_a_copy(engineer: Engineer, journal: Journal, 
     outcome = await call(engineer, "try_patch", repo=str(project), patch=FIX)
     tests = TestRun.from_dict(outcome.data["tests"])
     assert (failing.passed, failing.failed, tests.passed, tests.failed) == (0, 1, 1, 0)
+    assert TestRun.from_dict(outcome.data["tests_before"]).failed == 1
+    assert "Before the change: 0 passed, 1 failed." in outcome.output
+    assert outcome.outcome is ResultOutcome.DONE
     assert Path(outcome.output_paths[-1]).read_text() == f"{FIX}\n"
     assert state_of(project) == before
     with pytest.raises(ActionError, match="does not apply"):
