@@ -230,6 +230,7 @@ class ReviewRecord:
         *,
         seconds: float = 60.0,
         readable: Sequence[Path] = (),
+        writable: Sequence[Path] = (),
         env: Mapping[str, str] | None = None,
     ) -> CommandResult | None:
         """The result of the command in the jail; None, which is noted, if it cannot be run at all."""
@@ -237,7 +238,7 @@ class ReviewRecord:
         limit = min(self.timeout, seconds)
         try:
             result = await run_command(
-                argv, cwd=cwd, timeout=limit, writable=[cwd], readable=readable, env=env
+                argv, cwd=cwd, timeout=limit, writable=[cwd, *writable], readable=readable, env=env
             )
         except ActionError as error:
             self.skip(task, f"{line}: {error}")

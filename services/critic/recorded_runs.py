@@ -16,12 +16,12 @@ RUNS = "run the tests"
 def find_recorded_runs(results: Mapping[str, Any]) -> dict[str, str]:
     """What bears out the passing tests among ``results``, by task, a sentence each.
 
-    A run counts if its counts come from a runner's own report, its output is still there, and the journal of
-    the task, which its requester read in the trail, has the note of the run.
+    A run counts if its tests were counted, its output is still there, and the journal of the task, which its
+    requester read in the trail, has the note of the run.
     """
     found = {}
     for name, result in results.items():
-        tests = _machine_counted(as_mapping(result))
+        tests = _counted_run(as_mapping(result))
         if tests is not None and _is_journalled(as_mapping(result)):
             kinds = ("passed", "failed", "errors", "skipped")
             counts = [f"{number:,} {kind}" for kind in kinds if (number := getattr(tests, kind)) > 0]
@@ -30,8 +30,8 @@ def find_recorded_runs(results: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def _machine_counted(result: Mapping[str, Any]) -> TestRun | None:
-    """The run of tests in a result, if its counts come from a report that a runner wrote."""
+def _counted_run(result: Mapping[str, Any]) -> TestRun | None:
+    """The run of tests in a result, if they were counted and their output is there."""
     for value in as_mapping(result.get("metadata")).values():
         if not isinstance(value, Mapping) or not {"exit_code", "passed", "counted_by"} <= set(value):
             continue
@@ -40,7 +40,7 @@ def _machine_counted(result: Mapping[str, Any]) -> TestRun | None:
         except (msgspec.ValidationError, ValueError):
             return None
         runs = [run for run in (tests.suites or (tests,)) if not run.problem]
-        counted = all(run.counted_by and "console" not in run.counted_by for run in runs)
+        counted = all(run.counted_by for run in runs)
         there = all(Path(run.log_path).is_file() for run in runs if run.log_path)
         return tests if runs and counted and there else None
     return None

@@ -15,6 +15,7 @@ from services.critic.claims import Claims, Rerun, ReviewRecord, last_line, read_
 from services.critic.own_work import repeat_inspection
 from shared.contracts import TaskStatus
 from shared.errors import ActionError
+from shared.projects import prepare
 from shared.sandbox import is_older, remove_tree
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
@@ -106,8 +107,22 @@ class Rerunner:
             for claim in tested:
                 self._record.skip(claim.task, "what was changed could not be put in place")
             return
-        for claim in tested:
-            await checks.rerun_tests(self._record, claim, self._judge, repo, copy)
+        if tested:
+            site = await self._prepare(repo, copy, folder / "preparing.log")
+            for claim in tested:
+                await checks.rerun_tests(self._record, claim, self._judge, site)
+
+    async def _prepare(self, repo: Path, copy: Path, log: Path) -> checks.TestSite:
+        """``copy`` with an environment for each project in it."""
+        prepared = await prepare(
+            copy,
+            source=repo,
+            cache=self._settings.environments,
+            note=_ignore,
+            timeout=self._settings.command_timeout,
+            log=log,
+        )
+        return checks.TestSite(repo, copy.resolve(), prepared)
 
     async def _apply_all(
         self, claims: Sequence[Claims], repo: Path, copy: Path, folder: Path, is_target_sure: bool
@@ -150,6 +165,10 @@ class Rerunner:
         if result is None:
             return copy, None
         return copy, last_line(result) if result.exit_code else ""
+
+
+async def _ignore(note: str) -> None:
+    """Progress that is not shown: what a review prepares, the tests had prepared before."""
 
 
 @asynccontextmanager

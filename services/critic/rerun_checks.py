@@ -6,11 +6,14 @@ import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from services.critic.claims import Claims, NamedFile, ReviewRecord, last_line, read_file
 from services.critic.drift import check_drift
 from shared.contracts import CommandVerdict
+from shared.projects import Environment
+from shared.projects.environment import format_path
+from shared.projects.surroundings import find_surroundings
 from shared.sandbox import CommandResult
 from shared.source.tree import read_tree
 
@@ -34,6 +37,14 @@ COUNTS = re.compile(r"\b\d+ (?:passed|failed|skipped|errors?)\b")
 COUNTED_LINES = 5
 """The last lines of a runner's output, in which it counts."""
 MISSING_MODULE = re.compile(r"No module named '?([\w.]+)")
+
+ECOSYSTEMS = {
+    **dict.fromkeys(("python", "pytest", "tox", "nox"), "python"),
+    **dict.fromkeys(("npm", "npx", "pnpm", "yarn", "bun", "node"), "javascript"),
+    "cargo": "rust",
+    "go": "go",
+}
+"""What a test command needs prepared, by its program."""
 
 Judge = Callable[[str], Awaitable["Ruling"]]
 """Asks the policy for its verdict on a command."""
@@ -91,8 +102,16 @@ def _copy_file(file: NamedFile, target: Path) -> None:
     target.write_bytes(read_file(file))
 
 
-async def rerun_tests(record: ReviewRecord, claim: Claims, judge: Judge, repo: Path, copy: Path) -> None:
-    """Run the tests of ``claim`` in ``copy``; a failure has to come twice to refute it.
+class TestSite(NamedTuple):
+    """Where tests are run again: a copy of ``repo``, and the environments of the projects in it."""
+
+    repo: Path
+    copy: Path
+    prepared: Sequence[Environment] = ()
+
+
+async def rerun_tests(record: ReviewRecord, claim: Claims, judge: Judge, site: TestSite) -> None:
+    """Run the tests of ``claim`` at ``site``; a failure has to come twice to refute it.
 
     What the policy does not allow outright is not run; tests that need what is not here refute nothing.
     """
@@ -101,20 +120,20 @@ async def rerun_tests(record: ReviewRecord, claim: Claims, judge: Judge, repo: P
     if ruling.verdict is not CommandVerdict.ALLOW:
         record.skip(claim.task, f"{line}: the policy would not let it ({ruling.rule}): {ruling.why}")
         return
-    folder = copy
-    result = await _run_tests(record, claim, repo, copy, folder)
-    if result is not None and result.exit_code and (inner := _named_folder(claim.found, copy)):
+    folder = site.copy
+    result = await _run_tests(record, claim, site, folder)
+    if result is not None and result.exit_code and (inner := _named_folder(claim.found, site.copy)):
         folder = inner
-        result = await _run_tests(record, claim, repo, copy, folder)
+        result = await _run_tests(record, claim, site, folder)
     if result is None:
         return
     if result.exit_code == 0:
         record.confirm(claim.task, f"its tests were run again: {_format_counts(result)}")
         return
-    if why := _missing_here(result, copy):
+    if why := _missing_here(result, site.copy):
         record.skip(claim.task, f"{line}: it does not run here ({why})")
         return
-    again = await _run_tests(record, claim, repo, copy, folder)
+    again = await _run_tests(record, claim, site, folder)
     if again is not None and again.exit_code == 0:
         record.skip(claim.task, f"{line}: it failed once and then passed ({last_line(result)})")
         return
@@ -130,16 +149,26 @@ def _format_counts(result: CommandResult) -> str:
 
 
 async def _run_tests(
-    record: ReviewRecord, claim: Claims, repo: Path, copy: Path, folder: Path
+    record: ReviewRecord, claim: Claims, site: TestSite, folder: Path
 ) -> CommandResult | None:
-    argv, readable = _resolve_python(claim.tests, repo / folder.relative_to(copy))
-    places = (folder / "src", folder, copy)
-    paths = dict.fromkeys(str(path) for path in places if path.is_dir())
-    env = {"PYTHONPATH": ":".join(paths), "PYTHONDONTWRITEBYTECODE": "1", "CI": "true", "NO_COLOR": "1"}
-    seconds = 2 * claim.seconds + SLACK
+    """Run them in ``folder``, with what was prepared for it; None, which is noted, if they cannot be run."""
+    place = str(folder.relative_to(site.copy))
+    program = Path(claim.tests[0]).name.rstrip("0123456789.")
+    around = await find_surroundings(site.prepared, ECOSYSTEMS.get(program, ""), site.repo, site.copy, place)
+    if around.problem:
+        record.skip(claim.task, f"{shlex.join(claim.tests)}: {around.problem}")
+        return None
+    argv = _pytest_arguments(["python", *claim.tests[1:]] if program == "python" else claim.tests)
+    env = {"PATH": format_path(*around.path), **around.env, "PYTHONDONTWRITEBYTECODE": "1", "CI": "true"}
     # The whole copy is visible and writable beneath the folder it runs in: tests may reach up.
     return await record.execute(
-        claim.task, argv, folder, seconds=seconds, readable=[*readable, copy], env=env
+        claim.task,
+        argv,
+        folder,
+        seconds=2 * claim.seconds + SLACK,
+        readable=around.readable,
+        writable=(site.copy, *around.writable),
+        env=env,
     )
 
 
@@ -164,20 +193,8 @@ def _missing_here(result: CommandResult, copy: Path) -> str:
     return "" if any(place.exists() for place in places) else f"No module named {found[1]}"
 
 
-def _resolve_python(argv: Sequence[str], folder: Path) -> tuple[list[str], list[Path]]:
-    """The command with the Python it means: one beneath ``folder`` if it names one, else this one."""
-    program, *rest = argv
-    pure = PurePosixPath(program)
-    within = not pure.is_absolute() and ".." not in pure.parts and len(pure.parts) > 2
-    if within and pure.parts[-2:] == ("bin", "python") and (folder / pure).exists():
-        return [str(folder / pure), *_pytest_arguments(rest)], [(folder / pure).parents[1]]
-    if program in ("python", "python3"):
-        return [sys.executable, *_pytest_arguments(rest)], []
-    return list(argv), []
-
-
 def _pytest_arguments(rest: Sequence[str]) -> list[str]:
     """A cache elsewhere: without any, pytest refuses projects that configure its place."""
-    if list(rest[:2]) == ["-m", "pytest"]:
+    if list(rest[:3]) == ["python", "-m", "pytest"]:
         return [*rest, "-q", "-o", "cache_dir=/tmp/pytest-cache"]
     return list(rest)

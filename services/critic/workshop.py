@@ -24,7 +24,7 @@ async def open_workshop(repo: Path, settings: Settings, note: Note) -> AsyncIter
         environments = await prepare(
             copy,
             source=repo,
-            cache=settings.state_dir / "environments",
+            cache=settings.environments,
             note=note,
             timeout=settings.command_timeout,
             log=folder / "preparing.log",

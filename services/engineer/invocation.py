@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from services.engineer.environments import Surroundings
 from services.engineer.guesses import configures_pytest, option_names
 from services.engineer.runners import TestCommand
 from services.engineer.working_copy import WorkingCopy
 from shared.projects.environment import format_path
+from shared.projects.surroundings import Surroundings
 
 REPORTERS = Path(__file__).with_name("reporters")
 PYTHON_WORDS = ("python", "python3")

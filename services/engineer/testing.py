@@ -14,7 +14,6 @@ from services.engineer import go_events
 from services.engineer.collecting import Collected, collect, strip_output
 from services.engineer.diagnosis import diagnose, format_missing
 from services.engineer.discovery import Discovery, find_tests
-from services.engineer.environments import Surroundings, find_surroundings
 from services.engineer.flaky import rerun_failures
 from services.engineer.invocation import Invocation, invoke
 from services.engineer.recognition import VALUED
@@ -25,6 +24,7 @@ from services.engineer.working_copy import WorkingCopy
 from shared.contracts import Connection, TestRun, TestSuite
 from shared.errors import ActionError
 from shared.projects import Environment, prepare
+from shared.projects.surroundings import Surroundings, find_surroundings
 from shared.sandbox import CommandResult, Reach
 
 NOTHING_FOUND = "No way to test this project was found"
