@@ -49,6 +49,7 @@ def test_one_command_starts_an_office_checks_the_folder_and_leaves_nothing_runni
     files = ("--junit", str(tmp_path / "tests.xml"), "--sarif", str(tmp_path / "findings.sarif"))
     done = in_folder(project, variables, "checkup", "--office", "--json", "--fail-on", "tests", *files)
     assert done.returncode == 3, (done.stdout, done.stderr)
+    assert done.stderr == f"Starting the office in {tmp_path / 'state'}\n"
     found = json.loads(done.stdout)
     assert (found["tests"]["passed"], found["tests"]["failed"], found["tests"]["errors"]) == (1, 1, 0)
     assert "pytest" in found["tests"]["command"]

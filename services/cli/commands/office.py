@@ -32,6 +32,7 @@ async def office_for_command() -> AsyncIterator[Bus]:
         raise StartError(f"The office in {config.state_dir} is starting or stopping", "Try again in a moment")
     log.configure("mailroom", level="error", form="console")
     supervisor = Supervisor(config, lock, _report)
+    click.echo(f"Starting the office in {config.state_dir}", err=True)
     try:
         await supervisor.start()
         async with connect() as bus:
