@@ -256,6 +256,10 @@ class Call:
             inner.assign(str(number), word.text)
         return self.same_shell(text, inner)
 
+    def guess(self, text: str) -> None:
+        """Judge ``text`` within code of another language, which may be a command."""
+        self.shell.script(text.replace(UNKNOWN, _UNKNOWN_VALUE), self.scope.branch(), guessed=True)
+
     def same_shell(self, text: str, scope: Scope | None = None) -> Stream:
         """Judge ``text`` as a script that this very shell runs (eval, source)."""
         return self.shell.script(text.replace(UNKNOWN, _UNKNOWN_VALUE), scope or self.scope)

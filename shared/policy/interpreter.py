@@ -52,12 +52,13 @@ class Interpreter:
         """Whether a path of the workspace is a state of the office."""
         return secrets.guards(path[len(self.workspace) :])
 
-    def script(self, text: str, scope: Scope) -> Stream:
-        """Judge a script given as text; its output if that is known."""
+    def script(self, text: str, scope: Scope, *, guessed: bool = False) -> Stream:
+        """Judge a script given as text; its output if that is known. ``guessed``: it may be none."""
         try:
             root = parse(text)
         except Unreadable as error:
-            self.find(error.rule, error.what)
+            if not guessed:
+                self.find(error.rule, error.what)
             return UNREAD
         self.documents |= "<<" in text
         if is_misread(root):

@@ -191,7 +191,7 @@ def _run_input(call: Call) -> Stream | None:
 
 def judge_source(call: Call) -> None:
     """A file is run in this shell."""
-    if call.args:
+    if call.args and call.place(call.args[0]) is not Place.HOME:  # the jail has its own
         run_file(call, call.args[0])
 
 

@@ -78,13 +78,13 @@ def judge_code(call: Call, code: str) -> None:
     for text in texts or (_BARE.findall(code) if deletes else ()):
         _judge_text(call, text, deletes=deletes, writes=writes, runs=runs)
     if runs and len(texts) > 1 and all(len(text) < 80 for text in texts):
-        call.script(" ".join(text for text in texts if "\n" not in text and not text.startswith("/dev/")))
+        call.guess(" ".join(text for text in texts if "\n" not in text and not text.startswith("/dev/")))
     if deletes and _FROM_HOME.search(code):
         call.find("destroy.outside-workspace", "What lies in the home")
     if is_private("/".join(text.strip("/") for text in texts if re.fullmatch(r"[\w./~-]+", text))):
         call.find("secret.file", "A path in it")
     for match in _STATEMENT.finditer(code):
-        call.script(match[1])
+        call.guess(match[1])
     for rule, one, other in _SIGNS:
         if one.search(code) and other.search(code):
             call.find(rule, call.name if rule == "unclear.code" else "")
@@ -107,7 +107,7 @@ def _judge_text(call: Call, text: str, *, deletes: bool, writes: bool, runs: boo
     elif match := re.match(r"\w+://\S+", text):
         judge_address(call, Word(match[0]))
     elif runs and re.match(r"[A-Za-z.~/][\w./-]*(\s|$)", text) and "\n" not in text:
-        call.script(text)
+        call.guess(text)
 
 
 _VALUED = {
@@ -133,7 +133,7 @@ def judge_language(call: Call) -> Stream | None:
     for word in codes:
         loaded = [one.text for one in found.of("M r")]
         if kind == "gdb" and (match := re.match(r"\s*(?:shell|!)\s*(.*)", word.text)):
-            call.script(match[1])
+            call.guess(match[1])
         else:
             judge_code(call, " ".join([*loaded, word.text]))
     if kind == "python" and found.of("m"):
@@ -229,7 +229,7 @@ def _judge_awk_program(call: Call, text: str) -> None:
     if _AWK_RUNS.search(bare):
         for match in re.finditer(r'"((?:\\.|[^"\\])*)"', text):
             if re.match(r"[a-z/.~]", match[1]):
-                call.script(match[1])
+                call.guess(match[1])
         if _AWK_HIDES.search(bare):
             call.find("unclear.command")
     if re.search(r"getline\s*\w*\s*<|>\s*[a-z]", bare):
