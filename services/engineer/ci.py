@@ -30,6 +30,16 @@ STRICT = re.compile(
 """Variables that only suit the CI machine, or make warnings errors there."""
 
 
+KNOWN = {"github": {"workspace": ".", "event_name": "push"}, "runner": {"os": "Linux"}}
+"""What is known of other contexts of GitHub's expressions."""
+ACTIONS = {
+    "actions-rs/cargo": "cargo",
+    "gradle/gradle-build-action": "./gradlew",
+    "gradle/actions": "./gradlew",
+}
+"""Actions that run a command, and its program."""
+
+
 class Text(str):
     """A scalar of a YAML file, with its 1-based ``line``: of a block, that of its first line."""
 
@@ -141,13 +151,13 @@ def _read_job(
     folder: ConfinedFolder, file: str, name: str, data: Any, job: dict[str, Any], combination: dict[str, Any]
 ) -> Iterator[Script]:
     env = {**_mapping(data.get("env")), **_mapping(job.get("env"))}
-    values: dict[str, Any] = {"matrix": combination, "env": env}
+    values: dict[str, Any] = {"matrix": combination, "env": env, **KNOWN}
     defaults = {**_run_defaults(data), **_run_defaults(job)}
     runs_on = _substitute(str(job.get("runs-on", "")), values)
     foreign = bool(OTHER_SYSTEM.search(runs_on))
     services = tuple(map(str, _mapping(job.get("services"))))
     for step in _expand_steps(folder, job.get("steps")):
-        text = step.get("run")
+        text = step.get("run") or _read_action(step)
         if not isinstance(text, Text) or step.get("continue-on-error") == "true":
             continue
         values["env"] = {**env, **_mapping(step.get("env"))}
@@ -164,6 +174,18 @@ def _read_job(
             services=services,
             secrets=tuple(re.findall(r"secrets\.(\w+)", text)),
         )
+
+
+def _read_action(step: dict[str, Any]) -> Text | None:
+    """The command that a well-known action runs."""
+    used, given = str(step.get("uses", "")), _mapping(step.get("with"))
+    command, arguments = str(given.get("command", "")), given.get("args") or given.get("arguments") or ""
+    program = next((program for name, program in ACTIONS.items() if used.startswith(name)), "")
+    if not program:
+        return None
+    text = Text(f"{program} {command} {arguments}")
+    text.line = getattr(step.get("uses"), "line", 1)
+    return text
 
 
 def _run_defaults(data: Any) -> dict[str, Any]:

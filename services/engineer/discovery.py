@@ -1,5 +1,6 @@
 """Finds the commands that test a project: what it states, else what its CI runs, else what is usual."""
 
+import itertools
 import os
 import re
 import shlex
@@ -40,6 +41,7 @@ NATIVE_BUILDS = re.compile(
     r"^(?:\./)?(?:configure|autogen\.sh|bootstrap|buildconf|autoreconf|meson setup|ninja|make|gmake)"
     r"\b(?!.* install\b)"
 )
+MACHINES = re.compile(r"-DCMAKE_(INSTALL|C_|CXX_|TOOLCHAIN|PREFIX|MAKE_PROGRAM|OSX)|-DVCPKG|-DCONAN")
 BESIDE = re.compile(r"\bdocker(?:-compose)?\b|\bpodman\b|\bkubectl\b|\bminikube\b|\bkind create\b")
 
 
@@ -129,6 +131,8 @@ def _find_in_ci(project: Path) -> Iterable[Candidate]:
         done = built.setdefault((script.file, script.job), [])
         for command in split_script(script.text, script.env):
             folder = _inside(project, f"{script.folder}/{command.folder}")
+            if folder is None and command.words[0] == "ctest":
+                folder = "."  # that of the build, which only CI knows
             if folder is None:
                 continue
             found = list(_follow(project, folder, command, script))
@@ -139,7 +143,7 @@ def _find_in_ci(project: Path) -> Iterable[Candidate]:
 
 def _inside(project: Path, folder: str) -> str | None:
     """``folder`` relative to the project; None if it leads outside or is not known."""
-    path = os.path.normpath(folder.replace("$GITHUB_WORKSPACE", ".").lstrip("/"))
+    path = os.path.normpath(folder.lstrip("/"))
     return None if UNKNOWN in path or path.startswith("..") else path
 
 
@@ -189,7 +193,10 @@ def _resolve(
             elif not each.command.indirect:
                 yield each
         if found is None and recognised.indirect == "make" and {"test", "check"} & recognised.names:
-            yield Found(command=msgspec.structs.replace(recognised, indirect=""), source=place)
+            made = msgspec.structs.replace(recognised, indirect="")
+            if (project / "CMakeLists.txt").is_file():  # CMake makes the Makefile
+                made = Recognised(runner="ctest", words=("ctest",))
+            yield Found(command=made, source=place)
 
 
 def _resolve_npm(project: Path, folder: str, recognised: Recognised) -> Iterable[Found]:
@@ -216,10 +223,11 @@ def _resolve_npm(project: Path, folder: str, recognised: Recognised) -> Iterable
     ends = recognise_script(scripts, call.name)
     if not ends:
         return
-    names = frozenset(" ".join(each.words) for each in ends)
+    names = frozenset(" ".join((*each.words, *call.extra)) for each in ends)
     inside = innermost(scripts, call.name)
     call = msgspec.structs.replace(call, name=inside)
-    words = (call.manager, "run", *call.options, call.name)
+    extra = (*(("--",) if call.extra and call.manager == "npm" else ()), *call.extra)
+    words = (call.manager, "run", *call.options, call.name, *extra)
     yield Found(
         command=Recognised(
             runner="node",
@@ -271,16 +279,20 @@ def _candidate(
     before: list[str] = []
     for place, command in done:
         line = shlex.join(command.words)
-        if UNKNOWN in line:
-            continue
-        if runner == "node" and BUILDS.match(line) and place == folder:
-            before.append(line)
-        elif runner == "ctest" and command.words[0].endswith("cmake"):
-            before += [word for word in command.words if re.match(r"-D(?!CMAKE_(INSTALL|C|CXX)_)\w+", word)]
-        elif runner == "any" and NATIVE_BUILDS.match(line) and place == folder:
+        if runner == "ctest" and command.words[0].endswith("cmake"):
+            before += _defined(command.words)
+        builds = {"node": BUILDS, "any": NATIVE_BUILDS}.get(runner)
+        if builds and builds.match(line) and place == folder and UNKNOWN not in line:
             before.append(line)
     changed = msgspec.structs.replace(candidate.command, before=tuple(dict.fromkeys(before)))
     return msgspec.structs.replace(candidate, command=changed)
+
+
+def _defined(words: tuple[str, ...]) -> list[str]:
+    """The variables that a call of CMake sets, but for compilers, places and what only CI knows."""
+    joined = [f"-D{word}" for option, word in itertools.pairwise(words) if option == "-D"]
+    given = [*joined, *(word for word in words if re.match(r"-D\w", word))]
+    return [word for word in given if UNKNOWN not in word and not MACHINES.match(word)]
 
 
 # which of them are run

@@ -9,7 +9,7 @@ import msgspec
 import yaml
 
 from services.engineer.project_text import find_line, parse_mapping, read_json, read_start, texts
-from services.engineer.recognition import Recognised, recognise
+from services.engineer.recognition import Recognised, recognise, without_reports
 from services.engineer.shell_lines import split_script
 
 NO_TESTS = re.compile(r"no test specified|^\s*(echo\b.*|exit 0|true|:)\s*$")
@@ -34,12 +34,16 @@ TEST_WORDS = {"test", "t", "tst", "it", "cit", "install-test", "install-ci-test"
 
 
 class ScriptCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call of a script: the ``manager``, its ``name``, the ``folder`` and the ``options`` given."""
+    """A call of a script: the ``manager``, its ``name``, the ``folder`` and the ``options`` given.
+
+    ``extra`` is what it hands on to the script.
+    """
 
     manager: str
     name: str
     folder: str = ""
     options: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
     several: bool = False
     """Whether it calls the scripts of several packages."""
 
@@ -47,11 +51,18 @@ class ScriptCall(msgspec.Struct, frozen=True, kw_only=True):
 def parse_call(words: tuple[str, ...]) -> ScriptCall | None:
     """What a command of npm, pnpm, yarn, bun, lerna, turbo or nx calls; None if no script."""
     manager, rest = words[0].rpartition("/")[2], list(words[1:])
-    folder, options, positional = "", [], []
+    folder = ""
+    options: list[str] = []
+    positional: list[str] = []
+    extra: list[str] = []
     several = manager in ("lerna", "turbo", "nx")
     while rest:
         word = rest.pop(0)
         if word == "--":
+            extra = rest
+            break
+        if manager in ("yarn", "pnpm", "bun") and _names_script(positional):
+            extra = [word, *(each for each in rest if each != "--")]
             break
         name, equals, value = word.partition("=")
         if name in ("--prefix", "-C", "--cwd", "--dir"):
@@ -75,8 +86,18 @@ def parse_call(words: tuple[str, ...]) -> ScriptCall | None:
     if not named:
         return None
     is_run = named is not positional
+    handed = tuple(word for word in without_reports(extra) if word not in ("--ci", "--coverage"))
     script = "test" if named[0] in TEST_WORDS and not is_run else named[0]
-    return ScriptCall(manager=manager, name=script, folder=folder, options=tuple(options), several=several)
+    return ScriptCall(
+        manager=manager, name=script, folder=folder, options=tuple(options), several=several, extra=handed
+    )
+
+
+def _names_script(positional: list[str]) -> bool:
+    """Whether the words so far name a script, so that what follows is handed on to it."""
+    first = positional[:1]
+    leading = {*MANAGER_WORDS, "workspace", "workspaces", "foreach"}
+    return bool(first) and (first[0] not in leading or (first[0] in MANAGER_WORDS and len(positional) > 1))
 
 
 def read_scripts(folder: Path) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Recognises test commands among others: which runner a command starts, and which tests it covers."""
 
+import itertools
 import re
 from collections.abc import Iterable
 
@@ -178,7 +179,8 @@ def _positional(words: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _without_reports(words: list[str]) -> list[str]:
+def without_reports(words: list[str]) -> list[str]:
+    """``words`` without options that only report on a run."""
     kept, before = [], ""
     for word in words:
         is_value = before in REPORTING_VALUES or (before == "--cov" and not word.startswith("-"))
@@ -193,7 +195,7 @@ def _recognise_python(words: list[str]) -> Recognised | None:
         at = words.index("-m")
         module, rest = words[at + 1], words[at + 2 :]
         if module in ("pytest", "py.test"):
-            rest = _without_reports(rest)
+            rest = without_reports(rest)
             return Recognised(
                 runner="pytest",
                 words=("python", *words[1:at], "-m", "pytest", *rest),
@@ -228,12 +230,15 @@ def _recognise_direct(head: str, words: list[str]) -> Recognised | None:
     """The runners of compiled languages, and pytest by its own program."""
     rest = words[1:]
     if head in ("pytest", "py.test"):
-        rest = _without_reports(rest)
+        rest = without_reports(rest)
         return Recognised(runner="pytest", words=("pytest", *rest), names=_positional(rest))
     if head == "cargo":
         return _recognise_cargo(rest)
     if head in ("go", "gotestsum", "richgo") and rest:
         return _recognise_go(head, rest)
+    targets = [word for option, word in itertools.pairwise(rest) if option in ("--target", "-t")]
+    if head == "cmake" and {"test", "check", "RUN_TESTS"} & set(targets):
+        return Recognised(runner="ctest", words=("ctest",))
     if head == "ctest":
         return Recognised(runner="ctest", words=tuple(words), names=_positional(rest) - {"build"})
     if head in ("mvn", "mvnw", "./mvnw", "gradle", "gradlew", "./gradlew"):
@@ -306,7 +311,7 @@ def _recognise_javascript(head: str, words: list[str]) -> Recognised | None:
     if head in BROWSERS and {"test", "run", "start"} & set(rest[:1]):
         return Recognised(runner="node", words=tuple(words), browser=True, names=frozenset({head}))
     if head in JAVASCRIPT:
-        words = [head, *_without_reports(rest)]
+        words = [head, *without_reports(rest)]
         return Recognised(runner="node", words=tuple(words), names=_positional(words[1:]) | {head})
     if head in ("node", "tsx", "bun", "esmo", "ts-node", "tsm", "deno") and rest:
         names = [word for word in _skip_options(rest) if re.search(r"\btests?\b", word)]

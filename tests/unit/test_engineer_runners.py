@@ -219,6 +219,13 @@ def job(*steps: str, more: str = "") -> dict[str, str]:
     return {".github/workflows/test.yml": text}
 
 
+BUILD = """\
+    defaults: {run: {working-directory: "${{ github.workspace }}/build"}}
+    strategy:
+      matrix:
+        os: [macos-latest, ubuntu-latest]
+        kind: [Debug, Release]
+"""
 TOX = """\
 [tox]
 envlist = py{310,311}-{plain,extra}, lint
@@ -336,6 +343,34 @@ shell:
         (
             job("./gradlew check -x test", "./mvnw -B verify -DskipTests", "mvn -B verify"),
             [(".", "mvn -B verify", ".github/workflows/test.yml:8")],
+        ),
+        (
+            {
+                **job(
+                    "cmake -B ${{ github.workspace }}/build -D X=ON",
+                    "ctest -C ${{ matrix.kind }}",
+                    more=BUILD,
+                ),
+                "CMakeLists.txt": "",
+                "Makefile": "test:\n\t./demo\n",
+            },
+            [("build", "ctest -C Debug", ".github/workflows/test.yml:12")],
+        ),
+        (
+            {**job("yarn lint && yarn test --ci unit", "./test.sh"), "package.json": NODE},
+            [
+                (".", "yarn run test unit", "package.json:4"),
+                (".", "./test.sh", ".github/workflows/test.yml:7"),
+            ],
+        ),
+        (
+            job(
+                "uv run -m pytest -q", "coverage run --source x -m unittest", "hatch run test.py3.12:pytest a"
+            ),
+            [
+                (".", "python -m pytest -q", ".github/workflows/test.yml:6"),
+                (".", "python -m unittest", ".github/workflows/test.yml:7"),
+            ],
         ),
         (
             job(
