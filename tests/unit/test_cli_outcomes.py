@@ -17,6 +17,7 @@ from shared.contracts import (
     ResultOutcome,
     TaskResult,
     TaskStatus,
+    TestFailure,
     TestRun,
     TestSuite,
     ToolRun,
@@ -174,13 +175,16 @@ def test_results_are_those_of_all_tasks_and_name_what_was_not_checked() -> None:
 
 
 def test_the_object_of_json_holds_sums_and_null_for_what_was_not_counted() -> None:
-    one = TestRun(passed=2, failed=1, skipped=-1, errors=0, command="pytest", interpreter="CPython 3.12")
+    failure = TestFailure(test="test_a", message="1 == 2", source="test_a.py:3")
+    counts = {"passed": 2, "failed": 1, "skipped": -1, "errors": 0}
+    one = TestRun(**counts, command="pytest", interpreter="CPython 3.12", failures=(failure,), flaky=("b",))
     suites = (TestSuite(command="pytest"), TestSuite(command="npm test"))
     several = TestRun(passed=7, failed=0, skipped=1, errors=0, suites=suites)
     found = CheckUp.of(goal_of(outcome=FINDINGS), GoalResults(tests=(one, several)), "/src", 3)
     assert (found.tests.passed, found.tests.failed, found.tests.skipped, found.tests.errors) == (9, 1, 1, 0)
     assert found.tests.command == "pytest; npm test"
     assert found.tests.interpreter == "CPython 3.12"
+    assert (found.tests.failures, found.tests.flaky) == ((failure,), ("b",))
     assert (found.goal_id, found.folder, found.outcome, found.exit_code) == ("g", "/src", FINDINGS, 3)
     assert (found.seconds, found.report) == (3.5, "/tmp/report.md")
     unknown = CheckUp.of(goal_of(), GoalResults(tests=(TestRun(problem="no tests"),)), "/src", 1).tests

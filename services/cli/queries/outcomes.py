@@ -5,15 +5,17 @@ from typing import Any, Self
 import msgspec
 from rich.text import Text
 
-from services.cli.output.console import clean, format_end, format_status, shorten
+from services.cli.output.console import format_end, format_status, shorten
 from services.cli.output.times import format_span, seconds_between
 from services.cli.queries.results import GoalResults
-from shared.contracts import Finding, Goal, NotChecked, ResultOutcome, TaskStatus, TestRun
+from shared.contracts import Finding, Goal, NotChecked, ResultOutcome, TaskStatus, TestFailure, TestRun
 from shared.text.phrases import count
 
 FAIL_ON = ("tests", "high", "medium", "any")
 """What ``--fail-on`` takes: failing tests, then findings of so many SEVERITIES as well."""
 SEVERITIES = ("high", "medium", "low")
+MAX_REASON = 200
+"""The most characters of a reason in a headline; the report has all of it."""
 FAILED, FOUND = 1, 3
 """Exit codes: failed, refused or not checked; done with findings that ``--fail-on`` names."""
 
@@ -60,7 +62,7 @@ def _format_details(goal: Goal, results: GoalResults) -> str:
         return found
     first, *others = results.not_checked
     if outcome_of(goal) is ResultOutcome.NOT_CHECKED:
-        return clean(f"{first.what}: {first.why}")
+        return shorten(f"{first.what}: {first.why}", MAX_REASON)
     more = f" and {count(len(others), 'more thing')}" if others else ""
     return "; ".join(filter(None, [found, f"not checked: {shorten(first.what, 60)}{more}"]))
 
@@ -84,6 +86,8 @@ class TestCounts(msgspec.Struct, frozen=True, kw_only=True):
     errors: int | None = None
     command: str = ""
     interpreter: str = ""
+    failures: tuple[TestFailure, ...] = ()
+    flaky: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, runs: tuple[TestRun, ...]) -> Self:
@@ -96,6 +100,9 @@ class TestCounts(msgspec.Struct, frozen=True, kw_only=True):
         suites = [suite for run in runs for suite in (run.suites or (run,))]
         for name in ("command", "interpreter"):
             sums[name] = "; ".join(dict.fromkeys(filter(None, (getattr(each, name) for each in suites))))
+        for name in ("failures", "flaky"):
+            named = (each for run in runs for suite in (run, *run.suites) for each in getattr(suite, name))
+            sums[name] = tuple(dict.fromkeys(named))
         return cls(**sums)
 
 
