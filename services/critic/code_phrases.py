@@ -49,6 +49,7 @@ SAME = {
     "mongodb": "mongo",
     "mongo": "mongo",
     "redis": "redis|valkey",
+    "orm": "sqlalchemy|django.db|peewee|tortoise|^typeorm|sequelize|prisma|gorm",
     "an orm": "sqlalchemy|django.db|peewee|tortoise|^typeorm|sequelize|prisma|gorm",
     "kafka": "kafka",
     "unittest": r"^unittest(?!\.mock)",
@@ -79,6 +80,7 @@ COMMANDING = re.compile(
 )
 DATED = re.compile(r"\W*\d{4}-\d\d")
 """An entry of a list of decisions or changes."""
+BRIEF = 12
 MOST_WORDS = 28
 """A rule is a short sentence; a longer one explains."""
 TO_A_READER = re.compile(
@@ -99,12 +101,28 @@ EVERYWHERE = re.compile(
 )
 
 
+REWORDED = (
+    (
+        r"^(.+?) (?:is|are) (?:strictly )?(?:forbidden|banned|prohibited|disallowed|not (?:allowed|permitted)"
+        r"|never (?:used|allowed))$",
+        r"never use \1",
+    ),
+    (r"^(.+?) (?:must|may|should|shall|can) ?(?:not|never) be (?:used|called|allowed)$", r"never use \1"),
+    (r"^(functions?|methods?|files?|modules?|lines?): (?=max|at most|no more|no longer)", r"\1 are "),
+    (r"\s*\((never|not) ([^()]+)\)$", r", \1 \2"),
+    (r"^(?:the )?(?:\w+ )?\w+: (?=[\w.]+, (?:never|not) )", ""),
+)
+"""Other ways to say the same, and the one that the forms know."""
+
+
 def parse_code_rule(text: str, source: str, stated: str, names: ModuleNames) -> CodeRule | None:
     """The rule that a sentence states about code; None if it states none that is understood."""
     words = " ".join(re.sub(r"\*\*|__(?=\w+__)", "", text).split()).strip(" .!")
     words = re.sub(r"^[-*•]\s+|^(?:please|also|and|so|then)[, ]\s*", "", words, flags=re.IGNORECASE)
     for spelled, number in NUMBER.items():
         words = re.sub(rf"\b{spelled}\b", number, words, flags=re.IGNORECASE)
+    for form, plain in REWORDED:
+        words = re.sub(form, plain, words, flags=re.IGNORECASE)
     common: dict[str, Any] = {"text": stated, "source": source}
     if rule := _match(words, common, names):
         return rule
@@ -137,10 +155,12 @@ def _scope(scope: re.Match[str], names: ModuleNames) -> dict[str, Any] | None:
 def sounds_like_a_rule(text: str) -> bool:
     """Whether a sentence commands something about code."""
     words = re.sub(r"\*\*|__", "", text).strip(" *-")
+    brief = words.count(" ") < BRIEF and re.search(r"\b(?:never|only|nothing|nobody)\b", words, re.IGNORECASE)
     return bool(
         words.count(" ") < MOST_WORDS
         and not DATED.match(words)
-        and COMMANDING.search(words)
+        and not words.startswith("use ")  # the rest of a sentence that was cut at a semicolon
+        and (brief or COMMANDING.search(words))
         and ABOUT_CODE.search(words)
         and not TO_A_READER.search(words)
         and not words.endswith("?")
@@ -249,10 +269,11 @@ def _docstrings(match: re.Match[str], common: dict[str, Any], names: ModuleNames
 
 
 @_form(
-    r"(?:every|each|all) (?:public )?(?:functions?|methods?|code|signatures?)(?: and \w+)? (?:must |should )?"
-    r"(?:be |is |are |has |have |needs? |uses? )(?:fully |complete(?:ly)? )?(?:typed|annotated"
+    r"(?:(?:every|each|all) )?(?:public )?(?:functions?|methods?|code|signatures?)(?: and \w+)? "
+    r"(?:must |should )?(?:be |is |are |has |have |needs? |uses? )(?:fully |complete(?:ly)? )?(?:typed"
+    r"|annotated"
     r"|type(?:[- ]hint(?:s|ed)?| annotat(?:ions?|ed)))"
-    r"|type (?:hints|annotations) (?:are|is) (?:required|mandatory)(?: (?:everywhere|for all functions"
+    r"|type (?:hints|annotations)(?: (?:are|is) (?:required|mandatory))?(?: (?:everywhere|for all functions"
     r"|on every function))?"
 )
 def _typed(match: re.Match[str], common: dict[str, Any], names: ModuleNames) -> CodeRule:
@@ -263,7 +284,7 @@ def _typed(match: re.Match[str], common: dict[str, Any], names: ModuleNames) -> 
     r"(?:all |unit |the )*tests? (?:files? )?(?:must |should |always )?(?:lives?|go(?:es)?|are|is|belongs?|be"
     r"|stays?|resides?|placed|be placed|sits?)"
     r" (?:only )?(?:placed |kept )?(?:in|under|beneath|inside"
-    r"|below) (?:the )?`?(?P<folder>[\w./-]+?)/?`?(?: folder| director(?:y|ies))?"
+    r"|below) (?:the )?`?(?P<folder>[\w./-]+?)/?`?(?: folder| director(?:y|ies))?(?:, .+)?"
     r"|put (?:all )?tests (?:in|under) `?(?P<other>[\w./-]+?)/?`?"
 )
 def _tests(match: re.Match[str], common: dict[str, Any], names: ModuleNames) -> CodeRule:

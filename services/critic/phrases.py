@@ -24,6 +24,7 @@ NOBODY = (
 )
 BESIDES = "(?:outside(?: of)?|except(?: for)?|but|other than|besides|apart from)"
 WITHIN = "(?:by|from|in|inside|within)"
+USED = "(?:imported|used|called|accessed|touched)"
 X, Y = "(?:(?P<x>.+?) )?", "(?P<y>.+)"
 """Who imports, if the sentence says it before the verb, and what is imported."""
 OTHERS = re.compile(
@@ -95,6 +96,10 @@ class Sentence:
         rule = AllowedOnly(**self.stated, subjects=subject, objects=target.every, outside=outside)
         return [rule, *(self.forbid({"x": found["x"], "y": never[0]}) if never else [])]
 
+    def isolated(self, found: dict[str, str]) -> list[AnyRule]:
+        """x imports nothing of the repository."""
+        return self.allowed_only({"x": found["x"], "y": "nothing"})
+
     def forbid(self, found: dict[str, str]) -> list[AnyRule]:
         """x must not import y."""
         outside = re.match(rf"(?:.*\s)?{BESIDES}\s+(.+)", found["x"], re.IGNORECASE)
@@ -141,7 +146,7 @@ class Sentence:
 
     def _chain(self, words: str) -> Layers | None:
         """``services > shared > contracts``: layers, the upper ones import the lower ones."""
-        parts = re.split(ARROW, words)
+        parts = re.split(ARROW, re.sub(r"\s*\([^()]*\)$", "", words))
         layered = LAYERED.search(f"{words} {self.passage.heading}")
         bare = all(re.fullmatch(r"`?[\w./-]+`?", part.strip()) for part in parts)
         if len(parts) < (2 if layered else 3) or (
@@ -178,22 +183,42 @@ FORMS = (
         Sentence.protected,
     ),
     _form(
-        f"(?P<y>.+?) (?:{NOT} be|(?:is|are) (?:never|not)) imported {BESIDES} (?:from |in |by )?(?P<x>.+)",
+        f"(?P<y>.+?) (?:{NOT} be|(?:is|are) (?:never|not)) {USED} {BESIDES} (?:from |in |by )?(?P<x>.+)",
         Sentence.protected,
     ),
     _form(
-        f"(?P<y>.+?) (?:may|must|can|should|is|are) (?:only be|be only|only) imported {WITHIN} (?P<x>.+)",
+        f"(?P<y>.+?) (?:may|must|can|should|is|are) (?:only be|be only|only) {USED} {WITHIN} (?P<x>.+)",
         Sentence.protected,
     ),
     _form(
-        f"(?P<y>.+?) (?:may be|must be|can be|should be|is|are) imported (?:only {WITHIN}|{WITHIN} only"
+        f"(?P<y>.+?) (?:may be|must be|can be|should be|is|are) {USED} (?:only {WITHIN}|{WITHIN} only"
         "|nowhere (?:else )?but(?: in| by| from)?) (?P<x>.+)",
         Sentence.protected,
     ),
     _form(
-        f"(?P<y>.+?) (?:{NOT} be|(?:is|are) (?:never|not)) imported (?:{WITHIN}|into) (?P<x>.+)",
+        f"(?P<y>.+?) (?:{NOT} be|(?:is|are) (?:never|not)) {USED} (?:{WITHIN}|into) (?P<x>.+)",
         Sentence.forbid,
     ),
+    _form(f"(?P<y>.+?) (?:may be|must be|is|are) {USED} by (?P<x>.+?) (?:only|alone)$", Sentence.protected),
+    _form(
+        f"(?P<y>.+?) (?:is|are) {USED} by (?:nobody|nothing|no one|none)(?P<else>)(?P<x>)$",
+        Sentence.protected_from_all,
+    ),
+    _form("(?P<y>.+?) (?:is|are) private to (?P<x>.+)", Sentence.protected),
+    _form(
+        f"(?:never|do not|don['’]t) {VERB} (?:from )?(?P<y>.+?) (?:in|inside|within|from) (?P<x>.+)",
+        Sentence.forbid,
+    ),
+    _form(f"(?P<x>.+?) (?:has|have) no dependenc(?:y|ies) on {Y}", Sentence.forbid),
+    _form(
+        f"(?P<x>.+?) (?:must |may |should )?(?:only )?{VERB} (?P<y>.+?) only (?:through|via) .+",
+        Sentence.forbid,
+    ),
+    _form(
+        f"(?P<x>.+?) (?:{NOT} {VERB} any|{VERB} no) other (?:module|package|part|layer)s?\\b.*(?P<y>)",
+        Sentence.isolated,
+    ),
+    _form("(?P<x>.+?) (?:is|are) independent of (?:everything|all)(?: else)?(?P<y>)", Sentence.isolated),
     _form(f"{X}{VERB} nothing (?:from|of) {Y}", Sentence.forbid),
     _form(f"{X}{MAY}{VERB} (?:only|just|nothing {BESIDES}) (?:from )?{Y}", Sentence.allowed_only),
     _form(f"{X}{MAY}only {VERB} {Y}", Sentence.allowed_only),

@@ -67,7 +67,12 @@ def drift(root: Path, text: str, name: str = "CONTRIBUTING.md") -> Drift:
         ("`sqlite3` is forbidden.", ["svc/orders.py:2"]),
         ("Do not use `lodash`.", ["web/app.js:1"]),
         ("Use requests, never urllib3.", []),
+        ("Database: PostgreSQL (never SQLite).", ["svc/orders.py:2"]),
+        ("`lodash` must not be used.", ["web/app.js:1"]),
+        ("print is forbidden.", ["svc/orders.py:7"]),
+        ("No ORM.", []),
         # how one imports
+        ("Wildcard imports are forbidden.", ["svc/odd.py:1"]),
         ("No relative imports.", ["svc/odd.py:1"]),
         ("Use absolute imports only.", ["svc/odd.py:1"]),
         ("Never use wildcard imports.", ["svc/odd.py:1"]),
@@ -99,6 +104,8 @@ def test_a_stated_rule_is_checked(tmp_path: Path, sentence: str, places: list[st
         "Never use `print` in hot paths.",
         "Exceptions are never swallowed.",
         "Use composition, never inheritance.",
+        "Handlers never talk to the database directly.",
+        "Only `db` talks to the database.",
         "Every endpoint must validate its input with a schema.",
     ],
 )
