@@ -240,6 +240,9 @@ def _read_javascript(env: Mapping[str, str], home: Path) -> _Found:
         environment={
             **environment,
             "npm_config_update_notifier": "false",
+            # By default npm waits 10 s and 60 s before it asks again a host that cannot be reached.
+            "npm_config_fetch_retry_mintimeout": "1000",
+            "npm_config_fetch_retry_maxtimeout": "5000",
             "YARN_ENABLE_TELEMETRY": "0",
         },
     )
