@@ -91,10 +91,13 @@ def find_named_folder(text: str) -> Path | None:
 
 
 def _passing_tests(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The account of tests that are said to pass; {} if there is none."""
+    """The account of tests that are said to pass, of several commands the first's; {} if there is none."""
     for value in map(as_mapping, metadata.values()):
         if {"exit_code", "passed", "command"} <= set(value):
-            return value if value["exit_code"] == 0 and not value.get("problem") else {}
+            passes = value["exit_code"] == 0 and not value.get("problem")
+            suites = value.get("suites")
+            first = as_mapping(suites[0]) if isinstance(suites, Sequence) and len(suites) > 1 else value
+            return first if passes else {}
     return {}
 
 
