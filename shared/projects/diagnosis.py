@@ -123,7 +123,9 @@ def _find_reason(output: str) -> Iterator[str]:
         if raised := re.findall(inner, output):
             yield _shorten(raised[-1])
         return
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    lines = [
+        re.sub(r"^➤ YN\d+: (?:[│└┌·] )?", "", line.strip()) for line in output.splitlines() if line.strip()
+    ]
     marked = [
         line
         for line in lines

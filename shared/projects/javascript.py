@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from shared.contracts import Preparation
+from shared.gate import PORT
 from shared.projects.environment import Environment, Request, format_path
 from shared.projects.installed_modules import copy_modules, find_fault
 from shared.projects.made_files import keep_made, list_files, restore_made
@@ -68,7 +69,8 @@ async def prepare_javascript(request: Request, steps: Steps) -> Environment:
         steps.notes.append("The project has no dependencies")
         return _describe(request, manager, program, await _ask_node(steps, manifest), read, cached=True)
     sources = await asyncio.to_thread(_list_sources, request.place, manifest)
-    slot = request.slot((*read, *sources), (_identify_node(), manager.name, manager.version))
+    made_by = (_identify_node(), manager.name, manager.version)
+    slot = await asyncio.to_thread(request.slot, (*read, *sources), made_by)
     async with hold(slot):
         record = await asyncio.to_thread(_reuse, request, manager, slot)
         cached = record is not None
@@ -207,12 +209,10 @@ def _list_words(manager: Manager) -> list[str]:
     """The words after the manager's name that install exactly what the lock says."""
     if manager.name == "npm":
         return ["ci"] if manager.lock else ["install", "--no-package-lock"]
+    if manager.is_berry:
+        return ["install", "--immutable" if manager.lock else "--no-immutable"]
     if manager.name == "yarn":
-        return (
-            ["install", "--immutable"]
-            if manager.is_berry
-            else ["install", "--frozen-lockfile", "--non-interactive"]
-        )
+        return ["install", "--frozen-lockfile", "--non-interactive"]
     return ["install", "--frozen-lockfile"] if manager.lock else ["install"]
 
 
@@ -226,6 +226,8 @@ async def _run(
         "PATH": format_path(*program.path),
         "npm_config_cache": str(downloads / "npm"),
         "npm_config_store_dir": str(downloads / "pnpm"),
+        # Yarn since 2 does not read the variables that all others read.
+        **dict.fromkeys(("YARN_HTTP_PROXY", "YARN_HTTPS_PROXY"), f"http://127.0.0.1:{PORT}"),
         "YARN_CACHE_FOLDER": ".yarn/cache" if manager.is_berry else str(downloads / "yarn"),
         "BUN_INSTALL_CACHE_DIR": str(downloads / "bun"),
     }

@@ -13,6 +13,7 @@ from shared.projects.environment import Environment, Request, format_path
 from shared.projects.existing import find_existing
 from shared.projects.interpreters import Interpreter, choose_interpreter, format_version
 from shared.projects.made_files import keep_made, list_files, restore_made
+from shared.projects.manifests import get_table, read_text, read_toml
 from shared.projects.python_manifest import REBUILT, PythonPlan, normalise, read_python
 from shared.projects.steps import StepFailedError, Steps
 from shared.projects.store import Record, Slot, hold, measure
@@ -36,7 +37,7 @@ async def prepare_python(request: Request, steps: Steps) -> Environment:
     plan = await asyncio.to_thread(read_python, request.place)
     existing, why = await find_existing(request, plan)
     if existing:
-        return _show(request, plan, existing, request.source, f"CPython in {existing}", cached=True)
+        return _show(request, plan, existing, request.source, _name_existing(existing), cached=True)
     interpreter, remark = await asyncio.to_thread(
         choose_interpreter, plan.requires_python, plan.wanted_python
     )
@@ -100,6 +101,11 @@ def _show(
         readable=tuple(dict.fromkeys((view, kept, prefix))),
         python=str(view / "bin/python"),
     )
+
+
+def _name_existing(environment: Path) -> str:
+    version = re.search(r"(?m)^version(?:_info)? = ([\d.]+)", read_text(environment / "pyvenv.cfg"))
+    return f"CPython {version[1] if version else ''} in {environment}"
 
 
 def _uv_version() -> str:
@@ -191,9 +197,8 @@ class _Installation:
     async def _sync(self) -> None:
         named = [word for name in self.plan.groups for word in ("--group", name)]
         named += [word for name in self.plan.extras for word in ("--extra", name)]
-        members = (
-            ["--all-packages"] if "workspace" in (self.request.place / "pyproject.toml").read_text() else []
-        )
+        tables = read_toml(self.request.place / "pyproject.toml")
+        members = ["--all-packages"] if get_table(tables, "tool", "uv", "workspace") else []
         # A group for tests holds what they need; the default groups have linters and documentation.
         named += ["--no-default-groups"] if self.plan.groups else []
         editable = [] if self.editable else ["--no-editable"]

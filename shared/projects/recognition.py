@@ -13,8 +13,9 @@ DEPTH = 3
 MOST = 24
 """The most projects of a repository."""
 SKIPPED = frozenset(
-    "node_modules vendor third_party third-party external examples example samples demo demos docs doc"
-    " fixtures testdata test-data templates template __fixtures__ build dist target venv env".split()
+    "node_modules vendor third_party third-party external examples example samples demo demos docs doc bench"
+    " benchmark benchmarks website fuzz fixtures testdata test-data templates template __fixtures__ build"
+    " dist target venv env".split()
 )
 """Folders whose manifests belong to other people's code or to material of the tests."""
 LOCKS = {
@@ -68,22 +69,38 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
 def find_projects(root: Path) -> tuple[Project, ...]:
     """The projects beneath ``root``, outer ones first.
 
-    A project inside of another of its kind counts only if it has a lock of its own: the outer one's package
-    manager installs the members of its workspace.
+    A project inside of another of its kind counts only if it has a lock of its own, or if the outer one is
+    neither a workspace, whose members its package manager installs, nor a package itself.
     """
     found: list[Project] = []
     for folder in _walk(root):
         place = folder.relative_to(root)
         for kind, recognise in KINDS.items():
-            outer = any(p.kind == kind and place.is_relative_to(p.folder) for p in found)
+            above = [p for p in found if p.kind == kind and place.is_relative_to(p.folder)]
             own = any((folder / lock).is_file() for lock in LOCKS.get(kind, ()))
-            if recognise(folder) and (own or not outer):
+            if recognise(folder) and (own or not above or _is_separate(root, folder, above[-1])):
                 found.append(Project(folder=str(place), kind=kind))
     main = [project for project in found if project.kind not in OTHERS]
     # A Makefile beside the manifest of a language is a shortcut to the language's own tools.
     rest = [project for project in found if project.kind in OTHERS and project.folder == "."]
     shortcuts = {"make", "just", "task"}
     return tuple([*main, *(p for p in rest if p.kind not in shortcuts or not main)][:MOST])
+
+
+def _is_separate(root: Path, inner: Path, outer: Project) -> bool:
+    """Whether the project in ``inner`` is none of the parts of ``outer``, which is of its kind."""
+    folder = root / outer.folder
+    if outer.kind == "javascript":
+        names = ("pnpm-workspace.yaml", "lerna.json")
+        parts = "workspaces" in read_json(folder / "package.json")
+        return not (parts or any((folder / name).is_file() for name in names))
+    if outer.kind == "python":
+        tables = read_toml(folder / "pyproject.toml")
+        workspace = get_table(tables, "tool", "uv", "workspace")
+        if workspace or "build-system" in tables or (folder / "setup.py").is_file():
+            return False
+        return any((inner / name).is_file() for name in ("pyproject.toml", "setup.py", "setup.cfg"))
+    return outer.kind == "go"
 
 
 def _walk(folder: Path, depth: int = 0) -> Iterator[Path]:
@@ -113,7 +130,7 @@ def _is_python(folder: Path) -> bool:
 
 def _is_javascript(folder: Path) -> bool:
     manifest = read_json(folder / "package.json")
-    names = ("scripts", "dependencies", "devDependencies", "workspaces", "packageManager")
+    names = ("dependencies", "devDependencies", "workspaces", "packageManager", "scripts")
     return any(name in manifest for name in names)
 
 

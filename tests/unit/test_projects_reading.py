@@ -55,6 +55,12 @@ def read(folder: Path, **files: str) -> PythonPlan:
             {"package.json": '{"scripts": {}}', "a/package.json": '{"scripts": {}}', "a/yarn.lock": ""},
             [(".", "javascript"), ("a", "javascript")],
         ),
+        ({"go.mod": "module a\n", "b/go.mod": "module b\n"}, [(".", "go"), ("b", "go")]),
+        ({"setup.py": "", "sub/setup.py": ""}, [(".", "python")]),
+        (
+            {"package.json": '{"scripts": {}}', "client/package.json": '{"dependencies": {}}'},
+            [(".", "javascript"), ("client", "javascript")],
+        ),
         ({"examples/package.json": '{"scripts": {}}', "node_modules/a/package.json": '{"scripts": {}}'}, []),
         (
             {"api/go.mod": "module a\n", "web/package.json": '{"scripts": {}}'},
