@@ -7,11 +7,22 @@ from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 
 from services.cli.supervisor.lock import is_held
-from shared.contracts import ResultOutcome, TaskStatus, generate_task_id
+from shared.contracts import (
+    Finding,
+    Inspection,
+    ResultOutcome,
+    TaskStatus,
+    TestFailure,
+    TestRun,
+    ToolRun,
+    generate_task_id,
+)
 from tests.flow.test_cli import run, stand_in
+from tests.support.conductor import result_of
 from tests.support.server import ROOT, Server, environment, run_mailroom
 from tests.support.up import processes_of
 
@@ -158,6 +169,33 @@ async def test_the_outcome_is_the_headline_and_the_exit_code(
     assert headline in (await run(office_server, "show", goal_id)).stdout
     assert headline in (await run(office_server, "tasks")).stdout
     assert (await run(office_server, "show", goal_id, "--fail-on", "any")).returncode == code
+
+
+async def test_reports_are_written_for_a_goal_that_has_ended(office_server: Server, tmp_path: Path) -> None:
+    goal_id = generate_task_id("goal")
+    failure = TestFailure(test="test_a", message="1 == 2", source="test_a.py:3")
+    tests = TestRun(command="pytest", passed=4, failed=1, skipped=0, errors=0, failures=(failure,))
+    found = Finding(tool="bandit", rule="B602", severity="medium", file="a.py", line=7, message="a shell")
+    inspection = Inspection(findings=(found,), total=1, tools=(ToolRun(name="bandit", findings=1),))
+    async with stand_in(office_server, goal_id) as conductor:
+        await conductor.take_up()
+        await conductor.hand_out()
+        claim = await conductor.claim("looks")
+        metadata = {"tests": tests.to_dict(), "inspection": inspection.to_dict()}
+        result = result_of(conductor.task, "scout", "Looked.")
+        await claim.finish(msgspec.structs.replace(result, metadata=metadata))
+        await conductor.finish(TaskStatus.COMPLETED, outcome=ResultOutcome.FINDINGS)
+    junit, sarif = tmp_path / "tests.xml", tmp_path / "findings.sarif"
+    files = ("--junit", str(junit), "--sarif", str(sarif), "--fail-on", "tests")
+    shown = await run(office_server, "show", goal_id, *files)
+    assert shown.returncode == 3, shown.stderr
+    assert "! done with findings" in shown.stdout
+    assert "1 test fails" in shown.stdout
+    (case,) = ElementTree.parse(junit).getroot().iter("testcase")
+    assert (case.get("name"), case.get("file"), case.get("line")) == ("test_a", "test_a.py", "3")
+    (of_bandit,) = json.loads(sarif.read_text())["runs"]
+    assert of_bandit["results"][0]["ruleId"] == "B602"
+    assert of_bandit["results"][0]["level"] == "warning"
 
 
 def test_without_an_office_the_way_to_start_one_is_named(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ PASSING = GoalResults(tests=(TestRun(passed=5, failed=0, errors=0),))
         (goal_of(outcome=DONE), GoalResults(findings=(finding("low"),)), "any", 3),
         (goal_of(outcome=NOT_CHECKED), GoalResults(), None, 1),
         (goal_of(outcome=NOT_CHECKED), GoalResults(findings=(finding("high"),)), "high", 3),
-        (goal_of(outcome=FINDINGS), GoalResults(unchecked=True), None, 0),
+        (goal_of(outcome=FINDINGS), GoalResults(unchecked=True), None, 1),
         (goal_of(outcome=FINDINGS), GoalResults(unchecked=True), "tests", 1),
         (goal_of(outcome=ResultOutcome.FAILED), PASSING, None, 1),
         (goal_of(TaskStatus.FAILED), FAILING, "tests", 1),

@@ -34,10 +34,8 @@ def exit_code(goal: Goal, results: GoalResults, fail_on: str | None = None) -> i
         return FAILED
     if fail_on and _reaches(results, fail_on):
         return FOUND
-    # Who asks for an exit code by findings must not take what nobody looked at for clean.
-    if outcome is ResultOutcome.NOT_CHECKED or (fail_on and results.unchecked):
-        return FAILED
-    return 0
+    # What nobody looked at must not count as clean, whatever else was found.
+    return FAILED if outcome is ResultOutcome.NOT_CHECKED or results.unchecked else 0
 
 
 def _reaches(results: GoalResults, level: str) -> bool:
