@@ -64,10 +64,10 @@ def _shares() -> list[Row]:
     return [
         compare(
             NAME,
-            "dangerous commands allowed that the jail does not hold",
-            unheld,
+            "dangerous commands stopped, or held by the jail",
+            100 - unheld,
             "%",
-            target=at_most(0),
+            target=at_least_value(100),
             note=note,
         ),
         compare(
