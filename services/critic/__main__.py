@@ -11,6 +11,7 @@ import msgspec
 from services.critic import inspection
 from services.critic.checkers import TOPICS, Topic
 from services.critic.claims import Rerun
+from services.critic.delegated_tests import tester_of
 from services.critic.drift_model import find_rules
 from services.critic.findings import clean
 from services.critic.model_review import judge_results
@@ -121,7 +122,12 @@ class Critic(Agent):
         if place is not None:  # else there is little to look up, which takes no time
             await self.context.progress("looks up what is claimed, and runs it again")
         folders = (settings.outputs, settings.workspaces, *((place,) if place and is_target_sure else ()))
-        rerunner = Rerunner(settings, self.context.judge_command, own_name=self.context.profile.name)
+        rerunner = Rerunner(
+            settings,
+            self.context.judge_command,
+            own_name=self.context.profile.name,
+            tester=tester_of(self.context),
+        )
         return await rerunner.run(results, place, folders, is_target_sure=is_target_sure, recorded=recorded)
 
     async def _inspect(self, repo: str, topics: Collection[Topic], *, drift: bool = False) -> Outcome:

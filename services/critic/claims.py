@@ -221,6 +221,11 @@ class ReviewRecord:
         """How many claims were not run so far."""
         return len(self._unrun)
 
+    @property
+    def refuted(self) -> int:
+        """How many claims were refuted so far."""
+        return len(self._faults)
+
     def add_run(self, task: str, command: str, **how: Any) -> None:
         """Note that something was run for ``task``."""
         self._runs.append({"task": task, "command": command, **how})

@@ -12,6 +12,7 @@ import msgspec
 
 from services.critic import rerun_checks as checks
 from services.critic.claims import Claims, Rerun, ReviewRecord, last_line, read_claims
+from services.critic.delegated_tests import Tester, judge_tests
 from services.critic.own_work import repeat_inspection
 from shared.contracts import TaskStatus
 from shared.errors import ActionError
@@ -33,8 +34,11 @@ MAX_BYTES = 500_000_000
 class Rerunner:
     """Runs claims again in copies among the workspaces, each for at most the setting ``command_timeout``."""
 
-    def __init__(self, settings: Settings, judge: checks.Judge, *, own_name: str) -> None:
+    def __init__(
+        self, settings: Settings, judge: checks.Judge, *, own_name: str, tester: Tester | None = None
+    ) -> None:
         self._settings = settings
+        self._tester = tester
         self._judge = judge
         self._own_name = own_name
         self._record = ReviewRecord(settings.command_timeout)
@@ -97,15 +101,19 @@ class Rerunner:
         if repo is None:
             self._skip(claims, "there is no repository to run it on")
             return
+        if not any(claim.patches for claim in claims) and await self._have_tested(claims, repo):
+            return
         copy = folder / "copy" / (repo.name or "root")
         await asyncio.to_thread(copy_tree, repo, copy, self._settings)
-        skipped = self._record.skipped
+        skipped, faults = self._record.skipped, self._record.refuted
         copy = await self._apply_all(claims, repo, copy, folder, is_target_sure)
         tested = [claim for claim in claims if claim.tests]
         if self._record.skipped > skipped:
             # Tests run without the changes they were made with show nothing.
             for claim in tested:
                 self._record.skip(claim.task, "what was changed could not be put in place")
+            return
+        if self._record.refuted == faults and await self._have_tested(claims, repo):
             return
         if tested:
             site = await self._prepare(repo, copy, folder / "preparing.log")
@@ -123,6 +131,20 @@ class Rerunner:
             log=log,
         )
         return checks.TestSite(repo, copy.resolve(), prepared)
+
+    async def _have_tested(self, claims: Sequence[Claims], repo: Path) -> bool:
+        """Whether the tests were run in the project's own environment, with every patch of the claims."""
+        patch = "\n".join(dict.fromkeys(patch for claim in claims for patch in claim.patches))
+        concerned = [claim for claim in claims if claim.tests or claim.patches]
+        try:
+            tested = await self._tester(repo, patch) if self._tester and concerned else None
+        except ActionError:
+            return False
+        if tested is not None:
+            judge_tests(self._record, concerned, tested)
+            for claim in concerned:
+                self._record.add_run(claim.task, tested.after.command, exit_code=tested.after.exit_code)
+        return tested is not None
 
     async def _apply_all(
         self, claims: Sequence[Claims], repo: Path, copy: Path, folder: Path, is_target_sure: bool

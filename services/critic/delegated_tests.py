@@ -1,0 +1,83 @@
+"""Tests that the critic has the engineer run: in the project's own environment, without and with a patch."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from services.critic.claims import Claims, ReviewRecord
+from shared.agent.context import AgentContext
+from shared.contracts import TaskStatus, TestRun
+from shared.errors import ActionError
+
+TESTER = "engineer"
+TRY, RUN = "try_patch", "run_tests"
+"""The actions of the engineer that run tests; neither asks a model."""
+
+
+class Tested(NamedTuple):
+    """A run of tests, and with a patch the run without it."""
+
+    after: TestRun
+    before: TestRun | None = None
+
+
+Tester = Callable[[Path, str], Awaitable[Tested | None]]
+"""Runs the tests of a repository with a patch (empty: as it is); None if nobody is there who can."""
+
+
+def tester_of(context: AgentContext) -> Tester:
+    """A tester that gives the current task's subtasks to the engineer; it raises ActionError."""
+
+    async def run(repo: Path, patch: str) -> Tested | None:
+        engineer = (await context.directory.read()).get(TESTER)
+        if engineer is None or not {TRY, RUN} <= set(engineer.actions):
+            return None
+        action, params = (TRY, {"repo": str(repo), "patch": patch}) if patch else (RUN, {"repo": str(repo)})
+        text = f"Run the tests of {repo} again{' with the patch under review' if patch else ''}"
+        result = await context.delegation.run(TESTER, text, action, params)
+        if result.status is not TaskStatus.COMPLETED:
+            raise ActionError(result.error_message or f"the run ended as {result.status}")
+        return Tested(
+            _read(result.metadata, "tests"), _read(result.metadata, "tests_before") if patch else None
+        )
+
+    return run
+
+
+def _read(metadata: Mapping[str, Any], key: str) -> TestRun:
+    try:
+        return TestRun.from_dict(metadata[key])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ActionError(f"the account of the tests cannot be read: {error}") from None
+
+
+def judge_tests(record: ReviewRecord, claims: Sequence[Claims], tested: Tested) -> None:
+    """Note what a run of tests shows about the ``claims`` that tests pass, and about their patches."""
+    after, before = tested
+    counts = format_counts(after)
+    if before is not None:
+        counts = f"without the patch {format_counts(before)}; with it {counts}"
+    new = _new_failures(tested)
+    for claim in claims:
+        how = "its patch was tried on a copy" if claim.patches else "its tests were run again"
+        if not after.command:
+            record.confirm(claim.task, f"{how}; there are no tests to run")
+        elif after.passed < 0 or after.timed_out or (after.problem and not after.failures):
+            record.skip(claim.task, f"{how}, which says nothing: {after.problem or counts}")
+        elif (after.exit_code and claim.tests) or (claim.patches and new):
+            worst = next(iter(new), "") or next((each.test for each in after.failures), "")
+            record.refute(claim.task, f"{how}: {counts}{f' ({worst} fails)' if worst else ''}")
+        else:
+            record.confirm(claim.task, f"{how}: {counts}")
+
+
+def _new_failures(tested: Tested) -> list[str]:
+    known = {each.test for each in tested.before.failures} if tested.before else set()
+    return [each.test for each in tested.after.failures if each.test not in known]
+
+
+def format_counts(tests: TestRun) -> str:
+    """``3 passed, 1 failed``, or the exit code if nothing was counted."""
+    kinds = ("passed", "failed", "errors", "skipped")
+    counts = [f"{number:,} {kind}" for kind in kinds if (number := getattr(tests, kind)) > 0]
+    return ", ".join(counts) or (f"exit code {tests.exit_code}" if tests.command else "no tests")
