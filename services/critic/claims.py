@@ -39,8 +39,8 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
     """What one task's result claims: the ``tests`` command that passed, patches as text, files of code.
 
     ``found`` says where the command was found, ``seconds`` how long it took, ``missing`` which files are not
-    there. An inspection (``inspected``) claims how many findings its ``tools`` made, and how many rules of
-    the repository are broken (-1: nothing is said).
+    there. An inspection (``inspected``) claims versions and numbers of findings of its ``tools``, and how
+    often each of the repository's ``rules`` is broken, by rule and source.
     """
 
     task: str
@@ -52,8 +52,8 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[NamedFile, ...] = ()
     missing: tuple[str, ...] = ()
     inspected: bool = False
-    tools: dict[str, int] = {}
-    broken_rules: int = -1
+    tools: dict[str, tuple[str, int]] = {}
+    rules: dict[tuple[str, str], int] = {}
 
 
 def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...]) -> Claims:
@@ -74,7 +74,7 @@ def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...])
         missing=missing,
         inspected="inspection" in metadata,
         tools=_tools(metadata),
-        broken_rules=_broken_rules(metadata),
+        rules=_rules(metadata),
     )
 
 
@@ -128,20 +128,24 @@ def read_file(file: NamedFile) -> bytes:
         return confined.read(file.name, MAX_FILE)
 
 
-def _tools(metadata: Mapping[str, Any]) -> dict[str, int]:
-    """How many findings the tools are said to have made that ran over the repository."""
+def _tools(metadata: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
+    """The tools that are said to have run: their versions, and how many findings they made."""
     tools = map(as_mapping, as_list(as_mapping(metadata.get("inspection")).get("tools")))
     return {
-        str(tool.get("name")): tool["findings"]
+        str(tool.get("name")): (str(tool["version"]), tool["findings"])
         for tool in tools
         if tool.get("version") and isinstance(tool.get("findings"), int)
     }
 
 
-def _broken_rules(metadata: Mapping[str, Any]) -> int:
-    """How many rules of the repository are said to be broken; -1 if none were checked."""
-    rules = list(map(as_mapping, as_list(as_mapping(metadata.get("inspection")).get("drift"))))
-    return sum(bool(rule.get("violations")) for rule in rules) if rules else -1
+def _rules(metadata: Mapping[str, Any]) -> dict[tuple[str, str], int]:
+    """How often each rule of the repository that was checked is said to be broken."""
+    rules = map(as_mapping, as_list(as_mapping(metadata.get("inspection")).get("drift")))
+    return {
+        (str(rule.get("rule")), str(rule.get("source"))): len(as_list(rule.get("violations")))
+        for rule in rules
+        if not rule.get("not_checked")
+    }
 
 
 def _look_up(paths: list[str], folders: tuple[Path, ...]) -> tuple[list[NamedFile], tuple[str, ...]]:

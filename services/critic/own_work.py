@@ -8,7 +8,7 @@ from services.critic.claims import Claims, ReviewRecord
 from services.critic.drift import check_drift
 from services.critic.kinds import sort_files
 from shared.errors import ActionError
-from shared.source.tree import read_tree
+from shared.source.tree import Tree, read_tree
 from shared.text.phrases import count
 
 LINT = "ruff"
@@ -23,7 +23,7 @@ async def repeat_inspection(record: ReviewRecord, claim: Claims, repo: Path | No
     wanted = set(claim.tools) if alone else {LINT} & set(claim.tools)
     confirmed = []
     try:
-        if repo is not None and (wanted or (alone and claim.broken_rules >= 0)):
+        if repo is not None and (wanted or (alone and claim.rules)):
             confirmed = await _repeat(record, claim, repo, wanted, with_drift=alone)
     except ActionError as error:
         record.skip(claim.task, f"it could not be repeated: {error}")
@@ -45,19 +45,28 @@ async def _repeat(
             continue
         again = (await checker.check(sources, timeout=record.timeout)).tool
         record.add_run(claim.task, checker.name, findings=again.findings)
-        claimed = claim.tools[checker.name]
-        if again.version and again.findings != claimed:
+        version, claimed = claim.tools[checker.name]
+        if again.version != version:
+            continue  # another one than it was then
+        if again.findings != claimed:
             counts = f"{claimed} findings of {checker.name} are claimed, {again.findings} were made again"
             record.refute(claim.task, counts)
-        elif again.version:
-            same.append(f"{checker.name} ({count(claimed, 'finding')})")
-    if with_drift and claim.broken_rules >= 0:
-        rules = (await asyncio.to_thread(check_drift, sources.tree)).rules
-        broken = sum(bool(rule.violations) for rule in rules)
-        if broken != claim.broken_rules:
-            record.refute(
-                claim.task, f"{claim.broken_rules} broken rules are claimed, {broken} were found again"
-            )
         else:
-            same.append(f"the repository's own rules ({broken} broken)")
+            same.append(f"{checker.name} ({count(claimed, 'finding')})")
+    if with_drift and claim.rules:
+        same += await _repeat_rules(record, claim, sources.tree)
     return same
+
+
+async def _repeat_rules(record: ReviewRecord, claim: Claims, tree: Tree) -> list[str]:
+    """What came out the same of the rules that can be checked without a model and the project's own tools."""
+    held = broken = 0
+    for rule in (await asyncio.to_thread(check_drift, tree)).rules:
+        claimed = claim.rules.get((rule.rule, rule.source))
+        if claimed is None or rule.not_checked:
+            continue
+        if len(rule.violations) != claimed:
+            counts = f"{claimed} violations are claimed, {len(rule.violations)} were found again"
+            record.refute(claim.task, f"the rule {rule.rule!r}: {counts}")
+        held, broken = held + 1, broken + bool(rule.violations)
+    return [f"{count(held, 'stated rule')} ({broken} broken)"] if held else []

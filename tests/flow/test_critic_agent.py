@@ -45,9 +45,7 @@ async def test_the_critic_inspects_and_reviews_its_own_inspection(team: Team, tm
     head, *_, again = reviewed.output.splitlines()
     assert head == "Approved: what the results say holds."
     ran = ", ".join(f"{tool.name} ({count(tool.findings, 'finding')})" for tool in inspection.tools)
-    assert again == (
-        f"- inspection: run again with the same result: {ran}, the repository's own rules (1 broken)"
-    )
+    assert again == (f"- inspection: run again with the same result: {ran}, 1 stated rule (1 broken)")
     (tmp_path / "shop" / "web.py").unlink()
     again = await team.perform("critic", "review", results=results, repo=repo)
     assert Verdict.from_dict(again.metadata["verdict"]).redo == ("inspection",)

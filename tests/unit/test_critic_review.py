@@ -292,7 +292,7 @@ def test_claims_of_odd_shapes_are_none(tmp_path: Path) -> None:
     for result in odd:
         claims = read_claims("t", result, (tmp_path,))
         assert (claims.tests, claims.patches, claims.files, claims.missing) == ((), (), (), ()), result
-        assert (claims.tools, claims.broken_rules) == ({}, -1)
+        assert (claims.tools, claims.rules) == ({}, {})
 
 
 def test_files_that_are_or_lie_behind_a_link_are_not_looked_at(tmp_path: Path) -> None:
