@@ -16,6 +16,8 @@ from shared.source.tree import Tree, read_text, read_toml_table
 
 TABLE = ("tool", "importlinter")
 CONTRACT_FILES = ("pyproject.toml", ".importlinter", "setup.cfg")
+CRUISER_FILES = (".dependency-cruiser.js", ".dependency-cruiser.cjs", ".dependency-cruiser.json")
+SUFFIX = " (a contract of import-linter)"
 GOLANGCI = (".golangci.yml", ".golangci.yaml")
 
 
@@ -115,7 +117,7 @@ def _read_contract(
         if arrow
     )
     common: dict[str, Any] = {
-        "text": clean(f"{contract.get('name') or kind} (a contract of import-linter)"),
+        "text": clean(f"{contract.get('name') or kind}{SUFFIX}"),
         "source": source,
         "typing": typing,
         "ignored": ignored,

@@ -222,13 +222,18 @@ def _note(graph: Graph, stated: Stated, rules: Sequence[DriftRule]) -> str:
         return NO_RULES
     if not rules:
         return f"No rule to check: {where} states none that was recognised"
+    modules = f"{len(graph.imports):,} imports of {len(graph.modules):,} modules"
+    against = f" against {modules}, direct ones, tests left out" if stated.imports else ""
+    note = count_rules(rules, against)
+    return clean(f"{note}; {graph.cut}" if graph.cut else note)
+
+
+def count_rules(rules: Sequence[DriftRule], against: str = "") -> str:
+    """``2 stated rules checked; 1 stated rule not checked``."""
     unread = sum(bool(rule.not_checked) for rule in rules)
     done = len(rules) - unread
-    note = f"{count(done, 'stated rule')} checked"
-    if done:
-        modules = f"{len(graph.imports):,} imports of {len(graph.modules):,} modules"
-        note += f" against {modules}, direct ones, tests left out" if stated.imports else ""
+    note = f"{count(done, 'stated rule')} checked{against if done else ''}"
     if unread:
         note += f"; {count(unread, 'stated rule')} not checked"
         note += f" ({unread - MAX_UNREAD} of them not listed)" if unread > MAX_UNREAD else ""
-    return clean(f"{note}; {graph.cut}" if graph.cut else note)
+    return note

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from services.critic.checkers import TOPICS, Checked, Topic, run_checkers
+from services.critic.contract_checkers import check_contracts
 from services.critic.drift import Drift, ReadRule, check_drift
 from services.critic.findings import WEIGHT, rank
 from services.critic.kinds import sort_files
@@ -57,7 +58,7 @@ async def inspect_repository(
     sources = await asyncio.to_thread(lambda: sort_files(read_tree(root)))
     checked, stated = await asyncio.gather(
         run_checkers(sources, topics, timeout=timeout, granted=granted, workshop=workshop),
-        _drift(sources.tree, reader) if drift else _no_drift(),
+        _drift(sources.tree, reader, workshop) if drift else _no_drift(),
     )
     return merge(checked, stated)
 
@@ -66,16 +67,18 @@ async def _no_drift() -> Drift:
     return Drift()
 
 
-async def _drift(tree: Tree, reader: Reader | None) -> Drift:
+async def _drift(tree: Tree, reader: Reader | None, workshop: Workshop | None) -> Drift:
     """The drift, also from rules that ``reader`` finds; if it does not answer, the note says so."""
+    note = ""
+    more: Sequence[ReadRule] = ()
     try:
-        more = await reader(tree) if reader else []
+        more = await reader(tree) if reader else ()
     except ModelError as error:
-        found = await asyncio.to_thread(check_drift, tree)
-        return msgspec.structs.replace(
-            found, note=f"{found.note}; the model did not read the documents: {error}"
-        )
-    return await asyncio.to_thread(check_drift, tree, more)
+        note = f"; the model did not read the documents: {error}"
+    found = await asyncio.to_thread(check_drift, tree, more)
+    if workshop:
+        found = await check_contracts(tree, found, workshop)
+    return msgspec.structs.replace(found, note=f"{found.note}{note}")
 
 
 def merge(checked: Checked, drift: Drift) -> Inspection:
