@@ -168,26 +168,28 @@ def judge_tee(call: Call) -> Stream:
     return call.stdin
 
 
-_RUNS = re.compile(
-    r"(^|[;{\n]|\d|\$|/)\s*[eEwWrR]\s+(\S[^;}\n]*)|s(.)(?:\\.|(?!\3).)*\3(?:\\."
-    r"|(?!\3).)*\3\w*e\w*\s*($|[;}\n])|/[gip\d]*w\s+(\S+)"
+_SUBSTITUTION = re.compile(
+    r"(?<![\w\\])[sy]([/|#,@!%:;+])(?:\\.|(?!\1).)*\1(?:\\.|(?!\1).)*\1([gipmIM\d]*)(e?)", re.DOTALL
 )
+_SED_COMMAND = re.compile(r"(?:^|[;{\n\d$/])\s*([ewWrR])\s+(\S[^;}\n]*)")
 
 
 def judge_sed(call: Call) -> Stream:
     """It edits text; its scripts may run commands, read and write files."""
     found = call.options("e f l expression file line-length")
-    scripts = found.of("e expression")
-    files = found.operands if scripts or found.has("f file") else found.operands[1:]
-    for word in scripts or ([] if found.has("f file") else found.operands[:1]):
-        if (match := _RUNS.search(word.text)) and not re.match(r"[^\w\s]?[\w\s,$]*/", match[0][:0]):
-            letter = match[0].strip(" ;{\n0123456789$/")[:1]
-            if letter in {"w", "W", "r", "R"} and match[2]:
-                target = Word(match[2].strip())
-                call.write(target) if letter in "wW" else call.read(target)
-            elif match[2] or match[3]:
+    scripts, files = found.of("e expression"), found.operands
+    if not scripts and not found.has("f file"):
+        scripts, files = files[:1], files[1:]
+    for word in scripts:
+        if any(match[3] for match in _SUBSTITUTION.finditer(word.text)):
+            call.find("unclear.command")
+        for match in _SED_COMMAND.finditer(_SUBSTITUTION.sub("", word.text)):
+            target = Word(match[2].strip())
+            if match[1] == "e":
                 call.find("unclear.command")
-                call.script(match[2] or "")
+                call.script(target.text)
+            else:
+                call.write(target) if match[1] in "wW" else call.read(target)
     inplace = found.has("i in-place") or any(flag.startswith(("i", "ni", "Ei", "ri")) for flag in found.flags)
     for word in files:
         call.read(word)
@@ -196,26 +198,29 @@ def judge_sed(call: Call) -> Stream:
     return Stream(None, None, call.stdin.source or "computed")
 
 
+_ESCAPES = re.compile(
+    r"(?:^|[|:+])\s*(?:%|silent )?[:\s]*(?:r )?!(.*)|(?:system|shell-command|execute)\W+([^'\")]+)"
+    r"|()(?:set\s+shell|shell=)"
+)
+"""Commands of editors that run one of the shell, or change which shell that is."""
+
+
 def judge_editor(call: Call) -> None:
     """Editors run what their scripts say, and write the files they open."""
-    found = call.options("" if call.name in {"ed", "red", "ex"} else "c S s u cmd e eval l")
+    plain = call.name in {"ed", "red", "ex"}
+    found = call.options("" if plain else "c S s u cmd e eval l")
     for word in found.of("eval e"):
         judge_code(call, word.text)
-    for word in [*found.of("c S cmd e eval"), *(word for word in call.args if word.text.startswith("+"))]:
-        if match := re.search(
-            r"(?:^|[|:+])\s*(?:%|silent )?[:\s]*(?:r )?!(.*)|(?:system|shell-command|execute)\W+([^'\")]+)",
-            word.text,
-        ):
-            call.find("unclear.command")
-            call.script(match[1] or match[2] or "")
-        elif re.search(r"set\s+shell|shell=", word.text):
-            call.find("unclear.command")
-    if call.stdin.text and (match := re.search(r"(?:^|\n)\s*(?:r )?!(.*)", call.stdin.text)):
+    added = [word.text for word in call.args if word.text.startswith("+")]
+    lines = [
+        *(word.text for word in found.of("c S cmd e eval")),
+        *added,
+        *(call.stdin.text or "").splitlines(),
+    ]
+    for match in filter(None, map(_ESCAPES.search, lines)):
         call.find("unclear.command")
-        call.script(match[1])
-    scripted = (
-        bool(found.values) or call.stdin.text or call.name in {"ed", "ex", "red"} or found.has("es s E")
-    )
+        call.script(match[1] or match[2] or "")
+    scripted = plain or bool(found.values or call.stdin.text) or found.has("es s E")
     for word in found.operands:
         call.read(word)
         if scripted and call.place(word) not in {Place.WORKSPACE, Place.SCRATCH}:
