@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from services.engineer.console_results import script_place
 from services.engineer.results import Results, failure, format_place, needs_network, tally, traceback_place
 from shared.contracts import TestFailure
 from shared.errors import ActionError
@@ -13,7 +14,6 @@ from shared.sandbox.confined import ConfinedFolder
 
 MAX_EVENTS = 100_000_000
 """The most bytes of events that are read."""
-STACK = re.compile(r"(?:[('\s]|^)((?:file://)?/[\w./@+ -]+\.[cm]?[jt]sx?):(\d+):\d+", re.MULTILINE)
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -93,9 +93,7 @@ def _read(path: Path) -> bytes:
 
 def _failure(event: Event, root: Path) -> TestFailure:
     source = traceback_place(event.text, root)
-    if not source:
-        frames = (format_place(file, line, root) for file, line in STACK.findall(event.text))
-        source = next((each for each in frames if each), "")
+    source = source or script_place(event.text, root)
     if not source and event.place:
         source = format_place(*event.place, root) if event.place[0] else ""
     name = event.name or event.test.removeprefix(f"{root}/")

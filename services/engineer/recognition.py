@@ -308,7 +308,7 @@ def _recognise_javascript(head: str, words: list[str]) -> Recognised | None:
         if direct and direct[0] in JAVASCRIPT | BROWSERS:
             return _recognise_javascript(direct[0], rest)
         return Recognised(runner="node", words=tuple(words), indirect="npm")
-    if head in BROWSERS and {"test", "run", "start"} & set(rest[:1]):
+    if head in BROWSERS and (head in ("wtr", "web-test-runner") or {"test", "run", "start"} & set(rest[:1])):
         return Recognised(runner="node", words=tuple(words), browser=True, names=frozenset({head}))
     if head in JAVASCRIPT:
         words = [head, *without_reports(rest)]
