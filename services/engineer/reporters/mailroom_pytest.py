@@ -19,6 +19,7 @@ class Reporter:
 
     def __init__(self, config, path):
         self.config = config
+        self.path = path
         self.is_worker = hasattr(config, "workerinput")  # of pytest-xdist: its controller reports
         self.file = None if self.is_worker else open(path, "a", encoding="utf-8", errors="replace")
         self.write(event="runner", name="pytest")
@@ -57,7 +58,9 @@ class Reporter:
             return
 
         def fail(*_):
-            self.write(event="hung", test=item.nodeid)
+            __tracebackhide__ = True
+            with open(self.path, "a", encoding="utf-8") as file:  # a worker too: only it knows
+                file.write(json.dumps({"event": "hung", "test": item.nodeid}) + "\n")
             with contextlib.suppress(Exception):
                 faulthandler.dump_traceback(file=sys.__stderr__)
             pytest.fail("The test did not end within %g s" % LIMIT)
