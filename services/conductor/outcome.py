@@ -6,6 +6,8 @@ from shared.text.shorten import shorten
 
 CHECKUP = "checkup"
 """The playbook whose tasks look at one repository independently: one that fails leaves the others whole."""
+HISTORY = "read_history"
+"""The action of a check-up that reads a repository's history, if there is one."""
 LISTED = 3
 """Tasks that a sentence names; the others are counted."""
 WORDS = {
@@ -51,7 +53,9 @@ def outcome_of_goal(goal: Goal) -> ResultOutcome:
 
 def _outcome_of_task(goal: Goal, task: GoalTask) -> ResultOutcome:
     if task.status is TaskStatus.COMPLETED:
-        return task.outcome or ResultOutcome.DONE
+        # A project need not be in a git repository to be checked.
+        without = goal.playbook == CHECKUP and task.action == HISTORY
+        return ResultOutcome.DONE if without else task.outcome or ResultOutcome.DONE
     return ResultOutcome.NOT_CHECKED if goal.playbook == CHECKUP else ResultOutcome.FAILED
 
 

@@ -54,7 +54,7 @@ def result(**metadata: object) -> TaskResult:
         task_id="t",
         agent="critic",
         status=TaskStatus.COMPLETED,
-        output="",
+        output=str(metadata.pop("output", "")),
         metadata=metadata,
         outcome=outcome,  # type: ignore[arg-type]
     )
@@ -157,6 +157,7 @@ def test_results_are_those_of_all_tasks_and_name_what_was_not_checked() -> None:
         {
             "inspection": result(inspection=inspection.to_dict(), patches=["/a/x.patch"]),
             "tests": result(tests=tests.to_dict(), outcome=NOT_CHECKED),
+            "log": result(outcome=NOT_CHECKED, output="there is no git repository\nat all"),
             "words": result(tests="all pass", inspection={"total": "many"}),
         },
     )
@@ -168,8 +169,11 @@ def test_results_are_those_of_all_tasks_and_name_what_was_not_checked() -> None:
         "Go",
         "oxlint",
         "PostgreSQL, never SQLite (A.md:2)",
+        "log",
     ]
     assert results.unchecked
+    log = {"log": result(outcome=NOT_CHECKED, output="no git")}
+    assert not collect_results(goal_of(), log).unchecked
     assert results.patches == ("/a/x.patch",)
     assert results.tests == (tests,)
 

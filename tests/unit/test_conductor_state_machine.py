@@ -214,6 +214,7 @@ def test_what_a_goal_came_to_follows_from_its_tasks_and_the_verdict() -> None:
                 assignee="worker",
                 status=FAILED if outcome == "failed" else COMPLETED,
                 outcome=ResultOutcome(outcome),
+                action="read_history" if name == "history" else "",
             )
             for name, outcome in tasks.items()
         ]
@@ -227,6 +228,8 @@ def test_what_a_goal_came_to_follows_from_its_tasks_and_the_verdict() -> None:
     assert came_to(a="done", b="failed") == "failed"
     assert came_to(a="failed") == "failed"
     assert came_to(a="done", b="failed", playbook="checkup") == "not_checked"
+    assert came_to(a="done", history="not_checked", playbook="checkup") == "done"
+    assert came_to(history="not_checked") == "not_checked"
     assert came_to("not_checked", a="done") == "not_checked"
     assert came_to("", a="done") == "not_checked"
     assert came_to("sent_back", a="done_with_findings") == "failed"

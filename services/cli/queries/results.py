@@ -24,6 +24,8 @@ from shared.contracts import (
 from shared.contracts.base import Contract
 
 C = TypeVar("C", bound=Contract)
+PARTS = frozenset({"tests", "inspection"})
+"""The data of tasks that check something; what they could not check is named in it."""
 MARGIN = timedelta(seconds=1)
 """Patches are searched from this much before the submission: the clocks of processes differ."""
 
@@ -37,7 +39,7 @@ class GoalResults(msgspec.Struct, frozen=True, kw_only=True):
     not_checked: tuple[NotChecked, ...] = ()
     patches: tuple[str, ...] = ()
     unchecked: bool = False
-    """Whether a task could not do what it was asked for."""
+    """Whether tests could not be run, or a folder not be checked."""
 
     @property
     def failing(self) -> int:
@@ -111,13 +113,23 @@ def collect_results(goal: Goal, results: dict[str, TaskResult]) -> GoalResults:
             *(NotChecked(what=task.name, why=task.summary or str(task.status)) for task in broken),
             *(each for run in tests for each in _not_run(run)),
             *(each for inspection in inspections for each in _not_inspected(inspection)),
+            *(
+                NotChecked(what=name, why=result.output.partition("\n")[0] or "it says no reason")
+                for name, result in results.items()
+                if result.outcome is ResultOutcome.NOT_CHECKED and not PARTS & result.metadata.keys()
+            ),
         ),
         patches=tuple(
             str(path) for result in results.values() for path in result.metadata.get("patches") or ()
         ),
-        unchecked=any(result.outcome is ResultOutcome.NOT_CHECKED for result in results.values())
+        unchecked=any(map(_is_unchecked_part, results.values()))
         or any(run.problem and run.passed < 0 for run in tests),
     )
+
+
+def _is_unchecked_part(result: TaskResult) -> bool:
+    """Whether it should have run tests or checked a folder, and could not."""
+    return result.outcome is ResultOutcome.NOT_CHECKED and bool(PARTS & result.metadata.keys())
 
 
 def _decode(results: Iterable[TaskResult], key: str, kind: type[C]) -> Iterator[C]:
