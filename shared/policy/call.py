@@ -79,7 +79,7 @@ class Call:
     @property
     def title(self) -> str:
         """The command as a person sees it, shortened."""
-        text = " ".join(_show(word.text) for word in self.words).replace(UNKNOWN, "...")
+        text = " ".join(_show(word.text[:80]) for word in self.words[:40]).replace(UNKNOWN, "...")
         return text if len(text) <= 80 else text[:77] + "..."
 
     def find(self, rule: str, what: str = "") -> None:
