@@ -103,6 +103,7 @@ async def prepare_tests(found: Discovery, site: Site, cache: Path) -> Site:
         timeout=site.limits.whole,
         log=site.log.with_name("preparing.log"),
         folders=None if any(each.runner == "any" for each in found.commands) else folders,
+        reach=site.reach,
     )
     return msgspec.structs.replace(site, prepared=prepared)
 

@@ -75,17 +75,16 @@ def explain(line: str, result: CommandResult, named: Iterable[str] = ()) -> tupl
     ``line`` is the step, ``named`` the hosts that the project's own files name.
     """
     shown = line if len(line) <= 80 else f"{line[:79]}…"
-    if result.timed_out:
-        return (
-            f"{shown} did not end in {result.seconds:.0f} s",
-            "Give it more time (MAILROOM_COMMAND_TIMEOUT)",
-        )
     output = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", result.output)
     denied = [
         each for each in result.connections if each.why and each.host in list_refused(result.connections)
     ]
-    if denied and (NETWORK_FAILED.search(output) or any(each.host in output for each in denied)):
+    failed = result.timed_out or NETWORK_FAILED.search(output)
+    if denied and (failed or any(each.host in output for each in denied)):
         return _explain_network(shown, denied, tuple(named))
+    if result.timed_out:
+        cure = "Give it more time (test_timeout and command_timeout in mailroom.toml)"
+        return f"{shown} did not end in {result.seconds:.0f} s", cure
     if program := _find_missing(output):
         return f"{shown} failed: it needs {program}, which is not installed", format_package(program)
     if match := re.search(r"fatal error: ['\"]?([\w./+-]+\.h(?:pp)?)['\"]?(?::| file)", output):
@@ -100,9 +99,13 @@ def _explain_network(shown: str, denied: list[Connection], named: tuple[str, ...
     hosts = tuple(dict.fromkeys(each.host for each in denied))
     whys = "; ".join(dict.fromkeys(f"{each.host}: {each.why}" for each in denied))
     cause = f"{shown} failed: {', '.join(hosts)} could not be reached ({whys})"
-    if any(host in named or any(host == name.split(":")[0] for name in named) for host in hosts):
-        return cause, "The project names this host itself; allow it if you trust it"
-    return cause, ""
+    strange = [each.host for each in denied if not each.allowed and "not among the hosts" in each.why]
+    if not strange:
+        return cause, ""
+    setting = f'reach = ["{strange[0]}"] in mailroom.toml'
+    if any(name.split(":")[0] == strange[0] for name in named):
+        return cause, f"The project's own files name this host; allow it if you trust it: {setting}"
+    return cause, f"If what is installed needs this host and you trust it, allow it: {setting}"
 
 
 def _find_missing(output: str) -> str:

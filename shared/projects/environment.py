@@ -12,6 +12,7 @@ import msgspec
 
 from shared.contracts import Preparation
 from shared.projects.store import Slot, open_slot
+from shared.sandbox import Reach
 from shared.sandbox.visible_files import is_below, search_path
 
 Note = Callable[[str], Awaitable[None]]
@@ -37,7 +38,8 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One project to be prepared: in ``folder`` of the working copy ``root`` of ``source``.
 
-    ``deadline`` is by the monotonic clock; what the steps print goes to ``log``.
+    ``deadline`` is by the monotonic clock; what the steps print goes to ``log``. ``reach`` is what the steps
+    may reach beside the registries.
     """
 
     root: Path
@@ -47,6 +49,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     note: Note
     deadline: float
     log: Path
+    reach: Reach = Reach()
 
     @property
     def place(self) -> Path:

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import msgspec
 
+from shared import settings
 from shared.contracts import Preparation
-from shared.errors import ActionError
+from shared.errors import ActionError, ConfigError
+from shared.gate.registries import PUBLIC
 from shared.projects.diagnosis import CURES
 from shared.projects.environment import Environment, Note, Request, format_path
 from shared.projects.recognition import Project, find_projects
 from shared.projects.steps import Steps
 from shared.projects.store import LIMIT, clean
+from shared.sandbox import Reach
+from shared.settings import Settings
 
 Preparer = Callable[[Request, Steps], Awaitable[Environment]]
 
@@ -27,20 +31,23 @@ async def prepare(
     timeout: float,
     log: Path,
     folders: Collection[str] | None = None,
-    limit: int = LIMIT,
+    reach: Reach | None = None,
+    limit: int | None = None,
 ) -> tuple[Environment, ...]:
     """The environments of the projects in ``root``, a working copy of ``source``; ``cache`` keeps them.
 
     ``folders`` (relative to the repository) bounds which. What is being done goes to ``note``, what the
-    steps print to ``log``. All together have ``timeout`` seconds, the caches afterwards ``limit`` bytes at
-    most. What an ecosystem installs in place is installed in ``root``; a virtual environment is put beside
-    it. A failure is in the preparation's ``problem``.
+    steps print to ``log``. All together have ``timeout`` seconds. The steps reach the registries and
+    ``reach``; the caches have ``limit`` bytes at most afterwards; both are as in the settings by default.
+    What an ecosystem installs in place is installed in ``root``; a virtual environment is put beside it. A
+    failure is in the preparation's ``problem``.
     """
     root, source = root.resolve(), source.resolve()
     cache.mkdir(parents=True, exist_ok=True, mode=0o700)
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_bytes(b"")
     deadline = time.monotonic() + timeout
+    config = _read_settings()
     projects = await asyncio.to_thread(find_projects, root)
     environments = []
     for project in projects:
@@ -53,11 +60,26 @@ async def prepare(
                 note=note,
                 deadline=deadline,
                 log=log,
+                reach=reach or _allow_hosts(config),
             )
             environments.append(await _prepare_one(project, request))
     if any(not each.preparation.cached for each in environments):
-        await asyncio.to_thread(clean, cache, limit)
+        bound = config.environments_limit if config else LIMIT
+        await asyncio.to_thread(clean, cache, bound if limit is None else limit)
     return tuple(environments)
+
+
+def _read_settings() -> Settings | None:
+    try:
+        return settings.load()
+    except ConfigError:
+        return None
+
+
+def _allow_hosts(config: Settings | None) -> Reach:
+    """The hosts that the person's settings allow every command."""
+    names = [name.removeprefix("host:") for name in config.reach if name not in PUBLIC] if config else []
+    return Reach(hosts=tuple(names), allow_private=tuple(names))
 
 
 async def _prepare_one(project: Project, request: Request) -> Environment:

@@ -8,6 +8,8 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from shared.contracts import CommandRecord, Connection
 from shared.errors import ActionError
 from shared.gate.registries import PUBLIC, Registry, registry_reach
@@ -35,9 +37,10 @@ class Steps:
 
     def __init__(self, request: Request, ecosystem: str) -> None:
         self.request = request
-        self.registry = (
+        registry = (
             registry_reach(ecosystem, request.place) if ecosystem in PUBLIC else Registry(reach=Reach())
         )
+        self.registry = msgspec.structs.replace(registry, reach=registry.reach.join(request.reach))
         self.records: list[CommandRecord] = []
         self.connections: list[Connection] = []
         self.notes: list[str] = []

@@ -400,7 +400,7 @@ def test_refused_hosts() -> None:
     assert list_refused([good, bad, bad]) == ("example.org",)
     cause, cure = explain("x", result("Failed to fetch: https://example.org/a", good, bad), ["example.org"])
     assert "example.org could not be reached" in cause
-    assert "allow it if you trust it" in cure
+    assert 'allow it if you trust it: reach = ["example.org"] in mailroom.toml' in cure
 
 
 def test_made_files_are_kept_and_restored(tmp_path: Path) -> None:
