@@ -30,7 +30,15 @@ POST_EVERY = 0.25
 MAX_LISTED = 1_000
 """The most goals that the board lists."""
 BUSIEST_FIRST = (OfficeState.EXECUTING, OfficeState.REVIEW, OfficeState.PLANNING)
-RESULT_FIELDS = ("status", "output", "error_message", "metadata", "evidence_refs", "output_paths")
+RESULT_FIELDS = (
+    "status",
+    "output",
+    "error_message",
+    "metadata",
+    "evidence_refs",
+    "output_paths",
+    "outcome",
+)
 
 
 class StoredGoal(NamedTuple):

@@ -31,6 +31,9 @@ def format_outcome(goal: Goal) -> str:
     if goal.outcome in (ResultOutcome.NONE, ResultOutcome.DONE):
         return ""
     why = "" if goal.outcome is ResultOutcome.FINDINGS else goal.reason
+    if goal.outcome is ResultOutcome.NOT_CHECKED and not why:
+        unchecked = [task for task in goal.tasks if task.outcome is ResultOutcome.NOT_CHECKED]
+        why = "; ".join(f"{task.name}: {task.summary.rstrip('.')}" for task in unchecked)
     if goal.outcome is ResultOutcome.NOT_CHECKED and not why and decision_of(goal) == "not_checked":
         why = "; ".join(map(str, goal.verdict.get("reasons", ())))
     said = f"Outcome: {WORDS[goal.outcome]}"
@@ -141,6 +144,8 @@ def _format_preparation(prepared: Mapping[str, Any]) -> str:
 
 
 def _format_command(run: Mapping[str, Any]) -> str:
+    if run.get("exit_code") == -1 and run.get("problem"):
+        return f"- {code(flatten(str(run.get('command', '')), 300))}: not run"
     ended = "stopped, its time was up" if run.get("timed_out") else f"exit code {run.get('exit_code')}"
     kinds = ("passed", "failed", "errors", "skipped")
     counts = [f"{run[kind]:,} {kind}" for kind in kinds if isinstance(run.get(kind), int) and run[kind] > 0]

@@ -18,7 +18,8 @@ LINT = "ruff"
 async def repeat_inspection(record: ReviewRecord, claim: Claims, repo: Path | None, *, alone: bool) -> None:
     """Run the checks of an inspection again, and note what differs: all of them if it stands ``alone``.
 
-    Among other results its lint is enough; then a check that is not repeated counts by the places it names.
+    Among other results its lint is enough. A check that is not repeated, such as one that needs a network,
+    counts by the places it names.
     """
     wanted = set(claim.tools) if alone else {LINT} & set(claim.tools)
     confirmed = []
@@ -30,6 +31,8 @@ async def repeat_inspection(record: ReviewRecord, claim: Claims, repo: Path | No
         return
     if confirmed:
         record.confirm(claim.task, f"run again with the same result: {', '.join(confirmed)}")
+    elif claim.tools or claim.rules:
+        record.confirm(claim.task, "its counts agree, and the places that it names are there")
     elif alone or not claim.inspected:
         record.skip(claim.task, "it is the critic's own work, and was not repeated")
 

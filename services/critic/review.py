@@ -10,7 +10,7 @@ import msgspec
 from services.critic.claims import Rerun, as_list, as_mapping, as_texts, find_named_folder
 from services.critic.findings import clean
 from shared.contracts.checkup import Decision, Inspection, TestRun, Verdict
-from shared.contracts.task import TaskStatus
+from shared.contracts.task import ResultOutcome, TaskStatus
 from shared.tasks.evidence import find_unproved
 
 PLACE = re.compile(r"(?P<path>[^:\s][^:\n]*?)(?::(?P<line>\d+)(?::\d+)?)?")
@@ -46,14 +46,20 @@ def review(results: Mapping[str, Any], repo: Path | None = None) -> Verdict:
         many = f"All {len(results)} tasks ended, and what they claim"
         one = "The task ended, and what it claims"
         reasons = [f"{one if len(results) == 1 else many} can be looked up."]
-    completed = any(as_mapping(each).get("status") == TaskStatus.COMPLETED for each in results.values())
-    decision: Decision = "sent_back" if redo else "approved" if completed else "not_checked"
+    done = any(map(_says_something, results.values()))
+    decision: Decision = "sent_back" if redo else "approved" if done else "not_checked"
     return Verdict(
         approved=decision == "approved",
         decision=decision,
         reasons=tuple(map(clean, reasons)),
         redo=tuple(redo),
     )
+
+
+def _says_something(result: Any) -> bool:
+    """Whether a task completed, and its result says more than that nothing could be checked."""
+    values = as_mapping(result)
+    return values.get("status") == TaskStatus.COMPLETED and values.get("outcome") != ResultOutcome.NOT_CHECKED
 
 
 def repository_of(result: Any) -> Path | None:
@@ -107,7 +113,9 @@ def _judge(result: Mapping[str, Any], repo: Path | None) -> tuple[list[str], str
     unfound = _unfound([claim for claim in claimed if claim not in doubtful], repo)
     paths = as_texts(result.get("output_paths"))
     unproved = find_unproved(output, metadata, str(result.get("agent") or ""), paths)
-    return [*unfound, *_miscounted(metadata), *unproved], ""
+    unchecked = result.get("outcome") == ResultOutcome.NOT_CHECKED
+    note = f"it says that it could not be checked: {output.splitlines()[0]}" if unchecked else ""
+    return [*unfound, *_miscounted(metadata), *unproved], note
 
 
 def _sources(value: Any, depth: int = 0) -> Iterator[str]:

@@ -82,7 +82,7 @@ async def test_a_run_on_record_is_not_repeated(team: Team, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     "params",
-    [{"counted_by": "console text"}, {"counted_by": ""}, {"counted_by": "JUnit report", "noted": False}],
+    [{"counted_by": ""}, {"counted_by": "JUnit report", "noted": False}],
 )
 async def test_what_is_not_on_record_is_run(team: Team, tmp_path: Path, params: dict[str, Any]) -> None:
     repo = plant(tmp_path / "shop", {"test_it.py": "def test_it():\n    assert False\n"})

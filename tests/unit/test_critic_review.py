@@ -209,6 +209,15 @@ def test_runs_that_explain_themselves_are_accepted(run: dict[str, Any]) -> None:
     assert review({"tests": run_of(**run)}).approved
 
 
+def test_what_could_not_be_checked_is_not_approved() -> None:
+    unchecked = done(output="The tests could not be run: there is no Go.", outcome="not_checked")
+    alone = review({"tests": unchecked})
+    assert (alone.decision, alone.redo) == ("not_checked", ())
+    note = "tests: it says that it could not be checked: The tests could not be run: there is no Go."
+    assert alone.reasons == (note,)
+    assert review({"tests": unchecked, "reading": done()}).decision == "approved"
+
+
 def test_without_a_repository_no_place_is_looked_up(tmp_path: Path) -> None:
     results = {"a": done(evidence_refs=["gone.md:1"])}
     assert review(results).approved
