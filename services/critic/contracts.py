@@ -48,6 +48,7 @@ SETTINGS = (
     (".prettierrc", r"", "prettier"),
     (".prettierrc.json", r"", "prettier"),
     (".rubocop.yml", r"", "rubocop"),
+    (".pre-commit-config.yaml", r"", "pre-commit"),
     ("checkstyle.xml", r"", "checkstyle"),
     (".clang-tidy", r"", "clang-tidy"),
     (".clang-format", r"", "clang-format"),

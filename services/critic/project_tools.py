@@ -273,7 +273,8 @@ async def _run(
             raise ValueError
         rows = await asyncio.to_thread(lambda: list(tool.read(result)))
     except (ValueError, KeyError, TypeError, AttributeError, msgspec.MsgspecError):
-        return [_failed(tool, sources, _reason(tool, result, min(timeout, SECONDS)))]
+        cure = f"Run it in the project: {' '.join(tool.command)}" if result.timed_out else ""
+        return [_failed(tool, sources, _reason(tool, result, min(timeout, SECONDS)), cure)]
     if tool.name == "clippy" and result.exit_code and not any(level == "error" for _, _, level, _, _ in rows):
         return [_failed(tool, sources, _reason(tool, result, min(timeout, SECONDS)))]
     return [_completed(tool, sources, rows, prepared.root, place)]
