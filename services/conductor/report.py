@@ -55,7 +55,7 @@ PARTS: Mapping[str, type[Contract]] = {
 MAX_OBSERVATIONS = 40
 """Findings of one goal that become memories of their own; the report has all of them."""
 UNSURE = (ResultOutcome.NOT_CHECKED, ResultOutcome.FAILED)
-"""Outcomes that a headline says first, of goals that completed."""
+"""Outcomes that the headline of a goal of one task says first."""
 WORST = 3
 """Findings that the memory of the goal itself names."""
 IMPORTANCE = {"high": 0.8, "medium": 0.6, "low": 0.4}
@@ -167,7 +167,7 @@ def compose_plain(goal: Goal, results: Mapping[str, Any]) -> str:
     if goal.parameters.get("folders"):
         said = ((name, headline(result_text(results[name]))) for name in names)
         summary = f"{summary} {' '.join(f'{name}: {words}' for name, words in said if words)}"
-    if goal.status is TaskStatus.COMPLETED and goal.outcome in UNSURE:
+    if first and goal.status is TaskStatus.COMPLETED and goal.outcome in UNSURE:
         summary = f"{WORDS[goal.outcome].capitalize()}. {summary}"
     parts = [f"# {prose(goal.text.partition(chr(10))[0][:200])}", prose(summary)]
     parts += ["## Answer", embedded(goal.answer)] if goal.answer else []
