@@ -78,7 +78,7 @@ def read_events(path: Path, root: Path, start: int = 0) -> Events | None:
 def count_events(path: Path) -> tuple[int, int]:
     """How many tests have ended so far, and how many of them failed."""
     data = _read(path)
-    ended = data.count(b'"outcome"')
+    ended = data.count(b'"outcome"') - data.count(b'"nested":true')
     return ended, len(re.findall(rb'"outcome": ?"(?:failed|error)"', data))
 
 

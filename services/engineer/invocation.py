@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from services.engineer.guesses import configures_pytest, option_names
+from services.engineer.recognition import recognise
 from services.engineer.runners import TestCommand
 from services.engineer.working_copy import WorkingCopy
 from shared.projects.environment import format_path
@@ -167,11 +168,18 @@ def _runs_node_test(command: TestCommand) -> bool:
 
 def _alone(command: TestCommand, copy: WorkingCopy, results: Path) -> tuple[str, ...]:
     """The runner that a script ends in, for one whose earlier steps, such as a linter, may fail."""
-    starts = command.starts
+    starts = command.starts or _only_runner(command)
     if command.runner != "node" or not starts or command.argv[0] not in ("npm", "pnpm", "yarn", "bun"):
         return ()
     words = starts if starts[0] in ("node", "tsx", "npx", "bun", "deno") else ("npx", "--no-install", *starts)
-    return _report_javascript(msgspec.structs.replace(command, argv=words), words, results)[0]
+    return _report_javascript(msgspec.structs.replace(command, argv=words, starts=starts), words, results)[0]
+
+
+def _only_runner(command: TestCommand) -> tuple[str, ...]:
+    """The words of the one test runner that a script starts somewhere; empty if there are several or none."""
+    words = tuple(next(iter(command.names)).split()) if len(command.names) == 1 else ()
+    found = recognise(words)
+    return words if found and found.runner == "node" and not found.indirect and not found.browser else ()
 
 
 def _reports_elsewhere(words: list[str]) -> bool:

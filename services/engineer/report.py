@@ -149,7 +149,8 @@ def outcome_of(tests: TestRun) -> ResultOutcome:
         or not (tests.passed or tests.skipped)
     ):
         return ResultOutcome.NOT_CHECKED
-    return ResultOutcome.FINDINGS if tests.problem else ResultOutcome.DONE
+    ended_early = any("before its tests" in note for note in tests.notes)
+    return ResultOutcome.FINDINGS if tests.problem or ended_early else ResultOutcome.DONE
 
 
 def report_tests(tests: TestRun, skipped: tuple[str, ...], before: TestRun | None = None) -> Outcome:

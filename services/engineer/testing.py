@@ -216,7 +216,8 @@ def _other_ways(
     if invocation.plain != invocation.argv and REFUSED.search(result.output):
         ways.append((invocation.plain, invocation.plain_env, ()))
     if invocation.alone:
-        given, counted = shlex.join(command.argv), shlex.join(command.starts)
+        given = shlex.join(command.argv)
+        counted = shlex.join(command.starts) or " ".join(command.names)
         note = f"`{given}` ended with exit code {result.exit_code} before its tests; counted is `{counted}`"
         ways.append((invocation.alone, invocation.env, (note,)))
     return ways
