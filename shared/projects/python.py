@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import uv
 
 from shared.contracts import Preparation
@@ -59,7 +60,9 @@ def _find_slot(request: Request, plan: PythonPlan, interpreter: Interpreter, ver
     sources = plan.sources if plan.is_package else ()
     if plan.backend.startswith(REBUILT):
         sources = tuple(sorted(list_files(request.place)))
-    return request.slot((*plan.read, *sources), (format_version(interpreter), str(interpreter.path), version))
+    # The plan is part of it: another release of Mailroom may read more out of the same files.
+    made_by = (format_version(interpreter), str(interpreter.path), version, msgspec.json.encode(plan))
+    return request.slot((*plan.read, *sources), made_by)
 
 
 def _reuse(request: Request, plan: PythonPlan, slot: Slot) -> Record | None:
