@@ -10,11 +10,8 @@ import msgspec
 
 from shared.contracts.checkup import NotChecked
 from shared.source.places import is_vendored
-from shared.source.tree import Tree, read_text
+from shared.source.tree import MAX_CHECKED, Tree, read_text
 from shared.text.phrases import count, format_list
-
-MAX_BYTES = 2_000_000
-"""Larger files are not checked: they are generated or data, and could take any amount of memory."""
 
 ANY = "any"
 """The kind of every file."""
@@ -92,7 +89,7 @@ def sort_files(tree: Tree) -> Sources:
     """Sort the files of ``tree``, vendored ones left out, by kind; Sources.tree has what can be checked."""
     closed = _closed_folders(tree)
     sizes = {path: -1 if path.startswith(closed) else _size(tree.root / path) for path in tree.files}
-    small = tuple(path for path, size in sizes.items() if 0 <= size <= MAX_BYTES)
+    small = tuple(path for path, size in sizes.items() if 0 <= size <= MAX_CHECKED)
     kinds: dict[str, list[str]] = {}
     for path in small:
         if not is_vendored(path):
@@ -106,10 +103,10 @@ def sort_files(tree: Tree) -> Sources:
 
 def _gaps(tree: Tree, sizes: dict[str, int]) -> Iterator[NotChecked]:
     """What of a tree no checker can be given, and why."""
-    large = [path for path, size in sizes.items() if size > MAX_BYTES and _is_text(tree.root, path)]
+    large = [path for path, size in sizes.items() if size > MAX_CHECKED and _is_text(tree.root, path)]
     shown = [f"{path}, {sizes[path] / 1e6:,.1f} MB" for path in large]
     if large:
-        why = f"no checker is given more than {MAX_BYTES / 1e6:g} MB"
+        why = f"no checker is given more than {MAX_CHECKED / 1e6:g} MB"
         yield NotChecked(what=_few(len(large), "large file", shown), why=why)
     closed = [f"{path or '.'}/" for path in tree.unreadable]
     closed += [path for path, size in sizes.items() if size < 0]

@@ -6,6 +6,7 @@ since it could name any host. Credentials stay outside of the jail: they are tak
 
 import configparser
 import contextlib
+import json
 import re
 import shutil
 import tomllib
@@ -13,12 +14,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
 
 import msgspec
 
 from shared import settings
 from shared.errors import ActionError
 from shared.sandbox import Reach
+from shared.sandbox.reach import LOOPBACK
 from shared.sandbox.visible_files import is_closed
 
 PUBLIC = {
@@ -31,9 +34,8 @@ PUBLIC = {
 }
 """The hosts of the public registries: indexes and files."""
 PYPI = "https://pypi.org/simple"
-LOOPBACK = re.compile(r"localhost\b|127\.|\[::1\]")
-PROXIED = dict.fromkeys(("NO_PROXY", "no_proxy", "npm_config_noproxy"), "")
-"""For a registry on this machine: inside a jail its address leads to the jail's own loopback."""
+SOURCE_KEYS = ("registry", "local-registry", "directory", "git", "branch", "tag", "rev", "replace-with")
+"""The keys of a table [source.X] of cargo."""
 OWN_FILES = tuple(
     ".npmrc .yarnrc.yml bunfig.toml requirements.txt requirements-dev.txt pyproject.toml uv.toml Pipfile "
     "pip.conf .cargo/config.toml".split()
@@ -50,13 +52,15 @@ class Registry(msgspec.Struct, frozen=True, kw_only=True):
     """What a command needs to use the registries of an ecosystem.
 
     ``reach`` are their hosts, ``environment`` makes the ecosystem's tools use them, ``readable`` are the
-    folders of this machine among them. ``named`` are further hosts that the repository's own settings name:
-    they are not part of ``reach``, and a person can grant them.
+    folders of this machine among them. ``settings`` is a file of settings, without credentials, for tools
+    that take a mirror from there alone (cargo, Maven). ``named`` are further hosts that the repository's own
+    settings name: they are not part of ``reach``, and a person can grant them.
     """
 
     reach: Reach
     environment: dict[str, str] = {}
     readable: tuple[Path, ...] = ()
+    settings: str = ""
     named: tuple[str, ...] = ()
 
     def join(self, other: "Registry") -> "Registry":
@@ -73,6 +77,7 @@ class _Found(msgspec.Struct, frozen=True, kw_only=True):
 
     addresses: tuple[str, ...] = ()
     environment: dict[str, str] = {}
+    settings: str = ""
 
 
 def registry_reach(ecosystem: str, repo: Path | None = None) -> Registry:
@@ -89,8 +94,9 @@ def registry_reach(ecosystem: str, repo: Path | None = None) -> Registry:
     folders = dict.fromkeys(folder for address in found.addresses if (folder := _folder(address)))
     return Registry(
         reach=Reach(hosts=hosts, allow_private=hosts),
-        environment={**found.environment, **(PROXIED if any(map(LOOPBACK.match, own)) else {})},
+        environment=found.environment,
         readable=tuple(folders),
+        settings=found.settings,
         named=tuple(host for host in _find_named(repo) if host not in hosts) if repo else (),
     )
 
@@ -253,17 +259,34 @@ def _read_rust(env: Mapping[str, str], home: Path) -> _Found:
     variables = {
         name: value for name, value in env.items() if re.fullmatch(r"CARGO_REGISTRIES_[A-Z0-9_]+_INDEX", name)
     }
+    rows: list[str] = []
     addresses: list[str] = []
-    for table in (_read_toml(cargo / "config"), _read_toml(cargo / "config.toml")):
-        for name, registry in _table(table, "registries").items():
-            for index in _texts(registry.get("index") if isinstance(registry, dict) else None):
-                variables.setdefault(f"CARGO_REGISTRIES_{name.upper().replace('-', '_')}_INDEX", index)
-        for source in _table(table, "source").values():
-            if isinstance(source, dict):
-                for key in ("registry", "local-registry", "directory"):
-                    addresses += _texts(source.get(key))
+    # Of the two cargo reads the one without a suffix if both are there.
+    own = _read_toml(cargo / "config") or _read_toml(cargo / "config.toml")
+    for name in _table(own, "registries"):
+        for index in _texts(_table(_table(own, "registries"), name).get("index")):
+            variables.setdefault(f"CARGO_REGISTRIES_{name.upper().replace('-', '_')}_INDEX", index)
+            rows += [f"[registries.{_quote(name)}]", f"index = {_quote(strip_credentials(index))}"]
+    for name in _table(own, "source"):
+        rows.append(f"[source.{_quote(name)}]")
+        for key, value in _table(_table(own, "source"), name).items():
+            if key in SOURCE_KEYS and isinstance(value, str):
+                # A path is relative to the folder that holds the folder of the settings.
+                is_path = key in ("local-registry", "directory")
+                place = str(cargo.parent / value) if is_path else strip_credentials(value)
+                rows.append(f"{key} = {_quote(place)}")
+                addresses += [place] if is_path or key in ("registry", "git") else []
     variables = {name: strip_credentials(value) for name, value in variables.items()}
-    return _Found(addresses=(*map(strip_credentials, addresses), *variables.values()), environment=variables)
+    return _Found(
+        addresses=(*addresses, *variables.values()),
+        environment=variables,
+        settings="".join(f"{row}\n" for row in rows),
+    )
+
+
+def _quote(text: str) -> str:
+    """``text`` as a string of TOML."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _read_go(env: Mapping[str, str], home: Path) -> _Found:
@@ -281,13 +304,40 @@ def _read_go(env: Mapping[str, str], home: Path) -> _Found:
 def _read_java(env: Mapping[str, str], home: Path) -> _Found:
     from shared.gate import PORT
 
-    text = "\n".join(_read_lines(home / ".m2/settings.xml"))
-    addresses = [strip_credentials(each.strip()) for each in re.findall(r"<url>([^<]+)</url>", text)]
+    settings, addresses = _read_maven(home / ".m2/settings.xml")
+    is_local = any(LOOPBACK.match(_host(address)) for address in addresses)
+    direct = "" if is_local else "localhost|127.*"
     proxy = " ".join(
-        f"-D{scheme}.proxyHost=127.0.0.1 -D{scheme}.proxyPort={PORT} -D{scheme}.nonProxyHosts=localhost|127.*"
+        f"-D{scheme}.proxyHost=127.0.0.1 -D{scheme}.proxyPort={PORT} -D{scheme}.nonProxyHosts={direct}"
         for scheme in ("http", "https")
     )
-    return _Found(addresses=tuple(addresses), environment={"MAVEN_OPTS": proxy, "GRADLE_OPTS": proxy})
+    return _Found(
+        addresses=addresses, environment={"MAVEN_OPTS": proxy, "GRADLE_OPTS": proxy}, settings=settings
+    )
+
+
+def _read_maven(file: Path) -> tuple[str, tuple[str, ...]]:
+    """Maven's mirrors and repositories as settings of their own, without credentials, and their addresses."""
+    try:
+        root = ElementTree.fromstring(file.read_bytes())  # noqa: S314 - the person's own file
+    except (OSError, ElementTree.ParseError):
+        return "", ()
+    for element in root.iter():
+        element.tag = str(element.tag).rpartition("}")[2]  # Maven does not read prefixes
+    _keep(root, ("mirrors", "profiles", "activeProfiles"))
+    for profile in root.iterfind("profiles/profile"):
+        _keep(profile, ("id", "activation", "repositories", "pluginRepositories"))
+    addresses = [element for element in root.iter("url") if element.text]
+    for element in addresses:
+        element.text = strip_credentials((element.text or "").strip())
+    settings = ElementTree.tostring(root, encoding="unicode") if len(root) else ""
+    return settings, tuple(element.text or "" for element in addresses)
+
+
+def _keep(element: ElementTree.Element, names: Iterable[str]) -> None:
+    for child in list(element):
+        if child.tag not in names:
+            element.remove(child)
 
 
 def _read_debian(env: Mapping[str, str], home: Path) -> _Found:

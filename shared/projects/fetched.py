@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from shared.contracts import Preparation
+from shared.gate.registries import Registry
 from shared.projects.environment import Environment, Request, format_path
 from shared.projects.made_files import keep_made, list_files, restore_made
 from shared.projects.manifests import as_table, get_table, read_text, read_toml
@@ -23,7 +24,8 @@ class Fetching(msgspec.Struct, frozen=True, kw_only=True):
     """What fetches the dependencies of a project into ``home``: a command, empty if there are none to fetch.
 
     ``fetching`` and ``offline`` are the variables while that runs and afterwards; ``{home}`` stands for the
-    folder. ``is_writable``: the tool writes there when it is used too.
+    folder. ``is_writable``: the tool writes there when it is used too. ``settings`` is the file of that name
+    there which leads to the person's mirrors, its text in the registry.
     """
 
     ecosystem: str
@@ -32,6 +34,7 @@ class Fetching(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()
     fetching: Mapping[str, str] = {}
     offline: Mapping[str, str] = {}
+    settings: str = ""
     is_writable: bool = False
 
 
@@ -49,6 +52,7 @@ async def prepare_rust(request: Request, steps: Steps) -> Environment:
         command=("cargo", "fetch", *locked) if _has_crates(request.place, read) and not vendored else (),
         fetching={"CARGO_HOME": "{home}", "CARGO_NET_RETRY": "1", "CARGO_TERM_COLOR": "never"},
         offline={"CARGO_HOME": "{home}", "CARGO_NET_OFFLINE": "true", "CARGO_TERM_COLOR": "never"},
+        settings="config.toml",
     )
     return await _prepare(request, steps, fetching)
 
@@ -106,25 +110,28 @@ async def prepare_java(request: Request, steps: Steps) -> Environment:
     )
     read = _list_named(request, (*names, *more))
     steps_of = _describe_maven if is_maven else _describe_gradle
-    return await _prepare(request, steps, steps_of(start, read, steps.registry.environment))
+    return await _prepare(request, steps, steps_of(start, read, steps.registry))
 
 
-def _describe_maven(start: tuple[str, ...], read: tuple[str, ...], own: Mapping[str, str]) -> Fetching:
+def _describe_maven(start: tuple[str, ...], read: tuple[str, ...], registry: Registry) -> Fetching:
     # No test is run, but surefire decides only then which of its parts it needs.
     none = ("-Dtest=NoSuchTest", "-DfailIfNoTests=false", "-Dsurefire.failIfNoSpecifiedTests=false")
-    repository = "-Dmaven.repo.local={home}/repository"
+    # Maven looks for its settings there, and takes what it has offline only by the mirror that it came from.
+    own = "-Dmaven.repo.local={home}/repository" + (" -Duser.home={home}" if registry.settings else "")
+    home = {"MAVEN_USER_HOME": "{home}"}
     return Fetching(
         ecosystem="java",
         tool="Maven",
         read=read,
         command=(*start, "--batch-mode", "--no-transfer-progress", "test", *none),
-        fetching={"MAVEN_OPTS": f"{own.get('MAVEN_OPTS', '')} {repository}", "MAVEN_USER_HOME": "{home}"},
-        offline={"MAVEN_OPTS": repository, "MAVEN_ARGS": "--offline", "MAVEN_USER_HOME": "{home}"},
+        fetching={**home, "MAVEN_OPTS": f"{registry.environment['MAVEN_OPTS']} {own}"},
+        offline={**home, "MAVEN_OPTS": own, "MAVEN_ARGS": "--offline"},
+        settings=".m2/settings.xml",
         is_writable=True,
     )
 
 
-def _describe_gradle(start: tuple[str, ...], read: tuple[str, ...], own: Mapping[str, str]) -> Fetching:
+def _describe_gradle(start: tuple[str, ...], read: tuple[str, ...], registry: Registry) -> Fetching:
     return Fetching(
         ecosystem="java",
         tool="Gradle",
@@ -140,7 +147,8 @@ async def _prepare(request: Request, steps: Steps, fetching: Fetching) -> Enviro
     if not fetching.command:
         steps.notes.append("There is nothing to fetch")
         return _describe(request, fetching, None, cached=True)
-    slot = await asyncio.to_thread(request.slot, fetching.read, (fetching.tool, *fetching.command))
+    parts = (fetching.tool, *fetching.command, steps.registry.settings if fetching.settings else "")
+    slot = await asyncio.to_thread(request.slot, fetching.read, parts)
     async with hold(slot):
         record = slot.read()
         cached = bool(record) and restore_made(
@@ -148,13 +156,18 @@ async def _prepare(request: Request, steps: Steps, fetching: Fetching) -> Enviro
         )
         if not cached:
             await _fetch(request, steps, fetching, slot)
-    return _describe(request, fetching, slot.folder / "home", cached=cached)
+    made = _describe(request, fetching, slot.folder / "home", cached=cached)
+    return msgspec.structs.replace(made, readable=(*made.readable, *steps.registry.readable))
 
 
 async def _fetch(request: Request, steps: Steps, fetching: Fetching, slot: Slot) -> None:
     slot.begin()
     home = slot.folder / "home"
     home.mkdir()
+    if fetching.settings and steps.registry.settings:
+        place = home / fetching.settings
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(steps.registry.settings, encoding="utf-8")
     before = await asyncio.to_thread(list_files, request.root)
     await steps.run(
         fetching.command,

@@ -67,7 +67,7 @@ class Steps:
         """
         line = shlex.join([Path(argv[0]).name, *argv[1:]])
         await self.request.note(doing or f"runs {line}")
-        own = {**self.registry.environment, **_open_loopback(self.registry)} if online else {}
+        own = self.registry.environment if online else {}
         step_log = self.request.log.with_name(f"{self.request.log.name}.step")
         started = time.monotonic()
         async with self._following(step_log, doing or line):
@@ -120,12 +120,6 @@ class Steps:
                 log.write(f"[{each.host}:{each.port} {verdict}, {each.received:,} bytes]\n")
             log.write("\n")
         step_log.unlink(missing_ok=True)
-
-
-def _open_loopback(registry: Registry) -> dict[str, str]:
-    """Variables that send loopback through the gate too, if a registry of the person is there."""
-    local = [host for host in registry.reach.hosts if re.match(r"(127\.|localhost\b|\[::1\])", host)]
-    return dict.fromkeys(("NO_PROXY", "no_proxy", "npm_config_noproxy"), "") if local else {}
 
 
 def _read_last_line(log: Path) -> str:

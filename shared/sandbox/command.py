@@ -80,7 +80,7 @@ async def run_command(
     reach = reach if reach and reach.hosts else None
     if reason := await check_jail():
         raise ActionError(f"Commands are refused, because the jail does not work here: {reason}")
-    environment = {**_clean_environment(), **(proxy_environment() if reach else {}), **(env or {})}
+    environment = {**_clean_environment(), **(proxy_environment(reach) if reach else {}), **(env or {})}
     _require_runnable(argv, cwd, environment["PATH"])
     seconds = math.ceil(timeout * (os.cpu_count() or 1)) + 1
     spec = compose_spec(

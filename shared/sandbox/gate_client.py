@@ -68,9 +68,12 @@ def launch(argv: Sequence[str]) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", LAUNCH, *argv]
 
 
-def proxy_environment() -> dict[str, str]:
-    """The variables by which programs find the gate and trust what the machine trusts."""
-    proxy, direct = f"http://127.0.0.1:{PORT}", "127.0.0.1,localhost,::1"
+def proxy_environment(reach: Reach) -> dict[str, str]:
+    """The variables by which programs find the gate and trust what the machine trusts.
+
+    Loopback is the jail's own, unless ``reach`` has a registry on this machine: then the gate leads to it.
+    """
+    proxy, direct = f"http://127.0.0.1:{PORT}", "" if reach.has_loopback else "127.0.0.1,localhost,::1"
     names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
     certificates = (
         *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "NODE_EXTRA_CA_CERTS", "CARGO_HTTP_CAINFO"),

@@ -10,6 +10,7 @@ HOST = re.compile(
     r"(\*\.)?[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?(:[0-9]{1,5})?|\[[0-9a-f:.]+\](:[0-9]{1,5})?",
     re.IGNORECASE,
 )
+LOOPBACK = re.compile(r"localhost\b|127\.|\[::1\]")
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +33,11 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
                 raise ActionError(
                     f"{host[:100]!r} is not a host", "Give a name, as in example.org or *.example.org:8443"
                 )
+
+    @property
+    def has_loopback(self) -> bool:
+        """Whether a host of it is this machine itself, as a registry that runs here."""
+        return any(map(LOOPBACK.match, self.hosts))
 
     def join(self, other: "Reach") -> "Reach":
         """What either may reach."""

@@ -1,6 +1,7 @@
 """Linters over files of the workspace: ruff for mistakes, bandit for security."""
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -9,8 +10,12 @@ from shared.sandbox import run_command
 from shared.skills.files import cite_lines
 from shared.skills.skill import Skill
 from shared.skills.workspace import open_workspace, require_existing
+from shared.source.tree import MAX_CHECKED
 from shared.tasks.actions import Outcome, register_action
+from shared.text.phrases import format_list
 
+SUFFIXES = (".py", ".pyi", ".pyw", ".ipynb", ".toml")
+"""What ruff and bandit read."""
 LINT_SECONDS = 120.0
 SHOWN = 200
 """The most findings of one linter that are shown."""
@@ -32,14 +37,28 @@ class LintSkill(Skill):
         workspace = open_workspace(self.context)
         name = await asyncio.to_thread(require_existing, workspace, path)
         name = name if name == "." else f"./{name}"  # no name is an option
-        mistakes = await _run(workspace, *RUFF, "--", name)
-        flaws = await _run(workspace, *BANDIT, BANDIT_LINE, name)
+        large = await asyncio.to_thread(_list_large, workspace, name)
+        if large == [name]:
+            raise ActionError(f"{path} is not checked: it has more than {MAX_CHECKED:,} bytes")
+        without = ",".join(large)
+        mistakes = await _run(workspace, *RUFF, *(("--extend-exclude", without) if large else ()), "--", name)
+        skipped = ("--exclude", without) if large else ()
+        flaws = await _run(workspace, *BANDIT, BANDIT_LINE, *skipped, name)
         findings = [*mistakes, *flaws]
+        notes = [f"Not checked, more than {MAX_CHECKED:,} bytes: {format_list(large, 5)}"] if large else []
         return Outcome(
-            output="\n".join(findings) or f"ruff and bandit found nothing in {path}",
+            output="\n".join([*(findings or [f"ruff and bandit found nothing in {path}"]), *notes]),
             data={"ruff": len(mistakes), "bandit": len(flaws), "findings": findings},
             evidence_refs=cite_lines(findings),
         )
+
+
+def _list_large(workspace: Path, name: str) -> list[str]:
+    """The files of Python there that are too large for a checker, as the checkers call them."""
+    walked = ((folder, each) for folder, _, names in os.walk(workspace / name) for each in names)
+    files = [f"./{Path(*place).relative_to(workspace)}" for place in walked] or [name]
+    sizes = {file: (workspace / file).lstat().st_size for file in files if file.endswith(SUFFIXES)}
+    return [file for file, size in sizes.items() if size > MAX_CHECKED]
 
 
 async def _run(workspace: Path, *words: str) -> list[str]:

@@ -19,6 +19,9 @@ SKIPPED = frozenset(
 )
 """Folders with a tool's state or third-party code, which nobody maintains here."""
 
+MAX_CHECKED = 2_000_000
+"""Files of more bytes are given to no checker: they are generated or data, and could take any memory."""
+
 NO_BREAKS = {ord(sign): " " for sign in "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"}
 """Line ends that Python knows and editors do not: line numbers have to be those of editors."""
 

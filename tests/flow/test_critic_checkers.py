@@ -8,10 +8,10 @@ import pytest
 from services.critic import file_tools
 from services.critic.checkers import run_checkers
 from services.critic.inspection import format_inspection, inspect_repository, judge
-from services.critic.kinds import MAX_BYTES, sort_files
+from services.critic.kinds import sort_files
 from shared.contracts import Inspection, NotChecked, ResultOutcome
 from shared.errors import ActionError
-from shared.source.tree import read_tree
+from shared.source.tree import MAX_CHECKED, read_tree
 from tests.unit.test_source_tree import plant
 
 SHELL = '#!/bin/bash\ncd "$1"\nrm -rf "$FOO/"*\n'
@@ -126,7 +126,7 @@ async def test_what_is_too_large_is_given_to_no_checker(tmp_path: Path) -> None:
     assert [gap.what for gap in found.not_checked] == [
         "2 large files (sparse.py, 3,221.2 MB and sparse.sh, 3,221.2 MB)"
     ]
-    assert f"more than {MAX_BYTES / 1e6:g} MB" in found.not_checked[0].why
+    assert f"more than {MAX_CHECKED / 1e6:g} MB" in found.not_checked[0].why
 
 
 async def test_what_cannot_be_read_or_named_is_told(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ import pytest
 
 from shared.contracts import Connection
 from shared.errors import ActionError
-from shared.gate.registries import PROXIED
 from shared.sandbox import Reach, run_command
 from tests.flow.gates import ASK, Canary, reach_of, serve_mirror
 from tests.flow.jailing import python, shell
@@ -151,7 +150,7 @@ async def test_pip_installs_from_a_mirror_through_the_gate(tmp_path: Path) -> No
             f"--index-url {site.url('/simple')} pebble && {sys.executable} -c "
             "'import sys; sys.path.insert(0, \"there\"); import pebble; print(pebble.SIZE)'"
         )
-        result = await shell(script, tmp_path, 60.0, reach=reach_of(site.pair), env=PROXIED)
+        result = await shell(script, tmp_path, 60.0, reach=reach_of(site.pair))
     assert result.output.splitlines()[-1] == "7", result.output
     assert all(each.allowed and each.port == site.port for each in result.connections)
     assert result.connections

@@ -15,6 +15,7 @@ import uv
 
 from shared.projects import Environment, prepare
 from shared.sandbox import CommandResult, run_command
+from tests.support.http import HttpServer, Request
 from tests.support.registries import NodeRegistry, PythonIndex, write_files
 from tests.support.waiting import eventually
 
@@ -327,6 +328,69 @@ async def test_crate_without_dependencies_needs_no_network(person: Person) -> No
     (environment,) = await person.prepare()
     assert (environment.preparation.problem, environment.preparation.steps) == ("", ())
     assert "1 passed" in (await person.run(environment, "cargo", "test")).output
+
+
+@pytest.mark.skipif(not shutil.which("cargo"), reason="cargo is not installed")
+async def test_crates_come_from_the_mirror_in_the_person_s_settings(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crate = '[package]\nname = "greeting"\nversion = "1.0.0"\nedition = "2021"\n'
+    files = {"Cargo.toml": crate, "src/lib.rs": "pub fn two() -> u8 { 2 }\n"}
+    vendored = {**files, ".cargo-checksum.json": '{"files":{}}'}
+    write_files(person.folder / "vendor/greeting", vendored)
+    settings = (
+        '[source.crates-io]\nreplace-with = "own"\n[source.own]\ndirectory = "vendor"\n'
+        '[registry]\ntoken = "topsecret"\n[registries.own]\ntoken = "topsecret"\n'
+    )
+    write_files(person.folder / "cargo", {"config.toml": settings})
+    monkeypatch.setenv("CARGO_HOME", str(person.folder / "cargo"))
+    manifest = (
+        '[package]\nname = "shop"\nversion = "1.0.0"\nedition = "2021"\n[dependencies]\ngreeting = "1"\n'
+    )
+    source = "#[test]\nfn adds() { assert_eq!(greeting::two(), 2); }\n"
+    write_files(person.source, {"Cargo.toml": manifest, "src/lib.rs": source})
+    for is_cached in (False, True):
+        (environment,) = await person.prepare()
+        assert environment.preparation.problem == ""
+        assert environment.preparation.cached is is_cached
+        assert environment.preparation.refused == ()
+        result = await person.run(environment, "cargo", "test", "--offline")
+        assert "1 passed" in result.output, result.output
+    written = Path(environment.env["CARGO_HOME"], "config.toml").read_text()
+    assert "replace-with" in written
+    assert "topsecret" not in written
+
+
+@pytest.mark.skipif(not shutil.which("mvn"), reason="Maven is not installed")
+async def test_maven_asks_the_mirror_in_the_person_s_settings(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def answer(request: Request) -> None:
+        asked.append(request.path)
+        request.respond(404, {}, b"")
+
+    with HttpServer(answer) as server:
+        settings = (
+            '<settings xmlns="http://maven.apache.org/SETTINGS/1.0.0"><mirrors><mirror><id>own</id>'
+            f"<mirrorOf>*</mirrorOf><url>http://me:topsecret@127.0.0.1:{server.port}/all</url></mirror></mirrors>"
+            "<servers><server><id>own</id><password>topsecret</password></server></servers></settings>"
+        )
+        write_files(person.folder / "home/.m2", {"settings.xml": settings})
+        monkeypatch.setenv("HOME", str(person.folder / "home"))
+        manifest = (
+            "<project><modelVersion>4.0.0</modelVersion><groupId>shop</groupId><artifactId>shop</artifactId>"
+            "<version>1</version><dependencies><dependency><groupId>own</groupId><artifactId>greeting</artifactId>"
+            "<version>1</version></dependency></dependencies></project>"
+        )
+        write_files(person.source, {"pom.xml": manifest})
+        (environment,) = await person.prepare()
+    assert environment.preparation.problem
+    assert any(path.startswith("/all/") for path in asked), environment.preparation
+    assert "topsecret" not in "".join(
+        path.read_text() for path in person.folder.rglob("environments/**/settings.xml")
+    )
 
 
 @pytest.mark.skipif(not shutil.which("npm"), reason="npm is not installed")

@@ -396,3 +396,12 @@ async def test_linters_find_mistakes_and_flaws(hand: Hand) -> None:
     assert (await hand.call("lint_files", path="b.py")).output == "ruff and bandit found nothing in b.py"
     with pytest.raises(ActionError, match="There is no"):
         await hand.call("lint_files", path="c.py")
+    with (hand.workspace / "data.py").open("wb") as file:
+        file.write(b"import os\n")
+        file.truncate(3 << 30)
+    found = await hand.call("lint_files")
+    assert found.output.splitlines()[-1] == "Not checked, more than 2,000,000 bytes: ./data.py"
+    assert found.data["findings"]
+    assert not any("data.py" in line for line in found.data["findings"])
+    with pytest.raises(ActionError, match="more than 2,000,000 bytes"):
+        await hand.call("lint_files", path="data.py")

@@ -1,5 +1,6 @@
 """The registries of a person's own settings: their hosts, the variables for tools, no credentials."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -64,9 +65,9 @@ def test_pip_s_settings_also_hold_for_uv(home: Path, monkeypatch: pytest.MonkeyP
 def test_a_registry_on_this_machine_is_reached_through_the_gate(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "NO_PROXY" not in registry_reach("python").environment
+    assert not registry_reach("python").reach.has_loopback
     monkeypatch.setenv("PIP_INDEX_URL", "http://localhost:3141/root/pypi/+simple/")
-    assert registry_reach("python").environment["NO_PROXY"] == ""
+    assert registry_reach("python").reach.has_loopback
     assert "localhost:3141" in registry_reach("python").reach.allow_private
 
 
@@ -100,12 +101,16 @@ def test_cargo_s_go_s_and_maven_s_settings(home: Path, monkeypatch: pytest.Monke
     write(
         home / ".cargo/config.toml",
         '[registries.corp]\nindex = "sparse+https://crates.example/index/"\n'
-        '[source.mirror]\nregistry = "sparse+https://mirror.example/"\n',
+        'token = "topsecret"\n[source.crates-io]\nreplace-with = "mirror"\n'
+        '[source.mirror]\nregistry = "sparse+https://me:topsecret@mirror.example/"\n'
+        '[source.own]\ndirectory = "vendor"\n',
     )
     monkeypatch.setenv("GOPROXY", "https://me:x@go.example,https://two.example|direct")
     write(
         home / ".m2/settings.xml",
-        "<settings><mirror><url>https://maven.example/all</url></mirror></settings>",
+        '<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0"><mirrors><mirror><id>own</id>'
+        "<mirrorOf>*</mirrorOf><url>https://me:topsecret@maven.example/all</url></mirror></mirrors>"
+        "<servers><server><password>topsecret</password></server></servers></settings>",
     )
     rust, go, java = (registry_reach(each) for each in ("rust", "go", "java"))
     assert {"crates.example", "mirror.example"} <= set(rust.reach.hosts)
@@ -113,6 +118,18 @@ def test_cargo_s_go_s_and_maven_s_settings(home: Path, monkeypatch: pytest.Monke
     assert {"go.example", "two.example"} <= set(go.reach.hosts)
     assert go.environment["GOPROXY"] == "https://go.example,https://two.example|direct"
     assert "maven.example" in java.reach.hosts
+    assert tomllib.loads(rust.settings) == {
+        "registries": {"corp": {"index": "sparse+https://crates.example/index/"}},
+        "source": {
+            "crates-io": {"replace-with": "mirror"},
+            "mirror": {"registry": "sparse+https://mirror.example/"},
+            "own": {"directory": str(home / "vendor")},
+        },
+    }
+    assert java.settings == (
+        "<settings><mirrors><mirror><id>own</id><mirrorOf>*</mirrorOf>"
+        "<url>https://maven.example/all</url></mirror></mirrors></settings>"
+    )
 
 
 def test_what_a_repository_names_is_told_and_not_opened(home: Path, tmp_path: Path) -> None:
