@@ -6,7 +6,7 @@ from datetime import datetime
 
 from services.conductor.checkup_summary import summarise
 from services.conductor.markdown import cite, code, escape, place, prose, short
-from services.conductor.report_sections import format_decision
+from services.conductor.report_sections import format_decision, format_outcome, list_gaps
 from services.conductor.tests_section import format_section
 from shared.clock import seconds_between
 from shared.contracts import (
@@ -16,6 +16,7 @@ from shared.contracts import (
     HistoryReading,
     Inspection,
     RepositoryReading,
+    ResultOutcome,
     TestRun,
     ToolRun,
     Verdict,
@@ -50,23 +51,45 @@ def compose_checkup(
     folder = str(goal.parameters.get("repo", "")).rstrip("/").rpartition("/")[2]
     name = reading.name if reading else folder or "the repository"
     why = {part: failures.get(part) or MISSING for part in ("reading", "tests", "history", "inspection")}
+    summary = summarise(name, reading, tests, inspection, why)
+    unchecked = _not_checked(tests, inspection, failures, summary)
+    failed = ["", format_outcome(goal)] if goal.outcome is ResultOutcome.FAILED else []
     sections = {
-        f"# Check-up of {escape(name)}": summarise(name, reading, tests, inspection, why),
-        "## What it is": _what_it_is(reading, why["reading"]),
-        "## How it is built": _statements(reading, "build", why["reading"], "No document says it."),
-        "## How it is laid out": _statements(reading, "layout", why["reading"], "No folders."),
-        "## Tests": format_section(tests, why["tests"]),
-        "## Lint, security and secrets": _findings(inspection, why["inspection"]),
-        "## Drift from its own rules": _drift(inspection, why["inspection"]),
-        "## Open questions": _statements(reading, "questions", why["reading"], "The documents leave none."),
-        "## History": _history(history, why["history"]),
-        "## How this was found": _method(goal, tests, inspection, verdict, failures),
+        f"# Check-up of {escape(name)}": [
+            *summary,
+            *_not_checked(tests, inspection, failures, summary),
+            *failed,
+        ],
+        "## What it is": _what_it_is(reading),
+        "## How it is built": _statements(reading, "build", "No document says it."),
+        "## How it is laid out": _statements(reading, "layout", "No folders."),
+        "## Tests": format_section(tests),
+        "## Lint, security and secrets": _findings(inspection),
+        "## Drift from its own rules": _drift(inspection),
+        "## Open questions": _statements(reading, "questions", "The documents leave none."),
+        "## History": _history(history),
+        "## How this was found": _method(goal, inspection, verdict),
     }
     return "\n\n".join(f"{title}\n\n{chr(10).join(rows)}" for title, rows in sections.items()) + "\n"
 
 
-def _what_it_is(reading: RepositoryReading | None, why: str) -> list[str]:
-    rows = _statements(reading, "purpose", why, "No document says it.")
+def _not_checked(
+    tests: TestRun | None, inspection: Inspection | None, failures: Mapping[str, str], summary: list[str]
+) -> list[str]:
+    """What was not checked, why and what to do, without what ``summary`` says already."""
+    data = {"tests": tests and tests.to_dict(), "inspection": inspection and inspection.to_dict()}
+    rows = [f"- The {part}: {prose(reason.rstrip('.'))}." for part, reason in failures.items()]
+    said = "\n".join(summary)
+    rows = [row for row in (*rows, *list_gaps(data)) if not _is_said(row.partition(": ")[2], said)]
+    return ["", "Not checked:", "", *rows] if rows else []
+
+
+def _is_said(reason: str, said: str) -> bool:
+    return all(sentence in said for sentence in reason.rstrip(".").split(". "))
+
+
+def _what_it_is(reading: RepositoryReading | None) -> list[str]:
+    rows = _statements(reading, "purpose", "No document says it.")
     rows += [f"- {cite(statement)}" for statement in reading.licence] if reading else []
     if reading and reading.languages:
         lines = ", ".join(
@@ -76,20 +99,18 @@ def _what_it_is(reading: RepositoryReading | None, why: str) -> list[str]:
     return rows
 
 
-def _statements(reading: RepositoryReading | None, field: str, why: str, none: str) -> list[str]:
+def _statements(reading: RepositoryReading | None, field: str, none: str) -> list[str]:
     if reading is None:
-        return [f"Not known: {prose(why)}."]
+        return ["Not known."]
     return [f"- {cite(statement)}" for statement in getattr(reading, field)] or [none]
 
 
-def _findings(inspection: Inspection | None, why: str) -> list[str]:
+def _findings(inspection: Inspection | None) -> list[str]:
     if inspection is None:
-        return [f"Not inspected: {prose(why)}."]
-    gaps = [f"- Not checked, {prose(gap.what)}: {prose(gap.why)}" for gap in inspection.not_checked]
-    gaps = ["", *gaps] if gaps else []
+        return ["Not inspected."]
     if not inspection.findings:
         looked = f"Nothing was found in {prose(format_list(inspection.checked, 12))}."
-        return [looked if inspection.checked else "Nothing was checked.", *gaps]
+        return [looked if inspection.checked else "Nothing was checked."]
     groups = _grouped(inspection.findings)
     worse = [group for group in groups if group[0].severity != "low"]
     shown = [*worse, *groups[len(worse) : max(FEW_ROWS, len(worse))]][:MAX_ROWS]
@@ -101,7 +122,7 @@ def _findings(inspection: Inspection | None, why: str) -> list[str]:
         rest += [f"{count(len(hidden) - 12, 'other rule')}"] if len(hidden) > 12 else []
         rest += [f"{unlisted:,} that were counted but not listed"] if unlisted else []
         rows += ["", f"Not shown, and of no greater weight: {', '.join(rest)}."]
-    return [*rows, *gaps]
+    return rows
 
 
 def _grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
@@ -124,9 +145,9 @@ def _row(group: list[Finding]) -> str:
     return f"| {first.severity} | {places} | {what} | {by} |"
 
 
-def _drift(inspection: Inspection | None, why: str) -> list[str]:
+def _drift(inspection: Inspection | None) -> list[str]:
     if inspection is None:
-        return [f"Not checked: {prose(why)}."]
+        return ["Not checked."]
     broken = [rule for rule in inspection.drift if rule.violations]
     kept = [rule for rule in inspection.drift if not rule.violations and not rule.not_checked]
     unread = [rule for rule in inspection.drift if rule.not_checked]
@@ -150,9 +171,11 @@ def _broken_rule(rule: DriftRule) -> list[str]:
     return [*rows, *([f"  - and {number - 10:,} more"] if number > 10 else [])]
 
 
-def _history(history: HistoryReading | None, why: str) -> list[str]:
-    if history is None or history.problem:
-        return [f"Not known: {prose(history.problem if history else why)}."]
+def _history(history: HistoryReading | None) -> list[str]:
+    if history is None:
+        return ["Not known."]
+    if history.problem:
+        return [f"Not known: {prose(history.problem)}."]
     rows = [f"- Branch {code(history.branch or '(none)')}, {count(history.commits, 'commit')}"]
     if history.changes:
         shown = ", ".join(map(code, history.changes[:8]))
@@ -161,18 +184,9 @@ def _history(history: HistoryReading | None, why: str) -> list[str]:
     return [*rows, *(f"- {cite(commit)}" for commit in history.latest[:5])]
 
 
-def _method(
-    goal: Goal,
-    tests: TestRun | None,
-    inspection: Inspection | None,
-    verdict: Verdict | None,
-    failures: Mapping[str, str],
-) -> list[str]:
+def _method(goal: Goal, inspection: Inspection | None, verdict: Verdict | None) -> list[str]:
     rows = ["- The repository was read and its tests were run in a copy; nothing in it was changed."]
     rows += [f"- {_tool(tool)}" for tool in (inspection.tools if inspection else ())]
-    rows += [f"- Not done, {escape(part)}: {prose(reason)}" for part, reason in failures.items()]
-    if tests is not None and not tests.command:
-        rows.append(f"- No tests were run: {prose(tests.problem or 'no way to run them was found')}")
     for task in goal.tasks:
         took = seconds_between(task.started_at, task.ended_at)
         rows.append(

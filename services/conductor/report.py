@@ -17,6 +17,7 @@ from services.conductor.report_sections import (
     format_decision,
     format_outcome,
     join_blocks,
+    list_unchecked,
 )
 from services.conductor.state_machine import BY_MODEL
 from shared import subjects
@@ -112,7 +113,7 @@ def _compose(goal: Goal, playbook: Playbook | None, results: Mapping[str, Any]) 
         parts, failures = checkup_parts(results, suffix)
         own = msgspec.structs.replace(goal, parameters={"repo": folder}) if suffix else goal
         texts.append(compose_checkup(goal=own, verdict=verdict, failures=failures, **parts))
-    return join_blocks([*texts, format_outcome(goal), *common_sections(goal, results, run=False)])
+    return join_blocks([*texts, *common_sections(results, run=False)])
 
 
 def folders_of(goal: Goal) -> dict[str, str]:
@@ -173,6 +174,8 @@ def compose_plain(goal: Goal, results: Mapping[str, Any]) -> str:
     parts += ["## Answer", embedded(goal.answer)] if goal.answer else []
     parts += [format_outcome(goal)]
     parts += [f"{format_decision(Verdict.from_dict(goal.verdict))}."] if goal.verdict else []
+    unchecked = list_unchecked(goal, results)
+    parts += ["## Not checked", "\n".join(unchecked)] if unchecked else []
     for name in names:
         result = results[name]
         by = f" by {tasks[name].assignee}" if name in tasks else ""
@@ -187,7 +190,7 @@ def compose_plain(goal: Goal, results: Mapping[str, Any]) -> str:
             for task in goal.earlier
         ]
         parts += ["## Given up", "\n".join(rows)]
-    return join_blocks([*parts, *common_sections(goal, results), "\n".join(format_goal(goal))])
+    return join_blocks([*parts, *common_sections(results), "\n".join(format_goal(goal))])
 
 
 def _status(result: Mapping[str, Any]) -> str:

@@ -46,13 +46,12 @@ def format_decision(verdict: Verdict) -> str:
     return f"{DECISIONS[verdict.decision]}{f': {reasons}' if reasons else ''}"
 
 
-def common_sections(goal: Goal, results: Results, *, run: bool = True) -> list[str]:
+def common_sections(results: Results, *, run: bool = True) -> list[str]:
     """The sections that any report may have, as blocks of Markdown: only those with something to say.
 
     Without ``run`` they leave out what was run, for a report that has that in a section of its own.
     """
     sections = {
-        "## Not checked": _not_checked(goal, results),
         "## What was changed": _diffs(results),
         "## What was run": _commands(results) if run else [],
         "## Cost": _cost(results),
@@ -60,28 +59,36 @@ def common_sections(goal: Goal, results: Results, *, run: bool = True) -> list[s
     return [block for title, rows in sections.items() if rows for block in (title, "\n".join(rows))]
 
 
-def _not_checked(goal: Goal, results: Results) -> list[str]:
+def list_unchecked(goal: Goal, results: Results) -> list[str]:
     """What could not be run or looked at, why, and what to do: from tests, inspections and tasks."""
-    rows = []
-    for result in results.values():
-        metadata = _mapping(result.get("metadata"))
-        tests, inspection = _mapping(metadata.get("tests")), _mapping(metadata.get("inspection"))
-        for each in (*_list(tests.get("not_run")), *_list(inspection.get("not_checked"))):
-            rows += _format_gap(each)
-        if tests.get("problem"):
-            cure = str(tests.get("cure") or "")
-            why = str(tests["problem"]).rstrip(".")
-            rows.append(f"- The tests: {prose(why)}.{f' {prose(cure)}' if cure and cure not in why else ''}")
-        for prepared in map(_mapping, _list(tests.get("prepared"))):
-            if problem := str(prepared.get("problem") or "").rstrip("."):
-                what, cure = prose(str(prepared.get("ecosystem"))), prose(str(prepared.get("cure") or ""))
-                rows.append(f"- The environment ({what}): {prose(problem)}. {cure}".rstrip())
+    rows = [row for result in results.values() for row in list_gaps(_mapping(result.get("metadata")))]
     rows += [
         f"- Task {code(task.name)}: {prose(task.summary.rstrip('.') or str(task.status))}."
         for task in goal.tasks
         if task.status.final and task.status is not TaskStatus.COMPLETED
     ]
     return list(dict.fromkeys(rows))[:MAX_ROWS]
+
+
+def list_gaps(metadata: Mapping[str, Any]) -> list[str]:
+    """The same of one result's data ``tests`` and ``inspection``."""
+    tests, inspection = _mapping(metadata.get("tests")), _mapping(metadata.get("inspection"))
+    gaps = (*_list(tests.get("not_run")), *_list(inspection.get("not_checked")))
+    rows = [row for each in gaps for row in _format_gap(each)]
+    stated = str(tests.get("problem") or "").rstrip(".")
+    if stated:
+        rows.append(f"- The tests: {_format_cure(stated, tests)}")
+    for prepared in map(_mapping, _list(tests.get("prepared"))):
+        problem = str(prepared.get("problem") or "").rstrip(".")
+        if problem and problem not in stated:
+            what = prose(str(prepared.get("ecosystem")))
+            rows.append(f"- The environment ({what}): {_format_cure(problem, prepared)}")
+    return rows
+
+
+def _format_cure(problem: str, data: Mapping[str, Any]) -> str:
+    cure = str(data.get("cure") or "")
+    return f"{prose(problem)}.{f' {prose(cure)}' if cure and cure not in problem else ''}"
 
 
 def _format_gap(value: Any) -> list[str]:

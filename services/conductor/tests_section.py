@@ -1,4 +1,4 @@
-"""A check-up's section on tests: what ran in which environment, what failed, what did not run."""
+"""A check-up's section on tests: what ran in which environment, and what failed."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,23 +9,19 @@ MAX_FAILURES = 20
 MAX_ROWS = 12
 
 
-def format_section(tests: TestRun | None, why: str) -> list[str]:
-    """The rows of the section; ``why`` is the reason if there is no run of tests."""
+def format_section(tests: TestRun | None) -> list[str]:
+    """The rows of the section; why something was not run is said above it."""
     if tests is None:
-        return [f"Not run: {prose(why)}."]
+        return ["Not run."]
     rows = [row for suite in tests.suites or (tests,) for row in _format_suite(suite)]
     rows += ["- It was stopped because it took too long."] if tests.timed_out else []
-    rows += [f"- {prose(tests.problem)}"] if tests.problem else []
-    rows += [f"- {prose(tests.cure)}"] if tests.problem and tests.cure else []
     rows += [f"- {prose(note)}" for note in tests.notes]
-    rows += [f"- {prose(_format_preparation(each))}" for each in tests.prepared]
+    rows += [f"- {prose(_format_preparation(each))}" for each in tests.prepared if not each.problem]
     rows += [f"- The whole output: {code(tests.log_path)}"] if tests.log_path else []
     rows += _titled("Failing:", _format_failures(tests), MAX_FAILURES, count_broken(tests))
     rows += _titled("Flaky, failed and then passed when run once more:", map(code, tests.flaky))
     rows += _titled("Did not end in time:", map(code, tests.hung))
-    left_out = (f"{code(each.what)}: {prose(each.why)}" for each in tests.not_run)
-    rows += _titled("Not run:", left_out)
-    return rows or ["Nothing is known of them."]
+    return rows or ["Not run."]
 
 
 def _format_suite(suite: TestSuite) -> Iterator[str]:
@@ -43,8 +39,6 @@ def _format_suite(suite: TestSuite) -> Iterator[str]:
 
 def _format_preparation(made: Preparation) -> str:
     where = made.ecosystem if made.folder == "." else f"{made.ecosystem} in {made.folder}"
-    if made.problem:
-        return f"Not prepared: {where}: {made.problem}"
     how = "used again" if made.cached else f"made in {made.seconds:.1f} s"
     return f"Environment: {where}, by {made.tool or 'hand'}, {how}"
 

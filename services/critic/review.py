@@ -12,9 +12,11 @@ from services.critic.findings import clean
 from shared.contracts.checkup import Decision, Inspection, TestRun, Verdict
 from shared.contracts.task import ResultOutcome, TaskStatus
 from shared.tasks.evidence import find_unproved
+from shared.text.phrases import format_list
 
 PLACE = re.compile(r"(?P<path>[^:\s][^:\n]*?)(?::(?P<line>\d+)(?::\d+)?)?")
 ENDED = frozenset(str(status) for status in TaskStatus if status.final)
+UNCHECKED = "it says that it could not be checked"
 SHOWN = 3
 """Sources that cannot be found which a reason names; the rest is counted."""
 
@@ -89,7 +91,11 @@ def by_repository(
 
 def format_verdict(verdict: Verdict) -> str:
     """A verdict in words: the decision, and what it rests on."""
-    return "\n".join([HEADS[verdict.decision], *(f"- {reason}" for reason in verdict.reasons)])
+    head = HEADS[verdict.decision]
+    unchecked = [reason.partition(":")[0] for reason in verdict.reasons if f": {UNCHECKED}" in reason]
+    if unchecked and verdict.decision == "approved":
+        head = f"Approved what could be checked; not checked: {format_list(unchecked, SHOWN)}."
+    return "\n".join([head, *(f"- {reason}" for reason in verdict.reasons)])
 
 
 def _judge(result: Mapping[str, Any], repo: Path | None) -> tuple[list[str], str]:
@@ -114,7 +120,7 @@ def _judge(result: Mapping[str, Any], repo: Path | None) -> tuple[list[str], str
     paths = as_texts(result.get("output_paths"))
     unproved = find_unproved(output, metadata, str(result.get("agent") or ""), paths)
     unchecked = result.get("outcome") == ResultOutcome.NOT_CHECKED
-    note = f"it says that it could not be checked: {output.splitlines()[0]}" if unchecked else ""
+    note = f"{UNCHECKED}: {output.splitlines()[0]}" if unchecked else ""
     return [*unfound, *_miscounted(metadata), *unproved], note
 
 

@@ -80,6 +80,7 @@ class Proxy:
         self.records: list[Record] = []
         self.active: dict[asyncio.Task[None], Record | None] = {}
         self.left = session.max_bytes
+        self.resolved: dict[tuple[str, int], asyncio.Task[list[str]]] = {}
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection of the command."""
@@ -134,7 +135,7 @@ class Proxy:
     async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         problem = "no address"
         through = has_upstream(self.session, host, port)
-        for address in await resolve(self.session, host, port, is_needed=not through):
+        for address in await self.resolve(host, port, is_needed=not through):
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     if through:
@@ -143,6 +144,17 @@ class Proxy:
             except (TimeoutError, OSError) as error:
                 problem = getattr(error, "strerror", "") or "no answer in time"
         raise Refused(BAD_GATEWAY, f"{host}:{port} cannot be reached ({problem})")
+
+    async def resolve(self, host: str, port: int, *, is_needed: bool) -> list[str]:
+        """The addresses of a host, resolved once for the command unless that fails."""
+        key = (host, port)
+        if key not in self.resolved:
+            self.resolved[key] = asyncio.ensure_future(resolve(self.session, host, port, is_needed=is_needed))
+        try:
+            return await asyncio.shield(self.resolved[key])  # others may wait for it too
+        except Refused:
+            self.resolved.pop(key, None)
+            raise
 
     async def _relay(
         self,

@@ -341,3 +341,14 @@ def test_odd_shapes_do_not_break_the_review(repo: Path) -> None:
         done(metadata={"tests": {"failures": 3}}),
     )
     assert review({str(at): result for at, result in enumerate(odd)}, repo).approved
+
+
+def test_an_approval_names_what_was_not_checked() -> None:
+    unchecked = done(outcome="not_checked", output="go is not installed.", metadata={})
+    verdict = review({"tests": unchecked, "reading": done()})
+    head = format_verdict(verdict).splitlines()[0]
+    assert verdict.decision == "approved"
+    assert head == "Approved what could be checked; not checked: tests."
+    assert format_verdict(review({"reading": done()})).splitlines()[0] == (
+        "Approved: what the results say holds."
+    )

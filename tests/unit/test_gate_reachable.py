@@ -2,11 +2,13 @@
 
 import asyncio
 import socket
+import time
 from typing import Any
 
 import pytest
 
 from shared.gate import Session
+from shared.gate.proxy import Proxy
 from shared.gate.reachable import Refused, matches, parse_authority, require_granted, resolve
 
 
@@ -103,3 +105,24 @@ async def test_one_private_address_of_several_refuses_the_name(
     with pytest.raises(Refused, match="not a public address"):
         await resolved(monkeypatch, Resolver(["93.184.215.14", address]), [])
     assert await resolved(monkeypatch, Resolver([address]), ["example.org"]) == [address]
+
+
+async def test_connections_of_a_command_share_one_resolution(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    real = socket.getaddrinfo
+
+    def resolve_slowly(host: str, *args: Any, **more: Any) -> Any:
+        asked.append(host)
+        if len(asked) == 1:
+            raise socket.gaierror
+        time.sleep(0.05)
+        return real(host, *args, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve_slowly)
+    host = "localhost:1"
+    proxy = Proxy(Session(hosts=[host], private=[host], max_bytes=1))
+    with pytest.raises(Refused, match="cannot be resolved"):
+        await proxy.resolve("localhost", 1, is_needed=True)
+    found = await asyncio.gather(*(proxy.resolve("localhost", 1, is_needed=True) for _ in range(20)))
+    assert "127.0.0.1" in found[0]
+    assert len(asked) == 2

@@ -167,11 +167,8 @@ def test_a_whole_report() -> None:
     assert headings(text) == ["Check-up of kettle", *SECTIONS]
     for expected in (
         "**kettle: 2 of 12 tests fail; 1 high and 1 medium findings; 1 of 2 stated rules broken.**",
-        "- Tests: `tests/test_a.py::test_x[a|b]` fails: assert `1` == 2 \\| \\<b\\> "
-        "(`tests/test_a.py:5`), and 1 more.",
-        "- Findings: 2 in all, the worst: shell=True \\| `x` (`src/a.py:12`); Pickle (`src/a.py:3`).",
-        "- Drift: a imports b (`src/a.py:1`).",
-        "- Do first: fix the failing tests, `tests/test_a.py::test_x[a|b]` first.",
+        "- Worst: `tests/test_a.py::test_x[a|b]` fails: assert `1` == 2 \\| \\<b\\> (`tests/test_a.py:5`).",
+        "- Next step: fix the failing tests, this one first.",
         "- Boils water. (`README.md:3`)",
         "- 42 files; lines: Python 1,200, Shell 3 (counted)",
         "- `make test`: Run the tests (`Makefile:2`)",
@@ -207,8 +204,7 @@ def test_one_is_not_many() -> None:
         tests=TestRun(command="make test", passed=9, failed=0, errors=0, exit_code=0), inspection=one
     )
     assert headline(text) == "kettle: all 9 tests pass; 1 medium finding."
-    assert "- Tests: 9 passed, 0 skipped in 0.0 s by `make test`." in text
-    assert "- Drift: the one checked rule is kept." in text
+    assert "- Worst: shell=True \\| `x` (`src/a.py:12`).\n- Next step: look at that place." in text
 
 
 def test_the_summary_is_short_and_first() -> None:
@@ -232,17 +228,36 @@ def test_nothing_at_all_is_said_part_by_part() -> None:
     assert headings(text) == ["Check-up of kettle", *SECTIONS]
     assert (
         headline(text)
-        == "kettle: the tests were not run (pytest is | not installed); the code could not be inspected."
+        == "kettle: the tests were not run: pytest is | not installed. The code could not be inspected."
     )
-    assert text.count("Not known: no folder.") == 4
-    for said in (
-        "Not run: pytest is \\| not installed.",
-        "Not inspected: it timed out.",
-        "Not known: it gave no data.",
-    ):
-        assert said in text
-    assert "- Not done, inspection: it timed out" in text
-    assert "- Do first: make the tests run" in text
+    assert text.count("Not known.") == 5
+    assert "Not run." in text
+    assert "Not inspected." in text
+    assert text.index("- The reading: no folder.") < text.index("## What it is")
+    assert text.index("- The inspection: it timed out.") < text.index("## What it is")
+    assert text.count("pytest is") == 1
+    assert "- Next step: make the tests run" in text
+
+
+def test_the_reason_and_the_cure_of_what_was_not_checked_come_first_and_once() -> None:
+    why, cure = "go is not installed (apt install golang-go)", "Install it."
+    tests = TestRun(
+        problem=f"{why}.", cure=cure, prepared=(Preparation(ecosystem="go", problem=why, cure=cure),)
+    )
+    gaps = (
+        NotChecked(what="12 Go files", why="there is no staticcheck", cure="Install staticcheck."),
+        *(NotChecked(what=f"{number} more files", why="why") for number in range(2)),
+    )
+    text = report(tests=tests, inspection=Inspection(not_checked=gaps, checked=("3 workflow files",)))
+    assert headline(text) == (
+        f"kettle: the tests were not run: {why}. No finding of high or medium severity in what was checked; "
+        "12 Go files not checked; 0 more files not checked; more not checked."
+    )
+    top = text.partition("## ")[0]
+    assert "- Next step: Install it." in top
+    assert "- 12 Go files: there is no staticcheck. Install staticcheck." in top.splitlines()
+    for said in (why, cure, "there is no staticcheck"):
+        assert text.count(said) == 1
 
 
 @pytest.mark.parametrize(
@@ -250,6 +265,10 @@ def test_nothing_at_all_is_said_part_by_part() -> None:
     [
         ({"passed": 3, "failed": 0, "errors": 0, "exit_code": 0}, "all 3 tests pass"),
         ({"passed": 1, "failed": 0, "errors": 0, "exit_code": 0}, "the one test passes"),
+        (
+            {"passed": 297, "failed": 0, "errors": 0, "skipped": 3, "exit_code": 0},
+            "297 tests passed, 3 skipped",
+        ),
         ({"passed": 0, "failed": 1, "errors": 0, "exit_code": 1}, "1 of 1 test fails"),
         ({"passed": 5, "failed": 1, "errors": 1, "exit_code": 1}, "2 of 7 tests fail"),
         (
@@ -259,16 +278,17 @@ def test_nothing_at_all_is_said_part_by_part() -> None:
         ({"passed": 0, "failed": 0, "errors": 0, "exit_code": 0}, "there are no tests to run"),
         (
             {"passed": 0, "failed": 0, "errors": 0, "exit_code": 5, "problem": "None found."},
-            "the tests say nothing (None found)",
+            "the tests gave no result: None found",
         ),
-        ({"exit_code": 3}, "the tests say nothing (exit code 3, no counts)"),
+        ({"exit_code": 3}, "the tests gave no result: exit code 3, no counts"),
         ({"timed_out": True, "passed": 1}, "the tests did not end in time"),
-        ({"problem": "There is no runner."}, "the tests say nothing (There is no runner)"),
+        ({"problem": "There is no runner."}, "the tests were not run: There is no runner"),
     ],
 )
 def test_the_state_of_the_tests(run: dict[str, Any], state: str) -> None:
     text = report(tests=TestRun(command="make test", **run), inspection=Inspection())
-    assert headline(text) == f"kettle: {state}; no finding of high or medium severity."
+    ending = ". No" if ": " in state else "; no"
+    assert headline(text) == f"kettle: {state}{ending} finding of high or medium severity."
 
 
 @pytest.mark.parametrize(
@@ -276,18 +296,18 @@ def test_the_state_of_the_tests(run: dict[str, Any], state: str) -> None:
     [
         (
             {"inspection": Inspection(findings=(finding(tool="secrets", rule="AWS"),), total=1)},
-            "revoke the secret at `src/a.py:12` and remove it, from the history too.",
+            "revoke that secret, and remove it from the history too.",
         ),
         (
             {"tests": TestRun(passed=1, failed=0, errors=0, exit_code=0)},
-            "look at `src/a.py:12`: shell=True \\| `x`.",
+            "look at that place.",
         ),
         (
             {
                 "tests": TestRun(passed=1, failed=0, errors=0, exit_code=0),
                 "inspection": Inspection(drift=INSPECTION.drift),
             },
-            "decide whether the code or the rule is right at `src/a.py:1`.",
+            "decide whether the code or the rule is right.",
         ),
         (
             {"tests": TestRun(passed=1, failed=0, errors=0, exit_code=0), "inspection": Inspection()},
@@ -305,7 +325,7 @@ def test_the_state_of_the_tests(run: dict[str, Any], state: str) -> None:
     ],
 )
 def test_what_to_do_first(parts: dict[str, Any], advice: str) -> None:
-    assert f"- Do first: {advice}" in report(**parts).splitlines()
+    assert f"- Next step: {advice}" in report(**parts).splitlines()
 
 
 def test_habits_share_a_row_and_the_rest_is_counted() -> None:
