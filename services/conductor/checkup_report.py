@@ -55,11 +55,7 @@ def compose_checkup(
     unchecked = _not_checked(tests, inspection, failures, summary)
     failed = ["", format_outcome(goal)] if goal.outcome is ResultOutcome.FAILED else []
     sections = {
-        f"# Check-up of {escape(name)}": [
-            *summary,
-            *_not_checked(tests, inspection, failures, summary),
-            *failed,
-        ],
+        f"# Check-up of {escape(name)}": [*summary, *unchecked, *failed],
         "## What it is": _what_it_is(reading),
         "## How it is built": _statements(reading, "build", "No document says it."),
         "## How it is laid out": _statements(reading, "layout", "No folders."),
