@@ -21,6 +21,7 @@ from shared.projects.store import Record, Slot, hold, measure
 from shared.projects.test_packages import list_plugins, needs_pytest
 from shared.projects.versions import find_version
 from shared.projects.virtual_environment import list_installed, make_view
+from shared.text.phrases import format_list
 
 STALE = 7 * 86_400.0
 """Seconds after which an environment without a lock is made again: newer versions may be out."""
@@ -148,9 +149,14 @@ class _Installation:
         )
         if plan.is_package:
             await self._tag()
-        if plan.lock == "uv.lock":
-            await self._sync()
-        await self._install_rest()
+        try:
+            await self._install_plan()
+        except StepFailedError:
+            self.plan = plan.narrow()
+            if self.plan == plan:
+                raise
+            await self._install_plan()
+            await self._add_loose(plan)
         await self._add_missing()
         made = await asyncio.to_thread(keep_made, request.root, before, self.slot.folder / "made")
         record = Record(
@@ -197,6 +203,23 @@ class _Installation:
             else:
                 self.steps.records.pop()
 
+    async def _install_plan(self) -> None:
+        if self.plan.lock == "uv.lock":
+            await self._sync()
+        await self._install_rest()
+
+    async def _add_loose(self, plan: PythonPlan) -> None:
+        """Install each line of ``plan`` for development by itself, and note what is left out."""
+        left = list(plan.optional)
+        for line in dict.fromkeys(plan.loose):
+            words = ("--editable", line) if line.startswith(".") else (line,)
+            try:
+                await self._uv("pip", "install", *words, doing=f"installs {line}")
+            except StepFailedError:
+                left.append(line)
+        if left:
+            self.steps.notes.append(f"Left out, since it could not be installed: {format_list(left, 8)}")
+
     async def _sync(self) -> None:
         named = [word for name in self.plan.groups for word in ("--group", name)]
         named += [word for name in self.plan.extras for word in ("--extra", name)]
@@ -222,16 +245,8 @@ class _Installation:
             return
         if plan.constraints:
             words += ["--constraints", self._write("constraints.txt", plan.constraints)]
-        optional = [word for name in plan.optional for word in ("--requirements", name)]
-        doing = f"installs {', '.join(self._name_sources()) or 'the project'}"
-        try:
-            await self._install(*words, *optional, doing=doing)
-        except StepFailedError:
-            if not optional:
-                raise
-            await self._install(*words, doing=doing)
-            left_out = ", ".join(plan.optional)
-            self.steps.notes.append(f"{left_out} was left out: it could not be installed with the rest")
+        words += [word for name in plan.optional for word in ("--requirements", name)]
+        await self._install(*words, doing=f"installs {', '.join(self._name_sources()) or 'the project'}")
 
     def _name_sources(self) -> Iterator[str]:
         plan = self.plan

@@ -55,7 +55,8 @@ class PythonPlan(msgspec.Struct, frozen=True, kw_only=True):
     ``lock`` is the lock that is followed, ``is_package`` whether the project itself is installed. Extras
     and groups are names, ``requirements`` lines as in a requirements file, ``files`` such files, relative to
     the project, ``constraints`` bound the versions. ``optional`` files are left out if they contradict the
-    rest. ``sources`` are compiled.
+    rest. ``loose`` are the lines of extras and groups for development among them: each is left out if the
+    whole cannot be installed. ``sources`` are compiled.
     """
 
     name: str = ""
@@ -69,9 +70,21 @@ class PythonPlan(msgspec.Struct, frozen=True, kw_only=True):
     requirements: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
+    loose: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+
+    def narrow(self) -> "PythonPlan":
+        """The plan without what is optional or loose: what the tests themselves need."""
+        return msgspec.structs.replace(
+            self,
+            extras=tuple(name for name in self.extras if normalise(name) not in DEVELOPMENT),
+            groups=tuple(name for name in self.groups if normalise(name) not in DEVELOPMENT),
+            requirements=tuple(line for line in self.requirements if line not in self.loose),
+            optional=(),
+            loose=(),
+        )
 
 
 def read_python(folder: Path) -> PythonPlan:
@@ -99,6 +112,7 @@ def read_python(folder: Path) -> PythonPlan:
         requirements=tuple(dict.fromkeys(requirements)),
         files=files if lock.name not in ("uv.lock", "Pipfile.lock") else stated.files,
         optional=optional if not lock.name else (),
+        loose=tuple(_list_loose(tables, stated)),
         constraints=lock.constraints,
         read=_list_read(folder, (*files, *optional, *_list_backend(folder, tables))),
         sources=tuple(_list_native(folder)),
@@ -149,6 +163,31 @@ def _read_stated(folder: Path, tables: Mapping[str, Any], setup: Mapping[str, An
         groups=tuple(name for name in groups if normalise(name) in DEVELOPMENT),
         requirements=tuple(_list_groups(tables, DEVELOPMENT)),
     )
+
+
+def _list_loose(tables: Mapping[str, Any], stated: TestNeeds) -> Iterator[str]:
+    """The lines of the extras and groups for development among ``stated``."""
+    own = set(_list_groups(tables, TESTS))
+    yield from (line for line in _list_groups(tables, DEVELOPMENT) if line not in own)
+    for name in stated.groups:
+        if normalise(name) in DEVELOPMENT:
+            yield from _list_group(tables, name)
+    project = get_table(tables, "project")
+    for name in stated.extras:
+        if normalise(name) in DEVELOPMENT:
+            lines = list_texts(get_table(project, "optional-dependencies").get(name))
+            itself = re.compile(rf"{re.escape(str(project.get('name', '')))}\s*\[", re.IGNORECASE)
+            # An extra may name others of the project, and one of a setup.py is known by its name alone.
+            yield from (itself.sub(".[", line, count=1) for line in lines or (f".[{name}]",))
+
+
+def _list_group(tables: Mapping[str, Any], name: str, depth: int = 0) -> Iterator[str]:
+    group = get_table(tables, "dependency-groups").get(name)
+    for line in group if isinstance(group, list) else []:
+        if isinstance(line, str):
+            yield line
+        elif isinstance(line, dict) and depth < 5:
+            yield from _list_group(tables, str(line.get("include-group")), depth + 1)
 
 
 def _list_groups(tables: Mapping[str, Any], names: Iterable[str]) -> Iterator[str]:

@@ -218,6 +218,19 @@ async def test_pytest_is_added_if_nothing_names_it(person: Person, index: Python
     assert (await person.run(environment, "python", "-c", "import pytest")).exit_code == 0
 
 
+@pytest.mark.parametrize("table", ["[dependency-groups]", "[project.optional-dependencies]"])
+async def test_tests_do_not_wait_for_what_development_alone_needs(
+    person: Person, index: PythonIndex, table: str
+) -> None:
+    manifest = SHOP["pyproject.toml"].replace("[dependency-groups]\ntests", f"{table}\ndev")
+    lines = manifest.replace('["checker"]', '["no-such-package", "checker"]')
+    write_files(person.source, {**SHOP, "pyproject.toml": lines})
+    (environment,) = await person.prepare()
+    assert environment.preparation.problem == ""
+    assert "Left out, since it could not be installed: no-such-package" in environment.preparation.notes
+    assert (await person.run(environment, "python", "-c", SHOW)).exit_code == 0
+
+
 async def test_missing_package_is_named(person: Person, index: PythonIndex) -> None:
     write_files(person.source, {"requirements.txt": "no-such-package==1\n"})
     (environment,) = await person.prepare()
