@@ -15,12 +15,6 @@ from services.conductor.learning import MetaLearner
 from services.conductor.model_decisions import ModelDecisions
 from services.conductor.planner import NAMED, NoPlaybook, Planner, Roster
 from services.conductor.playbook import load_playbooks
-from services.conductor.resubmission import (
-    answer_mail,
-    format_taken,
-    is_another_submission,
-    is_same_goal,
-)
 from services.conductor.resumption import (
     Continued,
     continue_goal,
@@ -32,7 +26,16 @@ from services.conductor.resumption import (
 )
 from services.conductor.specialist_factory import SpecialistFactory
 from services.conductor.state_machine import OVERDUE, PLAN, REPAIR, needs_plan
-from services.conductor.submission import Submission, deadline_of, open_goal, read_submission
+from services.conductor.submission import (
+    Submission,
+    answer_mail,
+    deadline_of,
+    format_taken,
+    is_another_submission,
+    is_same_goal,
+    open_goal,
+    read_submission,
+)
 from shared import subjects
 from shared.agent.base import Agent, Outbox
 from shared.agent.process import run

@@ -11,14 +11,13 @@ import msgspec
 from services.critic import inspection
 from services.critic.checkers import TOPICS, Topic
 from services.critic.claims import Rerun
-from services.critic.delegated_tests import tester_of
-from services.critic.drift_model import find_rules
+from services.critic.delegated_tests import find_recorded_runs, tester_of
+from services.critic.drift import find_rules
 from services.critic.findings import clean
+from services.critic.inspection import open_workshop
 from services.critic.model_review import judge_results
-from services.critic.recorded_runs import find_recorded_runs
 from services.critic.rerun import Rerunner, clean_review_folders
 from services.critic.review import add_reruns, by_repository, format_verdict, leave_open, review
-from services.critic.workshop import open_workshop
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.contracts import Verdict

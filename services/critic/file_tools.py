@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 
 from services.critic.claims import as_list, as_mapping
-from services.critic.findings import Check, clean, completed_check, installed_version, make_finding
+from services.critic.findings import Check, clean, completed_check, installed_version, make_finding, rate
 from services.critic.kinds import KINDS, Sources
-from services.critic.ratings import rate
 from shared.contracts.checkup import Finding, NotChecked, ToolRun
 from shared.sandbox import CommandResult, run_command
 from shared.sandbox.visible_files import search_path

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -12,11 +13,15 @@ from services.critic.contract_checkers import check_contracts
 from services.critic.drift import Drift, ReadRule, check_drift
 from services.critic.findings import WEIGHT, rank
 from services.critic.kinds import sort_files
-from services.critic.project_tools import Workshop
+from services.critic.project_tools import Prepared, Workshop
+from services.critic.rerun import copy_tree, review_folder
 from shared.contracts import ResultOutcome
 from shared.contracts.checkup import DriftRule, Finding, Inspection, NotChecked, ToolRun
 from shared.errors import ActionError, ModelError
+from shared.projects.environment import Note
+from shared.projects.preparation import prepare
 from shared.sandbox.confined import ConfinedFolder
+from shared.settings import Settings
 from shared.source.tree import Tree, read_tree
 from shared.tasks.actions import Outcome
 from shared.text.phrases import count, format_list
@@ -232,3 +237,23 @@ def read_source(repo: Path, path: str, start: int = 1, end: int = 0) -> Outcome:
         data={"path": path, "start": start, "end": last, "lines": len(lines)},
         evidence_refs=(f"{path}:{start}",),
     )
+
+
+@asynccontextmanager
+async def open_workshop(repo: Path, settings: Settings, note: Note) -> AsyncIterator[Prepared]:
+    """A copy of ``repo`` with an environment for each of its projects; the copy is removed at the end.
+
+    What is being prepared goes to ``note``. Raises ActionError if no copy can be made.
+    """
+    async with review_folder(settings.workspaces) as folder:
+        copy = folder / "copy" / (repo.name or "root")
+        await asyncio.to_thread(copy_tree, repo, copy, settings)
+        environments = await prepare(
+            copy,
+            source=repo,
+            cache=settings.environments,
+            note=note,
+            timeout=settings.command_timeout,
+            log=folder / "preparing.log",
+        )
+        yield Prepared(root=copy.resolve(), environments=environments)

@@ -13,9 +13,8 @@ import msgspec
 
 from services.critic.claims import as_list, as_mapping
 from services.critic.file_tools import OUTPUT, missed
-from services.critic.findings import Check, clean, completed_check, make_finding
+from services.critic.findings import Check, clean, completed_check, make_finding, rate
 from services.critic.kinds import Sources
-from services.critic.ratings import rate
 from shared.contracts.checkup import Finding, NotChecked
 from shared.errors import ActionError
 from shared.projects.environment import Environment

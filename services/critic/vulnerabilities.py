@@ -9,10 +9,9 @@ from pathlib import Path
 import msgspec
 
 from services.critic import vulnerability_scan
-from services.critic.findings import Check, clean, completed_check, make_finding
+from services.critic.findings import Check, clean, completed_check, make_finding, rate
 from services.critic.kinds import Sources
 from services.critic.locked_packages import Locked, read_locked
-from services.critic.ratings import rate
 from shared.contracts.checkup import Finding, NotChecked, ToolRun
 from shared.errors import ActionError
 from shared.sandbox import run_command

@@ -14,7 +14,7 @@ from shared.errors import ActionError
 from shared.projects.environment import Request
 from shared.projects.manifests import as_table, get_table, list_texts, read_text, read_toml
 from shared.projects.python_manifest import REBUILT, PythonPlan, normalise
-from shared.projects.test_packages import list_plugins, needs_pytest
+from shared.projects.test_environments import list_plugins, needs_pytest
 from shared.sandbox import run_command
 
 NAMES = (".venv", "venv", "env")

@@ -13,13 +13,17 @@ from shared.errors import ActionError, ConfigError
 from shared.gate.registries import PUBLIC
 from shared.projects.diagnosis import CURES
 from shared.projects.environment import Environment, Note, Request, format_path
+from shared.projects.fetched import prepare_go, prepare_java, prepare_rust
 from shared.projects.recognition import Project, find_projects
 from shared.projects.steps import Steps
 from shared.projects.store import LIMIT, clean
+from shared.projects.toolchains import list_needs, require_programs
 from shared.sandbox import Reach
 from shared.settings import Settings
 
 Preparer = Callable[[Request, Steps], Awaitable[Environment]]
+
+FETCHED: dict[str, Preparer] = {"rust": prepare_rust, "go": prepare_go, "java": prepare_java}
 
 
 async def prepare(
@@ -125,6 +129,19 @@ def _find_preparer(project: Project) -> Preparer:
         from shared.projects.javascript import prepare_javascript
 
         return prepare_javascript
-    from shared.projects.others import prepare_other
+    if project.kind in FETCHED:
+        return FETCHED[project.kind]
+    return lambda request, steps: _prepare_other(request, steps, project)
 
-    return lambda request, steps: prepare_other(request, steps, project)
+
+async def _prepare_other(request: Request, steps: Steps, project: Project) -> Environment:
+    """The environment of a project whose tools are only checked; raises ActionError if one is missing."""
+    names = list_needs(project.kind, request.place)
+    require_programs(names, f"the project ({project.kind})")
+    preparation = Preparation(ecosystem=project.ecosystem, folder=project.folder, tool=", ".join(names))
+    return Environment(
+        preparation=preparation,
+        folder=project.folder,
+        ecosystem=project.ecosystem,
+        env={"PATH": format_path()},
+    )

@@ -1,12 +1,14 @@
 """Prepares a Python project: a virtual environment with what its tests need, and the project itself."""
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import uv
+from packaging.version import InvalidVersion, Version
 
 from shared.contracts import Preparation
 from shared.errors import ActionError
@@ -18,8 +20,7 @@ from shared.projects.manifests import get_table, read_text, read_toml
 from shared.projects.python_manifest import REBUILT, PythonPlan, normalise, read_python
 from shared.projects.steps import StepFailedError, Steps
 from shared.projects.store import Record, Slot, hold, measure
-from shared.projects.test_packages import list_plugins, needs_pytest
-from shared.projects.versions import find_version
+from shared.projects.test_environments import list_plugins, needs_pytest
 from shared.projects.virtual_environment import list_installed, make_view
 from shared.text.phrases import format_list
 
@@ -340,3 +341,32 @@ def _find_cython(folder: Path, output: str) -> str:
     missing = re.search(r"fatal error: ([\w/.-]+)\.c(?:pp|c)?: No such file", output)
     source = f"{missing[1]}.pyx" if missing else ""
     return source if source and ".." not in source and (folder / source).is_file() else ""
+
+
+# --- versions from tags -----------------------------------------------------------------------------
+
+UNKNOWN = "0.0.0"
+
+
+def find_version(source: Path) -> str:
+    """The latest version among the tags of the repository at ``source``, UNKNOWN if it has none."""
+    found = []
+    for tag in _list_tags(source):
+        if match := re.search(r"(?:^|[^\w.])v?(\d+(?:\.\d+)+[\w.]*)$", f"/{tag}"):
+            with contextlib.suppress(InvalidVersion):
+                found.append(Version(match[1]))
+    finished = [version for version in found if not version.is_prerelease] or found
+    return str(max(finished)) if finished else UNKNOWN
+
+
+def _list_tags(source: Path) -> Iterator[str]:
+    folder = source / ".git"
+    if folder.is_file():
+        pointer = re.match(r"gitdir: (.+)", read_text(folder))
+        folder = source / pointer[1].strip() if pointer else folder
+        folder /= read_text(folder / "commondir").strip() or "."
+    for line in read_text(folder / "packed-refs").splitlines():
+        if match := re.match(r"[0-9a-f]+ refs/tags/(.+)", line):
+            yield match[1]
+    tags = folder / "refs/tags"
+    yield from (str(path.relative_to(tags)) for path in tags.rglob("*") if path.is_file())

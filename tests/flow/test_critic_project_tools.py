@@ -10,9 +10,8 @@ import msgspec
 import pytest
 
 from services.critic import project_tools
-from services.critic.inspection import inspect_repository
+from services.critic.inspection import inspect_repository, open_workshop
 from services.critic.project_tools import Prepared, read_biome, read_clippy, read_eslint, read_tsc, read_vet
-from services.critic.workshop import open_workshop
 from shared.contracts import Inspection, Preparation
 from shared.projects.environment import Environment
 from shared.sandbox import CommandResult

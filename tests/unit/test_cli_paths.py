@@ -5,8 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
-from services.cli.commands.options import parse_context
-from services.cli.commands.paths import FolderType, resolve_context, resolve_text
+from services.cli.commands.options import FolderType, parse_context, resolve_context, resolve_text
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 import yaml
 
-from services.conductor.periods import read_period
 from services.conductor.playbook import (
     Parameter,
     Playbook,
@@ -17,6 +16,7 @@ from services.conductor.playbook import (
     fill_parameters,
     load_counterexamples,
     load_playbooks,
+    read_period,
     tasks_of,
     variants,
 )

@@ -13,15 +13,14 @@ from shared.projects.diagnosis import explain, list_refused
 from shared.projects.fetched import _has_crates
 from shared.projects.interpreters import Interpreter, choose_interpreter, find_interpreters
 from shared.projects.made_files import keep_made, list_files, restore_made
-from shared.projects.node_managers import choose_manager
-from shared.projects.node_versions import fits_engines
+from shared.projects.node_managers import choose_manager, fits_engines
+from shared.projects.python import find_version
 from shared.projects.python_locks import convert_version
 from shared.projects.python_manifest import PythonPlan, read_python
 from shared.projects.recognition import find_projects
 from shared.projects.store import Record, clean, open_slot
-from shared.projects.test_packages import list_plugins, needs_pytest
+from shared.projects.test_environments import list_plugins, needs_pytest
 from shared.projects.toolchains import format_package, list_needs
-from shared.projects.versions import find_version
 from shared.projects.virtual_environment import make_view
 from shared.sandbox import CommandResult
 from tests.support.registries import write_files

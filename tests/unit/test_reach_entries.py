@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import pytest
 
-from shared.agent.reach import covering, is_granted, reach_entries, select_reach
+from shared.agent.context import covering, is_granted, reach_entries, select_reach
 
 
 def test_words_of_the_settings_become_entries() -> None:

@@ -4,8 +4,7 @@ from contextlib import aclosing
 
 import click
 
-from services.cli.commands.options import TextType, json_option, timeout_option
-from services.cli.commands.paths import print_resolved, resolve_text
+from services.cli.commands.options import TextType, json_option, print_resolved, resolve_text, timeout_option
 from services.cli.connection import run_connected
 from services.cli.output.console import clean, clean_block, open_console, print_block, print_json
 from services.cli.queries.outcomes import FAILED

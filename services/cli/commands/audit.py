@@ -33,7 +33,7 @@ from services.cli.queries.audit_log import (
     read_audit_log,
     verify_copies,
 )
-from services.cli.queries.goals import expand_goal_id
+from services.cli.queries.results import expand_goal_id
 from shared import subjects
 from shared.bus import Bus
 

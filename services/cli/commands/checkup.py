@@ -1,5 +1,6 @@
 """``mailroom checkup``: check up on folders, and print what was found."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,9 +10,7 @@ import click
 from rich.console import Console
 
 from services.cli.commands.goal_view import print_outcome
-from services.cli.commands.office import office_for_command
-from services.cli.commands.options import fail_on_option, json_option
-from services.cli.commands.paths import FolderType, quote
+from services.cli.commands.options import FolderType, fail_on_option, json_option, quote
 from services.cli.commands.report_files import report_options, write_reports
 from services.cli.commands.submit import (
     Ended,
@@ -26,8 +25,10 @@ from services.cli.commands.up import EXAMPLE
 from services.cli.connection import connect, run_connected
 from services.cli.output.console import open_console, print_json, print_result
 from services.cli.queries.outcomes import FAILED, CheckUp, exit_code
-from services.cli.supervisor.lock import is_held
-from shared import settings
+from services.cli.supervisor.lock import InstanceLock, is_held
+from services.cli.supervisor.logs import COLOURS, LogLine
+from services.cli.supervisor.supervisor import Supervisor
+from shared import log, settings
 from shared.bus import Bus
 from shared.bus.discovery import find_instance
 from shared.errors import StartError
@@ -148,3 +149,38 @@ def _print(ended: list[Ended], places: list[Path]) -> None:
         if len(places) > 1:
             click.secho(f"\n== {folder}\n", bold=True)
         print_outcome(goal, console, results)
+
+
+@asynccontextmanager
+async def office_for_command() -> AsyncIterator[Bus]:
+    """A connection as the person to the office, which runs at least until the end of the block.
+
+    Raises StartError if the office is starting or stopping, MailroomError if it does not start.
+    """
+    config = settings.load()
+    if config.nats_url or find_instance(config) is not None:
+        async with connect() as bus:
+            yield bus
+        return
+    lock = InstanceLock.acquire(config.state_dir)
+    if lock is None:
+        raise StartError(f"The office in {config.state_dir} is starting or stopping", "Try again in a moment")
+    log.configure("mailroom", level="error", form="console")
+    supervisor = Supervisor(config, lock, _report)
+    click.echo(f"Starting the office in {config.state_dir}", err=True)
+    try:
+        await supervisor.start()
+        async with connect() as bus:
+            yield bus
+    except asyncio.CancelledError:
+        click.echo("\nThe office closes; what is open goes on with the next 'mailroom up'.", err=True)
+        raise
+    finally:
+        await supervisor.stop()
+        lock.release()
+
+
+def _report(line: LogLine) -> None:
+    """Print warnings and errors of the processes to standard error."""
+    if line.level in COLOURS:
+        click.echo(f"{line.name}: {line.text}", err=True)

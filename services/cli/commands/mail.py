@@ -6,8 +6,14 @@ import click
 import msgspec
 from rich.text import Text
 
-from services.cli.commands.options import NumberType, TextType, json_option, timeout_option
-from services.cli.commands.paths import print_resolved, resolve_text
+from services.cli.commands.options import (
+    NumberType,
+    TextType,
+    json_option,
+    print_resolved,
+    resolve_text,
+    timeout_option,
+)
 from services.cli.connection import run_connected
 from services.cli.output.console import (
     clean_block,

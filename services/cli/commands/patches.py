@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from services.cli.commands.options import goal_argument, json_option
+from services.cli.commands.options import FolderType, goal_argument, json_option
 from services.cli.commands.patch_files import (
     Fit,
     apply_patch,
@@ -16,11 +16,9 @@ from services.cli.commands.patch_files import (
     read_files,
     read_stat,
 )
-from services.cli.commands.paths import FolderType
 from services.cli.connection import run_connected
 from services.cli.output.console import clean_block, colour, open_console, print_json
-from services.cli.queries.goals import find_goal
-from services.cli.queries.results import DeliveredPatch, read_patches
+from services.cli.queries.results import DeliveredPatch, find_goal, read_patches
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal

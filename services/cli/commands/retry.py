@@ -5,14 +5,20 @@ from typing import Any
 import click
 from rich.console import Console
 
-from services.cli.commands.options import TextType, fail_on_option, goal_argument, json_option
-from services.cli.commands.paths import print_resolved, resolve_text
+from services.cli.commands.options import (
+    TextType,
+    fail_on_option,
+    goal_argument,
+    json_option,
+    print_resolved,
+    resolve_text,
+)
 from services.cli.commands.submit import Ended, format_hint, print_goal, publish, run_watched, watch
 from services.cli.connection import run_connected
 from services.cli.output.console import print_result
-from services.cli.queries.goals import find_goal
 from services.cli.queries.progress import GoalFollower
 from services.cli.queries.records import Listener, find_dead_letter, read_goal, scan
+from services.cli.queries.results import find_goal
 from shared import subjects
 from shared.bus import Bus
 from shared.contracts import AgentReport, Goal, generate_task_id

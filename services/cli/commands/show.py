@@ -12,9 +12,8 @@ from services.cli.commands.report_files import report_options, write_reports
 from services.cli.connection import run_connected
 from services.cli.output.console import clean, format_status, open_console, print_json, status_style
 from services.cli.output.times import format_clock, format_date, format_span, seconds_between
-from services.cli.queries.goals import expand_goal_id
 from services.cli.queries.outcomes import exit_code, format_headline
-from services.cli.queries.results import GoalResults, read_results
+from services.cli.queries.results import GoalResults, expand_goal_id, read_results
 from services.cli.queries.timeline import GoalTimeline, TaskTimeline, TimelineEntry, read_timeline
 from shared.bus import Bus
 from shared.text.phrases import count

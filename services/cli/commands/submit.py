@@ -20,8 +20,10 @@ from services.cli.commands.options import (
     fail_on_option,
     json_option,
     parse_context,
+    print_resolved,
+    resolve_context,
+    resolve_text,
 )
-from services.cli.commands.paths import print_resolved, resolve_context, resolve_text
 from services.cli.commands.report_files import report_options, write_reports
 from services.cli.connection import connect, run_connected
 from services.cli.output.console import open_console, print_json, print_result, shorten

@@ -19,10 +19,10 @@ from services.cli.output.console import (
     shorten,
 )
 from services.cli.output.times import format_span, parse_time, seconds_between
-from services.cli.queries.goals import find_goal
 from services.cli.queries.outcomes import format_headline
 from services.cli.queries.progress import GoalFollower
 from services.cli.queries.records import read_goals
+from services.cli.queries.results import find_goal
 from shared import subjects
 from shared.bus import Bus
 from shared.contracts import CancelGoal, Goal, GoalTask
