@@ -6,8 +6,7 @@ from datetime import datetime
 
 from services.conductor.checkup_summary import summarise
 from services.conductor.markdown import cite, code, escape, place, prose, short
-from services.conductor.report_sections import format_decision, format_outcome, list_gaps
-from services.conductor.tests_section import format_section
+from services.conductor.report_sections import format_decision, format_outcome, list_gaps, tests_section
 from shared.clock import seconds_between
 from shared.contracts import (
     DriftRule,
@@ -59,7 +58,7 @@ def compose_checkup(
         "## What it is": _what_it_is(reading),
         "## How it is built": _statements(reading, "build", "No document says it."),
         "## How it is laid out": _statements(reading, "layout", "No folders."),
-        "## Tests": format_section(tests),
+        "## Tests": tests_section(tests),
         "## Lint, security and secrets": _findings(inspection),
         "## Drift from its own rules": _drift(inspection),
         "## Open questions": _statements(reading, "questions", "The documents leave none."),

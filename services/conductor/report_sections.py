@@ -2,13 +2,22 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from services.conductor.markdown import code, prose
+from services.conductor.markdown import code, count_broken, place, prose
 from services.conductor.outcome import WORDS, decision_of
-from shared.contracts import Goal, NotChecked, ResultOutcome, TaskStatus, Verdict
+from shared.contracts import (
+    Goal,
+    NotChecked,
+    Preparation,
+    ResultOutcome,
+    TaskStatus,
+    TestRun,
+    TestSuite,
+    Verdict,
+)
 from shared.llm.protocol import Usage
 from shared.text.phrases import count
 from shared.text.shorten import flatten
@@ -16,6 +25,8 @@ from shared.text.shorten import flatten
 DIFF_LINES = 200
 """Lines of one patch that a report shows; the file has all of it."""
 MAX_ROWS = 20
+MAX_FAILURES = 20
+MAX_LISTED = 12
 MAX_PATCH = 1_000_000
 DECISIONS = {
     "approved": "The critic found that what the results say holds",
@@ -24,6 +35,7 @@ DECISIONS = {
 }
 
 Results = Mapping[str, Mapping[str, Any]]
+Read = TypeVar("Read", NotChecked, TestRun, TestSuite)
 
 
 def format_outcome(goal: Goal) -> str:
@@ -92,11 +104,18 @@ def _format_cure(problem: str, data: Mapping[str, Any]) -> str:
 
 
 def _format_gap(value: Any) -> list[str]:
-    try:
-        gap = msgspec.convert(value, NotChecked)
-    except (msgspec.ValidationError, ValueError):
+    gap = _read(value, NotChecked)
+    if gap is None:
         return []
     return [f"- {prose(gap.what)}: {prose(gap.why.rstrip('.'))}.{f' {prose(gap.cure)}' if gap.cure else ''}"]
+
+
+def _read(value: Any, kind: type[Read]) -> Read | None:
+    """What an agent sent as ``kind``; None if it is something else."""
+    try:
+        return msgspec.convert(value, kind)
+    except (msgspec.ValidationError, ValueError):
+        return None
 
 
 def _diffs(results: Results) -> list[str]:
@@ -132,33 +151,62 @@ def _commands(results: Results) -> list[str]:
     rows: list[str] = []
     for result in results.values():
         metadata = _mapping(result.get("metadata"))
-        tests = _mapping(metadata.get("tests"))
-        rows += map(_format_preparation, map(_mapping, _list(tests.get("prepared"))))
-        before = _mapping(metadata.get("tests_before"))
-        rows += [f"{_format_command(before)} (before the change)"] if before.get("command") else []
-        suites = [run for run in map(_mapping, _list(tests.get("suites")) or [tests]) if run.get("command")]
-        rows += map(_format_command, (*map(_mapping, _list(metadata.get("commands"))), *suites))
+        tests = _read(metadata.get("tests"), TestRun) or TestRun()
+        before = _read(metadata.get("tests_before"), TestSuite)
+        rows += map(_format_preparation, tests.prepared)
+        rows += [f"{_format_run(before)} (before the change)"] if before and before.command else []
+        commands = [_read(each, TestSuite) for each in _list(metadata.get("commands"))]
+        runs = [run for run in (*commands, *(tests.suites or (tests,))) if run and run.command]
+        rows += map(_format_run, runs)
     return list(dict.fromkeys(rows))[-MAX_ROWS:]
 
 
-def _format_preparation(prepared: Mapping[str, Any]) -> str:
-    named = [str(prepared[key]) for key in ("tool", "interpreter") if prepared.get(key)]
-    what = prose(", ".join(named) or str(prepared.get("ecosystem")))
-    read = ", ".join(code(str(path)) for path in _list(prepared.get("read"))[:5])
-    state = "kept from before" if prepared.get("cached") else f"{_number(prepared.get('seconds')):.1f} s"
-    state = "failed" if prepared.get("problem") else state
-    return f"- Prepared with {what}{f' from {read}' if read else ''} ({state})"
+def _format_preparation(made: Preparation) -> str:
+    what = prose(", ".join(filter(None, (made.tool, made.interpreter))) or made.ecosystem)
+    where = "" if made.folder == "." else f" in {code(made.folder)}"
+    read = ", ".join(map(code, made.read[:5]))
+    state = "failed" if made.problem else "kept from before" if made.cached else f"{made.seconds:.1f} s"
+    return f"- Prepared{where} with {what}{f' from {read}' if read else ''} ({state})"
 
 
-def _format_command(run: Mapping[str, Any]) -> str:
-    if run.get("exit_code") == -1 and run.get("problem"):
-        return f"- {code(flatten(str(run.get('command', '')), 300))}: not run"
-    ended = "stopped, its time was up" if run.get("timed_out") else f"exit code {run.get('exit_code')}"
+def _format_run(run: TestSuite) -> str:
+    """A command, where it was found, how it ended, and the tests it ran."""
+    where = "" if run.folder == "." else f" in {code(run.folder)}"
+    source = f", found in {code(run.found)}" if run.found else ""
+    what = f"- {code(flatten(run.command, 300))}{where}{source}"
+    if run.exit_code == -1 and run.problem:
+        return f"{what}: not run"
+    ended = "stopped, its time was up" if run.timed_out else f"exit code {run.exit_code}"
     kinds = ("passed", "failed", "errors", "skipped")
-    counts = [f"{run[kind]:,} {kind}" for kind in kinds if isinstance(run.get(kind), int) and run[kind] > 0]
-    said = ", ".join([ended, f"{_number(run.get('seconds')):.1f} s", *counts])
-    by = f", counted by the {prose(str(run['counted_by']))}" if run.get("counted_by") else ""
-    return f"- {code(flatten(str(run.get('command', '')), 300))}: {said}{by}"
+    counts = [f"{number:,} {kind}" for kind in kinds if (number := getattr(run, kind)) > 0]
+    said = ", ".join([ended, f"{run.seconds:.1f} s", *counts])
+    by = f", counted by the {prose(run.counted_by)}" if run.counted_by else ""
+    return f"{what}: {said}{by}{f', with {prose(run.interpreter)}' if run.interpreter else ''}"
+
+
+def tests_section(tests: TestRun | None) -> list[str]:
+    """The rows on a run of tests; why something was not run is said elsewhere."""
+    if tests is None:
+        return ["Not run."]
+    rows = [_format_run(suite) for suite in tests.suites or (tests,) if suite.command]
+    rows += ["- It was stopped because it took too long."] if tests.timed_out else []
+    rows += [f"- {prose(note)}" for note in tests.notes]
+    rows += [_format_preparation(each) for each in tests.prepared if not each.problem]
+    rows += [f"- The whole output: {code(tests.log_path)}"] if tests.log_path else []
+    failures = (f"{code(each.test)} ({place(each.source)}): {prose(each.message)}" for each in tests.failures)
+    rows += _titled("Failing:", failures, MAX_FAILURES, count_broken(tests))
+    rows += _titled("Flaky, failed and then passed when run once more:", map(code, tests.flaky))
+    rows += _titled("Did not end in time:", map(code, tests.hung))
+    return rows or ["Not run."]
+
+
+def _titled(title: str, entries: Iterable[str], most: int = MAX_LISTED, total: int = 0) -> list[str]:
+    listed = list(entries)
+    if not listed:
+        return []
+    hidden = max(total, len(listed)) - most
+    more = [f"- and {hidden:,} more"] if hidden > 0 else []
+    return ["", title, "", *(f"- {entry}" for entry in listed[:most]), *more]
 
 
 def _cost(results: Results) -> list[str]:
@@ -178,10 +226,6 @@ def _cost(results: Results) -> list[str]:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _list(value: Any) -> list[Any]:

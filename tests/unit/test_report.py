@@ -173,8 +173,7 @@ def test_a_whole_report() -> None:
         "- 42 files; lines: Python 1,200, Shell 3 (counted)",
         "- `make test`: Run the tests (`Makefile:2`)",
         "- `src/` holds 3 files (`src/`)",
-        "- `pytest -q`, found in `pyproject.toml:20`",
-        "- 10 passed, 2 failed, 0 errors, 1 skipped; exit code 1 after 3.2 s",
+        "- `pytest -q`, found in `pyproject.toml:20`: exit code 1, 3.2 s, 10 passed, 2 failed, 1 skipped",
         "- The whole output: `/out/tests.log`",
         "- `test_y` (`tests/test_a.py:9`): boom",
         "| high | `src/a.py:12` | shell=True \\| `x` | bandit B602 shell |",
@@ -516,7 +515,7 @@ def test_a_report_has_the_outcome_diffs_commands_gaps_and_cost(tmp_path: Path) -
         ),
         not_run=(NotChecked(what="tox -e docs", why="it needs a network", cure="Grant the host"),),
     )
-    commands = [{"command": "npm test", "exit_code": 1, "seconds": "odd"}, {"command": 3}]
+    commands = [{"command": "npm test", "exit_code": 1}, {"command": "x", "seconds": "odd"}, {"command": 3}]
     metadata = {
         "tests": tests.to_dict(),
         "commands": commands,
