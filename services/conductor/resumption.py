@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from services.conductor.outcome import decision_of
-from services.conductor.state_machine import BY_MODEL, skip_blocked
+from services.conductor.state_machine import BY_MODEL, add_dependents, begin_again
 from services.conductor.submission import Submission, open_goal
 from shared import subjects
 from shared.contracts import (
@@ -83,32 +83,14 @@ def _reopen(goal: Goal, deadline: str) -> Continued:
     again = {task.name for task in goal.tasks if task.status is not TaskStatus.COMPLETED}
     if decision_of(goal) == "sent_back":
         again |= {str(name) for name in goal.verdict.get("redo", ())}
-    for task in goal.tasks:
-        if again & set(task.depends_on):
-            again.add(task.name)
+    again = add_dependents(goal, again)
     if goal.tasks and not again and goal.playbook != BY_MODEL:
         raise ActionError(
             f"Every task of {goal.goal_id} completed", f"Begin it again with: mailroom retry {goal.goal_id}"
         )
-    attempt = len(goal.instructions)
-    tasks = [
-        msgspec.structs.replace(
-            task,
-            task_id=f"{goal.goal_id}-{task.name}-r{attempt}",
-            status=TaskStatus.PENDING,
-            issued=False,
-            started_at="",
-            ended_at="",
-            summary="",
-            outcome=ResultOutcome.NONE,
-        )
-        if task.name in again
-        else task
-        for task in goal.tasks
-    ]
     opened = msgspec.structs.replace(
         goal,
-        tasks=skip_blocked(tasks),
+        tasks=begin_again(goal, again, f"r{len(goal.instructions)}"),
         status=TaskStatus.IN_PROGRESS if goal.tasks else TaskStatus.PENDING,
         outcome=ResultOutcome.NONE,
         verdict={},

@@ -5,12 +5,11 @@ from typing import Any
 
 import msgspec
 
-from services.conductor.state_machine import REVIEW, all_ended, skip_blocked
+from services.conductor.state_machine import REVIEW, add_dependents, all_ended, begin_again
 from shared import subjects
 from shared.contracts import (
     Goal,
     GoalTask,
-    ResultOutcome,
     Task,
     TaskPriority,
     TaskResult,
@@ -108,29 +107,9 @@ def apply_verdict(goal: Goal, verdict: Verdict) -> Goal:
 
 def send_back(goal: Goal, verdict: Verdict) -> Goal:
     """``goal`` with the tasks that the critic named, and those that build on them, to be done again."""
-    again = set(verdict.redo)
-    for task in goal.tasks:
-        if again & set(task.depends_on):
-            again.add(task.name)
-    attempt = goal.reviews + 1
-    tasks = [
-        msgspec.structs.replace(
-            task,
-            task_id=f"{goal.goal_id}-{task.name}-{attempt}",
-            status=TaskStatus.PENDING,
-            issued=False,
-            started_at="",
-            ended_at="",
-            summary="",
-            outcome=ResultOutcome.NONE,
-        )
-        if task.name in again
-        else task
-        for task in goal.tasks
-    ]
     return msgspec.structs.replace(
         goal,
-        tasks=skip_blocked(tasks),
+        tasks=begin_again(goal, add_dependents(goal, verdict.redo), str(goal.reviews + 1)),
         status=TaskStatus.IN_PROGRESS,
         verdict=verdict.to_dict(),
         review_task_id="",

@@ -1,6 +1,6 @@
 """The states of a goal: pure functions from a goal and what happened to it, to the goal as it is next."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -94,6 +94,35 @@ def skip_blocked(tasks: Sequence[GoalTask]) -> tuple[GoalTask, ...]:
             lost[task.name] = f"ended as {task.status}"
         result.append(task)
     return tuple(result)
+
+
+def add_dependents(goal: Goal, names: Iterable[str]) -> set[str]:
+    """``names`` of tasks, and of those that build on them."""
+    found = set(names)
+    for task in goal.tasks:
+        if found & set(task.depends_on):
+            found.add(task.name)
+    return found
+
+
+def begin_again(goal: Goal, names: Collection[str], attempt: str) -> tuple[GoalTask, ...]:
+    """The tasks of ``goal``, those named as if they had not begun; ``attempt`` makes their ids new."""
+    tasks = [
+        msgspec.structs.replace(
+            task,
+            task_id=f"{goal.goal_id}-{task.name}-{attempt}",
+            status=TaskStatus.PENDING,
+            issued=False,
+            started_at="",
+            ended_at="",
+            summary="",
+            outcome=ResultOutcome.NONE,
+        )
+        if task.name in names
+        else task
+        for task in goal.tasks
+    ]
+    return skip_blocked(tasks)
 
 
 def ready_tasks(goal: Goal) -> list[GoalTask]:

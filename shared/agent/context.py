@@ -30,8 +30,8 @@ from shared.reasoning.tools import FINISH, REST, Toolbox
 from shared.settings import Settings
 from shared.tasks.actions import ActionRegistry
 from shared.tasks.context import TaskContext, current_task, require_current_task
-from shared.tasks.instructions import NewInstructions
 from shared.tasks.profile import Profile
+from shared.tasks.said import NewInstructions
 
 if TYPE_CHECKING:
     from shared.policy import Ruling

@@ -6,7 +6,7 @@ the agents that people talk to sign and every agent passes on. Its signature is 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -14,12 +14,13 @@ from urllib.parse import urlsplit
 
 from shared import subjects
 from shared.bus import Bus
-from shared.bus.records import read_presence
+from shared.bus.records import read_presence, read_record
 from shared.bus.signing import is_signed
-from shared.contracts import Said, Task
+from shared.contracts import Instructions, Said, Task
 from shared.contracts.base import amended
 from shared.errors import BusError
 from shared.log import logger
+from shared.tasks.context import TaskContext
 
 WITNESSES = frozenset((subjects.CONDUCTOR, subjects.NEXUS, subjects.CORTEX))
 """The agents whose word counts for what people said: goals, mail to the front desk and overnight jobs come
@@ -149,3 +150,41 @@ def is_said(text: str, task: Task) -> bool:
 
 def _naming(words: str) -> str:
     return "\n".join(line for line in words.splitlines() if _NAMING.search(line))
+
+
+# --- what is added to a goal ------------------------------------------------------------------------
+
+
+class NewInstructions:
+    """Reads what was added to the goal of a task since it was submitted; each text is returned once.
+
+    The record is the conductor's alone, by the rights of the broker. What the texts name counts as said by a
+    person from then on, if the signature is the conductor's.
+    """
+
+    def __init__(self, bus: Bus, task: TaskContext) -> None:
+        self._bus = bus
+        self._task = task
+        known = task.task.context.get("instructions")
+        self._known = [str(text) for text in known] if isinstance(known, list) else []
+
+    async def read(self) -> Sequence[str]:
+        """The texts that are new; none if the bus cannot be reached."""
+        goal_id = self._task.task.goal_id
+        if not goal_id:
+            return ()
+        subject = subjects.record(subjects.CONDUCTOR, subjects.INSTRUCTIONS, goal_id)
+        try:
+            record = await read_record(self._bus, subject, Instructions)
+            if record is None:
+                return ()
+            told = [each.text for each in record.value.instructions if each.text.strip()]
+            new = [text for text in told if text not in self._known]
+            if new and record.value.said is not None:
+                said = amended(self._task.task, said=record.value.said)
+                self._task.restate(await SaidChecker(self._bus).check(said))
+        except (BusError, ValueError) as error:
+            log.warning("instructions_unread", goal_id=goal_id, reason=str(error))
+            return ()
+        self._known += new
+        return new

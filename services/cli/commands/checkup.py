@@ -10,8 +10,14 @@ import click
 from rich.console import Console
 
 from services.cli.commands.goal_view import print_outcome
-from services.cli.commands.options import FolderType, fail_on_option, json_option, quote
-from services.cli.commands.report_files import report_options, write_reports
+from services.cli.commands.options import (
+    FolderType,
+    fail_on_option,
+    json_option,
+    quote,
+    report_options,
+    write_reports,
+)
 from services.cli.commands.submit import (
     Ended,
     format_hint,

@@ -7,8 +7,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from services.cli.commands.options import fail_on_option, json_option
-from services.cli.commands.report_files import report_options, write_reports
+from services.cli.commands.options import fail_on_option, json_option, report_options, write_reports
 from services.cli.connection import run_connected
 from services.cli.output.console import clean, format_status, open_console, print_json, status_style
 from services.cli.output.times import format_clock, format_date, format_span, seconds_between

@@ -21,10 +21,11 @@ from services.cli.commands.options import (
     json_option,
     parse_context,
     print_resolved,
+    report_options,
     resolve_context,
     resolve_text,
+    write_reports,
 )
-from services.cli.commands.report_files import report_options, write_reports
 from services.cli.connection import connect, run_connected
 from services.cli.output.console import open_console, print_json, print_result, shorten
 from services.cli.output.times import format_utc
