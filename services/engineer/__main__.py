@@ -212,7 +212,8 @@ class Engineer(Agent):
         settings, task = self.context.settings, self.context.current_task
         place = settings.workspaces / f"{task.task.task_id}{COPIES}" / f"attempt-{task.attempt}"
         keep = bool(self.context.profile.options.get("keep_workspaces", False))
-        return working_copy(folder, place, keep=keep, exclude=settings.state_dir.resolve(), history=history)
+        own = settings.state_dir.resolve()
+        return working_copy(folder, place, keep=keep, exclude=own, history=history, to_prepare=not history)
 
     def _changes(self) -> Path:
         return outputs_path(self.context) / "changes" / self.context.task.task_id

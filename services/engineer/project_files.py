@@ -17,15 +17,17 @@ IGNORED = frozenset(
 """Left out in a folder without git: tools create it again; a virtual environment is used in its place."""
 
 
-async def list_files(folder: Path) -> Iterable[str]:
+async def list_files(folder: Path, left_out: str = "") -> Iterable[str]:
     """The files that belong to ``folder``, relative to it.
 
     In a git repository those that are tracked or neither tracked nor ignored, submodules' included, and the
-    installed node_modules, without which no JavaScript test runs; elsewhere all but IGNORED.
+    installed node_modules, without which no JavaScript test runs; elsewhere all but IGNORED. Nothing beneath
+    the folder ``left_out`` is listed.
     """
     repository = find_repository(folder)
     names = await _list_repository(repository, folder) if repository else []
-    return itertools.chain(names, _list_installed(folder, names)) if names else walk(folder)
+    found = itertools.chain(names, _list_installed(folder, names)) if names else walk(folder)
+    return (name for name in found if not left_out or not name.startswith(f"{left_out}/"))
 
 
 async def _list_repository(repository: Repository, folder: Path, prefix: str = "") -> list[str]:

@@ -11,6 +11,7 @@ import msgspec
 
 from services.engineer.project_files import list_files
 from shared.errors import ActionError
+from shared.projects.javascript import replaces_modules
 from shared.sandbox import is_older, remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
 from shared.skills.git import BASE
@@ -68,19 +69,22 @@ async def working_copy(
     max_files: int = MAX_FILES,
     exclude: Path | None = None,
     history: bool = False,
+    to_prepare: bool = False,
 ) -> AsyncIterator[WorkingCopy]:
     """A copy of ``repo`` beneath ``place`` (the folder of one attempt), removed at the end unless ``keep``.
 
     It holds the files as they are in the work tree, uncommitted changes included. If ``repo`` is in git, or
     ``history`` is set, it has a history of one commit. Links that lead outside and special files are left out
-    and listed; so is what lies in ``exclude`` (default ``place``). Raises ActionError if ``repo`` has more
-    than ``max_bytes`` (default 2 GiB) or ``max_files``.
+    and listed; so is what lies in ``exclude`` (default ``place``). If it is ``to_prepare``, it lacks the
+    node_modules that its preparation makes. Raises ActionError if ``repo`` has more than ``max_bytes``
+    (default 2 GiB) or ``max_files``.
     """
     place = (await asyncio.to_thread(_make_place, place)).resolve()
     try:
         root, results = place / "copy" / (repo.name or "root"), place / "results"
         copier = _Copier(repo, root, exclude or place, max_bytes, max_files)
-        await copier.run(await list_files(repo))
+        made = "node_modules" if to_prepare and await asyncio.to_thread(replaces_modules, repo) else ""
+        await copier.run(await list_files(repo, left_out=made))
         results.mkdir()
         if history or find_repository(repo):
             await _commit(root)

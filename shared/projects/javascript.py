@@ -80,6 +80,14 @@ async def prepare_javascript(request: Request, steps: Steps) -> Environment:
     return _describe(request, manager, program, record.interpreter, read, cached=cached)
 
 
+def replaces_modules(folder: Path) -> bool:
+    """Whether the node_modules of ``folder`` in a working copy are replaced when that is prepared."""
+    manifest = read_json(folder / "package.json")
+    needs = manifest.get("dependencies") or manifest.get("devDependencies")
+    # Other managers may have to be fetched: without them, what is there is used as it is.
+    return bool(needs) and choose_manager(folder, manifest).name == "npm"
+
+
 def _reuse(request: Request, manager: Manager, slot: Slot) -> Record | None:
     record = slot.read()
     if not record or (not manager.lock and slot.is_older(STALE)):

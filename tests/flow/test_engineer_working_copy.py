@@ -114,6 +114,32 @@ async def test_a_patch_has_what_is_tracked_though_ignored_and_line_ends_as_they_
     assert (repo / "ends.txt").read_bytes() == b"uno\r\ntwo\r\n"
 
 
+@pytest.mark.parametrize(
+    ("manifest", "left_out"),
+    [
+        ('{"devDependencies": {"m": "1"}}', True),
+        ("{}", False),  # nothing is installed in the copy
+        ('{"dependencies": {"m": "1"}, "packageManager": "pnpm@9.0.0"}', False),  # pnpm may be missing
+    ],
+)
+@pytest.mark.parametrize("git_folder", [True, False])
+async def test_a_copy_to_prepare_lacks_what_npm_installs_there(
+    tmp_path, place, manifest, left_out, git_folder
+):
+    repo = tmp_path / "shop"
+    for folder in (repo, repo / "web"):
+        (folder / "node_modules").mkdir(parents=True)
+        (folder / "node_modules" / "index.js").write_text("one")
+        (folder / "package.json").write_text(manifest)
+    if git_folder:
+        git(repo, "init", "--quiet")
+        (repo / ".gitignore").write_text("node_modules\n")
+    for to_prepare in (True, False):
+        async with working_copy(repo, place, to_prepare=to_prepare) as copy:
+            assert (copy.root / "node_modules").exists() != (to_prepare and left_out)
+            assert (copy.root / "web" / "node_modules" / "index.js").exists()
+
+
 async def test_a_folder_without_git_is_copied_without_a_history(tmp_path, place):
     plain = tmp_path / "plain"
     plain.mkdir()
@@ -189,7 +215,7 @@ async def test_pipes_are_left_out(tmp_path, place):
 async def test_what_an_index_claims_is_not_believed(repo, place, tmp_path, monkeypatch):
     (tmp_path / "secret").write_text("canary")
 
-    async def claim(folder):
+    async def claim(folder, left_out=""):
         return [
             "../secret",
             str(tmp_path / "secret"),
