@@ -39,9 +39,8 @@ class Events(msgspec.Struct, frozen=True, kw_only=True):
     hung: tuple[str, ...] = ()
 
 
-def read_events(path: Path, root: Path, start: int = 0) -> Events | None:
-    """The events in a file from the byte ``start`` on; None if there are none."""
-    data = _read(path)[start:]
+def read_events(path: Path, root: Path) -> Events | None:
+    """The events in a file; None if there are none."""
     decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event, strict=False)
     counts: Counter[str] = Counter()
     said: Counter[str] = Counter()
@@ -49,7 +48,7 @@ def read_events(path: Path, root: Path, start: int = 0) -> Events | None:
     running: dict[str, None] = {}
     hung: dict[str, None] = {}
     runner, networked = "", 0
-    for line in data.splitlines():
+    for line in _read(path).splitlines():
         try:
             event = decoder.decode(line)
         except (msgspec.MsgspecError, ValueError):

@@ -22,6 +22,7 @@ ELSEWHERE = re.compile(
     r"|support|backers|acknowledge?ments|authors?|credits|status|news|translations?|links?|documentation|docs)"
 )
 ADDRESS = re.compile(r"https?://\S+|\S+@\S+")
+MAX_SOURCES = 50
 
 
 def read_readmes(tree: Tree) -> list[Document]:
@@ -143,10 +144,10 @@ def format_reading(reading: RepositoryReading) -> str:
     return "\n".join(rows)
 
 
-def sources_of(reading: RepositoryReading, limit: int = 50) -> tuple[str, ...]:
-    """Where the reading comes from: each source once."""
+def sources_of(reading: RepositoryReading) -> tuple[str, ...]:
+    """Where the reading comes from: each source once, at most MAX_SOURCES."""
     said = (*reading.purpose, *reading.licence, *reading.build, *reading.layout, *reading.questions)
-    return tuple(dict.fromkeys(statement.source for statement in said))[:limit]
+    return tuple(dict.fromkeys(statement.source for statement in said))[:MAX_SOURCES]
 
 
 def _unique(statements: list[Statement]) -> tuple[Statement, ...]:

@@ -21,9 +21,9 @@ Listing = Mapping[str, tuple[int, int, int]]
 """Relative paths, each with its kind and mode, size and time of change; folders are not listed."""
 
 
-def list_files(root: Path, below: str = "") -> dict[str, tuple[int, int, int]]:
-    """The files and links beneath ``root / below``; no link is followed."""
-    found, waiting = {}, [below]
+def list_files(root: Path) -> dict[str, tuple[int, int, int]]:
+    """The files and links beneath ``root``; no link is followed."""
+    found, waiting = {}, [""]
     while waiting:
         place = waiting.pop()
         with contextlib.suppress(OSError), os.scandir(f"{root}/{place}") as listing:

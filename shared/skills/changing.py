@@ -99,7 +99,6 @@ async def run_recorded(
     *,
     cwd: Path,
     timeout: float = 0.0,
-    readable: tuple[Path, ...] = (),
     env: dict[str, str] | None = None,
     network: Registry | None = None,
 ) -> Outcome:
@@ -120,7 +119,7 @@ async def run_recorded(
         cwd=cwd,
         timeout=min(timeout or longest, longest),
         writable=[workspace],
-        readable=[*readable, *(network.readable if network else ())],
+        readable=network.readable if network else (),
         env={**(network.environment if network else {}), **(env or {})},
         reach=network.reach if network else None,
         output_limit=OUTPUT_LIMIT,
