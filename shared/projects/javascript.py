@@ -241,8 +241,8 @@ async def _run(
     if (headers / "include/node/node.h").is_file():
         env["npm_config_nodedir"] = str(headers)  # node-gyp fetches them from another host otherwise
     if manager.name == "pnpm":
-        # Through a proxy it reads such a file again for each connection, which takes longer than the rest. The
-        # certificates are in NODE_EXTRA_CA_CERTS.
+        # Through a proxy it reads such a file again for each connection, which takes longer than the rest.
+        # The certificates are in NODE_EXTRA_CA_CERTS.
         env["npm_config_cafile"] = "null"
     await steps.run(
         [*program.words, *words],
