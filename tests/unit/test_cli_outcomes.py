@@ -118,7 +118,7 @@ def test_exit_codes(goal: Goal, results: GoalResults, fail_on: str | None, code:
         (
             goal_of(outcome=DONE),
             GoalResults(not_checked=(NotChecked(what="a rule of A.md:3", why="it needs a model"),)),
-            "✓ done in 3.5 s: not checked: a rule of A.md:3",
+            "✓ done in 3.5 s; not checked: a rule of A.md:3",
         ),
         (goal_of(TaskStatus.FAILED), None, "✗ failed in 3.5 s"),
         (goal_of(TaskStatus.CANCELLED), None, "- cancelled in 3.5 s"),

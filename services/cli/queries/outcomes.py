@@ -51,14 +51,18 @@ def format_headline(goal: Goal, results: GoalResults | None = None) -> Text:
         return Text.assemble(format_status(str(goal.status)), text)
     details = _format_details(goal, results) if results else ""
     head = format_end(str(goal.status), outcome_of(goal))
-    return Text.assemble(head, f" in {took}: {details}" if details else f" in {took}")
+    sign = ";" if outcome_of(goal) is ResultOutcome.DONE else ":"
+    return Text.assemble(head, f" in {took}{sign} {details}" if details else f" in {took}")
 
 
 def _format_details(goal: Goal, results: GoalResults) -> str:
     found = _format_findings(results) if outcome_of(goal) is ResultOutcome.FINDINGS else ""
-    if not results.not_checked:
+    # Other commands for tests that were run are in the report.
+    variants = {each.what for run in results.tests if run.passed >= 0 for each in run.not_run}
+    unchecked = [each for each in results.not_checked if each.what not in variants]
+    if not unchecked:
         return found
-    first, *others = results.not_checked
+    first, *others = unchecked
     if outcome_of(goal) is ResultOutcome.NOT_CHECKED:
         return shorten(f"{first.what}: {first.why}", MAX_REASON)
     more = f" and {count(len(others), 'more thing')}" if others else ""
