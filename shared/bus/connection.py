@@ -28,6 +28,9 @@ from shared.trace import trace_headers
 
 log = logger(__name__)
 
+RELOADING = 1.0
+"""Seconds for which the server itself may not answer: it reloads its settings, as for a new specialist."""
+
 
 class Bus:
     """The connection of one process to the bus, under one name.
@@ -165,7 +168,7 @@ class Bus:
 
         Send it again with the same ``Nats-Msg-Id`` after BusUnavailable: it is stored once.
         """
-        reply = await self._request(subject, payload, timeout, headers)
+        reply = await self._request(subject, payload, timeout, headers, by_stream=True)
         answer: dict[str, Any] = json.loads(reply.data) if reply.data else {}
         if error := answer.get("error"):
             raise BusError(
@@ -187,17 +190,29 @@ class Bus:
         return reply.data
 
     async def _request(
-        self, subject: str, payload: bytes, timeout: float, headers: Mapping[str, str] | None = None
+        self,
+        subject: str,
+        payload: bytes,
+        timeout: float,
+        headers: Mapping[str, str] | None = None,
+        *,
+        by_stream: bool = False,
     ) -> Msg:
+        """The answer; that nobody is there to give one is believed at once only of an agent."""
+        is_server = by_stream or subject.startswith("$JS.API.")
+        until = time.monotonic() + (RELOADING if is_server else 0.0)
         try:
-            # request() takes a stored message with the header "Status: 503", which any writer can give it,
-            # for the server's word that there is nobody to answer.
-            answer = await self._client._request_new_style(
-                subject, payload, timeout=timeout, headers=_traced(headers)
-            )
-            if not is_stored(answer) and (answer.headers or {}).get("Status") == "503":
-                raise NoResponders(f"Nobody answers on {subject!r}")
-            return answer
+            while True:
+                # request() takes a stored message with the header "Status: 503", which any writer can give
+                # it, for the server's word that there is nobody to answer.
+                answer = await self._client._request_new_style(
+                    subject, payload, timeout=timeout, headers=_traced(headers)
+                )
+                if is_stored(answer) or (answer.headers or {}).get("Status") != "503":
+                    return answer
+                if time.monotonic() >= until:
+                    raise NoResponders(f"Nobody answers on {subject!r}")
+                await asyncio.sleep(0.05)
         except (TimeoutError, nats.errors.TimeoutError):
             raise BusUnavailable(f"No answer on {subject!r} within {timeout:g} s") from None
         except nats.errors.Error as error:
