@@ -33,7 +33,11 @@ FIRST, SECOND = 1.3, 1.1
 """The most that Mailroom may take, as a multiple of the time by hand."""
 PATIENCE = 1_800.0
 PATTERNS: Mapping[str, Sequence[str]] = {
-    "pytest": (r"(\d+) passed", r"(\d+) (?:failed|errors?)", r"(\d+) (?:skipped|xfailed)"),
+    "pytest": (
+        r"(\d+) passed(?=.* in [\d.]+s)",
+        r"(\d+) (?:failed|errors?)(?=.* in [\d.]+s)",
+        r"(\d+) (?:skipped|xfailed)(?=.* in [\d.]+s)",
+    ),
     "ava": (
         r"(\d+) tests? passed",
         r"(\d+) (?:tests? failed|uncaught exceptions?)",
@@ -140,7 +144,7 @@ async def _measure_one(office: Office, place: Path, clone: Path, row: Mapping[st
         by_hand=counts,
         by_mailroom=_counts(tests),
         outcome=str(goal.outcome or goal.status),
-        problem=f"{tests.problem} {tests.cure}".strip(),
+        problem=". ".join(filter(None, [tests.problem.rstrip("."), tests.cure])),
         hand_seconds=first,
         hand_again=again,
         seconds=seconds,
