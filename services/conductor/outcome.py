@@ -16,7 +16,7 @@ WORDS = {
     ResultOutcome.NOT_CHECKED: "not checked",
     ResultOutcome.FAILED: "failed",
 }
-"""The outcomes in words for people."""
+"""The names of the outcomes, for people."""
 
 
 def outcome_of_result(result: TaskResult) -> ResultOutcome:

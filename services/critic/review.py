@@ -90,7 +90,7 @@ def by_repository(
 
 
 def format_verdict(verdict: Verdict) -> str:
-    """A verdict in words: the decision, and what it rests on."""
+    """The text of a verdict: the decision, and what it rests on."""
     head = HEADS[verdict.decision]
     unchecked = [reason.partition(":")[0] for reason in verdict.reasons if f": {UNCHECKED}" in reason]
     if unchecked and verdict.decision == "approved":

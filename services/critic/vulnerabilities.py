@@ -160,7 +160,7 @@ OSV = "api.osv.dev"
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who knows vulnerabilities: the entry of reach that opens it, and whose packages it knows."""
+    """A database of vulnerabilities: the entry of reach that opens it, and whose packages it knows."""
 
     name: str
     entry: str

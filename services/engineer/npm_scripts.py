@@ -144,7 +144,7 @@ def _called_scripts(words: tuple[str, ...], scripts: Mapping[str, str]) -> Itera
 def recognise_script(scripts: Mapping[str, str], name: str) -> tuple[Recognised, ...]:
     """The test runners that a script starts in the end; empty if it tests nothing.
 
-    A script that is called a test and starts no runner anybody knows is one too, with itself as its words.
+    A script that is called a test and starts no known runner is one too, with itself as its words.
     """
     body = scripts.get(name, "")
     if not body.strip() or NO_TESTS.search(body):

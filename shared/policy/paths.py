@@ -48,7 +48,7 @@ _PUBLIC = re.compile(
     r"|locale)\.(conf|gen)|apt/sources\.list|default/[\w-]+|(nginx|apache2|httpd)/[\w./-]+\.conf)$"
     r"|/var/log/(?!auth|secure|audit|sudo|btmp|wtmp|faillog|lastlog|journal|private)[\w./-]+$"
 )
-"""What says something of the machine, and nothing of anybody; the jail shows little of it."""
+"""Files that describe the machine and no person; the jail shows few of them."""
 
 
 def resolve(text: str, cwd: str | None) -> str | None:
@@ -83,7 +83,7 @@ def place(path: str | None, workspace: str) -> Place:
 
 
 def is_public(path: str) -> bool:
-    """Whether it is of the system, and everybody may read it."""
+    """Whether it is a file of the system that all users may read."""
     return bool(_PUBLIC.match(path))
 
 

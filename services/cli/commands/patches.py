@@ -190,7 +190,7 @@ def _say(quiet: bool, text: str) -> None:
 
 
 def _find_problem(folder: Path | None) -> str:
-    """Why no patch can be applied to a folder, whatever it holds; empty if one can be tried."""
+    """Why no patch can be applied to a folder at all; empty if one can be tried."""
     if folder is None:
         return "The folder it was made for is not recorded"
     if not folder.is_dir():

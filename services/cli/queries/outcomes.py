@@ -34,7 +34,7 @@ def exit_code(goal: Goal, results: GoalResults, fail_on: str | None = None) -> i
         return FAILED
     if fail_on and _reaches(results, fail_on):
         return FOUND
-    # What nobody looked at must not count as clean, whatever else was found.
+    # What was not looked at must not count as clean, even if other things were found.
     return FAILED if outcome is ResultOutcome.NOT_CHECKED or results.unchecked else 0
 
 
