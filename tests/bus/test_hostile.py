@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from services.cli.commands.doctor import check_commits
-from services.cli.queries.open_batches import find_open_batches
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import Entry
 from shared.bus.records import MAX_PROCESSES, read_presence, read_presences
 from shared.contracts import Presence
 from shared.errors import BatchesBlocked, BusError, BusUnavailable
+from shared.queries.open_batches import find_open_batches
 from tests.support.server import Server
 
 

@@ -542,7 +542,7 @@ async def test_memory_by_way_of_the_real_daemon(fresh_office_server: Server) -> 
 
 def test_the_story_holds_for_structs() -> None:
     """Shared mutable defaults would mix the stories of two tasks."""
-    from services.cli.queries.timeline import TaskTimeline
+    from shared.queries.timeline import TaskTimeline
 
     task = Task(task_id="t", text="x", assignee="a", requester="b")
     first, second = (TaskTimeline(task=task, status=TaskStatus.PENDING) for _ in range(2))

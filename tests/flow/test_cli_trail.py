@@ -11,13 +11,13 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from services.cli.queries.audit_log import AuditFollower, Copy, Gap, verify_copies
-from services.cli.queries.records import last_sequence
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.provision import provision
 from shared.bus.records import submission_entry
 from shared.contracts import Email, MemoryWrite, Node, Task, generate_id, generate_task_id
+from shared.queries.audit_log import AuditFollower, Copy, Gap, verify_copies
+from shared.queries.records import last_sequence
 from tests.support.server import ROOT, Server, mailroom_command
 
 WAITING = "Waiting for matching messages"

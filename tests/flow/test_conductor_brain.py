@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import yaml
 
-from services.cli.queries.metrics_reader import read_metrics
 from services.conductor import goal_runner
 from services.conductor.__main__ import Conductor
 from services.conductor.learning import ENOUGH
@@ -28,6 +27,7 @@ from shared.contracts import (
     TaskStatus,
 )
 from shared.errors import BusUnavailable
+from shared.queries.metrics_reader import read_metrics
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
 from tests.flow.test_conductor_goals import Judge, Stage, Worker, fail, refuse

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from services.cli.commands.approvals import Approval, answer_request, read_approvals
-from services.cli.output.summaries import summarize
 from shared import policy, subjects
 from shared.agent.base import Agent
 from shared.bus import Bus
@@ -26,6 +25,7 @@ from shared.contracts import (
 )
 from shared.errors import BusError, MailroomError
 from shared.policy import Ruling
+from shared.queries.summaries import summarize
 from shared.tasks.profile import Profile
 from tests.flow.gates import Canary
 from tests.support.team import Team, open_team

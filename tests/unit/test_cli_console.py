@@ -13,9 +13,7 @@ from services.cli.commands import approvals, kpi, status
 from services.cli.commands.approvals import Approval
 from services.cli.commands.goal_view import _format_live, print_outcome, show_progress
 from services.cli.commands.mail import Mail, _print_list
-from services.cli.output.console import clean, clean_block, shorten, wrap
-from services.cli.queries.metrics import Metrics, PolicyMetrics, Velocity
-from services.cli.queries.progress import Progress
+from services.cli.output.console import shorten, wrap
 from services.cli.supervisor.logs import LogLine, print_log_line
 from shared import subjects
 from shared.bus.records import TaskState
@@ -30,6 +28,9 @@ from shared.contracts import (
     TaskStatus,
     generate_iso_timestamp,
 )
+from shared.queries.metrics import Metrics, PolicyMetrics, Velocity
+from shared.queries.progress import Progress
+from shared.text.printable import clean, clean_block
 
 
 def screen_of(width: int = 80) -> tuple[Console, io.StringIO]:

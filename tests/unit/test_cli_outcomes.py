@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 from services.cli.commands.checkup import CHECKUP, PARTS
-from services.cli.queries.outcomes import CheckUp, exit_code, format_headline
-from services.cli.queries.results import GoalResults, collect_results
+from services.cli.output.outcomes import CheckUp, exit_code, format_headline
 from services.conductor.playbook import load_playbooks
 from shared.contracts import (
     DriftRule,
@@ -22,6 +21,7 @@ from shared.contracts import (
     TestSuite,
     ToolRun,
 )
+from shared.queries.results import GoalResults, collect_results
 
 DONE, FINDINGS = ResultOutcome.DONE, ResultOutcome.FINDINGS
 NOT_CHECKED, NONE = ResultOutcome.NOT_CHECKED, ResultOutcome.NONE

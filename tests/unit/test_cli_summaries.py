@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.cli.output.summaries import MAX_SUMMARY, summarize
 from shared import contracts as c
 from shared.contracts import Envelope
+from shared.queries.summaries import MAX_SUMMARY, summarize
 from tests.contracts.examples import EXAMPLES
 
 ENVELOPES = [example for example in EXAMPLES if isinstance(example, Envelope)]

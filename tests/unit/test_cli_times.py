@@ -6,7 +6,7 @@ import click
 import pytest
 
 from services.cli.commands.options import TimeType
-from services.cli.output.times import (
+from shared.text.times import (
     format_clock,
     format_span,
     format_utc,

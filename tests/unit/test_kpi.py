@@ -3,8 +3,6 @@
 import msgspec
 import pytest
 
-from services.cli.queries.metrics import compute_velocity
-from services.cli.queries.metrics_reader import MetricsReader
 from shared import subjects
 from shared.contracts import (
     ApprovalAnswer,
@@ -20,6 +18,8 @@ from shared.contracts import (
     TaskResult,
     TaskStatus,
 )
+from shared.queries.metrics import compute_velocity
+from shared.queries.metrics_reader import MetricsReader
 
 AT = "2026-01-02T03:04:05+00:00"
 LATER = "2026-01-02T03:04:09+00:00"

@@ -10,16 +10,17 @@ from rich.text import Text
 
 from services.cli.commands.options import json_option
 from services.cli.connection import run_connected
-from services.cli.output.console import clean, open_console, print_block, print_json, print_line, print_result
-from services.cli.output.times import format_span, parse_time, seconds_between
-from services.cli.queries.records import count_subjects, read_last
+from services.cli.output.console import open_console, print_block, print_json, print_line, print_result
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.entry import seal
 from shared.contracts import ApprovalAnswer, ApprovalRequest, StateChanged
 from shared.errors import Conflict, MailroomError
 from shared.gate.registries import PUBLIC
+from shared.queries.records import count_subjects, read_last
 from shared.sandbox import Reach
+from shared.text.printable import clean
+from shared.text.times import format_span, parse_time, seconds_between
 
 STYLES = {"waiting": "yellow", "granted": "green", "refused": "red", "expired": "dim", "over": "dim"}
 

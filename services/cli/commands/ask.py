@@ -6,13 +6,14 @@ import click
 
 from services.cli.commands.options import TextType, json_option, print_resolved, resolve_text, timeout_option
 from services.cli.connection import run_connected
-from services.cli.output.console import clean, clean_block, open_console, print_block, print_json
-from services.cli.queries.outcomes import FAILED
-from services.cli.queries.records import Listener, find_dead_letter, scan
+from services.cli.output.console import open_console, print_block, print_json
+from services.cli.output.outcomes import FAILED
 from shared import subjects
 from shared.bus import Bus
 from shared.contracts import Question, Response, ResultOutcome
 from shared.errors import BusUnavailable, Refused
+from shared.queries.records import Listener, find_dead_letter, scan
+from shared.text.printable import clean, clean_block
 
 POLL_INTERVAL = 1.0
 """Seconds between reads if no message arrives."""

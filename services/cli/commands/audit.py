@@ -15,7 +15,6 @@ from rich.text import Text
 from services.cli.commands.options import json_option, since_option
 from services.cli.connection import connect, run_connected
 from services.cli.output.console import (
-    clean,
     colour,
     open_console,
     print_json,
@@ -23,9 +22,9 @@ from services.cli.output.console import (
     print_line,
     status_style,
 )
-from services.cli.output.summaries import MessageSummary, summarize
-from services.cli.output.times import format_clock
-from services.cli.queries.audit_log import (
+from shared import subjects
+from shared.bus import Bus
+from shared.queries.audit_log import (
     AuditFollower,
     Copy,
     Gap,
@@ -33,9 +32,10 @@ from services.cli.queries.audit_log import (
     read_audit_log,
     verify_copies,
 )
-from services.cli.queries.results import expand_goal_id
-from shared import subjects
-from shared.bus import Bus
+from shared.queries.results import expand_goal_id
+from shared.queries.summaries import MessageSummary, summarize
+from shared.text.printable import clean
+from shared.text.times import format_clock
 
 NOTICE_AFTER = 1.0
 """Seconds without a message after which a notice says that the command waits."""

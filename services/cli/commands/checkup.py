@@ -30,7 +30,7 @@ from services.cli.commands.submit import (
 from services.cli.commands.up import EXAMPLE
 from services.cli.connection import connect, run_connected
 from services.cli.output.console import open_console, print_json, print_result
-from services.cli.queries.outcomes import FAILED, CheckUp, exit_code
+from services.cli.output.outcomes import FAILED, CheckUp, exit_code
 from services.cli.supervisor.lock import InstanceLock, is_held
 from services.cli.supervisor.logs import COLOURS, LogLine
 from services.cli.supervisor.supervisor import Supervisor

@@ -8,8 +8,6 @@ from rich.text import Text
 from services.cli.commands.options import NumberType, json_option
 from services.cli.connection import run_connected
 from services.cli.output.console import (
-    clean,
-    clean_block,
     open_console,
     print_block,
     print_facts,
@@ -17,14 +15,15 @@ from services.cli.output.console import (
     print_line,
     print_result,
 )
-from services.cli.output.times import format_date, format_span, seconds_between
-from services.cli.queries.records import RESENT, call_server, read_message, scan
 from shared import subjects
 from shared.bus import Bus, Entry, Stored
 from shared.bus.records import TaskState, read_task, submission_entry
 from shared.contracts import DeadLetter, Task, TaskStatus, decode, generate_id
 from shared.contracts.base import amended
 from shared.errors import Conflict, MailroomError
+from shared.queries.records import RESENT, call_server, read_message, scan
+from shared.text.printable import clean, clean_block
+from shared.text.times import format_date, format_span, seconds_between
 
 numbers_argument = click.argument("numbers", metavar="NUMBER...", nargs=-1, type=NumberType(1))
 all_option = click.option("--all", "everything", is_flag=True, help="All of them.")

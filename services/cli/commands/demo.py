@@ -18,8 +18,6 @@ from services.cli.commands.goal_view import print_outcome
 from services.cli.commands.submit import submit_and_follow
 from services.cli.commands.up import EXAMPLE, load_settings, require_valid_settings
 from services.cli.output.console import open_console
-from services.cli.queries.audit_log import AuditFollower, Gap
-from services.cli.queries.results import read_results
 from services.cli.supervisor.lifecycle import run_until, stop_on_signals
 from services.cli.supervisor.lock import InstanceLock, is_held
 from services.cli.supervisor.logs import LogLine, print_log_line
@@ -28,6 +26,8 @@ from shared import log, settings, subjects
 from shared.bus import Bus
 from shared.contracts import Goal, Question, TaskStatus, generate_task_id
 from shared.errors import StartError
+from shared.queries.audit_log import AuditFollower, Gap
+from shared.queries.results import read_results
 from shared.settings import Settings
 
 

@@ -16,9 +16,7 @@ from rich.filesize import decimal
 from services.cli.agents import load_agents
 from services.cli.commands.options import json_option
 from services.cli.connection import connect
-from services.cli.output.console import clean, open_console, print_block, print_json
-from services.cli.queries.open_batches import WATCHED, find_open_batches, format_open_batches
-from services.cli.queries.records import call_server
+from services.cli.output.console import open_console, print_block, print_json
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.bus.discovery import find_instance
@@ -27,7 +25,10 @@ from shared.errors import BusError, ConfigError, MailroomError
 from shared.llm.config import configured_model, configured_small_model
 from shared.llm.remote import probe as probe_model
 from shared.memory import Memory
+from shared.queries.open_batches import WATCHED, find_open_batches, format_open_batches
+from shared.queries.records import call_server
 from shared.settings import Settings
+from shared.text.printable import clean
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 MIN_SERVER = (2, 12)

@@ -8,13 +8,14 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from services.cli.output.console import clean, clean_block, format_end, print_block, shorten
-from services.cli.output.times import format_clock, format_span, seconds_between
-from services.cli.queries.outcomes import format_headline
-from services.cli.queries.progress import Progress
-from services.cli.queries.results import GoalResults
+from services.cli.output.console import format_end, print_block, shorten
+from services.cli.output.outcomes import format_headline
 from shared.contracts import Goal, GoalTask, ResultOutcome, TaskStatus, generate_iso_timestamp
+from shared.queries.progress import Progress
+from shared.queries.results import GoalResults
 from shared.text.phrases import count
+from shared.text.printable import clean, clean_block
+from shared.text.times import format_clock, format_span, seconds_between
 
 ANSWER_WITHIN = 10
 """The answer begins within these first lines of a report, if it is repeated there."""

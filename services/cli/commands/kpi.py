@@ -7,9 +7,9 @@ from rich.console import Console
 
 from services.cli.commands.options import json_option, since_option
 from services.cli.connection import run_connected
-from services.cli.output.console import clean, make_table, open_console, print_block, print_json, shorten
-from services.cli.output.times import format_span
-from services.cli.queries.metrics import (
+from services.cli.output.console import make_table, open_console, print_block, print_json, shorten
+from shared.bus import Bus
+from shared.queries.metrics import (
     RELEVANT,
     TARGET_SECONDS,
     ContextHits,
@@ -18,9 +18,10 @@ from services.cli.queries.metrics import (
     PolicyMetrics,
     Velocity,
 )
-from services.cli.queries.metrics_reader import read_metrics
-from shared.bus import Bus
+from shared.queries.metrics_reader import read_metrics
 from shared.text.phrases import count
+from shared.text.printable import clean
+from shared.text.times import format_span
 
 HANG = 10
 """Columns of the names."""

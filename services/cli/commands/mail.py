@@ -16,7 +16,6 @@ from services.cli.commands.options import (
 )
 from services.cli.connection import run_connected
 from services.cli.output.console import (
-    clean_block,
     open_console,
     print_block,
     print_facts,
@@ -25,13 +24,14 @@ from services.cli.output.console import (
     print_result,
     shorten,
 )
-from services.cli.output.times import format_date, format_span, seconds_between
-from services.cli.queries.records import Listener, read_message, scan, unknown_agent_error
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.records import read_presences
 from shared.contracts import AgentReport, Email, Question, Response, decode
 from shared.errors import BusUnavailable, ConfigError, MailroomError
+from shared.queries.records import Listener, read_message, scan, unknown_agent_error
+from shared.text.printable import clean_block
+from shared.text.times import format_date, format_span, seconds_between
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 import click
 
-from services.cli.output.times import SPAN, format_utc, parse_span, parse_time
-from services.cli.queries.outcomes import FAIL_ON
-from services.cli.queries.results import GoalResults
+from services.cli.output.outcomes import FAIL_ON
 from shared.contracts import MAX_TEXT, Contract, TestRun, TestSuite, ToolRun
 from shared.errors import MailroomError
 from shared.files import write_atomically
+from shared.queries.results import GoalResults
+from shared.text.times import SPAN, format_utc, parse_span, parse_time
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 C = TypeVar("C", bound=Contract)

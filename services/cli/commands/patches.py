@@ -17,14 +17,15 @@ from services.cli.commands.patch_files import (
     read_stat,
 )
 from services.cli.connection import run_connected
-from services.cli.output.console import clean_block, colour, open_console, print_json
-from services.cli.queries.results import DeliveredPatch, find_goal, read_patches
+from services.cli.output.console import colour, open_console, print_json
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.contracts import AgentReport, Goal, generate_task_id
 from shared.errors import MailroomError
+from shared.queries.results import DeliveredPatch, find_goal, read_patches
 from shared.skills.repository import find_any
+from shared.text.printable import clean_block
 
 names_argument = click.argument("names", metavar="[PROJECT]...", nargs=-1)
 

@@ -7,9 +7,7 @@ import click
 from services.cli.commands.ask import no_answer_error
 from services.cli.commands.options import TextType, json_option
 from services.cli.connection import run_connected
-from services.cli.output.console import clean, clean_block, open_console, print_block, print_json
-from services.cli.output.times import parse_span
-from services.cli.queries.records import Listener
+from services.cli.output.console import open_console, print_block, print_json
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.bus.records import read_record, read_task, submission_entry, task_steps
@@ -24,6 +22,9 @@ from shared.contracts import (
     generate_task_id,
 )
 from shared.errors import MailroomError
+from shared.queries.records import Listener
+from shared.text.printable import clean, clean_block
+from shared.text.times import parse_span
 
 TIMEOUT = 20.0
 """Seconds until nexus must have answered; if it runs, it takes a tenth of a second."""

@@ -16,13 +16,13 @@ from services.cli.commands.options import (
 from services.cli.commands.submit import Ended, format_hint, print_goal, publish, run_watched, watch
 from services.cli.connection import run_connected
 from services.cli.output.console import print_result
-from services.cli.queries.progress import GoalFollower
-from services.cli.queries.records import Listener, find_dead_letter, read_goal, scan
-from services.cli.queries.results import find_goal
 from shared import subjects
 from shared.bus import Bus
 from shared.contracts import AgentReport, Goal, generate_task_id
 from shared.errors import BusUnavailable, MailroomError, Refused
+from shared.queries.progress import GoalFollower
+from shared.queries.records import Listener, find_dead_letter, read_goal, scan
+from shared.queries.results import find_goal
 
 ACCEPT_TIMEOUT = 20.0
 """Seconds until the conductor must have accepted or refused a resumption."""

@@ -9,13 +9,14 @@ from rich.tree import Tree
 
 from services.cli.commands.options import fail_on_option, json_option, report_options, write_reports
 from services.cli.connection import run_connected
-from services.cli.output.console import clean, format_status, open_console, print_json, status_style
-from services.cli.output.times import format_clock, format_date, format_span, seconds_between
-from services.cli.queries.outcomes import exit_code, format_headline
-from services.cli.queries.results import GoalResults, expand_goal_id, read_results
-from services.cli.queries.timeline import GoalTimeline, TaskTimeline, TimelineEntry, read_timeline
+from services.cli.output.console import format_status, open_console, print_json, status_style
+from services.cli.output.outcomes import exit_code, format_headline
 from shared.bus import Bus
+from shared.queries.results import GoalResults, expand_goal_id, read_results
+from shared.queries.timeline import GoalTimeline, TaskTimeline, TimelineEntry, read_timeline
 from shared.text.phrases import count
+from shared.text.printable import clean
+from shared.text.times import format_clock, format_date, format_span, seconds_between
 
 Row = TaskTimeline | TimelineEntry
 

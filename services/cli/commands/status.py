@@ -15,24 +15,17 @@ from rich.text import Text
 from services.cli.agents import load_agents, load_specialists
 from services.cli.commands.options import json_option
 from services.cli.connection import connect, run_connected
-from services.cli.output.console import (
-    clean,
-    clean_block,
-    make_table,
-    open_console,
-    print_block,
-    print_json,
-    shorten,
-)
-from services.cli.output.times import format_span, seconds_between
-from services.cli.queries.open_batches import find_open_batches, format_open_batches
-from services.cli.queries.records import call_server, count_subjects, unknown_agent_error
+from services.cli.output.console import make_table, open_console, print_block, print_json, shorten
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.bus.records import read_presences, read_record
 from shared.contracts import OfficeState, Presence, StateChanged
 from shared.errors import BusError
+from shared.queries.open_batches import find_open_batches, format_open_batches
+from shared.queries.records import call_server, count_subjects, unknown_agent_error
 from shared.text.phrases import count
+from shared.text.printable import clean, clean_block
+from shared.text.times import format_span, seconds_between
 
 WATCHED = 0.6
 """Seconds of watching for commits that are left open."""

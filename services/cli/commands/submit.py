@@ -28,16 +28,16 @@ from services.cli.commands.options import (
 )
 from services.cli.connection import connect, run_connected
 from services.cli.output.console import open_console, print_json, print_result, shorten
-from services.cli.output.times import format_utc
-from services.cli.queries.outcomes import exit_code
-from services.cli.queries.progress import GoalFollower, Progress
-from services.cli.queries.records import read_goal
-from services.cli.queries.results import GoalResults, read_results
+from services.cli.output.outcomes import exit_code
 from shared import subjects
 from shared.bus import Bus
 from shared.contracts import Goal, TaskPriority, generate_id, generate_task_id
 from shared.errors import BusError, Refused
+from shared.queries.progress import GoalFollower, Progress
+from shared.queries.records import read_goal
+from shared.queries.results import GoalResults, read_results
 from shared.tasks.said import names_something, strings_in
+from shared.text.times import format_utc
 
 T = TypeVar("T")
 Ended = tuple[Goal, GoalResults]

@@ -10,7 +10,6 @@ from rich.text import Text
 from services.cli.commands.options import json_option
 from services.cli.connection import run_connected
 from services.cli.output.console import (
-    clean,
     format_end,
     open_console,
     print_json,
@@ -18,15 +17,16 @@ from services.cli.output.console import (
     print_result,
     shorten,
 )
-from services.cli.output.times import format_span, parse_time, seconds_between
-from services.cli.queries.outcomes import format_headline
-from services.cli.queries.progress import GoalFollower
-from services.cli.queries.records import read_goals
-from services.cli.queries.results import find_goal
+from services.cli.output.outcomes import format_headline
 from shared import subjects
 from shared.bus import Bus
 from shared.contracts import CancelGoal, Goal, GoalTask
 from shared.errors import MailroomError
+from shared.queries.progress import GoalFollower
+from shared.queries.records import read_goals
+from shared.queries.results import find_goal
+from shared.text.printable import clean
+from shared.text.times import format_span, parse_time, seconds_between
 
 RECENT = timedelta(hours=24)
 """Goals that ended longer ago are listed with --all only."""

@@ -14,7 +14,6 @@ import msgspec
 
 from services.cli.agents import load_agents
 from services.cli.commands.options import NumberType, json_option
-from services.cli.output.times import format_date
 from services.cli.supervisor.lifecycle import (
     run_until_stopped,
     start_in_background,
@@ -27,6 +26,7 @@ from shared import log, settings, subjects
 from shared.bus.discovery import RunningInstance, find_instance
 from shared.errors import StartError
 from shared.settings import Settings
+from shared.text.times import format_date
 
 EXAMPLE = "Check up on the repository at"
 state_dir_option = click.option(

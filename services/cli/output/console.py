@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from shared.text.printable import clean
+
 _STATUSES = {
     "submitted": ("·", "dim"),
     "pending": ("·", "dim"),
@@ -57,22 +59,6 @@ def format_end(status: str, outcome: str, text: str = "") -> tuple[str, str]:
 def status_style(status: str) -> str:
     """The style of a status; empty for any other text."""
     return _STATUSES.get(status, ("", ""))[1]
-
-
-def clean(text: str) -> str:
-    """``text`` on one line without control characters, which could steer a terminal."""
-    return " ".join(clean_block(text).split())
-
-
-def clean_block(text: str) -> str:
-    """``text`` with its lines, without control characters."""
-    return "".join(map(_printable, text.replace("\r\n", "\n").expandtabs(4)))
-
-
-def _printable(character: str) -> str:
-    if character.isprintable() or character == "\n":
-        return character
-    return " " if character.isspace() else ""
 
 
 def shorten(text: str, limit: int) -> str:

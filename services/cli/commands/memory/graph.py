@@ -8,10 +8,11 @@ from rich.text import Text
 
 from services.cli.commands.memory.session import at_option, call_memory, changed_since_option, write_memory
 from services.cli.commands.options import SHARE, NumberType, build, combine, json_option
-from services.cli.output.console import clean, open_console, print_json, print_line, print_result
+from services.cli.output.console import open_console, print_json, print_line, print_result
 from shared.contracts import Edge, EdgeKey, Node, Path, PathsQuery, Relation, Traversal, TraverseQuery, Visit
 from shared.errors import MailroomError
 from shared.text.phrases import count
+from shared.text.printable import clean
 
 Prefix = tuple[str, str]
 """The prefix of the first line of a branch, and that of its other lines."""

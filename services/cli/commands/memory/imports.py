@@ -16,11 +16,12 @@ import msgspec
 from services.cli.commands.memory.exports import is_parquet, read_parquet
 from services.cli.commands.memory.session import call_memory
 from services.cli.commands.options import json_option
-from services.cli.output.console import clean, open_console, print_json
+from services.cli.output.console import open_console, print_json
 from shared.contracts import Edge, MemoryWrite, Node
 from shared.contracts.base import amended
 from shared.errors import ActionError, BusUnavailable, MailroomError, Refused
 from shared.memory import Memory, WriteRefused
+from shared.text.printable import clean
 from shared.text.sentences import split_title
 
 BATCH_RECORDS = 200

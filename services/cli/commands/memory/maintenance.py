@@ -9,9 +9,10 @@ import click
 
 from services.cli.commands.memory.session import call_memory
 from services.cli.commands.options import json_option
-from services.cli.output.console import clean, open_console, print_result
-from services.cli.output.times import format_span
+from services.cli.output.console import open_console, print_result
 from shared.memory import Memory
+from shared.text.printable import clean
+from shared.text.times import format_span
 
 NAME_WIDTH = 22
 """Columns of a name, so that values align."""

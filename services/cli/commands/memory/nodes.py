@@ -28,8 +28,6 @@ from services.cli.commands.options import (
 )
 from services.cli.connection import run_connected
 from services.cli.output.console import (
-    clean,
-    clean_block,
     colour,
     open_console,
     print_block,
@@ -37,12 +35,13 @@ from services.cli.output.console import (
     print_line,
     print_result,
 )
-from services.cli.output.times import format_date
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.contracts import KINDS, Briefing, BriefQuery, Hit, ListQuery, MemoryWritten, Node, Source
 from shared.errors import MailroomError
 from shared.memory import Memory
+from shared.text.printable import clean, clean_block
+from shared.text.times import format_date
 
 ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
 

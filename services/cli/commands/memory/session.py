@@ -10,10 +10,11 @@ import click
 
 from services.cli.commands.options import Command, NumberType, TimeType, combine, format_time_option
 from services.cli.connection import run_connected
-from services.cli.output.console import clean, print_json
+from services.cli.output.console import print_json
 from shared.contracts import KINDS, Rejection
 from shared.errors import Refused
 from shared.memory import Memory, WriteRefused
+from shared.text.printable import clean
 
 T = TypeVar("T")
 SIMILARITY = 0.8

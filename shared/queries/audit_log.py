@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from services.cli.queries.records import call_server, last_sequence, scan
 from shared import subjects
 from shared.bus import Bus, Stored
+from shared.queries.records import call_server, last_sequence, scan
 
 TRANSPORT_HEADERS = frozenset(
     {

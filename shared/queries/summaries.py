@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from services.cli.output.console import clean
 from shared import contracts, subjects
 from shared.contracts import Envelope, Goal, ResultOutcome, TaskChanged, TaskRecordV1, TaskStatus, decode
 from shared.text.phrases import count
+from shared.text.printable import clean
 
 SHOWN_CONNECTIONS = 4
 """How many connections of a command are shown."""

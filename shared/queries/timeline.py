@@ -6,15 +6,15 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from services.cli.output.summaries import MessageSummary, summarize
-from services.cli.output.times import parse_time, seconds_between
-from services.cli.queries.records import RESENT, find_dead_letter, last_sequence, read_goal, scan
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.records import TaskState, task_state, task_steps
 from shared.contracts import TOKEN, Goal, Task, TaskStatus, decode
 from shared.errors import MailroomError
+from shared.queries.records import RESENT, find_dead_letter, last_sequence, read_goal, scan
+from shared.queries.summaries import MessageSummary, summarize
 from shared.subjects import MAX_BATCH
+from shared.text.times import parse_time, seconds_between
 
 SEARCHED = (
     subjects.SUBMISSIONS,

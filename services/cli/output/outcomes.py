@@ -6,10 +6,10 @@ import msgspec
 from rich.text import Text
 
 from services.cli.output.console import format_end, format_status, shorten
-from services.cli.output.times import format_span, seconds_between
-from services.cli.queries.results import GoalResults
 from shared.contracts import Finding, Goal, NotChecked, ResultOutcome, TaskStatus, TestFailure, TestRun
+from shared.queries.results import GoalResults
 from shared.text.phrases import count
+from shared.text.times import format_span, seconds_between
 
 FAIL_ON = ("tests", "high", "medium", "any")
 """What ``--fail-on`` takes: failing tests, then findings of so many SEVERITIES as well."""

@@ -8,7 +8,12 @@ from typing import Any
 
 import msgspec
 
-from services.cli.queries.metrics import (
+from shared import subjects
+from shared.bus import Bus
+from shared.clock import seconds_between
+from shared.contracts import ApprovalAnswer, ApprovalRequest, CommandJudged, TaskStatus
+from shared.contracts.cognition import kind_of, spending_of
+from shared.queries.metrics import (
     JournalEntry,
     Metrics,
     PolicyTracker,
@@ -18,12 +23,7 @@ from services.cli.queries.metrics import (
     compute_experiences,
     compute_velocity,
 )
-from services.cli.queries.records import scan
-from shared import subjects
-from shared.bus import Bus
-from shared.clock import seconds_between
-from shared.contracts import ApprovalAnswer, ApprovalRequest, CommandJudged, TaskStatus
-from shared.contracts.cognition import kind_of, spending_of
+from shared.queries.records import scan
 
 
 class _Task(msgspec.Struct):

@@ -7,8 +7,6 @@ from typing import TypeVar
 
 import msgspec
 
-from services.cli.output.times import parse_time
-from services.cli.queries.records import count_subjects, read_goal, read_goals, read_tasks, scan
 from shared import subjects
 from shared.bus import Bus
 from shared.contracts import (
@@ -24,6 +22,8 @@ from shared.contracts import (
 )
 from shared.contracts.base import Contract
 from shared.errors import MailroomError
+from shared.queries.records import count_subjects, read_goal, read_goals, read_tasks, scan
+from shared.text.times import parse_time
 
 C = TypeVar("C", bound=Contract)
 PARTS = frozenset({"tests", "inspection"})

@@ -10,12 +10,12 @@ from typing import TypeVar
 
 import msgspec
 
-from services.cli.output.times import format_utc
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.records import TaskState, task_state
 from shared.contracts import DeadLetter, Goal, GoalTask, Presence, StateChanged
 from shared.errors import BusError, BusUnavailable, MailroomError
+from shared.text.times import format_utc
 
 T = TypeVar("T")
 PAGE = 500

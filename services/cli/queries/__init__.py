@@ -1,1 +1,0 @@
-"""Reading JetStream for the commands: records, audit log, metrics."""
