@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from nats.aio.client import Client
 
 from services.cli.commands.doctor import check_commits
 from shared import subjects
@@ -280,19 +281,48 @@ async def test_batches_that_an_agent_leaves_open_do_not_stop_the_others(server: 
             await critic.commit(pair(number))
 
 
+@contextlib.asynccontextmanager
+async def batches_held_open(server: Server, number: int) -> AsyncIterator[None]:
+    """The engineer has ``number`` batches open, as the server confirmed, until the end of the block."""
+    names = itertools.count()
+
+    async def hold(client: Client, opened: asyncio.Event) -> None:
+        # The server answers a message of an open batch with an empty one, the first as soon as the batch is
+        # open, which takes a while on a slow disk. It gives up a batch after 500 ms of silence.
+        while True:
+            batch = f"held-{next(names)}"
+            for sequence in itertools.count(1):
+                headers = {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(sequence)}
+                answer = await client.request(subjects.mail("critic", "engineer"), headers=headers, timeout=9)
+                if answer.data:
+                    break
+                opened.set()
+                await asyncio.sleep(0.1)
+
+    opened = [asyncio.Event() for _ in range(number)]
+    async with server.raw_client("engineer") as client:
+        holding = [asyncio.create_task(hold(client, each)) for each in opened]
+        try:
+            async with asyncio.timeout(20):
+                await asyncio.gather(*(each.wait() for each in opened))
+            yield
+        finally:
+            for task in holding:
+                task.cancel()
+            await asyncio.gather(*holding, return_exceptions=True)
+
+
 async def test_a_commit_that_open_batches_block_says_so_and_passes_later(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shared.bus.commit.OPEN_TRIES", 2)
     critic = await server.connect("critic")
-    async with server.raw_client("engineer") as client:
-        for each in range(10):
-            headers = {"Nats-Batch-Id": f"b{each}", "Nats-Batch-Sequence": "1"}
-            await client.publish(subjects.mail("critic", "engineer"), b"", headers=headers)
-        await client.flush()
-        with pytest.raises(BatchesBlocked, match=r"open at the server.*'mailroom doctor' names it"):
-            await critic.commit(pair(1))
-    await critic.commit([Entry(subjects.mail("user", "critic"), b"one message", "single")])
+    async with batches_held_open(server, 10):
+        with monkeypatch.context() as patch:
+            patch.setattr("shared.bus.commit.OPEN_TRIES", 2)
+            patch.setattr("shared.bus.commit.OPEN_PAUSE", 0.01)
+            with pytest.raises(BatchesBlocked, match=r"open at the server.*'mailroom doctor' names it"):
+                await critic.commit(pair(1))
+        await critic.commit([Entry(subjects.mail("user", "critic"), b"one message", "single")])
     await asyncio.sleep(0.7)
     await critic.commit(pair(2))
 
