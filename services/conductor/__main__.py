@@ -27,7 +27,6 @@ from services.conductor.resumption import (
 from services.conductor.specialist_factory import SpecialistFactory
 from services.conductor.state_machine import OVERDUE, PLAN, REPAIR, needs_plan
 from services.conductor.submission import (
-    Submission,
     answer_mail,
     deadline_of,
     format_taken,
@@ -45,6 +44,7 @@ from shared.contracts.base import amended
 from shared.errors import ActionError, Reject
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.said import sign_said
+from shared.tasks.submission import Submission
 
 
 class Conductor(Agent):

@@ -8,7 +8,7 @@ import msgspec
 
 from services.conductor.outcome import decision_of
 from services.conductor.state_machine import BY_MODEL, add_dependents, begin_again
-from services.conductor.submission import Submission, open_goal
+from services.conductor.submission import open_goal
 from shared import subjects
 from shared.contracts import (
     AgentReport,
@@ -21,6 +21,7 @@ from shared.contracts import (
 )
 from shared.errors import ActionError
 from shared.tasks.said import strings_in
+from shared.tasks.submission import Submission
 
 Sign = Callable[[str, str], Said | None]
 """Signs a person's words until a deadline."""

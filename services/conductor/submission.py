@@ -1,60 +1,20 @@
-"""Submissions: what is published on tasks.submit, and the goal it becomes."""
+"""How submissions are read, and the goal that one becomes."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import msgspec
 
 from shared import subjects
-from shared.contracts import TOKEN, AgentReport, Goal, Said, TaskPriority, TaskRequest, decode
-from shared.contracts.base import MAX_TEXT, require_name, require_text, require_timestamp
-from shared.contracts.records import MAX_INSTRUCTION
+from shared.contracts import AgentReport, Goal, TaskRequest, decode
 from shared.errors import Reject
+from shared.tasks.submission import MAX_GOAL_ID, Submission
 from shared.text.shorten import flatten
 from shared.trace import current_trace
 
-MAX_GOAL_ID = 80
-"""Characters of a goal's id, with which the ids of its tasks begin."""
 MAX_BYTES = 1_000_000
 """Bytes of a submission, whose content is repeated in the goal's record and its tasks."""
 MAX_AHEAD = timedelta(days=89)
 """The latest deadline from now: the server keeps timers for 90 days."""
-
-
-class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """A goal as text; ``{"text": "..."}`` is enough.
-
-    The sender may choose ``goal_id``, so that sending it again starts no second goal. ``said`` is what
-    a person said to the agent that submits it. People may instead name a goal to ``retry`` as a new one, or
-    to ``resume`` with ``text`` (``request_id`` then tells repetitions apart).
-    """
-
-    text: str = ""
-    retry: str = ""
-    resume: str = ""
-    request_id: str = ""
-    goal_id: str = ""
-    requester: str = "user"
-    context: dict[str, Any] = {}
-    priority: TaskPriority = TaskPriority.MEDIUM
-    deadline: str = ""
-    said: Said | None = None
-
-    def __post_init__(self) -> None:
-        if self.retry and (self.resume or self.text or self.context):
-            raise ValueError("retry goes without resume, text and context: the goal has them")
-        if self.text or not (self.retry or self.resume):
-            require_text("text", self.text, MAX_INSTRUCTION if self.resume else MAX_TEXT)
-        for field in ("retry", "resume", "request_id"):
-            if (value := getattr(self, field)) and not TOKEN.fullmatch(value):
-                raise ValueError(f"{field} must be 1 to 128 letters, digits, '_' or '-'")
-        require_name("requester", self.requester)
-        if self.goal_id and not TOKEN.fullmatch(self.goal_id):
-            raise ValueError("goal_id must be 1 to 128 letters, digits, '_' or '-'")
-        if len(self.goal_id) > MAX_GOAL_ID:
-            raise ValueError(f"goal_id has more than {MAX_GOAL_ID} characters")
-        if self.deadline:
-            require_timestamp("deadline", self.deadline)
 
 
 def read_submission(data: bytes) -> Submission:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from services.conductor.submission import MAX_AHEAD, Submission, open_goal, read_submission
+from services.conductor.submission import MAX_AHEAD, open_goal, read_submission
 from shared.contracts import Goal, TaskPriority, TaskRequest, generate_iso_timestamp
 from shared.errors import Reject
+from shared.tasks.submission import Submission
 
 BEGIN = datetime(2026, 3, 4, 5, 6, 7, 250_000, tzinfo=UTC)
 STORED_AT = 1_772_600_767_250_000_000
