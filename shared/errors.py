@@ -3,6 +3,8 @@
 MailroomError            one sentence with the cause and, if there is one, the cure
 ├── ConfigError          a profile, a setting or a playbook is wrong
 ├── StartError           the office or a process of it cannot start
+├── NotFound             what was named does not exist
+├── TooLate              what was to be changed has ended, or was decided already
 ├── BusError             the bus did not do what was asked
 │   ├── BusUnavailable   no server, or no answer in time; trying again later can help
 │   │   └── NoResponders  nobody is subscribed who could answer
@@ -39,6 +41,14 @@ class ConfigError(MailroomError):
 
 class StartError(MailroomError):
     """The office or a process of it cannot start."""
+
+
+class NotFound(MailroomError):
+    """What was named does not exist."""
+
+
+class TooLate(MailroomError):
+    """What was to be changed has ended, or was decided already."""
 
 
 class BusError(MailroomError):

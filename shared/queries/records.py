@@ -14,7 +14,7 @@ from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.records import TaskState, task_state
 from shared.contracts import DeadLetter, Goal, GoalTask, Presence, StateChanged
-from shared.errors import BusError, BusUnavailable, MailroomError
+from shared.errors import BusError, BusUnavailable, NotFound
 from shared.text.times import format_utc
 
 T = TypeVar("T")
@@ -166,12 +166,12 @@ async def find_dead_letter(bus: Bus, agent: str, seq: int) -> DeadLetter | None:
     return None
 
 
-def unknown_agent_error(name: str, presences: Iterable[Presence]) -> MailroomError:
+def unknown_agent_error(name: str, presences: Iterable[Presence]) -> NotFound:
     """The error for an agent that is not running, with a similar name or those that run."""
     names = sorted({presence.agent for presence in presences})
     near = difflib.get_close_matches(name, names, n=1)
     cure = f"Did you mean {near[0]!r}?" if near else f"Running: {', '.join(names) or 'none'}"
-    return MailroomError(f"No agent named {name[:64]!r} is running", cure)
+    return NotFound(f"No agent named {name[:64]!r} is running", cure)
 
 
 class Listener:

@@ -21,7 +21,7 @@ from shared.contracts import (
     TestRun,
 )
 from shared.contracts.base import Contract
-from shared.errors import MailroomError
+from shared.errors import MailroomError, NotFound
 from shared.queries.records import count_subjects, read_goal, read_goals, read_tasks, scan
 from shared.text.times import parse_time
 
@@ -183,11 +183,11 @@ class _Submission(msgspec.Struct):
 async def find_goal(bus: Bus, name: str) -> tuple[Goal, int]:
     """The goal that ``name`` means, and the sequence of its record.
 
-    Raises MailroomError if there is none, or several.
+    Raises NotFound if there is none, MailroomError if there are several.
     """
     found = await read_goal(bus, await expand_goal_id(bus, name)) if _is_name(name) else None
     if found is None:
-        raise MailroomError(f"There is no goal {name[:130]!r}", CURE)
+        raise NotFound(f"There is no goal {name[:130]!r}", CURE)
     return found
 
 
@@ -224,5 +224,5 @@ async def _find_latest(bus: Bus) -> str:
             return name
     mine = [goal for goal in await read_goals(bus) if goal.requester == subjects.USER]
     if not mine:
-        raise MailroomError("There is no goal yet", 'Submit one: mailroom submit "..."')
+        raise NotFound("There is no goal yet", 'Submit one: mailroom submit "..."')
     return max(mine, key=lambda goal: goal.submitted_at).goal_id

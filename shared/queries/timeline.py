@@ -10,7 +10,7 @@ from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.records import TaskState, task_state, task_steps
 from shared.contracts import TOKEN, Goal, Task, TaskStatus, decode
-from shared.errors import MailroomError
+from shared.errors import NotFound
 from shared.queries.records import RESENT, find_dead_letter, last_sequence, read_goal, scan
 from shared.queries.summaries import MessageSummary, summarize
 from shared.subjects import MAX_BATCH
@@ -63,11 +63,9 @@ class GoalTimeline(msgspec.Struct, kw_only=True, rename={"entries": "moments"}):
 
 
 async def read_timeline(bus: Bus, name: str) -> GoalTimeline | TaskTimeline:
-    """The timeline of the goal or task ``name``; raises MailroomError if there is none."""
+    """The timeline of the goal or task ``name``; raises NotFound if there is none."""
     if not TOKEN.fullmatch(name):
-        raise MailroomError(
-            f"{name[:130]!r} is not an id of a goal or a task", "'mailroom tasks' lists goals"
-        )
+        raise NotFound(f"{name[:130]!r} is not an id of a goal or a task", "'mailroom tasks' lists goals")
     found = await read_goal(bus, name)
     if found is not None:
         return await _read_goal_timeline(bus, *found)
@@ -128,19 +126,19 @@ def _find_tasks(sent: Iterable[Stored]) -> dict[str, Task]:
     return tasks
 
 
-async def _explain_missing(bus: Bus, name: str) -> MailroomError:
+async def _explain_missing(bus: Bus, name: str) -> NotFound:
     """Why there are no records: the goal may wait for the conductor, or have been refused."""
     async for stored in scan(bus, subjects.OFFICE, subjects.SUBMISSIONS):
         if name.encode() not in stored.data or json.loads(stored.data).get("goal_id") != name:
             continue
         refusal = await find_dead_letter(bus, subjects.CONDUCTOR, stored.seq)
         if refusal is not None:
-            return MailroomError(f"The conductor refused the goal {name}: {refusal.reason}")
-        return MailroomError(
+            return NotFound(f"The conductor refused the goal {name}: {refusal.reason}")
+        return NotFound(
             f"The goal {name} was submitted and waits for the conductor",
             "'mailroom status' shows whether it runs",
         )
-    return MailroomError(f"There is no goal or task {name!r}", "'mailroom tasks --all' lists the goals")
+    return NotFound(f"There is no goal or task {name!r}", "'mailroom tasks --all' lists the goals")
 
 
 # --- sorting -------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from services.cli.commands.approvals import Approval, answer_request, read_approvals
 from shared import policy, subjects
 from shared.agent.base import Agent
 from shared.bus import Bus
@@ -24,6 +23,7 @@ from shared.contracts import (
     generate_task_id,
 )
 from shared.errors import BusError, MailroomError
+from shared.operations.approvals import Approval, answer_request, read_approvals
 from shared.policy import Ruling
 from shared.queries.summaries import summarize
 from shared.tasks.profile import Profile

@@ -10,9 +10,8 @@ import pytest
 from rich.console import Console
 
 from services.cli.commands import approvals, kpi, status
-from services.cli.commands.approvals import Approval
 from services.cli.commands.goal_view import _format_live, print_outcome, show_progress
-from services.cli.commands.mail import Mail, _print_list
+from services.cli.commands.mail import _print_list
 from services.cli.output.console import shorten, wrap
 from services.cli.supervisor.logs import LogLine, print_log_line
 from shared import subjects
@@ -28,6 +27,8 @@ from shared.contracts import (
     TaskStatus,
     generate_iso_timestamp,
 )
+from shared.operations.approvals import Approval
+from shared.operations.letters import Mail
 from shared.queries.metrics import Metrics, PolicyMetrics, Velocity
 from shared.queries.progress import Progress
 from shared.text.printable import clean, clean_block

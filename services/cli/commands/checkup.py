@@ -21,10 +21,7 @@ from services.cli.commands.options import (
 from services.cli.commands.submit import (
     Ended,
     format_hint,
-    make_body,
     run_watched,
-    submit_and_follow,
-    submit_once,
     watch,
 )
 from services.cli.commands.up import EXAMPLE
@@ -38,6 +35,7 @@ from shared import log, settings
 from shared.bus import Bus
 from shared.bus.discovery import find_instance
 from shared.errors import StartError
+from shared.operations.submission import make_body, submit_and_follow, submit_once
 
 
 class Part(NamedTuple):

@@ -15,7 +15,6 @@ from services.cli.agents import SERVICES
 from services.cli.commands.ask import ask_nexus, print_answer
 from services.cli.commands.audit import MessageFilter, print_copy, print_gap
 from services.cli.commands.goal_view import print_outcome
-from services.cli.commands.submit import submit_and_follow
 from services.cli.commands.up import EXAMPLE, load_settings, require_valid_settings
 from services.cli.output.console import open_console
 from services.cli.supervisor.lifecycle import run_until, stop_on_signals
@@ -26,6 +25,7 @@ from shared import log, settings, subjects
 from shared.bus import Bus
 from shared.contracts import Goal, Question, TaskStatus, generate_task_id
 from shared.errors import StartError
+from shared.operations.submission import submit_and_follow
 from shared.queries.audit_log import AuditFollower, Gap
 from shared.queries.results import read_results
 from shared.settings import Settings

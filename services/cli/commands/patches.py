@@ -5,44 +5,26 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-import msgspec
 
 from services.cli.commands.options import FolderType, goal_argument, json_option
-from services.cli.commands.patch_files import (
-    Fit,
-    apply_patch,
-    fit_patch,
-    format_undo,
-    read_files,
-    read_stat,
-)
 from services.cli.connection import run_connected
 from services.cli.output.console import colour, open_console, print_json
-from shared import subjects
-from shared.bus import Bus
-from shared.bus.entry import seal
-from shared.contracts import AgentReport, Goal, generate_task_id
-from shared.errors import MailroomError
-from shared.queries.results import DeliveredPatch, find_goal, read_patches
-from shared.skills.repository import find_any
+from shared.contracts import Goal
+from shared.operations.patch_files import read_stat
+from shared.operations.patches import (
+    Applied,
+    Fitting,
+    apply_fitting,
+    describe_patch,
+    fit_delivered,
+    read_goal_patches,
+    read_patch,
+    record_applied,
+)
+from shared.queries.results import DeliveredPatch
 from shared.text.printable import clean_block
 
 names_argument = click.argument("names", metavar="[PROJECT]...", nargs=-1)
-
-
-class Applied(msgspec.Struct, frozen=True, kw_only=True):
-    """A patch and what became of it: ``done`` is applied, already applied, declined or refused.
-
-    ``undo`` is the command that takes it out again, ``problem`` why it was refused.
-    """
-
-    project: str
-    patch: str
-    folder: str
-    done: str
-    files: list[str] = []
-    undo: str = ""
-    problem: str = ""
 
 
 @click.command()
@@ -56,10 +38,10 @@ def diff(name: str, names: tuple[str, ...], as_json: bool) -> None:
     """
     _, patches = _read(name, names)
     if as_json:
-        print_json([_describe(each) for each in patches])
+        print_json([describe_patch(each) for each in patches])
         return
     for patch in patches:
-        data = _read_patch(patch)
+        data = read_patch(patch)
         if sys.stdout.isatty():
             _print_patch(patch, data)
         else:
@@ -86,7 +68,7 @@ def apply(name: str, names: tuple[str, ...], folder: Path | None, yes: bool, as_
         raise click.UsageError(f"--to takes one patch; name a project: {listed}")
     done = [_apply(each, folder, goal, ask=not yes, quiet=as_json) for each in patches]
     if applied := [each for each in done if each.done == "applied"]:
-        run_connected(lambda bus: _record(bus, goal, applied))
+        run_connected(lambda bus: record_applied(bus, goal, applied))
     if as_json:
         print_json({"goal_id": goal.goal_id, "patches": done})
     if any(each.done in ("refused", "declined") for each in done):
@@ -95,36 +77,7 @@ def apply(name: str, names: tuple[str, ...], folder: Path | None, yes: bool, as_
 
 def _read(name: str, names: Sequence[str]) -> tuple[Goal, list[DeliveredPatch]]:
     """The goal and its patches, or those of the projects named."""
-
-    async def read(bus: Bus) -> tuple[Goal, list[DeliveredPatch]]:
-        goal, seq = await find_goal(bus, name)
-        return goal, await read_patches(bus, goal, seq)
-
-    goal, found = run_connected(read)
-    if not found:
-        more = "" if goal.status.final else f"; it is {goal.status}"
-        raise MailroomError(f"The goal {goal.goal_id} has no patch{more}", f"mailroom show {goal.goal_id}")
-    known = {each.name for each in found}
-    if missing := [each for each in names if each not in known]:
-        listed = ", ".join(sorted(known))
-        raise MailroomError(f"There is no patch for {missing[0][:80]!r}", f"There is one for {listed}")
-    return goal, [each for each in found if not names or each.name in names]
-
-
-def _read_patch(patch: DeliveredPatch) -> bytes:
-    try:
-        return Path(patch.path).read_bytes()
-    except OSError as error:
-        raise MailroomError(
-            f"The patch {patch.path} cannot be read: {error.strerror}",
-            "It is on the machine where the agents run; run this command there",
-        ) from None
-
-
-def _describe(patch: DeliveredPatch) -> dict[str, object]:
-    text = _read_patch(patch).decode("utf-8", "replace")
-    files = read_files(Path(patch.path))
-    return {"project": patch.name, "path": patch.path, "folder": patch.folder, "files": files, "diff": text}
+    return run_connected(lambda bus: read_goal_patches(bus, name, names))
 
 
 def _print_patch(patch: DeliveredPatch, data: bytes) -> None:
@@ -143,75 +96,33 @@ def _line_colour(line: str) -> str | None:
 
 
 def _apply(patch: DeliveredPatch, folder: Path | None, goal: Goal, *, ask: bool, quiet: bool) -> Applied:
-    data = _read_patch(patch)
-    place = folder or (Path(patch.folder) if patch.folder else None)
-    problem = _find_problem(place)
-    if problem or place is None:
-        return _refuse(patch, str(place or ""), problem, "Name a folder with --to")
-    fit = fit_patch(Path(patch.path), place)
-    if fit.problem:
-        cure = (
-            f"The folder has changed since it was copied. Do it again on what is there now: mailroom retry "
-            f"{goal.goal_id}, or apply it by hand: mailroom diff {goal.goal_id} {patch.name}"
-        )
-        return _refuse(patch, str(place), f"It does not fit {place}: {fit.problem}", cure)
+    fitting = fit_delivered(patch, folder, goal)
+    if refused := fitting.refused:
+        click.echo(f"{patch.name} was not applied. {refused.problem}. {refused.cure}", err=True)
+        return refused
     if not quiet:
-        _print_patch(patch, data)
-        click.echo(f"\n{read_stat(fit.patch)}")
-    done = _apply_fitting(fit, place, ask=ask, quiet=quiet)
-    files, undo = read_files(fit.patch), format_undo(fit.patch, place)
-    return Applied(
-        project=patch.name, patch=str(fit.patch), folder=str(place), done=done, files=files, undo=undo
-    )
+        _print_patch(patch, read_patch(patch))
+        click.echo(f"\n{read_stat(fitting.fit.patch)}")
+    return _apply_fitting(fitting, ask=ask, quiet=quiet)
 
 
-def _refuse(patch: DeliveredPatch, folder: str, problem: str, cure: str) -> Applied:
-    click.echo(f"{patch.name} was not applied. {problem}. {cure}", err=True)
-    return Applied(project=patch.name, patch=patch.path, folder=folder, done="refused", problem=problem)
-
-
-def _apply_fitting(fit: Fit, folder: Path, *, ask: bool, quiet: bool) -> str:
+def _apply_fitting(fitting: Fitting, *, ask: bool, quiet: bool) -> Applied:
     """Apply a patch that fits, if the person agrees; returns what became of it."""
-    undo = f"Undo: {format_undo(fit.patch, folder)}"
-    if fit.applied:
+    folder, undo = fitting.folder, f"Undo: {fitting.undo}"
+    if fitting.fit.applied:
         _say(quiet, f"{folder} has these changes already.\n{undo}")
-        return "already applied"
-    if fit.adapted:
-        _say(quiet, f"{folder} has changed since; git merged the patch without conflicts: {fit.patch}")
+        return fitting.result("already applied")
+    if fitting.fit.adapted:
+        _say(
+            quiet, f"{folder} has changed since; git merged the patch without conflicts: {fitting.fit.patch}"
+        )
     if ask and not click.confirm(f"Apply this to {folder}?"):
-        return "declined"
-    apply_patch(fit.patch, folder)
+        return fitting.result("declined")
+    applied = apply_fitting(fitting)
     _say(quiet, f"Applied to {folder}; nothing was committed.\n{undo}")
-    return "applied"
+    return applied
 
 
 def _say(quiet: bool, text: str) -> None:
     if not quiet:
         open_console().print(text, soft_wrap=True)
-
-
-def _find_problem(folder: Path | None) -> str:
-    """Why no patch can be applied to a folder at all; empty if one can be tried."""
-    if folder is None:
-        return "The folder it was made for is not recorded"
-    if not folder.is_dir():
-        return f"There is no folder {folder} on this machine"
-    repository = find_any(folder)
-    return f"{folder} is a bare repository, without files" if repository and repository.bare else ""
-
-
-async def _record(bus: Bus, goal: Goal, applied: Sequence[Applied]) -> None:
-    """Record in the trail what was applied."""
-    where = "; ".join(f"{each.patch} to {each.folder}" for each in applied)
-    note = AgentReport(
-        sender=subjects.USER,
-        recipient=subjects.USER,
-        goal_id=goal.goal_id,
-        report_id=generate_task_id("applied"),
-        agent=subjects.USER,
-        report_type="applied",
-        summary=f"Applied {where}",
-        metadata={"patches": [msgspec.to_builtins(each) for each in applied]},
-    )
-    entry = seal(subjects.mail(subjects.USER, subjects.USER), note)
-    await bus.store(entry.subject, entry.payload, headers={"Nats-Msg-Id": note.id})

@@ -1,8 +1,7 @@
 """``mailroom submit``: submit a goal, and follow it until it ends."""
 
 import asyncio
-import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import msgspec
 from rich.console import Console
 
 from services.cli.commands.goal_view import print_outcome, show_progress
@@ -27,23 +25,18 @@ from services.cli.commands.options import (
     write_reports,
 )
 from services.cli.connection import connect, run_connected
-from services.cli.output.console import open_console, print_json, print_result, shorten
+from services.cli.output.console import open_console, print_json, print_result
 from services.cli.output.outcomes import exit_code
-from shared import subjects
 from shared.bus import Bus
-from shared.contracts import Goal, TaskPriority, generate_id, generate_task_id
-from shared.errors import BusError, Refused
-from shared.queries.progress import GoalFollower, Progress
-from shared.queries.records import read_goal
+from shared.contracts import Goal, TaskPriority
+from shared.operations.submission import GOAL_ID, make_body, submit_and_follow, submit_once
+from shared.queries.progress import Progress
 from shared.queries.results import GoalResults, read_results
-from shared.tasks.said import names_something, strings_in
 from shared.text.times import format_utc
 
 T = TypeVar("T")
 Ended = tuple[Goal, GoalResults]
 """A goal that has ended, and the results of its tasks."""
-GOAL_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
-"""The ids that the conductor takes."""
 PRIORITIES = [*map(str, TaskPriority), "P0", "P1", "P2", "P3"]
 
 
@@ -122,68 +115,9 @@ def submit(
     print_result({"goal_id": goal_id, "status": status}, f"{said}\n{format_hint(goal_id)}", as_json)
 
 
-def make_body(text: str, context: dict[str, Any], goal_id: str | None = None) -> dict[str, Any]:
-    """A submission of the person."""
-    return {
-        "text": text,
-        "goal_id": goal_id or generate_task_id("goal"),
-        "requester": subjects.USER,
-        "context": context,
-    }
-
-
 def format_hint(goal_id: str) -> str:
     """How to follow a goal."""
     return f"Follow it: mailroom tail --since 1h --goal {goal_id}\nStatus:    mailroom show {goal_id}"
-
-
-async def submit_and_follow(bus: Bus, body: dict[str, Any]) -> AsyncGenerator[Progress, None]:
-    """Submit a goal; returns its progress until it ends, of which nothing is missed."""
-    follower = GoalFollower(bus, str(body["goal_id"]), str(body["text"]))
-    await follower.listen()
-    known = await _find_known(bus, body)
-    return follower.follow(0 if known else await publish(bus, body))
-
-
-async def submit_once(bus: Bus, body: dict[str, Any]) -> Goal | None:
-    """Submit a goal, unless it was submitted before under its id: then that goal is returned."""
-    known = await _find_known(bus, body)
-    if known is None:
-        await publish(bus, body)
-    return known
-
-
-async def _find_known(bus: Bus, body: dict[str, Any]) -> Goal | None:
-    """The goal that was submitted before under this id; raises Refused if it is another one.
-
-    If two are submitted at the same moment, the conductor decides.
-    """
-    found = await read_goal(bus, str(body["goal_id"]))
-    if found is None:
-        return None
-    known = found[0]
-    same = all(getattr(known, name) == body[name] for name in ("text", "requester", "context"))
-    words = "\n".join([str(body["text"]), *strings_in(body["context"])])
-    if not same or (names_something(words) and not known.said):
-        raise Refused(
-            f"The id {known.goal_id!r} is that of another goal, of {known.requester}: "
-            f"{shorten(known.text, 80)!r}",
-            "Choose another with --id, or leave that out",
-        )
-    return known
-
-
-async def publish(bus: Bus, body: dict[str, Any]) -> int:
-    """Publish a submission; returns its sequence in OFFICE.
-
-    Its message id is random. The goal's id would not do: the server drops a message whose id any other
-    message had in the last two minutes, from any sender.
-    """
-    payload = msgspec.json.encode(body)
-    stored = await bus.store(subjects.SUBMIT, payload, headers={"Nats-Msg-Id": generate_id()})
-    if stored.get("duplicate"):
-        raise BusError("The server took the submission for a repeated message", "Submit it again")
-    return int(stored["seq"])
 
 
 def run_watched(

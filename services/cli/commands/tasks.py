@@ -1,6 +1,5 @@
 """``mailroom tasks`` and ``mailroom cancel``: goals and their tasks."""
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 
 import click
@@ -18,20 +17,14 @@ from services.cli.output.console import (
     shorten,
 )
 from services.cli.output.outcomes import format_headline
-from shared import subjects
-from shared.bus import Bus
-from shared.contracts import CancelGoal, Goal, GoalTask
-from shared.errors import MailroomError
-from shared.queries.progress import GoalFollower
+from shared.contracts import Goal, GoalTask
+from shared.operations.goals import cancel_goal
 from shared.queries.records import read_goals
-from shared.queries.results import find_goal
 from shared.text.printable import clean
 from shared.text.times import format_span, parse_time, seconds_between
 
 RECENT = timedelta(hours=24)
 """Goals that ended longer ago are listed with --all only."""
-CANCEL_TIMEOUT = 10.0
-"""Seconds to wait until the conductor has ended a goal."""
 
 
 @click.command()
@@ -85,33 +78,8 @@ def _format_task(task: GoalTask) -> Text:
 @json_option
 def cancel(goal_id: str, reason: str, as_json: bool) -> None:
     """Cancel the goal ID and its open tasks."""
-    goal = run_connected(lambda bus: _cancel(bus, goal_id, reason))
+    goal = run_connected(lambda bus: cancel_goal(bus, goal_id, reason))
     text = f"Requested; the conductor has not acted on it yet: mailroom show {goal.goal_id}"
     if goal.status.final:
         text = f"{goal.goal_id} ended: {goal.status}"
     print_result({"goal_id": goal.goal_id, "status": goal.status, "reason": goal.reason}, text, as_json)
-
-
-async def _cancel(bus: Bus, goal_id: str, reason: str) -> Goal:
-    """Request the cancellation; returns the goal as it ended, or as it is after CANCEL_TIMEOUT."""
-    goal, _ = await find_goal(bus, goal_id)
-    goal_id = goal.goal_id
-    if goal.status.final:
-        raise MailroomError(f"The goal {goal_id} has ended already: {goal.status}")
-    request = CancelGoal(
-        sender=subjects.USER,
-        recipient=subjects.CONDUCTOR,
-        goal_id=goal_id,
-        reason=reason or "a person asked for it",
-    )
-    subject = subjects.mail(subjects.CONDUCTOR, subjects.USER)
-    await bus.store(subject, request.to_json(), headers={"Nats-Msg-Id": request.id})
-    follower = GoalFollower(bus, goal_id)
-    await follower.listen()
-    try:
-        async with asyncio.timeout(CANCEL_TIMEOUT):
-            async for progress in follower.follow():
-                goal = progress.goal or goal
-    except TimeoutError:
-        pass
-    return goal

@@ -1,0 +1,177 @@
+"""The agents' requests for approval, and people's answers."""
+
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple
+
+from shared import subjects
+from shared.bus import Bus, Stored
+from shared.bus.entry import seal
+from shared.contracts import ApprovalAnswer, ApprovalRequest, StateChanged
+from shared.errors import Conflict, MailroomError, NotFound, TooLate
+from shared.gate.registries import PUBLIC
+from shared.queries.records import count_subjects, read_last
+from shared.sandbox import Reach
+from shared.text.times import parse_time
+
+Scope = Literal["command", "task", "goal"]
+
+
+class Approval(NamedTuple):
+    """A request, its answer if there is one, and its state: waiting, granted, refused, expired or over.
+
+    It is over if its goal ended before anyone answered.
+    """
+
+    request: ApprovalRequest
+    answer: ApprovalAnswer | None
+    state: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The request with its state and the note of the answer."""
+        answer = {"note": self.answer.note, "answered_at": self.answer.created_at} if self.answer else {}
+        return {**self.request.to_dict(), "agent": self.request.sender, "state": self.state, **answer}
+
+
+async def read_approvals(bus: Bus) -> list[Approval]:
+    """Every request, latest last."""
+    asked = await _read_latest(bus, subjects.approval_asked("*", "*"))
+    answered = await _read_latest(bus, subjects.approval_answered("*", "*"))
+    found = []
+    for stored in sorted(asked.values(), key=lambda stored: stored.seq):
+        request = _parse_request(stored)
+        if request is not None:
+            subject = subjects.approval_answered(request.sender, request.approval_id)
+            found.append(_to_approval(request, answered.get(subject)))
+    waiting = {each.request.goal_id for each in found if each.state == "waiting"}
+    ended = await _read_ended(bus, waiting)
+    return [
+        each._replace(state="over") if each.state == "waiting" and each.request.goal_id in ended else each
+        for each in found
+    ]
+
+
+async def _read_ended(bus: Bus, goal_ids: set[str]) -> set[str]:
+    """The goals that have ended; a request outside of a goal keeps waiting."""
+    names = [subjects.goal(goal_id) for goal_id in goal_ids if goal_id]
+    records = [
+        StateChanged.from_json(each.data) for each in (await read_last(bus, subjects.OFFICE, names)).values()
+    ]
+    return {record.goal_id for record in records if record.goal is not None and record.goal.status.final}
+
+
+async def _read_latest(bus: Bus, pattern: str) -> dict[str, Stored]:
+    return await read_last(bus, subjects.OFFICE, await count_subjects(bus, subjects.OFFICE, pattern))
+
+
+def _parse_request(stored: Stored) -> ApprovalRequest | None:
+    try:
+        request = ApprovalRequest.from_json(stored.data)
+    except ValueError:
+        return None
+    return request if stored.subject == subjects.approval_asked(request.sender, request.approval_id) else None
+
+
+def _to_approval(request: ApprovalRequest, stored: Stored | None) -> Approval:
+    expires = parse_time(request.expires_at)
+    answer = _parse_answer(stored)
+    if answer is not None and stored is not None and parse_time(stored.time) <= expires:
+        return Approval(request, answer, "granted" if answer.granted else "refused")
+    return Approval(request, None, "waiting" if datetime.now(UTC) < expires else "expired")
+
+
+def _parse_answer(stored: Stored | None) -> ApprovalAnswer | None:
+    try:
+        return ApprovalAnswer.from_json(stored.data) if stored else None
+    except ValueError:
+        return None  # the agent ignores it as well
+
+
+async def answer_request(
+    bus: Bus, prefix: str, granted: bool, note: str, scope: Scope = "command", hosts: tuple[str, ...] = ()
+) -> ApprovalRequest:
+    """Answer the request whose id begins with ``prefix``; returns it.
+
+    ``scope`` is how far a grant of reach goes, ``hosts`` are opened beside what was requested. Raises
+    NotFound if there is none, MailroomError if several match, TooLate if it is answered, expired or over.
+    """
+    request = _require_waiting(await read_approvals(bus), prefix)
+    if granted:
+        _require_reach(request, scope, hosts)
+    subject = subjects.approval_answered(request.sender, request.approval_id)
+    before = await bus.last(subjects.OFFICE, subject)
+    answer = ApprovalAnswer(
+        sender=subjects.USER,
+        recipient=request.sender,
+        cause=request.id,
+        goal_id=request.goal_id,
+        approval_id=request.approval_id,
+        granted=granted,
+        note=note[:2_000],
+        scope=scope,
+        hosts=hosts,
+    )
+    try:
+        if _parse_answer(before) is None:
+            await bus.commit([seal(subject, answer, expect=before.seq if before else 0)])
+            return request
+    except Conflict:
+        pass
+    raise _already_answered(_require_one(await read_approvals(bus), prefix))
+
+
+def _require_reach(request: ApprovalRequest, scope: Scope, hosts: tuple[str, ...]) -> None:
+    """Raise MailroomError if the options of a grant do not fit the request."""
+    Reach(hosts=hosts)
+    short = request.approval_id[:12]
+    if not request.reach and (scope != "command" or hosts):
+        raise MailroomError(f"The request {short} asks for no network", "Leave out --for and --host")
+    if "network" in request.reach and not hosts:
+        raise MailroomError(
+            f"Which hosts the request {short} needs is not known beforehand",
+            f"Name them: mailroom approvals grant {short} --host example.org",
+        )
+
+
+def _require_waiting(approvals: list[Approval], prefix: str) -> ApprovalRequest:
+    found = _require_one(approvals, prefix)
+    short = found.request.approval_id[:12]
+    if found.state == "expired":
+        raise TooLate(
+            f"The request {short} has expired, which refused it", "Submit the goal again, and answer in time"
+        )
+    if found.state == "over":
+        raise TooLate(f"The request {short} is no longer waiting", "Its goal has ended")
+    if found.state != "waiting":
+        raise _already_answered(found)
+    return found.request
+
+
+def _already_answered(found: Approval) -> TooLate:
+    return TooLate(
+        f"The request {found.request.approval_id[:12]} has been {found.state} already",
+        "An answer cannot be changed",
+    )
+
+
+def _require_one(approvals: list[Approval], prefix: str) -> Approval:
+    matching = [each for each in approvals if prefix and each.request.approval_id.startswith(prefix)]
+    if len(matching) == 1:
+        return matching[0]
+    if not matching:
+        raise NotFound(f"There is no request {prefix[:40]!r}", "'mailroom approvals list' lists them")
+    ids = ", ".join(each.request.approval_id[: len(prefix) + 6] for each in matching[:5])
+    raise MailroomError(f"{len(matching)} requests begin with {prefix!r}: {ids}", "Give more of its id")
+
+
+def describe_reach(reach: tuple[str, ...]) -> str:
+    """What a grant of ``reach`` opens, for people."""
+    shown = []
+    for entry in reach:
+        kind, _, name = entry.partition(":")
+        named = (
+            f"the {kind} registry ({', '.join(PUBLIC[kind])})"
+            if kind in PUBLIC
+            else "the hosts that you name"
+        )
+        shown.append(name if kind == "host" else named)
+    return ", ".join(shown)

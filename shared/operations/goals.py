@@ -1,0 +1,112 @@
+"""What people do to goals: cancel, do again, go on with them."""
+
+import asyncio
+from typing import Any
+
+from shared import subjects
+from shared.bus import Bus
+from shared.contracts import AgentReport, CancelGoal, Goal, generate_task_id
+from shared.errors import BusUnavailable, MailroomError, Refused, TooLate
+from shared.operations.submission import publish
+from shared.queries.progress import GoalFollower
+from shared.queries.records import Listener, find_dead_letter, read_goal, scan
+from shared.queries.results import find_goal
+
+CANCEL_TIMEOUT = 10.0
+"""Seconds to wait until the conductor has ended a goal."""
+ACCEPT_TIMEOUT = 20.0
+"""Seconds until the conductor must have accepted or refused a resumption."""
+POLL_INTERVAL = 1.0
+"""Seconds between reads if no message arrives."""
+
+
+# --- cancel ----------------------------------------------------------------------------------------
+
+
+async def cancel_goal(bus: Bus, name: str, reason: str = "", *, person: str = "") -> Goal:
+    """Have the conductor end a goal; returns it as it ended, or as it is after CANCEL_TIMEOUT.
+
+    Raises NotFound, and TooLate if it has ended already.
+    """
+    goal, _ = await find_goal(bus, name)
+    if goal.status.final:
+        raise TooLate(f"The goal {goal.goal_id} has ended already: {goal.status}")
+    request = CancelGoal(
+        sender=subjects.USER,
+        recipient=subjects.CONDUCTOR,
+        goal_id=goal.goal_id,
+        reason=reason or "a person asked for it",
+    )
+    follower = GoalFollower(bus, goal.goal_id)
+    await follower.listen()
+    subject = subjects.mail(subjects.CONDUCTOR, subjects.USER)
+    await bus.store(subject, request.to_json(), headers={"Nats-Msg-Id": request.id})
+    try:
+        async with asyncio.timeout(CANCEL_TIMEOUT):
+            async for progress in follower.follow():
+                goal = progress.goal or goal
+    except TimeoutError:
+        pass
+    return goal
+
+
+# --- retry -----------------------------------------------------------------------------------------
+
+
+async def find_ended(bus: Bus, name: str) -> Goal:
+    """The goal ``name``; raises NotFound, and TooLate if it has not ended."""
+    goal, _ = await find_goal(bus, name)
+    if not goal.status.final:
+        raise TooLate(
+            f"The goal {goal.goal_id} has not ended: it is {goal.status}",
+            f"Steer it with 'mailroom resume {goal.goal_id} --say ...', or end it with 'mailroom cancel'",
+        )
+    return goal
+
+
+def make_retry(goal: Goal) -> dict[str, Any]:
+    """The submission that does ``goal`` again, under a new id."""
+    return {"retry": goal.goal_id, "goal_id": generate_task_id("goal"), "requester": subjects.USER}
+
+
+# --- resume ----------------------------------------------------------------------------------------
+
+
+async def resume_goal(bus: Bus, name: str, text: str) -> Goal:
+    """Have the conductor go on with a goal, minding ``text``; returns it as accepted.
+
+    Raises NotFound, Refused and BusUnavailable; MailroomError if it runs and there is no text.
+    """
+    known, _ = await find_goal(bus, name)
+    if not text and not known.status.final:
+        raise MailroomError(f"The goal {known.goal_id} is running", "Say what it should mind with --say")
+    request_id = generate_task_id("resume")
+    refusals = subjects.mail(subjects.USER, subjects.CONDUCTOR)
+    listener = Listener(bus, POLL_INTERVAL)
+    await listener.subscribe(subjects.goal(known.goal_id), refusals, subjects.dead(subjects.CONDUCTOR))
+    body = {"resume": known.goal_id, "text": text, "request_id": request_id, "requester": subjects.USER}
+    seq = await publish(bus, body)
+
+    async def read_answer() -> Goal | None:
+        found = await read_goal(bus, known.goal_id)
+        if found and any(each.id == request_id for each in found[0].instructions):
+            return found[0]
+        await _require_not_refused(bus, refusals, seq, request_id)
+        return None
+
+    try:
+        return await listener.wait_for(read_answer, ACCEPT_TIMEOUT)
+    except TimeoutError:
+        raise BusUnavailable(
+            f"The conductor has not answered within {ACCEPT_TIMEOUT:g} s; the request stays in its mailbox",
+            "'mailroom status' shows whether it runs",
+        ) from None
+
+
+async def _require_not_refused(bus: Bus, refusals: str, seq: int, request_id: str) -> None:
+    letter = await find_dead_letter(bus, subjects.CONDUCTOR, seq)
+    if letter is not None:
+        raise Refused(f"The conductor refuses it: {letter.reason}")
+    async for stored in scan(bus, subjects.OFFICE, refusals, seq=seq):
+        if request_id.encode() in stored.data and (report := AgentReport.from_json(stored.data)):
+            raise Refused(report.summary.rstrip("."))

@@ -1,0 +1,141 @@
+"""Letters of people and agents: reading them, their threads, writing to an agent."""
+
+import msgspec
+
+from shared import subjects
+from shared.bus import Bus, Stored
+from shared.bus.records import read_presences
+from shared.contracts import AgentReport, Email, Question, Response, decode
+from shared.errors import BusUnavailable, ConfigError, NotFound
+from shared.queries.records import Listener, read_message, scan, unknown_agent_error
+
+POLL_INTERVAL = 0.5
+"""Seconds between reads if no message arrives."""
+
+
+class Mail(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as it is listed; ``number`` is its sequence, ``session`` the id of the one it answers."""
+
+    number: int
+    id: str
+    sender: str
+    recipient: str
+    created_at: str
+    kind: str
+    subject: str
+    body: str
+    session: str = ""
+
+    @property
+    def parties(self) -> str:
+        """``sender → recipient``."""
+        return f"{self.sender} → {self.recipient}"
+
+
+async def read_mail(bus: Bus, sender: str, recipient: str, seq: int = 1) -> list[Mail]:
+    """Mail from ``sender`` to ``recipient`` (a name, or * for any) from sequence ``seq`` on."""
+    found = scan(bus, subjects.OFFICE, subjects.mail(recipient, sender), seq=seq)
+    return [item async for stored in found if (item := _parse_mail(stored)) is not None]
+
+
+async def read_mail_item(bus: Bus, number: int) -> Mail:
+    """The message with this number; raises NotFound if there is none."""
+    stored = await read_message(bus, subjects.OFFICE, number)
+    item = _parse_mail(stored) if stored and stored.subject.startswith("mail.") else None
+    if item is None:
+        raise NotFound(f"There is no message {number}", "'mailroom mail list' shows their numbers")
+    return item
+
+
+def _parse_mail(stored: Stored) -> Mail | None:
+    """A message of a mailbox; None for envelopes that are not mail, such as the result of a task."""
+    try:
+        envelope = decode(stored.data)
+    except ValueError:
+        return None
+    match envelope:
+        case Email():
+            kind, subject, body, session = "letter", envelope.subject, envelope.body, envelope.in_reply_to
+        case Response():
+            kind, subject, body, session = "answer", "", envelope.text, envelope.cause
+        case AgentReport():
+            kind, subject, body, session = "report", "", envelope.summary, envelope.cause
+        case Question():
+            kind, subject, body, session = "question", "", envelope.text, ""
+        case _:
+            return None
+    # The broker enforces the sender in the subject, not the one in the envelope.
+    _, recipient, sender = stored.subject.split(".")
+    return Mail(
+        number=stored.seq,
+        id=envelope.id,
+        sender=sender,
+        recipient=recipient,
+        created_at=envelope.created_at,
+        kind=kind,
+        subject=subject,
+        body=body,
+        session=session,
+    )
+
+
+def select_thread(items: list[Mail], start: str) -> list[Mail]:
+    """The messages that answer one another, found from the number or id of one of them."""
+    known = {item.id for item in items if start in (str(item.number), item.id)}
+    size = -1
+    while size != len(known):
+        size = len(known)
+        for item in items:
+            if item.id in known or (item.session and item.session in known):
+                known |= {item.id, item.session} - {""}
+    return [item for item in items if item.id in known]
+
+
+def compose(recipient: str, subject: str, body: str, in_reply_to: str = "") -> Email:
+    """A letter of the person; raises ConfigError if it cannot be sent."""
+    try:
+        return Email(
+            sender=subjects.USER, recipient=recipient, subject=subject, body=body, in_reply_to=in_reply_to
+        )
+    except ValueError as error:
+        raise ConfigError(f"The message cannot be sent: {error}") from None
+
+
+def compose_reply(original: Mail, body: str) -> Email:
+    """The answer to a message, in its thread, to whoever the other one is."""
+    other = original.recipient if original.sender == subjects.USER else original.sender
+    subject = original.subject
+    if subject.strip() and not subject.lower().startswith("re:"):
+        subject = f"Re: {subject}"
+    return compose(other, subject, body, original.id)
+
+
+async def send(bus: Bus, email: Email) -> int:
+    """Send a letter; returns its number. Raises NotFound if no such agent is running."""
+    presences = await read_presences(bus)
+    if email.recipient not in {presence.agent for presence in presences}:
+        raise unknown_agent_error(email.recipient, presences)
+    subject = subjects.mail(email.recipient, subjects.USER)
+    return int((await bus.store(subject, email.to_json(), headers={"Nats-Msg-Id": email.id}))["seq"])
+
+
+async def send_and_wait(bus: Bus, email: Email, timeout: float) -> Mail:
+    """Send a letter; returns its reply. Raises BusUnavailable after ``timeout`` seconds."""
+    listener = Listener(bus, POLL_INTERVAL)
+    await listener.subscribe(subjects.mail(subjects.USER, email.recipient))
+    sent = await send(bus, email)
+    return await _wait_for_reply(bus, listener, email, sent, timeout)
+
+
+async def _wait_for_reply(bus: Bus, listener: Listener, email: Email, sent: int, timeout: float) -> Mail:
+    async def read_reply() -> Mail | None:
+        items = await read_mail(bus, email.recipient, subjects.USER, sent)
+        return next((item for item in items if item.session == email.id), None)
+
+    try:
+        return await listener.wait_for(read_reply, timeout)
+    except TimeoutError:
+        raise BusUnavailable(
+            f"{email.recipient} did not answer within {timeout:g} s; it may still",
+            "Check later with 'mailroom mail list'",
+        ) from None

@@ -1,0 +1,83 @@
+"""Submitting goals, so that the same submission begins nothing twice."""
+
+import re
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import msgspec
+
+from shared import subjects
+from shared.bus import Bus
+from shared.contracts import Goal, generate_id, generate_task_id
+from shared.errors import BusError, Refused
+from shared.queries.progress import GoalFollower, Progress
+from shared.queries.records import read_goal
+from shared.tasks.said import names_something, strings_in
+from shared.text.shorten import flatten
+
+GOAL_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+"""The ids that the conductor takes."""
+QUOTED = 80
+"""The most characters that are quoted of another goal."""
+
+
+def make_body(text: str, context: dict[str, Any], goal_id: str | None = None) -> dict[str, Any]:
+    """A submission of the person; further fields are ``priority``, ``deadline`` and ``person``."""
+    return {
+        "text": text,
+        "goal_id": goal_id or generate_task_id("goal"),
+        "requester": subjects.USER,
+        "context": context,
+    }
+
+
+async def submit_and_follow(bus: Bus, body: dict[str, Any]) -> AsyncGenerator[Progress, None]:
+    """Submit a goal; returns its progress until it ends, of which nothing is missed."""
+    follower = GoalFollower(bus, str(body["goal_id"]), str(body["text"]))
+    await follower.listen()
+    known = await find_known(bus, body)
+    return follower.follow(0 if known else await publish(bus, body))
+
+
+async def submit_once(bus: Bus, body: dict[str, Any]) -> Goal | None:
+    """Submit a goal, unless it was submitted before under its id: then that goal is returned."""
+    known = await find_known(bus, body)
+    if known is None:
+        await publish(bus, body)
+    return known
+
+
+async def find_known(bus: Bus, body: dict[str, Any]) -> Goal | None:
+    """The goal that was submitted before under this id; raises Refused if it is another one.
+
+    If two are submitted at the same moment, the conductor decides.
+    """
+    found = await read_goal(bus, str(body["goal_id"]))
+    if found is None:
+        return None
+    known = found[0]
+    same = all(getattr(known, name) == body[name] for name in ("text", "requester", "context"))
+    words = "\n".join([str(body["text"]), *strings_in(body["context"])])
+    if not same or (names_something(words) and not known.said):
+        raise Refused(
+            f"The id {known.goal_id!r} is that of another goal, of {known.requester}: "
+            f"{flatten(known.text, QUOTED)!r}",
+            "Choose another with --id, or leave that out",
+        )
+    return known
+
+
+async def publish(bus: Bus, body: dict[str, Any]) -> int:
+    """Publish a submission; returns its sequence in OFFICE.
+
+    Its message id is random. The goal's id would not do: the server drops a message whose id any other
+    message had in the last two minutes, from any sender.
+    """
+    stored = await _store(bus, body, generate_id())
+    if stored.get("duplicate"):
+        raise BusError("The server took the submission for a repeated message", "Submit it again")
+    return int(stored["seq"])
+
+
+async def _store(bus: Bus, body: dict[str, Any], message_id: str) -> dict[str, Any]:
+    return await bus.store(subjects.SUBMIT, msgspec.json.encode(body), headers={"Nats-Msg-Id": message_id})
