@@ -65,6 +65,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """When the server syncs to disk: ``always``, or how often (``2m``: can lose what was acknowledged)."""
     nats_max_store: Annotated[int, msgspec.Meta(ge=0)] = 0
     """The most bytes JetStream may store; 0 takes half of what the disk has free, at most 10 GiB."""
+    gateway_address: str = "127.0.0.1"
+    """The address that the gateway listens on; any other than a loopback one opens it to the network."""
+    gateway_port: Port = 8642
+    """The gateway's port; if another program has it, or with 0, a free one is taken."""
+    gateway_hosts: tuple[str, ...] = ()
+    """Names besides ``localhost`` by which browsers reach the gateway, such as ``office.example.org``."""
     identity: Name = "user"
     """The name under which scripts use memory: ``user``, or that of the agent they work for."""
     key_dir: Path | None = None
@@ -204,6 +210,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def models(self) -> Path:
         """The folder of the embedding model."""
         return self.model_dir or _xdg("XDG_CACHE_HOME", ".cache") / "mailroom" / "models"
+
+    @property
+    def gateway(self) -> Path:
+        """The folder of the gateway: its index, sessions and tokens."""
+        return self.state_dir / "gateway"
 
     @property
     def ingest(self) -> Path:

@@ -53,6 +53,10 @@ CRITIC = "critic"
 MEMORY_DAEMON = "memory"
 USER = "user"
 """People: a mailbox and an identity like any agent's."""
+GATEWAY = "gateway"
+"""The process through which people use the office from a browser or a script."""
+PEOPLE = (USER, GATEWAY)
+"""The identities of people. The gateway's writes count as the user's: it knows which person it was."""
 ADMIN = "admin"
 """The operator's identity: provisions streams, and nothing runs under it."""
 RESERVED_NAMES = frozenset({USER, ADMIN, "goal", "office", "submit", "write"})
@@ -248,8 +252,10 @@ def mailboxes(agent: str) -> dict[str, list[str]]:
     """The durables of OFFICE that deliver an agent's messages, in order of precedence, and their subjects.
 
     What work under way waits for goes before new tasks and goals, and tasks have a lane for each priority.
-    People have no tasks.
+    People have no tasks, and the gateway, which is no person itself, has no mail either.
     """
+    if agent == GATEWAY:
+        return {}
     steps = NEW.items() if agent != USER else ()
     lanes = {f"{agent}_{priority.lower()}": [task(agent, "*", "*", step)] for priority, step in steps}
     if agent == CONDUCTOR:

@@ -36,7 +36,7 @@ EMBED_TIMEOUT = 30.0
 """Seconds for which a goal waits for an unavailable memory daemon: one that was killed is back by then."""
 EMBED_RETRY = 0.5
 """Seconds between two tries meanwhile."""
-NO_TASKS = frozenset({subjects.CONDUCTOR, subjects.USER, subjects.ADMIN})
+NO_TASKS = frozenset({subjects.CONDUCTOR, *subjects.PEOPLE, subjects.ADMIN})
 """Who gets no task from a plan: the conductor would wait for itself, and people get no tasks."""
 SERVICES = Path(__file__).resolve().parent.parent
 

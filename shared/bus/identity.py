@@ -46,7 +46,9 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
 def rights_of(name: str, agents: Sequence[str]) -> Rights:
     """The rights of an identity by its name, in an office of ``agents``."""
     if name == subjects.USER:
-        return _user_rights(agents)
+        return _user_rights()
+    if name == subjects.GATEWAY:
+        return _gateway_rights()
     send = [
         *_own_subjects(name),
         subjects.event(name, ">"),
@@ -98,28 +100,52 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
     )
 
 
-def _user_rights(agents: Sequence[str]) -> Rights:
+def _user_rights() -> Rights:
     """People submit, write, and read everything; what they read they cannot change."""
     name = subjects.USER
-    streams = (subjects.OFFICE, subjects.MEMORY, subjects.AUDIT, subjects.AUDIT_MEMORY)
-    reads = [f"$JS.API.{verb}.{stream}" for stream in streams for verb in ("STREAM.INFO", "DIRECT.GET")]
     return Rights(
         publish=(
             subjects.SUBMIT,
             *_own_subjects(name),
             subjects.approval_answered("*", "*"),
-            *reads,
-            f"$JS.API.DIRECT.GET.{subjects.OFFICE}.>",
-            f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
-            f"$JS.API.CONSUMER.INFO.{subjects.OFFICE}.*",
-            f"$JS.API.CONSUMER.INFO.{subjects.MEMORY}.*",
-            "$JS.API.INFO",
+            *_reads(),
             *_pulls(subjects.OFFICE, name),
         ),
         subscribe=(subjects.AUDIT_ALL, subjects.event("*", ">")),
         request=_memory_verbs(),
         signed_request=(*_signed_verbs(), *_people_verbs()),
     )
+
+
+def _gateway_rights() -> Rights:
+    """It reads what people may read, and submits goals, writes mail and answers approvals in their name."""
+    name = subjects.GATEWAY
+    return Rights(
+        publish=(
+            subjects.SUBMIT,
+            subjects.mail("*", subjects.USER),
+            subjects.approval_answered("*", "*"),
+            subjects.event(name, ">"),
+            subjects.presence(name, "*"),
+            *_reads(),
+        ),
+        subscribe=(subjects.AUDIT_ALL, subjects.event("*", ">")),
+        request=_memory_verbs(),
+        signed_request=(*_signed_verbs(), *_people_verbs()),
+    )
+
+
+def _reads() -> list[str]:
+    """Requests for all that is stored, and for the state of what stores it."""
+    streams = (subjects.OFFICE, subjects.MEMORY, subjects.AUDIT, subjects.AUDIT_MEMORY)
+    return [
+        *(f"$JS.API.{verb}.{stream}" for stream in streams for verb in ("STREAM.INFO", "DIRECT.GET")),
+        f"$JS.API.DIRECT.GET.{subjects.OFFICE}.>",
+        f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
+        f"$JS.API.CONSUMER.INFO.{subjects.OFFICE}.*",
+        f"$JS.API.CONSUMER.INFO.{subjects.MEMORY}.*",
+        "$JS.API.INFO",
+    ]
 
 
 def _task_records(name: str, agents: Sequence[str]) -> list[str]:
@@ -278,14 +304,15 @@ def _office_account(key: str) -> str:
 def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
     memory = _account_name(subjects.MEMORY_DAEMON)
     imports = [_import("service", OFFICE_ACCOUNT, subject) for subject in rights.publish]
-    if name != subjects.USER and subjects.SUBMIT in rights.publish:
+    if name not in subjects.PEOPLE and subjects.SUBMIT in rights.publish:
         # What people submit counts as what a person said.
         imports.remove(_import("service", OFFICE_ACCOUNT, subjects.SUBMIT))
         imports.append(_import("service", OFFICE_ACCOUNT, subjects.submitted_by(name), to=subjects.SUBMIT))
     if subjects.MEMORY_DAEMON in agents:
         imports += [_import("service", memory, subject) for subject in rights.request]
+        signer = subjects.USER if name == subjects.GATEWAY else name
         imports += [
-            _import("service", memory, f"{subject}.{name}", to=subject) for subject in rights.signed_request
+            _import("service", memory, f"{subject}.{signer}", to=subject) for subject in rights.signed_request
         ]
     imports += [_position(stream, durable) for stream, durable in rights.durables]
     imports += [_subscription(subject) for subject in rights.subscribe]

@@ -29,7 +29,8 @@ class Directory:
     async def read(self) -> dict[str, Presence]:
         """One presence of each agent at work, by name, including the reader's own; raises BusError."""
         if not self._read_at or time.monotonic() - self._read_at > CACHE_SECONDS:
-            self._known = {presence.agent: presence for presence in await read_presences(self._bus)}
+            present = await read_presences(self._bus)
+            self._known = {each.agent: each for each in present if each.agent != subjects.GATEWAY}
             self._read_at = time.monotonic()
         return self._known
 

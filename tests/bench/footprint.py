@@ -94,6 +94,7 @@ async def open_office() -> AsyncIterator[Opened]:
             **{name: os.environ[name] for name in ("PATH", "HOME", "XDG_CACHE_HOME") if name in os.environ},
             "MAILROOM_STATE_DIR": str(state_dir),
             "MAILROOM_NATS_PORT": "0",
+            "MAILROOM_GATEWAY_PORT": "0",
         }
         begun = time.perf_counter()
         up = await asyncio.create_subprocess_exec(

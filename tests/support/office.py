@@ -29,14 +29,14 @@ class Office:
         self.members: dict[str, InstalledAgent] = {member.name: member for member in load_agents(self.config)}
 
     async def open(self, names: Sequence[str] | None = None) -> None:
-        """Start the server and the agents ``names``, by default all, and wait until they are ready.
+        """Start the server and the agents ``names`` (default: all but the gateway), and wait for them.
 
         Call ``close`` in any case.
         """
         await self.server.start()
         self.environment["NATS_URL"] = self.server.url
         self.user = await self.connect(subjects.USER)
-        chosen = list(self.members) if names is None else names
+        chosen = [name for name in self.members if name != subjects.GATEWAY] if names is None else names
         for name in chosen:
             self.start(name)
         for name in chosen:

@@ -30,6 +30,7 @@ def environment(state_dir: Path, **more: str) -> dict[str, str]:
         **{name: os.environ[name] for name in INHERITED if name in os.environ},
         "MAILROOM_STATE_DIR": str(state_dir),
         "MAILROOM_NATS_PORT": "0",
+        "MAILROOM_GATEWAY_PORT": "0",
         "MAILROOM_NATS_MAX_STORE": str(1 << 30),
         "COLUMNS": "80",
         **more,

@@ -1,0 +1,1 @@
+"""The gateway: an HTTP API, live events and the dashboard."""

@@ -1,0 +1,207 @@
+"""Messages of the log: pages, one whole, live events, search, and the proof that the audit is complete."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Annotated, Any
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+
+from services.gateway.context import Call
+from services.gateway.index.index import LogIndex
+from services.gateway.index.rows import STREAMS, MessageRow, Position
+from services.gateway.index.store import MAX_PAGE, Filter
+from services.gateway.problems import not_found
+from services.gateway.routing import Endpoint
+from services.gateway.security.scopes import Scope
+from shared import subjects
+from shared.bus import Bus
+from shared.contracts import Goal
+from shared.queries.audit_log import Verification, verify_copies
+from shared.queries.records import read_message
+
+KEEP_ALIVE = 15.0
+"""Seconds after which a silent stream gets a comment, so that nothing between closes it."""
+API = "/api/v1"
+MESSAGE = API + "/messages/{stream}/{seq}"
+CURE = f"The streams are {', '.join(STREAMS)}"
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=MAX_PAGE)]
+
+
+class MessagesQuery(Filter, frozen=True, kw_only=True):
+    """Which messages, from after a position on (oldest first) or before one (newest first)."""
+
+    after: str = ""
+    before: str = ""
+    limit: Limit = 100
+
+
+class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of messages; ``next`` is the cursor of the following one, empty at the end.
+
+    ``position`` is how far the log is indexed, ``behind`` how many messages are not yet.
+    """
+
+    messages: list[MessageRow]
+    next: str
+    position: str
+    behind: int
+    total: int
+
+
+class WholeMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as it is stored: ``body`` is its JSON, ``raw`` its text if it is not JSON."""
+
+    message: MessageRow
+    headers: dict[str, str]
+    body: Any = None
+    raw: str = ""
+
+
+class EventsQuery(Filter, frozen=True, kw_only=True):
+    """Which messages to follow, from after a position on; empty: from now on."""
+
+    after: str = ""
+
+
+class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Words to look for in goals and messages."""
+
+    q: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    limit: Annotated[int, msgspec.Meta(ge=1, le=50)] = 20
+
+
+class FoundGoal(msgspec.Struct, frozen=True, kw_only=True):
+    """A goal that was found."""
+
+    goal_id: str
+    text: str
+    status: str
+    outcome: str
+    submitted_at: str
+
+
+class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found, the latest first."""
+
+    goals: list[FoundGoal]
+    messages: list[MessageRow]
+
+
+class Proof(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the audit streams are complete copies of what was sent."""
+
+    whole: bool
+    compared: int
+    streams: list[Verification]
+
+
+async def list_messages(call: Call, query: MessagesQuery) -> MessagePage:
+    """A page of the log."""
+    index = call.gateway.index
+    after = Position.parse(query.after) if query.after else None
+    before = Position.parse(query.before) if query.before else None
+    rows = index.store.messages(query, after=after, before=before, limit=query.limit)
+    return MessagePage(
+        messages=rows,
+        next=rows[-1].position if len(rows) == query.limit else "",
+        position=str(index.position),
+        behind=index.behind,
+        total=index.store.count,
+    )
+
+
+async def read_whole_message(call: Call) -> WholeMessage:
+    """One message as it is stored, with its headers."""
+    stream, number = call.path["stream"], call.path["seq"]
+    if stream not in STREAMS or not number.isdecimal() or len(number) > 18:
+        raise not_found(
+            f"message {number[:20]!r} of {stream[:40]!r}", f"The streams are {', '.join(STREAMS)}"
+        )
+    stored = await read_message(call.gateway.bus, stream, int(number))
+    row = call.gateway.index.store.message(stream, int(number))
+    if stored is None or row is None:
+        raise not_found(f"message {number} of {stream}")
+    try:
+        body, raw = msgspec.json.decode(stored.data), ""
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        body, raw = None, stored.data.decode("utf-8", "replace")
+    return WholeMessage(message=row, headers=stored.headers, body=body, raw=raw)
+
+
+async def search(call: Call, query: SearchQuery) -> SearchResult:
+    """Goals and messages with these words."""
+    store = call.gateway.index.store
+    goals = [goal for _, goal in store.goals(text=query.q, limit=query.limit)]
+    return SearchResult(
+        goals=[_found(goal) for goal in goals],
+        messages=store.messages(Filter(text=query.q), limit=query.limit),
+    )
+
+
+def _found(goal: Goal) -> FoundGoal:
+    return FoundGoal(
+        goal_id=goal.goal_id,
+        text=goal.text[:200],
+        status=goal.status,
+        outcome=goal.outcome,
+        submitted_at=goal.submitted_at,
+    )
+
+
+async def verify(call: Call) -> Proof:
+    """Compare every message with its copy in the audit, which takes a second for some 20,000."""
+    results = [await _verify(call.gateway.bus, *pair) for pair in subjects.AUDITED.items()]
+    return Proof(
+        whole=not any(result.problem_count for result in results),
+        compared=sum(result.compared for result in results),
+        streams=results,
+    )
+
+
+async def _verify(bus: Bus, source: str, audit: str) -> Verification:
+    return await verify_copies(bus, source, audit)
+
+
+async def follow(call: Call, query: EventsQuery) -> Response:
+    """The log as server-sent events: ``message`` events with a position as id, without a gap or a repetition.
+
+    A client that comes back with ``Last-Event-ID`` continues where it was.
+    """
+    last = call.request.headers.get("last-event-id", "") or query.after
+    after = Position.parse(last) if last else call.gateway.index.position
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    frames = _frames(call.gateway.index, after, query)
+    return StreamingResponse(frames, media_type="text/event-stream", headers=headers)
+
+
+async def _frames(index: LogIndex, after: Position, wanted: Filter) -> AsyncGenerator[bytes, None]:
+    yield b"retry: 1000\nid: %b\nevent: open\ndata: {}\n\n" % str(after).encode()
+    batches = index.events(after, wanted)
+    pending = asyncio.ensure_future(anext(batches))
+    try:
+        while True:
+            done, _ = await asyncio.wait({pending}, timeout=KEEP_ALIVE)
+            if not done:
+                yield b": still here\n\n"
+                continue
+            batch = pending.result()
+            pending = asyncio.ensure_future(anext(batches))
+            yield b"".join(
+                b"id: %b\nevent: message\ndata: %b\n\n" % (each.row.position.encode(), each.data)
+                for each in batch
+            )
+    finally:
+        pending.cancel()
+        await asyncio.gather(pending, return_exceptions=True)
+        await batches.aclose()
+
+
+ENDPOINTS = (
+    Endpoint("GET", f"{API}/messages", list_messages, scope=Scope.READ, tag="messages"),
+    Endpoint("GET", MESSAGE, read_whole_message, scope=Scope.READ, tag="messages"),
+    Endpoint("GET", f"{API}/search", search, scope=Scope.READ, tag="messages"),
+    Endpoint("GET", f"{API}/events", follow, scope=Scope.READ, tag="messages"),
+    Endpoint("POST", f"{API}/audit/verify", verify, scope=Scope.READ, tag="messages"),
+)

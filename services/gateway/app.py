@@ -1,0 +1,74 @@
+"""The application: the API, the pages, and what is in front of them."""
+
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from services.gateway.api import TABLE
+from services.gateway.context import Gateway
+from services.gateway.openapi import describe
+from services.gateway.problems import TITLES, to_response
+from services.gateway.routing import make_routes
+from shared.log import logger
+
+WEB = Path(__file__).resolve().parent / "web"
+PAGES = (
+    "/",
+    "/goals",
+    "/goals/{rest:path}",
+    "/traffic",
+    "/agents",
+    "/memory",
+    "/memory/{rest:path}",
+    "/chat",
+    "/schedule",
+    "/figures",
+)
+"""The paths of the dashboard: the browser's own router shows the view."""
+
+log = logger(__name__)
+
+
+def build_app(gateway: Gateway) -> ASGIApp:
+    """The whole application, with its checks of every request."""
+
+    async def page(_: Request) -> Response:
+        return FileResponse(WEB / "index.html", headers={"Cache-Control": "no-cache"})
+
+    async def health(_: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    document = describe(TABLE)
+
+    async def openapi(_: Request) -> Response:
+        return Response(document, media_type="application/json")
+
+    return Starlette(
+        routes=[
+            *make_routes(gateway, TABLE),
+            Route("/openapi.json", openapi),
+            Route("/healthz", health),
+            *(Route(path, page) for path in PAGES),
+            Mount("/web", StaticFiles(directory=WEB, check_dir=False)),
+        ],
+        exception_handlers={HTTPException: _on_http_error, Exception: _on_error},
+    )
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    detail = f"{request.method} {request.url.path[:200]}: {TITLES.get(error.status_code, error.detail)}"
+    return to_response(error.status_code, detail, headers=dict(error.headers or {}))
+
+
+async def _on_error(request: Request, error: Exception) -> Response:
+    log.error("request_failed", method=request.method, path=request.url.path, exc_info=error)
+    return to_response(
+        500, "The gateway could not answer this", "Its log says why: 'mailroom doctor' names it"
+    )

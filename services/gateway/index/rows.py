@@ -1,0 +1,122 @@
+"""A stored message as a row of the index."""
+
+from typing import Self
+
+import msgspec
+
+from shared import subjects
+from shared.bus import Stored
+from shared.contracts import StateChanged
+from shared.queries.summaries import summarize
+
+STREAMS = tuple(subjects.AUDITED.values())
+"""The streams that are indexed; a position has a number for each."""
+
+
+class Position(msgspec.Struct, frozen=True):
+    """How far the audit streams were read: the last sequences of AUDIT and of AUDIT_MEMORY.
+
+    As text, ``1200-34``, it is the id of an event and the cursor of a page.
+    """
+
+    office: int = 0
+    memory: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The position that ``text`` names; raises ValueError."""
+        office, dash, memory = text.partition("-")
+        if not (dash and office.isdecimal() and memory.isdecimal() and len(text) <= 40):
+            raise ValueError(f"{text[:40]!r} is no position such as 1200-34")
+        return cls(int(office), int(memory))
+
+    def __str__(self) -> str:
+        return f"{self.office}-{self.memory}"
+
+    def after(self, stored: Stored) -> "Position":
+        """The position after ``stored``."""
+        if stored.stream == subjects.AUDIT:
+            return Position(stored.seq, self.memory)
+        return Position(self.office, stored.seq)
+
+    def includes(self, stream: str, seq: int) -> bool:
+        """Whether message ``seq`` of an audit stream was read before."""
+        return seq <= self.of(stream)
+
+    def of(self, stream: str) -> int:
+        """The number of one of the streams."""
+        return self.office if stream == subjects.AUDIT else self.memory
+
+    def joined(self, other: "Position") -> "Position":
+        """What was read by either."""
+        return Position(max(self.office, other.office), max(self.memory, other.memory))
+
+
+class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One message: where it is stored, who sent it to whom, and a line about it.
+
+    ``position`` is the cursor after it, ``stream`` and ``seq`` its place in the audit, ``type`` what it is,
+    ``person`` who sent it through the gateway, ``size`` its bytes.
+    """
+
+    position: str
+    stream: str
+    seq: int
+    time: str
+    subject: str
+    type: str
+    sender: str = ""
+    recipient: str = ""
+    goal_id: str = ""
+    task_id: str = ""
+    status: str = ""
+    person: str = ""
+    text: str = ""
+    size: int = 0
+
+
+class _Person(msgspec.Struct):
+    person: str = ""
+
+
+_read_person = msgspec.json.Decoder(_Person)
+
+
+def make_row(stored: Stored, position: Position) -> MessageRow:
+    """The row of a message; a message that cannot be read is one too, of the type ``unreadable``."""
+    summary = summarize(stored.subject, stored.data)
+    return MessageRow(
+        position=str(position),
+        stream=stored.stream,
+        seq=stored.seq,
+        time=stored.time,
+        subject=stored.subject,
+        type=summary.kind,
+        sender=summary.sender,
+        recipient=summary.recipient,
+        goal_id=summary.goal_id,
+        task_id=summary.task_id,
+        status=summary.status,
+        person=_person_of(stored),
+        text=summary.text,
+        size=len(stored.data),
+    )
+
+
+def _person_of(stored: Stored) -> str:
+    if b'"person"' not in stored.data:
+        return ""
+    try:
+        return _read_person.decode(stored.data).person[:64]
+    except msgspec.MsgspecError:
+        return ""
+
+
+def goal_record(stored: Stored) -> StateChanged | None:
+    """The record of a goal that the message holds."""
+    if not stored.subject.startswith("state.goal."):
+        return None
+    try:
+        return StateChanged.from_json(stored.data)
+    except ValueError:
+        return None

@@ -1,0 +1,347 @@
+"""The tables of the index, and what is read from them."""
+
+import re
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from services.gateway.index.rows import STREAMS, MessageRow, Position
+from shared.contracts import Goal, StateChanged
+from shared.errors import StartError
+
+VERSION = 1
+"""The version of the tables; an index of another version is made anew."""
+MAX_PAGE = 500
+"""The most rows of one page."""
+
+_TABLES = """
+CREATE TABLE messages (
+    number INTEGER PRIMARY KEY, office INTEGER NOT NULL, memory INTEGER NOT NULL, stream INTEGER NOT NULL,
+    time TEXT NOT NULL, subject TEXT NOT NULL, type TEXT NOT NULL, sender TEXT NOT NULL,
+    recipient TEXT NOT NULL, goal_id TEXT NOT NULL, task_id TEXT NOT NULL, status TEXT NOT NULL,
+    person TEXT NOT NULL, text TEXT NOT NULL, size INTEGER NOT NULL
+);
+CREATE INDEX by_goal ON messages (goal_id, number) WHERE goal_id != '';
+CREATE INDEX by_task ON messages (task_id, number) WHERE task_id != '';
+CREATE INDEX by_sender ON messages (sender, number);
+CREATE INDEX by_recipient ON messages (recipient, number);
+CREATE INDEX by_type ON messages (type, number);
+CREATE INDEX by_office ON messages (office) WHERE stream = 0;
+CREATE INDEX by_memory ON messages (memory) WHERE stream = 1;
+CREATE TABLE goals (
+    goal_id TEXT PRIMARY KEY, number INTEGER NOT NULL, submitted INTEGER NOT NULL, status TEXT NOT NULL,
+    outcome TEXT NOT NULL, text TEXT NOT NULL, agents TEXT NOT NULL, record BLOB NOT NULL
+);
+CREATE INDEX goals_by_submission ON goals (submitted);
+CREATE VIRTUAL TABLE words USING fts5 (text, content='');
+"""
+
+_COLUMNS = (
+    "number, office, memory, stream, time, subject, type, sender, recipient, goal_id, task_id, status, "
+    "person, text, size"
+)
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which messages: of an agent (sender or recipient), a goal, a task, a type, a subject's beginning or
+    pattern (``mail.*.user``, ``state.>``), with these words; empty fields admit everything.
+    """
+
+    agent: str = ""
+    goal: str = ""
+    task: str = ""
+    type: str = ""
+    subject: str = ""
+    text: str = ""
+
+    def matches(self, row: MessageRow) -> bool:
+        """Whether a message that has just arrived is admitted; words are looked for as parts of the text."""
+        return (
+            (not self.agent or self.agent in (row.sender, row.recipient))
+            and (not self.goal or row.goal_id == self.goal)
+            and (not self.task or row.task_id == self.task)
+            and (not self.type or row.type == self.type)
+            and (not self.subject or _subject_pattern(self.subject).fullmatch(row.subject) is not None)
+            and all(word in row.text.lower() for word in self.text.lower().split())
+        )
+
+
+class Store:
+    """The database of the index: one writer, in the process of the gateway.
+
+    It holds nothing that the audit does not, so it is not synced to disk and is made anew if it is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._db = _open(path)
+        except (OSError, sqlite3.Error) as error:
+            raise StartError(
+                f"The gateway's index {path} cannot be used: {error}",
+                "Make its folder writable, or delete the file",
+            ) from None
+        self._number: int = self._one("SELECT coalesce(max(number), 0) FROM messages")
+
+    @property
+    def count(self) -> int:
+        """How many messages are indexed."""
+        return self._number
+
+    def position(self) -> Position:
+        """How far the log is indexed."""
+        row = self._db.execute("SELECT office, memory FROM messages ORDER BY number DESC LIMIT 1").fetchone()
+        return Position(*row) if row else Position()
+
+    def add(self, rows: Sequence[tuple[MessageRow, StateChanged | None]]) -> None:
+        """Add messages in the order of their positions, in one transaction."""
+        messages, words, goals = [], [], []
+        for row, record in rows:
+            self._number += 1
+            place = Position.parse(row.position)
+            messages.append(
+                (self._number, place.office, place.memory, STREAMS.index(row.stream), *_texts(row), row.size)
+            )
+            if row.text:
+                words.append((self._number, row.text))
+            if record is not None and record.goal is not None:
+                goals.append(_goal_row(record.goal, self._number))
+        with self._db:
+            self._db.executemany(f"INSERT INTO messages VALUES ({_marks(15)})", messages)
+            self._db.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", words)
+            self._db.executemany(
+                f"INSERT INTO goals VALUES ({_marks(8)}) ON CONFLICT (goal_id) DO UPDATE SET "
+                "number = excluded.number, status = excluded.status, outcome = excluded.outcome, "
+                "text = excluded.text, agents = excluded.agents, record = excluded.record",
+                goals,
+            )
+
+    # --- messages ------------------------------------------------------------------------------------
+
+    def messages(
+        self,
+        wanted: Filter,
+        *,
+        after: Position | None = None,
+        before: Position | None = None,
+        limit: int = 100,
+    ) -> list[MessageRow]:
+        """The first messages after a position, oldest first; else the last before one, newest first."""
+        clauses, values = _where(wanted)
+        if after is not None:
+            # The second half matters after the index was made anew, which may order the streams differently.
+            clauses.append("number > ? AND (CASE stream WHEN 0 THEN office > ? ELSE memory > ? END)")
+            values += [self._number_at(after), after.office, after.memory]
+        if before is not None:
+            clauses.append("number < ?")
+            values.append(self._number_at(before) or 1)
+        where = f"WHERE {' AND '.join(clauses)}" if clauses else ""
+        order = "DESC" if after is None else "ASC"
+        return self._rows(
+            f"SELECT {_COLUMNS} FROM messages {where} ORDER BY number {order} LIMIT ?",
+            [*values, min(limit, MAX_PAGE)],
+        )
+
+    def message(self, stream: str, seq: int) -> MessageRow | None:
+        """The message at this place of the audit."""
+        column = "office" if stream == STREAMS[0] else "memory"
+        found = self._rows(
+            f"SELECT {_COLUMNS} FROM messages WHERE stream = {STREAMS.index(stream)} AND {column} = ?", [seq]
+        )
+        return found[0] if found else None
+
+    def all_of_goal(self, goal_id: str, limit: int = 20_000) -> list[MessageRow]:
+        """Every message of a goal, oldest first."""
+        sql = f"SELECT {_COLUMNS} FROM messages WHERE goal_id = ? ORDER BY number LIMIT ?"
+        return self._rows(sql, [goal_id, limit])
+
+    def all_of_task(self, task_id: str, limit: int = 20_000) -> list[MessageRow]:
+        """Every message of a task, oldest first."""
+        sql = f"SELECT {_COLUMNS} FROM messages WHERE task_id = ? ORDER BY number LIMIT ?"
+        return self._rows(sql, [task_id, limit])
+
+    # --- goals ---------------------------------------------------------------------------------------
+
+    def goal(self, goal_id: str) -> Goal | None:
+        """The last record of a goal."""
+        row = self._db.execute("SELECT record FROM goals WHERE goal_id = ?", [goal_id]).fetchone()
+        return Goal.from_json(row[0]) if row else None
+
+    def goals(
+        self,
+        *,
+        statuses: Sequence[str] = (),
+        outcome: str = "",
+        agent: str = "",
+        text: str = "",
+        before: int = 0,
+        limit: int = 50,
+    ) -> list[tuple[int, Goal]]:
+        """Goals with their cursors, the latest submitted first; ``before`` is a cursor (0: none)."""
+        clauses: list[str] = ["1"]
+        values: list[Any] = []
+        if statuses:
+            clauses.append(f"status IN ({_marks(len(statuses))})")
+            values += statuses
+        if outcome:
+            clauses.append("outcome = ?")
+            values.append(outcome)
+        if agent:
+            clauses.append("instr(agents, ?)")
+            values.append(f" {agent} ")
+        for word in text.lower().split():
+            clauses.append("instr(text, ?)")
+            values.append(word)
+        if before:
+            clauses.append("submitted < ?")
+            values.append(before)
+        where = " AND ".join(clauses)
+        sql = f"SELECT submitted, record FROM goals WHERE {where} ORDER BY submitted DESC LIMIT ?"
+        rows = self._db.execute(sql, [*values, min(limit, MAX_PAGE)])
+        return [(submitted, Goal.from_json(record)) for submitted, record in rows]
+
+    def count_goals(self) -> dict[str, int]:
+        """The number of goals by status."""
+        return dict(self._db.execute("SELECT status, count(*) FROM goals GROUP BY status"))
+
+    def query(self, sql: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
+        """The answer to any other question to the tables."""
+        return self._db.execute(sql, list(values)).fetchall()
+
+    def close(self) -> None:
+        """Close the database."""
+        self._db.close()
+
+    def _number_at(self, position: Position) -> int:
+        """The number of the message whose position is ``position``; else of the last one before it."""
+        # Both numbers of a position only grow, so that this is a binary search.
+        low, high = 0, self._number
+        while low < high:
+            middle = (low + high + 1) // 2
+            (office, memory) = self._db.execute(
+                "SELECT office, memory FROM messages WHERE number = ?", [middle]
+            ).fetchone()
+            if office <= position.office and memory <= position.memory:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def _rows(self, sql: str, values: Sequence[Any]) -> list[MessageRow]:
+        return [_to_row(*row) for row in self._db.execute(sql, values)]
+
+    def _one(self, sql: str, *values: Any) -> int:
+        (value,) = self._db.execute(sql, values).fetchone()
+        return int(value)
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    db = _connect(path)
+    try:
+        if db.execute("PRAGMA user_version").fetchone() == (VERSION,):
+            return db
+    except sqlite3.DatabaseError:
+        pass  # damaged
+    db.close()
+    for each in path.parent.glob(f"{path.name}*"):
+        each.unlink()
+    db = _connect(path)
+    db.executescript(_TABLES)
+    db.execute(f"PRAGMA user_version = {VERSION}")
+    return db
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(path, cached_statements=256)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = OFF")
+    db.execute("PRAGMA cache_size = -8000")
+    return db
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
+
+
+def _texts(row: MessageRow) -> tuple[str, ...]:
+    return (
+        row.time,
+        row.subject,
+        row.type,
+        row.sender,
+        row.recipient,
+        row.goal_id,
+        row.task_id,
+        row.status,
+        row.person,
+        row.text,
+    )
+
+
+def _goal_row(goal: Goal, number: int) -> tuple[object, ...]:
+    agents = " ".join(sorted({task.assignee for task in goal.tasks}))
+    text = f"{goal.goal_id} {goal.text}".lower()
+    return (
+        goal.goal_id,
+        number,
+        number,
+        str(goal.status),
+        str(goal.outcome),
+        text,
+        f" {agents} ",
+        goal.to_json(),
+    )
+
+
+def _to_row(
+    number: int, office: int, memory: int, stream: int, time: str, subject: str, kind: str, *rest: Any
+) -> MessageRow:
+    sender, recipient, goal_id, task_id, status, person, text, size = rest
+    return MessageRow(
+        position=f"{office}-{memory}",
+        stream=STREAMS[stream],
+        seq=memory if stream else office,
+        time=time,
+        subject=subject,
+        type=kind,
+        sender=sender,
+        recipient=recipient,
+        goal_id=goal_id,
+        task_id=task_id,
+        status=status,
+        person=person,
+        text=text,
+        size=size,
+    )
+
+
+def _where(wanted: Filter) -> tuple[list[str], list[Any]]:
+    clauses: list[str] = []
+    values: list[Any] = []
+    if wanted.agent:
+        clauses.append("(sender = ? OR recipient = ?)")
+        values += [wanted.agent, wanted.agent]
+    for column, value in (("goal_id", wanted.goal), ("task_id", wanted.task), ("type", wanted.type)):
+        if value:
+            clauses.append(f"{column} = ?")
+            values.append(value)
+    if wanted.subject:
+        clauses.append("subject GLOB ?")
+        values.append(_subject_glob(wanted.subject))
+    if words := re.findall(r"\w+", wanted.text):
+        clauses.append("number IN (SELECT rowid FROM words WHERE words MATCH ?)")
+        values.append(" ".join(f'"{word}"*' for word in words))
+    return clauses, values
+
+
+def _subject_glob(subject: str) -> str:
+    """A pattern of subjects, or the beginning of one, for SQLite; ``*`` may match several tokens."""
+    escaped = re.sub(r"([?\[])", r"[\1]", subject)
+    return escaped.removesuffix(">") + "*" if not escaped.endswith("*") else escaped
+
+
+def _subject_pattern(subject: str) -> re.Pattern[str]:
+    return re.compile(re.escape(subject.removesuffix(">")).replace(r"\*", ".*") + ".*")

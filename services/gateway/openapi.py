@@ -1,0 +1,103 @@
+"""The API's description in OpenAPI 3.1, from the table of routes."""
+
+import re
+from collections.abc import Sequence
+from types import NoneType
+from typing import Any
+
+import msgspec
+
+from services.gateway.problems import Problem
+from services.gateway.routing import JSON, Endpoint
+
+REFERENCE = "#/components/schemas/{name}"
+
+
+def describe(table: Sequence[Endpoint]) -> bytes:
+    """The document as JSON."""
+    kinds = [kind for endpoint in table for kind in _kinds(endpoint)]
+    schemas, components = msgspec.json.schema_components([*kinds, Problem], ref_template=REFERENCE)
+    by_kind = dict(zip(map(repr, [*kinds, Problem]), schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for endpoint in table:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, by_kind)
+    return msgspec.json.encode(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "Mailroom", "version": "1", "description": "The office over HTTP."},
+            "paths": paths,
+            "components": {
+                "schemas": components,
+                "securitySchemes": {
+                    "token": {"type": "http", "scheme": "bearer"},
+                    "session": {"type": "apiKey", "in": "cookie", "name": "mailroom"},
+                },
+            },
+            "security": [{"token": []}, {"session": []}],
+        },
+        order="sorted",
+    )
+
+
+def _kinds(endpoint: Endpoint) -> list[Any]:
+    answer = endpoint.types.get("return")
+    named = [endpoint.types[name] for name in ("query", "body") if name in endpoint.parameters]
+    return [*named, *([answer] if _is_json(answer) else [])]
+
+
+def _is_json(answer: Any) -> bool:
+    return (isinstance(answer, type) and issubclass(answer, msgspec.Struct)) or bool(
+        getattr(answer, "__origin__", None)
+    )
+
+
+def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
+    summary, _, description = (endpoint.handler.__doc__ or "").partition("\n\n")
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in re.findall(r"{(\w+)", endpoint.path)
+    ]
+    operation: dict[str, Any] = {
+        "operationId": endpoint.handler.__name__,
+        "summary": " ".join(summary.split()).rstrip("."),
+        "tags": [endpoint.tag],
+        "x-scope": endpoint.scope.name.lower(),
+        "responses": _responses(endpoint, schemas),
+    }
+    if description:
+        operation["description"] = " ".join(description.split())
+    if "query" in endpoint.parameters:
+        parameters += _query_parameters(endpoint.types["query"])
+    if parameters:
+        operation["parameters"] = parameters
+    if "body" in endpoint.parameters:
+        content = {JSON: {"schema": schemas[repr(endpoint.types["body"])]}}
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation
+
+
+def _responses(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
+    problem = {"application/problem+json": {"schema": schemas[repr(Problem)]}}
+    answer = endpoint.types.get("return")
+    if answer in (None, NoneType):
+        done: dict[str, Any] = {"204": {"description": "Done"}}
+    elif _is_json(answer):
+        done = {
+            str(endpoint.status): {
+                "description": "The answer",
+                "content": {JSON: {"schema": schemas[repr(answer)]}},
+            }
+        }
+    else:
+        done = {str(endpoint.status): {"description": "The answer", "content": {"*/*": {}}}}
+    return {**done, "default": {"description": "A problem", "content": problem}}
+
+
+def _query_parameters(kind: Any) -> list[dict[str, Any]]:
+    (schema,), components = msgspec.json.schema_components([kind], ref_template=REFERENCE)
+    body = components[schema["$ref"].rpartition("/")[2]]
+    required = body.get("required", ())
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": each}
+        for name, each in body["properties"].items()
+    ]

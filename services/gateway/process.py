@@ -1,0 +1,195 @@
+"""The life of the gateway: connection, index, presence, HTTP server, shutdown."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+import uvicorn
+
+from services.gateway.app import build_app
+from services.gateway.context import Gateway
+from services.gateway.index.index import LogIndex
+from services.gateway.index.store import Store
+from shared import log, settings, subjects
+from shared.bus import Bus
+from shared.bus.liveness import Holder
+from shared.contracts import Presence, generate_iso_timestamp
+from shared.errors import BusError, MailroomError, StartError
+from shared.files import write_atomically
+from shared.settings import Settings
+from shared.tasks.profile import Profile, load_profile
+
+DEFAULT_URL = "nats://127.0.0.1:4222"
+CONNECT_WAIT = 15.0
+"""Seconds a starting process waits for the server."""
+HEARTBEAT = subjects.PRESENCE_TTL / 3
+"""Seconds between two writes of the presence: two may get lost before it expires."""
+GRACE = 2
+"""Seconds that open requests have when the gateway stops; streams are ended at once."""
+BACKLOG = 512
+
+logger = log.logger(__name__)
+
+
+class Listening(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the gateway of this state directory listens, as ``listening.json`` in its folder says."""
+
+    url: str
+    pid: int
+
+
+def main() -> None:
+    """Run the gateway until SIGTERM or SIGINT; a MailroomError ends it with its sentence and exit code 1."""
+    try:
+        config = settings.load()
+        profile = load_profile(Path(__file__).resolve().parent / "profile.yaml")
+        log.configure(profile.name, level=config.log_level, form=config.log_format)
+        import uvloop
+
+        uvloop.run(_run(config, profile))
+    except MailroomError as error:
+        sys.exit(f"gateway: {error}")
+
+
+async def _run(config: Settings, profile: Profile) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    bus = await Bus.connect(
+        profile.name,
+        config.nats_url or DEFAULT_URL,
+        config.keys / f"{profile.name}.nk",
+        wait=CONNECT_WAIT,
+        synced=config.nats_sync == "always",
+    )
+    try:
+        async with _serving(config, profile, bus):
+            closed = asyncio.ensure_future(bus.closed.wait())
+            await asyncio.wait(
+                {closed, asyncio.ensure_future(stop.wait())}, return_when=asyncio.FIRST_COMPLETED
+            )
+    finally:
+        await bus.close()
+
+
+@contextlib.asynccontextmanager
+async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterator[None]:
+    listener = open_listener(config)
+    host, port = listener.getsockname()[:2]
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    store = Store(config.gateway / "index.db")
+    index = LogIndex(bus, store)
+    server = _Server(
+        uvicorn.Config(
+            build_app(Gateway(bus=bus, settings=config, index=index, url=url)),
+            log_config=None,
+            access_log=False,  # addresses hold one-time links
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=GRACE,
+        )
+    )
+    presence = _PresenceWriter(config, profile, bus)
+    tasks = [asyncio.create_task(index.run()), asyncio.create_task(server.serve(sockets=[listener]))]
+    try:
+        listening = msgspec.json.encode(Listening(url=url, pid=os.getpid()))
+        write_atomically(config.gateway / "listening.json", listening)
+        await presence.write()
+        tasks.append(asyncio.create_task(presence.keep()))
+        logger.info("ready", url=url, instance=bus.instance)
+        yield
+    finally:
+        logger.info("stopping")
+        server.should_exit = True
+        await asyncio.wait({tasks[1]}, timeout=GRACE + 1)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await presence.remove()
+        store.close()
+
+
+class _Server(uvicorn.Server):
+    """The HTTP server, which leaves signals to the process."""
+
+    @contextlib.contextmanager
+    def capture_signals(self):  # type: ignore[no-untyped-def]
+        yield
+
+
+def open_listener(config: Settings) -> socket.socket:
+    """A socket that listens on the gateway's address; raises StartError if that is not possible.
+
+    If another program has the port, a free one is taken.
+    """
+    family = socket.AF_INET6 if ":" in config.gateway_address else socket.AF_INET
+    for port in dict.fromkeys((config.gateway_port, 0)):
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((config.gateway_address, port))
+            listener.listen(BACKLOG)
+        except OSError as error:
+            listener.close()
+            if port == 0 or error.errno not in (98, 48):
+                raise StartError(
+                    f"The gateway cannot listen on {config.gateway_address}:{port}: {error.strerror}",
+                    "Set MAILROOM_GATEWAY_ADDRESS and MAILROOM_GATEWAY_PORT to what this machine has",
+                ) from None
+            logger.warning("port_taken", port=port, instead="a free one")
+            continue
+        return listener
+    raise AssertionError
+
+
+class _PresenceWriter:
+    """Publishes that the gateway is there, and shows it to whoever started it."""
+
+    def __init__(self, config: Settings, profile: Profile, bus: Bus) -> None:
+        self._profile, self._bus = profile, bus
+        self._subject = subjects.presence(profile.name, bus.instance)
+        self._alive = config.state_dir / "run" / f"{profile.name}-{socket.gethostname()}-{os.getpid()}.alive"
+        self._started_at = generate_iso_timestamp()
+
+    async def write(self) -> None:
+        """Store the presence and touch the file that says that the process is alive."""
+        here = Holder.this(self._bus.instance)
+        presence = Presence(
+            sender=self._profile.name,
+            agent=self._profile.name,
+            instance=self._bus.instance,
+            version=version("mailroom"),
+            description=self._profile.description,
+            pid=here.pid,
+            host=here.host,
+            space=here.space,
+            started_at=self._started_at,
+            key=self._bus.public_key,
+        )
+        await self._bus.store(self._subject, presence.to_json())
+        self._alive.parent.mkdir(parents=True, exist_ok=True)
+        self._alive.touch()
+
+    async def keep(self) -> None:
+        """Write it again and again; runs until cancelled."""
+        while True:
+            await asyncio.sleep(HEARTBEAT)
+            try:
+                if self._bus.connected:
+                    await self.write()
+            except (BusError, OSError) as error:
+                logger.warning("presence_unsent", error=str(error))
+
+    async def remove(self) -> None:
+        """Take the presence back."""
+        if self._bus.connected:
+            with contextlib.suppress(BusError):
+                await self._bus.publish(self._subject, b"", headers={"KV-Operation": "DEL"})
+        self._alive.unlink(missing_ok=True)

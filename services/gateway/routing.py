@@ -1,0 +1,153 @@
+"""The table of routes: each row names method, path, handler and scope; types come from the handler.
+
+A handler is ``async def handler(call, query, body) -> Answer``: it takes those of the three that it names.
+``query`` and ``body`` are Structs, decoded from the query string and from JSON; it returns a Struct (JSON),
+None (204), or a Starlette Response.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
+from typing import Any, get_type_hints
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from services.gateway.context import Call, Gateway
+from services.gateway.problems import Failure, status_of, to_response
+from services.gateway.security.scopes import Person, Scope
+from shared.errors import MailroomError
+from shared.log import logger
+
+JSON = "application/json"
+log = logger(__name__)
+
+
+class Endpoint:
+    """A row of the table: what ``method`` on ``path`` does, and the scope it needs.
+
+    ``status`` is that of an answer that is a Struct. ``tag`` groups the rows of the API's description, whose
+    sentences are the handler's docstring.
+    """
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        handler: Callable[..., Awaitable[Any]],
+        *,
+        scope: Scope,
+        tag: str,
+        status: int = 200,
+    ) -> None:
+        self.method, self.path, self.handler = method, path, handler
+        self.scope, self.tag, self.status = scope, tag, status
+
+    @cached_property
+    def types(self) -> dict[str, Any]:
+        """The types of the handler's parameters, and of its answer under ``return``."""
+        return get_type_hints(self.handler, include_extras=True)
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the handler's parameters."""
+        return tuple(inspect.signature(self.handler).parameters)
+
+    async def answer(self, gateway: Gateway, request: Request) -> Response:
+        """Answer a request; errors become problem details."""
+        try:
+            person = require_scope(request, self.scope)
+            arguments = await self._arguments(gateway, request, person)
+            return self._response(await self.handler(**arguments))
+        except msgspec.ValidationError as error:
+            return to_response(422, str(error))
+        except ClientDisconnect:
+            return to_response(400, "The connection was closed before the request was complete")
+        except MailroomError as error:
+            return to_response(status_of(error), error.cause, error.cure)
+        except ValueError as error:
+            return to_response(422, str(error))
+
+    async def _arguments(self, gateway: Gateway, request: Request, person: Person) -> dict[str, Any]:
+        given: dict[str, Any] = {}
+        if "call" in self.parameters:
+            key = request.headers.get("idempotency-key", "")
+            given["call"] = Call(gateway, person, dict(request.path_params), key, request)
+        if "query" in self.parameters:
+            given["query"] = decode_query(request, self.types["query"])
+        if "body" in self.parameters:
+            given["body"] = await decode_body(request, self.types["body"])
+        return given
+
+    def _response(self, answer: Any) -> Response:
+        if isinstance(answer, Response):
+            return answer
+        if answer is None:
+            return Response(status_code=204)
+        return Response(msgspec.json.encode(answer), self.status, media_type=JSON)
+
+
+def require_scope(request: Request, scope: Scope) -> Person:
+    """The person who makes the request; raises Failure without one, and without the scope."""
+    person = request.scope.get("state", {}).get("person")
+    if not isinstance(person, Person):
+        raise Failure(401, "This needs a session or a token", "'mailroom web' prints a link to sign in with")
+    if person.scope < scope:
+        raise Failure(
+            403,
+            f"{person.name!r} may {person.scope.name.lower()}, and this needs the scope {scope.name.lower()}",
+            "Use a token or a person with that scope",
+        )
+    return person
+
+
+def decode_query(request: Request, kind: Any) -> Any:
+    """The query string as a Struct; a parameter that occurs several times becomes a list.
+
+    Raises ValidationError.
+    """
+    multiple = {field.name for field in msgspec.structs.fields(kind) if _is_sequence(field.type)}
+    values: dict[str, Any] = {}
+    for name in request.query_params:
+        given = request.query_params.getlist(name)
+        values[name] = given if name in multiple else given[-1]
+    known = {field.encode_name for field in msgspec.structs.fields(kind)}
+    if unknown := sorted(values.keys() - known):
+        raise msgspec.ValidationError(f"There is no parameter {unknown[0][:60]!r}; there are {sorted(known)}")
+    return msgspec.convert(values, kind, strict=False)
+
+
+def _is_sequence(kind: Any) -> bool:
+    return getattr(kind, "__origin__", None) in (tuple, list)
+
+
+async def decode_body(request: Request, kind: Any) -> Any:
+    """The body as ``kind``; raises ValidationError, and Failure if it is not JSON."""
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    data = await request.body()
+    if content_type != JSON and data:
+        raise Failure(415, f"The body is {content_type[:60] or 'of no type'}", f"Send it as {JSON}")
+    try:
+        return msgspec.json.decode(data or b"{}", type=kind)
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Failure(400, f"The body is not JSON: {error}") from None
+
+
+def make_routes(gateway: Gateway, table: Sequence[Endpoint]) -> list[Route]:
+    """Starlette's routes for a table; those of one path share a route, so that 405 names the methods."""
+    by_path: dict[str, dict[str, Endpoint]] = {}
+    for endpoint in table:
+        by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
+    return [_make_route(gateway, path, endpoints) for path, endpoints in by_path.items()]
+
+
+def _make_route(gateway: Gateway, path: str, endpoints: dict[str, Endpoint]) -> Route:
+    async def answer(request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        return await endpoints[method].answer(gateway, request)
+
+    return Route(path, answer, methods=list(endpoints))

@@ -1,0 +1,1 @@
+"""Who may do what: sessions, tokens, scopes, and the checks of every request."""
