@@ -39,6 +39,7 @@ COMMANDS = {
     "dead": "services.cli.commands.dead:dead",
     "audit": "services.cli.commands.audit:audit",
     "kpi": "services.cli.commands.kpi:kpi",
+    "asyncapi": "services.cli.commands.asyncapi:asyncapi",
     "doctor": "services.cli.commands.doctor:doctor",
     "completion": "services.cli.command:completion",
 }

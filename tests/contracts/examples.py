@@ -6,12 +6,16 @@ person: a field that was renamed, removed or retyped needs a new version of the 
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from shared import contracts as c
+from shared.asyncapi.document import make_document
 
 GOLDEN = Path(__file__).parent / "golden"
+ASYNCAPI = Path(__file__).parent / "asyncapi.json"
+AGENTS = ("conductor", "cortex", "critic", "engineer", "frontier", "memory", "nexus", "scout")
 
 AT = "2026-01-02T14:30:22.123456+00:00"
 LATER = "2026-01-02T14:45:00.000000+00:00"
@@ -717,7 +721,18 @@ def rendered(instance: c.Contract) -> bytes:
     return msgspec.json.format(instance.to_json(), indent=2) + b"\n"
 
 
+def asyncapi_document() -> dict[str, Any]:
+    """The document of the bus for an office of the agents that come with Mailroom."""
+    return make_document(AGENTS, version="0.0.0")
+
+
+def rendered_asyncapi() -> bytes:
+    """That document as its golden file has it."""
+    return msgspec.json.format(msgspec.json.encode(asyncapi_document()), indent=1) + b"\n"
+
+
 if __name__ == "__main__":
+    ASYNCAPI.write_bytes(rendered_asyncapi())
     GOLDEN.mkdir(exist_ok=True)
     for example in EXAMPLES:
         golden_path(type(example)).write_bytes(rendered(example))

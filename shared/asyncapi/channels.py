@@ -1,0 +1,352 @@
+"""The channels of the bus: each kind of subject with what travels on it."""
+
+from typing import Any
+
+import msgspec
+
+from shared import subjects
+from shared.contracts import (
+    ENVELOPES,
+    AgentReport,
+    ApprovalAnswer,
+    ApprovalRequest,
+    Briefing,
+    BriefQuery,
+    CancelGoal,
+    CognitiveMessage,
+    CommandConnected,
+    CommandJudged,
+    DailySpending,
+    DeadLetter,
+    DiscoveryResult,
+    EdgePage,
+    EdgesQuery,
+    Email,
+    Experience,
+    ExperienceIndex,
+    GetQuery,
+    GoalDue,
+    GraphVersion,
+    Hit,
+    Instructions,
+    ListQuery,
+    LoopCheckpoint,
+    MemoryQuery,
+    MemoryRefused,
+    MemoryWrite,
+    MemoryWritten,
+    Node,
+    NodePage,
+    Path,
+    PathsQuery,
+    Presence,
+    Question,
+    ReminderDue,
+    Reminders,
+    Response,
+    SentEmail,
+    StateChanged,
+    Task,
+    TaskChanged,
+    TaskPlan,
+    TaskRequest,
+    TaskResult,
+    TaskSession,
+    Traversal,
+    TraverseQuery,
+)
+from shared.memory import EmbedQuery, LinkerQuery, RebuildQuery, WrittenQuery
+from shared.tasks.submission import Submission
+
+Entries = dict[str, Any] | list[dict[str, Any]]
+"""One JSON object or a list of them."""
+
+
+class Channel(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of subject.
+
+    ``address`` has a ``{parameter}`` for each token that varies. ``messages`` are the types of what is sent
+    there, ``answer`` is the type of the answer if it takes requests, ``group`` the part of the office.
+    """
+
+    name: str
+    address: str
+    summary: str
+    group: str
+    messages: tuple[Any, ...] = ()
+    answer: Any = None
+
+
+PARAMETERS = {
+    "agent": "The name of an agent; ``user`` is people.",
+    "approval_id": "The id of one request for approval.",
+    "assignee": "The agent that works on the task.",
+    "durable": "The name of a durable consumer.",
+    "goal_id": "The id of a goal.",
+    "instance": "One process of an agent.",
+    "kind": "The kind of record.",
+    "name": "A name, unique within its agent.",
+    "recipient": "Whose mailbox it is.",
+    "record_id": "The id of a record, unique within its kind.",
+    "requester": "Who asks for it. The broker puts it there, or refuses a wrong one.",
+    "sender": "Who sent it. The broker refuses any other sender.",
+    "stream": "The name of a stream.",
+    "subject": "The whole subject of the original message, with all its tokens.",
+    "task_id": "The id of a task.",
+    "what": "What happened, in the past tense.",
+}
+"""What the parameters of addresses mean."""
+
+EVENTS = (CommandJudged, CommandConnected, CognitiveMessage, DiscoveryResult, TaskPlan)
+"""The envelopes that agents publish as events; the graph's version has a channel of its own."""
+RECORDS: dict[str, Any] = {
+    "cognition": CognitiveMessage,
+    "goals": AgentReport,
+    "instructions": Instructions,
+    "learning": (Experience, ExperienceIndex),
+    "letter": SentEmail,
+    "mail": SentEmail,
+    "overnight": AgentReport,
+    "reminders": Reminders,
+    "reported": DiscoveryResult,
+    "session": TaskSession,
+    "spending": DailySpending,
+    "thinking": LoopCheckpoint,
+}
+"""The kinds of records that agents keep, and their types."""
+
+_STEPS = {
+    **{step: ("A task is submitted, with priority " + name, Task) for name, step in subjects.NEW.items()},
+    subjects.CLAIMED: ("A process of the assignee began an attempt at a task", TaskChanged),
+    subjects.NOTED: ("The process at work on a task noted its progress", TaskChanged),
+    subjects.ENDED: ("A task ended, with its result", TaskResult),
+    subjects.CANCELLED: ("The requester ended a task", TaskResult),
+}
+_READS: dict[str, tuple[str, Any, Any]] = {
+    "written": ("The outcome of a write that was stored in the log", WrittenQuery, MemoryWritten),
+    "search": ("Search by meaning and words, best hits first", MemoryQuery, list[Hit]),
+    "get": ("Nodes by their ids", GetQuery, list[Node]),
+    "embed": ("The embeddings of texts", EmbedQuery, list[list[float]]),
+    "stats": ("Counts, graph version and model of the store", dict[str, Any], dict[str, Any]),
+    "health": (
+        "Whether memory can read and write, and what is wrong if it cannot",
+        dict[str, Any],
+        dict[str, Any],
+    ),
+    "list": ("Nodes in the order of their ids, a page at a time", ListQuery, NodePage),
+    "edges": ("Edges, a page at a time", EdgesQuery, EdgePage),
+    "traverse": ("Walk the graph from a node", TraverseQuery, Traversal),
+    "paths": ("The best paths from one node to another", PathsQuery, list[Path]),
+    "brief": ("The briefing of an agent", BriefQuery, Briefing),
+}
+_SIGNED: dict[str, tuple[str, Any, Any]] = {
+    "add": ("Remember a node or several: each has a title or a text", Entries, MemoryWritten),
+    "link": ("Store an edge or several: each has from and to", Entries, MemoryWritten),
+    "linker": ("The linker's status, or a round of it", LinkerQuery, dict[str, Any]),
+    "reindex": ("Build the search indices again from the tables", dict[str, Any], dict[str, Any]),
+    "rebuild": ("Build the store again from its log", RebuildQuery, dict[str, Any]),
+}
+
+
+def channels() -> tuple[Channel, ...]:
+    """Every channel, in the order of the document."""
+    return (*_work(), *_people(), *_records(), *_memory(), *_timers(), *_runtime())
+
+
+def _work() -> list[Channel]:
+    return [
+        Channel(
+            name="submissions",
+            address=subjects.SUBMIT,
+            summary="A goal is submitted",
+            group="work",
+            messages=(Submission, TaskRequest),
+        ),
+        Channel(
+            name="agents_submissions",
+            address=subjects.submitted_by("{agent}"),
+            summary="What an agent submits on tasks.submit, as it is stored",
+            group="work",
+            messages=(Submission, TaskRequest),
+        ),
+        *(_task_step(step, summary, kind) for step, (summary, kind) in _STEPS.items()),
+        Channel(
+            name="goal",
+            address=subjects.goal("{goal_id}"),
+            summary="The record of a goal: its state after each change",
+            group="work",
+            messages=(StateChanged,),
+        ),
+        Channel(
+            name="office_state",
+            address=subjects.OFFICE_STATE,
+            summary="The open goals by state",
+            group="work",
+            messages=(StateChanged,),
+        ),
+    ]
+
+
+def _task_step(step: str, summary: str, kind: Any) -> Channel:
+    address = subjects.task("{assignee}", "{requester}", "{task_id}", step)
+    return Channel(name=f"task_{step}", address=address, summary=summary, group="work", messages=(kind,))
+
+
+def _people() -> list[Channel]:
+    return [
+        Channel(
+            name="mail",
+            address=subjects.mail("{recipient}", "{sender}"),
+            summary="Mail: emails, questions and answers, reports, requests to cancel",
+            group="mail",
+            messages=(Email, Question, Response, AgentReport, CancelGoal),
+        ),
+        Channel(
+            name="approval_asked",
+            address=subjects.approval_asked("{agent}", "{approval_id}"),
+            summary="An agent asks a person for permission",
+            group="mail",
+            messages=(ApprovalRequest,),
+        ),
+        Channel(
+            name="approval_answered",
+            address=subjects.approval_answered("{agent}", "{approval_id}"),
+            summary="A person's answer",
+            group="mail",
+            messages=(ApprovalAnswer,),
+        ),
+    ]
+
+
+def _records() -> list[Channel]:
+    kinds = {each for kind in RECORDS.values() for each in (kind if isinstance(kind, tuple) else (kind,))}
+    return [
+        Channel(
+            name="event",
+            address=subjects.event("{agent}", "{what}"),
+            summary="Something that happened to an agent",
+            group="events",
+            messages=EVENTS,
+        ),
+        Channel(
+            name="graph_version",
+            address=subjects.GRAPH_VERSION,
+            summary="Memory changed",
+            group="events",
+            messages=(GraphVersion,),
+        ),
+        Channel(
+            name="dead",
+            address=subjects.dead("{agent}"),
+            summary="A message that could not be handled, with the reason",
+            group="events",
+            messages=(DeadLetter,),
+        ),
+        Channel(
+            name="record",
+            address=subjects.record("{agent}", "{kind}", "{record_id}"),
+            summary="A record of an agent's own; the last message on its subject is its state",
+            group="events",
+            messages=tuple(sorted(kinds, key=lambda kind: kind.__name__)),
+        ),
+        Channel(
+            name="audit",
+            address=f"{subjects.AUDIT_PREFIX}{{subject}}",
+            summary="The broker's copy of every stored message, in the order of the log",
+            group="events",
+            messages=tuple(ENVELOPES[tag] for tag in sorted(ENVELOPES)),
+        ),
+    ]
+
+
+def _memory() -> list[Channel]:
+    made = [
+        Channel(
+            name="memory_write",
+            address=subjects.memory_write("{agent}"),
+            summary="A write to memory; memory itself also records here what it refused",
+            group="memory",
+            messages=(MemoryWrite, MemoryRefused),
+        )
+    ]
+    for verb in (*_READS, *_SIGNED):
+        summary, query, answer = (_READS | _SIGNED)[verb]
+        channel = Channel(
+            name=f"memory_{verb}",
+            address=subjects.memory(verb),
+            summary=summary,
+            group="memory",
+            messages=(query,),
+            answer=answer,
+        )
+        made.append(channel)
+        if verb in _SIGNED:
+            stored = msgspec.structs.replace(
+                channel,
+                name=f"{channel.name}_signed",
+                address=f"{channel.address}.{{requester}}",
+                summary=f"{summary}; as it reaches memory, signed by the broker",
+            )
+            made.append(stored)
+    return made
+
+
+def _timers() -> list[Channel]:
+    return [
+        Channel(
+            name="timer",
+            address=subjects.timer("{agent}", "{name}"),
+            summary="A timer is set; the header Nats-Schedule has its time",
+            group="timers",
+            messages=(GoalDue, ReminderDue),
+        ),
+        Channel(
+            name="timer_due",
+            address=subjects.timer_due("{agent}"),
+            summary="A timer is due",
+            group="timers",
+            messages=(GoalDue, ReminderDue),
+        ),
+    ]
+
+
+def _runtime() -> list[Channel]:
+    return [
+        Channel(
+            name="presence",
+            address=subjects.presence("{agent}", "{instance}"),
+            summary="The directory entry of one process, which expires unless it is renewed",
+            group="runtime",
+            messages=(Presence,),
+        ),
+        Channel(
+            name="lease",
+            address=subjects.lease("{name}"),
+            summary="An exclusive right and the process that holds it",
+            group="runtime",
+            messages=(dict[str, Any],),
+        ),
+        Channel(
+            name="peer",
+            address=subjects.peer("{agent}", "{instance}"),
+            summary="One process asks another of the same agent what it has in hand",
+            group="runtime",
+            messages=(dict[str, Any],),
+            answer=dict[str, list[int]],
+        ),
+        Channel(
+            name="position",
+            address=subjects.position("{stream}", "{durable}"),
+            summary="How far a durable is; the answer is the server's CONSUMER.INFO",
+            group="runtime",
+            messages=(dict[str, Any],),
+            answer=dict[str, Any],
+        ),
+        Channel(
+            name="max_deliveries",
+            address=subjects.max_deliveries("{stream}", "{durable}"),
+            summary="The server gave up delivering a message",
+            group="runtime",
+            messages=(dict[str, Any],),
+        ),
+    ]

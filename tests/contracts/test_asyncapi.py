@@ -1,0 +1,169 @@
+"""The AsyncAPI document has every subject, every contract and every right, and a validator accepts it."""
+
+import inspect
+import json
+import re
+import subprocess
+from typing import Any
+
+import pytest
+
+from shared import subjects
+from shared.asyncapi.channels import PARAMETERS, RECORDS, channels
+from shared.asyncapi.patterns import overlap, pattern_of
+from shared.bus.identity import rights_of
+from shared.contracts import ENVELOPES
+from tests.contracts.examples import AGENTS, ASYNCAPI, asyncapi_document, rendered_asyncapi
+from tests.support.npm import require_package
+
+DOCUMENT = asyncapi_document()
+PATTERNS = {channel.name: pattern_of(channel.address) for channel in channels()}
+NO_SUBJECTS = {
+    "timers_stream",
+    "timers_durable",
+    "timer_subjects",
+    "bucket_stream",
+    "mailboxes",
+    "is_for",
+    "sender_of",
+    "require_agent_name",
+}
+"""The functions of ``shared.subjects`` that return something else than one subject."""
+VALIDATE = """
+import {Parser} from '@asyncapi/parser'
+import fs from 'fs'
+const {document, diagnostics} = await new Parser().parse(fs.readFileSync(0, 'utf8'))
+console.log(JSON.stringify({accepted: !!document, diagnostics: diagnostics.map(
+  d => ({severity: d.severity, code: d.code, message: d.message, path: d.path}))}))
+"""
+
+
+def subject_functions() -> dict[str, Any]:
+    found = inspect.getmembers(subjects, inspect.isfunction)
+    return {name: function for name, function in found if function.__module__ == subjects.__name__}
+
+
+def test_the_document_is_that_of_the_golden_file() -> None:
+    """After an intended change: python -m tests.contracts.examples."""
+    assert rendered_asyncapi() == ASYNCAPI.read_bytes()
+    assert asyncapi_document() == DOCUMENT
+
+
+@pytest.mark.parametrize("name", sorted(set(subject_functions()) - NO_SUBJECTS))
+def test_every_function_that_makes_a_subject_has_a_channel(name: str) -> None:
+    function = subject_functions()[name]
+    made = pattern_of(function(**dict.fromkeys(inspect.signature(function).parameters, "{x}")))
+    assert any(overlap(made, pattern) == pattern for pattern in PATTERNS.values()), made
+
+
+def test_every_constant_subject_has_a_channel() -> None:
+    memory = [
+        subjects.memory(verb)
+        for verb in (
+            *subjects.MEMORY_VERBS,
+            *subjects.MEMORY_SIGNED_VERBS,
+            *subjects.MEMORY_PEOPLE_VERBS,
+        )
+    ]
+    constants = [subjects.SUBMIT, subjects.OFFICE_STATE, subjects.GRAPH_VERSION, subjects.AUDIT_ALL]
+    assert {*memory, *constants} <= set(PATTERNS.values())
+    stored = (*subjects.OFFICE_SUBJECTS, *subjects.MEMORY_SUBJECTS)
+    assert all(any(overlap(each, pattern) == pattern for pattern in PATTERNS.values()) for each in stored)
+
+
+@pytest.mark.parametrize("step", [*subjects.BY_REQUESTER, *subjects.BY_ASSIGNEE])
+def test_every_step_of_a_task_has_a_channel_of_its_own(step: str) -> None:
+    assert PATTERNS[f"task_{step}"] == f"task.*.*.*.{step}"
+
+
+def test_every_envelope_that_is_sent_is_a_message() -> None:
+    read_only = {"briefing.v1", "memory_written.v1", "presence.v1", "task_changed.v1"}
+    listed = {
+        name
+        for key, channel in DOCUMENT["channels"].items()
+        if key != "audit"
+        for name in channel["messages"]
+    }
+    assert set(ENVELOPES) - read_only <= listed
+    assert read_only - {"task_changed.v1"} <= listed
+
+
+def test_every_parameter_says_what_it_means() -> None:
+    used = {name for channel in channels() for name in re.findall(r"{(\w+)}", channel.address)}
+    assert used == set(PARAMETERS)
+    assert DOCUMENT["channels"]["record"]["parameters"]["kind"]["enum"] == sorted(RECORDS)
+
+
+@pytest.mark.parametrize("name", [*AGENTS, subjects.USER])
+def test_the_operations_of_an_identity_are_its_rights(name: str) -> None:
+    rights = rights_of(name, AGENTS)
+    allowed = [*rights.publish, *rights.request, *rights.signed_request]
+    mine = {key: each for key, each in DOCUMENT["operations"].items() if key.startswith(f"{name}_")}
+    sent = {subject for each in mine.values() if each["action"] == "send" for subject in each["x-subjects"]}
+    for right in (each for each in allowed if not each.startswith("$JS.")):
+        assert any(overlap(right, subject) for subject in sent), right
+    own = ("peer.", "position.")
+    for subject in (each for each in sent if not each.startswith(own)):
+        assert any(overlap(right, subject) == subject for right in allowed), subject
+
+
+def test_no_agent_sends_what_is_anothers() -> None:
+    operations = DOCUMENT["operations"]
+    assert operations["engineer_send_mail"]["x-subjects"] == ["mail.*.engineer"]
+    assert operations["engineer_receive_mail"]["x-subjects"] == ["mail.engineer.*"]
+    assert operations["engineer_receive_mail"]["x-durables"] == ["OFFICE.engineer"]
+    assert "engineer_send_submissions" not in operations
+    assert "engineer_send_approval_answered" not in operations
+    assert not any(key.endswith("_send_audit") for key in operations)
+    assert operations["memory_receive_memory_search"]["bindings"]["nats"]["queue"] == "memory"
+
+
+def test_streams_say_how_long_they_keep_messages() -> None:
+    streams = DOCUMENT["x-streams"]
+    assert streams["AUDIT"]["kept"] == "for ever"
+    assert streams["AUDIT"]["append_only"]
+    assert streams["TIMERS_nexus"]["max_age_seconds"] == 90 * 86_400
+    assert streams["KV_agents"]["max_age_seconds"] == subjects.PRESENCE_TTL
+    assert DOCUMENT["channels"]["task_ended"]["x-streams"] == ["OFFICE"]
+    assert DOCUMENT["channels"]["memory_write"]["x-streams"] == ["MEMORY"]
+    assert "x-streams" not in DOCUMENT["channels"]["memory_search"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        ("a.*.c", "a.b.*", "a.b.c"),
+        ("a.>", "a.b.c", "a.b.c"),
+        ("a.*", "a.>", "a.*"),
+        ("a.>", "a.>", "a.>"),
+        ("a", "a.b", ""),
+        ("a.b", "a.>", "a.b"),
+        ("a", "a.>", ""),
+        ("a.b", "a.c", ""),
+    ],
+)
+def test_what_two_patterns_have_in_common(one: str, other: str, both: str) -> None:
+    assert overlap(one, other) == both
+    assert overlap(other, one) == both
+
+
+def test_the_validator_accepts_it_without_a_warning() -> None:
+    """Severity 0 is an error, 1 a warning; it informs that 3.0.0 is not the latest version."""
+    folder = require_package("@asyncapi/parser", "3.6.3")
+    found = _validate(folder, DOCUMENT)
+    assert found["accepted"]
+    assert [each["code"] for each in found["diagnostics"]] == ["asyncapi-latest-version"]
+    assert all(each["severity"] > 1 for each in found["diagnostics"])
+    broken = json.loads(json.dumps(DOCUMENT))
+    broken["operations"]["engineer_send_mail"]["action"] = "shout"
+    assert not _validate(folder, broken)["accepted"]
+
+
+def _validate(folder: Any, document: dict[str, Any]) -> Any:
+    script = folder / "validate.mjs"
+    script.write_text(VALIDATE)
+    run = subprocess.run(
+        ["node", str(script)], input=json.dumps(document), capture_output=True, text=True, timeout=90
+    )
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
