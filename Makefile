@@ -30,7 +30,7 @@ help: ## List what there is to do
 	@echo "make TARGET, where TARGET is one of:"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-setup: $(STAMPS)/model ## Make the virtual environment, install what the lock names, fetch the embedding model
+setup: $(STAMPS)/model $(STAMPS)/web ## Make the virtual environment, install what the lock names, fetch model and libraries
 
 check: setup ## Lint, check the format, the types and the import rules, print the figures of the code base
 	$(BIN)/ruff check .
@@ -110,3 +110,8 @@ $(STAMPS)/project: pyproject.toml $(STAMPS)/locked
 $(STAMPS)/model: services/memory/model.py $(STAMPS)/project
 	@$(BIN)/python -m services.memory.model
 	@touch $@
+
+# Without a registry of npm everything but the dashboard works, and setup tries again the next time.
+$(STAMPS)/web: services/gateway/assets.py services/gateway/assets.toml tests/browser/assets.toml $(STAMPS)/project
+	@$(BIN)/python -m services.gateway.assets && touch $@ || true
+	@$(BIN)/python -m services.gateway.assets tests/browser/assets.toml $(VENV)/browser || true

@@ -76,7 +76,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     key_dir: Path | None = None
     """The folder of the identities' NKey seeds; default ``<state_dir>/keys``."""
     model_dir: Path | None = None
-    """The folder of the embedding model; default ``$XDG_CACHE_HOME/mailroom/models``."""
+    """The folder of the embedding model, and of the dashboard's libraries in ``web``; default
+    ``$XDG_CACHE_HOME/mailroom/models``, and ``web`` beside it."""
     embedding: str = ""
     """Another embedding model, as ``openai:NAME``, ``ollama:NAME`` or ``sentence-transformers:NAME``; empty:
     the one that comes with Mailroom."""
@@ -210,6 +211,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def models(self) -> Path:
         """The folder of the embedding model."""
         return self.model_dir or _xdg("XDG_CACHE_HOME", ".cache") / "mailroom" / "models"
+
+    @property
+    def assets(self) -> Path:
+        """The folder of the dashboard's libraries, ``web`` in ``model_dir`` or beside the model's default."""
+        return (self.model_dir or self.models.parent) / "web"
 
     @property
     def gateway(self) -> Path:

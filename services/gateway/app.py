@@ -1,6 +1,7 @@
 """The application: the API, the pages, and what is in front of them."""
 
 from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -24,9 +25,11 @@ PAGES = (
     "/goals/{rest:path}",
     "/traffic",
     "/agents",
+    "/agents/{rest:path}",
     "/memory",
     "/memory/{rest:path}",
     "/chat",
+    "/chat/{rest:path}",
     "/schedule",
     "/figures",
 )
@@ -55,10 +58,20 @@ def build_app(gateway: Gateway) -> ASGIApp:
             Route("/openapi.json", openapi),
             Route("/healthz", health),
             *(Route(path, page) for path in PAGES),
-            Mount("/web", StaticFiles(directory=WEB, check_dir=False)),
+            Mount("/web/vendor", _Files(directory=gateway.settings.assets, check_dir=False)),
+            Mount("/web", _Files(directory=WEB, check_dir=False)),
         ],
         exception_handlers={HTTPException: _on_http_error, Exception: _on_error},
     )
+
+
+class _Files(StaticFiles):
+    """Files that the browser keeps, and asks for anew each time whether they have changed."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:

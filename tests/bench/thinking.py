@@ -84,8 +84,6 @@ class Scripted:
 class Nowhere:
     """A journal that keeps nothing."""
 
-    loop = "loop"
-
     async def write(self, *_: Any) -> None:
         """Nothing."""
 

@@ -103,13 +103,8 @@ async def _read_agents(bus: Bus) -> tuple[AgentStatus, ...]:
     found = []
     for agent, processes in sorted(running.items()):
         counts = [await _read_durable(bus, subjects.OFFICE, name) for name in subjects.mailboxes(agent)]
-        status = AgentStatus(
-            agent=agent,
-            processes=tuple(processes),
-            pending=sum(waiting for waiting, _ in counts),
-            in_hand=sum(taken for _, taken in counts),
-        )
-        found.append(status)
+        pending, in_hand = map(sum, zip(*counts, strict=True))
+        found.append(AgentStatus(agent=agent, processes=tuple(processes), pending=pending, in_hand=in_hand))
     return tuple(found)
 
 

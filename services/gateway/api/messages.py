@@ -21,7 +21,7 @@ from shared.queries.audit_log import Verification, verify_copies
 from shared.queries.records import read_message
 
 KEEP_ALIVE = 15.0
-"""Seconds after which a silent stream gets a comment, so that nothing between closes it."""
+"""Seconds after which a silent stream gets an ``alive`` event: the browser sees that it is not lost."""
 API = "/api/v1"
 MESSAGE = API + "/messages/{stream}/{seq}"
 CURE = f"The streams are {', '.join(STREAMS)}"
@@ -184,7 +184,7 @@ async def _frames(index: LogIndex, after: Position, wanted: Filter) -> AsyncGene
         while True:
             done, _ = await asyncio.wait({pending}, timeout=KEEP_ALIVE)
             if not done:
-                yield b": still here\n\n"
+                yield b"event: alive\ndata: {}\n\n"
                 continue
             batch = pending.result()
             pending = asyncio.ensure_future(anext(batches))

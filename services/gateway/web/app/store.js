@@ -1,0 +1,51 @@
+// What more than one view knows: the session, the theme, what waits, the time.
+
+import { effect, signal } from "@preact/signals";
+
+/** Who is signed in: {name, scope}; null before the answer. */
+export const person = signal(null);
+/** Whether the gateway said that nobody is signed in. */
+export const signedOut = signal(false);
+/** How many things wait for a person; null before the answer. */
+export const waiting = signal(null);
+/** What the office's foot shows: {agents, audit, memory}; each may be missing. */
+export const office = signal({});
+/** The time in milliseconds, every second while the page is seen. */
+export const now = signal(Date.now());
+/** "system", "light" or "dark". */
+export const theme = signal(remembered("theme") || "system");
+
+const SCOPES = ["read", "submit", "approve", "admin"];
+
+/** Whether the person who is signed in may do what a scope covers: read, submit, approve or admin. */
+export function may(scope) {
+  return !person.value?.scope || SCOPES.indexOf(person.value.scope) >= SCOPES.indexOf(scope);
+}
+
+export function remembered(name) {
+  try {
+    return localStorage.getItem(`mailroom.${name}`);
+  } catch {
+    return null;
+  }
+}
+
+export function remember(name, value) {
+  try {
+    if (value === null) localStorage.removeItem(`mailroom.${name}`);
+    else localStorage.setItem(`mailroom.${name}`, value);
+  } catch {
+    // Without storage it holds until the page is closed.
+  }
+}
+
+effect(() => {
+  const chosen = theme.value;
+  if (chosen === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = chosen;
+  remember("theme", chosen === "system" ? null : chosen);
+});
+
+setInterval(() => {
+  if (!document.hidden) now.value = Date.now();
+}, 1000);

@@ -1,0 +1,9 @@
+// Runs before the first paint, so that the page does not flash in the other theme.
+(() => {
+  try {
+    const theme = localStorage.getItem("mailroom.theme");
+    if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
+  } catch {
+    // Without storage the page follows the system.
+  }
+})();

@@ -1,0 +1,27 @@
+// An agent's chip. Its hue is the same everywhere: lane, chip, bar and node.
+
+import { html } from "./html.js";
+
+const KNOWN = new Set(["conductor", "engineer", "scout", "critic", "nexus", "cortex", "frontier", "memory", "user", "gateway"]);
+const HUES = [15, 45, 75, 105, 135, 165, 195, 225, 255, 285, 315, 345];
+
+/** The colour of an agent, as CSS; the same for the same name in every session. */
+export function agentColour(name) {
+  if (KNOWN.has(name)) return `var(--agent-${name})`;
+  let hash = 0;
+  for (const letter of name || "") hash = (hash * 31 + letter.codePointAt(0)) >>> 0;
+  return `oklch(var(--agent-lightness) var(--agent-chroma) ${HUES[hash % HUES.length]})`;
+}
+
+/** The name as people read it. */
+export function agentName(name, person = "") {
+  return name === "user" ? person || "you" : name || "office";
+}
+
+export function AgentChip({ name, person = "", href = "" }) {
+  const style = { "--c": agentColour(name) };
+  const text = agentName(name, person);
+  return href
+    ? html`<a class="agent" style=${style} href=${href}>${text}</a>`
+    : html`<span class="agent" style=${style}>${text}</span>`;
+}
