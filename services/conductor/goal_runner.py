@@ -38,6 +38,7 @@ from shared.bus.entry import seal
 from shared.bus.records import submission_entry
 from shared.contracts import Goal, GoalTask, Task, TaskResult, TaskStatus
 from shared.errors import BusUnavailable, Conflict
+from shared.spans import SpanRecorder, record_spans_in
 from shared.trace import continue_trace
 
 MAX_ASKED = 8
@@ -225,6 +226,7 @@ class GoalRunner:
                 return
             asked = stored.goal
             continue_trace(asked.traceparent)
+            record_spans_in(SpanRecorder())
             decision = await self._decisions.decide(asked, await self._store.results(asked))
         for _ in range(COMMIT_TRIES):
             stored = await self._store.find(goal_id)

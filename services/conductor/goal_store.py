@@ -21,7 +21,9 @@ from shared.contracts import (
     TaskChanged,
     TaskStatus,
 )
+from shared.contracts.base import amended
 from shared.errors import BusError
+from shared.spans import recorded_spans
 
 THINKING = "thinking"
 """The ``what`` of the timer that checks whether a model is still being asked about a goal."""
@@ -119,7 +121,7 @@ class GoalStore:
 
     def entry(self, goal: Goal, stored: StoredGoal) -> Entry:
         """The entry that records ``goal``; its commit is refused if ``stored`` is not the last record."""
-        change = state_change(goal, stored.goal if stored.seq else None)
+        change = amended(state_change(goal, stored.goal if stored.seq else None), spans=recorded_spans())
         self.board.update(goal.goal_id, change.state)
         return seal(subjects.goal(goal.goal_id), change, expect=stored.seq)
 

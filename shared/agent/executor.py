@@ -12,6 +12,7 @@ from shared.contracts import Task, TaskResult, TaskStatus
 from shared.errors import ActionError, BusError, Conflict, Refused
 from shared.log import logger
 from shared.sandbox import connection_observer
+from shared.spans import record_spans_in
 from shared.tasks.actions import Outcome
 from shared.tasks.context import TaskContext, current_task
 
@@ -108,6 +109,7 @@ class TaskExecutor:
 
     async def _do(self, context: TaskContext) -> Outcome:
         current_task.set(context)
+        record_spans_in(context.spans)
         connection_observer.set(self._agent.context.record_connections)
         context.references, unopened = await open_references(self._agent.context, context.task)
         if unopened:

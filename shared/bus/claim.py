@@ -23,6 +23,7 @@ from shared.contracts import (
 from shared.contracts.base import amended
 from shared.errors import BusFull, Conflict, Reject
 from shared.log import logger
+from shared.spans import SpanRecorder
 
 CLAIM_TRIES = 3
 """Attempts at a claim that loses races, before it is left to the other process."""
@@ -42,6 +43,7 @@ class Claim:
         self.record = record
         self._bus = bus
         self._seq = seq
+        self.spans = SpanRecorder()
         self._earlier = record.journal
         self._writing = asyncio.Lock()
 
@@ -89,7 +91,7 @@ class Claim:
 
         Raises Conflict if another process has claimed the task.
         """
-        result = amended(result, attempt=self.attempt)
+        result = amended(result, attempt=self.attempt, spans=self.spans.take())
         async with self._writing:
             await self._commit(subjects.ENDED, result, others)
 
@@ -110,10 +112,14 @@ class Claim:
             if begun is not None:
                 same = (begun.what, begun.step)
                 journal = (*(effect for effect in journal if (effect.what, effect.step) != same), begun)
-            record = refreshed(self.record, note=note, journal=journal)
-            sequences = await self._commit(subjects.NOTED, record, others)
+            record = refreshed(self.record, note=note, journal=journal, spans=self.spans.take())
+            try:
+                sequences = await self._commit(subjects.NOTED, record, others)
+            except BaseException:
+                self.spans.put_back(record.spans)
+                raise
             # An effect may have ended while this was on its way.
-            self.record = amended(record, journal=_merge(self.record.journal, journal))
+            self.record = amended(record, journal=_merge(self.record.journal, journal), spans=())
             return sequences
 
     async def _commit(

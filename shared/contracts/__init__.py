@@ -111,6 +111,7 @@ from shared.contracts.records import (
     TaskChanged,
     TaskRecordV1,
 )
+from shared.contracts.spans import Span, SpanKind
 from shared.contracts.task import (
     ResultOutcome,
     Said,

@@ -21,6 +21,7 @@ from shared.contracts.base import (
     text_up_to,
 )
 from shared.contracts.checkup import Connection
+from shared.contracts.spans import Span
 from shared.contracts.task import ResultOutcome, Said, Task, TaskPriority, TaskResult, TaskStatus
 
 
@@ -42,7 +43,8 @@ class TaskChanged(Envelope, frozen=True, kw_only=True, tag="task_changed.v2"):
     """A process began an attempt at a task, or noted its progress.
 
     ``origin`` is the sequence of the message that submitted the task. ``attempt`` counts claims from 1,
-    ``worker`` is the process that holds the claim, ``journal`` has the effects of all attempts.
+    ``worker`` is the process that holds the claim, ``journal`` has the effects of all attempts, ``spans`` are
+    what the process did since the step before.
     """
 
     task_id: Token
@@ -51,6 +53,7 @@ class TaskChanged(Envelope, frozen=True, kw_only=True, tag="task_changed.v2"):
     worker: str
     note: str = ""
     journal: tuple[Effect, ...] = ()
+    spans: tuple[Span, ...] = ()
 
 
 class TaskRecordV1(Envelope, frozen=True, kw_only=True, tag="task_changed.v1"):
@@ -152,12 +155,16 @@ class Instructions(Envelope, frozen=True, kw_only=True, tag="instructions.v1"):
 
 
 class StateChanged(Envelope, frozen=True, kw_only=True, tag="state_changed.v1"):
-    """The conductor's state changed: for one ``goal``, or for all (``active`` goals by state)."""
+    """The conductor's state changed: for one ``goal``, or for all (``active`` goals by state).
+
+    ``spans`` are the calls of a model that the change follows from.
+    """
 
     state: OfficeState
     previous: OfficeState = OfficeState.IDLE
     goal: Goal | None = None
     active: dict[str, OfficeState] = {}
+    spans: tuple[Span, ...] = ()
 
 
 class GoalDue(Envelope, frozen=True, kw_only=True, tag="goal_due.v1"):

@@ -21,6 +21,7 @@ from shared.contracts.base import (
     require_name,
     text_up_to,
 )
+from shared.contracts.spans import Span
 
 
 class TaskStatus(StrEnum):
@@ -202,7 +203,7 @@ class TaskResult(Envelope, frozen=True, kw_only=True, tag="task_result.v1"):
     """The result of a task; ``error_message`` is required if the status is FAILED.
 
     ``attempt`` is the number of the attempt that it comes from; 0 if the task was never begun. ``outcome``
-    says what it came to.
+    says what it came to, ``spans`` are what was done since the step before.
     """
 
     task_id: Token
@@ -216,6 +217,7 @@ class TaskResult(Envelope, frozen=True, kw_only=True, tag="task_result.v1"):
     metadata: dict[str, Any] = {}
     attempt: Count = 0
     outcome: ResultOutcome = ResultOutcome.NONE
+    spans: tuple[Span, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -27,12 +27,14 @@ from shared.contracts import (
     NodePage,
     Path,
     PathsQuery,
+    SpanKind,
     Traversal,
     TraverseQuery,
 )
 from shared.contracts.base import amended
 from shared.contracts.queries import MAX_PAGE
 from shared.errors import BusUnavailable, Refused
+from shared.spans import span
 
 
 class WrittenQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,7 +143,10 @@ class Memory:
 
     async def search(self, text: str, *, limit: int = 10, **filters: Any) -> list[Hit]:
         """The nodes nearest to ``text``, best first; ``filters`` are the other fields of MemoryQuery."""
-        return await self._ask("search", MemoryQuery(text=text, limit=limit, **filters), list[Hit])
+        with span(SpanKind.MEMORY, "search", text) as asked:
+            hits = await self._ask("search", MemoryQuery(text=text, limit=limit, **filters), list[Hit])
+            asked.output = "\n".join(f"[{hit.node.id}] {hit.node.title}" for hit in hits)
+        return hits
 
     async def get(self, *ids: str, at: int = 0) -> list[Node]:
         """The nodes of these ids that exist, in the order asked for, now or at version ``at``."""
@@ -183,7 +188,11 @@ class Memory:
 
     async def brief(self, agent: str, *, compact: bool = False, at: int = 0) -> Briefing:
         """The briefing of ``agent``, now or at version ``at``; its ``text`` is for prompts."""
-        return await self._ask("brief", BriefQuery(agent=agent, compact=compact, at=at), Briefing)
+        with span(SpanKind.MEMORY, "briefing", agent) as asked:
+            query = BriefQuery(agent=agent, compact=compact, at=at)
+            briefing: Briefing = await self._ask("brief", query, Briefing)
+            asked.output = briefing.text
+        return briefing
 
     async def embed(self, *texts: str) -> list[list[float]]:
         """Unit vectors of the texts, 384 numbers each with the default model."""

@@ -27,6 +27,11 @@ class Checkpoints:
         self._key = key
         self._count = 0
 
+    @property
+    def loop(self) -> str:
+        """The id of the loop."""
+        return self._bus.derive_id("thinking", self._task.task.task_id, self._task.task.id, self._key)
+
     async def write(self, note: str, checkpoint: Checkpoint) -> None:
         """Store the next checkpoint together with a progress note and the day's usage.
 
@@ -69,5 +74,4 @@ class Checkpoints:
                 raise
 
     def _subject(self, number: int) -> str:
-        loop = self._bus.derive_id("thinking", self._task.task.task_id, self._task.task.id, self._key)
-        return subjects.record(self._bus.name, "thinking", f"{loop}-{number}")
+        return subjects.record(self._bus.name, "thinking", f"{self.loop}-{number}")

@@ -39,6 +39,7 @@ class Conversation:
         self.messages: list[Message] = [*history, Message(role="user", text=task)]
         self.written = len(self.messages)
         """How many of them are stored in checkpoints, or need not be."""
+        self._begin = self.written
         self._task = len(history)
         self._window = window
 
@@ -101,6 +102,11 @@ class Conversation:
         new = tuple(self.messages[self.written :])
         self.written = len(self.messages)
         return new
+
+    @property
+    def position(self) -> int:
+        """How many messages there are beside those that it began with: the number of the next one."""
+        return len(self.messages) - self._begin
 
     def restore(self, messages: Sequence[Message]) -> None:
         """Add messages that an earlier attempt stored."""

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from shared.contracts import SpanKind
 from shared.errors import (
     ActionError,
     BudgetSpent,
@@ -28,6 +29,7 @@ from shared.reasoning.tool_parsing import (
     is_answer,
 )
 from shared.reasoning.tools import FINISH, REST, Toolbox
+from shared.spans import referring_to, span
 from shared.tasks.actions import Outcome
 from shared.text.excerpt import excerpt, quote, sendable
 
@@ -57,6 +59,10 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 class CheckpointStore(Protocol):
     """Where an agent loop keeps its checkpoints, so that another attempt can resume."""
+
+    @property
+    def loop(self) -> str:
+        """The id of the loop, which spans refer to."""
 
     async def write(self, note: str, checkpoint: Checkpoint) -> None:
         """Store a checkpoint with a progress ``note``; raises Conflict if another attempt took over."""
@@ -177,9 +183,10 @@ class AgentLoop:
     async def _ask(self) -> list[Call]:
         self._limits.require_step(self._steps, self._usage.tokens)
         await self._listen()
-        thought = await self._models.ask_model(
-            self._conversation.shortened(), self._toolbox.offers(), persona=self._persona
-        )
+        with self._referring():
+            thought = await self._models.ask_model(
+                self._conversation.shortened(), self._toolbox.offers(), persona=self._persona
+            )
         self._steps += 1
         self._usage = self._usage.plus(thought.usage)
         calls = self._conversation.add_thought(thought)
@@ -254,17 +261,21 @@ class AgentLoop:
         notice = self._limits.count_call(call)
         await self._saving
         await self._write(call.name)
-        self._conversation.add_result(call, await self._act(call.name, params) + notice)
+        with self._referring():
+            result = await self._act(call, params)
+        self._conversation.add_result(call, result + notice)
         return None
 
-    async def _act(self, name: str, params: dict[str, Any]) -> str:
+    def _referring(self) -> AbstractContextManager[None]:
+        """A block whose spans refer to the next message of the conversation."""
+        loop = self._checkpoints.loop if self._checkpoints else ""
+        return referring_to(f"{loop}:{self._conversation.position}" if loop else "")
+
+    async def _act(self, call: Call, params: dict[str, Any]) -> str:
         """The result of an action as the model gets it; a failure is a result too."""
+        name = call.name
         try:
-            if self._checkpoints is None:
-                outcome = await self._toolbox.perform(name, params)
-            else:
-                with self._checkpoints.step(str(self._conversation.written)):
-                    outcome = await self._toolbox.perform(name, params)
+            outcome = await self._perform(call, params)
         except Reject as doubt:
             self._doubts.append(sendable(str(doubt)))
             return f"It was not done again. {doubt}"
@@ -278,6 +289,13 @@ class AgentLoop:
         self._evidence |= dict.fromkeys(map(sendable, outcome.evidence_refs))
         self._paths |= dict.fromkeys(map(sendable, outcome.output_paths))
         return _frame(name, outcome)
+
+    async def _perform(self, call: Call, params: dict[str, Any]) -> Outcome:
+        step = self._checkpoints.step(str(self._conversation.written)) if self._checkpoints else nullcontext()
+        with span(SpanKind.ACTION, call.name, call.arguments) as recorded, step:
+            outcome = await self._toolbox.perform(call.name, params)
+            recorded.output = outcome.output
+        return outcome
 
     def _conclude(self, name: str, params: dict[str, Any]) -> Conclusion:
         return msgspec.structs.replace(self.so_far, result=params.get("result", ""), rested=name == REST)

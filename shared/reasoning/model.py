@@ -3,18 +3,29 @@
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 import msgspec
 
 from shared.bus import Bus
+from shared.contracts import SpanKind
 from shared.llm import ask_for, make_model, make_small_model
-from shared.llm.protocol import LanguageModel, Message, Thought, Tool, Usage
+from shared.llm.protocol import (
+    AskOptions,
+    LanguageModel,
+    Message,
+    Pieces,
+    StreamOptions,
+    Thought,
+    Tool,
+    Usage,
+)
 from shared.memory import Memory
 from shared.reasoning.persona import compose_system_prompt
 from shared.reasoning.recall import MemoryRecall
 from shared.reasoning.usage import Budget, DailyUsage
 from shared.settings import Settings
+from shared.spans import span
 from shared.tasks.context import current_task
 from shared.tasks.profile import Profile
 
@@ -30,6 +41,30 @@ MIN_CONVERSATION = 4_000
 """Characters of a conversation that are sent, however small the model's context is."""
 PROMPT_COST_RATIO = 20
 """A prompt is reused for this multiple of the time it took to compose: at most 5 % of the time goes there."""
+
+
+class RecordedModel:
+    """A model whose calls are recorded as spans of the task being worked on."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model = model
+        self.name = model.name
+        self.available = model.available
+
+    async def complete(self, messages: Sequence[Message], **options: Unpack[AskOptions]) -> Thought:
+        """As LanguageModel.complete."""
+        asked = messages[-1].text if messages else ""
+        with span(SpanKind.MODEL, self.name, asked) as call:
+            thought = await self._model.complete(messages, **options)
+            call.output = thought.text or ", ".join(tool.name for tool in thought.tool_calls)
+            call.input_tokens = thought.usage.input_tokens
+            call.output_tokens = thought.usage.output_tokens
+            call.cost = thought.usage.cost
+        return thought
+
+    def stream(self, messages: Sequence[Message], **options: Unpack[StreamOptions]) -> Pieces:
+        """As LanguageModel.stream; a stream is not recorded."""
+        return self._model.stream(messages, **options)
 
 
 class ModelSession:
@@ -82,7 +117,7 @@ class ModelSession:
         """
         await self._require_budget()
         prompt = Message(role="system", text=await self.system_prompt(persona))
-        thought = await self.model.complete([prompt, *messages], tools=tools)
+        thought = await RecordedModel(self.model).complete([prompt, *messages], tools=tools)
         await self._count(thought.usage)
         return thought
 
@@ -112,7 +147,7 @@ class ModelSession:
     ) -> tuple[T, Usage]:
         spent: list[Usage] = []
         try:
-            return await ask_for(model, messages, kind, check=check, spent=spent.append)
+            return await ask_for(RecordedModel(model), messages, kind, check=check, spent=spent.append)
         finally:
             await self._count(functools.reduce(Usage.plus, spent, Usage()))
 

@@ -2,6 +2,7 @@
 
 import math
 import os
+import shlex
 import shutil
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from shared.contracts import Connection
+from shared.contracts import Connection, SpanKind
 from shared.errors import ActionError
 from shared.jailer import JailSpec
 from shared.sandbox.execution import Ending, OutputCapture, execute, open_log
@@ -19,6 +20,7 @@ from shared.sandbox.jail import Limits, compose_spec
 from shared.sandbox.reach import Reach
 from shared.sandbox.self_test import check_jail
 from shared.sandbox.visible_files import HOME, TEMPORARY, manager_homes, search_path, visible_mounts
+from shared.spans import OpenSpan, span
 
 connection_observer: ContextVar[Callable[[Sequence[str], Sequence[Connection]], Awaitable[None]] | None] = (
     ContextVar("connection_observer", default=None)
@@ -91,14 +93,20 @@ async def run_command(
         limits=limits or Limits(cpu_seconds=seconds),
         stop_signal=stop_signal,
     )
-    with open_log(log_path) as log:
+    with open_log(log_path) as log, span(SpanKind.COMMAND, argv[0], shlex.join(argv)) as command:
         output = OutputCapture(output_limit, log)
         errors = OutputCapture(output_limit, log) if separate_errors else None
         ending, connections = await _execute(spec, timeout, output, errors, reach)
+        _record(command, ending, output, errors)
     if connections and (observe := connection_observer.get()):
         await observe(argv, connections)
     result = _make_result(argv, ending, output, errors)
     return msgspec.structs.replace(result, connections=connections) if connections else result
+
+
+def _record(command: OpenSpan, ending: Ending, output: OutputCapture, errors: OutputCapture | None) -> None:
+    command.failed = bool(ending.exit_code or ending.timed_out or ending.problem)
+    command.output = "\n".join(capture.text() for capture in (output, errors) if capture and capture.total)
 
 
 def _make_result(

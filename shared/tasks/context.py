@@ -10,6 +10,7 @@ import msgspec
 from shared.bus import Claim, Entry
 from shared.contracts import ResultOutcome, Task, TaskResult, TaskStatus
 from shared.llm.protocol import Usage
+from shared.spans import SpanRecorder
 from shared.tasks.actions import Outcome
 from shared.text.excerpt import sendable
 
@@ -57,6 +58,11 @@ class TaskContext:
         """Go on with ``task``, which is this one with what a person said meanwhile."""
         if task.said is not None:
             self._claim.task = task
+
+    @property
+    def spans(self) -> SpanRecorder:
+        """What was done that no step of the task carries yet."""
+        return self._claim.spans
 
     @property
     def attempt(self) -> int:

@@ -84,6 +84,8 @@ class Scripted:
 class Nowhere:
     """A journal that keeps nothing."""
 
+    loop = "loop"
+
     async def write(self, *_: Any) -> None:
         """Nothing."""
 

@@ -66,6 +66,22 @@ TASK = c.Task(
     traceparent=TRACE,
     said=SAID,
 )
+SPAN = c.Span(
+    number=4,
+    parent=3,
+    kind=c.SpanKind.MODEL,
+    name="openai:qwen3",
+    started_at=AT,
+    seconds=2.25,
+    failed=True,
+    input="What failed?",
+    output="Two tests.",
+    ref=f"{NODE_ID}:3",
+    input_tokens=1_200,
+    output_tokens=48,
+    cost=0.0042,
+    count=2,
+)
 TASK_RESULT = c.TaskResult(
     **header(2, "engineer", "conductor"),
     task_id=TASK_ID,
@@ -79,6 +95,7 @@ TASK_RESULT = c.TaskResult(
     metadata={"passed": 11, "failed": 1, "coverage": 0.95, "flaky": None, "slow": [True, False]},
     attempt=2,
     outcome=c.ResultOutcome.FAILED,
+    spans=(SPAN,),
 )
 STATEMENT = c.Statement(text="A web shop — für alle 店", source="README.md:3")
 FINDING = c.Finding(
@@ -357,6 +374,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         worker="engineer-4711",
         note="Running the tests",
         journal=(EFFECT,),
+        spans=(SPAN,),
     ),
     c.TaskRecordV1(
         **header(12, "engineer", "conductor"),
@@ -378,6 +396,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         previous=c.OfficeState.EXECUTING,
         goal=GOAL,
         active={GOAL_ID: c.OfficeState.REVIEW},
+        spans=(SPAN,),
     ),
     c.GoalDue(**header(14, "conductor", "conductor"), what="thinking"),
     c.DeadLetter(
@@ -522,6 +541,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
     CONTEXT_ITEM,
     CONTEXT_PACKET,
     EFFECT,
+    SPAN,
     GOAL.tasks[0],
     INSTRUCTION,
     GOAL,

@@ -92,6 +92,8 @@ SPECIAL = {
     (c.TaskStep, "dependencies"): st.just(()),
     (c.TaskPlan, "overall_complexity"): complexities,
     (c.TaskResult, "error_message"): filled,
+    **{(c.Span, name): counts for name in ("number", "parent", "input_tokens", "output_tokens", "count")},
+    (c.Span, "kind"): st.sampled_from(c.SpanKind),
     **{(c.Experience, name): counts for name in ("completed", "failed", "attempts", "tokens")},
 }
 

@@ -104,6 +104,8 @@ class Notebook:
         self.pages = list(pages)
         self.steps: list[str] = []
 
+    loop = "loop"
+
     async def write(self, note: str, page: Checkpoint) -> None:
         self.pages.append(page)
 

@@ -34,7 +34,7 @@ def test_the_profiles_of_the_services_can_be_read(path: Path) -> None:
     profile = load_profile(path)
     assert profile.name == path.parent.name
     assert profile.instructions
-    assert profile.prompt
+    assert profile.prompt or profile.name == "gateway"  # which thinks nothing
 
 
 def test_a_name_and_a_description_are_enough(tmp_path: Path) -> None:

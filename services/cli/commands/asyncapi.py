@@ -11,7 +11,7 @@ from shared.asyncapi.document import make_document
 
 @click.command()
 def asyncapi() -> None:
-    """Print every subject of the bus as an AsyncAPI 3.0 document, in JSON.
+    """Print the subjects of the bus as AsyncAPI 3.0, in JSON.
 
     It has each subject with its parameters, what travels on it, how long it is kept, and what each identity
     may send and receive. The agents are those of this installation; no office has to run.

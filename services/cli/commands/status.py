@@ -103,8 +103,13 @@ async def _read_agents(bus: Bus) -> tuple[AgentStatus, ...]:
     found = []
     for agent, processes in sorted(running.items()):
         counts = [await _read_durable(bus, subjects.OFFICE, name) for name in subjects.mailboxes(agent)]
-        pending, in_hand = map(sum, zip(*counts, strict=True))
-        found.append(AgentStatus(agent=agent, processes=tuple(processes), pending=pending, in_hand=in_hand))
+        status = AgentStatus(
+            agent=agent,
+            processes=tuple(processes),
+            pending=sum(waiting for waiting, _ in counts),
+            in_hand=sum(taken for _, taken in counts),
+        )
+        found.append(status)
     return tuple(found)
 
 
