@@ -76,6 +76,8 @@ class Conductor(Agent):
     async def on_submission(self, data: bytes, seq: int, stored_at: int, sender: str) -> Outbox:
         """Open a goal, plan it, and assign the tasks that are ready."""
         submission = read_submission(data)
+        if sender != subjects.USER:  # what an agent submits is no person's
+            submission = msgspec.structs.replace(submission, person="")
         if (submission.retry or submission.resume) and sender != subjects.USER:
             raise Reject("only people retry and resume goals")
         if submission.resume:
@@ -177,7 +179,8 @@ class Conductor(Agent):
             raise Reject(f"there is no goal {request.goal_id!r} to cancel")
         if request.sender not in (subjects.USER, stored.goal.requester):
             raise Reject(f"the goal {request.goal_id!r} is not {request.sender}'s to cancel")
-        reason = f"cancelled by {request.sender}" + (f": {request.reason}" if request.reason else "")
+        by = request.person or request.sender
+        reason = f"cancelled by {by}" + (f": {request.reason}" if request.reason else "")
         return await self._runner.cancel(stored, TaskStatus.CANCELLED, reason)
 
     async def on_due(self, due: GoalDue | ReminderDue) -> Outbox:

@@ -111,6 +111,7 @@ def instruction_of(submission: Submission, seq: int, stored_at: int) -> Instruct
     return Instruction(
         id=submission.request_id or f"say-{seq}",
         text=submission.text,
+        person=submission.person,
         given_at=datetime.fromtimestamp(stored_at / 1e9, UTC).isoformat(timespec="microseconds"),
     )
 

@@ -68,6 +68,7 @@ def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) 
         traceparent=current_trace(),
         deadline=_deadline(submission.deadline, moment, timeout).isoformat(),
         said=submission.said,
+        person=submission.person,
         submitted_at=moment.isoformat(timespec="microseconds"),
     )
 

@@ -119,6 +119,9 @@ class Dispatcher:
             raise Reject(f"it is the task {envelope.task_id!r}, but was published on {delivery.subject!r}")
         if isinstance(envelope, TaskResult) and not _is_end(delivery.subject, envelope):
             raise Reject(f"it is a result of {envelope.task_id!r}, but was published on {delivery.subject!r}")
+        if envelope.person and sender != subjects.USER:
+            log.warning("person_ignored", subject=delivery.subject, seq=delivery.seq, sender=sender)
+            return amended(envelope, person="")
         return envelope
 
     async def _with_goal(self, envelope: Envelope) -> Envelope:

@@ -10,6 +10,7 @@ from shared.contracts.base import (
     Contract,
     Count,
     Envelope,
+    OptionalPerson,
     OptionalTimestamp,
     OptionalToken,
     Text,
@@ -102,11 +103,15 @@ MAX_INSTRUCTION = 20_000
 
 
 class Instruction(Contract, frozen=True, kw_only=True):
-    """What a person said about a goal after it was submitted; ``id`` is that of the request."""
+    """What a person said about a goal after it was submitted; ``id`` is that of the request.
+
+    ``person`` is who of the people said it, if that is known.
+    """
 
     id: Token
     text: Annotated[str, at_most(MAX_INSTRUCTION)] = ""
     given_at: Timestamp
+    person: OptionalPerson = ""
 
 
 class Goal(Contract, frozen=True, kw_only=True):
@@ -116,7 +121,7 @@ class Goal(Contract, frozen=True, kw_only=True):
     one, ``report_path`` the path of the report once there is one. ``thinking`` is what a model is being asked
     for (plan, repair, answer; empty: nothing), ``plans`` how many plans it made, ``earlier`` the tasks that a
     later plan replaced, ``traceparent`` its trace, ``outcome`` what it came to, ``retry_of`` the goal that
-    it repeats, ``instructions`` what people added to it.
+    it repeats, ``instructions`` what people added to it, ``person`` who of the people submitted it, if known.
     """
 
     goal_id: Token
@@ -145,6 +150,7 @@ class Goal(Contract, frozen=True, kw_only=True):
     outcome: ResultOutcome = ResultOutcome.NONE
     retry_of: OptionalToken = ""
     instructions: tuple[Instruction, ...] = ()
+    person: OptionalPerson = ""
 
 
 class Instructions(Envelope, frozen=True, kw_only=True, tag="instructions.v1"):

@@ -27,9 +27,11 @@ class Approval(NamedTuple):
     state: str
 
     def to_dict(self) -> dict[str, Any]:
-        """The request with its state and the note of the answer."""
-        answer = {"note": self.answer.note, "answered_at": self.answer.created_at} if self.answer else {}
-        return {**self.request.to_dict(), "agent": self.request.sender, "state": self.state, **answer}
+        """The request with its state, the note of the answer, and who gave it (empty if not known)."""
+        answer = {"agent": self.request.sender, "state": self.state}
+        if given := self.answer:
+            answer |= {"note": given.note, "answered_at": given.created_at, "answered_by": given.person}
+        return {**self.request.to_dict(), **answer}
 
 
 async def read_approvals(bus: Bus) -> list[Approval]:
@@ -87,9 +89,16 @@ def _parse_answer(stored: Stored | None) -> ApprovalAnswer | None:
 
 
 async def answer_request(
-    bus: Bus, prefix: str, granted: bool, note: str, scope: Scope = "command", hosts: tuple[str, ...] = ()
+    bus: Bus,
+    prefix: str,
+    granted: bool,
+    note: str,
+    scope: Scope = "command",
+    hosts: tuple[str, ...] = (),
+    *,
+    person: str = "",
 ) -> ApprovalRequest:
-    """Answer the request whose id begins with ``prefix``; returns it.
+    """Answer the request whose id begins with ``prefix``, as ``person``; returns it.
 
     ``scope`` is how far a grant of reach goes, ``hosts`` are opened beside what was requested. Raises
     NotFound if there is none, MailroomError if several match, TooLate if it is answered, expired or over.
@@ -109,6 +118,7 @@ async def answer_request(
         note=note[:2_000],
         scope=scope,
         hosts=hosts,
+        person=person,
     )
     try:
         if _parse_answer(before) is None:
@@ -147,8 +157,9 @@ def _require_waiting(approvals: list[Approval], prefix: str) -> ApprovalRequest:
 
 
 def _already_answered(found: Approval) -> TooLate:
+    by = f" by {found.answer.person}" if found.answer and found.answer.person else ""
     return TooLate(
-        f"The request {found.request.approval_id[:12]} has been {found.state} already",
+        f"The request {found.request.approval_id[:12]} has been {found.state} already{by}",
         "An answer cannot be changed",
     )
 

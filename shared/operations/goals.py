@@ -7,7 +7,7 @@ from shared import subjects
 from shared.bus import Bus
 from shared.contracts import AgentReport, CancelGoal, Goal, generate_task_id
 from shared.errors import BusUnavailable, MailroomError, Refused, TooLate
-from shared.operations.submission import publish
+from shared.operations.submission import publish, with_person
 from shared.queries.progress import GoalFollower
 from shared.queries.records import Listener, find_dead_letter, read_goal, scan
 from shared.queries.results import find_goal
@@ -36,6 +36,7 @@ async def cancel_goal(bus: Bus, name: str, reason: str = "", *, person: str = ""
         recipient=subjects.CONDUCTOR,
         goal_id=goal.goal_id,
         reason=reason or "a person asked for it",
+        person=person,
     )
     follower = GoalFollower(bus, goal.goal_id)
     await follower.listen()
@@ -64,15 +65,16 @@ async def find_ended(bus: Bus, name: str) -> Goal:
     return goal
 
 
-def make_retry(goal: Goal) -> dict[str, Any]:
-    """The submission that does ``goal`` again, under a new id."""
-    return {"retry": goal.goal_id, "goal_id": generate_task_id("goal"), "requester": subjects.USER}
+def make_retry(goal: Goal, goal_id: str = "", *, person: str = "") -> dict[str, Any]:
+    """The submission of ``person`` that does ``goal`` again, under a new id."""
+    body = {"retry": goal.goal_id, "goal_id": goal_id or generate_task_id("goal"), "requester": subjects.USER}
+    return with_person(body, person)
 
 
 # --- resume ----------------------------------------------------------------------------------------
 
 
-async def resume_goal(bus: Bus, name: str, text: str) -> Goal:
+async def resume_goal(bus: Bus, name: str, text: str, *, person: str = "") -> Goal:
     """Have the conductor go on with a goal, minding ``text``; returns it as accepted.
 
     Raises NotFound, Refused and BusUnavailable; MailroomError if it runs and there is no text.
@@ -85,7 +87,7 @@ async def resume_goal(bus: Bus, name: str, text: str) -> Goal:
     listener = Listener(bus, POLL_INTERVAL)
     await listener.subscribe(subjects.goal(known.goal_id), refusals, subjects.dead(subjects.CONDUCTOR))
     body = {"resume": known.goal_id, "text": text, "request_id": request_id, "requester": subjects.USER}
-    seq = await publish(bus, body)
+    seq = await publish(bus, with_person(body, person))
 
     async def read_answer() -> Goal | None:
         found = await read_goal(bus, known.goal_id)

@@ -8,13 +8,17 @@ from shared.bus.records import read_presences
 from shared.contracts import AgentReport, Email, Question, Response, decode
 from shared.errors import BusUnavailable, ConfigError, NotFound
 from shared.queries.records import Listener, read_message, scan, unknown_agent_error
+from shared.queries.summaries import format_sender
 
 POLL_INTERVAL = 0.5
 """Seconds between reads if no message arrives."""
 
 
 class Mail(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as it is listed; ``number`` is its sequence, ``session`` the id of the one it answers."""
+    """A message as it is listed; ``number`` is its sequence, ``session`` the id of the one it answers.
+
+    ``person`` is who of the people wrote it, if that is known.
+    """
 
     number: int
     id: str
@@ -25,11 +29,12 @@ class Mail(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
     body: str
     session: str = ""
+    person: str = ""
 
     @property
     def parties(self) -> str:
         """``sender → recipient``."""
-        return f"{self.sender} → {self.recipient}"
+        return f"{format_sender(self.sender, self.person)} → {self.recipient}"
 
 
 async def read_mail(bus: Bus, sender: str, recipient: str, seq: int = 1) -> list[Mail]:
@@ -76,6 +81,7 @@ def _parse_mail(stored: Stored) -> Mail | None:
         subject=subject,
         body=body,
         session=session,
+        person=envelope.person if sender == subjects.USER else "",
     )
 
 
@@ -91,23 +97,28 @@ def select_thread(items: list[Mail], start: str) -> list[Mail]:
     return [item for item in items if item.id in known]
 
 
-def compose(recipient: str, subject: str, body: str, in_reply_to: str = "") -> Email:
-    """A letter of the person; raises ConfigError if it cannot be sent."""
+def compose(recipient: str, subject: str, body: str, in_reply_to: str = "", *, person: str = "") -> Email:
+    """A letter of ``person``; raises ConfigError if it cannot be sent."""
     try:
         return Email(
-            sender=subjects.USER, recipient=recipient, subject=subject, body=body, in_reply_to=in_reply_to
+            sender=subjects.USER,
+            recipient=recipient,
+            subject=subject,
+            body=body,
+            in_reply_to=in_reply_to,
+            person=person,
         )
     except ValueError as error:
         raise ConfigError(f"The message cannot be sent: {error}") from None
 
 
-def compose_reply(original: Mail, body: str) -> Email:
+def compose_reply(original: Mail, body: str, *, person: str = "") -> Email:
     """The answer to a message, in its thread, to whoever the other one is."""
     other = original.recipient if original.sender == subjects.USER else original.sender
     subject = original.subject
     if subject.strip() and not subject.lower().startswith("re:"):
         subject = f"Re: {subject}"
-    return compose(other, subject, body, original.id)
+    return compose(other, subject, body, original.id, person=person)
 
 
 async def send(bus: Bus, email: Email) -> int:

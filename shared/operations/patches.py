@@ -149,8 +149,8 @@ def _find_problem(folder: Path | None) -> str:
     return f"{folder} is a bare repository, without files" if repository and repository.bare else ""
 
 
-async def record_applied(bus: Bus, goal: Goal, applied: Sequence[Applied]) -> None:
-    """Record in the trail what was applied."""
+async def record_applied(bus: Bus, goal: Goal, applied: Sequence[Applied], *, person: str = "") -> None:
+    """Record in the trail what ``person`` applied."""
     where = "; ".join(f"{each.patch} to {each.folder}" for each in applied)
     note = AgentReport(
         sender=subjects.USER,
@@ -161,6 +161,7 @@ async def record_applied(bus: Bus, goal: Goal, applied: Sequence[Applied]) -> No
         report_type="applied",
         summary=f"Applied {where}",
         metadata={"patches": [msgspec.to_builtins(each) for each in applied]},
+        person=person,
     )
     entry = seal(subjects.mail(subjects.USER, subjects.USER), note)
     await bus.store(entry.subject, entry.payload, headers={"Nats-Msg-Id": note.id})

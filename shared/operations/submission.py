@@ -21,14 +21,22 @@ QUOTED = 80
 """The most characters that are quoted of another goal."""
 
 
-def make_body(text: str, context: dict[str, Any], goal_id: str | None = None) -> dict[str, Any]:
-    """A submission of the person; further fields are ``priority``, ``deadline`` and ``person``."""
-    return {
+def make_body(
+    text: str, context: dict[str, Any], goal_id: str | None = None, *, person: str = ""
+) -> dict[str, Any]:
+    """A submission of ``person``; further fields are ``priority`` and ``deadline``."""
+    body = {
         "text": text,
         "goal_id": goal_id or generate_task_id("goal"),
         "requester": subjects.USER,
         "context": context,
     }
+    return with_person(body, person)
+
+
+def with_person(body: dict[str, Any], person: str) -> dict[str, Any]:
+    """A submission with the name of the person, unless that is empty."""
+    return body | {"person": person} if person else body
 
 
 async def submit_and_follow(bus: Bus, body: dict[str, Any]) -> AsyncGenerator[Progress, None]:

@@ -8,6 +8,7 @@ import msgspec
 
 from shared import contracts, subjects
 from shared.contracts import Envelope, Goal, ResultOutcome, TaskChanged, TaskRecordV1, TaskStatus, decode
+from shared.contracts.base import MAX_PERSON
 from shared.text.phrases import count
 from shared.text.printable import clean
 
@@ -18,7 +19,10 @@ MAX_SUMMARY = 400
 
 
 class MessageSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A message; ``recipient`` is empty if it has no single one, ``status`` if the message reports none."""
+    """A message; ``recipient`` is empty if it has no single one, ``status`` if the message reports none.
+
+    ``person`` is who of the people sent it, if that is known.
+    """
 
     sender: str
     recipient: str = ""
@@ -29,17 +33,24 @@ class MessageSummary(msgspec.Struct, frozen=True, kw_only=True):
     goal_id: str = ""
     task_id: str = ""
     status: str = ""
+    person: str = ""
 
     @property
     def parties(self) -> str:
-        """``sender → recipient``, or the sender alone."""
-        return f"{self.sender} → {self.recipient}" if self.recipient else self.sender
+        """``sender → recipient``, or the sender alone; a person by name, as ``ada (user)``."""
+        sender = format_sender(self.sender, self.person)
+        return f"{sender} → {self.recipient}" if self.recipient else sender
+
+
+def format_sender(sender: str, person: str) -> str:
+    """The sender of a message; a person by name, as ``ada (user)``."""
+    return f"{person} ({sender})" if person else sender
 
 
 def summarize(subject: str, data: bytes) -> MessageSummary:
     """The summary of a message; its kind is "unreadable" if it is not an envelope."""
     if subject.startswith(subjects.SUBMIT):
-        return _summarize_submission(data)
+        return _summarize_submission(subject, data)
     if subject.startswith("$JS.EVENT."):
         return _summarize_advisory(subject, data)
     sender, recipient = _parse_parties(subject)
@@ -60,6 +71,7 @@ def summarize(subject: str, data: bytes) -> MessageSummary:
         goal_id=envelope.goal_id,
         task_id=str(getattr(task, "task_id", "")),
         status=_status(envelope),
+        person=envelope.person if sender == subjects.USER else "",
     )
 
 
@@ -85,7 +97,7 @@ def _parse_parties(subject: str) -> tuple[str, str]:
     return subject, ""
 
 
-def _summarize_submission(data: bytes) -> MessageSummary:
+def _summarize_submission(subject: str, data: bytes) -> MessageSummary:
     try:
         body = json.loads(data)
     except (ValueError, RecursionError):
@@ -97,7 +109,8 @@ def _summarize_submission(data: bytes) -> MessageSummary:
         recipient=subjects.CONDUCTOR,
         kind="submission",
         text=clean(str(text)[:MAX_SUMMARY]),
-        goal_id=clean(str(values.get("goal_id") or "")[:128]),
+        goal_id=clean(str(values.get("goal_id") or values.get("resume") or "")[:128]),
+        person=clean(str(values.get("person") or "")[:MAX_PERSON]) if subject == subjects.SUBMIT else "",
     )
 
 
@@ -206,7 +219,8 @@ def _connected(event: contracts.CommandConnected) -> str:
 
 
 def _answered(answer: contracts.ApprovalAnswer) -> str:
-    text = f"{'granted' if answer.granted else 'refused'} {answer.approval_id[:8]}"
+    by = f" by {answer.person}" if answer.person else ""
+    text = f"{'granted' if answer.granted else 'refused'} {answer.approval_id[:8]}{by}"
     return f"{text}: {answer.note}" if answer.note else text
 
 

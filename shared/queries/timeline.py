@@ -22,6 +22,7 @@ SEARCHED = (
     subjects.mail("*", "*"),
     subjects.event("*", ">"),
     subjects.dead("*"),
+    "approval.*.*.*",
 )
 """Where messages of a goal are searched; its records and the steps of its tasks are read by subject."""
 MARGIN = timedelta(seconds=1)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from shared.contracts import TOKEN, Said, TaskPriority
-from shared.contracts.base import MAX_TEXT, require_name, require_text, require_timestamp
+from shared.contracts.base import MAX_TEXT, require_name, require_person, require_text, require_timestamp
 from shared.contracts.records import MAX_INSTRUCTION
 
 MAX_GOAL_ID = 80
@@ -17,7 +17,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
 
     The sender may choose ``goal_id``, so that sending it again starts no second goal. ``said`` is what
     a person said to the agent that submits it. People may instead name a goal to ``retry`` as a new one, or
-    to ``resume`` with ``text`` (``request_id`` then tells repetitions apart).
+    to ``resume`` with ``text`` (``request_id`` then tells repetitions apart). ``person`` is who of the people
+    submits it; it does not count in what agents submit.
     """
 
     text: str = ""
@@ -30,6 +31,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     priority: TaskPriority = TaskPriority.MEDIUM
     deadline: str = ""
     said: Said | None = None
+    person: str = ""
 
     def __post_init__(self) -> None:
         if self.retry and (self.resume or self.text or self.context):
@@ -46,3 +48,5 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"goal_id has more than {MAX_GOAL_ID} characters")
         if self.deadline:
             require_timestamp("deadline", self.deadline)
+        if self.person:
+            require_person("person", self.person)

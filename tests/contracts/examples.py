@@ -28,8 +28,10 @@ OTHER_NODE_ID = "019b7f0a-1c2b-7000-8000-00000000000b"
 
 
 def header(number: int, sender: str, recipient: str) -> dict[str, str]:
-    """The header of the envelope with this number; each answers the one before."""
+    """The header of the envelope with this number; each answers the one before. Only people have a name."""
+    person = {"person": "Ada Lovelace"} if sender == "user" else {}
     return {
+        **person,
         "id": _id(number),
         "sender": sender,
         "recipient": recipient,
@@ -128,8 +130,9 @@ REMINDER = c.Reminder(
 EFFECT = c.Effect(
     what="run the tests: pytest -q", step="t-1-3-", repeatable=True, started_at=AT, finished_at=LATER
 )
-INSTRUCTION = c.Instruction(id="say-1", text="Leave the tests alone", given_at=AT)
+INSTRUCTION = c.Instruction(id="say-1", text="Leave the tests alone", given_at=AT, person="ada")
 GOAL = c.Goal(
+    person="ada",
     goal_id=GOAL_ID,
     text="Check up on the repository at /srv/project",
     requester="user",

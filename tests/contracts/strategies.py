@@ -14,6 +14,7 @@ from shared import contracts as c
 texts = st.text(max_size=40)
 filled = st.text(min_size=1, max_size=40).filter(lambda text: not text.isspace())
 names = st.from_regex(c.NAME, fullmatch=True)
+people = st.text(min_size=1, max_size=64).filter(lambda name: name.isprintable() and name == name.strip())
 tokens = st.from_regex(c.TOKEN, fullmatch=True)
 moments = (st.datetimes() | st.datetimes(timezones=st.just(UTC))).map(lambda moment: moment.isoformat())
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -39,7 +40,7 @@ REQUIRED = {
     "accessed": st.dictionaries(tokens, counts, max_size=2),
     **dict.fromkeys(("approval_id", "session_id", "reminder_id"), tokens),
     **dict.fromkeys(("expires_at", "due_at", "given_at"), moments),
-    **dict.fromkeys(("original_sender", "person"), names),
+    "original_sender": names,
     "check": names,
     "depth": st.integers(1, 20),
     "generated_at": moments,
@@ -56,6 +57,7 @@ REQUIRED = {
 OPTIONAL = {
     **dict.fromkeys(("cause", "goal_id", "parent_goal_id", "in_reply_to", "retry_of"), tokens),
     **dict.fromkeys(("sender", "recipient"), names),
+    "person": people,
     **dict.fromkeys(
         ("deadline", "since", "until", "updated_at", "last_accessed_at", "valid_from", "valid_to"),
         moments,
@@ -73,6 +75,7 @@ SPECIAL = {
     (c.CancelGoal, "goal_id"): tokens,
     (c.GoalDue, "goal_id"): tokens,
     (c.Said, "by"): names,
+    (c.Reminder, "person"): names,
     (c.Said, "until"): moments,
     (c.Said, "signature"): tokens,
     (c.MemoryRefused, "cause"): tokens,

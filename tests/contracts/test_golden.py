@@ -63,7 +63,8 @@ def test_instance_encodes_to_the_golden_file_byte_for_byte(example):
 @each_example
 def test_golden_file_leaves_no_field_at_its_default(example):
     fields = msgspec.structs.fields(type(example))
-    assert [field.name for field in fields if getattr(example, field.name) == field.default] == []
+    left = [field.name for field in fields if getattr(example, field.name) == field.default]
+    assert left == (["person"] if isinstance(example, Envelope) and example.sender != "user" else [])
 
 
 @each_example
@@ -81,7 +82,8 @@ def test_a_defaulted_field_that_an_earlier_version_lacks_takes_its_default(examp
             continue
         earlier = {name: value for name, value in whole.items() if name != field.encode_name}
         read = type(example).from_json(json.dumps(earlier)).to_dict()
-        taken = read.pop(field.encode_name)
+        omitted = "" if isinstance(example, Envelope) and field.name == "person" else None
+        taken = read.pop(field.encode_name, omitted)
         assert {"type": whole.get("type"), **read} == {"type": whole.get("type"), **earlier}
         if field.default is not msgspec.NODEFAULT:
             expected = FILLED_IN.get((type(example).__name__, field.name), field.default)

@@ -59,7 +59,8 @@ def _print_approval(approval: Approval, console: Console) -> None:
         left = (parse_time(request.expires_at) - datetime.now(UTC)).total_seconds()
         when += f", {format_span(max(left, 0.0))} left"
     state = (approval.state, STYLES[approval.state])
-    head = Text.assemble((request.approval_id[:12], "bold"), "  ", state, f"  {request.sender}  {when}")
+    by = f" by {clean(approval.answer.person)}" if approval.answer and approval.answer.person else ""
+    head = Text.assemble((request.approval_id[:12], "bold"), "  ", state, f"{by}  {request.sender}  {when}")
     print_line(head, console)
     # In full, with nothing hidden: this is what is being allowed.
     _print_padded(escape_invisible(request.what), console)

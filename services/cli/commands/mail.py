@@ -36,6 +36,7 @@ from shared.operations.letters import (
     send,
     send_and_wait,
 )
+from shared.queries.summaries import format_sender
 from shared.text.printable import clean_block
 from shared.text.times import format_date, format_span, seconds_between
 
@@ -99,7 +100,7 @@ def show(number: int, as_json: bool) -> None:
         return
     print_facts(
         {
-            "from": item.sender,
+            "from": format_sender(item.sender, item.person),
             "to": item.recipient,
             "written": format_date(item.created_at),
             "subject": item.subject,

@@ -13,6 +13,7 @@ from services.cli.output.console import format_status, open_console, print_json,
 from services.cli.output.outcomes import exit_code, format_headline
 from shared.bus import Bus
 from shared.queries.results import GoalResults, expand_goal_id, read_results
+from shared.queries.summaries import format_sender
 from shared.queries.timeline import GoalTimeline, TaskTimeline, TimelineEntry, read_timeline
 from shared.text.phrases import count
 from shared.text.printable import clean
@@ -57,8 +58,9 @@ def _print_goal(timeline: GoalTimeline, results: GoalResults, console: Console) 
     head = Text.assemble((goal.goal_id, "bold"), "  ", format_headline(goal, results))
     console.print(head, soft_wrap=True)
     console.print(clean(goal.text))
+    requester = format_sender(goal.requester, goal.person)
     facts = {
-        "from": f"{goal.requester}, {format_date(goal.submitted_at)}, {goal.priority}",
+        "from": f"{requester}, {format_date(goal.submitted_at)}, {goal.priority}",
         "took": format_span(timeline.took) + ("" if goal.ended_at else " so far"),
         "playbook": goal.playbook,
         "reviews": str(goal.reviews or ""),
