@@ -359,7 +359,7 @@ def _parse(name: str, text: str) -> Any:
     if name == "replicas":
         pairs = (pair.partition("=") for pair in text.split(",") if pair.strip())
         return {agent.strip(): count.strip() for agent, _, count in pairs}
-    if name in ("feeds", "private_hosts", "reach", "briefed_agents", "smtp_recipients"):
+    if name in ("feeds", "private_hosts", "reach", "briefed_agents", "smtp_recipients", "gateway_hosts"):
         return [part.strip() for part in text.split(",") if part.strip()]
     return text
 

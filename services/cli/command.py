@@ -40,6 +40,8 @@ COMMANDS = {
     "audit": "services.cli.commands.audit:audit",
     "kpi": "services.cli.commands.kpi:kpi",
     "asyncapi": "services.cli.commands.asyncapi:asyncapi",
+    "web": "services.cli.commands.web:web",
+    "token": "services.cli.commands.token:token",
     "doctor": "services.cli.commands.doctor:doctor",
     "completion": "services.cli.command:completion",
 }

@@ -16,6 +16,7 @@ from services.gateway.context import Gateway
 from services.gateway.openapi import describe
 from services.gateway.problems import TITLES, to_response
 from services.gateway.routing import make_routes
+from services.gateway.security.guard import secure
 from shared.log import logger
 
 WEB = Path(__file__).resolve().parent / "web"
@@ -52,7 +53,7 @@ def build_app(gateway: Gateway) -> ASGIApp:
     async def openapi(_: Request) -> Response:
         return Response(document, media_type="application/json")
 
-    return Starlette(
+    app = Starlette(
         routes=[
             *make_routes(gateway, TABLE),
             Route("/openapi.json", openapi),
@@ -63,6 +64,7 @@ def build_app(gateway: Gateway) -> ASGIApp:
         ],
         exception_handlers={HTTPException: _on_http_error, Exception: _on_error},
     )
+    return secure(app, gateway.settings, pages=WEB.glob("*.html"))
 
 
 class _Files(StaticFiles):

@@ -35,6 +35,7 @@ TITLES = {
     403: "Not allowed",
     404: "Not found",
     405: "Method not allowed",
+    408: "Not complete in time",
     409: "Conflict",
     413: "Too large",
     421: "Unknown host",

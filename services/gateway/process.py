@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 from importlib.metadata import version
 from pathlib import Path
 
-import msgspec
 import uvicorn
 
 from services.gateway.app import build_app
@@ -18,11 +17,11 @@ from services.gateway.context import Gateway
 from services.gateway.index.index import LogIndex
 from services.gateway.index.store import Store
 from shared import log, settings, subjects
+from shared.access.address import write_address
 from shared.bus import Bus
 from shared.bus.liveness import Holder
 from shared.contracts import Presence, generate_iso_timestamp
 from shared.errors import BusError, MailroomError, StartError
-from shared.files import write_atomically
 from shared.settings import Settings
 from shared.tasks.profile import Profile, load_profile
 
@@ -36,13 +35,6 @@ GRACE = 2
 BACKLOG = 512
 
 logger = log.logger(__name__)
-
-
-class Listening(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the gateway of this state directory listens, as ``listening.json`` in its folder says."""
-
-    url: str
-    pid: int
 
 
 def main() -> None:
@@ -99,8 +91,7 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
     presence = _PresenceWriter(config, profile, bus)
     tasks = [asyncio.create_task(index.run()), asyncio.create_task(server.serve(sockets=[listener]))]
     try:
-        listening = msgspec.json.encode(Listening(url=url, pid=os.getpid()))
-        write_atomically(config.gateway / "listening.json", listening)
+        write_address(config, url)
         await presence.write()
         tasks.append(asyncio.create_task(presence.keep()))
         logger.info("ready", url=url, instance=bus.instance)

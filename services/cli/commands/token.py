@@ -1,0 +1,114 @@
+"""``mailroom token``: tokens with which scripts use the gateway."""
+
+from datetime import datetime, timedelta
+
+import click
+
+from services.cli.commands.options import json_option
+from services.cli.output.console import print_json
+from shared import settings
+from shared.access.address import find_address
+from shared.access.scopes import list_scopes, parse_scope
+from shared.access.tokens import Token, Tokens
+from shared.errors import StartError
+from shared.text.times import format_date, format_utc, parse_span
+
+LATEST = timedelta(days=3_650)
+"""The longest time until a token expires."""
+
+
+@click.group()
+def token() -> None:
+    """Make, list and revoke tokens for scripts.
+
+    A script sends one as 'Authorization: Bearer TOKEN'. A running gateway notices every change at once.
+    """
+
+
+@token.command()
+@click.argument("name")
+@click.option(
+    "--scope",
+    "scopes",
+    default="read",
+    show_default=True,
+    metavar="SCOPE",
+    help="What it may do: read, submit, approve or admin; each includes those before it.",
+)
+@click.option("--expires", metavar="SPAN", help="When it ends, such as 30d or 12h [default: never].")
+@json_option
+def add(name: str, scopes: str, expires: str | None, as_json: bool) -> None:
+    """Make a token and print it, this once.
+
+    What a script does with it is recorded under NAME.
+    """
+    lifetime = _parse_lifetime(expires) if expires else None
+    scope = parse_scope(scopes.split(","))
+    config = settings.load()
+    secret = Tokens(config).add(name, scope, lifetime)
+    if as_json:
+        print_json({"name": name, "token": secret, "scopes": list_scopes(scope)})
+        return
+    click.echo(secret)
+    click.echo(f"\nThis is shown once. It may {', '.join(list_scopes(scope))}.", err=True)
+    try:
+        address = find_address(config)
+    except StartError:
+        return
+    click.echo(f"curl -H 'Authorization: Bearer {secret[:6]}...' {address}/api/v1/session", err=True)
+
+
+@token.command(name="list")
+@json_option
+def list_tokens(as_json: bool) -> None:
+    """List the tokens, without their secrets."""
+    found = Tokens(settings.load()).list()
+    if as_json:
+        print_json([_to_dict(each) for each in found])
+        return
+    if not found:
+        click.echo("There are no tokens.\nmailroom token add NAME --scope read")
+        return
+    for each in found:
+        used = f"used {_format_moment(each.used_at)}" if each.used_at else "never used"
+        ends = "does not expire"
+        if each.expires_at:
+            ends = f"{'expired' if each.expired else 'expires'} {_format_moment(each.expires_at)}"
+        click.echo(f"{each.name}  {', '.join(list_scopes(each.scope))}; {ends}; {used}")
+
+
+@token.command()
+@click.argument("name")
+@json_option
+def revoke(name: str, as_json: bool) -> None:
+    """Make a token invalid, from now on."""
+    Tokens(settings.load()).revoke(name)
+    if as_json:
+        print_json({"name": name, "revoked": True})
+    else:
+        click.echo(f"The token {name} is revoked.")
+
+
+def _parse_lifetime(text: str) -> timedelta:
+    try:
+        lifetime = timedelta(seconds=parse_span(text))
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(str(error), param_hint="'--expires'") from None
+    if not timedelta() < lifetime <= LATEST:
+        raise click.BadParameter(f"{text!r} is not between 1s and {LATEST.days}d", param_hint="'--expires'")
+    return lifetime
+
+
+def _format_moment(moment: datetime) -> str:
+    return format_date(moment.isoformat())
+
+
+def _to_dict(each: Token) -> dict[str, object]:
+    return {
+        "name": each.name,
+        "scopes": list_scopes(each.scope),
+        "created_at": format_utc(each.created_at),
+        "expires_at": format_utc(each.expires_at) if each.expires_at else None,
+        "used_at": format_utc(each.used_at) if each.used_at else None,
+        "expired": each.expired,
+    }
