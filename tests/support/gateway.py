@@ -1,0 +1,50 @@
+"""A gateway as people run it: its process on a nats-server of its own, and clients for it."""
+
+from pathlib import Path
+
+import httpx2
+
+from shared import subjects
+from shared.access.address import find_address
+from shared.access.links import create_link
+from shared.access.scopes import Scope
+from shared.access.tokens import Tokens
+from tests.support.office import Office
+
+
+class RunningGateway:
+    """The gateway with the agents that are named; it can be killed and started again."""
+
+    def __init__(self, folder: Path, **environment: str) -> None:
+        self.office = Office(folder, MAILROOM_GATEWAY_PORT="0", **environment)
+        self.config = self.office.config
+
+    async def open(self, *agents: str) -> None:
+        """Start them; call ``close`` in any case."""
+        await self.office.open([*agents, subjects.GATEWAY])
+
+    @property
+    def url(self) -> str:
+        return find_address(self.config)
+
+    def client(self, scope: Scope = Scope.ADMIN, name: str = "") -> httpx2.AsyncClient:
+        """A client with a token of its own."""
+        tokens = Tokens(self.config)
+        token = tokens.add(name or f"test-{len(tokens.list())}", scope)
+        return httpx2.AsyncClient(base_url=self.url, headers={"Authorization": f"Bearer {token}"}, timeout=20)
+
+    def stranger(self) -> httpx2.AsyncClient:
+        """A client without a token."""
+        return httpx2.AsyncClient(base_url=self.url, timeout=20)
+
+    async def browser(self) -> httpx2.AsyncClient:
+        """A client that is signed in by a link, and sends what a browser sends."""
+        client = httpx2.AsyncClient(
+            base_url=self.url, headers={"Origin": self.url, "Sec-Fetch-Site": "same-origin"}, timeout=20
+        )
+        code = create_link(self.config).partition("#")[2]
+        (await client.post("/api/v1/session", json={"link": code})).raise_for_status()
+        return client
+
+    async def close(self) -> None:
+        await self.office.close()
