@@ -53,8 +53,8 @@ class Links:
 def create_link(config: Settings, person: str = "") -> str:
     """A link that signs ``person`` (default: the one at this machine) in at the running gateway.
 
-    It works once, within ten minutes. The code is behind ``#``, which browsers do not send: it is in no log of
-    a server. Raises StartError if no gateway runs, MailroomError if there is no such person.
+    It works once, within ten minutes. The code is behind ``#``, which browsers do not send, so that no server
+    logs it. Raises StartError if no gateway runs, MailroomError if there is no such person.
     """
     address = public_address(config, find_address(config))
     return f"{address}/login#{Links(config).create(People(config).choose(person))}"
