@@ -118,6 +118,9 @@ MEMORY_VERBS = (
     "traverse",
     "paths",
     "brief",
+    "layout",
+    "versions",
+    "history",
 )
 """What memory answers by request and reply, as ``memory.<verb>``."""
 MEMORY_SIGNED_VERBS = ("add", "link")

@@ -12,6 +12,8 @@ from services.memory.briefing.service import BriefingService
 from services.memory.engine import MemoryEngine
 from services.memory.ingest.folder import IngestFolder
 from services.memory.maintenance import Maintenance
+from services.memory.past.service import PastService
+from services.memory.picture.service import LayoutService
 from services.memory.writes.log_follower import LogFollower
 from services.memory.writes.submission import parse_add, parse_link
 from shared import subjects
@@ -24,12 +26,15 @@ from shared.contracts import (
     BriefQuery,
     EdgesQuery,
     GetQuery,
+    HistoryQuery,
+    LayoutQuery,
     ListQuery,
     MemoryQuery,
     MemoryWrite,
     NodePage,
     PathsQuery,
     TraverseQuery,
+    VersionsQuery,
 )
 from shared.errors import ActionError
 from shared.memory import EmbedQuery, LinkerQuery, RebuildQuery, WrittenQuery
@@ -62,6 +67,8 @@ class MemoryService(Agent):
         self._engine = await MemoryEngine.open(self.context.settings)
         self._briefings = BriefingService(self._engine, self.context.settings)
         self._follower = LogFollower(self._engine, self.context.bus)
+        self._layouts = LayoutService(self._engine)
+        self._past = PastService(self._engine, self._follower.read_writes)
         self._maintenance = Maintenance(
             self._engine, self._briefings, self._follower.submit, self.context.settings
         )
@@ -104,6 +111,9 @@ class MemoryService(Agent):
             "traverse": _answering(TraverseQuery, engine.traverse),
             "paths": _answering(PathsQuery, engine.paths),
             "brief": self._brief,
+            "layout": lambda data: self._layouts.answer(_decode(data, LayoutQuery)),
+            "versions": _answering(VersionsQuery, self._past.versions),
+            "history": _answering(HistoryQuery, self._past.history),
         }
         return {
             **{verb: self._once_caught_up(answer) for verb, answer in reads.items()},

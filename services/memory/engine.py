@@ -361,6 +361,10 @@ class MemoryEngine:
 
         return await self.run_in_reader(ask)
 
+    async def ask_store(self, work: "Callable[[Store], T]") -> T:
+        """Read from the tables, between two writes."""
+        return await self._run_in_writer(lambda: work(self._store))
+
     def _use(self, store: "Store", view: "View") -> None:
         with self.lock:
             self._store, self.view = store, view

@@ -42,6 +42,13 @@ from shared.contracts.cognition import (
     LoopCheckpoint,
     MessageType,
 )
+from shared.contracts.layout import (
+    Layout,
+    LayoutQuery,
+    PlacedEdge,
+    PlacedNode,
+    Standing,
+)
 from shared.contracts.mail import (
     AgentReport,
     CancelGoal,
@@ -122,6 +129,16 @@ from shared.contracts.task import (
     TaskResult,
     TaskStatus,
     TaskStep,
+)
+from shared.contracts.versions import (
+    ChangeOfNode,
+    HistoryQuery,
+    NodeChange,
+    NodeHistory,
+    NodeState,
+    VersionChange,
+    VersionPage,
+    VersionsQuery,
 )
 
 ENVELOPES = {str(cls.__struct_config__.tag): cls for cls in Envelope.__subclasses__()}

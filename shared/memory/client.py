@@ -18,18 +18,24 @@ from shared.contracts import (
     EdgePage,
     EdgesQuery,
     GetQuery,
+    HistoryQuery,
     Hit,
+    Layout,
+    LayoutQuery,
     ListQuery,
     MemoryQuery,
     MemoryWrite,
     MemoryWritten,
     Node,
+    NodeHistory,
     NodePage,
     Path,
     PathsQuery,
     SpanKind,
     Traversal,
     TraverseQuery,
+    VersionPage,
+    VersionsQuery,
 )
 from shared.contracts.base import amended
 from shared.contracts.queries import MAX_PAGE
@@ -193,6 +199,18 @@ class Memory:
             briefing: Briefing = await self._ask("brief", query, Briefing)
             asked.output = briefing.text
         return briefing
+
+    async def layout(self, query: LayoutQuery | None = None) -> Layout:
+        """Where to draw the nodes of the graph; takes up to some seconds for a picture that is new."""
+        return await self._ask("layout", query or LayoutQuery(), Layout)
+
+    async def versions(self, query: VersionsQuery | None = None) -> VersionPage:
+        """A page of graph versions and what each changed, the latest first."""
+        return await self._ask("versions", query or VersionsQuery(), VersionPage)
+
+    async def history(self, query: HistoryQuery) -> NodeHistory:
+        """The states that a node had, the latest first; none if it was never there."""
+        return await self._ask("history", query, NodeHistory)
 
     async def embed(self, *texts: str) -> list[list[float]]:
         """Unit vectors of the texts, 384 numbers each with the default model."""

@@ -225,6 +225,42 @@ REJECTION = c.Rejection(
     suggestion="Add to the node that is there",
     existing=NODE,
 )
+PLACED_NODE = c.PlacedNode(
+    id=NODE_ID,
+    kind="decision",
+    title="Sessions last a day",
+    agent="critic",
+    importance=0.8,
+    standing="superseded",
+    degree=4,
+    x=-0.25,
+    y=0.75,
+)
+PLACED_EDGE = c.PlacedEdge(start=0, end=1, relation=c.Relation.SUPERSEDES, weight=0.6)
+NODE_CHANGE = c.NodeChange(id=NODE_ID, kind="decision", title="Sessions last a day", change="changed")
+VERSION_CHANGE = c.VersionChange(
+    version=41,
+    at=AT,
+    sender="user",
+    person="ana",
+    write=_id(60),
+    cause=_id(59),
+    nodes=(NODE_CHANGE,),
+    changed=30,
+    linked=2,
+    unlinked=1,
+)
+NODE_STATE = c.NodeState(
+    version=41,
+    node=NODE,
+    change="changed",
+    fields=("title",),
+    at=AT,
+    sender="user",
+    person="ana",
+    write=_id(60),
+    cause=_id(59),
+)
 VISIT = c.Visit(node=NODE, depth=2, weight=0.3, parent=OTHER_NODE_ID, relation="led_to")
 CONTEXT_ITEM = c.ContextItem(text="The login test fails", evidence_id=NODE_ID, score=0.875)
 CONTEXT_PACKET = c.ContextPacket(
@@ -620,6 +656,17 @@ EXAMPLES: tuple[c.Contract, ...] = (
     ),
     c.Path(nodes=(NODE, NODE), edges=(EDGE,), weight=0.6),
     c.BriefQuery(agent="engineer", compact=True, at=42),
+    c.LayoutQuery(at=42, anchor=NODE_ID, limit=200, forgotten=True),
+    PLACED_NODE,
+    PLACED_EDGE,
+    c.Layout(version=42, nodes=(PLACED_NODE, PLACED_NODE), edges=(PLACED_EDGE,), total=800, total_edges=900),
+    c.VersionsQuery(before=42, limit=20),
+    NODE_CHANGE,
+    VERSION_CHANGE,
+    c.VersionPage(versions=(VERSION_CHANGE,), next=12, version=42, first=1),
+    c.HistoryQuery(id=NODE_ID, limit=20),
+    NODE_STATE,
+    c.NodeHistory(id=NODE_ID, states=(NODE_STATE,), omitted=3, version=42),
     SECTION,
     c.CognitiveContext(
         user_query="Why does the login fail?",

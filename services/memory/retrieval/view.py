@@ -243,6 +243,14 @@ class View:
         slots = np.flatnonzero(live & (versions > since_version))
         return index.name(slots[top_places([-versions[slots]], limit)])
 
+    def forgotten(self, limit: int) -> Ids:
+        """Ids of retired nodes, those that were retired last first."""
+        with self._lock:
+            index = self._state.nodes
+            slots = np.flatnonzero(index.column("current") & ~index.column("live"))
+            versions = index.column("version")[slots]
+        return index.name(slots[top_places([versions], limit)])
+
     def _freeze(self) -> tuple[SearchState, Mask]:
         """What is there now, and which slots of it are live; that stays so, whatever is put meanwhile."""
         with self._lock:

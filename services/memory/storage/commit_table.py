@@ -17,6 +17,9 @@ KEPT_WRITES = 1_000_000
 KEPT_BRIEFINGS = 10_000
 """So many briefings can be reproduced with the moment at which they were made."""
 
+_LAST = 2**63 - 1
+"""The largest number that SQLite holds."""
+
 _SCHEMA = """
 create table if not exists state (name text primary key, value integer not null) without rowid;
 create table if not exists writes (id text primary key, version integer not null);
@@ -146,6 +149,18 @@ class CommitTable:
         query = "select moment from moments where version <= ? order by version desc limit 1"
         rows = self._read(query, version)
         return float(rows[0][0]) if rows else 0.0
+
+    def versions(self, before: int, limit: int) -> list[tuple[int, float]]:
+        """The latest versions below ``before`` (0: of all), and when each was reached; the latest first."""
+        query = "select version, moment from moments where version < ? order by version desc limit ?"
+        return [
+            (int(version), float(moment)) for version, moment in self._read(query, before or _LAST, limit)
+        ]
+
+    def first_version(self) -> int:
+        """The oldest version that is known; 0 if nothing was stored."""
+        ((first,),) = self._read("select coalesce(min(version), 0) from moments")
+        return int(first)
 
     def applied(self) -> list[int]:
         """The versions of all writes that were applied."""

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from services.memory.storage import rows
 from services.memory.storage.disk import Disk, Wal
@@ -92,9 +93,10 @@ class LanceTables:
         """The Lance version of each table."""
         return {name: int(table.version) for name, table in self._tables.items()}
 
-    def read(self, name: str, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """All rows of a table, or some columns of them, in batches."""
+    def read(self, name: str, columns: list[str] | None = None, where: str = "") -> Iterator[pa.RecordBatch]:
+        """The rows of a table, or some columns of them, in batches; those that pass ``where`` (SQL)."""
         found = self._tables[name].search()
+        found = found.where(where) if where else found
         return iter((found.select(columns) if columns else found).to_batches(_BATCH))
 
     def add(self, name: str, data: pa.Table) -> None:
@@ -137,6 +139,18 @@ class StoredRows:
         schema = self._layouts[name].schema
         chosen = pa.schema([schema.field(column) for column in columns])
         return pa.Table.from_batches(self._read_batches(name, columns, history=True), chosen)
+
+    def read_where(self, name: str, columns: list[str], where: str, passes: pc.Expression) -> pa.Table:
+        """Some columns of the rows of a table and its history that pass: by SQL, and the same for Arrow."""
+        layout = self._layouts[name]
+        chosen = pa.schema([layout.schema.field(column) for column in columns])
+        stored = [
+            *self._tables.read(layout.history, columns, where),
+            *self._tables.read(name, columns, where),
+        ]
+        later = pa.Table.from_batches(self._wal.read(name, layout.schema), layout.schema)
+        found = pa.Table.from_batches(stored, chosen)
+        return pa.concat_tables([found, later.filter(passes).select(columns)])
 
     def read_states(self, name: str, at: int, *, has_old: bool) -> pa.Table:
         """The newest state of each key, at a graph version or (0) now; ``has_old``: there may be others."""

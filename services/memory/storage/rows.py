@@ -56,6 +56,9 @@ EDGES = pa.schema(
 )
 """A row is one state of an edge, as for NODES; ``provenance`` is JSON text."""
 
+VERSIONS = ("created_version", "version", "retired_version")
+"""The columns of both that say which graph versions a state belongs to."""
+
 
 class Tables(NamedTuple):
     """Memory at one version, as it is read from disk.

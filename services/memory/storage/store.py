@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from services.memory.storage import rows
 from services.memory.storage.commit_table import Commit, CommitTable
@@ -22,7 +23,7 @@ from services.memory.storage.lance_tables import (
     migrate,
     vector_table,
 )
-from services.memory.storage.rows import Tables, Vectors
+from services.memory.storage.rows import NODES, VERSIONS, Tables, Vectors
 from services.memory.writes.change import Change, join_text
 from shared.contracts import Edge, Node
 from shared.errors import StartError
@@ -119,6 +120,22 @@ class Store:
             vectors=vectors,
             version=at or self.version,
         )
+
+    def read_node(self, node_id: str) -> pa.Table:
+        """All states that a node had, in no order."""
+        self._recover()
+        escaped = node_id.replace("'", "''")
+        return self._rows.read_where("nodes", NODES.names, f"id = '{escaped}'", pc.field("id") == node_id)
+
+    def read_changes(self, name: str, first: int, last: int) -> pa.Table:
+        """The states of ``nodes`` or ``edges`` that came with the versions from ``first`` to ``last``.
+
+        Only what tells what changed: for nodes id, kind and title, for both the versions of a state.
+        """
+        self._recover()
+        columns = [*(("id", "kind", "title") if name == "nodes" else ()), *VERSIONS]
+        passes = (pc.field("version") >= first) & (pc.field("version") <= last)
+        return self._rows.read_where(name, columns, f"version >= {first} AND version <= {last}", passes)
 
     def apply(
         self, change: Change, ids: Sequence[str], vectors: Vectors, versions: Sequence[int] = ()

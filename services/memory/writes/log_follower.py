@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -156,6 +157,17 @@ class LogFollower:
         """Publish the dead letter of a write that cannot be read."""
         letter = dead_letter_for(self._bus, delivery, reason)
         await self._bus.commit([seal(subjects.dead(self._bus.name), letter)])
+
+    async def read_writes(self, versions: Sequence[int]) -> dict[int, MemoryWrite]:
+        """The writes that made these graph versions, the last ones if they are very large together."""
+        found = await self._log.read_some(
+            [version - self._base for version in versions if version > self._base]
+        )
+        return {
+            seq + self._base: logged.content
+            for seq, logged in found.items()
+            if isinstance(logged.content, MemoryWrite)
+        }
 
     async def submit(self, write: MemoryWrite) -> MemoryWritten:
         """Write as the daemon itself, by way of the log, and wait for the answer."""

@@ -1,6 +1,7 @@
 """The write log: the MEMORY stream as the daemon reads and extends it."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Container
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Container, Sequence
 from datetime import datetime
 
 import msgspec
@@ -14,6 +15,9 @@ from shared.errors import Reject
 PAGE = 1_000
 """The most messages of one request to the stream (a limit of nats-server)."""
 
+
+READ_BYTES = 32 * 1024 * 1024
+"""Bytes of messages after which ``read_some`` stops: a single one may have 8 MiB."""
 
 READ_TIMEOUT = 30.0
 """Seconds between two messages after which reading the log has failed."""
@@ -69,6 +73,24 @@ class WriteLog:
                 except Reject:
                     continue
                 yield LogEntry(seq=message.seq, stored_at=_seconds(message.time), content=content)
+
+    async def read_some(self, seqs: Sequence[int]) -> dict[int, LogEntry]:
+        """The messages at these sequences, the last first, until they have READ_BYTES together.
+
+        What is unreadable or no longer there is left out.
+        """
+        found: dict[int, LogEntry] = {}
+        size = 0
+        for seq in sorted(seqs, reverse=True):
+            request = {"seq": seq, "next_by_subj": ">", "batch": 1}
+            for stored in [message async for message in self._get(request) if message.seq == seq]:
+                size += len(stored.data)
+                if size > READ_BYTES and found:
+                    return found
+                with contextlib.suppress(Reject):
+                    content = read_entry(stored.subject, stored.data, checked=True)
+                    found[seq] = LogEntry(seq=seq, stored_at=_seconds(stored.time), content=content)
+        return found
 
     async def append(self, entry: MemoryWrite | MemoryRefused) -> int:
         """Write as the daemon itself; returns the sequence."""

@@ -1,0 +1,1 @@
+"""The picture of the graph: which nodes are drawn, and where."""
