@@ -1,6 +1,7 @@
 """One-time links: how a person signs in without a password."""
 
 from datetime import datetime, timedelta
+from urllib.parse import quote
 
 import msgspec
 
@@ -50,11 +51,13 @@ class Links:
         return link.person if link and link.expires_at > now() else ""
 
 
-def create_link(config: Settings, person: str = "") -> str:
+def create_link(config: Settings, person: str = "", page: str = "") -> str:
     """A link that signs ``person`` (default: the one at this machine) in at the running gateway.
 
-    It works once, within ten minutes. The code is behind ``#``, which browsers do not send, so that no server
-    logs it. Raises StartError if no gateway runs, MailroomError if there is no such person.
+    It leads to ``page``, such as ``/goals/ID`` (empty: the inbox), and works once, within ten minutes. The
+    code is behind ``#``, which browsers do not send, so that no server logs it. Raises StartError if no
+    gateway runs, MailroomError if there is no such person.
     """
     address = public_address(config, find_address(config))
-    return f"{address}/login#{Links(config).create(People(config).choose(person))}"
+    to = f"?next={quote(page)}" if page else ""
+    return f"{address}/login{to}#{Links(config).create(People(config).choose(person))}"

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import re
 import shutil
+import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from services.cli.supervisor.lock import InstanceLock, is_held
 from services.cli.supervisor.logs import LogLine, print_log_line
 from services.cli.supervisor.supervisor import Supervisor
 from shared import log, settings, subjects
+from shared.access.links import create_link
 from shared.bus import Bus
 from shared.contracts import Goal, Question, TaskStatus, generate_task_id
 from shared.errors import StartError
@@ -38,8 +40,9 @@ from shared.settings import Settings
 def demo(repo: Path | None) -> None:
     """Check up on REPO in a temporary office.
 
-    Starts it, prints every message, the report and an answer from memory, and stops it. REPO is not
-    changed; the default is Mailroom's own checkout.
+    Starts it, prints every message, the report, an answer from memory and a link that shows the goal in a
+    browser, and stops it: on a terminal at Ctrl-C, elsewhere at once. REPO is not changed; the default is
+    Mailroom's own checkout.
     """
     checkout = SERVICES.parent
     if repo is None and not (checkout / "pyproject.toml").is_file():
@@ -92,6 +95,9 @@ async def run_demo(config: Settings, lock: InstanceLock, repo: Path) -> bool:
     with stop_on_signals(supervisor.kill) as stop:
         try:
             reached = await run_until(stop, _work(supervisor, repo))
+            if reached and not stop.is_set() and sys.stdout.isatty():
+                click.echo("The office stays open until Ctrl-C.\n")
+                await stop.wait()
             print_log_line(LogLine("office", "info", "closing"))
         finally:
             await supervisor.stop()
@@ -119,6 +125,7 @@ async def _work(supervisor: Supervisor, repo: Path) -> bool:
         question = Question(sender=subjects.USER, recipient=subjects.NEXUS, text=QUESTION)
         print_answer(await ask_nexus(bus, question, ANSWER_TIMEOUT))
         click.echo(f"\nThe report: {goal.report_path}\n")
+        click.echo(f"In a browser: {create_link(config, page=f'/goals/{goal.goal_id}')}\n")
         return True
     finally:
         await bus.close()

@@ -23,8 +23,9 @@ from services.cli.supervisor.lifecycle import (
 from services.cli.supervisor.lock import InstanceLock, is_held, read_holder
 from services.cli.supervisor.provisioning import deal_keys, provision_named, write_config
 from shared import log, settings, subjects
+from shared.access.links import create_link
 from shared.bus.discovery import RunningInstance, find_instance
-from shared.errors import StartError
+from shared.errors import MailroomError, StartError
 from shared.settings import Settings
 from shared.text.times import format_date
 
@@ -177,7 +178,7 @@ def format_usage(instance: RunningInstance, config: Settings) -> str:
   logs     {config.logs}
   reports  {config.outputs}
   model    {instance.brain or "none; MAILROOM_BRAIN names one"}
-
+{_format_link(config)}
 Examine the project in the current folder, or submit any goal, from another terminal:
 
   {command} checkup
@@ -190,6 +191,19 @@ The same with any NATS client:
     {server}
   nats sub '{subjects.AUDIT_ALL}' \\
     {server}"""
+
+
+def _format_link(config: Settings) -> str:
+    """A link that opens the dashboard; empty if no gateway runs."""
+    try:
+        link = create_link(config)
+    except MailroomError:
+        return ""
+    return f"""
+In a browser, with this link, which works once; 'mailroom web' prints another:
+
+  {link}
+"""
 
 
 def _own_command(config: Settings) -> str:
