@@ -156,7 +156,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     task_ack_wait: Seconds = 30.0
     """Seconds without progress until a message is delivered again."""
     max_attempts: Annotated[int, msgspec.Meta(ge=1)] = 5
-    """Deliveries of a failing message until it becomes a dead letter."""
+    """Failures of a message until it becomes a dead letter."""
     drain_timeout: Seconds = 5.0
     """Seconds a stopping process gives its running handlers."""
     command_timeout: Seconds = 300.0

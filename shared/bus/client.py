@@ -18,6 +18,11 @@ class BusClient(Client):
         super().__init__()
         self._direct: dict[int, Receive] = {}
 
+    @property
+    def connection(self) -> int:
+        """The number of the present connection, or of the last one: 0, and one more for each reconnection."""
+        return self.stats["reconnects"]
+
     async def answer(self, reply: str, verdict: bytes) -> None:
         """Publish an acknowledgement, without the checks of ``publish``; raises nats.errors.Error."""
         if self.is_closed:

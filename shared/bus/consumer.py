@@ -9,7 +9,8 @@ import msgspec
 
 from shared import subjects
 from shared.bus.client import BusClient
-from shared.bus.entry import Delivery, backoff
+from shared.bus.entry import Delivery
+from shared.bus.failures import Failures, backoff
 from shared.bus.lanes import Lane, choose, take
 from shared.bus.pulls import HEARTBEAT, Pull
 from shared.errors import BusError, BusFull, BusUnavailable, Conflict, MailroomError, Postponed, Reject, Retry
@@ -17,6 +18,8 @@ from shared.log import logger
 
 UNAVAILABLE_PAUSE = 2.0
 """The most seconds until a message comes again that met a server, or a service, that did not answer."""
+CONTENDED_PAUSE = 0.05
+"""Seconds until a message comes again that lost a race."""
 BUS_FULL_PAUSE = 1.0
 """Seconds until a write is retried that the bus had no storage for."""
 MAX_YIELDED = 256
@@ -38,8 +41,9 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     A free slot takes a message of the first of ``durables`` that has one, except that each that has messages
     gets at least one slot in ten. At most ``concurrency`` messages are handled at a time. ``ack_wait`` is
-    the durables', in seconds. ``max_attempts`` deliveries of a message that fails make it a dead letter.
-    ``max_bytes`` limits the bytes requested ahead, give or take a message; 0 is no limit.
+    the durables', in seconds. ``max_attempts`` failures of a message in this process make it a dead letter,
+    and so do more than twice as many deliveries, to whatever processes. ``max_bytes`` limits the bytes
+    requested ahead, give or take a message; 0 is no limit.
     """
 
     stream: str
@@ -80,6 +84,7 @@ class Consumer:
         self._ended = asyncio.Event()
         self._yielded = self._unbegun = 0
         self._full_since = 0.0
+        self._failures = Failures()
         self._busy = asyncio.Event()
         self._background: list[asyncio.Task[None]] = []
         self._stopping = False
@@ -274,11 +279,12 @@ class Consumer:
         except Postponed:
             await delivery.nak()
         except Reject as reject:
-            await self._give_up(delivery, str(reject))
+            await self._give_up(delivery, self._with_last_failure(delivery, str(reject)))
         except Exception as error:
             await self._try_again(delivery, error)
         else:
             self.handled += 1
+            self._failures.forget(delivery.seq)
             await delivery.ack()
 
     async def _run_handler(self, delivery: Delivery) -> None:
@@ -296,13 +302,14 @@ class Consumer:
         retry = error if isinstance(error, Retry) else None
         if not isinstance(error, MailroomError):
             log.error("handler_failed", subject=delivery.subject, seq=delivery.seq, exc_info=error)
-        contended = isinstance(error, Conflict)
-        if delivery.deliveries >= self._config.max_attempts and not contended:
-            await self._give_up(
-                delivery, f"gave up after {delivery.deliveries} deliveries: {_sentence(error)}"
-            )
-            return
-        delay = 0.05 if contended else backoff(delivery.deliveries, retry)
+        if isinstance(error, Conflict):
+            delay = CONTENDED_PAUSE
+        else:
+            failures = self._failures.count(delivery.seq, _sentence(error))
+            if failures >= self._config.max_attempts:
+                await self._give_up(delivery, f"gave up after {failures} attempts: {_sentence(error)}")
+                return
+            delay = backoff(failures, retry)
         if isinstance(error, BusUnavailable):
             delay = min(delay, UNAVAILABLE_PAUSE)  # no fault of the message
         log.warning(
@@ -316,9 +323,14 @@ class Consumer:
             await self._dead_letter(delivery, reason)
         except BusError as error:
             log.error("dead_letter_failed", subject=delivery.subject, seq=delivery.seq, error=str(error))
-            await delivery.nak(backoff(delivery.deliveries))
+            await delivery.nak(backoff(self._failures.count(delivery.seq)))
             return
+        self._failures.forget(delivery.seq)
         await delivery.term()
+
+    def _with_last_failure(self, delivery: Delivery, reason: str) -> str:
+        last = self._failures.last_reason(delivery.seq)
+        return f"{reason}; before that: {last}" if last else reason
 
     async def _watch(self) -> None:
         """Report progress of running handlers to the server, and notice if it went silent."""

@@ -9,7 +9,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from shared.contracts import Envelope
-from shared.errors import BusError, BusUnavailable, Retry
+from shared.errors import BusError, BusUnavailable
 from shared.trace import trace_headers
 
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
@@ -118,24 +118,28 @@ class Delivery:
 
     ``stream`` and ``seq`` are its place, ``deliveries`` counts deliveries, this one included, ``stored_at``
     is the time it was stored, in nanoseconds since 1970, ``behind`` is how many messages the durable had that
-    were still to be delivered.
+    were still to be delivered. ``reply`` is the subject of the answer, ``connection`` the number of the
+    connection by which it came.
     """
 
     __slots__ = (
         "_answer",
-        "_reply",
         "behind",
+        "connection",
         "data",
         "deliveries",
         "durable",
         "headers",
+        "reply",
         "seq",
         "stored_at",
         "stream",
         "subject",
     )
 
-    def __init__(self, message: Msg, answer: Callable[[str, bytes], Awaitable[None]]) -> None:
+    def __init__(
+        self, message: Msg, answer: Callable[["Delivery", bytes], Awaitable[None]], connection: int = 0
+    ) -> None:
         # $JS.ACK.<stream>.<durable>.<deliveries>.<stream seq>.<consumer seq>.<timestamp>.<pending>
         # and, since 2.12, two tokens for domain and account ahead of the stream.
         tokens = message.reply.split(".")
@@ -149,28 +153,31 @@ class Delivery:
         self.subject = message.subject
         self.data = message.data
         self.headers: dict[str, Any] = dict(message.headers or {})
-        self._reply = message.reply
+        self.reply = message.reply
+        self.connection = connection
         self._answer = answer
 
     async def ack(self) -> None:
         """Acknowledge it: it is done."""
-        await self._answer(self._reply, ACK)
+        await self._answer(self, ACK)
 
     async def nak(self, delay: float = 0.0) -> None:
         """Have it delivered again, after ``delay`` seconds."""
-        await self._answer(self._reply, NAK if delay <= 0 else NAK + b' {"delay": %d}' % int(delay * 1e9))
+        await self._answer(self, NAK if delay <= 0 else NAK + b' {"delay": %d}' % int(delay * 1e9))
 
     async def term(self) -> None:
         """Have it never delivered again."""
-        await self._answer(self._reply, TERM)
+        await self._answer(self, TERM)
 
     async def in_progress(self) -> None:
         """Extend its ack_wait: it is still being handled."""
-        await self._answer(self._reply, IN_PROGRESS)
+        await self._answer(self, IN_PROGRESS)
 
 
-def backoff(deliveries: int, retry: Retry | None = None) -> float:
-    """Seconds until the next delivery: as the handler asked, else 0.25 doubling to at most 30."""
-    if retry is not None and retry.delay is not None:
-        return retry.delay
-    return min(30.0, 0.25 * 2.0 ** min(deliveries - 1, 10))
+def ack_subject(stream: str, durable: str, seq: int, number: int) -> str:
+    """Where a process answers for the message at ``seq``.
+
+    Of the delivery the server checks only that there was one with this ``number``. It ignores the answer if
+    the message is not waiting for one.
+    """
+    return f"$JS.ACK.{stream}.{durable}.1.{seq}.{number}.0.0"

@@ -179,7 +179,8 @@ def _durables(name: str) -> tuple[tuple[str, str], ...]:
     timers = (
         ((subjects.timers_stream(name), subjects.timers_durable(name)),) if name in subjects.TIMED else ()
     )
-    return (*((subjects.OFFICE, durable) for durable in subjects.mailboxes(name)), *timers)
+    writes = ((subjects.MEMORY, name),) if name == subjects.MEMORY_DAEMON else ()
+    return (*((subjects.OFFICE, durable) for durable in subjects.mailboxes(name)), *timers, *writes)
 
 
 def _direct_get(stream: str, subject: str) -> str:

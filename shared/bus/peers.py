@@ -11,7 +11,7 @@ import msgspec
 from shared import subjects
 from shared.bus.connection import Bus
 from shared.bus.consumer import Consumer
-from shared.bus.entry import EXPECTED
+from shared.bus.entry import EXPECTED, NAK, ack_subject
 from shared.bus.liveness import MISSING, Holder, Liveness
 from shared.contracts import Presence
 from shared.errors import BusError, BusUnavailable, NoResponders
@@ -157,7 +157,8 @@ class Peers:
             log.info("taking_over", durable=name, gone=list(gone), unfinished=state.pending, held=len(kept))
             for seq in state.positions:
                 if seq not in kept:
-                    await self._bus.publish(state.ack_subject(seq), b"-NAK")
+                    subject = ack_subject(state.stream, name, seq, state.delivery)
+                    await self._bus.publish(subject, NAK)
 
     async def _state(self, stream: str, durable: str) -> "_Unfinished | None":
         """What was delivered of a durable and not acknowledged; None if nothing is."""
@@ -206,11 +207,3 @@ class _Unfinished(msgspec.Struct, frozen=True, kw_only=True):
     pending: int
     positions: range
     delivery: int
-
-    def ack_subject(self, seq: int) -> str:
-        """Where a process answers for the message at ``seq``.
-
-        Of the delivery the server checks only that there was one with this number. It ignores the answer if
-        the message is not waiting for one.
-        """
-        return f"$JS.ACK.{self.stream}.{self.durable}.1.{seq}.{self.delivery}.0.0"

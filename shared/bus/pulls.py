@@ -11,8 +11,9 @@ import nats.errors
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from shared import subjects
 from shared.bus.client import BusClient
-from shared.bus.entry import Delivery
+from shared.bus.entry import NAK, Delivery, ack_subject
 from shared.log import logger
 
 PULL_EXPIRES = 30.0
@@ -25,6 +26,8 @@ PROBE_WAIT = 0.25
 """Seconds until a probe counts as lost: the server does not answer if another process got the messages."""
 REFUSED_PAUSE = 0.1
 """Seconds until a request is repeated that the server refused."""
+POSITION_WAIT = 2.0
+"""Seconds within which the server must say how far a durable is."""
 
 log = logger(__name__)
 
@@ -136,7 +139,7 @@ class Pull:
             if current and status != "100":
                 await self._on_status(status, message)
             return
-        delivery = Delivery(message, self._answer)
+        delivery = Delivery(message, self._answer, self._client.connection)
         if current:
             self._count_down(1)
             self.behind = delivery.behind
@@ -163,13 +166,33 @@ class Pull:
             self.refused = False
         await self._ended(self, empty)
 
-    async def _answer(self, reply: str, verdict: bytes) -> None:
+    async def _answer(self, delivery: Delivery, verdict: bytes) -> None:
         try:
+            reply = delivery.reply
+            if verdict.startswith(NAK) and delivery.connection != self._client.connection:
+                reply = await self._find_reply(delivery)
             await self._client.answer(reply, verdict)
         except nats.errors.Error as error:
             # Without it the server delivers the message again, and the claim or the message ids keep
             # anything that was committed from being done twice.
             log.warning("verdict_unsent", verdict=verdict.decode(), error=str(error))
+
+    async def _find_reply(self, delivery: Delivery) -> str:
+        """Where to hand back what came before a reconnection: under a number that the server knows.
+
+        A server that was killed has forgotten the deliveries of its last 0.1 s, and ignores what is handed
+        back under their numbers: the message would come back after ack_wait.
+        """
+        if not self._client.is_connected:
+            return delivery.reply
+        try:
+            subject = subjects.position(delivery.stream, delivery.durable)
+            answer = await self._client.request(subject, timeout=POSITION_WAIT)
+            number = json.loads(answer.data)["delivered"]["consumer_seq"]
+        except (nats.errors.Error, TimeoutError, ValueError, KeyError) as error:
+            log.warning("position_unread", durable=delivery.durable, error=str(error) or type(error).__name__)
+            return delivery.reply
+        return ack_subject(delivery.stream, delivery.durable, delivery.seq, number)
 
     def _count_down(self, count: int) -> None:
         self.requested = max(0, self.requested - count)

@@ -58,7 +58,7 @@ async def test_a_letter_is_listed_shown_and_sent_again(office_server: Server) ->
     async with office_server.connection("scout") as scout, office_server.connection("nexus") as nexus:
         seq, data = await send(nexus, "scout", "Please \x1b[31mread")
         await write_dead_letter(
-            scout, "mail.scout.nexus", seq, data, "gave up after 5 deliveries: ValueError: boom " + "m" * 200
+            scout, "mail.scout.nexus", seq, data, "gave up after 5 attempts: ValueError: boom " + "m" * 200
         )
         number = await number_of(office_server, seq)
         listed = await run(office_server, "dead", "list", "--agent", "scout")
@@ -70,8 +70,8 @@ async def test_a_letter_is_listed_shown_and_sent_again(office_server: Server) ->
         rf"^{number}  scout  mail\.scout\.nexus  .* ago\n    gave up after", listed.stdout, re.MULTILINE
     )
     # Elsewhere than on a terminal a reason is one line.
-    assert f"    gave up after 5 deliveries: ValueError: boom {'m' * 200}" in listed.stdout.splitlines()
-    assert "reason: gave up after 5 deliveries" in shown.stdout
+    assert f"    gave up after 5 attempts: ValueError: boom {'m' * 200}" in listed.stdout.splitlines()
+    assert "reason: gave up after 5 attempts" in shown.stdout
     assert f"message: mail.scout.nexus, number {seq} of OFFICE" in shown.stdout
     assert "\x1b" not in shown.stdout
     assert (copy.subject, copy.data) == ("mail.scout.nexus", data)

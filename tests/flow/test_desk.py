@@ -130,7 +130,7 @@ async def test_after_the_last_attempt_the_task_fails_with_the_reason(team: Team,
     clerk.way = always(ValueError("odd"))
     result = await team.perform("clerk", "do")
     assert result.status is TaskStatus.FAILED
-    assert result.error_message == "gave up after 3 deliveries: ValueError: odd"
+    assert result.error_message == "gave up after 3 attempts: ValueError: odd"
     assert clerk.calls == 3
     (letter,) = await letters(team)
     assert letter.task_id == result.task_id
@@ -327,7 +327,7 @@ async def test_a_letter_that_keeps_failing_is_buried_with_the_last_reason(team: 
     clerk.way = always(KeyError("ink"))
     await write(team, Email(sender="user", recipient="clerk", body="x"))
     (letter,) = await buried(team)
-    assert letter.reason == "gave up after 3 deliveries: KeyError: 'ink'"
+    assert letter.reason == "gave up after 3 attempts: KeyError: 'ink'"
     assert letter.subject == "mail.clerk.user"
     assert '"body":"x"' in letter.original
     assert letter.task_id == ""

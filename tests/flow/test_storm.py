@@ -46,13 +46,13 @@ async def test_every_goal_ends_once_whatever_is_killed(office: Office, tmp_path:
     for name in office.members:
         await storm.strike(name)
         await storm.strike("slow")
-    await office.server.restart()
+    await storm.strike_server()
     await asyncio.gather(*(office.finished(f"g{number}", timeout=120) for number in range(GOALS)))
 
     takeovers = await storm.takeovers()
     print(msgspec.json.encode(takeovers).decode())
     assert takeovers.takeovers
-    assert takeovers.longest < SOON
+    assert takeovers.longest < SOON, await storm.explain(SOON)
     goals = [await office.goal(f"g{number}") for number in range(GOALS)]
     assert Counter(goal.status for goal in goals if goal) == {TaskStatus.COMPLETED: GOALS}
     await assert_each_task_ended_once(office)

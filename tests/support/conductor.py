@@ -162,7 +162,7 @@ async def write_dead_letter(
 def _deliver(subject: str, seq: int, data: bytes, deliveries: int = 1) -> Delivery:
     """Message ``seq`` of OFFICE as its recipient gets it."""
 
-    async def ignore(reply: str, answer: bytes) -> None:
+    async def ignore(delivery: Delivery, verdict: bytes) -> None:
         pass
 
     reply = f"$JS.ACK.{subjects.OFFICE}.durable.{deliveries}.{seq}.1.0.0"

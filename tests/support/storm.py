@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -10,6 +11,9 @@ import msgspec
 from shared import subjects
 from shared.contracts import TaskChanged
 from tests.support.office import Office
+
+LOG_LINES = 40
+"""How many last lines of an agent's log tell about a slow takeover."""
 
 
 class Attempt(NamedTuple):
@@ -22,7 +26,10 @@ class Attempt(NamedTuple):
 
 
 class Takeovers(msgspec.Struct, frozen=True, kw_only=True):
-    """How long interrupted tasks waited, in seconds from the kill of their process to the next claim."""
+    """How long interrupted tasks waited, in seconds from the kill of their process to the next claim.
+
+    A kill of the server interrupts the tasks of all agents.
+    """
 
     kills: int
     takeovers: int
@@ -43,6 +50,7 @@ class Storm:
     def __init__(self, office: Office) -> None:
         self._office = office
         self._kills: dict[str, list[datetime]] = {}
+        self._restarts: list[datetime] = []
 
     async def strike(self, name: str) -> None:
         """Kill the process of an agent; returns when the next one is ready."""
@@ -51,14 +59,42 @@ class Storm:
         self._office.start(name)
         await self._office.ready(name)
 
+    async def strike_server(self) -> None:
+        """Kill the server, and start it again."""
+        self._office.server.kill()
+        self._restarts.append(datetime.now(UTC))
+        await self._office.server.restart()
+
     async def takeovers(self) -> Takeovers:
         """How soon the tasks that it interrupted were claimed again."""
+        waits = [wait for _, wait in await self._waits()]
+        return Takeovers.of(waits, sum(map(len, self._kills.values())))
+
+    async def explain(self, longer_than: float) -> str:
+        """The history of the tasks that waited for more seconds, and the end of their agents' logs."""
+        slow = [attempt for attempt, wait in await self._waits() if wait > longer_than]
+        told = [f"killed: {self._kills}, server: {self._restarts}"]
+        for agent, task_id in dict.fromkeys((attempt.agent, attempt.task_id) for attempt in slow):
+            told.append(f"--- {task_id}")
+            steps = await self._office.stored(subjects.task(agent, "*", task_id, "*"))
+            told += [f"{seq} {subject} {data.decode()}" for seq, subject, data in steps]
+        for agent in dict.fromkeys(attempt.agent for attempt in slow):
+            told += [f"--- {agent}.log", *_last_lines(self._office.config.logs / f"{agent}.log")]
+        return "\n".join(told)
+
+    async def _waits(self) -> list[tuple[Attempt, float]]:
+        """The claims after an interruption, and the seconds from the last one to each."""
         waits = []
         for attempt in await read_attempts(self._office):
-            earlier = [at for at in self._kills.get(attempt.agent, ()) if at < attempt.begun]
+            interruptions = (*self._kills.get(attempt.agent, ()), *self._restarts)
+            earlier = [at for at in interruptions if at < attempt.begun]
             if attempt.number > 1 and earlier:
-                waits.append((attempt.begun - earlier[-1]).total_seconds())
-        return Takeovers.of(waits, sum(map(len, self._kills.values())))
+                waits.append((attempt, (attempt.begun - max(earlier)).total_seconds()))
+        return waits
+
+
+def _last_lines(log: Path) -> Sequence[str]:
+    return log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
 
 
 async def read_attempts(office: Office) -> list[Attempt]:
