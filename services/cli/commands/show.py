@@ -9,11 +9,13 @@ from rich.tree import Tree
 
 from services.cli.commands.options import fail_on_option, json_option, report_options, write_reports
 from services.cli.connection import run_connected
+from services.cli.output.activity import print_activity
 from services.cli.output.console import format_status, open_console, print_json, status_style
 from services.cli.output.outcomes import exit_code, format_headline
 from shared.bus import Bus
 from shared.queries.results import GoalResults, expand_goal_id, read_results
 from shared.queries.summaries import format_sender
+from shared.queries.task_details import Activity, read_activity
 from shared.queries.timeline import GoalTimeline, TaskTimeline, TimelineEntry, read_timeline
 from shared.text.phrases import count
 from shared.text.printable import clean
@@ -26,13 +28,22 @@ Row = TaskTimeline | TimelineEntry
 @click.argument("name", metavar="ID")
 @fail_on_option
 @report_options
+@click.option("--thoughts", is_flag=True, help="Show what happened inside: thoughts, calls, memories, cost.")
 @json_option
-def show(name: str, fail_on: str | None, junit: Path | None, sarif: Path | None, as_json: bool) -> None:
+def show(
+    name: str, fail_on: str | None, junit: Path | None, sarif: Path | None, thoughts: bool, as_json: bool
+) -> None:
     """Show everything about a goal or a task.
 
     Prints a tree of its tasks and messages, with senders, recipients, times and durations. With --fail-on
     the exit code is that of 'mailroom checkup'.
+
+    --thoughts tells instead what was done inside each task: every attempt, thought, model call (tokens, cost,
+    seconds), action with its parameters and output, command, what memory brought, waiting, and the result.
     """
+    if thoughts:
+        print_activity(run_connected(lambda bus: _read_activity(bus, name)), open_console(), as_json=as_json)
+        return
     timeline, results = run_connected(lambda bus: _read(bus, name))
     write_reports(results, junit, sarif)
     console = open_console()
@@ -51,6 +62,10 @@ async def _read(bus: Bus, name: str) -> tuple[GoalTimeline | TaskTimeline, GoalR
     if isinstance(timeline, TaskTimeline):
         return timeline, GoalResults()
     return timeline, await read_results(bus, timeline.goal)
+
+
+async def _read_activity(bus: Bus, name: str) -> Activity:
+    return await read_activity(bus, await expand_goal_id(bus, name))
 
 
 def _print_goal(timeline: GoalTimeline, results: GoalResults, console: Console) -> None:
