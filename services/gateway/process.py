@@ -16,6 +16,7 @@ from services.gateway.app import build_app
 from services.gateway.context import Gateway
 from services.gateway.index.index import LogIndex
 from services.gateway.index.store import Store
+from services.gateway.security.connections import PatientProtocol
 from shared import log, settings, subjects
 from shared.access.address import write_address
 from shared.bus import Bus
@@ -81,6 +82,7 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
     server = _Server(
         uvicorn.Config(
             build_app(Gateway(bus=bus, settings=config, index=index, url=url)),
+            http=PatientProtocol,
             log_config=None,
             access_log=False,  # addresses hold one-time links
             lifespan="off",

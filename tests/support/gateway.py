@@ -1,5 +1,7 @@
 """A gateway as people run it: its process on a nats-server of its own, and clients for it."""
 
+import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx2
@@ -37,14 +39,14 @@ class RunningGateway:
         """A client without a token."""
         return httpx2.AsyncClient(base_url=self.url, timeout=20)
 
-    async def browser(self) -> httpx2.AsyncClient:
+    @contextlib.asynccontextmanager
+    async def browser(self) -> AsyncIterator[httpx2.AsyncClient]:
         """A client that is signed in by a link, and sends what a browser sends."""
-        client = httpx2.AsyncClient(
-            base_url=self.url, headers={"Origin": self.url, "Sec-Fetch-Site": "same-origin"}, timeout=20
-        )
-        code = create_link(self.config).partition("#")[2]
-        (await client.post("/api/v1/session", json={"link": code})).raise_for_status()
-        return client
+        headers = {"Origin": self.url, "Sec-Fetch-Site": "same-origin"}
+        async with httpx2.AsyncClient(base_url=self.url, headers=headers, timeout=20) as client:
+            code = create_link(self.config).partition("#")[2]
+            (await client.post("/api/v1/session", json={"link": code})).raise_for_status()
+            yield client
 
     async def close(self) -> None:
         await self.office.close()
