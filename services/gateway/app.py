@@ -64,7 +64,7 @@ def build_app(gateway: Gateway) -> ASGIApp:
         ],
         exception_handlers={HTTPException: _on_http_error, Exception: _on_error},
     )
-    return secure(app, gateway.settings, pages=WEB.glob("*.html"))
+    return secure(app, gateway.settings, pages=WEB.glob("*.html"), note=gateway.access.note)
 
 
 class _Files(StaticFiles):

@@ -6,6 +6,7 @@ import msgspec
 from starlette.requests import Request
 
 from services.gateway.index.index import LogIndex
+from services.gateway.security.access_log import AccessLog
 from services.gateway.security.scopes import Person
 from shared.bus import Bus
 from shared.settings import Settings
@@ -19,6 +20,7 @@ class Gateway(msgspec.Struct, frozen=True):
     index: LogIndex
     url: str
     """The address under which the gateway listens, such as ``http://127.0.0.1:8642``."""
+    access: AccessLog
 
 
 class Call(NamedTuple):

@@ -16,6 +16,7 @@ from services.gateway.app import build_app
 from services.gateway.context import Gateway
 from services.gateway.index.index import LogIndex
 from services.gateway.index.store import Store
+from services.gateway.security.access_log import AccessLog
 from services.gateway.security.connections import PatientProtocol
 from shared import log, settings, subjects
 from shared.access.address import write_address
@@ -79,9 +80,10 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     store = Store(config.gateway / "index.db")
     index = LogIndex(bus, store)
+    access = AccessLog(bus, config)
     server = _Server(
         uvicorn.Config(
-            build_app(Gateway(bus=bus, settings=config, index=index, url=url)),
+            build_app(Gateway(bus=bus, settings=config, index=index, url=url, access=access)),
             http=PatientProtocol,
             log_config=None,
             access_log=False,  # addresses hold one-time links
@@ -95,6 +97,7 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
     try:
         write_address(config, url)
         await presence.write()
+        tasks.append(asyncio.create_task(access.run()))
         tasks.append(asyncio.create_task(presence.keep()))
         logger.info("ready", url=url, instance=bus.instance)
         yield

@@ -7,6 +7,7 @@ import msgspec
 from shared import subjects
 from shared.contracts import (
     ENVELOPES,
+    AccessChanged,
     AgentReport,
     ApprovalAnswer,
     ApprovalRequest,
@@ -97,7 +98,7 @@ PARAMETERS = {
 }
 """What the parameters of addresses mean."""
 
-EVENTS = (CommandJudged, CommandConnected, CognitiveMessage, DiscoveryResult, TaskPlan)
+EVENTS = (AccessChanged, CommandJudged, CommandConnected, CognitiveMessage, DiscoveryResult, TaskPlan)
 """The envelopes that agents publish as events; the graph's version has a channel of its own."""
 RECORDS: dict[str, Any] = {
     "cognition": CognitiveMessage,

@@ -4,6 +4,7 @@ from typing import Union
 
 import msgspec
 
+from shared.contracts.access import AccessAct, AccessChanged
 from shared.contracts.base import (
     MAX_TEXT,
     NAME,

@@ -202,6 +202,11 @@ def _memory_write(write: contracts.MemoryWrite) -> str:
     return f"{counts}: {titles}" if titles else counts
 
 
+def _access(event: contracts.AccessChanged) -> str:
+    parts = (event.act.value.replace("_", " "), event.about, event.address, event.reason)
+    return "  ".join(part for part in parts if part)
+
+
 def _judged(judged: contracts.CommandJudged) -> str:
     verdict = {"deny": "denied", "ask": "left to a person"}.get(str(judged.verdict), str(judged.verdict))
     return f"{verdict} ({judged.rule}): {judged.command}"
@@ -279,6 +284,7 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
         lambda e: f"graph version {e.version}, {count(len(e.ids), 'node')} touched",
     ),
     contracts.Briefing: ("briefing", lambda e: f"for {e.agent} at graph version {e.version}"),
+    contracts.AccessChanged: ("access", _access),
     contracts.CommandConnected: ("gate", _connected),
     contracts.CommandJudged: ("policy", _judged),
     contracts.ApprovalRequest: ("approval", lambda e: f"may I? {e.what} ({e.approval_id[:8]})"),

@@ -777,6 +777,14 @@ EXAMPLES: tuple[c.Contract, ...] = (
         counted=(TASK_ID, "task-2"),
     ),
     c.ExperienceIndex(**header(51, "conductor", "conductor"), records=("engineer-run_tests",)),
+    c.AccessChanged(
+        **header(53, "gateway", "user"),
+        person="ada",
+        act=c.AccessAct.TOKEN_ADDED,
+        address="127.0.0.1",
+        about="ci",
+        reason="by 'mailroom token'",
+    ),
 )
 """Every field of every contract, none of them at its default."""
 

@@ -16,7 +16,9 @@ from shared.access.people import read_owner_name
 from shared.access.scopes import Scope
 from shared.access.sessions import Sessions
 from shared.access.tokens import Tokens
+from shared.contracts import AccessAct, AccessChanged
 from tests.support.gateway import RunningGateway
+from tests.support.waiting import eventually
 
 POST = "POST /api/v1/session HTTP/1.1\r\nHost: localhost\r\n"
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -235,3 +237,45 @@ class TestConnections:
             answer: Any = await client.get("/healthz")
             assert answer.status_code == 200
             assert "server" not in answer.headers
+
+
+async def read_acts(gateway: RunningGateway) -> list[AccessChanged]:
+    stored = await gateway.office.stored(subjects.event(subjects.GATEWAY, ">"))
+    return [AccessChanged.from_json(data) for _, _, data in stored]
+
+
+class TestRecords:
+    async def test_who_came_in_and_who_was_kept_out_is_on_the_bus(self, gateway: RunningGateway) -> None:
+        begun = len(await read_acts(gateway))
+        Tokens(gateway.config).add("cron", Scope.READ)
+        async with gateway.browser() as client, gateway.stranger() as stranger:
+            await client.post("/api/v1/tokens", json={"name": "robot", "scopes": ["read"]})
+            await stranger.post("/api/v1/session", json={"link": "guess"})
+            await stranger.get("/api/v1/goals", headers={"Authorization": "Bearer mr_guess"})
+            await client.delete("/api/v1/tokens/robot")
+            await client.delete("/api/v1/session")
+        owner = read_owner_name()
+        expected = {
+            ("signed_in", owner, ""),
+            ("token_added", owner, "robot"),
+            ("sign_in_refused", "", ""),
+            ("token_refused", "", ""),
+            ("token_revoked", owner, "robot"),
+            ("signed_out", owner, ""),
+        }
+
+        async def recorded() -> bool:
+            acts = (await read_acts(gateway))[begun:]
+            return expected <= {(each.act.value, each.person, each.about) for each in acts}
+
+        await eventually(recorded, 10)
+
+    async def test_what_the_command_changes_is_on_the_bus_too(self, gateway: RunningGateway) -> None:
+        Tokens(gateway.config).add("cron", Scope.READ)
+
+        async def recorded(act: AccessAct) -> bool:
+            return any((each.act, each.about) == (act, "cron") for each in await read_acts(gateway))
+
+        await eventually(lambda: recorded(AccessAct.TOKEN_ADDED), 10)
+        Tokens(gateway.config).revoke("cron")
+        await eventually(lambda: recorded(AccessAct.TOKEN_REVOKED), 10)

@@ -387,8 +387,8 @@ async def test_a_websocket_is_refused(app: Guard) -> None:
 
 
 async def test_refused_tokens_are_noted_without_the_token(config: Settings) -> None:
-    noted: list[tuple[str, str, str]] = []
-    app = guard_module.secure(Starlette(), config, note=lambda *act: noted.append(act))
+    noted: list[Any] = []
+    app = guard_module.secure(Starlette(), config, note=lambda act, **more: noted.append((act, more)))
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url=ORIGIN) as client:
         await client.get("/api/v1/goals", headers={"authorization": "Bearer mr_stolen"})
-    assert noted == [("token_refused", "", "127.0.0.1")]
+    assert noted == [("token_refused", {"address": "127.0.0.1"})]

@@ -12,6 +12,7 @@ from services.gateway.security.authentication import Authenticator, Credential
 from services.gateway.security.cookies import clear_cookie, set_cookie
 from services.gateway.security.scopes import Person, Scope
 from shared.access.scopes import list_scopes
+from shared.contracts import AccessAct
 
 PATH = "/api/v1/session"
 Secret = Annotated[str, msgspec.Meta(max_length=200)]
@@ -58,7 +59,13 @@ async def sign_in(call: Call, body: SignIn) -> Response:
         raise Failure(409, f"This browser is signed in as {call.person.name}", "Sign out first")
     if bool(body.link) == bool(body.token):
         raise Failure(422, "Give either the code of a link or a token", 'Such as {"link": "..."}')
-    person, secret = _begin(access, body)
+    address = call.request.state.address
+    try:
+        person, secret = _begin(access, body)
+    except Failure as failure:
+        call.gateway.access.note(AccessAct.SIGN_IN_REFUSED, address=address, reason=failure.cause)
+        raise
+    call.gateway.access.note(AccessAct.SIGNED_IN, person=person.name, address=address)
     answer = Response(msgspec.json.encode(SessionInfo.of(person)), media_type=JSON)
     set_cookie(answer, call.request.state.site, secret)
     return answer
@@ -94,6 +101,9 @@ async def sign_out(call: Call, query: SignOutQuery) -> Response:
         access.sessions.end(credential.secret)
     if query.everywhere:
         access.sessions.end_all(call.person.name)
+    call.gateway.access.note(
+        AccessAct.SIGNED_OUT, person=call.person.name, address=call.request.state.address
+    )
     answer = Response(status_code=204)
     clear_cookie(answer, call.request.state.site)
     return answer

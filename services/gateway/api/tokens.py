@@ -11,6 +11,7 @@ from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
 from shared.access.scopes import list_scopes, parse_scope
 from shared.access.tokens import Token, Tokens
+from shared.contracts import AccessAct
 from shared.contracts.base import NAME
 
 PATH = "/api/v1/tokens"
@@ -76,7 +77,9 @@ async def add_token(call: Call, body: NewToken) -> MadeToken:
             409, f"There is a token {body.name!r} already", "Choose another name, or revoke that one"
         )
     lifetime = timedelta(days=body.days) if body.days else None
-    return MadeToken(name=body.name, token=tokens.add(body.name, scope, lifetime))
+    secret = tokens.add(body.name, scope, lifetime)
+    call.gateway.access.note_token(AccessAct.TOKEN_ADDED, body.name, call.person.name)
+    return MadeToken(name=body.name, token=secret)
 
 
 async def revoke_token(call: Call) -> None:
@@ -85,6 +88,7 @@ async def revoke_token(call: Call) -> None:
     if all(token.name != name for token in tokens.list()):
         raise not_found(f"token {name[:64]!r}")
     tokens.revoke(name)
+    call.gateway.access.note_token(AccessAct.TOKEN_REVOKED, name, call.person.name)
 
 
 ENDPOINTS = (

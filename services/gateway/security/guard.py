@@ -20,6 +20,7 @@ from services.gateway.security.policy import API_POLICY, HEADERS, format_page_po
 from services.gateway.security.refusals import Refused, send_refusal
 from services.gateway.security.sites import Site, Sites, is_foreign_change, is_foreign_read
 from shared.access.scopes import NOBODY, Person
+from shared.contracts import AccessAct
 from shared.errors import ConfigError
 from shared.log import logger
 from shared.settings import Settings
@@ -35,8 +36,8 @@ SAFE_METHODS = ("GET", "HEAD")
 
 log = logger(__name__)
 
-Note = Callable[[str, str, str], None]
-"""Records an act with the name and the address of who did it."""
+Note = Callable[..., None]
+"""Records an act, as AccessLog.note does."""
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -70,7 +71,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 def secure(
-    app: ASGIApp, config: Settings, *, pages: Iterable[Path] = (), note: Note = lambda *_: None
+    app: ASGIApp, config: Settings, *, pages: Iterable[Path] = (), note: Note = lambda *_, **__: None
 ) -> "Guard":
     """``app`` behind the guard.
 
@@ -177,7 +178,7 @@ class Guard:
         self._by_address.take(asked.address)
         if credential.via == "token":
             self._attempts.take(asked.address)
-            self._note("token_refused", "", asked.address)
+            self._note(AccessAct.TOKEN_REFUSED, address=asked.address)
             cause, cure = (
                 "The token is not valid",
                 "It was revoked or expired: 'mailroom token list' shows them",
