@@ -7,12 +7,10 @@ import msgspec
 from shared import subjects
 from shared.contracts import AgentReport, Goal, TaskRequest, decode
 from shared.errors import Reject
-from shared.tasks.submission import MAX_GOAL_ID, Submission
+from shared.tasks.submission import MAX_BYTES, MAX_GOAL_ID, Submission
 from shared.text.shorten import flatten
 from shared.trace import current_trace
 
-MAX_BYTES = 1_000_000
-"""Bytes of a submission, whose content is repeated in the goal's record and its tasks."""
 MAX_AHEAD = timedelta(days=89)
 """The latest deadline from now: the server keeps timers for 90 days."""
 

@@ -3,7 +3,16 @@
 import msgspec
 from starlette.responses import Response
 
-from shared.errors import BusUnavailable, Conflict, Denied, MailroomError
+from shared.errors import (
+    BusUnavailable,
+    ConfigError,
+    Conflict,
+    Denied,
+    MailroomError,
+    NotFound,
+    Refused,
+    TooLate,
+)
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,8 +68,12 @@ def status_of(error: MailroomError) -> int:
     match error:
         case Failure():
             return error.status
-        case Conflict():
+        case NotFound():
+            return 404
+        case Conflict() | TooLate() | Refused():
             return 409
+        case ConfigError():
+            return 422
         case BusUnavailable():
             return 503
         case Denied():

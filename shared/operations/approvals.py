@@ -186,3 +186,20 @@ def describe_reach(reach: tuple[str, ...]) -> str:
         )
         shown.append(name if kind == "host" else named)
     return ", ".join(shown)
+
+
+def describe_yes(request: ApprovalRequest) -> str:
+    """What happens if the request is granted, in a sentence for the person who decides."""
+    does = f"{request.sender} does exactly this, and nothing else, for this goal"
+    if not request.reach:
+        return f"{does}. Asked again for the same in this goal, the answer holds."
+    opened = describe_reach(request.reach)
+    return f"{does}. It may reach {opened}; you say whether later commands of its task or goal may too."
+
+
+def describe_no(request: ApprovalRequest) -> str:
+    """What happens if the request is refused."""
+    return (
+        f"Nothing of it is done. {request.sender} reads your note and goes on without it, or its task fails "
+        f"and says why. Without an answer in time it counts as refused."
+    )

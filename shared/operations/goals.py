@@ -74,15 +74,17 @@ def make_retry(goal: Goal, goal_id: str = "", *, person: str = "") -> dict[str, 
 # --- resume ----------------------------------------------------------------------------------------
 
 
-async def resume_goal(bus: Bus, name: str, text: str, *, person: str = "") -> Goal:
+async def resume_goal(bus: Bus, name: str, text: str, *, person: str = "", key: str = "") -> Goal:
     """Have the conductor go on with a goal, minding ``text``; returns it as accepted.
+
+    Sent again with the same idempotency ``key``, it is minded once.
 
     Raises NotFound, Refused and BusUnavailable; MailroomError if it runs and there is no text.
     """
     known, _ = await find_goal(bus, name)
     if not text and not known.status.final:
         raise MailroomError(f"The goal {known.goal_id} is running", "Say what it should mind with --say")
-    request_id = generate_task_id("resume")
+    request_id = bus.derive_id("resume", person, key) if key else generate_task_id("resume")
     refusals = subjects.mail(subjects.USER, subjects.CONDUCTOR)
     listener = Listener(bus, POLL_INTERVAL)
     await listener.subscribe(subjects.goal(known.goal_id), refusals, subjects.dead(subjects.CONDUCTOR))

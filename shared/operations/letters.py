@@ -5,7 +5,7 @@ import msgspec
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.records import read_presences
-from shared.contracts import AgentReport, Email, Question, Response, decode
+from shared.contracts import AgentReport, Email, Question, Response, decode, generate_id
 from shared.errors import BusUnavailable, ConfigError, NotFound
 from shared.queries.records import Listener, read_message, scan, unknown_agent_error
 from shared.queries.summaries import format_sender
@@ -40,19 +40,19 @@ class Mail(msgspec.Struct, frozen=True, kw_only=True):
 async def read_mail(bus: Bus, sender: str, recipient: str, seq: int = 1) -> list[Mail]:
     """Mail from ``sender`` to ``recipient`` (a name, or * for any) from sequence ``seq`` on."""
     found = scan(bus, subjects.OFFICE, subjects.mail(recipient, sender), seq=seq)
-    return [item async for stored in found if (item := _parse_mail(stored)) is not None]
+    return [item async for stored in found if (item := parse_mail(stored)) is not None]
 
 
 async def read_mail_item(bus: Bus, number: int) -> Mail:
     """The message with this number; raises NotFound if there is none."""
     stored = await read_message(bus, subjects.OFFICE, number)
-    item = _parse_mail(stored) if stored and stored.subject.startswith("mail.") else None
+    item = parse_mail(stored) if stored and stored.subject.startswith("mail.") else None
     if item is None:
         raise NotFound(f"There is no message {number}", "'mailroom mail list' shows their numbers")
     return item
 
 
-def _parse_mail(stored: Stored) -> Mail | None:
+def parse_mail(stored: Stored) -> Mail | None:
     """A message of a mailbox; None for envelopes that are not mail, such as the result of a task."""
     try:
         envelope = decode(stored.data)
@@ -97,10 +97,19 @@ def select_thread(items: list[Mail], start: str) -> list[Mail]:
     return [item for item in items if item.id in known]
 
 
-def compose(recipient: str, subject: str, body: str, in_reply_to: str = "", *, person: str = "") -> Email:
+def compose(
+    recipient: str,
+    subject: str,
+    body: str,
+    in_reply_to: str = "",
+    *,
+    person: str = "",
+    email_id: str = "",
+) -> Email:
     """A letter of ``person``; raises ConfigError if it cannot be sent."""
     try:
         return Email(
+            id=email_id or generate_id(),
             sender=subjects.USER,
             recipient=recipient,
             subject=subject,
@@ -112,13 +121,13 @@ def compose(recipient: str, subject: str, body: str, in_reply_to: str = "", *, p
         raise ConfigError(f"The message cannot be sent: {error}") from None
 
 
-def compose_reply(original: Mail, body: str, *, person: str = "") -> Email:
+def compose_reply(original: Mail, body: str, *, person: str = "", email_id: str = "") -> Email:
     """The answer to a message, in its thread, to whoever the other one is."""
     other = original.recipient if original.sender == subjects.USER else original.sender
     subject = original.subject
     if subject.strip() and not subject.lower().startswith("re:"):
         subject = f"Re: {subject}"
-    return compose(other, subject, body, original.id, person=person)
+    return compose(other, subject, body, original.id, person=person, email_id=email_id)
 
 
 async def send(bus: Bus, email: Email) -> int:

@@ -9,9 +9,9 @@ import msgspec
 from shared import subjects
 from shared.bus import Bus
 from shared.contracts import Goal, generate_id, generate_task_id
-from shared.errors import BusError, Refused
+from shared.errors import BusError, Refused, TooLate
 from shared.queries.progress import GoalFollower, Progress
-from shared.queries.records import read_goal
+from shared.queries.records import read_goal, read_message
 from shared.tasks.said import names_something, strings_in
 from shared.text.shorten import flatten
 
@@ -85,6 +85,33 @@ async def publish(bus: Bus, body: dict[str, Any]) -> int:
     if stored.get("duplicate"):
         raise BusError("The server took the submission for a repeated message", "Submit it again")
     return int(stored["seq"])
+
+
+def derive_goal_id(bus: Bus, person: str, key: str) -> str:
+    """The id of the goal that ``person`` submits under an idempotency key; a new one without a key."""
+    return f"goal_{bus.derive_id('submission', person, key)[:24]}" if key else generate_task_id("goal")
+
+
+async def submit_keyed(bus: Bus, body: dict[str, Any], key: str) -> None:
+    """Submit a goal once, however often that is asked under the same key; ``derive_goal_id`` made its id.
+
+    The id of its message is derived from the key and cannot be guessed by others. Raises TooLate if another
+    goal was submitted under the key.
+    """
+    if not key:
+        await publish(bus, body)
+        return
+    if "retry" in body:
+        known = await read_goal(bus, str(body["goal_id"])) is not None
+    else:
+        known = await find_known(bus, body) is not None
+    if known:
+        return
+    stored = await _store(bus, body, bus.derive_id("submission", str(body.get("person", "")), key))
+    if stored.get("duplicate"):
+        first = await read_message(bus, subjects.OFFICE, int(stored["seq"]))
+        if first is None or msgspec.json.decode(first.data) != msgspec.json.decode(msgspec.json.encode(body)):
+            raise TooLate("Another goal was submitted under this key", "Use a key of its own for each goal")
 
 
 async def _store(bus: Bus, body: dict[str, Any], message_id: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import pytest
 
-from services.cli.commands.approvals import escape_invisible
 from shared.contracts import Task
 from shared.errors import ActionError
 from shared.settings import Settings
@@ -10,6 +9,7 @@ from shared.skills.changing import LONGEST_NOTE, shorten
 from shared.skills.files import _line_of_only
 from shared.skills.workspace import slug, snapshots_path
 from shared.tasks.workspaces import workspace_name, workspace_path
+from shared.text.printable import escape_invisible
 
 
 def task(**fields: str) -> Task:

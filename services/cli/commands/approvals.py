@@ -12,7 +12,7 @@ from services.cli.commands.options import json_option
 from services.cli.connection import run_connected
 from services.cli.output.console import open_console, print_block, print_json, print_line, print_result
 from shared.operations.approvals import Approval, Scope, answer_request, describe_reach, read_approvals
-from shared.text.printable import clean
+from shared.text.printable import clean, escape_invisible
 from shared.text.times import format_span, parse_time, seconds_between
 
 STYLES = {"waiting": "yellow", "granted": "green", "refused": "red", "expired": "dim", "over": "dim"}
@@ -82,12 +82,6 @@ def _print_approval(approval: Approval, console: Console) -> None:
 
 def _print_padded(text: str | Text, console: Console) -> None:
     console.print(Padding(text, (0, 0, 0, 4), expand=False))
-
-
-def escape_invisible(text: str) -> str:
-    """``text`` with its lines; control and other invisible characters as their code points."""
-    shown = (each if each.isprintable() or each == "\n" else f"\\u{{{ord(each):x}}}" for each in text)
-    return "".join(shown)
 
 
 id_argument = click.argument("approval_id", metavar="ID")

@@ -1,12 +1,29 @@
 """The HTTP API: one module a domain, and the table of all."""
 
-from services.gateway.api import memory, messages, session, tokens
+from services.gateway.api import (
+    approvals,
+    dead_letters,
+    goal_actions,
+    goals,
+    inbox,
+    mail,
+    memory,
+    messages,
+    session,
+    tokens,
+)
 from services.gateway.routing import Endpoint
 
 TABLE: tuple[Endpoint, ...] = (
     *session.ENDPOINTS,
     *tokens.ENDPOINTS,
     *messages.ENDPOINTS,
+    *goals.ENDPOINTS,
+    *goal_actions.ENDPOINTS,
+    *inbox.ENDPOINTS,
+    *approvals.ENDPOINTS,
+    *dead_letters.ENDPOINTS,
+    *mail.ENDPOINTS,
     *memory.ENDPOINTS,
 )
 """Every route of the API."""

@@ -7,7 +7,15 @@ from contextlib import AsyncExitStack, aclosing
 
 import msgspec
 
-from services.gateway.index.rows import STREAMS, MessageRow, Position, goal_record, make_row
+from services.gateway.index.rows import (
+    STREAMS,
+    Indexed,
+    MessageRow,
+    Position,
+    goal_record,
+    make_row,
+    spending_record,
+)
 from services.gateway.index.store import Filter, Store
 from shared import subjects
 from shared.bus import Bus, Stored
@@ -153,7 +161,7 @@ class LogIndex:
                 continue
             position = position.after(stored)
             row, record = make_row(stored, position), goal_record(stored)
-            rows.append((row, record))
+            rows.append(Indexed(row, record, spending_record(stored)))
             event = Event(message=row, goal=record.goal if record else None)
             if len(self._recent) == RECENT:
                 self._oldest = self._recent[0].position

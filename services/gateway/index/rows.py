@@ -1,12 +1,13 @@
 """A stored message as a row of the index."""
 
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
 from shared import subjects
 from shared.bus import Stored
 from shared.contracts import StateChanged
+from shared.contracts.cognition import spending_of
 from shared.queries.summaries import summarize
 
 STREAMS = tuple(subjects.AUDITED.values())
@@ -75,13 +76,6 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     size: int = 0
 
 
-class _Person(msgspec.Struct):
-    person: str = ""
-
-
-_read_person = msgspec.json.Decoder(_Person)
-
-
 def make_row(stored: Stored, position: Position) -> MessageRow:
     """The row of a message; a message that cannot be read is one too, of the type ``unreadable``."""
     summary = summarize(stored.subject, stored.data)
@@ -97,19 +91,49 @@ def make_row(stored: Stored, position: Position) -> MessageRow:
         goal_id=summary.goal_id,
         task_id=summary.task_id,
         status=summary.status,
-        person=_person_of(stored),
+        person=summary.person,
         text=summary.text,
         size=len(stored.data),
     )
 
 
-def _person_of(stored: Stored) -> str:
-    if b'"person"' not in stored.data:
-        return ""
+class Spent(msgspec.Struct, frozen=True, kw_only=True):
+    """The model usage of a task that has ended; ``cost`` in US dollars."""
+
+    task_id: str
+    goal_id: str
+    tokens: int
+    cost: float
+
+
+class Indexed(NamedTuple):
+    """A message for the index, with what it says of a goal and of spending."""
+
+    row: MessageRow
+    goal: StateChanged | None = None
+    spent: Spent | None = None
+
+
+class _Result(msgspec.Struct):
+    goal_id: str = ""
+    metadata: dict[str, Any] = {}
+
+
+_read_result = msgspec.json.Decoder(_Result)
+
+
+def spending_record(stored: Stored) -> Spent | None:
+    """The model usage that the result of a goal's task has."""
+    if not (stored.subject.startswith("task.") and stored.subject.endswith(f".{subjects.ENDED}")):
+        return None
+    if b'"usage"' not in stored.data:
+        return None
     try:
-        return _read_person.decode(stored.data).person[:64]
+        result = _read_result.decode(stored.data)
     except msgspec.MsgspecError:
-        return ""
+        return None
+    tokens, cost = spending_of(result.metadata)
+    return Spent(task_id=stored.subject.split(".")[3], goal_id=result.goal_id, tokens=tokens, cost=cost)
 
 
 def goal_record(stored: Stored) -> StateChanged | None:

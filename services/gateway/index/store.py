@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from services.gateway.index.rows import STREAMS, MessageRow, Position
-from shared.contracts import Goal, StateChanged
+from services.gateway.index.rows import STREAMS, Indexed, MessageRow, Position
+from shared.contracts import Goal
 from shared.errors import StartError
 
-VERSION = 1
+VERSION = 2
 """The version of the tables; an index of another version is made anew."""
 MAX_PAGE = 500
 """The most rows of one page."""
@@ -35,6 +35,10 @@ CREATE TABLE goals (
     goal_id TEXT PRIMARY KEY, number INTEGER NOT NULL, submitted INTEGER NOT NULL, status TEXT NOT NULL,
     outcome TEXT NOT NULL, text TEXT NOT NULL, agents TEXT NOT NULL, record BLOB NOT NULL
 );
+CREATE TABLE spending (
+    task_id TEXT PRIMARY KEY, goal_id TEXT NOT NULL, tokens INTEGER NOT NULL, cost REAL NOT NULL
+);
+CREATE INDEX spending_by_goal ON spending (goal_id);
 CREATE INDEX goals_by_submission ON goals (submitted);
 CREATE VIRTUAL TABLE words USING fts5 (text, content='');
 """
@@ -96,10 +100,10 @@ class Store:
         row = self._db.execute("SELECT office, memory FROM messages ORDER BY number DESC LIMIT 1").fetchone()
         return Position(*row) if row else Position()
 
-    def add(self, rows: Sequence[tuple[MessageRow, StateChanged | None]]) -> None:
+    def add(self, rows: Sequence[Indexed]) -> None:
         """Add messages in the order of their positions, in one transaction."""
-        messages, words, goals = [], [], []
-        for row, record in rows:
+        messages, words, goals, spent = [], [], [], []
+        for row, record, spending in rows:
             self._number += 1
             place = Position.parse(row.position)
             messages.append(
@@ -109,6 +113,8 @@ class Store:
                 words.append((self._number, row.text))
             if record is not None and record.goal is not None:
                 goals.append(_goal_row(record.goal, self._number))
+            if spending is not None:
+                spent.append(msgspec.structs.astuple(spending))
         with self._db:
             self._db.executemany(f"INSERT INTO messages VALUES ({_marks(15)})", messages)
             self._db.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", words)
@@ -118,6 +124,7 @@ class Store:
                 "text = excluded.text, agents = excluded.agents, record = excluded.record",
                 goals,
             )
+            self._db.executemany("INSERT OR REPLACE INTO spending VALUES (?, ?, ?, ?)", spent)
 
     # --- messages ------------------------------------------------------------------------------------
 
@@ -202,6 +209,14 @@ class Store:
         sql = f"SELECT submitted, record FROM goals WHERE {where} ORDER BY submitted DESC LIMIT ?"
         rows = self._db.execute(sql, [*values, min(limit, MAX_PAGE)])
         return [(submitted, Goal.from_json(record)) for submitted, record in rows]
+
+    def spending(self, goal_ids: Sequence[str]) -> dict[str, tuple[int, float]]:
+        """Tokens and US dollars of the tasks that have ended, by goal; without those that used no model."""
+        sql = (
+            "SELECT goal_id, sum(tokens), sum(cost) FROM spending "
+            f"WHERE goal_id IN ({_marks(len(goal_ids))}) GROUP BY goal_id"
+        )
+        return {goal_id: (tokens, cost) for goal_id, tokens, cost in self._db.execute(sql, list(goal_ids))}
 
     def count_goals(self) -> dict[str, int]:
         """The number of goals by status."""

@@ -1,0 +1,159 @@
+"""What people do to a goal: stop it, do it again, steer it, read and apply its patches."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from services.gateway.api.goals import SubmittedGoal
+from services.gateway.api.messages import API
+from services.gateway.context import Call
+from services.gateway.goal_summaries import GoalSummary, summarize_goals
+from services.gateway.routing import Endpoint
+from services.gateway.security.scopes import Scope
+from shared.contracts import Goal, TaskStatus
+from shared.contracts.records import MAX_INSTRUCTION
+from shared.errors import TooLate
+from shared.operations.goals import cancel_goal, find_ended, make_retry, resume_goal
+from shared.operations.patches import (
+    Applied,
+    PatchView,
+    apply_fitting,
+    describe_patch,
+    fit_delivered,
+    read_goal_patches,
+    record_applied,
+)
+from shared.operations.submission import derive_goal_id, submit_keyed
+from shared.queries.results import DeliveredPatch, find_goal
+
+
+class Cancellation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why a goal is stopped."""
+
+    reason: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
+
+
+class Nothing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """No fields."""
+
+
+class Words(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the agents are to mind; a goal that has ended goes on also without words."""
+
+    text: Annotated[str, msgspec.Meta(max_length=MAX_INSTRUCTION)] = ""
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which patches, by the names of their projects; none named: all."""
+
+    projects: tuple[str, ...] = ()
+
+
+class PatchState(msgspec.Struct, frozen=True, kw_only=True):
+    """A patch and how it fits its folder now.
+
+    ``fit`` is fits, merges (the folder changed, and git can merge it), applied (the folder has it already) or
+    refused, for the reason in ``problem``. ``undo`` is the command that takes it out.
+    """
+
+    project: str
+    path: str
+    folder: str
+    files: list[str]
+    diff: str
+    fit: str
+    undo: str = ""
+    problem: str = ""
+    cure: str = ""
+
+
+class Patches(msgspec.Struct, frozen=True, kw_only=True):
+    """The patches of a goal."""
+
+    goal_id: str
+    patches: list[PatchState]
+
+
+class AppliedPatches(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of each patch."""
+
+    goal_id: str
+    patches: list[Applied]
+
+
+async def cancel(call: Call, body: Cancellation) -> GoalSummary:
+    """Stop a goal and its open tasks: running commands end within two seconds.
+
+    A goal that is cancelled already stays so; one that has ended otherwise is a conflict.
+    """
+    name = call.path["goal_id"]
+    try:
+        goal = await cancel_goal(call.gateway.bus, name, body.reason, person=call.person.name)
+    except TooLate:
+        goal, _ = await find_goal(call.gateway.bus, name)
+        if goal.status is not TaskStatus.CANCELLED:
+            raise
+    return (await summarize_goals(call.gateway, [goal]))[0]
+
+
+async def retry(call: Call, body: Nothing) -> SubmittedGoal:
+    """Do a goal that has ended again from the beginning, as a new goal, whose id is returned."""
+    bus, person = call.gateway.bus, call.person.name
+    goal = await find_ended(bus, call.path["goal_id"])
+    key = call.key and f"retry {goal.goal_id} {call.key}"
+    goal_id = derive_goal_id(bus, person, key)
+    await submit_keyed(bus, make_retry(goal, goal_id, person=person), key)
+    return SubmittedGoal(goal_id=goal_id)
+
+
+async def say(call: Call, body: Words) -> GoalSummary:
+    """Steer a goal that runs, or go on with one that has ended, minding the words."""
+    goal = await resume_goal(
+        call.gateway.bus, call.path["goal_id"], body.text, person=call.person.name, key=call.key
+    )
+    return (await summarize_goals(call.gateway, [goal]))[0]
+
+
+async def diff(call: Call) -> Patches:
+    """The patches of a goal, and how they fit their folders now."""
+    goal, patches = await read_goal_patches(call.gateway.bus, call.path["goal_id"])
+    states = [await asyncio.to_thread(_examine, patch, goal) for patch in patches]
+    return Patches(goal_id=goal.goal_id, patches=states)
+
+
+def _examine(patch: DeliveredPatch, goal: Goal) -> PatchState:
+    view: PatchView = describe_patch(patch)
+    fitting = fit_delivered(patch, None, goal)
+    shown = msgspec.structs.asdict(view)
+    if refused := fitting.refused:
+        return PatchState(**shown, fit="refused", problem=refused.problem, cure=refused.cure)
+    fit = "applied" if fitting.fit.applied else "merges" if fitting.fit.adapted else "fits"
+    return PatchState(**shown, fit=fit, undo=fitting.undo)
+
+
+async def apply(call: Call, body: Choice) -> AppliedPatches:
+    """Apply the patches of a goal to the folders they were made for, and record who did.
+
+    One that does not fit is merged if git can do that without conflicts, else refused with the reason.
+    """
+    goal, patches = await read_goal_patches(call.gateway.bus, call.path["goal_id"], body.projects)
+    done = [await asyncio.to_thread(_apply, patch, goal) for patch in patches]
+    if applied := [each for each in done if each.done == "applied"]:
+        await record_applied(call.gateway.bus, goal, applied, person=call.person.name)
+    return AppliedPatches(goal_id=goal.goal_id, patches=done)
+
+
+def _apply(patch: DeliveredPatch, goal: Goal) -> Applied:
+    return apply_fitting(fit_delivered(patch, Path(patch.folder) if patch.folder else None, goal))
+
+
+ONE = f"{API}/goals/{{goal_id}}"
+ENDPOINTS = (
+    Endpoint("POST", f"{ONE}/cancel", cancel, scope=Scope.SUBMIT, tag="goals"),
+    Endpoint("POST", f"{ONE}/retry", retry, scope=Scope.SUBMIT, tag="goals", status=202),
+    Endpoint("POST", f"{ONE}/say", say, scope=Scope.SUBMIT, tag="goals"),
+    Endpoint("GET", f"{ONE}/diff", diff, scope=Scope.READ, tag="goals"),
+    Endpoint("POST", f"{ONE}/apply", apply, scope=Scope.APPROVE, tag="goals"),
+)

@@ -1,0 +1,104 @@
+"""Goals: the list, and submitting one."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from services.gateway.api.messages import API
+from services.gateway.context import Call
+from services.gateway.goal_summaries import GoalSummary, summarize_goals
+from services.gateway.problems import Failure
+from services.gateway.routing import Endpoint
+from services.gateway.security.scopes import Scope
+from shared.contracts import TaskPriority
+from shared.contracts.base import MAX_TEXT
+from shared.operations.submission import derive_goal_id, make_body, submit_keyed
+from shared.tasks.submission import MAX_BYTES
+from shared.text.times import format_utc, parse_time
+
+MAX_LIMIT = 200
+
+
+class GoalsQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which goals, the latest submitted first: of a status (several: repeat it), an outcome, an agent, with
+    these words. ``before`` is ``next`` of the page before.
+    """
+
+    status: tuple[str, ...] = ()
+    outcome: str = ""
+    agent: str = ""
+    text: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    before: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_LIMIT)] = 50
+
+
+class GoalPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of goals; ``next`` goes into ``before`` for the following one, 0 at the end.
+
+    ``counts`` are the numbers of all goals by status.
+    """
+
+    goals: list[GoalSummary]
+    next: int
+    counts: dict[str, int]
+
+
+class NewGoal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A goal in the person's own words; ``context`` as ``mailroom submit -c`` gives it."""
+
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT)]
+    context: dict[str, Any] = {}
+    priority: TaskPriority = TaskPriority.MEDIUM
+    deadline: str = ""
+
+
+class SubmittedGoal(msgspec.Struct, frozen=True, kw_only=True):
+    """The id under which a goal was submitted."""
+
+    goal_id: str
+
+
+async def list_goals(call: Call, query: GoalsQuery) -> GoalPage:
+    """Goals, the latest first, with what they are at."""
+    found = call.gateway.index.store.goals(
+        statuses=query.status,
+        outcome=query.outcome,
+        agent=query.agent,
+        text=query.text,
+        before=query.before,
+        limit=query.limit,
+    )
+    return GoalPage(
+        goals=await summarize_goals(call.gateway, [goal for _, goal in found]),
+        next=found[-1][0] if len(found) == query.limit else 0,
+        counts=call.gateway.index.store.count_goals(),
+    )
+
+
+async def submit_goal(call: Call, body: NewGoal) -> SubmittedGoal:
+    """Submit a goal.
+
+    The same Idempotency-Key begins nothing twice, and gets the same answer.
+    """
+    if body.text.isspace():
+        raise ValueError("text must be a non-empty string")
+    bus, person = call.gateway.bus, call.person.name
+    goal_id = derive_goal_id(bus, person, call.key)
+    submission = make_body(body.text, body.context, goal_id, person=person)
+    submission["priority"] = body.priority
+    if body.deadline:
+        submission["deadline"] = format_utc(parse_time(body.deadline))
+    if (size := len(msgspec.json.encode(submission))) > MAX_BYTES:
+        raise Failure(
+            413,
+            f"The goal has {size:,} bytes; the limit is {MAX_BYTES:,}",
+            "Put what it needs into files, and name their paths",
+        )
+    await submit_keyed(bus, submission, call.key)
+    return SubmittedGoal(goal_id=goal_id)
+
+
+ENDPOINTS = (
+    Endpoint("GET", f"{API}/goals", list_goals, scope=Scope.READ, tag="goals"),
+    Endpoint("POST", f"{API}/goals", submit_goal, scope=Scope.SUBMIT, tag="goals", status=202),
+)

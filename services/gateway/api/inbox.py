@@ -1,0 +1,209 @@
+"""The inbox: all that waits for a person, and what people answered lately."""
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from services.gateway.api.approvals import ApprovalView, view_approval
+from services.gateway.api.dead_letters import DeadLetterView, view_dead_letter
+from services.gateway.api.messages import API
+from services.gateway.context import Call, Gateway
+from services.gateway.goal_summaries import GoalSummary, summarize_goals
+from services.gateway.open_requests import read_all_requests
+from services.gateway.problems import not_found
+from services.gateway.questions import read_questions
+from services.gateway.routing import Endpoint
+from services.gateway.security.scopes import Scope
+from services.gateway.seen import Seen, add_seen, read_seen
+from shared.contracts import generate_iso_timestamp
+from shared.operations.dead_letters import read_dead_letters
+from shared.operations.letters import Mail
+from shared.text.shorten import flatten
+from shared.text.times import parse_time
+
+RECENT = timedelta(days=1)
+"""Answers older than this are left out."""
+FAILED_FOR = timedelta(days=7)
+"""Goals that failed longer ago are left out."""
+MAX_EACH = 200
+"""The most items of one kind."""
+TEXT = 300
+
+
+class InboxItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that waits: ``kind`` is approval, question, dead_letter or failed_goal.
+
+    ``title`` and ``text`` say it in two lines, ``since`` is when it began to wait. The part of its kind has
+    all of it. ``number`` of a question names the letter to reply to.
+    """
+
+    id: str
+    kind: str
+    title: str
+    text: str
+    agent: str
+    since: str
+    goal_id: str = ""
+    approval: ApprovalView | None = None
+    question: Mail | None = None
+    dead_letter: DeadLetterView | None = None
+    goal: GoalSummary | None = None
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a person answered or put aside; ``by`` is empty if it is not known who."""
+
+    id: str
+    kind: str
+    title: str
+    outcome: str
+    by: str
+    at: str
+    goal_id: str = ""
+    note: str = ""
+
+
+class Inbox(msgspec.Struct, frozen=True, kw_only=True):
+    """What waits, the oldest first, and what was answered within a day, the latest first."""
+
+    waiting: list[InboxItem]
+    answered: list[Answered]
+
+
+async def read_inbox(call: Call) -> Inbox:
+    """All that waits for a person: approvals, questions, dead letters, failed goals nobody looked at."""
+    gateway = call.gateway
+    seen = read_seen(gateway)
+    requests = await read_all_requests(gateway)
+    approvals = [view_approval(gateway, each) for each in requests[-MAX_EACH:]]
+    questions = await read_questions(gateway)
+    items = [
+        *(_approval_item(each) for each in approvals if each.state == "waiting"),
+        *(_question_item(each) for each in questions.open),
+        *(_dead_item(each) for each in await _read_dead(gateway)),
+        *[_failed_item(each) for each in await _read_failed(gateway)],
+    ]
+    waiting = sorted((each for each in items if each.id not in seen), key=lambda each: each.since)
+    return Inbox(waiting=waiting, answered=_answered(approvals, questions.answered, seen))
+
+
+async def put_aside(call: Call) -> None:
+    """Take an item out of the inbox for everybody; what it stands for is not changed."""
+    item_id = call.path["item_id"]
+    kind, _, rest = item_id.partition(":")
+    if kind not in ("question", "dead_letter", "failed_goal") or not rest or len(item_id) > 200:
+        raise not_found(f"item {item_id[:80]!r}", "Approvals are answered; other items have ids of the inbox")
+    seen = Seen(id=item_id, by=call.person.name, at=generate_iso_timestamp())
+    add_seen(call.gateway, seen)
+
+
+def _approval_item(view: ApprovalView) -> InboxItem:
+    return InboxItem(
+        id=f"approval:{view.approval_id}",
+        kind="approval",
+        title=f"{view.agent} asks: may I?",
+        text=flatten(view.what, TEXT),
+        agent=view.agent,
+        since=view.asked_at,
+        goal_id=view.goal_id,
+        approval=view,
+    )
+
+
+def _question_item(mail: Mail) -> InboxItem:
+    return InboxItem(
+        id=f"question:{mail.id}",
+        kind="question",
+        title=flatten(mail.subject, TEXT) or f"{mail.sender} asks",
+        text=flatten(mail.body, TEXT),
+        agent=mail.sender,
+        since=mail.created_at,
+        question=mail,
+    )
+
+
+async def _read_dead(gateway: Gateway) -> list[DeadLetterView]:
+    found = await read_dead_letters(gateway.bus)
+    return [view_dead_letter(number, letter) for number, letter in found[-MAX_EACH:]]
+
+
+def _dead_item(view: DeadLetterView) -> InboxItem:
+    return InboxItem(
+        id=f"dead_letter:{view.number}",
+        kind="dead_letter",
+        title=f"{view.agent} could not handle a message",
+        text=flatten(view.reason, TEXT),
+        agent=view.agent,
+        since=view.since,
+        goal_id=view.goal_id,
+        dead_letter=view,
+    )
+
+
+async def _read_failed(gateway: Gateway) -> list[GoalSummary]:
+    """Goals of the last days that failed or ran out of time, unless they were done again since."""
+    store = gateway.index.store
+    since = datetime.now(UTC) - FAILED_FOR
+    found = [goal for _, goal in store.goals(statuses=("failed", "timeout"), limit=MAX_EACH)]
+    found = [goal for goal in found if goal.ended_at and parse_time(goal.ended_at) > since]
+    if not found:
+        return []
+    again = {goal.retry_of for _, goal in store.goals(limit=MAX_EACH) if goal.retry_of}
+    return await summarize_goals(gateway, [goal for goal in found if goal.goal_id not in again])
+
+
+def _failed_item(goal: GoalSummary) -> InboxItem:
+    return InboxItem(
+        id=f"failed_goal:{goal.goal_id}",
+        kind="failed_goal",
+        title=goal.title,
+        text=goal.summary or f"It ended: {goal.status}",
+        agent="",
+        since=goal.ended_at,
+        goal_id=goal.goal_id,
+        goal=goal,
+    )
+
+
+def _answered(
+    approvals: list[ApprovalView], replies: list[tuple[Mail, Mail]], seen: dict[str, Seen]
+) -> list[Answered]:
+    found = [
+        Answered(
+            id=f"approval:{each.approval_id}",
+            kind="approval",
+            title=flatten(each.what, TEXT),
+            outcome=each.state,
+            by=each.answer.by,
+            at=each.answer.at,
+            goal_id=each.goal_id,
+            note=each.answer.note,
+        )
+        for each in approvals
+        if each.answer is not None
+    ]
+    found += [
+        Answered(
+            id=f"question:{mail.id}",
+            kind="question",
+            title=flatten(mail.subject or mail.body, TEXT),
+            outcome="answered",
+            by=reply.person,
+            at=reply.created_at,
+            note=flatten(reply.body, TEXT),
+        )
+        for mail, reply in replies
+    ]
+    found += [
+        Answered(id=each.id, kind=each.id.partition(":")[0], title="", outcome="seen", by=each.by, at=each.at)
+        for each in seen.values()
+    ]
+    since = datetime.now(UTC) - RECENT
+    recent = [each for each in found if parse_time(each.at) > since]
+    return sorted(recent, key=lambda each: each.at, reverse=True)[:MAX_EACH]
+
+
+ENDPOINTS = (
+    Endpoint("GET", f"{API}/inbox", read_inbox, scope=Scope.READ, tag="inbox"),
+    Endpoint("POST", f"{API}/inbox/{{item_id}}/seen", put_aside, scope=Scope.SUBMIT, tag="inbox"),
+)

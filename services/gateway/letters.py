@@ -1,0 +1,48 @@
+"""Mail read by the index: which messages, and each of them whole."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
+
+from services.gateway.context import Gateway
+from services.gateway.index.index import LogIndex
+from services.gateway.index.rows import STREAMS
+from shared import subjects
+from shared.bus import Stored
+from shared.operations.letters import Mail, parse_mail
+from shared.queries.audit_log import parse_copy
+from shared.queries.records import read_message
+
+KEPT = 2_000
+"""Messages that are kept as they were read; they never change."""
+AUDIT = STREAMS[0]
+
+_known: WeakKeyDictionary[LogIndex, OrderedDict[int, Mail | None]] = WeakKeyDictionary()
+
+
+async def read_letters(gateway: Gateway, where: str, values: Sequence[object], limit: int) -> list[Mail]:
+    """The last mail that a condition on the index's messages admits, the latest last."""
+    sql = (
+        f"SELECT office FROM messages WHERE stream = 0 AND subject GLOB 'mail.*' AND ({where}) "  # noqa: S608 - constants
+        "ORDER BY number DESC LIMIT ?"
+    )
+    numbers = [int(row[0]) for row in gateway.index.store.query(sql, [*values, limit])]
+    found = await asyncio.gather(*(_read(gateway, number) for number in reversed(numbers)))
+    return [mail for mail in found if mail is not None]
+
+
+async def _read(gateway: Gateway, number: int) -> Mail | None:
+    """A message of a mailbox by its number in the audit; None for what is no mail."""
+    known = _known.setdefault(gateway.index, OrderedDict())
+    if number not in known:
+        stored = await read_message(gateway.bus, AUDIT, number)
+        known[number] = parse_mail(_as_sent(stored)) if stored else None
+        while len(known) > KEPT:
+            known.popitem(last=False)
+    return known[number]
+
+
+def _as_sent(stored: Stored) -> Stored:
+    """A copy with the number that the message itself has in OFFICE."""
+    return stored._replace(stream=subjects.OFFICE, seq=parse_copy(stored).source_seq or stored.seq)
