@@ -11,6 +11,7 @@ from shared.bus import Bus, discovery
 from shared.bus.discovery import find_instance
 from shared.errors import StartError
 from shared.settings import Settings
+from shared.trace import continue_trace
 
 T = TypeVar("T")
 CONNECT_WAIT = 2.0
@@ -29,6 +30,7 @@ async def connect(name: str = subjects.USER) -> AsyncIterator[Bus]:
     """A connection as ``name``; raises StartError, BusUnavailable or Denied."""
     config = settings.load()
     log.configure("mailroom", level="error", form="console")
+    continue_trace("")
     bus = await Bus.connect(name, find_url(config), config.keys / f"{name}.nk", wait=CONNECT_WAIT)
     try:
         yield bus

@@ -45,6 +45,7 @@ from shared.errors import ActionError, Reject
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.said import sign_said
 from shared.tasks.submission import Submission
+from shared.trace import join_trace
 
 
 class Conductor(Agent):
@@ -116,7 +117,7 @@ class Conductor(Agent):
 
     async def _resume(self, submission: Submission, seq: int, stored_at: int) -> Outbox:
         """Add a person's words to a goal; one that has ended goes on. A refusal is told by mail."""
-        stored = await self._store.find(submission.resume)
+        stored = await self._find(submission.resume)
         said = instruction_of(submission, seq, stored_at)
         if stored is not None and any(each.id == said.id for each in stored.goal.instructions):
             return ()
@@ -167,14 +168,14 @@ class Conductor(Agent):
 
     async def on_result(self, result: TaskResult) -> Outbox:
         """Record a task's result or the critic's verdict, and continue the goal."""
-        stored = await self._store.find(result.goal_id)
+        stored = await self._find(result.goal_id)
         if stored is None or stored.goal.status.final or stored.goal.thinking:
             return ()
         return await self._runner.apply_result(stored, result)
 
     async def on_cancel(self, request: CancelGoal) -> Outbox:
         """End a goal at the request of a person or of its requester."""
-        stored = await self._store.find(request.goal_id)
+        stored = await self._find(request.goal_id)
         if stored is None:
             raise Reject(f"there is no goal {request.goal_id!r} to cancel")
         if request.sender not in (subjects.USER, stored.goal.requester):
@@ -185,7 +186,7 @@ class Conductor(Agent):
 
     async def on_due(self, due: GoalDue | ReminderDue) -> Outbox:
         """End a goal at its deadline, or ask a model again if the process that asked it is gone."""
-        stored = await self._store.find(due.goal_id)
+        stored = await self._find(due.goal_id)
         if stored is None or not isinstance(due, GoalDue):
             return ()
         if due.what != THINKING:
@@ -193,6 +194,13 @@ class Conductor(Agent):
         if stored.goal.thinking and not stored.goal.status.final:
             await self._runner.resume(due.goal_id)
         return ()
+
+    async def _find(self, goal_id: str) -> StoredGoal | None:
+        """A goal by its id; what follows from the message at hand belongs to the goal's trace."""
+        stored = await self._store.find(goal_id)
+        if stored is not None:
+            join_trace(stored.goal.traceparent)
+        return stored
 
     async def _plan(self, goal: Goal) -> Goal:
         planned = await self.planner.plan(goal)

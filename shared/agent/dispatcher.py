@@ -60,7 +60,7 @@ class Dispatcher:
         """Handle one delivery and commit what its handler returns; raises Reject or Retry, see Consumer."""
         if _is_migrated(delivery):
             return
-        continue_trace(str(delivery.headers.get(TRACE_HEADER, "")))
+        _continue_trace(delivery)
         if delivery.subject == subjects.SUBMIT or delivery.subject.startswith(f"{subjects.SUBMIT}."):
             sender = subjects.sender_of(delivery.subject) or subjects.USER
             await self._commit_outbox(
@@ -73,7 +73,7 @@ class Dispatcher:
             return
         envelope = await self._with_goal(self._open(delivery))
         if isinstance(envelope, Task):
-            if TRACE_HEADER not in delivery.headers:
+            if envelope.traceparent and TRACE_HEADER not in delivery.headers:
                 continue_trace(envelope.traceparent)
             await self._work(delivery, envelope)
             return
@@ -84,6 +84,7 @@ class Dispatcher:
 
     async def dead_letter(self, delivery: Delivery, reason: str) -> None:
         """Store a dead letter; if it is a task, its failure is in the same commit."""
+        _continue_trace(delivery)
         task = _task_in(delivery)
         entry = seal(subjects.dead(self._name), dead_letter_for(self._bus, delivery, reason, task))
         log.error("dead_lettered", subject=delivery.subject, seq=delivery.seq, reason=reason)
@@ -227,6 +228,12 @@ def address(envelope: Envelope, sender: str) -> Entry:
         return seal(subjects.mail(envelope.recipient, sender), signed)
     what = str(type(envelope).__struct_config__.tag).partition(".")[0]
     return seal(subjects.event(sender, what), signed)
+
+
+def _continue_trace(delivery: Delivery) -> None:
+    """Continue the trace of a message; one that has none begins the same trace whenever it is delivered."""
+    origin = f"{delivery.stream} {delivery.seq} {delivery.stored_at}"
+    continue_trace(str(delivery.headers.get(TRACE_HEADER, "")), origin)
 
 
 def _is_migrated(delivery: Delivery) -> bool:

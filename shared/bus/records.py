@@ -27,7 +27,7 @@ from shared.contracts import (
 from shared.contracts.base import amended
 from shared.errors import Conflict
 from shared.log import logger
-from shared.trace import current_trace, trace_headers
+from shared.trace import current_trace, headers_of
 
 log = logger(__name__)
 
@@ -111,7 +111,8 @@ def task_steps(task: Task) -> str:
 def step_entry(task: Task, step: str, payload: Task | TaskChanged | TaskResult, after: int) -> Entry:
     """The entry that stores a step of ``task``, if the step before it is still that of sequence ``after``."""
     subject = subjects.task(task.assignee, task.requester, task.task_id, step)
-    return Entry(subject, payload.to_json(), payload.id, after, trace_headers(), task_steps(task))
+    headers = headers_of(task.traceparent)
+    return Entry(subject, payload.to_json(), payload.id, after, headers, task_steps(task))
 
 
 def submission_entry(task: Task, *, after: int = 0) -> Entry:

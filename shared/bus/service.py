@@ -14,6 +14,8 @@ from nats.micro.service import EndpointConfig, ServiceConfig
 from shared import subjects
 from shared.errors import MailroomError
 from shared.log import logger
+from shared.trace import HEADER as TRACE_HEADER
+from shared.trace import continue_trace
 
 log = logger(__name__)
 
@@ -62,6 +64,7 @@ def _responder(answer: SignedEndpoint) -> Callable[[Request], Awaitable[None]]:
     working: set[asyncio.Task[None]] = set()
 
     async def respond(request: Request) -> None:
+        continue_trace(str((request.headers or {}).get(TRACE_HEADER, "")))
         try:
             reply = await answer(request.data, request.subject.rpartition(".")[2])
         except (ValueError, MailroomError) as error:

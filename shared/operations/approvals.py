@@ -12,6 +12,7 @@ from shared.gate.registries import PUBLIC
 from shared.queries.records import count_subjects, read_last
 from shared.sandbox import Reach
 from shared.text.times import parse_time
+from shared.trace import HEADER, join_trace
 
 Scope = Literal["command", "task", "goal"]
 
@@ -108,6 +109,8 @@ async def answer_request(
         _require_reach(request, scope, hosts)
     subject = subjects.approval_answered(request.sender, request.approval_id)
     before = await bus.last(subjects.OFFICE, subject)
+    asked = await bus.last(subjects.OFFICE, subjects.approval_asked(request.sender, request.approval_id))
+    join_trace(asked.headers.get(HEADER, "") if asked else "")
     answer = ApprovalAnswer(
         sender=subjects.USER,
         recipient=request.sender,

@@ -7,6 +7,7 @@ from shared.contracts import DeadLetter, Task, TaskStatus, decode, generate_id
 from shared.contracts.base import amended
 from shared.errors import Conflict, MailroomError, NotFound, TooLate
 from shared.queries.records import RESENT, call_server, read_message, scan
+from shared.trace import HEADER, join_trace, trace_headers
 
 
 async def read_dead_letters(bus: Bus, agent: str = "*") -> list[tuple[int, DeadLetter]]:
@@ -61,7 +62,8 @@ async def resend(bus: Bus, number: int) -> int:
             f"Ask what {letter.sender} is at, and drop it: 'mailroom dead drop {number}'",
         )
     entry = await _entry(bus, original)
-    entry = entry._replace(id=generate_id(), headers={RESENT: str(number)})
+    join_trace(original.headers.get(HEADER, ""))
+    entry = entry._replace(id=generate_id(), headers={**(trace_headers() or {}), RESENT: str(number)})
     seq = await _store(bus, letter.stream, entry)
     await delete_dead_letter(bus, number)
     return seq

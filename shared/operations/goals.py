@@ -11,6 +11,7 @@ from shared.operations.submission import publish, with_person
 from shared.queries.progress import GoalFollower
 from shared.queries.records import Listener, find_dead_letter, read_goal, scan
 from shared.queries.results import find_goal
+from shared.trace import join_trace
 
 CANCEL_TIMEOUT = 10.0
 """Seconds to wait until the conductor has ended a goal."""
@@ -38,6 +39,7 @@ async def cancel_goal(bus: Bus, name: str, reason: str = "", *, person: str = ""
         reason=reason or "a person asked for it",
         person=person,
     )
+    join_trace(goal.traceparent)
     follower = GoalFollower(bus, goal.goal_id)
     await follower.listen()
     subject = subjects.mail(subjects.CONDUCTOR, subjects.USER)
@@ -84,6 +86,7 @@ async def resume_goal(bus: Bus, name: str, text: str, *, person: str = "", key: 
     known, _ = await find_goal(bus, name)
     if not text and not known.status.final:
         raise MailroomError(f"The goal {known.goal_id} is running", "Say what it should mind with --say")
+    join_trace(known.traceparent)
     request_id = bus.derive_id("resume", person, key) if key else generate_task_id("resume")
     refusals = subjects.mail(subjects.USER, subjects.CONDUCTOR)
     listener = Listener(bus, POLL_INTERVAL)

@@ -89,7 +89,8 @@ class Batcher:
         self._log = write_log
         self._answers = answers
         self._announcer = announcer
-        self._unrecorded: list[MemoryRefused] = []
+        self._unrecorded: list[tuple[MemoryRefused, str]] = []
+        """Refusals and the traces of the writes."""
 
     async def store(self, batch: list[LogEntry], base: int, *, replayed: bool = False) -> None:
         """Store writes in their order as one commit; ``base`` is the graph version before the log's first.
@@ -112,7 +113,8 @@ class Batcher:
             for logged in batch:
                 await self.store([logged], base, replayed=replayed)
             return
-        self._unrecorded += written.refused
+        traces = {logged.content.id: logged.traceparent for logged in batch}
+        self._unrecorded += [(refused, traces.get(refused.cause, "")) for refused in written.refused]
         await self.record_refusals()
         for logged, answer in zip(batch, written.answers, strict=True):
             self._answers.settle(logged.seq, answer)
@@ -123,7 +125,7 @@ class Batcher:
         """Append refusals to the log; what it cannot take now is tried again with the next batch."""
         while self._unrecorded:
             try:
-                await self._log.append(self._unrecorded[0])
+                await self._log.append(*self._unrecorded[0])
             except BusError as error:
                 log.warning("refusal_unrecorded", waiting=len(self._unrecorded), reason=str(error))
                 return
@@ -132,7 +134,7 @@ class Batcher:
     async def _refuse(self, logged: LogEntry, error: Exception) -> None:
         log.error("write_failed", seq=logged.seq, exc_info=error)
         reason = f"Memory failed to store it ({type(error).__name__}: {error})"
-        self._unrecorded.append(MemoryRefused(cause=logged.content.id, error=reason))
+        self._unrecorded.append((MemoryRefused(cause=logged.content.id, error=reason), logged.traceparent))
         await self.record_refusals()
         self._answers.settle(logged.seq, MemoryWritten(cause=logged.content.id, error=reason))
 

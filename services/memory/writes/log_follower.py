@@ -20,6 +20,8 @@ from shared.bus.entry import seal
 from shared.contracts import TOKEN, MemoryRefused, MemoryWrite, MemoryWritten
 from shared.errors import ActionError, MailroomError, Reject
 from shared.log import logger
+from shared.trace import HEADER as TRACE_HEADER
+from shared.trace import continue_trace
 
 if TYPE_CHECKING:
     from services.memory.rebuild import Rebuild
@@ -148,13 +150,17 @@ class LogFollower:
             return
         seconds, rest = divmod(delivery.stored_at, 10**9)  # as a float it would lose the last microsecond
         self._waiting[delivery.seq] = LogEntry(
-            seq=delivery.seq, stored_at=seconds + rest / 1e9, content=content
+            seq=delivery.seq,
+            stored_at=seconds + rest / 1e9,
+            content=content,
+            traceparent=str(delivery.headers.get(TRACE_HEADER, "")),
         )
         self._arrived.set()
         await asyncio.shield(self._answers.expect(delivery.seq))
 
     async def dead_letter(self, delivery: Delivery, reason: str) -> None:
         """Publish the dead letter of a write that cannot be read."""
+        continue_trace(str(delivery.headers.get(TRACE_HEADER, "")))
         letter = dead_letter_for(self._bus, delivery, reason)
         await self._bus.commit([seal(subjects.dead(self._bus.name), letter)])
 

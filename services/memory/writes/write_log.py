@@ -11,6 +11,7 @@ from shared.bus import Bus, Stored
 from shared.bus.entry import seal
 from shared.contracts import MemoryRefused, MemoryWrite, decode
 from shared.errors import Reject
+from shared.trace import headers_of
 
 PAGE = 1_000
 """The most messages of one request to the stream (a limit of nats-server)."""
@@ -27,11 +28,15 @@ CLOCK_GRAIN = 0.001
 
 
 class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of the log at ``seq``, stored at ``stored_at`` (seconds since 1970)."""
+    """A message of the log at ``seq``, stored at ``stored_at`` (seconds since 1970).
+
+    ``traceparent`` is its trace, which is known of what was delivered.
+    """
 
     seq: int
     stored_at: float
     content: MemoryWrite | MemoryRefused
+    traceparent: str = ""
 
 
 class WriteLog:
@@ -92,9 +97,10 @@ class WriteLog:
                     found[seq] = LogEntry(seq=seq, stored_at=_seconds(stored.time), content=content)
         return found
 
-    async def append(self, entry: MemoryWrite | MemoryRefused) -> int:
-        """Write as the daemon itself; returns the sequence."""
-        return await self._bus.append(seal(subjects.memory_write(self._bus.name), entry))
+    async def append(self, entry: MemoryWrite | MemoryRefused, traceparent: str = "") -> int:
+        """Write as the daemon itself, in the present trace or else this one; returns the sequence."""
+        sealed = seal(subjects.memory_write(self._bus.name), entry)
+        return await self._bus.append(sealed._replace(headers=headers_of(traceparent)))
 
     async def _pages(self, start: int, end: int, subject: str) -> AsyncIterator[list[Stored]]:
         if end - start >= PAGE:  # worth a connection of its own
