@@ -28,8 +28,11 @@ from shared.contracts import (
     GetQuery,
     GoalDue,
     GraphVersion,
+    HistoryQuery,
     Hit,
     Instructions,
+    Layout,
+    LayoutQuery,
     ListQuery,
     LoopCheckpoint,
     MemoryQuery,
@@ -37,6 +40,7 @@ from shared.contracts import (
     MemoryWrite,
     MemoryWritten,
     Node,
+    NodeHistory,
     NodePage,
     Path,
     PathsQuery,
@@ -55,6 +59,8 @@ from shared.contracts import (
     TaskSession,
     Traversal,
     TraverseQuery,
+    VersionPage,
+    VersionsQuery,
 )
 from shared.memory import EmbedQuery, LinkerQuery, RebuildQuery, WrittenQuery
 from shared.tasks.submission import Submission
@@ -139,6 +145,9 @@ _READS: dict[str, tuple[str, Any, Any]] = {
     "traverse": ("Walk the graph from a node", TraverseQuery, Traversal),
     "paths": ("The best paths from one node to another", PathsQuery, list[Path]),
     "brief": ("The briefing of an agent", BriefQuery, Briefing),
+    "layout": ("The graph with a place for each node, to be drawn", LayoutQuery, Layout),
+    "versions": ("The versions of the graph and what each changed", VersionsQuery, VersionPage),
+    "history": ("What a node was before", HistoryQuery, NodeHistory),
 }
 _SIGNED: dict[str, tuple[str, Any, Any]] = {
     "add": ("Remember a node or several: each has a title or a text", Entries, MemoryWritten),

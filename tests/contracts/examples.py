@@ -15,7 +15,7 @@ from shared.asyncapi.document import make_document
 
 GOLDEN = Path(__file__).parent / "golden"
 ASYNCAPI = Path(__file__).parent / "asyncapi.json"
-AGENTS = ("conductor", "cortex", "critic", "engineer", "frontier", "memory", "nexus", "scout")
+AGENTS = ("conductor", "cortex", "critic", "engineer", "frontier", "gateway", "memory", "nexus", "scout")
 
 AT = "2026-01-02T14:30:22.123456+00:00"
 LATER = "2026-01-02T14:45:00.000000+00:00"
