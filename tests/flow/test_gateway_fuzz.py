@@ -1,0 +1,42 @@
+"""Requests that schemathesis makes up from the API's own description: none may end in an internal error."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from shared.access.scopes import Scope
+from shared.access.tokens import Tokens
+from tests.support.gateway import RunningGateway
+
+EXAMPLES = 12
+"""Requests of each operation, besides those at the limits of its parameters."""
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[RunningGateway]:
+    running = RunningGateway(tmp_path)
+    try:
+        await running.open("memory", "conductor", "nexus")
+        yield running
+    finally:
+        await running.close()
+
+
+@pytest.mark.timeout(300)
+async def test_made_up_requests_end_in_no_internal_error(gateway: RunningGateway) -> None:
+    token = Tokens(gateway.config).add("fuzz", Scope.ADMIN)
+    command = [
+        *(str(Path(sys.executable).parent / "schemathesis"), "run", f"{gateway.url}/openapi.json"),
+        *("--header", f"Authorization: Bearer {token}"),
+        *("--checks", "not_a_server_error", "--max-examples", str(EXAMPLES), "--seed", "1"),
+        *("--exclude-path", "/api/v1/events", "--phases", "examples,coverage,fuzzing"),
+        *("--request-timeout", "20", "--no-color", "--rate-limit", "80/s"),
+    ]
+    done = await asyncio.to_thread(
+        subprocess.run, command, cwd=gateway.config.state_dir, capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 0, done.stdout[-6_000:]
