@@ -47,7 +47,7 @@ function Office() {
       ><span class=${`dot ${kind}`}></span>${word}${agents !== undefined && ` · ${plural(agents, "agent")}`}</button>
     ${last.value > 0 && html`<div class="mono">log ${count(last.value)}</div>`}
     ${memory !== undefined && html`<div class="mono">memory v ${count(memory)}</div>`}
-    ${person.value?.name && html`<div>${person.value.name}</div>`}</div>`;
+    ${person.value && html`<div>${person.value.person}</div>`}</div>`;
 }
 
 function stateOf() {

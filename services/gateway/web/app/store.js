@@ -2,7 +2,7 @@
 
 import { effect, signal } from "@preact/signals";
 
-/** Who is signed in: {name, scope}; null before the answer. */
+/** Who is signed in: {person, scopes}; null before the answer. */
 export const person = signal(null);
 /** Whether the gateway said that nobody is signed in. */
 export const signedOut = signal(false);
@@ -15,11 +15,9 @@ export const now = signal(Date.now());
 /** "system", "light" or "dark". */
 export const theme = signal(remembered("theme") || "system");
 
-const SCOPES = ["read", "submit", "approve", "admin"];
-
 /** Whether the person who is signed in may do what a scope covers: read, submit, approve or admin. */
 export function may(scope) {
-  return !person.value?.scope || SCOPES.indexOf(person.value.scope) >= SCOPES.indexOf(scope);
+  return Boolean(person.value?.scopes.includes(scope));
 }
 
 export function remembered(name) {

@@ -1,0 +1,69 @@
+"""A real office with its gateway, and a browser that is signed in there; one for all tests of this folder."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, async_playwright
+
+from services.gateway.assets import is_complete, read_manifest
+from tests.browser.pages import AXE, Desk, Session, find_chromium, launch, sign_in
+from tests.support.gateway import RunningGateway
+
+AGENTS = ("conductor", "engineer", "scout", "critic", "nexus", "memory")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All of these tests share an event loop, and with it the office."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> None:
+    if not find_chromium():
+        pytest.skip("there is no Chromium: on Debian, apt-get install chromium")
+
+
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
+async def office(chromium: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningGateway]:
+    """The whole office with its gateway. Tests leave behind what they make; they look for their own alone."""
+    running = RunningGateway(tmp_path_factory.mktemp("office"), MAILROOM_APPROVAL_TIMEOUT="600")
+    if not is_complete(running.config.assets, read_manifest()):
+        pytest.skip("the dashboard's libraries are not installed: python -m services.gateway.assets")
+    try:
+        await running.open(*AGENTS)
+        yield running
+    finally:
+        await running.close()
+
+
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
+async def browser(chromium: None) -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        browser = await launch(playwright)
+        yield browser
+        await browser.close()
+
+
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
+async def session(browser: Browser, office: RunningGateway) -> Session:
+    """What a browser keeps that is signed in: signing in is limited to some attempts in a minute."""
+    return await sign_in(browser, office.config, office.url)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def desk(browser: Browser, office: RunningGateway, session: Session) -> AsyncIterator[Desk]:
+    """A person's browser; after the test no page of it may have asked another host or written an error."""
+    desk = Desk(browser, office.url, session)
+    yield desk
+    await desk.close()
+
+
+@pytest.fixture(scope="session")
+def axe() -> None:
+    if not AXE.is_file():
+        pytest.skip(f"{AXE} is missing: make setup fetches it, if there is a registry of npm")
