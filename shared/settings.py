@@ -21,7 +21,15 @@ UNPREFIXED = (
     ("ANTHROPIC_API_KEY", "anthropic_api_key"),
 )
 
-SECRETS = ("embedding_key", "brain_key", "cerebellum_key", "openai_api_key", "anthropic_api_key", "smtp_url")
+SECRETS = (
+    "embedding_key",
+    "brain_key",
+    "cerebellum_key",
+    "openai_api_key",
+    "anthropic_api_key",
+    "smtp_url",
+    "gateway_oidc_client_secret",
+)
 """The settings that are printed nowhere."""
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
@@ -70,7 +78,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     gateway_port: Port = 8642
     """The gateway's port; if another program has it, or with 0, a free one is taken."""
     gateway_hosts: tuple[str, ...] = ()
-    """Names besides ``localhost`` by which browsers reach the gateway, such as ``office.example.org``."""
+    """Names besides ``localhost`` by which browsers reach the gateway, such as ``office.example.org``; with
+    ``https://`` before it if a proxy speaks https for it."""
+    gateway_oidc_issuer: str = ""
+    """An OpenID provider for signing in, such as ``https://accounts.example.org``; empty: links alone."""
+    gateway_oidc_client_id: str = ""
+    """What the provider calls the gateway."""
+    gateway_oidc_client_secret: str = ""
+    """The gateway's secret at the provider. It is printed nowhere."""
+    gateway_oidc_claim: str = "email"
+    """The claim that has to be the ``email`` of a person in ``gateway/users.toml``."""
     identity: Name = "user"
     """The name under which scripts use memory: ``user``, or that of the agent they work for."""
     key_dir: Path | None = None
