@@ -12,6 +12,7 @@ from shared import subjects
 from shared.bus import Bus
 from shared.bus.records import TaskState, read_task_state
 from shared.contracts import Goal, StateChanged, Task, TaskChanged, TaskResult
+from shared.queries.records import last_sequence
 from tests.support.server import ROOT, Server
 from tests.support.waiting import eventually
 
@@ -138,6 +139,10 @@ class Office:
                 return result
             result += batch
             seq = batch[-1][0] + 1
+
+    async def stored_count(self, stream: str) -> int:
+        """The sequence of the last message of a stream."""
+        return await last_sequence(self.user, stream)
 
     async def close(self) -> None:
         """Stop the processes that run, close the connections, and stop the server."""

@@ -15,6 +15,7 @@ from services.gateway.index.rows import (
     goal_record,
     make_row,
     spending_record,
+    words_of,
 )
 from services.gateway.index.store import Filter, Store
 from shared import subjects
@@ -161,7 +162,7 @@ class LogIndex:
                 continue
             position = position.after(stored)
             row, record = make_row(stored, position), goal_record(stored)
-            rows.append(Indexed(row, record, spending_record(stored)))
+            rows.append(Indexed(row, words_of(stored, row), record, spending_record(stored)))
             event = Event(message=row, goal=record.goal if record else None)
             if len(self._recent) == RECENT:
                 self._oldest = self._recent[0].position

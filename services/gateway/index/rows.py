@@ -27,7 +27,7 @@ class Position(msgspec.Struct, frozen=True):
     def parse(cls, text: str) -> Self:
         """The position that ``text`` names; raises ValueError."""
         office, dash, memory = text.partition("-")
-        if not (dash and office.isdecimal() and memory.isdecimal() and len(text) <= 40):
+        if not (dash and text.isascii() and office.isdecimal() and memory.isdecimal() and len(text) <= 40):
             raise ValueError(f"{text[:40]!r} is no position such as 1200-34")
         return cls(int(office), int(memory))
 
@@ -107,11 +107,43 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Indexed(NamedTuple):
-    """A message for the index, with what it says of a goal and of spending."""
+    """A message for the index, with the text that is searched, and what it says of a goal and of spending."""
 
     row: MessageRow
+    words: str = ""
     goal: StateChanged | None = None
     spent: Spent | None = None
+
+
+MAX_WORDS = 8_000
+"""The most characters of one message that are searched."""
+
+
+class _Texts(msgspec.Struct):
+    """What is text in the different messages."""
+
+    text: str = ""
+    subject: str = ""
+    body: str = ""
+    output: str = ""
+    error_message: str = ""
+    what: str = ""
+    why: str = ""
+    note: str = ""
+    reason: str = ""
+
+
+_read_texts = msgspec.json.Decoder(_Texts)
+
+
+def words_of(stored: Stored, row: MessageRow) -> str:
+    """The text of a message that is searched: what people and agents wrote, beside the line about it."""
+    try:
+        found = msgspec.structs.astuple(_read_texts.decode(stored.data))
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        found = ()
+    ids = (row.goal_id, row.task_id)
+    return " ".join(filter(None, (row.text, *ids, *found)))[:MAX_WORDS]
 
 
 class _Result(msgspec.Struct):

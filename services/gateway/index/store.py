@@ -12,7 +12,7 @@ from services.gateway.index.rows import STREAMS, Indexed, MessageRow, Position
 from shared.contracts import Goal
 from shared.errors import StartError
 
-VERSION = 2
+VERSION = 3
 """The version of the tables; an index of another version is made anew."""
 MAX_PAGE = 500
 """The most rows of one page."""
@@ -40,7 +40,7 @@ CREATE TABLE spending (
 );
 CREATE INDEX spending_by_goal ON spending (goal_id);
 CREATE INDEX goals_by_submission ON goals (submitted);
-CREATE VIRTUAL TABLE words USING fts5 (text, content='');
+CREATE VIRTUAL TABLE words USING fts5 (body, content='');
 """
 
 _COLUMNS = (
@@ -103,21 +103,20 @@ class Store:
     def add(self, rows: Sequence[Indexed]) -> None:
         """Add messages in the order of their positions, in one transaction."""
         messages, words, goals, spent = [], [], [], []
-        for row, record, spending in rows:
+        for row, text, record, spending in rows:
             self._number += 1
             place = Position.parse(row.position)
             messages.append(
                 (self._number, place.office, place.memory, STREAMS.index(row.stream), *_texts(row), row.size)
             )
-            if row.text:
-                words.append((self._number, row.text))
+            words.append((self._number, text))
             if record is not None and record.goal is not None:
                 goals.append(_goal_row(record.goal, self._number))
             if spending is not None:
                 spent.append(msgspec.structs.astuple(spending))
         with self._db:
             self._db.executemany(f"INSERT INTO messages VALUES ({_marks(15)})", messages)
-            self._db.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", words)
+            self._db.executemany("INSERT INTO words (rowid, body) VALUES (?, ?)", words)
             self._db.executemany(
                 f"INSERT INTO goals VALUES ({_marks(8)}) ON CONFLICT (goal_id) DO UPDATE SET "
                 "number = excluded.number, status = excluded.status, outcome = excluded.outcome, "
@@ -145,12 +144,8 @@ class Store:
         if before is not None:
             clauses.append("number < ?")
             values.append(self._number_at(before) or 1)
-        where = f"WHERE {' AND '.join(clauses)}" if clauses else ""
-        order = "DESC" if after is None else "ASC"
-        return self._rows(
-            f"SELECT {_COLUMNS} FROM messages {where} ORDER BY number {order} LIMIT ?",
-            [*values, min(limit, MAX_PAGE)],
-        )
+        chosen, values = _choose(wanted, clauses, values, "DESC" if after is None else "ASC")
+        return self._rows(chosen, [*values, min(limit, MAX_PAGE)])
 
     def message(self, stream: str, seq: int) -> MessageRow | None:
         """The message at this place of the audit."""
@@ -336,9 +331,6 @@ def _to_row(
 def _where(wanted: Filter) -> tuple[list[str], list[Any]]:
     clauses: list[str] = []
     values: list[Any] = []
-    if wanted.agent:
-        clauses.append("(sender = ? OR recipient = ?)")
-        values += [wanted.agent, wanted.agent]
     for column, value in (("goal_id", wanted.goal), ("task_id", wanted.task), ("type", wanted.type)):
         if value:
             clauses.append(f"{column} = ?")
@@ -346,10 +338,32 @@ def _where(wanted: Filter) -> tuple[list[str], list[Any]]:
     if wanted.subject:
         clauses.append("subject GLOB ?")
         values.append(_subject_glob(wanted.subject))
-    if words := re.findall(r"\w+", wanted.text):
-        clauses.append("number IN (SELECT rowid FROM words WHERE words MATCH ?)")
-        values.append(" ".join(f'"{word}"*' for word in words))
     return clauses, values
+
+
+def _choose(
+    wanted: Filter, clauses: Sequence[str], values: Sequence[Any], order: str
+) -> tuple[str, list[Any]]:
+    """The question for a page: such that the first rows are found without reading all that there are."""
+    end = f"ORDER BY number {order} LIMIT ?"
+    if words := re.findall(r"\w+", wanted.text):
+        match = " ".join(f'"{word}"*' for word in words)
+        conditions = ["words MATCH ?", *clauses]
+        if wanted.agent:
+            conditions.append("? IN (sender, recipient)")
+        where = " AND ".join(conditions)
+        source = "words CROSS JOIN messages ON number = words.rowid"
+        given = [match, *values, *([wanted.agent] if wanted.agent else [])]
+        return f"SELECT {_COLUMNS} FROM {source} WHERE {where} ORDER BY words.rowid {order} LIMIT ?", given
+    if not wanted.agent:
+        where = f"WHERE {' AND '.join(clauses)}" if clauses else ""
+        return f"SELECT {_COLUMNS} FROM messages {where} {end}", list(values)
+    halves = []
+    for column in ("sender", "recipient"):
+        where = " AND ".join([f"{column} = ?", *clauses])
+        halves.append(f"SELECT * FROM (SELECT {_COLUMNS} FROM messages WHERE {where} {end})")
+    half = [wanted.agent, *values, MAX_PAGE]
+    return f"SELECT * FROM ({' UNION '.join(halves)}) {end}", [*half, *half]
 
 
 def _subject_glob(subject: str) -> str:
