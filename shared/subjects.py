@@ -178,6 +178,15 @@ INSTRUCTIONS = "instructions"
 """The kind of the conductor's records of what people added to a goal, which every agent may read."""
 
 
+CONTROL = "control"
+"""The kind of the conductor's records of what people want of agents: pause, resume, restart."""
+
+
+def control(agent: str) -> str:
+    """The record of what people want of ``agent``, which that agent reads and follows."""
+    return record(CONDUCTOR, CONTROL, agent)
+
+
 def record(agent: str, kind: str, record_id: str) -> str:
     """A record of ``agent``'s own, such as a thread; its last message is the present state."""
     return f"record.{agent}.{kind}.{record_id}"

@@ -31,7 +31,7 @@ COMMANDS = {
     "cancel": "services.cli.commands.tasks:cancel",
     "tail": "services.cli.commands.audit:tail",
     "status": "services.cli.commands.status:status",
-    "agents": "services.cli.commands.status:agents",
+    "agents": "services.cli.commands.agents:agents",
     "memory": "services.cli.command:memory",
     "brief": "services.cli.commands.memory.nodes:brief",
     "approvals": "services.cli.commands.approvals:approvals",

@@ -9,6 +9,7 @@ from functools import partial
 
 import msgspec
 
+from services.conductor.control import next_control
 from services.conductor.goal_runner import GoalRunner
 from services.conductor.goal_store import THINKING, GoalStore, StatusBoard, StoredGoal
 from services.conductor.learning import MetaLearner
@@ -39,7 +40,8 @@ from shared import subjects
 from shared.agent.base import Agent, Outbox
 from shared.agent.process import run
 from shared.bus.entry import seal
-from shared.contracts import CancelGoal, Goal, GoalDue, ReminderDue, TaskResult, TaskStatus
+from shared.bus.records import read_record
+from shared.contracts import AgentControl, CancelGoal, Goal, GoalDue, ReminderDue, TaskResult, TaskStatus
 from shared.contracts.base import amended
 from shared.errors import ActionError, Reject
 from shared.tasks.actions import Outcome, register_action
@@ -79,8 +81,10 @@ class Conductor(Agent):
         submission = read_submission(data)
         if sender != subjects.USER:  # what an agent submits is no person's
             submission = msgspec.structs.replace(submission, person="")
-        if (submission.retry or submission.resume) and sender != subjects.USER:
-            raise Reject("only people retry and resume goals")
+        if (submission.retry or submission.resume or submission.control) and sender != subjects.USER:
+            raise Reject("only people retry and resume goals, and control agents")
+        if submission.control:
+            return await self._control(submission, submission.control.agent, seq)
         if submission.resume:
             return await self._resume(submission, seq, stored_at)
         timeout, refused = self.context.settings.goal_timeout, ""
@@ -114,6 +118,13 @@ class Conductor(Agent):
         return (
             amended(goal, said=sign_said(bus, said.text, goal.deadline)) if goal.retry_of and said else goal
         )
+
+    async def _control(self, submission: Submission, agent: str, seq: int) -> Outbox:
+        """Record what a person wants of an agent, whose processes follow the record."""
+        subject = subjects.control(agent)
+        known = await read_record(self.context.bus, subject, AgentControl)
+        control = next_control(known.value if known else None, submission, seq)
+        return [seal(subject, control, known.seq if known else 0)] if control else ()
 
     async def _resume(self, submission: Submission, seq: int, stored_at: int) -> Outbox:
         """Add a person's words to a goal; one that has ended goes on. A refusal is told by mail."""

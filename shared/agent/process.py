@@ -15,13 +15,14 @@ from typing import Any
 
 from shared import log, settings, subjects
 from shared.agent.base import Agent
+from shared.agent.control import RESTART_STATUS, ControlFollower
 from shared.agent.dispatcher import Dispatcher
 from shared.agent.executor import TaskExecutor
 from shared.bus import Bus
 from shared.bus.consumer import Consumer, ConsumerConfig
 from shared.bus.liveness import Holder
 from shared.bus.peers import Peers
-from shared.contracts import MemoryWrite, Node, Presence, Source, generate_iso_timestamp
+from shared.contracts import AgentControl, MemoryWrite, Node, Presence, Source, generate_iso_timestamp
 from shared.errors import BusError, BusUnavailable, MailroomError, StartError
 from shared.settings import Settings
 from shared.tasks.profile import Profile, load_profile
@@ -50,21 +51,23 @@ def main(agent_class: type[Agent], profile_path: Path) -> None:
         config = settings.load()
         profile = load_profile(profile_path)
         log.configure(profile.name, level=config.log_level, form=config.log_format)
-        _run_loop(_serve(agent_class, profile, config))
+        if _run_loop(_serve(agent_class, profile, config)):
+            sys.exit(RESTART_STATUS)
     except MailroomError as error:
         sys.exit(f"{profile_path.parent.name}: {error}")
 
 
-def _run_loop(work: Coroutine[Any, Any, None]) -> None:
+def _run_loop(work: Coroutine[Any, Any, bool]) -> bool:
     try:
         import uvloop
     except ImportError:
-        asyncio.run(work)
+        return asyncio.run(work)
     else:
-        uvloop.run(work)
+        return uvloop.run(work)
 
 
-async def _serve(agent_class: type[Agent], profile: Profile, config: Settings) -> None:
+async def _serve(agent_class: type[Agent], profile: Profile, config: Settings) -> bool:
+    """Run until a signal or until people want a restart; whether it is the latter."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -76,11 +79,15 @@ async def _serve(agent_class: type[Agent], profile: Profile, config: Settings) -
         logger.info("stopping")
         working.cancel()
     with contextlib.suppress(asyncio.CancelledError):
-        await working
+        return await working
+    return False
 
 
-async def _work(agent_class: type[Agent], profile: Profile, config: Settings) -> None:
-    """Connect, start the agent, and run until cancelled, which is possible at any point."""
+async def _work(agent_class: type[Agent], profile: Profile, config: Settings) -> bool:
+    """Connect, start the agent, and run until cancelled, which is possible at any point.
+
+    Returns True once people want a restart.
+    """
     seed = config.keys / f"{profile.name}.nk"
     bus = await Bus.connect(
         profile.name,
@@ -92,7 +99,13 @@ async def _work(agent_class: type[Agent], profile: Profile, config: Settings) ->
     process = AgentProcess(agent_class(profile, config, bus), config)
     try:
         await process.open()
-        await bus.closed.wait()
+        closed, restart = (
+            asyncio.ensure_future(each) for each in (bus.closed.wait(), process.control.restart.wait())
+        )
+        await asyncio.wait({closed, restart}, return_when=asyncio.FIRST_COMPLETED)
+        if restart.done():
+            logger.info("restarting")
+            return True
         raise BusUnavailable(
             "The server ended the connection for good", "See its log; the key may be revoked"
         )
@@ -111,7 +124,8 @@ class AgentProcess:
         self._peers = Peers(self._bus, self._consumers)
         self._executor = TaskExecutor(agent)
         self._dispatcher = Dispatcher(agent, self._executor)
-        self._started = False
+        self._started = self._paused = False
+        self.control = ControlFollower(self._bus, agent.context.profile.name, self._apply)
         self._heartbeat: asyncio.Task[None] | None = None
         self._alive = (
             config.state_dir
@@ -142,9 +156,10 @@ class AgentProcess:
             self.agent.signed_endpoints(),
             {"instance": self._bus.instance, "actions": ",".join(self.agent.context.actions)},
         )
+        self._consume(subjects.OFFICE, *subjects.mailboxes(profile.name))
+        await self.control.start()
         # Before the first message: the presence tells the others whose messages to hand on if this ends.
         await self._store_presence()
-        self._consume(subjects.OFFICE, *subjects.mailboxes(profile.name))
         if profile.name in subjects.TIMED:
             self._consume(subjects.timers_stream(profile.name), subjects.timers_durable(profile.name))
         self.agent.context.spawn(self._peers.watch())
@@ -153,6 +168,7 @@ class AgentProcess:
         for consumer in self._consumers:
             await self._bus.start(consumer)
         self.agent.context.spawn(self._executor.watch_claims())
+        self.agent.context.spawn(self.control.follow())
         if profile.name != subjects.MEMORY_DAEMON:
             self.agent.context.spawn(self._write_agent_node())
         try:
@@ -183,6 +199,16 @@ class AgentProcess:
         await self._bus.close()
         with contextlib.suppress(OSError):
             self._alive.unlink()
+
+    async def _apply(self, control: AgentControl) -> None:
+        """Pause or go on: a paused process takes no new tasks, and finishes those it has begun."""
+        if control.paused == self._paused:
+            return
+        self._paused = control.paused
+        logger.info("paused" if self._paused else "resumed", by=control.asked_by or subjects.USER)
+        await self._consumers[0].pause(paused=self._paused)
+        if self._heartbeat is not None:
+            await self._store_presence()
 
     async def _write_agent_node(self) -> None:
         """Write the agent's own node to memory, which applies the same write once, by its id."""
@@ -250,6 +276,7 @@ class AgentProcess:
             started_at=self._started_at,
             key=self._bus.public_key,
             schemas={name: action.schema() for name, action in self.agent.context.actions.items()},
+            paused=self._paused,
         )
 
 

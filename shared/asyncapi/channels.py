@@ -8,6 +8,7 @@ from shared import subjects
 from shared.contracts import (
     ENVELOPES,
     AccessChanged,
+    AgentControl,
     AgentReport,
     ApprovalAnswer,
     ApprovalRequest,
@@ -251,6 +252,13 @@ def _records() -> list[Channel]:
             summary="A message that could not be handled, with the reason",
             group="events",
             messages=(DeadLetter,),
+        ),
+        Channel(
+            name="control",
+            address=subjects.control("{agent}"),
+            summary="What people want of an agent: pause, resume, restart",
+            group="events",
+            messages=(AgentControl,),
         ),
         Channel(
             name="record",

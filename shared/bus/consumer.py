@@ -87,7 +87,7 @@ class Consumer:
         self._failures = Failures()
         self._busy = asyncio.Event()
         self._background: list[asyncio.Task[None]] = []
-        self._stopping = False
+        self._stopping = self._paused = False
 
     @property
     def stream(self) -> str:
@@ -133,6 +133,27 @@ class Consumer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def pause(self, *, paused: bool) -> None:
+        """Take messages of the first durable alone, or of all again; what is being handled goes on.
+
+        What waits here of the others is handed back.
+        """
+        if paused == self._paused:
+            return
+        self._paused = paused
+        for lane in self._lanes:
+            if lane not in self._open:
+                lane.pull.drop()
+                while lane:
+                    await self._hand_back(lane.pop())
+        if self._background:  # it has started
+            await self._advance()
+
+    @property
+    def _open(self) -> tuple[Lane, ...]:
+        """The lanes from which messages are taken."""
+        return self._lanes[:1] if self._paused else self._lanes
+
     async def reconnected(self) -> None:
         """Send new pull requests: the server forgot the old ones."""
         for lane in self._lanes:
@@ -142,14 +163,14 @@ class Consumer:
     async def _advance(self) -> None:
         """Give the free slots to what waits for one, and request more for those that remain."""
         while self._free > 0 and not self._stopping:
-            lane = choose(self._lanes)
+            lane = choose(self._open)
             if lane is None:
-                for each in self._lanes:
+                for each in self._open:
                     if self._room(each):
                         await self._request(each, probe=False)
                 return
             if lane:
-                self._begin(take(lane, self._lanes))
+                self._begin(take(lane, self._open))
                 continue
             # Nothing lower may begin before it is known whether this lane has something.
             if self._room(lane):
@@ -159,9 +180,9 @@ class Consumer:
 
     def _must_probe(self, lane: Lane) -> bool:
         """Whether others may have to wait for what this lane has: not if it is likely that all are empty."""
-        if len(self._lanes) == 1:
+        if len(self._open) == 1:
             return False
-        lower = self._lanes[self._lanes.index(lane) + 1 :]
+        lower = self._open[self._open.index(lane) + 1 :]
         return lane.due or lane.pull.behind > 0 or not all(each.settled for each in lower)
 
     def _room(self, lane: Lane) -> int:
@@ -185,7 +206,7 @@ class Consumer:
         )
 
     async def _receive(self, pull: Pull, delivery: Delivery) -> None:
-        if self._stopping:
+        if self._stopping or self._by_durable[pull.durable] not in self._open:
             await delivery.nak()
             return
         if delivery.seq in self._in_hand:
@@ -203,7 +224,7 @@ class Consumer:
         lane = self._by_durable[pull.durable]
         if empty:
             lane.passed = 0
-            if not self._stopping and self._room(lane):
+            if not self._stopping and lane in self._open and self._room(lane):
                 await self._request(lane, probe=False)
         await self._advance()
 

@@ -65,6 +65,7 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
     ]
     if name != subjects.CONDUCTOR:
+        send.append(_direct_get(subjects.OFFICE, subjects.control(name)))
         told = subjects.record(subjects.CONDUCTOR, subjects.INSTRUCTIONS, "*")
         send.append(_direct_get(subjects.OFFICE, told))
     else:
@@ -90,10 +91,15 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
             _direct_get(subjects.OFFICE, subjects.GRAPH_VERSION),
         ]
         signed = (f"{subject}.*" for subject in (*_signed_verbs(), *_people_verbs()))
-        return Rights(publish=tuple(send), serve=(*_memory_verbs(), *signed), durables=_durables(name))
+        return Rights(
+            publish=tuple(send),
+            subscribe=(subjects.control(name),),
+            serve=(*_memory_verbs(), *signed),
+            durables=_durables(name),
+        )
     return Rights(
         publish=tuple(send),
-        subscribe=(subjects.GRAPH_VERSION,),
+        subscribe=(subjects.GRAPH_VERSION, subjects.control(name)),
         request=_memory_verbs(),
         signed_request=_signed_verbs(),
         durables=_durables(name),

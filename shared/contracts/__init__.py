@@ -97,6 +97,7 @@ from shared.contracts.queries import (
     Visit,
 )
 from shared.contracts.records import (
+    AgentControl,
     ApprovalAnswer,
     ApprovalRequest,
     CommandConnected,

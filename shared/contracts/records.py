@@ -206,7 +206,7 @@ class Presence(Envelope, frozen=True, kw_only=True, tag="presence.v1"):
 
     ``key`` is the public key that it signs with, in hexadecimal digits. ``schemas`` are the JSON schemas of
     the actions' parameters, ``load`` counts the messages being handled, ``concurrency`` how many may be at
-    once. ``space`` is the PID namespace of ``pid``.
+    once. ``space`` is the PID namespace of ``pid``. ``paused``: it takes no new tasks.
     """
 
     agent: AgentName
@@ -226,6 +226,23 @@ class Presence(Envelope, frozen=True, kw_only=True, tag="presence.v1"):
     started_at: str = ""
     key: str = ""
     schemas: dict[str, Any] = {}
+    paused: bool = False
+
+
+class AgentControl(Envelope, frozen=True, kw_only=True, tag="agent_control.v1"):
+    """What people want of an agent; its last record holds for every process of it, also for new ones.
+
+    ``do`` is what was asked last, with ``request_id`` and by ``asked_by`` (empty if it is not known who).
+    ``paused``: it takes no new tasks. ``restarts`` counts how often a restart was asked for: a process that
+    began with fewer ends, and is started again.
+    """
+
+    agent: AgentName
+    do: Literal["pause", "resume", "restart"]
+    paused: bool = False
+    restarts: Count = 0
+    request_id: OptionalToken = ""
+    asked_by: OptionalPerson = ""
 
 
 class CommandVerdict(StrEnum):

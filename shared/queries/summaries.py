@@ -103,7 +103,8 @@ def _summarize_submission(subject: str, data: bytes) -> MessageSummary:
     except (ValueError, RecursionError):
         body = None
     values = body if isinstance(body, dict) else {}
-    text = values.get("text", values.get("task_description")) or data[:MAX_SUMMARY].decode("utf-8", "replace")
+    text = values.get("text", values.get("task_description")) or _format_control(values.get("control"))
+    text = text or data[:MAX_SUMMARY].decode("utf-8", "replace")
     return MessageSummary(
         sender=clean(str(values.get("requester") or subjects.USER)[:64]),
         recipient=subjects.CONDUCTOR,
@@ -112,6 +113,10 @@ def _summarize_submission(subject: str, data: bytes) -> MessageSummary:
         goal_id=clean(str(values.get("goal_id") or values.get("resume") or "")[:128]),
         person=clean(str(values.get("person") or "")[:MAX_PERSON]) if subject == subjects.SUBMIT else "",
     )
+
+
+def _format_control(control: object) -> str:
+    return f"{control.get('do')} {control.get('agent')}" if isinstance(control, dict) else ""
 
 
 def _summarize_advisory(subject: str, data: bytes) -> MessageSummary:
@@ -229,6 +234,12 @@ def _answered(answer: contracts.ApprovalAnswer) -> str:
     return f"{text}: {answer.note}" if answer.note else text
 
 
+def _controlled(control: contracts.AgentControl) -> str:
+    by = f" by {control.asked_by}" if control.asked_by else ""
+    done = {"pause": "paused", "resume": "resumed", "restart": "to start again"}[control.do]
+    return f"{control.agent} {done}{by}"
+
+
 def _session(session: contracts.TaskSession) -> str:
     last = str(session.history[-1].get("text", "")) if session.history else ""
     return f"with {session.original_sender}, {count(len(session.history), 'message')}: {last}"
@@ -289,6 +300,7 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
     contracts.CommandJudged: ("policy", _judged),
     contracts.ApprovalRequest: ("approval", lambda e: f"may I? {e.what} ({e.approval_id[:8]})"),
     contracts.ApprovalAnswer: ("approval", _answered),
+    contracts.AgentControl: ("control", _controlled),
     contracts.TaskSession: ("thread", _session),
     contracts.SentEmail: ("letter", _thread),
     contracts.LoopCheckpoint: ("thought", _checkpoint),

@@ -1,6 +1,6 @@
 """What is published on tasks.submit, by people and by agents that submit goals."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -14,13 +14,20 @@ MAX_GOAL_ID = 80
 """Characters of a goal's id, with which the ids of its tasks begin."""
 
 
+class Control(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person wants of an agent."""
+
+    agent: str
+    do: Literal["pause", "resume", "restart"]
+
+
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
     """A goal as text; ``{"text": "..."}`` is enough.
 
     The sender may choose ``goal_id``, so that sending it again starts no second goal. ``said`` is what
     a person said to the agent that submits it. People may instead name a goal to ``retry`` as a new one, or
-    to ``resume`` with ``text`` (``request_id`` then tells repetitions apart). ``person`` is who of the people
-    submits it; it does not count in what agents submit.
+    to ``resume`` with ``text`` (``request_id`` then tells repetitions apart), or an agent to ``control``.
+    ``person`` is who of the people submits it; it does not count in what agents submit.
     """
 
     text: str = ""
@@ -34,11 +41,16 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     deadline: str = ""
     said: Said | None = None
     person: str = ""
+    control: Control | None = None
 
     def __post_init__(self) -> None:
         if self.retry and (self.resume or self.text or self.context):
             raise ValueError("retry goes without resume, text and context: the goal has them")
-        if self.text or not (self.retry or self.resume):
+        if self.control is not None:
+            require_name("control.agent", self.control.agent)
+            if self.retry or self.resume or self.text or self.context:
+                raise ValueError("control goes without retry, resume, text and context")
+        elif self.text or not (self.retry or self.resume):
             require_text("text", self.text, MAX_INSTRUCTION if self.resume else MAX_TEXT)
         for field in ("retry", "resume", "request_id"):
             if (value := getattr(self, field)) and not TOKEN.fullmatch(value):

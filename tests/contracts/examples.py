@@ -469,6 +469,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         started_at=AT,
         key="cd" * 32,
         schemas={"run_tests": {"type": "object", "properties": {"repo": {"type": "string"}}}},
+        paused=True,
     ),
     c.MemoryWrite(
         **header(17, "critic", "memory"),
@@ -718,6 +719,15 @@ EXAMPLES: tuple[c.Contract, ...] = (
         why="It overwrites what others may have fetched.",
         reach=("host:git.example.org",),
         expires_at=LATER,
+    ),
+    c.AgentControl(
+        **header(61, "conductor", "engineer"),
+        agent="engineer",
+        do="restart",
+        paused=True,
+        restarts=2,
+        request_id="control-7",
+        asked_by="ada",
     ),
     c.ApprovalAnswer(
         **header(42, "user", "engineer"),

@@ -14,17 +14,17 @@ from rich.text import Text
 
 from services.cli.agents import load_agents, load_specialists
 from services.cli.commands.options import json_option
-from services.cli.connection import connect, run_connected
-from services.cli.output.console import make_table, open_console, print_block, print_json, shorten
+from services.cli.connection import connect
+from services.cli.output.console import make_table, open_console, print_json, shorten
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.bus.records import read_presences, read_record
 from shared.contracts import OfficeState, Presence, StateChanged
 from shared.errors import BusError
 from shared.queries.open_batches import find_open_batches, format_open_batches
-from shared.queries.records import call_server, count_subjects, unknown_agent_error
+from shared.queries.records import call_server, count_subjects
 from shared.text.phrases import count
-from shared.text.printable import clean, clean_block
+from shared.text.printable import clean
 from shared.text.times import format_span, seconds_between
 
 WATCHED = 0.6
@@ -162,7 +162,7 @@ def _format_cells(each: AgentStatus) -> list[str]:
         return ["none", "", *mailbox, "", "", ""]
     processes = each.processes
     return [
-        str(len(processes)),
+        f"{len(processes)} paused" if any(process.paused for process in processes) else str(len(processes)),
         f"{sum(process.load for process in processes)}/{sum(process.concurrency for process in processes)}",
         *mailbox,
         str(sum(process.handled for process in processes)),
@@ -178,73 +178,3 @@ def _print_dead_letters(letters: dict[str, int], console: Console) -> None:
     where = ", ".join(f"{agent} {number}" for agent, number in sorted(letters.items()))
     text = f"{count(sum(letters.values()), 'dead letter')} ({where}): mailroom dead list"
     console.print(text, style="red", soft_wrap=True)
-
-
-# --- agents --------------------------------------------------------------------------------------
-
-
-@click.command()
-@click.argument("name", required=False, default="")
-@json_option
-def agents(name: str, as_json: bool) -> None:
-    """Show the running agents and their actions.
-
-    Prints a summary of all agents, or the actions of NAME with their parameters.
-    """
-    running = run_connected(lambda bus: _read_presences_of(bus, name))
-    if as_json:
-        print_json(running)
-        return
-    console = open_console()
-    for agent in dict.fromkeys(presence.agent for presence in running):
-        processes = [presence for presence in running if presence.agent == agent]
-        _print_agent(processes, console, in_full=bool(name))
-    if not running:
-        click.echo("No agent is running.")
-
-
-async def _read_presences_of(bus: Bus, name: str) -> list[Presence]:
-    """The processes of ``name``, or of all; raises MailroomError if no agent of that name runs."""
-    presences = await read_presences(bus)
-    named = [presence for presence in presences if name in ("", presence.agent)]
-    if name and not named:
-        raise unknown_agent_error(name, presences)
-    return named
-
-
-def _print_agent(processes: list[Presence], console: Console, *, in_full: bool) -> None:
-    latest = processes[-1]
-    head = f"{latest.agent}  {count(len(processes), 'process', 'processes')}, version {clean(latest.version)}"
-    console.print(head, style="bold")
-    _print_indented(clean(latest.description), console)
-    for line in clean_block(latest.instructions).splitlines():
-        _print_indented(line, console)
-    if in_full:
-        for action, description in sorted(latest.actions.items()):
-            _print_indented(f"{clean(action)}: {clean(description)}", console, hang=2)
-            for parameter in _format_parameters(latest.schemas.get(action)):
-                _print_indented(parameter, console, hang=6)
-        if latest.skills:
-            # The skill shared.skills.files.FilesSkill is called "files".
-            skills = (name.rpartition(".")[2].removesuffix("Skill").lower() for name in latest.skills)
-            _print_indented(f"skills: {clean(', '.join(skills))}", console)
-    elif latest.actions:
-        _print_indented(f"actions: {clean(', '.join(sorted(latest.actions)))}", console)
-    console.print()
-
-
-def _format_parameters(schema: Any) -> list[str]:
-    """A line for each parameter in an action's JSON schema: name (with ? if optional) and description."""
-    if not isinstance(schema, dict):
-        return []
-    required = schema.get("required", ())
-    described = {n: a for n, a in schema.get("properties", {}).items() if isinstance(a, dict)}
-    return [
-        f"{clean(name)}{'' if name in required else '?'}: {clean(str(about.get('description', '')))}"
-        for name, about in described.items()
-    ]
-
-
-def _print_indented(text: str, console: Console, hang: int = 0) -> None:
-    if text.strip():
-        print_block(f"{'':{2 + hang}}{text}", console, hang=2 + hang)

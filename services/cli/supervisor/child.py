@@ -14,6 +14,7 @@ import msgspec
 
 from services.cli.supervisor.logs import LogLine
 from services.cli.supervisor.watchdog import Watchdog
+from shared.agent.control import RESTART_STATUS
 from shared.errors import StartError
 
 READY_TIMEOUT = 60.0
@@ -142,6 +143,9 @@ class Child:
         finally:
             self._clean_up(process)
         if self._stopping:
+            return 0.0
+        if code == RESTART_STATUS and self._ready:
+            self._report("info", "ended to start again, as people want")
             return 0.0
         ending = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         last_error = self.program.last_error(self.program.log) if code > 0 else ""

@@ -1,6 +1,7 @@
 """The HTTP API: one module a domain, and the table of all."""
 
 from services.gateway.api import (
+    agents,
     approvals,
     dead_letters,
     goal_actions,
@@ -24,6 +25,7 @@ TABLE: tuple[Endpoint, ...] = (
     *approvals.ENDPOINTS,
     *dead_letters.ENDPOINTS,
     *mail.ENDPOINTS,
+    *agents.ENDPOINTS,
     *memory.ENDPOINTS,
 )
 """Every route of the API."""

@@ -1,0 +1,148 @@
+"""``mailroom agents``: what runs, and pausing, resuming and restarting it."""
+
+from typing import Any
+
+import click
+from rich.console import Console
+
+from services.cli.commands.options import json_option
+from services.cli.connection import run_connected
+from services.cli.output.console import open_console, print_block, print_json, print_result
+from shared.bus import Bus
+from shared.bus.records import read_presences
+from shared.contracts import Presence
+from shared.operations.control import Do, control_agent
+from shared.queries.records import unknown_agent_error
+from shared.text.phrases import count
+from shared.text.printable import clean, clean_block
+
+
+class AgentsGroup(click.Group):
+    """A group whose first word may also be an agent's name: that agent is shown."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command ``args`` begin with; else the one that shows an agent."""
+        return super().resolve_command(ctx, args if args[0] in self.commands else ["show", *args])
+
+
+name_argument = click.argument("name")
+
+
+@click.group(cls=AgentsGroup, invoke_without_command=True)
+@json_option
+@click.pass_context
+def agents(ctx: click.Context, as_json: bool) -> None:
+    """Show the agents; pause, resume, restart one.
+
+    'mailroom agents NAME' shows the actions of NAME with their parameters.
+    """
+    if ctx.invoked_subcommand is None:
+        _show("", as_json)
+
+
+@agents.command()
+@name_argument
+@json_option
+def show(name: str, as_json: bool) -> None:
+    """Show the actions of NAME with their parameters."""
+    _show(name, as_json)
+
+
+@agents.command()
+@name_argument
+@json_option
+def pause(name: str, as_json: bool) -> None:
+    """Have NAME take no new tasks.
+
+    Until it is resumed, also after a restart. It finishes what it works on; letters that take work wait too.
+    """
+    _control(name, "pause", as_json)
+
+
+@agents.command()
+@name_argument
+@json_option
+def resume(name: str, as_json: bool) -> None:
+    """Have NAME take tasks again."""
+    _control(name, "resume", as_json)
+
+
+@agents.command()
+@name_argument
+@json_option
+def restart(name: str, as_json: bool) -> None:
+    """Have the processes of NAME start again.
+
+    What they work on is gone on with afterwards.
+    """
+    _control(name, "restart", as_json)
+
+
+def _control(name: str, do: Do, as_json: bool) -> None:
+    control = run_connected(lambda bus: control_agent(bus, name, do))
+    state = {"pause": "is paused", "resume": "takes tasks", "restart": "starts again"}[do]
+    more = ", paused" if do == "restart" and control.paused else ""
+    print_result({"agent": name, "do": do, "paused": control.paused}, f"{name} {state}{more}", as_json)
+
+
+def _show(name: str, as_json: bool) -> None:
+    running = run_connected(lambda bus: _read_presences_of(bus, name))
+    if as_json:
+        print_json(running)
+        return
+    console = open_console()
+    for agent in dict.fromkeys(presence.agent for presence in running):
+        processes = [presence for presence in running if presence.agent == agent]
+        _print_agent(processes, console, in_full=bool(name))
+    if not running:
+        click.echo("No agent is running.")
+
+
+async def _read_presences_of(bus: Bus, name: str) -> list[Presence]:
+    """The processes of ``name``, or of all; raises MailroomError if no agent of that name runs."""
+    presences = await read_presences(bus)
+    named = [presence for presence in presences if name in ("", presence.agent)]
+    if name and not named:
+        raise unknown_agent_error(name, presences)
+    return named
+
+
+def _print_agent(processes: list[Presence], console: Console, *, in_full: bool) -> None:
+    latest = processes[-1]
+    head = f"{latest.agent}  {count(len(processes), 'process', 'processes')}, version {clean(latest.version)}"
+    head += ", paused" if any(process.paused for process in processes) else ""
+    console.print(head, style="bold")
+    _print_indented(clean(latest.description), console)
+    for line in clean_block(latest.instructions).splitlines():
+        _print_indented(line, console)
+    if in_full:
+        for action, description in sorted(latest.actions.items()):
+            _print_indented(f"{clean(action)}: {clean(description)}", console, hang=2)
+            for parameter in _format_parameters(latest.schemas.get(action)):
+                _print_indented(parameter, console, hang=6)
+        if latest.skills:
+            # The skill shared.skills.files.FilesSkill is called "files".
+            skills = (name.rpartition(".")[2].removesuffix("Skill").lower() for name in latest.skills)
+            _print_indented(f"skills: {clean(', '.join(skills))}", console)
+    elif latest.actions:
+        _print_indented(f"actions: {clean(', '.join(sorted(latest.actions)))}", console)
+    console.print()
+
+
+def _format_parameters(schema: Any) -> list[str]:
+    """A line for each parameter in an action's JSON schema: name (with ? if optional) and description."""
+    if not isinstance(schema, dict):
+        return []
+    required = schema.get("required", ())
+    described = {n: a for n, a in schema.get("properties", {}).items() if isinstance(a, dict)}
+    return [
+        f"{clean(name)}{'' if name in required else '?'}: {clean(str(about.get('description', '')))}"
+        for name, about in described.items()
+    ]
+
+
+def _print_indented(text: str, console: Console, hang: int = 0) -> None:
+    if text.strip():
+        print_block(f"{'':{2 + hang}}{text}", console, hang=2 + hang)

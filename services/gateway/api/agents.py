@@ -1,0 +1,70 @@
+"""Agents: how they are, what they may do, and pausing, resuming and restarting them."""
+
+import msgspec
+
+from services.gateway.agent_views import AgentView, read_agents
+from services.gateway.api.messages import API
+from services.gateway.context import Call
+from services.gateway.problems import Failure
+from services.gateway.routing import Endpoint
+from services.gateway.security.scopes import Scope
+from shared.operations.control import Do, control_agent
+
+
+class AgentList(msgspec.Struct, frozen=True, kw_only=True):
+    """Every agent that has an inbox or a process, by name."""
+
+    agents: list[AgentView]
+
+
+class Controlled(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for an agent from now on."""
+
+    agent: str
+    do: str
+    paused: bool
+    by: str
+    at: str
+
+
+async def list_agents(call: Call) -> AgentList:
+    """Every agent: its processes, load, mailbox by lane, spending today, and what it may publish and read."""
+    return AgentList(agents=await read_agents(call.gateway))
+
+
+async def pause_agent(call: Call) -> Controlled:
+    """Have an agent take no new tasks, also after a restart; it finishes what it works on."""
+    return await _control(call, "pause")
+
+
+async def resume_agent(call: Call) -> Controlled:
+    """Have an agent take tasks again."""
+    return await _control(call, "resume")
+
+
+async def restart_agent(call: Call) -> Controlled:
+    """Have all processes of an agent end and start again; another one goes on with what they worked on."""
+    return await _control(call, "restart")
+
+
+async def _control(call: Call, do: Do) -> Controlled:
+    name = call.path["name"]
+    if len(name) > 64:
+        raise Failure(404, f"No agent is named {name[:64]!r}", "The list of agents has their names")
+    control = await control_agent(call.gateway.bus, name, do, person=call.person.name, key=call.key)
+    return Controlled(
+        agent=control.agent,
+        do=control.do,
+        paused=control.paused,
+        by=control.asked_by,
+        at=control.created_at,
+    )
+
+
+ONE = f"{API}/agents/{{name}}"
+ENDPOINTS = (
+    Endpoint("GET", f"{API}/agents", list_agents, scope=Scope.READ, tag="agents"),
+    Endpoint("POST", f"{ONE}/pause", pause_agent, scope=Scope.ADMIN, tag="agents"),
+    Endpoint("POST", f"{ONE}/resume", resume_agent, scope=Scope.ADMIN, tag="agents"),
+    Endpoint("POST", f"{ONE}/restart", restart_agent, scope=Scope.ADMIN, tag="agents"),
+)
