@@ -20,7 +20,7 @@ from shared.contracts import (
     TaskStatus,
 )
 from shared.errors import ActionError
-from shared.tasks.said import strings_in
+from shared.tasks.said import words_in
 from shared.tasks.submission import Submission
 
 Sign = Callable[[str, str], Said | None]
@@ -59,7 +59,7 @@ def retry_goal(
 
 def words_of(goal: Goal) -> str:
     """What a person said in a goal that a person submitted, instructions included."""
-    return "\n".join([goal.text, *strings_in(goal.context), *(each.text for each in goal.instructions)])
+    return "\n".join([words_in(goal.text, goal.context), *(each.text for each in goal.instructions)])
 
 
 def continue_goal(goal: Goal, said: Instruction, sign: Sign, deadline: str) -> Continued:

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 
 from services.gateway.api import TABLE
 from services.gateway.context import Gateway
+from services.gateway.hooks.incoming import hook_routes
 from services.gateway.login import login_routes
 from services.gateway.openapi import describe
 from services.gateway.problems import TITLES, to_response
@@ -60,6 +61,7 @@ def build_app(gateway: Gateway) -> ASGIApp:
             Route("/openapi.json", openapi),
             Route("/healthz", health),
             *login_routes(gateway),
+            *hook_routes(gateway),
             *(Route(path, page) for path in PAGES),
             Mount("/web/vendor", _Files(directory=gateway.settings.assets, check_dir=False)),
             Mount("/web", _Files(directory=WEB, check_dir=False)),

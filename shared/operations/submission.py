@@ -12,7 +12,7 @@ from shared.contracts import Goal, generate_id, generate_task_id
 from shared.errors import BusError, Refused, TooLate
 from shared.queries.progress import GoalFollower, Progress
 from shared.queries.records import read_goal, read_message
-from shared.tasks.said import names_something, strings_in
+from shared.tasks.said import names_something, words_in
 from shared.text.shorten import flatten
 
 GOAL_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
@@ -65,7 +65,7 @@ async def find_known(bus: Bus, body: dict[str, Any]) -> Goal | None:
         return None
     known = found[0]
     same = all(getattr(known, name) == body[name] for name in ("text", "requester", "context"))
-    words = "\n".join([str(body["text"]), *strings_in(body["context"])])
+    words = words_in(str(body["text"]), body["context"])
     if not same or (names_something(words) and not known.said):
         raise Refused(
             f"The id {known.goal_id!r} is that of another goal, of {known.requester}: "

@@ -25,6 +25,8 @@ from shared.tasks.context import TaskContext
 WITNESSES = frozenset((subjects.CONDUCTOR, subjects.NEXUS, subjects.CORTEX))
 """The agents whose word counts for what people said: goals, mail to the front desk and overnight jobs come
 to them."""
+QUOTED = "quoted"
+"""The key of a goal's context under which data from outside stand: whatever they name, nobody said it."""
 COUNTS_FOR = timedelta(days=1)
 """How long a signature counts without a deadline."""
 MAX_SAID = 20_000
@@ -57,6 +59,11 @@ def strings_in(value: Any) -> list[str]:
     if isinstance(value, list | tuple):
         return [text for each in value for text in strings_in(each)]
     return [value] if isinstance(value, str) else []
+
+
+def words_in(text: str, context: Mapping[str, Any]) -> str:
+    """What a person says who submits ``text`` with ``context``."""
+    return "\n".join([text, *strings_in({key: value for key, value in context.items() if key != QUOTED})])
 
 
 def names_something(words: str) -> bool:

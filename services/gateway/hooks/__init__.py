@@ -1,0 +1,1 @@
+"""Webhooks: programs elsewhere submit goals, and are told what happens."""
