@@ -2,14 +2,17 @@
 
 from services.gateway.api import (
     agents,
+    agents_directly,
     approvals,
     dead_letters,
+    desk,
     goal_actions,
     goals,
     inbox,
     mail,
     memory,
     messages,
+    schedule,
     session,
     tokens,
 )
@@ -27,5 +30,8 @@ TABLE: tuple[Endpoint, ...] = (
     *mail.ENDPOINTS,
     *agents.ENDPOINTS,
     *memory.ENDPOINTS,
+    *desk.ENDPOINTS,
+    *schedule.ENDPOINTS,
+    *agents_directly.ENDPOINTS,
 )
 """Every route of the API."""

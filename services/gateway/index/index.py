@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, aclosing
 
 import msgspec
 
+from services.gateway.index.letters import read_letter
 from services.gateway.index.rows import (
     STREAMS,
     Indexed,
@@ -162,7 +163,10 @@ class LogIndex:
                 continue
             position = position.after(stored)
             row, record = make_row(stored, position), goal_record(stored)
-            rows.append(Indexed(row, words_of(stored, row), record, spending_record(stored)))
+            indexed = Indexed(
+                row, words_of(stored, row), record, spending_record(stored), read_letter(stored)
+            )
+            rows.append(indexed)
             event = Event(message=row, goal=record.goal if record else None)
             if len(self._recent) == RECENT:
                 self._oldest = self._recent[0].position

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
+from services.gateway.index.letters import Letter
 from shared import subjects
 from shared.bus import Stored
 from shared.contracts import StateChanged
@@ -107,12 +108,15 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Indexed(NamedTuple):
-    """A message for the index, with the text that is searched, and what it says of a goal and of spending."""
+    """A message for the index, with the text that is searched, and what it says of a goal, of spending, and
+    to or from the front desk.
+    """
 
     row: MessageRow
     words: str = ""
     goal: StateChanged | None = None
     spent: Spent | None = None
+    letter: Letter | None = None
 
 
 MAX_WORDS = 8_000

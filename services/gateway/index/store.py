@@ -12,7 +12,7 @@ from services.gateway.index.rows import STREAMS, Indexed, MessageRow, Position
 from shared.contracts import Goal
 from shared.errors import StartError
 
-VERSION = 3
+VERSION = 4
 """The version of the tables; an index of another version is made anew."""
 MAX_PAGE = 500
 """The most rows of one page."""
@@ -40,6 +40,12 @@ CREATE TABLE spending (
 );
 CREATE INDEX spending_by_goal ON spending (goal_id);
 CREATE INDEX goals_by_submission ON goals (submitted);
+CREATE TABLE letters (
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL, session TEXT NOT NULL, cause TEXT NOT NULL
+);
+CREATE INDEX letters_by_session ON letters (session, number) WHERE session != '';
+CREATE INDEX letters_by_cause ON letters (cause, number) WHERE cause != '';
+CREATE INDEX letters_by_id ON letters (id);
 CREATE VIRTUAL TABLE words USING fts5 (body, content='');
 """
 
@@ -102,20 +108,23 @@ class Store:
 
     def add(self, rows: Sequence[Indexed]) -> None:
         """Add messages in the order of their positions, in one transaction."""
-        messages, words, goals, spent = [], [], [], []
-        for row, text, record, spending in rows:
+        messages, words, letters, goals, spent = [], [], [], [], []
+        for row, text, record, spending, letter in rows:
             self._number += 1
             place = Position.parse(row.position)
             messages.append(
                 (self._number, place.office, place.memory, STREAMS.index(row.stream), *_texts(row), row.size)
             )
             words.append((self._number, text))
+            if letter is not None:
+                letters.append((self._number, *letter))
             if record is not None and record.goal is not None:
                 goals.append(_goal_row(record.goal, self._number))
             if spending is not None:
                 spent.append(msgspec.structs.astuple(spending))
         with self._db:
             self._db.executemany(f"INSERT INTO messages VALUES ({_marks(15)})", messages)
+            self._db.executemany("INSERT INTO letters VALUES (?, ?, ?, ?)", letters)
             self._db.executemany("INSERT INTO words (rowid, body) VALUES (?, ?)", words)
             self._db.executemany(
                 f"INSERT INTO goals VALUES ({_marks(8)}) ON CONFLICT (goal_id) DO UPDATE SET "

@@ -1,0 +1,209 @@
+"""Three agents directly: nexus, cortex and frontier take a TaskRequest and answer with their contracts."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from starlette.responses import Response as HttpResponse
+
+from services.gateway.context import Call
+from services.gateway.desk.asking import ask, wait_for_answer
+from services.gateway.desk.sessions import read_response, read_turn
+from services.gateway.problems import Failure, not_found
+from services.gateway.routing import JSON, Endpoint
+from services.gateway.security.scopes import Scope
+from services.gateway.tasks import message_id_of, read_result, submit_action, wait_for_result
+from shared import subjects
+from shared.contracts import (
+    TOKEN,
+    AgentReport,
+    Contract,
+    DiscoveryResult,
+    Question,
+    TaskPlan,
+    TaskPriority,
+    TaskResult,
+    TaskStatus,
+)
+from shared.tasks.submission import MAX_GOAL_ID
+
+API = "/api"
+FRONTIER = "frontier"
+LONGEST_WAIT = 300.0
+"""Seconds that a request may wait for an answer."""
+MADE: dict[str, type[Contract]] = {"plan": TaskPlan, "discovery": DiscoveryResult, "report": AgentReport}
+"""The contracts that results carry, by their key in the metadata."""
+
+
+class AgentRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A TaskRequest; or, for short, a text as ``task`` or ``message``.
+
+    ``context`` may name an ``action`` of the agent and its ``params``. The requester is who is signed in,
+    whatever ``requester`` says; ``created_at`` is not used.
+    """
+
+    type: Literal["task_request.v1"] = "task_request.v1"
+    task_id: Annotated[str, msgspec.Meta(pattern=f"^({TOKEN.pattern})?$")] = ""
+    created_at: str = ""
+    requester: str = ""
+    task_description: Annotated[str, msgspec.Meta(max_length=100_000)] = ""
+    task: Annotated[str, msgspec.Meta(max_length=100_000)] = ""
+    message: Annotated[str, msgspec.Meta(max_length=100_000)] = ""
+    priority: TaskPriority = TaskPriority.MEDIUM
+    context: dict[str, Any] = {}
+    evidence_refs: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What is wanted; raises Failure if nothing is."""
+        text = self.task_description or self.task or self.message
+        if not text.strip():
+            raise Failure(422, "The request says nothing", "Give it a task_description")
+        return text
+
+
+class PatienceQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """How many seconds to wait for the answer; after that it is 202 with its Location."""
+
+    wait: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_WAIT)] = 30.0
+
+
+async def ask_nexus(call: Call, query: PatienceQuery, body: AgentRequest) -> HttpResponse:
+    """Ask the front desk: a Response with its citations.
+
+    It starts work and tools as ``mailroom ask`` does.
+    """
+    question = Question(
+        id=body.task_id or message_id_of(call),
+        sender=subjects.USER,
+        recipient=subjects.NEXUS,
+        text=body.text,
+        person=call.person.name,
+    )
+    asked = await ask(call.gateway, question)
+    await wait_for_answer(call.gateway, asked, query.wait)
+    return await _nexus_answer(call, question.id)
+
+
+async def have_cortex_work(call: Call, query: PatienceQuery, body: AgentRequest) -> HttpResponse:
+    """Have cortex carry a request out: a TaskResult, or the contract that the named action makes."""
+    context = body.context
+    if "action" not in context:
+        context = {"action": "work_out", "params": {"task": _with_context(body), "mode": _mode_of(context)}}
+    return await _give(call, query, subjects.CORTEX, body, context)
+
+
+async def have_cortex_plan(call: Call, query: PatienceQuery, body: AgentRequest) -> HttpResponse:
+    """Have cortex plan a request, without carrying it out: a TaskPlan."""
+    request = {"task_description": body.text, "context": body.context}
+    context = {"action": "generate_plan", "params": {"request": request}}
+    return await _give(call, query, subjects.CORTEX, body, context)
+
+
+async def have_frontier_discover(call: Call, query: PatienceQuery, body: AgentRequest) -> HttpResponse:
+    """Have frontier look for papers and news on what the request names: a DiscoveryResult.
+
+    With ``generate_research_brief`` as the context's action, and its params, an AgentReport.
+    """
+    topics = {"action": "daily_discovery", "params": {"topics": body.context.get("topics") or [body.text]}}
+    return await _give(call, query, FRONTIER, body, body.context if "action" in body.context else topics)
+
+
+def _mode_of(context: dict[str, Any]) -> str:
+    return str(context.get("mode", "auto"))
+
+
+def _with_context(body: AgentRequest) -> str:
+    """The text, and what the context says about it: such as the language or the framework."""
+    said = [f"{name}: {value}" for name, value in body.context.items() if name != "mode"]
+    return "\n".join([body.text, *said])
+
+
+async def read_answer_of_nexus(call: Call) -> HttpResponse:
+    """The Response to an earlier request, once it is there; until then 202."""
+    return await _nexus_answer(call, _task_id(call))
+
+
+async def read_answer_of_cortex(call: Call) -> HttpResponse:
+    """The contract that an earlier request brought, once it is there; until then 202."""
+    return await _read_result(call, subjects.CORTEX)
+
+
+async def read_answer_of_frontier(call: Call) -> HttpResponse:
+    """The contract that an earlier request brought, once it is there; until then 202."""
+    return await _read_result(call, FRONTIER)
+
+
+def _task_id(call: Call) -> str:
+    task_id = call.path["task_id"]
+    if not TOKEN.fullmatch(task_id):
+        raise not_found(f"request {task_id[:40]!r}", "An id has letters, digits, '_' and '-'")
+    return task_id
+
+
+async def _read_result(call: Call, agent: str) -> HttpResponse:
+    task_id = _task_id(call)
+    goal = call.gateway.index.store.goal(task_id)
+    if goal is None and call.gateway.index.store.all_of_goal(task_id, limit=1):
+        return _later(agent, task_id)  # submitted, and not yet planned
+    if goal is None or goal.context.get("assignee") != agent:
+        raise not_found(f"request {task_id!r} to {agent}")
+    result = await read_result(call.gateway, task_id)
+    return _contract(result) if result else _later(agent, task_id)
+
+
+async def _give(
+    call: Call, query: PatienceQuery, agent: str, body: AgentRequest, context: dict[str, Any]
+) -> HttpResponse:
+    task_id = body.task_id or message_id_of(call)
+    if len(task_id) > MAX_GOAL_ID:
+        raise Failure(422, f"The task_id is longer than {MAX_GOAL_ID} characters", "Choose a shorter one")
+    after = await submit_action(call, task_id, agent, body.text, context, body.priority.value)
+    result = await wait_for_result(call.gateway, task_id, after, query.wait)
+    return _contract(result) if result else _later(agent, task_id)
+
+
+async def _nexus_answer(call: Call, question_id: str) -> HttpResponse:
+    turn = await read_turn(call.gateway, question_id)
+    if turn is not None and turn.state == "refused":
+        raise Failure(422, f"The front desk could not handle it: {turn.reason}")
+    response = await read_response(call.gateway, question_id)
+    if response is None and turn is None and call.request.method != "POST":
+        raise not_found(f"request {question_id!r} to {subjects.NEXUS}")
+    return _json(200, response[0]) if response else _later(subjects.NEXUS, question_id)
+
+
+def _contract(result: TaskResult) -> HttpResponse:
+    """The contract that a result carries, if it is completed; else the result."""
+    if result.status is TaskStatus.COMPLETED:
+        for key, kind in MADE.items():
+            if isinstance(made := result.metadata.get(key), dict):
+                return _json(200, kind.from_dict(made))
+    return _json(200, result)
+
+
+def _later(agent: str, task_id: str) -> HttpResponse:
+    location = f"{API}/{agent}/{task_id}"
+    waiting = {"task_id": task_id, "status": TaskStatus.IN_PROGRESS.value}
+    return HttpResponse(msgspec.json.encode(waiting), 202, {"Location": location}, JSON)
+
+
+def _json(status: int, content: Contract) -> HttpResponse:
+    return HttpResponse(content.to_json(), status, media_type=JSON)
+
+
+ENDPOINTS = (
+    Endpoint("POST", f"{API}/{subjects.NEXUS}", ask_nexus, scope=Scope.SUBMIT, tag="agents directly"),
+    Endpoint("POST", f"{API}/{subjects.CORTEX}", have_cortex_work, scope=Scope.SUBMIT, tag="agents directly"),
+    Endpoint(
+        "POST", f"{API}/{subjects.CORTEX}/plan", have_cortex_plan, scope=Scope.SUBMIT, tag="agents directly"
+    ),
+    Endpoint("POST", f"{API}/{FRONTIER}", have_frontier_discover, scope=Scope.SUBMIT, tag="agents directly"),
+    *(
+        Endpoint("GET", f"{API}/{agent}/{{task_id}}", read, scope=Scope.READ, tag="agents directly")
+        for agent, read in (
+            (subjects.NEXUS, read_answer_of_nexus),
+            (subjects.CORTEX, read_answer_of_cortex),
+            (FRONTIER, read_answer_of_frontier),
+        )
+    ),
+)

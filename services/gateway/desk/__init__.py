@@ -1,0 +1,1 @@
+"""Conversations with the front desk, as the log has them."""

@@ -1,0 +1,188 @@
+"""Sessions of the desk: the questions of a conversation and their answers, from the index and the log."""
+
+from typing import Any
+
+import msgspec
+
+from services.gateway.context import Gateway
+from services.gateway.problems import not_found
+from shared import subjects
+from shared.contracts import ContextItem, Question, Response
+from shared.queries.records import find_dead_letter, read_message
+
+MAX_TURNS = 50
+"""The most turns of a session that are read at once."""
+REMINDERS_SESSION = "reminders"
+"""The session of what is asked on the page of reminders, which is no conversation."""
+PREVIEW = 200
+"""The most characters of a text in the list of sessions."""
+
+
+class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation: how it began, who asked, how many questions there were, and the latest answer."""
+
+    session_id: str
+    title: str
+    person: str
+    begun_at: str
+    last_at: str
+    questions: int
+    last_answer: str
+    next: int
+    """The cursor of the sessions after this one."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What the desk answered; ``citations`` are nodes of memory, addresses and tasks.
+
+    ``goal_id`` is the goal that it started, ``outcome`` is ``failed`` if what was asked for was not done,
+    ``context`` are the memories that the answer was made from, ``unknowns`` the words that none of them has.
+    """
+
+    id: str
+    at: str
+    text: str
+    citations: tuple[str, ...] = ()
+    route: str = ""
+    confidence: float = 0.0
+    outcome: str = ""
+    goal_id: str = ""
+    context: tuple[ContextItem, ...] = ()
+    unknowns: tuple[str, ...] = ()
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """A question and its answer; ``state`` is ``waiting``, ``answered`` or ``refused`` (with the ``reason``).
+
+    ``seq`` is the question's place in the audit.
+    """
+
+    id: str
+    session_id: str
+    at: str
+    person: str
+    text: str
+    seq: int
+    state: str = "waiting"
+    reason: str = ""
+    answer: Answer | None = None
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation, oldest turn first; ``earlier`` is the cursor of the turns before, 0 for none."""
+
+    session_id: str
+    turns: list[Turn]
+    earlier: int = 0
+
+
+def list_sessions(gateway: Gateway, before: int, limit: int) -> list[SessionSummary]:
+    """The conversations, those that went on last first; ``before`` is a cursor (0: none)."""
+    query = gateway.index.store.query
+    rows = query(
+        "SELECT session, min(number), max(number), count(*) FROM letters WHERE session NOT IN ('', ?) "
+        "GROUP BY session HAVING ? = 0 OR max(number) < ? ORDER BY max(number) DESC LIMIT ?",
+        [REMINDERS_SESSION, before, before, limit],
+    )
+    return [_summarize(query, *row) for row in rows]
+
+
+def _summarize(query: Any, session: str, first: int, last: int, questions: int) -> SessionSummary:
+    begun, title, person = _message(query, first)
+    asked, *_ = _message(query, last)
+    answers = query(
+        "SELECT answer.number FROM letters AS question JOIN letters AS answer ON answer.cause = question.id "
+        "WHERE question.number = ? LIMIT 1",
+        [last],
+    )
+    at, text, _ = _message(query, answers[0][0]) if answers else (asked, "", "")
+    return SessionSummary(
+        session_id=session,
+        title=title[:PREVIEW],
+        person=person,
+        begun_at=begun,
+        last_at=at,
+        questions=questions,
+        last_answer=text[:PREVIEW],
+        next=last,
+    )
+
+
+def _message(query: Any, number: int) -> tuple[str, str, str]:
+    ((time, text, person),) = query("SELECT time, text, person FROM messages WHERE number = ?", [number])
+    return time, text, person
+
+
+async def read_session(gateway: Gateway, session_id: str, before: int = 0) -> Session:
+    """The last turns of a conversation, or those before a cursor; raises Failure if there is none."""
+    rows = gateway.index.store.query(
+        "SELECT number, id FROM letters WHERE session = ? AND (? = 0 OR number < ?) "
+        "ORDER BY number DESC LIMIT ?",
+        [session_id, before, before, MAX_TURNS + 1],
+    )
+    if not rows and not before:
+        raise not_found(f"session {session_id!r}", "Begin one by asking something")
+    turns = [await read_turn(gateway, question_id) for _, question_id in reversed(rows[:MAX_TURNS])]
+    earlier = rows[MAX_TURNS - 1][0] if len(rows) > MAX_TURNS else 0
+    return Session(session_id=session_id, turns=[turn for turn in turns if turn], earlier=earlier)
+
+
+async def read_turn(gateway: Gateway, question_id: str) -> Turn | None:
+    """A question with its answer, as far as both are indexed."""
+    seq = _find(gateway, "letters.id = ? AND session != ''", question_id)
+    stored = await read_message(gateway.bus, subjects.AUDIT, seq) if seq else None
+    if stored is None:
+        return None
+    try:
+        question = Question.from_json(stored.data)
+    except ValueError:
+        return None
+    turn = Turn(
+        id=question.id,
+        session_id=question.user_session_id or question.id,
+        at=stored.time,
+        person=question.person,
+        text=question.text,
+        seq=seq,
+    )
+    if found := await read_response(gateway, question_id):
+        return msgspec.structs.replace(turn, state="answered", answer=make_answer(*found))
+    if refused := await find_dead_letter(gateway.bus, subjects.NEXUS, seq):
+        return msgspec.structs.replace(turn, state="refused", reason=refused.reason)
+    return turn
+
+
+async def read_response(gateway: Gateway, question_id: str) -> tuple[Response, str] | None:
+    """The answer to a question, and when it was stored, once it is indexed."""
+    seq = _find(gateway, "cause = ?", question_id)
+    stored = await read_message(gateway.bus, subjects.AUDIT, seq) if seq else None
+    try:
+        return (Response.from_json(stored.data), stored.time) if stored else None
+    except ValueError:
+        return None
+
+
+def make_answer(response: Response, at: str) -> Answer:
+    """An answer as pages show it."""
+    packet = response.context_used
+    return Answer(
+        id=response.id,
+        at=at,
+        text=response.text,
+        citations=response.citations,
+        route=response.route_used,
+        confidence=response.confidence,
+        outcome=response.outcome.value,
+        goal_id=response.goal_id,
+        context=packet.bullets if packet else (),
+        unknowns=packet.unknowns if packet else (),
+    )
+
+
+def _find(gateway: Gateway, where: str, value: str) -> int:
+    """The place in the audit of the first letter that passes; 0 if there is none."""
+    rows = gateway.index.store.query(
+        f"SELECT office FROM letters JOIN messages USING (number) WHERE {where} ORDER BY number LIMIT 1",  # noqa: S608
+        [value],
+    )
+    return int(rows[0][0]) if rows else 0

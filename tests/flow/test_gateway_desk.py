@@ -1,0 +1,181 @@
+"""The front desk, reminders, the schedule and the three agents over HTTP, in an office that runs."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from shared.access.scopes import Scope
+from shared.contracts import Node, TaskPlan, TaskResult
+from shared.memory import Memory
+from tests.support.gateway import RunningGateway
+
+DESK = "/api/v1/desk/sessions"
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[RunningGateway]:
+    gateway = RunningGateway(tmp_path, MAILROOM_LINKER_INTERVAL="3600", MAILROOM_TIME_ZONE="Europe/Zurich")
+    try:
+        await gateway.open("memory", "nexus", "cortex", "conductor")
+        await Memory(gateway.office.user).add(
+            Node(id="deploys", kind="decision", title="Deploys happen on Tuesdays at noon"), insist=True
+        )
+        yield gateway
+    finally:
+        await gateway.close()
+
+
+async def stream(
+    client: httpx2.AsyncClient, path: str, body: dict[str, Any], key: str
+) -> list[tuple[str, Any]]:
+    """The events of an answer that is streamed."""
+    headers = {"Accept": "text/event-stream", "Idempotency-Key": key}
+    found = []
+    async with client.stream("POST", path, json=body, headers=headers) as answer:
+        assert answer.status_code == 200
+        async for line in answer.aiter_lines():
+            if line.startswith("event: "):
+                kind = line.removeprefix("event: ")
+            elif line.startswith("data: "):
+                found.append((kind, json.loads(line.removeprefix("data: "))))
+    return found
+
+
+async def test_a_conversation(gateway: RunningGateway) -> None:
+    async with gateway.client(name="ana") as client:
+        path = f"{DESK}/s1/messages"
+        events = await stream(client, path, {"text": "When do we deploy?"}, "k1")
+        assert [kind for kind, _ in events] == ["accepted", "answer"]
+        turn = events[-1][1]
+        assert "Tuesdays" in turn["answer"]["text"]
+        assert turn["answer"]["citations"] == ["deploys"]
+        assert (turn["id"], turn["person"], turn["state"]) == ("k1", "ana", "answered")
+
+        again = await client.post(
+            path, json={"text": "When do we deploy?"}, headers={"Idempotency-Key": "k1"}
+        )
+        assert again.json()["answer"]["id"] == turn["answer"]["id"]
+        other = await client.post(path, json={"text": "What else?"}, headers={"Idempotency-Key": "k1"})
+        assert other.status_code == 409
+
+        events = await stream(client, path, {"text": "what are my reminders?"}, "k2")
+        steps = [content["step"] for kind, content in events if kind == "note"]
+        assert steps[0] == "asked"
+        assert steps[-1] == "ended"
+        assert "no open reminders" in events[-1][1]["answer"]["text"]
+
+        session = (await client.get(f"{DESK}/s1")).json()
+        assert [each["text"] for each in session["turns"]] == ["When do we deploy?", "what are my reminders?"]
+        listed = (await client.get(DESK)).json()["sessions"]
+        assert [(each["session_id"], each["questions"], each["title"]) for each in listed] == [
+            ("s1", 2, "When do we deploy?")
+        ]
+        assert "no open reminders" in listed[0]["last_answer"]
+        one = await client.get(f"{DESK}/s1/messages/k2")
+        assert one.json()["state"] == "answered"
+        for missing in ("nobody", "s1/messages/k9", "s2/messages/k1", "%3Cb%3E"):
+            assert (await client.get(f"{DESK}/{missing}")).status_code == 404
+        assert (await client.post(path, json={"text": "  "})).status_code == 422
+
+
+async def test_work_becomes_a_goal_and_an_answer_outlives_the_gateway(gateway: RunningGateway) -> None:
+    async with gateway.client() as client:
+        text = "Check up on the repository at /tmp/nothing-here"
+        answer = await client.post(f"{DESK}/work/messages", json={"text": text})
+        assert answer.status_code == 200
+        assert answer.json()["answer"]["goal_id"].startswith("goal_")
+        gateway.office.kill("nexus")
+        later = await client.post(
+            f"{DESK}/work/messages?wait=0.5",
+            json={"text": "When do we deploy?"},
+            headers={"Idempotency-Key": "q"},
+        )
+        assert later.status_code == 202
+        assert later.headers["location"] == f"{DESK}/work/messages/q"
+    gateway.office.kill("gateway")
+    gateway.office.start("gateway")
+    gateway.office.start("nexus")
+    await gateway.office.ready("gateway")
+    async with gateway.client() as client:
+        found = await client.get(f"{DESK}/work/messages/q?wait=20")
+        assert "Tuesdays" in found.json()["answer"]["text"]
+        assert len((await client.get(f"{DESK}/work")).json()["turns"]) == 2
+
+
+async def test_reminders_and_the_schedule(gateway: RunningGateway) -> None:
+    async with gateway.client(Scope.READ, "looker") as reader:
+        refused = await reader.post("/api/v1/reminders", json={"text": "call Ana tomorrow at 9:00"})
+        assert refused.status_code == 403
+    async with gateway.client() as client:
+        made = await client.post("/api/v1/reminders", json={"text": "call Ana tomorrow at 9:00"})
+        assert made.status_code == 201, made.text
+        reminder = made.json()["reminder"]
+        assert reminder["text"] == "call Ana"
+        unclear = await client.post("/api/v1/reminders", json={"text": "call Ana"})
+        assert unclear.status_code == 422
+        assert unclear.json()["detail"]
+        listed = (await client.get("/api/v1/reminders")).json()["reminders"]
+        assert [each["reminder_id"] for each in listed] == [reminder["reminder_id"]]
+        night = gateway.config.state_dir / "job_queue" / "tonight"
+        await asyncio.to_thread(night.mkdir, parents=True, exist_ok=True)
+        at = (datetime.now(UTC) + timedelta(days=3)).isoformat()
+        job = {"id": "job-1", "task": "<b>frontier.daily_discovery</b>", "priority": "high", "run_at": at}
+        (night / "job-1.json").write_text(json.dumps(job))
+        (night / "broken.json").write_text("{")
+        schedule = (await client.get("/api/v1/schedule")).json()
+        kinds = {each["kind"] for each in schedule["upcoming"]}
+        assert {"briefing", "reminder", "job"} <= kinds
+        times = [datetime.fromisoformat(each["at"]) for each in schedule["upcoming"]]
+        assert times == sorted(times)
+        assert all(time > datetime.now(UTC) - timedelta(minutes=1) for time in times)
+        assert schedule["night"]["jobs"][0]["id"] in ("job-1", "broken")
+        path = f"/api/v1/reminders/{reminder['reminder_id']}"
+        moved = await client.post(f"{path}/snooze", json={"until": "in 3 days at 10:00"})
+        assert moved.status_code in (200, 422)
+        assert (await client.delete(path)).json()["reminder"]["status"] == "cancelled"
+        assert (await client.delete(path)).status_code == 200
+        assert (await client.delete("/api/v1/reminders/rnothing")).status_code == 404
+        assert (await client.delete("/api/v1/reminders/call%20Ana")).status_code == 404
+        assert (await client.get("/api/v1/reminders")).json()["reminders"] == []
+
+
+async def test_three_agents_answer_with_their_contracts(gateway: RunningGateway) -> None:
+    async with gateway.client() as client:
+        request = {
+            "task_id": "nexus_20260102_1",
+            "created_at": "2026-01-02T14:30:22",
+            "requester": "dashboard",
+            "task_description": "When do we deploy?",
+            "priority": "high",
+            "context": {},
+            "evidence_refs": [],
+        }
+        answer = (await client.post("/api/nexus", json=request)).json()
+        assert answer["type"] == "response.v1"
+        assert answer["citations"] == ["deploys"]
+        assert (await client.get("/api/nexus/nexus_20260102_1")).json()["id"] == answer["id"]
+
+        steps = 'nexus.ask text="When do we deploy?"; nexus.ask text="${1}"'
+        plan = await client.post("/api/cortex/plan", json={"task": steps})
+        assert len(TaskPlan.from_json(plan.content).steps) == 2
+        done = await client.post("/api/cortex", json={**request, "task_id": "c1", "task_description": steps})
+        result = TaskResult.from_json(done.content)
+        assert (result.task_id, result.status) == ("c1", "completed")
+        assert TaskResult.from_json((await client.get("/api/cortex/c1")).content).id == result.id
+
+        later = await client.post("/api/frontier?wait=0.2", json={"task": "graph memory", "task_id": "f1"})
+        assert later.status_code == 202
+        assert later.headers["location"] == "/api/frontier/f1"
+        assert (await client.get("/api/frontier/f1")).status_code == 202
+        for path in ("/api/nexus/nothing", "/api/cortex/nothing", "/api/frontier/nothing"):
+            assert (await client.get(path)).status_code == 404
+        assert (await client.post("/api/nexus", json={})).status_code == 422
+        assert (await client.post("/api/cortex", json={"task": "x", "priority": "soon"})).status_code == 422
+    async with gateway.stranger() as stranger:
+        assert (await stranger.post("/api/nexus", json=request)).status_code == 401
