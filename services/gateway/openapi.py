@@ -20,7 +20,8 @@ def describe(table: Sequence[Endpoint]) -> bytes:
     by_kind = dict(zip(map(repr, [*kinds, Problem]), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in table:
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, by_kind)
+        path = endpoint.path.replace(":path}", "}")
+        paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint, by_kind)
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",

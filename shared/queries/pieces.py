@@ -22,6 +22,8 @@ from shared.contracts.cognition import spending_of
 
 SHORT = 160
 """Characters of a text in a short piece."""
+MAX_QUESTION = 4_000
+"""Characters of what a person is asked, who has to read all of it."""
 MAX_EFFECTS = 40
 """Effects of one piece; those that began last are kept."""
 
@@ -42,7 +44,8 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a message says about the course of a goal or task; ``stream`` and ``seq`` are its place.
 
     ``agent`` is the assignee or who asks, ``id`` that of a task's envelope or of an approval, ``text`` the
-    task's, a note, a result or what is asked. ``status`` of an answer is granted or refused.
+    task's, a note, a result or what is asked. ``status`` of an answer is granted or refused; ``rule`` and
+    ``why`` say why a person is asked.
     """
 
     kind: PieceKind
@@ -61,6 +64,8 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     worker: str = ""
     status: str = ""
     outcome: str = ""
+    rule: str = ""
+    why: str = ""
     expires_at: str = ""
     tokens: int = 0
     cost: float = 0.0
@@ -129,10 +134,12 @@ def _fields(subject: str, body: _Body, limit: int) -> dict[str, Any]:
                 "spans": _cut_spans(body.spans, limit),
             }
         case StateChanged():
-            status = str(body.goal.status) if body.goal else ""
-            planned = bool(body.goal and body.goal.tasks)
-            text = "planned" if planned else ""
-            return {"agent": subjects.CONDUCTOR, "status": status, "text": text, "spans": body.spans}
+            return {
+                "agent": subjects.CONDUCTOR,
+                "status": str(body.goal.status) if body.goal else "",
+                "text": "planned" if body.goal and body.goal.tasks else "",
+                "spans": _cut_spans(body.spans, limit),
+            }
         case ApprovalAnswer():
             granted = "granted" if body.granted else "refused"
             agent = subject.split(".")[1]
@@ -141,7 +148,9 @@ def _fields(subject: str, body: _Body, limit: int) -> dict[str, Any]:
         "id": body.approval_id,
         "agent": subject.split(".")[1],
         "task_id": body.task_id,
-        "text": _cut(body.what, limit),
+        "text": _cut(body.what, MAX_QUESTION),
+        "rule": body.rule,
+        "why": _cut(body.why, MAX_QUESTION),
         "expires_at": body.expires_at,
     }
 

@@ -10,7 +10,7 @@ import msgspec
 from shared import subjects
 from shared.contracts import Goal, Span
 from shared.contracts.base import amended
-from shared.queries.pieces import Piece, PieceKind
+from shared.queries.pieces import SHORT, Piece, PieceKind
 from shared.text.times import format_utc, parse_time
 
 BY_MODEL = "brain"
@@ -336,7 +336,7 @@ def _approval_rows(pieces: Sequence[Piece], tracks: dict[str, _Track]) -> list[R
                 id=asked.id,
                 parent=asked.task_id,
                 kind=RowKind.APPROVAL,
-                name=asked.text,
+                name=asked.text[:SHORT],
                 agent=subjects.USER,
                 start=_utc(asked.time),
                 end=until if over else "",

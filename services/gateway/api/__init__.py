@@ -7,6 +7,7 @@ from services.gateway.api import (
     dead_letters,
     desk,
     goal_actions,
+    goal_page,
     goals,
     inbox,
     mail,
@@ -14,6 +15,7 @@ from services.gateway.api import (
     messages,
     schedule,
     session,
+    tasks,
     tokens,
 )
 from services.gateway.routing import Endpoint
@@ -29,6 +31,8 @@ TABLE: tuple[Endpoint, ...] = (
     *dead_letters.ENDPOINTS,
     *mail.ENDPOINTS,
     *agents.ENDPOINTS,
+    *goal_page.ENDPOINTS,
+    *tasks.ENDPOINTS,
     *memory.ENDPOINTS,
     *desk.ENDPOINTS,
     *schedule.ENDPOINTS,

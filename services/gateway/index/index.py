@@ -24,6 +24,7 @@ from shared.bus import Bus, Stored
 from shared.contracts import Goal
 from shared.errors import BusError
 from shared.log import logger
+from shared.queries.pieces import make_piece
 from shared.queries.records import last_sequence
 
 RECENT = 4_000
@@ -163,10 +164,8 @@ class LogIndex:
                 continue
             position = position.after(stored)
             row, record = make_row(stored, position), goal_record(stored)
-            indexed = Indexed(
-                row, words_of(stored, row), record, spending_record(stored), read_letter(stored)
-            )
-            rows.append(indexed)
+            words, spent = words_of(stored, row), spending_record(stored)
+            rows.append(Indexed(row, words, record, spent, read_letter(stored), make_piece(stored)))
             event = Event(message=row, goal=record.goal if record else None)
             if len(self._recent) == RECENT:
                 self._oldest = self._recent[0].position

@@ -9,6 +9,7 @@ from shared import subjects
 from shared.bus import Stored
 from shared.contracts import StateChanged
 from shared.contracts.cognition import spending_of
+from shared.queries.pieces import Piece
 from shared.queries.summaries import summarize
 
 STREAMS = tuple(subjects.AUDITED.values())
@@ -108,8 +109,8 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Indexed(NamedTuple):
-    """A message for the index, with the text that is searched, and what it says of a goal, of spending, and
-    to or from the front desk.
+    """A message for the index, with the text that is searched, and what it says of a goal, of spending, to
+    or from the front desk, and of the course of a goal or task.
     """
 
     row: MessageRow
@@ -117,6 +118,7 @@ class Indexed(NamedTuple):
     goal: StateChanged | None = None
     spent: Spent | None = None
     letter: Letter | None = None
+    piece: Piece | None = None
 
 
 MAX_WORDS = 8_000

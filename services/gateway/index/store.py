@@ -12,7 +12,7 @@ from services.gateway.index.rows import STREAMS, Indexed, MessageRow, Position
 from shared.contracts import Goal
 from shared.errors import StartError
 
-VERSION = 4
+VERSION = 5
 """The version of the tables; an index of another version is made anew."""
 MAX_PAGE = 500
 """The most rows of one page."""
@@ -39,6 +39,10 @@ CREATE TABLE spending (
     task_id TEXT PRIMARY KEY, goal_id TEXT NOT NULL, tokens INTEGER NOT NULL, cost REAL NOT NULL
 );
 CREATE INDEX spending_by_goal ON spending (goal_id);
+CREATE TABLE pieces (
+    number INTEGER PRIMARY KEY, goal_id TEXT NOT NULL, task_id TEXT NOT NULL, piece BLOB NOT NULL
+);
+CREATE INDEX pieces_by_goal ON pieces (goal_id, number) WHERE goal_id != '';
 CREATE INDEX goals_by_submission ON goals (submitted);
 CREATE TABLE letters (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL, session TEXT NOT NULL, cause TEXT NOT NULL
@@ -108,8 +112,8 @@ class Store:
 
     def add(self, rows: Sequence[Indexed]) -> None:
         """Add messages in the order of their positions, in one transaction."""
-        messages, words, letters, goals, spent = [], [], [], [], []
-        for row, text, record, spending, letter in rows:
+        messages, words, letters, goals, spent, pieces = [], [], [], [], [], []
+        for row, text, record, spending, letter, piece in rows:
             self._number += 1
             place = Position.parse(row.position)
             messages.append(
@@ -122,6 +126,8 @@ class Store:
                 goals.append(_goal_row(record.goal, self._number))
             if spending is not None:
                 spent.append(msgspec.structs.astuple(spending))
+            if piece is not None:
+                pieces.append((self._number, piece.goal_id, piece.task_id, msgspec.json.encode(piece)))
         with self._db:
             self._db.executemany(f"INSERT INTO messages VALUES ({_marks(15)})", messages)
             self._db.executemany("INSERT INTO letters VALUES (?, ?, ?, ?)", letters)
@@ -133,6 +139,7 @@ class Store:
                 goals,
             )
             self._db.executemany("INSERT OR REPLACE INTO spending VALUES (?, ?, ?, ?)", spent)
+            self._db.executemany(f"INSERT INTO pieces VALUES ({_marks(4)})", pieces)
 
     # --- messages ------------------------------------------------------------------------------------
 
@@ -173,6 +180,11 @@ class Store:
         """Every message of a task, oldest first."""
         sql = f"SELECT {_COLUMNS} FROM messages WHERE task_id = ? ORDER BY number LIMIT ?"
         return self._rows(sql, [task_id, limit])
+
+    def rows(self, where: str, values: Sequence[Any], limit: int) -> list[MessageRow]:
+        """The first messages for which the SQL condition ``where`` holds, oldest first."""
+        sql = f"SELECT {_COLUMNS} FROM messages WHERE {where} ORDER BY number LIMIT ?"
+        return self._rows(sql, [*values, limit])
 
     # --- goals ---------------------------------------------------------------------------------------
 
