@@ -68,7 +68,8 @@ def build_app(gateway: Gateway) -> ASGIApp:
         ],
         exception_handlers={HTTPException: _on_http_error, Exception: _on_error},
     )
-    return secure(app, gateway.settings, pages=WEB.glob("*.html"), note=gateway.access.note)
+    guarded = secure(app, gateway.settings, pages=WEB.glob("*.html"), note=gateway.access.note)
+    return gateway.exposition.requests.observe(guarded)
 
 
 class _Files(StaticFiles):

@@ -6,6 +6,7 @@ import msgspec
 from starlette.requests import Request
 
 from services.gateway.index.index import LogIndex
+from services.gateway.metrics.exposition import Exposition
 from services.gateway.security.access_log import AccessLog
 from services.gateway.security.scopes import Person
 from shared.bus import Bus
@@ -21,6 +22,7 @@ class Gateway(msgspec.Struct, frozen=True):
     url: str
     """The address under which the gateway listens, such as ``http://127.0.0.1:8642``."""
     access: AccessLog
+    exposition: Exposition
 
 
 class Call(NamedTuple):

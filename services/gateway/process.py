@@ -17,6 +17,7 @@ from services.gateway.context import Gateway
 from services.gateway.hooks.outgoing import Deliveries
 from services.gateway.index.index import LogIndex
 from services.gateway.index.store import Store
+from services.gateway.metrics.exposition import Exposition
 from services.gateway.security.access_log import AccessLog
 from services.gateway.security.connections import PatientProtocol
 from shared import log, settings, subjects
@@ -82,9 +83,11 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
     store = Store(config.gateway / "index.db")
     index = LogIndex(bus, store)
     access = AccessLog(bus, config)
+    exposition = Exposition(bus, index)
+    gateway = Gateway(bus=bus, settings=config, index=index, url=url, access=access, exposition=exposition)
     server = _Server(
         uvicorn.Config(
-            build_app(Gateway(bus=bus, settings=config, index=index, url=url, access=access)),
+            build_app(gateway),
             http=PatientProtocol,
             log_config=None,
             access_log=False,  # addresses hold one-time links

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from services.gateway.context import Call, Gateway
+from services.gateway.metrics.requests import ROUTE
 from services.gateway.problems import Failure, status_of, to_response
 from services.gateway.security.scopes import Person, Scope
 from shared.errors import MailroomError
@@ -57,6 +58,7 @@ class Endpoint:
 
     async def answer(self, gateway: Gateway, request: Request) -> Response:
         """Answer a request; errors become problem details."""
+        request.scope[ROUTE] = self.path
         try:
             person = require_scope(request, self.scope)
             arguments = await self._arguments(gateway, request, person)

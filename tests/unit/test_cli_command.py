@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from services.cli.command import COMMANDS, cli
-from services.cli.commands.doctor import check_disk
 from services.cli.commands.memory.session import suggest_kind
 from services.cli.commands.options import NumberType, read_stdin
 from services.cli.commands.up import format_usage
@@ -19,6 +18,7 @@ from services.cli.supervisor.lock import InstanceLock
 from shared import settings
 from shared.bus.discovery import RunningInstance, find_instance
 from shared.errors import BusUnavailable, MailroomError, StartError
+from shared.queries.checks import check_disk
 
 
 def run(*arguments: str, text: str | None = None) -> Result:

@@ -6,6 +6,8 @@ from services.gateway.api import (
     approvals,
     dead_letters,
     desk,
+    doctor,
+    figures,
     goal_actions,
     goal_page,
     goals,
@@ -37,5 +39,7 @@ TABLE: tuple[Endpoint, ...] = (
     *desk.ENDPOINTS,
     *schedule.ENDPOINTS,
     *agents_directly.ENDPOINTS,
+    *figures.ENDPOINTS,
+    *doctor.ENDPOINTS,
 )
 """Every route of the API."""

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, aclosing
 
 import msgspec
 
+from services.gateway.index.facts import facts_of
 from services.gateway.index.letters import read_letter
 from services.gateway.index.rows import (
     STREAMS,
@@ -165,7 +166,8 @@ class LogIndex:
             position = position.after(stored)
             row, record = make_row(stored, position), goal_record(stored)
             words, spent = words_of(stored, row), spending_record(stored)
-            rows.append(Indexed(row, words, record, spent, read_letter(stored), make_piece(stored)))
+            letter, piece = read_letter(stored), make_piece(stored)
+            rows.append(Indexed(row, words, record, spent, letter, piece, facts_of(stored)))
             event = Event(message=row, goal=record.goal if record else None)
             if len(self._recent) == RECENT:
                 self._oldest = self._recent[0].position

@@ -1,9 +1,11 @@
 """A stored message as a row of the index."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import msgspec
 
+from services.gateway.index.facts import Change
 from services.gateway.index.letters import Letter
 from shared import subjects
 from shared.bus import Stored
@@ -110,7 +112,7 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
 
 class Indexed(NamedTuple):
     """A message for the index, with the text that is searched, and what it says of a goal, of spending, to
-    or from the front desk, and of the course of a goal or task.
+    or from the front desk, of the course of a goal or task, and for figures.
     """
 
     row: MessageRow
@@ -119,6 +121,7 @@ class Indexed(NamedTuple):
     spent: Spent | None = None
     letter: Letter | None = None
     piece: Piece | None = None
+    facts: Sequence[Change] = ()
 
 
 MAX_WORDS = 8_000

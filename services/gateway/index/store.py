@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 
+from services.gateway.index.facts import TABLES
 from services.gateway.index.rows import STREAMS, Indexed, MessageRow, Position
 from shared.contracts import Goal
 from shared.errors import StartError
 
-VERSION = 5
+VERSION = 7
 """The version of the tables; an index of another version is made anew."""
 MAX_PAGE = 500
 """The most rows of one page."""
@@ -113,7 +114,7 @@ class Store:
     def add(self, rows: Sequence[Indexed]) -> None:
         """Add messages in the order of their positions, in one transaction."""
         messages, words, letters, goals, spent, pieces = [], [], [], [], [], []
-        for row, text, record, spending, letter, piece in rows:
+        for row, text, record, spending, letter, piece, _ in rows:
             self._number += 1
             place = Position.parse(row.position)
             messages.append(
@@ -140,6 +141,9 @@ class Store:
             )
             self._db.executemany("INSERT OR REPLACE INTO spending VALUES (?, ?, ?, ?)", spent)
             self._db.executemany(f"INSERT INTO pieces VALUES ({_marks(4)})", pieces)
+            for indexed in rows:
+                for change in indexed.facts:
+                    self._db.execute(change.sql, change.values)
 
     # --- messages ------------------------------------------------------------------------------------
 
@@ -280,7 +284,7 @@ def _open(path: Path) -> sqlite3.Connection:
     for each in path.parent.glob(f"{path.name}*"):
         each.unlink()
     db = _connect(path)
-    db.executescript(_TABLES)
+    db.executescript(_TABLES + TABLES)
     db.execute(f"PRAGMA user_version = {VERSION}")
     return db
 

@@ -1,0 +1,59 @@
+"""The checks of the installation that the gateway can make."""
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from services.gateway.context import Call
+from services.gateway.routing import Endpoint
+from shared import subjects
+from shared.access.scopes import Scope
+from shared.errors import MailroomError
+from shared.queries.checks import (
+    Check,
+    check_agents,
+    check_disk,
+    check_memory,
+    check_server,
+    check_streams,
+    failed,
+)
+from shared.settings import Settings
+
+
+class Checks(msgspec.Struct, frozen=True, kw_only=True):
+    """The results of the checks, and the worst of their verdicts."""
+
+    verdict: str
+    checks: list[Check]
+
+
+async def run_checks(call: Call) -> Checks:
+    """Check server, streams, agents, memory and disk, and say how to fix problems.
+
+    ``mailroom doctor`` checks more: keys, commits, models and the sandbox, on the machine it runs on.
+    """
+    bus, agents = call.gateway.bus, _installed(call.gateway.settings)
+    probes: dict[str, Callable[[], Awaitable[Check]]] = {
+        "streams": lambda: check_streams(bus, agents),
+        "agents": lambda: check_agents(bus, agents),
+        "memory": lambda: check_memory(bus),
+    }
+    checks = [check_server(bus), check_disk(call.gateway.settings)]
+    for name, probe in probes.items():
+        try:
+            checks.append(await probe())
+        except MailroomError as error:
+            checks.append(failed(name, error))
+    verdicts = {check.verdict for check in checks}
+    worst = next(each for each in ("fail", "warn", "ok") if each in verdicts)
+    return Checks(verdict=worst, checks=checks)
+
+
+def _installed(config: Settings) -> list[str]:
+    """The agents that have a key here."""
+    people = (subjects.USER, subjects.ADMIN)
+    return sorted(path.stem for path in config.keys.glob("*.nk") if path.stem not in people)
+
+
+ENDPOINTS = (Endpoint("GET", "/api/v1/doctor", run_checks, scope=Scope.READ, tag="figures"),)

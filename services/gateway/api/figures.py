@@ -1,0 +1,52 @@
+"""Figures: the metrics with their targets, the page for Prometheus, and the description of the bus."""
+
+import time
+
+import msgspec
+from starlette.responses import Response
+
+from services.gateway.context import Call
+from services.gateway.metrics.exposition import CONTENT_TYPE
+from services.gateway.metrics.targets import Figures, read_figures
+from services.gateway.routing import Endpoint
+from shared.access.scopes import Scope
+from shared.agent.process import package_version
+from shared.asyncapi.document import make_document
+from shared.bus.records import read_presences
+
+FRESH = 5.0
+"""Seconds for which computed figures are used again."""
+
+
+class _Known(msgspec.Struct):
+    figures: Figures | None = None
+    read_at: float = float("-inf")
+
+
+_known = _Known()
+
+
+async def read_kpi(call: Call) -> Figures:
+    """The metrics of the last 30 days with their targets, and their course by day."""
+    if _known.figures is None or time.monotonic() - _known.read_at >= FRESH:
+        _known.figures, _known.read_at = read_figures(call.gateway.index.store), time.monotonic()
+    return _known.figures
+
+
+async def read_metrics(call: Call) -> Response:
+    """The figures in Prometheus' text format."""
+    return Response(await call.gateway.exposition.page(), headers={"Content-Type": CONTENT_TYPE})
+
+
+async def describe_bus(call: Call) -> Response:
+    """Every subject of the bus as an AsyncAPI 3.0 document; the agents are those that run."""
+    running = {presence.agent for presence in await read_presences(call.gateway.bus)}
+    document = make_document(sorted(running), version=package_version(), host=call.gateway.bus.url)
+    return Response(msgspec.json.encode(document), media_type="application/json")
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/api/v1/kpi", read_kpi, scope=Scope.READ, tag="figures"),
+    Endpoint("GET", "/metrics", read_metrics, scope=Scope.READ, tag="figures"),
+    Endpoint("GET", "/asyncapi.json", describe_bus, scope=Scope.READ, tag="figures"),
+)

@@ -1,0 +1,196 @@
+"""What messages say about tasks, spending and the policy, in tables: figures need no reading of the log."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from shared import subjects
+from shared.bus import Stored
+from shared.contracts import ApprovalRequest
+from shared.contracts.cognition import kind_of, spending_of
+from shared.contracts.spans import Span, SpanKind
+
+TABLES = """
+CREATE TABLE tasks (
+    name TEXT PRIMARY KEY, agent TEXT NOT NULL, lane TEXT NOT NULL, kind TEXT NOT NULL, goal_id TEXT NOT NULL,
+    submitted_at TEXT NOT NULL, claimed_at TEXT NOT NULL DEFAULT '', ended_at TEXT NOT NULL DEFAULT '',
+    status TEXT NOT NULL DEFAULT 'pending', outcome TEXT NOT NULL DEFAULT '',
+    attempts INTEGER NOT NULL DEFAULT 0, waited REAL, worked REAL,
+    tokens INTEGER NOT NULL DEFAULT 0, cost REAL NOT NULL DEFAULT 0,
+    rules INTEGER, broken INTEGER, violations INTEGER
+);
+CREATE INDEX tasks_by_end ON tasks (ended_at);
+CREATE INDEX open_tasks ON tasks (agent) WHERE ended_at = '';
+CREATE TABLE scores (day TEXT NOT NULL, score REAL NOT NULL);
+CREATE INDEX scores_by_day ON scores (day);
+CREATE TABLE usage (
+    day TEXT NOT NULL, agent TEXT NOT NULL, model TEXT NOT NULL, calls INTEGER NOT NULL,
+    input INTEGER NOT NULL, output INTEGER NOT NULL, cost REAL NOT NULL, PRIMARY KEY (day, agent, model)
+);
+CREATE TABLE policy (
+    kind TEXT NOT NULL, name TEXT NOT NULL, at TEXT NOT NULL, agent TEXT NOT NULL, label TEXT NOT NULL,
+    goal_id TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY (kind, name)
+);
+"""
+"""``tasks`` has a row for each task with its waiting and working times in seconds; ``scores`` the relevance
+of each memory that was used; ``usage`` model calls by day; ``policy`` verdicts, requests, answers and the
+journals of the tasks whose commands were judged."""
+
+_SUBMITTED = (
+    "INSERT INTO tasks (name, agent, lane, kind, goal_id, submitted_at) VALUES (?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (name) DO NOTHING"
+)
+_CLAIMED = (
+    "UPDATE tasks SET attempts = max(attempts, ?1), claimed_at = iif(claimed_at = '', ?2, claimed_at), "
+    "waited = coalesce(waited, max(0, (julianday(?2) - julianday(submitted_at)) * 86400)), "
+    "status = 'in_progress' WHERE name = ?3 AND ended_at = ''"
+)
+_ENDED = (
+    "UPDATE tasks SET ended_at = ?1, status = ?2, outcome = ?3, attempts = max(attempts, ?4), "
+    "tokens = ?5, cost = ?6, rules = ?7, broken = ?8, violations = ?9, worked = iif(claimed_at = '', NULL, "
+    "max(0, (julianday(?1) - julianday(claimed_at)) * 86400)) WHERE name = ?10 AND ended_at = ''"
+)
+_SCORE = "INSERT INTO scores VALUES (?, ?)"
+_USED = (
+    "INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (day, agent, model) DO UPDATE SET "
+    "calls = calls + excluded.calls, input = input + excluded.input, output = output + excluded.output, "
+    "cost = cost + excluded.cost"
+)
+_POLICY = "INSERT OR REPLACE INTO policy VALUES (?, ?, ?, ?, ?, ?, ?)"
+_JOURNAL = (
+    "INSERT OR REPLACE INTO policy SELECT 'journal', ?1, ?2, ?3, '', '', ?4 "
+    "WHERE EXISTS (SELECT 1 FROM policy WHERE kind = 'judged' AND label LIKE '%:' || ?1)"
+)
+_LANES = {step: priority.lower() for priority, step in subjects.NEW.items()}
+
+
+class Change(NamedTuple):
+    """A statement of SQL and its values."""
+
+    sql: str
+    values: tuple[Any, ...]
+
+
+class _Task(msgspec.Struct):
+    text: str = ""
+    created_at: str = ""
+    goal_id: str = ""
+    context: dict[str, Any] = {}
+
+
+class _Step(msgspec.Struct):
+    task_id: str = ""
+    created_at: str = ""
+    completed_at: str = ""
+    status: str = ""
+    outcome: str = ""
+    attempt: int = 0
+    metadata: dict[str, Any] = {}
+    journal: tuple[msgspec.Raw, ...] = ()
+    spans: tuple[msgspec.Raw, ...] = ()
+
+
+class _Judged(msgspec.Struct):
+    verdict: str = ""
+    task_id: str = ""
+    goal_id: str = ""
+    created_at: str = ""
+
+
+class _Mail(msgspec.Struct):
+    created_at: str = ""
+    context_used: dict[str, Any] | None = None
+
+
+_read_task = msgspec.json.Decoder(_Task).decode
+_read_step = msgspec.json.Decoder(_Step).decode
+_read_judged = msgspec.json.Decoder(_Judged).decode
+_read_mail = msgspec.json.Decoder(_Mail).decode
+_read_asked = msgspec.json.Decoder(ApprovalRequest).decode
+
+
+def facts_of(stored: Stored) -> list[Change]:
+    """What a message changes in the tables; nothing if it says nothing there, or cannot be read."""
+    try:
+        return list(_changes(stored))
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return []
+
+
+def _changes(stored: Stored) -> Iterator[Change]:
+    match stored.subject.split("."):
+        case ["task", agent, requester, task_id, step]:
+            yield from _of_task(stored, f"{agent}.{requester}.{task_id}", agent, step)
+        case ["event", agent, "command_judged"]:
+            judged = _read_judged(stored.data)
+            label = f"{judged.verdict}:{judged.task_id}"
+            values = ("judged", str(stored.seq), judged.created_at, agent, label, judged.goal_id, stored.data)
+            yield Change(_POLICY, values)
+        case ["approval", agent, "asked", approval_id]:
+            asked = _read_asked(stored.data)
+            values = ("asked", approval_id, asked.expires_at, agent, "", asked.goal_id, stored.data)
+            yield Change(_POLICY, values)
+        case ["approval", agent, "answered", approval_id]:
+            yield Change(_POLICY, ("answered", approval_id, stored.time, agent, "", "", stored.data))
+        case ["state", "goal", _] if b'"spans":[{' in stored.data:
+            yield from _usage(_read_step(stored.data).spans, subjects.CONDUCTOR)
+        case ["mail", _, subjects.NEXUS] if b'"context_used"' in stored.data:
+            mail = _read_mail(stored.data)
+            yield from _scores(mail.created_at, mail.context_used)
+
+
+def _of_task(stored: Stored, name: str, agent: str, step: str) -> Iterator[Change]:
+    if step in _LANES:
+        task = _read_task(stored.data)
+        kind = kind_of(task.text, str(task.context.get("action") or ""))
+        yield Change(_SUBMITTED, (name, agent, _LANES[step], kind, task.goal_id, task.created_at))
+        return
+    read = _read_step(stored.data)
+    if step == subjects.CLAIMED:
+        yield Change(_CLAIMED, (read.attempt, read.created_at, name))
+    elif step in subjects.FINAL_STEPS:
+        yield from _of_end(read, name)
+    if read.journal:
+        journal = msgspec.json.encode(read.journal)
+        yield Change(_JOURNAL, (read.task_id, read.created_at, agent, journal))
+    yield from _usage(read.spans, agent)
+
+
+def _usage(spans: tuple[msgspec.Raw, ...], agent: str) -> Iterator[Change]:
+    for raw in spans:
+        span = msgspec.json.decode(raw, type=Span)
+        if span.kind is SpanKind.MODEL or span.input_tokens or span.output_tokens:
+            model = span.name if span.kind is SpanKind.MODEL else "other"
+            used = (span.count, span.input_tokens, span.output_tokens, span.cost)
+            yield Change(_USED, (span.started_at[:10], agent, model, *used))
+
+
+def _of_end(read: _Step, name: str) -> Iterator[Change]:
+    meta = read.metadata
+    tokens, cost = spending_of(meta)
+    at = read.completed_at or read.created_at
+    yield Change(_ENDED, (at, read.status, read.outcome, read.attempt, tokens, cost, *_drift(meta), name))
+    yield from _scores(at, meta.get("context"))
+
+
+def _drift(meta: dict[str, Any]) -> tuple[int | None, int | None, int | None]:
+    """The rules that an inspection looked at, those broken, and the violations; None if it was none."""
+    inspection = meta.get("inspection")
+    rules = (inspection.get("drift") if isinstance(inspection, dict) else None) or meta.get("drift")
+    if not isinstance(rules, list):
+        return None, None, None
+    found = [rule.get("violations") for rule in rules if isinstance(rule, dict)]
+    counts = [len(each) if isinstance(each, list) else 0 for each in found]
+    return len(counts), sum(count > 0 for count in counts), sum(counts)
+
+
+def _scores(at: str, context: object) -> Iterator[Change]:
+    if not isinstance(context, dict):
+        return
+    bullets = context.get("bullets")
+    items = bullets if isinstance(bullets, list) else []
+    scores = context.get("scores") or [item.get("score") for item in items if isinstance(item, dict)]
+    for score in scores if isinstance(scores, list) else ():
+        if isinstance(score, int | float):
+            yield Change(_SCORE, (at[:10], float(score)))

@@ -1,0 +1,1 @@
+"""Figures: what Prometheus scrapes, and the targets that people look at, both from the index."""

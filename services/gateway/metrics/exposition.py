@@ -1,0 +1,208 @@
+"""The page that Prometheus scrapes."""
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from services.gateway.index.index import LogIndex
+from services.gateway.metrics.reading import (
+    BUCKETS,
+    MAX_AGENTS,
+    MAX_MODELS,
+    LogFigures,
+    ServerFigures,
+    limited,
+    read_log,
+    read_server,
+)
+from services.gateway.metrics.requests import RequestMeter
+from shared.bus import Bus
+from shared.errors import BusError
+
+FRESH = 1.0
+"""Seconds for which what was read is used again, so that scraping often costs little."""
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+
+class Exposition:
+    """All figures of the office, with a registry of its own.
+
+    Those of the log are computed from the index, so they survive the gateway; if the index is made anew, they
+    are the same again. Labels hold names of agents, lanes, states and models, and never an id.
+    """
+
+    def __init__(self, bus: Bus, index: LogIndex) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        self.requests = RequestMeter(self.registry)
+        ProcessCollector(registry=self.registry)
+        self._bus, self._index = bus, index
+        self._collected = _Collected()
+        self.registry.register(self._collected)
+        self._read_at = float("-inf")
+        self._position = ""
+        self._reading = asyncio.Lock()
+
+    async def page(self) -> bytes:
+        """The page; while the server does not answer, without what it would have said."""
+        async with self._reading:
+            if time.monotonic() - self._read_at >= FRESH:
+                await self._read()
+        return generate_latest(self.registry)
+
+    async def _read(self) -> None:
+        position = str(self._index.position)
+        self._collected.log = read_log(self._index.store)
+        self._collected.behind = self._index.behind
+        try:
+            self._collected.server = await read_server(self._bus)
+        except BusError:
+            self._collected.server = None
+        self._position, self._read_at = position, time.monotonic()
+
+
+class _Collected(Collector):
+    """What was read last, as families of metrics."""
+
+    def __init__(self) -> None:
+        self.log: LogFigures | None = None
+        self.server: ServerFigures | None = None
+        self.behind = 0
+
+    def collect(self) -> Iterator[Metric]:
+        """The families; those of the server are missing if it did not answer."""
+        up = GaugeMetricFamily("mailroom_bus_up", "Whether nats-server answered this scrape")
+        up.add_metric([], self.server is not None)
+        yield up
+        if self.log is not None:
+            yield from _of_log(self.log, self.behind)
+        if self.server is not None:
+            yield from _of_server(self.server)
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: what is collected is not known beforehand."""
+        return ()
+
+
+def _gauge(name: str, text: str, labels: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for values, number in _summed(rows):
+        family.add_metric(values, number)
+    return family
+
+
+def _counter(name: str, text: str, labels: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> Metric:
+    family = CounterMetricFamily(name, text, labels=labels)
+    for values, number in _summed(rows):
+        family.add_metric(values, number)
+    return family
+
+
+def _summed(rows: Iterable[tuple[Any, ...]]) -> list[tuple[list[str], float]]:
+    """The rows with equal labels as one; the last of a row is its number."""
+    found: dict[tuple[str, ...], float] = {}
+    for row in rows:
+        *labels, number = row
+        key = tuple(map(str, labels))
+        found[key] = found.get(key, 0.0) + float(number)
+    return [(list(key), total) for key, total in sorted(found.items())]
+
+
+def _of_log(log: LogFigures, behind: int) -> Iterator[Metric]:
+    names = [*(row[0] for row in log.tasks), *(row[0] for row in log.usage), *(row[0] for row in log.judged)]
+    agents = limited(names, MAX_AGENTS)
+    models = limited((row[1] for row in log.usage), MAX_MODELS)
+    usage = [(agents[row[0]], models[row[1]], *row[2:]) for row in log.usage]
+    yield _gauge("mailroom_log_messages", "Messages of the log that are indexed", (), [(log.messages,)])
+    yield _gauge("mailroom_gateway_events_behind", "Messages that are not indexed yet", (), [(behind,)])
+    yield _gauge(
+        "mailroom_tasks",
+        "Tasks by agent, status and outcome",
+        ("agent", "status", "outcome"),
+        [(agents[agent], *rest) for agent, *rest in log.tasks],
+    )
+    yield _gauge("mailroom_goals", "Goals by status and outcome", ("status", "outcome"), log.goals)
+    yield _gauge(
+        "mailroom_tasks_working",
+        "Tasks that a process has begun and not ended, waiting for people included",
+        ("agent",),
+        [(agents[agent], number) for agent, number in log.working.items()],
+    )
+    yield _histogram(log, agents)
+    tokens = [(a, m, "input", row[1]) for a, m, *row in usage] + [
+        (a, m, "output", row[2]) for a, m, *row in usage
+    ]
+    yield _counter("mailroom_model_tokens", "Tokens of model calls", ("agent", "model", "direction"), tokens)
+    calls = [(a, m, row[0]) for a, m, *row in usage]
+    yield _counter("mailroom_model_calls", "Calls of models", ("agent", "model"), calls)
+    cost = [(a, m, row[3]) for a, m, *row in usage]
+    yield _counter("mailroom_model_cost_dollars", "US dollars, by brain_price", ("agent", "model"), cost)
+    judged = [(agents[agent], verdict, number) for agent, verdict, number in log.judged]
+    yield _counter(
+        "mailroom_commands_judged",
+        "Commands that the policy denied, or left to a person",
+        ("agent", "verdict"),
+        judged,
+    )
+    waiting = [(number,) for number in log.approvals.values()] or [(0,)]
+    yield _gauge("mailroom_approvals_waiting", "Requests for approval that wait for a person", (), waiting)
+
+
+def _histogram(log: LogFigures, agents: dict[str, str]) -> Metric:
+    family = HistogramMetricFamily(
+        "mailroom_task_hop_seconds",
+        "Seconds of tasks by hop: claim is from submitted to claimed, work from claimed to ended",
+        labels=("agent", "hop"),
+    )
+    merged: dict[tuple[str, str], list[float]] = {}
+    for hop in log.hops:
+        numbers = [*hop.counts, hop.total, hop.seconds]
+        key = (agents[hop.agent], hop.hop)
+        before = merged.get(key, [0.0] * len(numbers))
+        merged[key] = [a + b for a, b in zip(before, numbers, strict=True)]
+    for key, (*counts, total, seconds) in sorted(merged.items()):
+        buckets = [(str(bound), count) for bound, count in zip(BUCKETS, counts, strict=True)]
+        family.add_metric(list(key), [*buckets, ("+Inf", total)], seconds)
+    return family
+
+
+def _of_server(server: ServerFigures) -> Iterator[Metric]:
+    lanes = ("agent", "lane")
+    waiting = [(agent, lane, number) for agent, lane, number, _ in server.queues]
+    yield _gauge("mailroom_queue_depth", "Messages that wait in a mailbox", lanes, waiting)
+    working = [(agent, lane, number) for agent, lane, _, number in server.queues]
+    yield _gauge("mailroom_queue_delivered", "Messages delivered and not acknowledged", lanes, working)
+    processes = limited(server.processes, MAX_AGENTS)
+    yield _gauge(
+        "mailroom_processes",
+        "Processes of an agent",
+        ("agent",),
+        [(processes[name], number) for name, number in server.processes.items()],
+    )
+    names = limited(server.dead, MAX_AGENTS)
+    dead = [(names[agent], number) for agent, number in server.dead.items()]
+    yield _gauge("mailroom_dead_letters", "Messages that could not be handled", ("agent",), dead)
+    yield _gauge("mailroom_memory_version", "The version of memory's graph", (), [(server.memory_version,)])
+    yield _gauge("mailroom_memory_lag", "Writes that memory has not applied yet", (), [(server.memory_lag,)])
+    lags = list(server.audit_lag.items())
+    yield _gauge("mailroom_audit_lag", "Messages that the audit has not copied yet", ("stream",), lags)
+    account = server.account
+    yield _gauge("mailroom_nats_storage_bytes", "Bytes that JetStream stores", (), [(account["bytes"],)])
+    yield _gauge(
+        "mailroom_nats_storage_limit_bytes", "Bytes it may store; -1: no limit", (), [(account["limit"],)]
+    )
+    yield _gauge("mailroom_nats_streams", "Streams of the office", (), [(account["streams"],)])
+    yield _gauge("mailroom_nats_consumers", "Durables of the office", (), [(account["consumers"],)])
+    yield _counter("mailroom_nats_api_requests", "Requests to JetStream's API", (), [(account["requests"],)])
+    yield _counter("mailroom_nats_api_errors", "Those that failed", (), [(account["errors"],)])

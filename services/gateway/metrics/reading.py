@@ -1,0 +1,189 @@
+"""What is read for one scrape: the index's tables, and what the server says of streams and durables."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from services.gateway.index.store import Store
+from shared import subjects
+from shared.bus import Bus
+from shared.bus.records import read_presences
+from shared.contracts import GraphVersion
+from shared.errors import BusError
+from shared.queries.records import call_server, count_subjects
+
+BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
+"""Upper bounds of the histograms of hops, in seconds."""
+MAX_AGENTS = 64
+MAX_MODELS = 16
+"""The most agents and models that have a series of their own; the others are ``other`` together."""
+OTHER = "other"
+
+
+class Hop(msgspec.Struct, frozen=True):
+    """How long tasks of an agent took for a hop: counts up to each bound of BUCKETS, of all, and the sum."""
+
+    agent: str
+    hop: str
+    counts: tuple[int, ...]
+    total: int
+    seconds: float
+
+
+class LogFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What the tables hold, each row its labels and then the number."""
+
+    hops: list[Hop]
+    tasks: list[tuple[str, str, str, int]]
+    goals: list[tuple[str, str, int]]
+    working: dict[str, int]
+    usage: list[tuple[str, str, int, int, int, float]]
+    judged: list[tuple[str, str, int]]
+    approvals: dict[str, int]
+    messages: int
+
+
+class ServerFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What the server says; ``queues`` are by agent and lane: waiting, and delivered but not acknowledged."""
+
+    queues: list[tuple[str, str, int, int]]
+    processes: dict[str, int]
+    dead: dict[str, int]
+    memory_version: int
+    memory_lag: int
+    audit_lag: dict[str, int]
+    account: dict[str, float]
+
+
+def limited(names: Iterable[str], most: int) -> dict[str, str]:
+    """Each name as a label: the first ``most`` in order as they are, the others as ``other``."""
+    ordered = sorted(set(names))
+    return {name: name if place < most else OTHER for place, name in enumerate(ordered)}
+
+
+# --- the index ----------------------------------------------------------------------------------
+
+
+def read_log(store: Store) -> LogFigures:
+    """The figures of all that is indexed."""
+    return LogFigures(
+        hops=[*_hops(store, "claim", "waited"), *_hops(store, "work", "worked")],
+        tasks=_rows(store, "SELECT agent, status, outcome, count(*) FROM tasks GROUP BY 1, 2, 3"),
+        goals=_rows(store, "SELECT status, outcome, count(*) FROM goals GROUP BY 1, 2"),
+        working=dict(_rows(store, _WORKING)),
+        usage=_rows(store, _USAGE),
+        judged=_rows(store, _JUDGED),
+        approvals=dict(_rows(store, _WAITING, datetime.now(UTC).isoformat())),
+        messages=store.count,
+    )
+
+
+_WORKING = """
+    SELECT agent, count(*) FROM tasks WHERE ended_at = '' AND claimed_at != '' GROUP BY agent"""
+_USAGE = """
+    SELECT agent, model, sum(calls), sum(input), sum(output), sum(cost) FROM usage GROUP BY agent, model"""
+_JUDGED = """
+    SELECT agent, substr(label, 1, instr(label, ':') - 1), count(*) FROM policy WHERE kind = 'judged'
+    GROUP BY 1, 2"""
+_WAITING = """
+    SELECT agent, count(*) FROM policy AS asked WHERE kind = 'asked' AND at > ?
+    AND NOT EXISTS (SELECT 1 FROM policy WHERE kind = 'answered' AND name = asked.name)
+    AND NOT EXISTS (SELECT 1 FROM goals WHERE goal_id = asked.goal_id
+                    AND status NOT IN ('pending', 'in_progress', 'review')) GROUP BY agent"""
+
+
+def _rows(store: Store, sql: str, *values: object) -> list[Any]:
+    return store.query(sql, values)
+
+
+def _hops(store: Store, hop: str, column: str) -> list[Hop]:
+    bounds = ", ".join(f"sum({column} <= {bound})" for bound in BUCKETS)
+    found = store.query(
+        f"SELECT agent, {bounds}, count(*), sum({column}) FROM tasks "  # noqa: S608  # names of our own
+        f"WHERE {column} IS NOT NULL GROUP BY agent"
+    )
+    return [Hop(agent, hop, tuple(counts), total, seconds) for agent, *counts, total, seconds in found]
+
+
+# --- the server ---------------------------------------------------------------------------------
+
+
+async def read_server(bus: Bus) -> ServerFigures:
+    """What the server says now; raises BusError."""
+    presences = await read_presences(bus)
+    names = sorted({presence.agent for presence in presences} | {subjects.USER})
+    processes = {
+        name: sum(each.agent == name for each in presences) for name in names if name != subjects.USER
+    }
+    queues, dead, version, lag, audit, account = await asyncio.gather(
+        _queues(bus, names[:MAX_AGENTS]),
+        count_subjects(bus, subjects.OFFICE, subjects.dead("*")),
+        _graph_version(bus),
+        _lag_of_memory(bus),
+        _audit_lag(bus),
+        call_server(bus, "INFO"),
+    )
+    return ServerFigures(
+        queues=queues,
+        processes=processes,
+        dead={subject.rpartition(".")[2]: number for subject, number in dead.items()},
+        memory_version=version,
+        memory_lag=lag,
+        audit_lag=audit,
+        account=_account(account),
+    )
+
+
+async def _queues(bus: Bus, names: Sequence[str]) -> list[tuple[str, str, int, int]]:
+    lanes = [(name, durable) for name in names for durable in subjects.mailboxes(name)]
+    infos = await asyncio.gather(*(_durable(bus, subjects.OFFICE, durable) for _, durable in lanes))
+    return [
+        (name, durable.removeprefix(name).lstrip("_") or "mail", info[0], info[1])
+        for (name, durable), info in zip(lanes, infos, strict=True)
+        if info is not None
+    ]
+
+
+async def _durable(bus: Bus, stream: str, durable: str) -> tuple[int, int] | None:
+    """How many messages wait in a durable, and how many are delivered; None if there is no such durable."""
+    try:
+        info: dict[str, Any] = await call_server(bus, f"CONSUMER.INFO.{stream}.{durable}")
+    except BusError:
+        return None
+    return int(info["num_pending"]), int(info["num_ack_pending"])
+
+
+async def _graph_version(bus: Bus) -> int:
+    stored = await bus.last(subjects.OFFICE, subjects.GRAPH_VERSION)
+    try:
+        return GraphVersion.from_json(stored.data).version if stored else 0
+    except ValueError:
+        return 0
+
+
+async def _lag_of_memory(bus: Bus) -> int:
+    return sum(await _durable(bus, subjects.MEMORY, subjects.MEMORY_DAEMON) or ())
+
+
+async def _audit_lag(bus: Bus) -> dict[str, int]:
+    """How many messages each audit stream has still to copy."""
+    lags = {}
+    for name in subjects.AUDITED.values():
+        info: dict[str, Any] = await call_server(bus, f"STREAM.INFO.{name}")
+        lags[name] = sum(int(source.get("lag", 0)) for source in info.get("sources", ()))
+    return lags
+
+
+def _account(info: dict[str, Any]) -> dict[str, float]:
+    api, limits = info.get("api", {}), info.get("limits", {})
+    return {
+        "bytes": float(info.get("storage", 0)),
+        "limit": float(limits.get("max_storage", -1)),
+        "streams": float(info.get("streams", 0)),
+        "consumers": float(info.get("consumers", 0)),
+        "requests": float(api.get("total", 0)),
+        "errors": float(api.get("errors", 0)),
+    }

@@ -1,0 +1,149 @@
+"""Checks of an installation and how to mend what they find, for the command and the gateway alike."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+from rich.filesize import decimal
+
+from shared import subjects
+from shared.bus import Bus
+from shared.bus.records import read_presences
+from shared.errors import BusError, MailroomError
+from shared.memory import Memory
+from shared.queries.records import call_server
+from shared.settings import Settings
+
+MIN_SERVER = (2, 12)
+"""The first nats-server with atomic batches and message schedules, which commits and deadlines need."""
+FREE_FAIL = 200 * 1000**2
+FREE_WARN = 2 * 1000**3
+"""Free bytes on the disk: with less streams cannot be created; with less a busy week may fill it."""
+MEMORY_TIMEOUT = 5.0
+"""Seconds until memory must report its health."""
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a check, and how to fix a problem."""
+
+    name: str
+    verdict: Literal["ok", "warn", "fail"]
+    finding: str
+    fix: str = ""
+
+
+def ok(name: str, finding: str) -> Check:
+    """The check that found nothing wrong."""
+    return Check(name=name, verdict="ok", finding=finding)
+
+
+def warn(name: str, finding: str, fix: str) -> Check:
+    """The check that found something to be mended soon."""
+    return Check(name=name, verdict="warn", finding=finding, fix=fix)
+
+
+def fail(name: str, finding: str, fix: str) -> Check:
+    """The check that found something broken."""
+    return Check(name=name, verdict="fail", finding=finding, fix=fix)
+
+
+def failed(name: str, error: MailroomError) -> Check:
+    """The check that ended with an error."""
+    return fail(name, error.cause, error.cure)
+
+
+# --- on the bus ----------------------------------------------------------------------------------
+
+
+def check_server(bus: Bus) -> Check:
+    """Whether the server is new enough."""
+    version = tuple(int(part) for part in bus.server_version.split("-")[0].split(".")[:2])
+    if version < MIN_SERVER:
+        fix = "Use the one that comes with Mailroom: unset NATS_URL and NATS_SERVER_BIN, then 'mailroom up'"
+        return fail("bus", f"nats-server {bus.server_version} is too old: 2.12 is needed", fix)
+    return ok("bus", f"nats-server {bus.server_version} at {bus.url}")
+
+
+async def check_streams(bus: Bus, agents: Sequence[str]) -> Check:
+    """Whether all streams and mailboxes exist."""
+    needed = [f"STREAM.INFO.{stream}" for pair in subjects.AUDITED.items() for stream in pair]
+    needed += [
+        f"CONSUMER.INFO.{subjects.OFFICE}.{name}"
+        for agent in (*agents, subjects.USER)
+        for name in subjects.mailboxes(agent)
+    ]
+    missing = []
+    for verb in needed:
+        try:
+            await call_server(bus, verb)
+        except BusError:
+            missing.append(verb.partition("INFO.")[2])
+    if missing:
+        return fail("streams", f"missing: {', '.join(missing)}", "mailroom provision")
+    account: dict[str, Any] = await call_server(bus, "INFO")
+    size = decimal(int(account["storage"]))
+    return ok("streams", f"all {len(needed)} streams and mailboxes, {size} stored")
+
+
+async def check_agents(bus: Bus, agents: Sequence[str]) -> Check:
+    """Whether every agent runs."""
+    running = {presence.agent for presence in await read_presences(bus)}
+    missing = [name for name in agents if name not in running]
+    if missing:
+        fix = "'mailroom up' starts them; their logs say why they ended"
+        return warn("agents", f"not running: {', '.join(missing)}", fix)
+    return ok("agents", f"{len(running)} running")
+
+
+async def check_memory(bus: Bus) -> Check:
+    """Whether the memory daemon can read and write."""
+    try:
+        health = await asyncio.wait_for(Memory(bus).health(), MEMORY_TIMEOUT)
+    except TimeoutError:
+        fix = "Read its log, logs/memory.log; 'mailroom status' shows whether it runs"
+        return fail("memory", f"no answer within {MEMORY_TIMEOUT:g} s", fix)
+    if health.get("status") == "catching up":
+        done = f"{health.get('done'):,} of {health.get('total'):,} writes"
+        return warn("memory", f"it is being rebuilt from its log ({done})", "Wait until it is done")
+    if health.get("status") != "ok":
+        fix = "Free space on its disk if that is the reason; its log says more"
+        return fail("memory", f"{health.get('status')}: {health.get('problem')}", fix)
+    return ok("memory", f"graph version {health.get('version')} in {health.get('path')}")
+
+
+# --- on this machine -----------------------------------------------------------------------------
+
+
+def check_keys(config: Settings) -> Check:
+    """Whether the keys exist and only their owner can read them."""
+    try:
+        keys = sorted(config.keys.glob("*.nk"))
+        readable = [path.name for path in keys if path.stat().st_mode & 0o077]
+    except OSError as error:
+        finding = f"{config.keys} cannot be read: {error.strerror}"
+        return fail("keys", finding, "Correct its owner or MAILROOM_KEY_DIR")
+    if not keys:
+        return fail("keys", f"there are none in {config.keys}", "'mailroom up' makes them")
+    if readable:
+        return fail("keys", f"others can read {', '.join(readable)}", f"chmod 600 {config.keys}/*.nk")
+    return ok("keys", f"{len(keys)} in {config.keys}, readable by you only")
+
+
+def check_disk(config: Settings) -> Check:
+    """Whether the state directory is writable and its disk has free space."""
+    folder = next(path for path in (config.state_dir, *config.state_dir.parents) if path.exists())
+    if not folder.is_dir():
+        return fail("disk", f"{folder} is a file, not a folder", "Set MAILROOM_STATE_DIR to another")
+    size, _, free = shutil.disk_usage(folder)
+    if not size:
+        return fail("disk", f"{folder} is on no disk", "Set MAILROOM_STATE_DIR to a folder that is on one")
+    if not os.access(folder, os.W_OK):
+        fix = "Correct its owner, or set MAILROOM_STATE_DIR to another"
+        return fail("disk", f"{folder} cannot be written", fix)
+    finding = f"{decimal(free)} free for {config.state_dir}"
+    if free < FREE_FAIL:
+        return fail("disk", finding, "Free space, or set MAILROOM_STATE_DIR to a larger disk")
+    return warn("disk", finding, "Free space soon") if free < FREE_WARN else ok("disk", finding)

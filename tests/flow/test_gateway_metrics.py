@@ -1,0 +1,291 @@
+"""What Prometheus scrapes and what the figures say, of a real office; a real Prometheus scrapes it."""
+
+import asyncio
+import json
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from services.gateway.metrics.reading import MAX_AGENTS, OTHER, limited
+from shared import subjects
+from shared.access.scopes import Scope
+from shared.access.tokens import Tokens
+from shared.bus.entry import seal
+from shared.bus.records import step_entry, submission_entry
+from shared.contracts import CommandJudged, CommandVerdict, Task, TaskStatus, generate_iso_timestamp
+from shared.contracts.spans import Span, SpanKind
+from shared.queries.metrics_reader import read_metrics
+from shared.trace import HEADER, trace_id
+from tests.support.gateway import RunningGateway
+from tests.support.slow import install_slow_agent, slow_goal
+from tests.support.waiting import eventually
+
+DASHBOARD = Path("deploy/grafana/mailroom.json")
+PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+SAMPLE = re.compile(r"(\w+)(?:{(.*)})? (\S+)")
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[RunningGateway]:
+    running = RunningGateway(tmp_path, **install_slow_agent(tmp_path))
+    try:
+        await running.open("conductor", "critic", "slow")
+        yield running
+    finally:
+        await running.close()
+
+
+async def work(gateway: RunningGateway) -> None:
+    """Two goals, and a task with model calls, memories and a denied command."""
+    for name in ("tea-1", "tea-2"):
+        await gateway.office.submit(slow_goal(name, 0.05))
+    for name in ("tea-1", "tea-2"):
+        await gateway.office.finished(name)
+    bus = await gateway.office.connect("engineer")
+    task = Task(task_id="t1", text="Look", assignee="engineer", requester="engineer")
+    spans = tuple(
+        Span(
+            number=number,
+            kind=SpanKind.MODEL,
+            name="qwen3",
+            started_at=generate_iso_timestamp(),
+            seconds=1.0,
+            input_tokens=100,
+            output_tokens=20,
+            cost=0.25,
+        )
+        for number in (1, 2)
+    )
+    facts = {"context": {"scores": [0.8, 0.1]}, "usage": {"input_tokens": 200, "output_tokens": 40}}
+    result = task.result("engineer", TaskStatus.COMPLETED, output="x", metadata=facts, attempt=1, spans=spans)
+    (seq,) = await bus.commit([submission_entry(task)])
+    await bus.commit([step_entry(task, subjects.ENDED, result, seq)])
+    judged = CommandJudged(command="rm -rf /", verdict=CommandVerdict.DENY, rule="r", why="w", task_id="t1")
+    await bus.commit([seal(subjects.event("engineer", "command_judged"), judged)])
+    await bus.close()
+
+
+async def scrape(client: httpx2.AsyncClient) -> dict[str, float]:
+    answer = await client.get("/metrics")
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/plain")
+    return parse(answer.text)
+
+
+def parse(text: str) -> dict[str, float]:
+    found = {}
+    for line in text.splitlines():
+        if not line.startswith("#") and (sample := SAMPLE.fullmatch(line)):
+            labels = ",".join(sorted(re.findall(r'\w+="[^"]*"', sample[2] or "")))
+            found[f"{sample[1]}{{{labels}}}" if labels else sample[1]] = float(sample[3])
+    return found
+
+
+async def indexed(client: httpx2.AsyncClient, gateway: RunningGateway) -> None:
+    """Wait until the gateway has indexed all there is."""
+
+    async def ready() -> bool:
+        page = (await client.get("/api/v1/messages", params={"limit": 1})).json()
+        info = await gateway.office.user.request(f"$JS.API.STREAM.INFO.{subjects.OFFICE}")
+        return bool(page["position"].split("-")[0] == str(json.loads(info)["state"]["last_seq"]))
+
+    await eventually(ready)
+
+
+async def test_the_page_has_the_office_s_figures_and_keeps_them_over_a_kill(gateway: RunningGateway) -> None:
+    await work(gateway)
+    async with gateway.client(Scope.READ) as client:
+        await indexed(client, gateway)
+        found = await scrape(client)
+        text = (await client.get("/metrics")).text
+    assert found['mailroom_goals{outcome="done",status="completed"}'] == 2
+    assert found['mailroom_tasks{agent="slow",outcome="done",status="completed"}'] == 2
+    assert found['mailroom_task_hop_seconds_count{agent="slow",hop="claim"}'] == 2
+    assert found['mailroom_task_hop_seconds_bucket{agent="slow",hop="work",le="0.025"}'] == 0
+    assert found['mailroom_task_hop_seconds_bucket{agent="slow",hop="work",le="+Inf"}'] == 2
+    assert found['mailroom_model_tokens_total{agent="engineer",direction="input",model="qwen3"}'] == 200
+    assert found['mailroom_model_calls_total{agent="engineer",model="qwen3"}'] == 2
+    assert found['mailroom_model_cost_dollars_total{agent="engineer",model="qwen3"}'] == 0.5
+    assert found['mailroom_commands_judged_total{agent="engineer",verdict="deny"}'] == 1
+    assert found['mailroom_queue_depth{agent="slow",lane="medium"}'] == 0
+    assert found['mailroom_processes{agent="slow"}'] == 1
+    assert found["mailroom_bus_up"] == 1
+    assert found['mailroom_audit_lag{stream="AUDIT"}'] == 0
+    assert found["mailroom_approvals_waiting"] == 0
+    assert found["mailroom_nats_storage_bytes"] > 0
+    assert not re.search(r"tea-1|\bt1\b|[0-9a-f]{12}", re.sub(r" \S+$", "", text, flags=re.MULTILINE))
+    _check_with_promtool(text)
+
+    gateway.office.kill(subjects.GATEWAY)
+    gateway.office.start(subjects.GATEWAY)
+    await gateway.office.ready(subjects.GATEWAY)
+    async with gateway.client(Scope.READ) as client:
+        await indexed(client, gateway)
+        later = await scrape(client)
+    counted = {
+        name: value for name, value in found.items() if re.match(r"mailroom_(task|goal|model|comm)", name)
+    }
+    assert {name: later[name] for name in counted} == pytest.approx(counted)
+
+
+async def test_nobody_scrapes_without_a_token(gateway: RunningGateway) -> None:
+    async with gateway.stranger() as client:
+        for path in ("/metrics", "/api/v1/kpi", "/asyncapi.json", "/api/v1/doctor"):
+            assert (await client.get(path)).status_code == 401
+
+
+async def test_the_page_is_there_without_the_server(gateway: RunningGateway) -> None:
+    await work(gateway)
+    async with gateway.client() as client:
+        await indexed(client, gateway)
+        gateway.office.server.kill()
+        found = await scrape(client)
+    assert found["mailroom_bus_up"] == 0
+    assert found['mailroom_goals{outcome="done",status="completed"}'] == 2
+
+
+async def test_requests_are_counted_by_route_and_continue_a_trace(gateway: RunningGateway) -> None:
+    async with gateway.client() as client:
+        for name in ("AUDIT/99999", "b/2", "../../etc"):
+            await client.get(f"/api/v1/messages/{name}")
+        await client.get("/nowhere/12345")
+        body = {"text": "Wait", "context": {"assignee": "slow", "action": "wait", "params": {"seconds": 0}}}
+        answer = await client.post("/api/v1/goals", json=body, headers={HEADER: PARENT})
+        assert answer.status_code < 300, answer.text
+        async with client.stream("GET", "/api/v1/events") as events:
+            lines = events.aiter_lines()
+            await anext(aiter(lines))
+            found = await scrape(client)
+        assert found["mailroom_gateway_streams"] == 1
+    routes = {name for name in found if name.startswith("mailroom_gateway_requests_total")}
+    assert any(
+        'route="/api/v1/messages/{stream}/{seq}"' in name and 'status="404"' in name for name in routes
+    )
+    assert not any("12345" in name or "9999" in name or "etc" in name for name in routes)
+    goal = await gateway.office.finished(answer.json()["goal_id"])
+    assert trace_id(goal.traceparent) == trace_id(PARENT)
+
+
+async def test_the_figures_are_those_of_the_command(gateway: RunningGateway) -> None:
+    await work(gateway)
+    async with gateway.client() as client:
+        await indexed(client, gateway)
+        found = (await client.get("/api/v1/kpi")).json()
+    expected = await read_metrics(gateway.office.user)
+    metrics = found["metrics"]
+    assert metrics["tasks"] == expected.tasks
+    assert expected.velocity is not None
+    assert expected.context_hits is not None
+    assert metrics["velocity"]["tasks"] == expected.velocity.tasks
+    assert metrics["velocity"]["p50"] == pytest.approx(expected.velocity.p50, abs=0.002)
+    assert metrics["context_hits"]["items"] == expected.context_hits.items == 2
+    assert metrics["safety"]["denied"] == 1
+    assert {each["kind"] for each in metrics["agents"]} == {each.kind for each in expected.agents}
+    figures = {each["name"]: each for each in found["figures"]}
+    assert figures["velocity"]["met"] is True
+    assert figures["context"]["met"] is False
+    assert figures["drift"]["value"] is None
+    assert figures["safety"]["value"] == 1.0
+    assert figures["tokens"]["value"] == 240
+    assert all(len(each["trend"]) == 30 for each in figures.values())
+    assert [point["value"] for point in figures["velocity"]["trend"]][:-1] == [None] * 29
+
+
+async def test_doctor_and_the_description_of_the_bus_are_served(gateway: RunningGateway) -> None:
+    async with gateway.client(Scope.READ) as client:
+        checks = (await client.get("/api/v1/doctor")).json()["checks"]
+        document = (await client.get("/asyncapi.json")).json()
+    verdicts = {check["name"]: check["verdict"] for check in checks}
+    assert verdicts["bus"] == "ok"
+    assert verdicts["agents"] == "warn"
+    assert document["asyncapi"] == "3.0.0"
+    assert "slow_receive_task_new" in document["operations"]
+
+
+async def test_a_real_prometheus_scrapes_it(gateway: RunningGateway, tmp_path: Path) -> None:
+    prometheus = shutil.which("prometheus")
+    if prometheus is None:
+        pytest.skip("prometheus is not installed (Debian's package of that name)")
+    await work(gateway)
+    token, port = Tokens(gateway.config).add("prometheus", Scope.READ), free_port()
+    config = tmp_path / "prometheus.yml"
+    config.write_text(
+        "global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n"
+        f"  - {{job_name: mailroom, authorization: {{credentials: {token}}}, "
+        f"static_configs: [{{targets: ['{gateway.url.removeprefix('http://')}']}}]}}\n"
+    )
+    process = subprocess.Popen(  # noqa: ASYNC220
+        [
+            prometheus,
+            f"--config.file={config}",
+            f"--storage.tsdb.path={tmp_path / 'tsdb'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            query = 'sum(mailroom_goals{status="completed"})'
+
+            async def answered() -> list[Any]:
+                try:
+                    answer = await client.get("/api/v1/query", params={"query": query})
+                    return list(answer.json()["data"]["result"])
+                except (httpx2.HTTPError, ValueError):
+                    return []
+
+            assert (await eventually(answered, 40))[0]["value"][1] == "2"
+            up = (await client.get("/api/v1/query", params={"query": "up"})).json()
+            assert [each["value"][1] for each in up["data"]["result"]] == ["1"]
+    finally:
+        process.terminate()
+        await asyncio.to_thread(process.wait, 20)
+
+
+async def test_the_dashboard_asks_for_figures_that_there_are(gateway: RunningGateway) -> None:
+    await work(gateway)
+    async with gateway.client() as client:
+        await indexed(client, gateway)
+        await client.get("/metrics")
+        found = {name.partition("{")[0] for name in await scrape(client)}
+    asked = names_in(json.loads(DASHBOARD.read_text()))
+    assert asked
+    may_be_missing = {"mailroom_dead_letters", "mailroom_tasks_working"}
+    assert asked <= found | may_be_missing, asked - found
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def names_in(value: Any) -> set[str]:
+    """The names of metrics in the expressions of a dashboard."""
+    if isinstance(value, dict):
+        expressions = re.findall(r"\b(mailroom_\w+|process_\w+)", value.get("expr", ""))
+        return set(expressions).union(*map(names_in, value.values()))
+    return set().union(*map(names_in, value)) if isinstance(value, list) else set()
+
+
+def test_names_beyond_a_limit_share_a_label() -> None:
+    names = [f"specialist-{number:03}" for number in range(MAX_AGENTS + 20)]
+    labels = limited(names, MAX_AGENTS)
+    assert len(set(labels.values())) == MAX_AGENTS + 1
+    assert labels[names[-1]] == OTHER
+
+
+def _check_with_promtool(text: str) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        return  # the test of a real Prometheus says that it is missing
+    checked = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True)
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
