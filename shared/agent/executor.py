@@ -4,6 +4,7 @@ import asyncio
 import time
 from datetime import UTC, datetime
 
+from shared import subjects
 from shared.agent.base import Agent
 from shared.agent.references import open_references
 from shared.bus import Claim
@@ -17,7 +18,8 @@ from shared.tasks.actions import Outcome
 from shared.tasks.context import TaskContext, current_task
 
 WATCH_CLAIMS = 2.0
-"""Seconds between two checks whether a running task was cancelled or taken over."""
+"""Seconds between two checks whether a running task was cancelled or taken over: a live message about its
+cancellation may get lost, and about a takeover there is none."""
 LOST = "the task was cancelled or taken over"
 OVERDUE = "its deadline passed before it was done"
 FAR_FUTURE = 1e7
@@ -118,18 +120,29 @@ class TaskExecutor:
 
     async def watch_claims(self) -> None:
         """Stop executions whose task was cancelled or taken over; runs until cancelled."""
+        await self._bus.subscribe(subjects.task(self._name, "*", "*", subjects.CANCELLED), self._on_cancelled)
         before: set[Claim] = set()
         while True:
             await asyncio.sleep(WATCH_CLAIMS)
             for held in before & self._running.keys():
-                try:
-                    lost = await self.is_lost(held)
-                except BusError as error:
-                    log.warning("claim_unseen", task_id=held.task.task_id, reason=str(error))
-                    continue
-                if lost and held in self._running:
-                    self._running[held].stop(LOST)
+                await self._stop_if_lost(held)
             before = set(self._running)
+
+    async def _on_cancelled(self, subject: str, _: bytes, __: dict[str, str]) -> None:
+        """Look at once at a task that its requester has just ended."""
+        requester, task_id = subject.split(".")[2:4]
+        for held in list(self._running):
+            if (held.task.requester, held.task.task_id) == (requester, task_id):
+                await self._stop_if_lost(held)
+
+    async def _stop_if_lost(self, held: Claim) -> None:
+        try:
+            lost = await self.is_lost(held)
+        except BusError as error:
+            log.warning("claim_unseen", task_id=held.task.task_id, reason=str(error))
+            return
+        if lost and held in self._running:
+            self._running[held].stop(LOST)
 
     async def is_lost(self, held: Claim) -> bool:
         """Whether the task has ended, or another process has claimed it."""

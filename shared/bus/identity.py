@@ -93,13 +93,17 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
         signed = (f"{subject}.*" for subject in (*_signed_verbs(), *_people_verbs()))
         return Rights(
             publish=tuple(send),
-            subscribe=(subjects.control(name),),
+            subscribe=(subjects.control(name), subjects.task(name, "*", "*", subjects.CANCELLED)),
             serve=(*_memory_verbs(), *signed),
             durables=_durables(name),
         )
     return Rights(
         publish=tuple(send),
-        subscribe=(subjects.GRAPH_VERSION, subjects.control(name)),
+        subscribe=(
+            subjects.GRAPH_VERSION,
+            subjects.control(name),
+            subjects.task(name, "*", "*", subjects.CANCELLED),
+        ),
         request=_memory_verbs(),
         signed_request=_signed_verbs(),
         durables=_durables(name),

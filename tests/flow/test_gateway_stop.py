@@ -1,0 +1,58 @@
+"""Stopping a goal through the gateway ends the command that an agent runs for it, at once."""
+
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psutil
+import pytest
+import pytest_asyncio
+
+from tests.support.gateway import RunningGateway
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+WITHIN = 2.0
+"""Seconds from the request until the command is gone."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningGateway]:
+    folder: Path = tmp_path_factory.mktemp("office")
+    running = RunningGateway(folder)
+    try:
+        await running.open("conductor", "critic", "engineer")
+        yield running
+    finally:
+        await running.close()
+
+
+def sleepers(seconds: int) -> list[int]:
+    """The processes that run ``sleep`` for so many seconds, whoever started them."""
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline", "status"])
+        if process.info["cmdline"] == ["sleep", str(seconds)] and process.info["status"] != "zombie"
+    ]
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["at once", "after the gateway was killed"])
+async def test_stop_ends_a_running_command(gateway: RunningGateway, killed: bool) -> None:
+    seconds = 60_017 + killed
+    context = {"assignee": "engineer", "action": "run_shell", "params": {"command": f"sleep {seconds}"}}
+    async with gateway.client(name=f"ada-{killed:d}") as client:
+        answer = await client.post("/api/v1/goals", json={"text": "Sleep", "context": context})
+    goal_id = answer.json()["goal_id"]
+    await eventually(lambda: sleepers(seconds), 40)
+    if killed:
+        gateway.office.kill("gateway")
+        gateway.office.start("gateway")
+        await gateway.office.ready("gateway")
+    async with gateway.client(name=f"bob-{killed:d}") as client:
+        begun = time.monotonic()
+        stopped = await client.post(f"/api/v1/goals/{goal_id}/cancel", json={"reason": "enough"})
+        answered = time.monotonic() - begun
+        await eventually(lambda: not sleepers(seconds), 20)
+        gone = time.monotonic() - begun
+    assert stopped.json()["status"] == "cancelled", stopped.text
+    assert gone < WITHIN, f"answered after {answered:.2f} s, gone after {gone:.2f} s"
