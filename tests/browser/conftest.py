@@ -1,17 +1,21 @@
 """A real office with its gateway, and a browser that is signed in there; one for all tests of this folder."""
 
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx2
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright
 
 from services.gateway.assets import is_complete, read_manifest
+from shared.contracts import generate_id
 from tests.browser.pages import AXE, Desk, Session, find_chromium, launch, sign_in
 from tests.support.gateway import RunningGateway
+from tests.support.slow import install_slow_agent
 
-AGENTS = ("conductor", "engineer", "scout", "critic", "nexus", "memory")
+AGENTS = ("conductor", "engineer", "scout", "critic", "nexus", "memory", "slow")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -20,6 +24,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +41,9 @@ def chromium() -> None:
 @pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def office(chromium: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningGateway]:
     """The whole office with its gateway. Tests leave behind what they make; they look for their own alone."""
-    running = RunningGateway(tmp_path_factory.mktemp("office"), MAILROOM_APPROVAL_TIMEOUT="600")
+    folder = tmp_path_factory.mktemp("office")
+    running = RunningGateway(folder, **install_slow_agent(folder))
+    running.office.environment["MAILROOM_GATEWAY_PORT"] = str(free_port())  # the same after a restart
     if not is_complete(running.config.assets, read_manifest()):
         pytest.skip("the dashboard's libraries are not installed: python -m services.gateway.assets")
     try:
@@ -61,6 +73,15 @@ async def desk(browser: Browser, office: RunningGateway, session: Session) -> As
     desk = Desk(browser, office.url, session)
     yield desk
     await desk.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def ada(office: RunningGateway) -> AsyncIterator[httpx2.AsyncClient]:
+    """A script of Ada's, to do what other people do meanwhile."""
+    client = office.client(name=f"ada-{generate_id()[-8:]}")
+    client.base_url = f"{office.url}/api/v1"
+    async with client:
+        yield client
 
 
 @pytest.fixture(scope="session")

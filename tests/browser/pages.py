@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request, WebError
 
 from shared.access.links import create_link
 from shared.settings import Settings
@@ -57,7 +57,16 @@ class Faults:
     def watch(self, context: BrowserContext) -> None:
         context.on("request", self._on_request)
         context.on("console", self._on_message)
-        context.on("weberror", lambda error: self.errors.append(str(error.error)))
+        context.on("weberror", self._on_error)
+
+    def watch_no_longer(self, context: BrowserContext) -> None:
+        """For a test that has pages of others do what is wrong."""
+        context.remove_listener("request", self._on_request)
+        context.remove_listener("console", self._on_message)
+        context.remove_listener("weberror", self._on_error)
+
+    def _on_error(self, error: WebError) -> None:
+        self.errors.append(str(error.error))
 
     def _on_message(self, message: ConsoleMessage) -> None:
         if message.type == "error":

@@ -39,11 +39,12 @@ export function remove(path, query = {}) {
   return request("DELETE", path, { query, key: newKey() });
 }
 
-/** The address of a path under the API, with a query; empty values are left out. */
+/** The address of a path under the API, with a query; empty values are left out, lists repeated. */
 export function address(path, query = {}) {
   const url = new URL(path.startsWith("/api/") ? path : PREFIX + path, location.origin);
   for (const [name, value] of Object.entries(query)) {
-    if (value !== undefined && value !== null && value !== "") url.searchParams.set(name, value);
+    if (Array.isArray(value)) value.forEach((each) => url.searchParams.append(name, each));
+    else if (value !== undefined && value !== null && value !== "") url.searchParams.set(name, value);
   }
   return url;
 }

@@ -16,12 +16,16 @@ export function concernsInbox({ message }) {
   return CONCERNED.test(message.subject);
 }
 
+function noteOf(item) {
+  return item.kind === "failed_goal" ? `Failed: ${item.title}` : item.title;
+}
+
 async function read() {
   const inbox = await get("/inbox").catch(() => null);
   if (!inbox) return;
   waiting.value = inbox.waiting.length;
   for (const item of inbox.waiting) {
-    if (!told.has(item.id) && !first) notify({ id: item.id, title: item.title, text: item.text });
+    if (!told.has(item.id) && !first) notify({ id: item.id, title: noteOf(item), text: item.text });
     told.add(item.id);
   }
   first = false;

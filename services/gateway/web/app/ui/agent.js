@@ -2,7 +2,9 @@
 
 import { html } from "./html.js";
 
-const KNOWN = new Set(["conductor", "engineer", "scout", "critic", "nexus", "cortex", "frontier", "memory", "user", "gateway"]);
+/** The agents of every office; each has a colour of its own among the tokens. */
+export const AGENTS = ["conductor", "engineer", "scout", "critic", "nexus", "cortex", "frontier", "memory"];
+const KNOWN = new Set([...AGENTS, "user", "gateway"]);
 const HUES = [15, 45, 75, 105, 135, 165, 195, 225, 255, 285, 315, 345];
 
 /** The colour of an agent, as CSS; the same for the same name in every session. */

@@ -1,46 +1,46 @@
-// What a task or a goal came to, or is doing: a symbol, a word and a colour. Never a colour alone.
+// What a task or a goal came to, or is doing: a mark, a word and a colour. Never a colour alone.
 
 import { html } from "./html.js";
+import { Mark } from "./mark.js";
 
-const MARKS = {
-  done: ["✓", "Done"],
-  findings: ["▲", "Done, with findings"],
-  unchecked: ["▲", "Not checked"],
-  failed: ["✕", "Failed"],
-  stopped: ["✕", "Stopped"],
-  late: ["✕", "Out of time"],
-  waits: ["⏸", "Waits for you"],
-  working: ["◐", "At work"],
-  review: ["◐", "In review"],
-  queued: ["○", "Not begun"],
+/** By name: the mark, the word, the class of its colour. */
+const KINDS = {
+  done: ["done", "Done", "done"],
+  findings: ["findings", "Done, with findings", "findings"],
+  unchecked: ["findings", "Not checked", "unchecked"],
+  failed: ["failed", "Failed", "failed"],
+  stopped: ["failed", "Stopped", ""],
+  late: ["failed", "Out of time", "failed"],
+  waits: ["waits", "Waits for you", "waits"],
+  working: ["working", "At work", "working"],
+  review: ["working", "In review", "working"],
+  queued: ["queued", "Not begun", ""],
 };
 const BY_OUTCOME = { done: "done", done_with_findings: "findings", not_checked: "unchecked", failed: "failed" };
 const BY_STATUS = {
   completed: "done", failed: "failed", timeout: "late", cancelled: "stopped", in_progress: "working", review: "review",
   pending: "queued", running: "working", waiting: "waits", waits: "waits",
 };
-const CLASSES = { stopped: "", late: "failed", review: "working", queued: "" };
 
-/** The name of the mark for a status and an outcome of the office's records; `waits`: a person is asked. */
+/** The name of the kind for a status and an outcome of the office's records; `waits`: a person is asked. */
 export function markOf({ status = "", outcome = "", waits = false } = {}) {
   if (waits) return "waits";
   if (status === "cancelled" || status === "timeout") return BY_STATUS[status];
   return BY_OUTCOME[outcome] || BY_STATUS[status] || "queued";
 }
 
-export function markWord(mark) {
-  return (MARKS[mark] || MARKS.queued)[1];
+export function markWord(kind) {
+  return (KINDS[kind] || KINDS.queued)[1];
 }
 
-export function markClass(mark) {
-  return CLASSES[mark] ?? mark;
+/** The class of the kind's colour: done, findings, unchecked, failed, waits, working or none. */
+export function markClass(kind) {
+  return (KINDS[kind] || KINDS.queued)[2];
 }
 
-/** The badge; `children` after the word, such as a time; `bare`: the symbol alone, its word for a screen reader. */
+/** The badge; `children` after the word, such as a time; `bare`: the mark alone, its word for a screen reader. */
 export function Outcome({ status, outcome, waits = false, bare = false, children = null }) {
-  const mark = markOf({ status, outcome, waits });
-  const [symbol, word] = MARKS[mark];
-  const classes = `outcome ${markClass(mark)}${bare ? " bare" : ""}`;
-  return html`<span class=${classes} title=${bare ? word : undefined}
-    ><span class="mark" aria-hidden="true">${symbol}</span>${bare ? html`<span class="visually-hidden">${word}</span>` : word}${children}</span>`;
+  const [mark, word, tone] = KINDS[markOf({ status, outcome, waits })];
+  return html`<span class=${`outcome ${tone}${bare ? " bare" : ""}`} title=${bare ? word : undefined}
+    ><${Mark} name=${mark} />${bare ? html`<span class="visually-hidden">${word}</span>` : word}${children}</span>`;
 }

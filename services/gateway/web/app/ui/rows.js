@@ -6,12 +6,12 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.js";
 const SPARE = 8; // rows kept above and below what is seen
 
 /**
- * count: rows. render(index): the content of one. key(index): what tells it from others. href(index): its address, if it has one.
+ * count: rows. render(index): the content of one. keyOf(index): what tells it from others. href(index): its address, if it has one.
  * selected: the index that is marked, or -1; onSelect(index); onOpen(index): what Enter and a click do, instead of going to its
  * address. height: of one row in px. tall: the CSS height at most. added: how many rows were ever put in front; what one reads
  * stays where it is when it grows. onEnd: called when the last row is seen.
  */
-export function Rows({ count, render, key, href, selected = -1, onSelect, onOpen, height = 36, tall = "calc(100vh - 230px)", label, added = 0, onEnd, keys = true }) {
+export function Rows({ count, render, keyOf, href, selected = -1, onSelect, onOpen, height = 36, tall = "calc(100vh - 230px)", label, added = 0, onEnd, keys = true }) {
   const box = useRef(null);
   const focusNext = useRef(false);
   const [seen, setSeen] = useState({ top: 0, size: 800 });
@@ -37,7 +37,7 @@ export function Rows({ count, render, key, href, selected = -1, onSelect, onOpen
   const stop = selected >= first && selected < end ? selected : first;
   const rows = [];
   for (let index = first; index < end; index += 1) {
-    rows.push(html`<${Row} key=${key(index)} index=${index} count=${count} height=${height} href=${href?.(index)} selected=${index === selected}
+    rows.push(html`<${Row} key=${keyOf(index)} index=${index} count=${count} height=${height} href=${href?.(index)} selected=${index === selected}
       stop=${index === stop} onOpen=${onOpen} onSelect=${onSelect}>${render(index)}<//>`);
   }
   return html`<div class="rows" role="list" aria-label=${label} ref=${box} style=${{ maxHeight: tall, height: `${count * height + 2}px` }}

@@ -5,7 +5,7 @@ import { useKeys } from "../keyboard.js";
 import { may, now, remember, remembered, waiting as waitingCount } from "../store.js";
 import { Empty, Loading, Problem } from "../ui/empty.js";
 import { plural } from "../ui/format.js";
-import { html, useEffect, useRef, useState } from "../ui/html.js";
+import { html, useEffect, useMemo, useRef, useState } from "../ui/html.js";
 import { useLiveResource } from "../ui/resource.js";
 import { Ago } from "../ui/time.js";
 import { concernsInbox } from "../waiting.js";
@@ -20,7 +20,7 @@ export default function Inbox() {
   const [later, putAside] = useLater();
   const [selected, setSelected] = useState("");
   const [all, setAll] = useState(false);
-  const items = inbox.data?.waiting || [];
+  const items = useMemo(() => [...(inbox.data?.waiting || [])].sort(byUrgency), [inbox.data]);
   const open = items.filter((item) => !(later[item.id] > now.value));
   const aside = items.filter((item) => later[item.id] > now.value);
   const current = open.find((item) => item.id === selected) || open[0];
@@ -58,13 +58,19 @@ export default function Inbox() {
     <${Answered} items=${inbox.data.answered} />`;
 }
 
+/** Somebody waits for approvals and answers; what failed can wait. */
+function byUrgency(one, other) {
+  const urgent = (item) => (["approval", "question"].includes(item.kind) ? 0 : 1);
+  return urgent(one) - urgent(other) || (one.since < other.since ? -1 : 1);
+}
+
 function headline(number) {
   if (!number) return "Nothing waits for you";
   return number === 1 ? "1 thing waits for you" : `${plural(number, "thing")} wait for you`;
 }
 
 function Summary({ open, aside }) {
-  const oldest = open.reduce((first, item) => (!first || item.at < first ? item.at : first), "");
+  const oldest = open.reduce((first, item) => (!first || item.since < first ? item.since : first), "");
   if (!oldest && !aside.length) return null;
   return html`<div class="meta">${oldest && html`<span>the oldest since <b><${Ago} at=${oldest} /></b></span>`}
     ${aside.length > 0 && html`<span>${aside.length} put aside</span>`}</div>`;

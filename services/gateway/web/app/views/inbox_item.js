@@ -6,121 +6,131 @@ import { may } from "../store.js";
 import { AgentChip } from "../ui/agent.js";
 import { Button } from "../ui/button.js";
 import { ask } from "../ui/dialog.js";
+import { bytes } from "../ui/format.js";
 import { html, useRef, useState } from "../ui/html.js";
 import { KeyValue } from "../ui/keyvalue.js";
+import { Mark } from "../ui/mark.js";
 import { Markdown } from "../ui/markdown.js";
 import { attempt } from "../ui/toast.js";
-import { Ago, Clock } from "../ui/time.js";
+import { Ago, Took } from "../ui/time.js";
 
 const CALM = 600; // ms after an answer in which keys answer nothing, so that one key never answers two things
 
+/** By kind: the mark, the words after the agent, what exactly, the pairs below, the answers. */
 const KINDS = {
-  approval: { mark: "⏸", line: "asks to run this" },
-  question: { mark: "⏸", line: "asks" },
-  dead_letter: { mark: "✕", line: "could not handle a message" },
-  goal: { mark: "✕", line: "did not reach a goal" },
+  approval: { mark: "waits", asks: (item) => (item.approval.reach.length ? "asks to reach the network" : "asks for leave"), what: (item) => item.approval.what, pairs: approvalPairs, answers: ApprovalAnswers },
+  question: { mark: "waits", asks: () => "asks you", what: (item) => item.question.body, prose: true, pairs: questionPairs, answers: QuestionAnswers },
+  dead_letter: { mark: "failed", asks: () => "could not handle a message", what: (item) => item.dead_letter.reason, pairs: deadPairs, answers: DeadLetterAnswers },
+  failed_goal: { mark: "failed", asks: () => "A goal failed", what: (item) => item.text, prose: true, pairs: goalPairs, answers: GoalAnswers },
 };
 
 let lastAnswer = 0;
 
 export function Item({ item, current, onSelect, onLater, onDone }) {
-  const kind = KINDS[item.kind] || KINDS.question;
+  const kind = KINDS[item.kind];
   const select = () => current || onSelect();
-  return html`<article class=${`item ${item.kind}${current ? " current" : ""}`} aria-current=${current ? "true" : undefined} aria-label=${item.title} tabindex=${current ? 0 : -1} onClick=${select} onFocus=${select}>
-    <header><span class="mark" aria-hidden="true">${kind.mark}</span><${AgentChip} name=${item.agent} /><span class="asks">${item.reach?.length ? "asks to reach the network" : kind.line}</span>
-      ${item.goal_id && html`<a class="of" href=${at`/goals/${item.goal_id}`}>${item.goal_text || "its goal"}</a>`}
-      <span class="when"><${Ago} at=${item.at} />${item.expires_at && html` · counts as no <${Ago} at=${item.expires_at} />`}</span></header>
-    <${Subject} item=${item} open=${current} />
-    ${current && html`<${Details} item=${item} />`}
-    ${current && html`<${Answers} item=${item} onLater=${onLater} onDone=${onDone} />`}</article>`;
+  const text = kind.what(item);
+  return html`<article data-item=${item.id} class=${`item ${item.kind}${current ? " current" : ""}`} aria-current=${current ? "true" : undefined} aria-label=${item.title} tabindex=${current ? 0 : -1} onClick=${select} onFocus=${select}>
+    <header><${Mark} name=${kind.mark} />${item.agent && html`<${AgentChip} name=${item.agent} />`}<span class="asks">${kind.asks(item)}</span>
+      <${Of} item=${item} /><span class="when"><${Ago} at=${item.since} />${item.approval && html` · no answer <${Ago} at=${item.approval.expires_at} /> counts as no`}</span></header>
+    ${!current && html`<p class="what line">${text.split("\n")[0]}</p>`}
+    ${current && (kind.prose ? html`<div class="what"><${Markdown} text=${text} /></div>` : html`<pre class="what" tabindex="0" aria-label="What exactly">${text}</pre>`)}
+    ${current && html`<${KeyValue} pairs=${kind.pairs(item)} /><${kind.answers} item=${item} onLater=${onLater} onDone=${onDone} />`}</article>`;
 }
 
-/** What exactly: a command as it is, a question as text. */
-function Subject({ item, open }) {
-  if (item.kind === "question") return open ? html`<div class="what"><${Markdown} text=${item.text} /></div>` : html`<p class="what line">${item.text}</p>`;
-  return html`<pre class=${`what${open ? "" : " line"}`}>${open ? item.text : item.text.split("\n")[0]}</pre>`;
+/** The goal it belongs to, in the person's own words. */
+function Of({ item }) {
+  const words = item.approval?.goal || item.goal?.title || (item.goal_id && "its goal");
+  return words ? html`<a class="of" href=${at`/goals/${item.goal_id}`}>${words}</a>` : null;
 }
 
-function Details({ item }) {
-  return html`<${KeyValue} pairs=${[
-    ["Why", item.why],
-    ["Risk", item.risk],
-    ["Reach", item.reach?.length ? item.reach.join(", ") : ""],
-    ["If yes", item.on_yes],
-    ["If no", item.on_no],
-    ["Rule", item.rule && html`<code>${item.rule}</code>`],
-    ["Asked", html`<${Clock} at=${item.at} />`],
-  ]} />`;
+function approvalPairs({ approval }) {
+  return [["Why", approval.why], ["Rule", approval.rule && html`<code>${approval.rule}</code>`], ["Reach", approval.opens], ["If yes", approval.on_yes], ["If no", approval.on_no]];
 }
 
-function Answers(props) {
-  const { kind } = props.item;
-  if (kind === "approval") return html`<${ApprovalAnswers} ...${props} />`;
-  if (kind === "question") return html`<${QuestionAnswers} ...${props} />`;
-  if (kind === "dead_letter") return html`<${DeadLetterAnswers} ...${props} />`;
-  return html`<${GoalAnswers} ...${props} />`;
+function questionPairs({ question }) {
+  return [["Subject", question.subject], ["If answered", "It goes on with your words."], ["Until then", "Its task waits; other work goes on."]];
 }
 
-/** A function that answers once, not by a key that is held and not just after another answer. */
+function deadPairs({ dead_letter: letter }) {
+  return [
+    ["Message", html`<code>${letter.subject}</code> <a class="evidence" href=${at`/traffic?message=${letter.stream}:${letter.stream_seq}`}>${letter.stream} #${letter.stream_seq}</a> ${bytes(letter.original_size)}`],
+    ["Tried", letter.deliveries === 1 ? "once" : `${letter.deliveries} times`],
+    ["If sent again", "The agent gets the same message once more. If the cause is still there it comes back."],
+    ["If deleted", "Nobody handles it. The log keeps it."],
+  ];
+}
+
+function goalPairs({ goal }) {
+  return [["Tasks", `${goal.tasks_done} of ${goal.tasks_all} done, ${goal.tasks_failed} failed`], ["Took", html`<${Took} from=${goal.submitted_at} to=${goal.ended_at} />`], ["If retried", "It begins anew, as a new goal with the same words."]];
+}
+
+/** A function that answers once: not by a key that is held, and not just after another answer. */
 function useAnswer(onDone) {
-  const sent = useRef(false);
-  return async (run, done, event) => {
-    if (sent.current || event?.repeat || Date.now() - lastAnswer < CALM) return;
-    sent.current = true;
+  const sending = useRef(false);
+  return async (run, done) => {
+    if (sending.current) return;
+    sending.current = true;
     const answer = await attempt(run, done);
-    sent.current = false;
+    sending.current = false;
     if (answer === undefined) return;
     lastAnswer = Date.now();
     await onDone();
   };
 }
 
-function ApprovalAnswers({ item, onLater, onDone }) {
+/** Keys of answers, which do nothing while a key is held or just after another answer. */
+function useAnswerKeys(keys) {
+  const calm = (run) => (event) => (event.repeat || Date.now() - lastAnswer < CALM ? undefined : run(event));
+  useKeys(Object.fromEntries(Object.entries(keys).map(([key, { label, run }]) => [key, { label, run: calm(run) }])));
+}
+
+function ApprovalAnswers({ item: { approval }, onLater, onDone }) {
   const answer = useAnswer(onDone);
   const [scope, setScope] = useState("command");
   const [hosts, setHosts] = useState("");
-  const allowed = may("approve");
-  const network = item.reach?.includes("network");
-  const send = async (granted, event) => {
-    const note = granted ? "" : await ask({ title: "Refuse", text: item.text.slice(0, 300), field: "What should it do instead? (may stay empty)", required: false, yes: "Refuse" });
-    if (note === null) return;
-    const body = { granted, note, ...(granted && item.reach?.length ? { scope, hosts: hosts.split(/[\s,]+/).filter(Boolean) } : {}) };
-    await answer(() => post(at`/approvals/${item.ref}`, body), granted ? "Allowed." : "Refused.", event);
+  const named = hosts.split(/[\s,]+/).filter(Boolean);
+  const ready = may("approve") && (!approval.needs_hosts || named.length > 0);
+  const yes = () => ready && answer(() => post(at`/approvals/${approval.approval_id}`, { granted: true, ...(approval.reach.length ? { scope, hosts: named } : {}) }), "Allowed.");
+  const no = async () => {
+    const note = await ask({ title: "Refuse", text: approval.what.slice(0, 300), field: "A note for the agent: what it should do instead (may stay empty)", required: false, yes: "Refuse" });
+    if (note !== null) await answer(() => post(at`/approvals/${approval.approval_id}`, { granted: false, note }), "Refused.");
   };
-  useKeys(allowed ? { y: { label: "yes: allow", run: (event) => send(true, event) }, n: { label: "no: refuse", run: (event) => send(false, event) }, l: { label: "later", run: onLater } } : {});
-  return html`${item.reach?.length > 0 && html`<div class="choice"><label>For <select value=${scope} onChange=${(event) => setScope(event.target.value)}>
-      <option value="command">this command</option><option value="task">this task</option><option value="goal">the whole goal</option></select></label>
-      ${network && html`<label>Hosts <input value=${hosts} placeholder="example.org" onInput=${(event) => setHosts(event.target.value)} /></label>`}</div>`}
-    <div class="actions"><${Button} kind="primary" keys="y" disabled=${!allowed || (network && !hosts.trim())} onClick=${(event) => send(true, event)}>Yes, allow<//>
-      <${Button} keys="n" disabled=${!allowed} onClick=${(event) => send(false, event)}>No<//>
-      <${Button} keys="l" onClick=${onLater}>Later<//></div>`;
+  useAnswerKeys({ ...(may("approve") ? { y: { label: "yes: allow", run: yes }, n: { label: "no: refuse", run: no } } : {}), l: { label: "later", run: onLater } });
+  return html`${approval.reach.length > 0 && html`<div class="choice"><label>A yes is for <select value=${scope} onChange=${(event) => setScope(event.target.value)}>
+      <option value="command">this command</option><option value="task">its task</option><option value="goal">its whole goal</option></select></label>
+      <label>${approval.needs_hosts ? "Hosts it may reach" : "Further hosts"} <input value=${hosts} placeholder="example.org" onInput=${(event) => setHosts(event.target.value)} /></label></div>`}
+    <div class="actions"><${Button} kind="primary" keys="y" disabled=${!ready} onClick=${yes}>Yes, allow<//>
+      <${Button} keys="n" disabled=${!may("approve")} onClick=${no}>No<//><${Button} keys="l" onClick=${onLater}>Later<//></div>`;
 }
 
 function QuestionAnswers({ item, onLater, onDone }) {
   const answer = useAnswer(onDone);
   const [text, setText] = useState("");
   const field = useRef(null);
-  const allowed = may("submit");
   const send = (event) => {
     event.preventDefault();
-    if (text.trim()) answer(() => post(at`/inbox/${item.ref}/answer`, { text: text.trim() }), "Sent.");
+    if (text.trim()) answer(() => post("/mail", { body: text.trim(), reply_to: item.question.number }), "Sent.");
   };
   const sendByKey = (event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && send(event);
-  useKeys({ a: { label: "answer", run: () => field.current?.focus() }, l: { label: "later", run: onLater } });
+  const dismiss = () => answer(() => post(at`/inbox/${item.id}/seen`), "Put away.");
+  useAnswerKeys({ a: { label: "answer", run: () => field.current?.focus() }, n: { label: "no answer needed", run: dismiss }, l: { label: "later", run: onLater } });
   return html`<form class="reply" onSubmit=${send}><label class="visually-hidden" for=${`reply-${item.id}`}>Your answer to ${item.agent}</label>
-    <textarea id=${`reply-${item.id}`} ref=${field} rows="3" placeholder="Your answer" value=${text} disabled=${!allowed} onInput=${(event) => setText(event.target.value)} onKeyDown=${sendByKey}></textarea>
-    <div class="actions"><button class="primary" disabled=${!allowed || !text.trim()}>Answer<kbd>Ctrl ↵</kbd></button><${Button} keys="l" onClick=${onLater}>Later<//></div></form>`;
+    <textarea id=${`reply-${item.id}`} ref=${field} rows="3" placeholder="Your answer" value=${text} disabled=${!may("submit")} onInput=${(event) => setText(event.target.value)} onKeyDown=${sendByKey}></textarea>
+    <div class="actions"><button class="primary" disabled=${!may("submit") || !text.trim()}>Answer<kbd>Ctrl ↵</kbd></button>
+      <${Button} keys="n" disabled=${!may("submit")} onClick=${dismiss}>No answer needed<//><${Button} keys="l" onClick=${onLater}>Later<//></div></form>`;
 }
 
 function DeadLetterAnswers({ item, onLater, onDone }) {
   const answer = useAnswer(onDone);
   const allowed = may("admin");
-  const again = (event) => answer(() => post(at`/dead-letters/${item.ref}/retry`), "Sent again.", event);
-  const drop = async (event) => {
-    const sure = await ask({ title: "Delete this message", text: "It will not be handled. The audit keeps it.", yes: "Delete", danger: true });
-    if (sure) await answer(() => remove(at`/dead-letters/${item.ref}`), "Deleted.", event);
+  const { number } = item.dead_letter;
+  const again = () => answer(() => post(at`/dead-letters/${number}/retry`), "Sent again.");
+  const drop = async () => {
+    const sure = await ask({ title: "Delete this message", text: "Nobody will handle it. The log keeps it.", yes: "Delete", danger: true });
+    if (sure) await answer(() => remove(at`/dead-letters/${number}`), "Deleted.");
   };
-  useKeys(allowed ? { r: { label: "send again", run: again }, x: { label: "delete", run: drop }, l: { label: "later", run: onLater } } : { l: { label: "later", run: onLater } });
+  useAnswerKeys({ ...(allowed ? { r: { label: "send again", run: again }, x: { label: "delete", run: drop } } : {}), l: { label: "later", run: onLater } });
   return html`<div class="actions"><${Button} kind="primary" keys="r" disabled=${!allowed} onClick=${again}>Send again<//>
     <${Button} kind="danger" keys="x" disabled=${!allowed} onClick=${drop}>Delete<//><${Button} keys="l" onClick=${onLater}>Later<//></div>`;
 }
@@ -128,7 +138,9 @@ function DeadLetterAnswers({ item, onLater, onDone }) {
 function GoalAnswers({ item, onLater, onDone }) {
   const answer = useAnswer(onDone);
   const allowed = may("submit");
-  const again = (event) => answer(() => post(at`/goals/${item.goal_id}/retry`), "Begun again, as a new goal.", event);
-  useKeys(allowed ? { r: { label: "retry", run: again }, l: { label: "later", run: onLater } } : { l: { label: "later", run: onLater } });
-  return html`<div class="actions"><a class="button" href=${at`/goals/${item.goal_id}`}>See why</a><${Button} keys="r" disabled=${!allowed} onClick=${again}>Retry<//><${Button} keys="l" onClick=${onLater}>Later<//></div>`;
+  const again = () => answer(() => post(at`/goals/${item.goal_id}/retry`), "Begun again, as a new goal.");
+  const seen = () => answer(() => post(at`/inbox/${item.id}/seen`), "Put away.");
+  useAnswerKeys({ ...(allowed ? { r: { label: "retry", run: again }, n: { label: "seen, nothing to do", run: seen } } : {}), l: { label: "later", run: onLater } });
+  return html`<div class="actions"><a class="button primary" href=${at`/goals/${item.goal_id}`}>See why</a><${Button} keys="r" disabled=${!allowed} onClick=${again}>Retry<//>
+    <${Button} keys="n" disabled=${!allowed} onClick=${seen}>Seen<//><${Button} keys="l" onClick=${onLater}>Later<//></div>`;
 }

@@ -1,0 +1,202 @@
+"""The inbox by keyboard alone: each kind of thing that waits is answered, and people are told who did."""
+
+from typing import Any
+
+import httpx2
+import pytest_asyncio
+from playwright.async_api import Page
+
+from shared import subjects
+from shared.bus import Bus
+from shared.bus.entry import seal
+from shared.contracts import ApprovalAnswer, ApprovalRequest, DeadLetter, Email, generate_id
+from tests.browser.goals import find, submit
+from tests.browser.pages import Desk, require_good_looks, settle, until
+from tests.flow.test_approvals import answered, ask
+from tests.support.gateway import RunningGateway
+from tests.support.waiting import eventually
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def slow(office: RunningGateway) -> Bus:
+    """A connection with the key of the agent ``slow``."""
+    return await office.office.connect("slow")
+
+
+async def choose(page: Page, text: str) -> None:
+    """Move to the item with ``text`` with j, as one would without a mouse."""
+    await page.get_by_role("article").filter(has_text=text).first.wait_for()
+    for _ in range(60):
+        current = page.locator("article[aria-current=true]")
+        if text in (await current.inner_text()):
+            return
+        await page.keyboard.press("j")
+        await page.wait_for_timeout(20)
+    raise AssertionError(f"j does not reach {text!r}")
+
+
+async def gone(page: Page, text: str) -> None:
+    await page.locator(".inbox article").filter(has_text=text).first.wait_for(state="detached")
+
+
+async def answer_to(bus: Bus, request: ApprovalRequest) -> ApprovalAnswer:
+    answer: ApprovalAnswer = await eventually(lambda: answered(bus, request))
+    return answer
+
+
+async def test_one_key_allows_and_the_answer_has_the_person(desk: Desk, slow: Bus) -> None:
+    what = f"run: make deploy-{generate_id()[-8:]}"
+    page = await desk.open("/")
+    request = await ask(slow, what=what, seconds=600, goal_id="")
+    await choose(page, what)
+    current = page.locator("article[aria-current=true]")
+    for words in ("It sends data out.", "If yes", "If no", "network"):
+        assert words in await current.inner_text()
+    await page.keyboard.press("y")
+    await gone(page, what)
+    answer = await answer_to(slow, request)
+    session = await (await page.request.get("/api/v1/session")).json()
+    assert answer.granted
+    assert answer.person == session["person"]
+    await page.locator(".fold summary").last.click()
+    assert "allowed" in await page.locator(".fold").last.inner_text()
+
+
+async def test_a_key_that_is_held_answers_one_thing(desk: Desk, slow: Bus) -> None:
+    first, second = (f"run: rm {name}-{generate_id()[-8:]}" for name in ("one", "two"))
+    page = await desk.open("/")
+    requests = [await ask(slow, what=what, seconds=600, goal_id="") for what in (first, second)]
+    await page.get_by_role("article").filter(has_text=second).wait_for()
+    await choose(page, first)
+    for _ in range(5):
+        await page.keyboard.down("y")  # without an up between, the browser says that it repeats
+    await gone(page, first)
+    await page.keyboard.down("y")
+    await page.keyboard.up("y")
+    assert (await answer_to(slow, requests[0])).granted
+    assert await answered(slow, requests[1]) is None
+
+
+async def test_a_refusal_carries_a_note(desk: Desk, slow: Bus) -> None:
+    what = f"run: rm -rf dist-{generate_id()[-8:]}"
+    page = await desk.open("/")
+    request = await ask(slow, what=what, seconds=600, goal_id="")
+    await choose(page, what)
+    await page.keyboard.press("n")
+    await page.get_by_role("dialog").wait_for()
+    await page.keyboard.type("Leave dist alone.")
+    await page.keyboard.press("Control+Enter")
+    await gone(page, what)
+    answer = await answer_to(slow, request)
+    assert (answer.granted, answer.note) == (False, "Leave dist alone.")
+
+
+async def test_escape_refuses_nothing(desk: Desk, slow: Bus) -> None:
+    what = f"run: rm -rf src-{generate_id()[-8:]}"
+    page = await desk.open("/")
+    request = await ask(slow, what=what, seconds=600, goal_id="")
+    await choose(page, what)
+    await page.keyboard.press("n")
+    await page.get_by_role("dialog").wait_for()
+    await page.keyboard.press("Escape")
+    await page.get_by_role("dialog").wait_for(state="detached")
+    assert await page.get_by_role("article").filter(has_text=what).count() == 1
+    assert await answered(slow, request) is None
+
+
+async def test_reach_is_granted_as_far_as_one_says(desk: Desk, slow: Bus) -> None:
+    what = f"run: uv sync --project {generate_id()[-8:]}"
+    page = await desk.open("/")
+    request = await ask(slow, what=what, seconds=600, goal_id="", reach=("python",))
+    await choose(page, what)
+    await page.get_by_label("A yes is for").select_option("goal")
+    await page.locator("article[aria-current=true]").focus()
+    await page.keyboard.press("y")
+    await gone(page, what)
+    assert (await answer_to(slow, request)).scope == "goal"
+
+
+async def test_a_question_is_answered_in_words(desk: Desk, slow: Bus, ada: httpx2.AsyncClient) -> None:
+    body = f"MIT or Apache for {generate_id()[-8:]}?"
+    page = await desk.open("/")
+    question = Email(sender="slow", recipient="user", subject="Which licence", body=body)
+    await slow.commit([seal(subjects.mail("user", "slow"), question)])
+    await choose(page, body)
+    await page.keyboard.press("a")
+    await page.keyboard.type("Report **both**, and say j and y.")
+    await page.keyboard.press("Control+Enter")
+    await gone(page, body)
+
+    async def reply() -> dict[str, Any] | None:
+        mail = (await ada.get("/mail", params={"agent": "slow"})).json()["mail"]
+        return next((each for each in mail if each["session"] == question.id), None)
+
+    assert (await eventually(reply))["body"] == "Report **both**, and say j and y."
+
+
+async def test_a_dead_letter_is_deleted_after_a_question(
+    desk: Desk, slow: Bus, ada: httpx2.AsyncClient
+) -> None:
+    reason = f"It cannot be read: {generate_id()[-8:]}"
+    page = await desk.open("/")
+    letter = DeadLetter(sender="slow", reason=reason, subject="mail.slow.user", stream="OFFICE", stream_seq=1)
+    await slow.commit([seal(subjects.dead("slow"), letter)])
+    await choose(page, reason)
+    await page.keyboard.press("x")
+    await page.get_by_role("dialog").wait_for()
+    await page.keyboard.press("Enter")
+    await gone(page, reason)
+    assert reason not in (await ada.get("/dead-letters")).text
+
+
+async def test_a_failed_goal_is_begun_again_or_put_away(desk: Desk, ada: httpx2.AsyncClient) -> None:
+    text = f"Do what nobody can {generate_id()[-8:]}"
+    goal_id = await submit(ada, {"text": text, "context": {"assignee": "slow", "action": "unknown"}})
+    page = await desk.open("/")
+    await choose(page, text)
+    await page.keyboard.press("r")
+    await page.locator(f"[data-item='failed_goal:{goal_id}']").wait_for(state="detached")
+
+    async def twice() -> bool:
+        goals = (await ada.get("/goals", params={"text": text})).json()["goals"]
+        return len(goals) == 2 and all(goal["state"] == "ended" for goal in goals)
+
+    await eventually(twice)
+    await choose(page, text)
+    await page.keyboard.press("n")
+    await gone(page, text)
+
+
+async def test_later_puts_aside_for_this_browser_alone(desk: Desk, slow: Bus) -> None:
+    what = f"run: sleep {generate_id()[-8:]}"
+    page = await desk.open("/")
+    request = await ask(slow, what=what, seconds=600, goal_id="")
+    await choose(page, what)
+    await page.keyboard.press("l")
+    await gone(page, what)
+    await page.reload()
+    await settle(page)
+    assert await page.locator(".inbox article").filter(has_text=what).count() == 0
+    other = await desk.open("/")
+    await other.get_by_role("article").filter(has_text=what).wait_for()
+    assert await answered(slow, request) is None
+
+
+async def test_the_title_counts_what_waits_on_every_page(desk: Desk, slow: Bus) -> None:
+    page = await desk.open("/figures")
+    await ask(slow, what=f"run: true {generate_id()}", seconds=600, goal_id="")
+    await until(page, "/^\\(\\d+\\) Figures/.test(document.title)")
+
+
+async def test_the_inbox_is_good_to_look_at(
+    desk: Desk, axe: None, slow: Bus, ada: httpx2.AsyncClient
+) -> None:
+    text = "Port the parser to Python 3.13 and run its tests"
+    context = {"assignee": "slow", "action": "wait", "params": {"seconds": 100}}
+    goal_id = await submit(ada, {"text": text, "context": context})
+    await find(ada, text, "working")
+    what = "run: uv pip install -e . -r requirements/tests.txt\nin ~/src/parser"
+    await ask(slow, what=what, seconds=600, goal_id=goal_id, reach=("python",))
+    page = await desk.open("/")
+    await choose(page, "uv pip install")
+    await require_good_looks(page, "inbox-waiting")
