@@ -9,7 +9,7 @@
 export const VIEWS = [
   { name: "inbox", title: "Inbox", paths: ["/"], key: "i", narrow: 1, styles: true },
   { name: "board", title: "Goals", paths: ["/goals"], key: "g", narrow: 3, styles: true },
-  { name: "goal", title: "Goal", paths: ["/goals/:id"], within: "board" },
+  { name: "goal", title: "Goal", paths: ["/goals/:id"], within: "board", styles: true },
   { name: "traffic", title: "Traffic", paths: ["/traffic"], key: "t" },
   { name: "agents", title: "Agents", paths: ["/agents", "/agents/:name"], key: "a" },
   { name: "memory", title: "Memory", paths: ["/memory", "/memory/:id"], key: "m", narrow: 4 },

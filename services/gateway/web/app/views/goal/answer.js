@@ -1,0 +1,82 @@
+// What a goal came to, in one sentence, and what it rests on; what it waits for, if it waits.
+
+import { at, post } from "../../api.js";
+import { may } from "../../store.js";
+import { AgentChip } from "../../ui/agent.js";
+import { Button } from "../../ui/button.js";
+import { plural, span } from "../../ui/format.js";
+import { html } from "../../ui/html.js";
+import { Markdown } from "../../ui/markdown.js";
+import { markClass, markOf } from "../../ui/outcome.js";
+import { attempt } from "../../ui/toast.js";
+import { Ref } from "./ref.js";
+
+const SHOWN = 4; // findings before "and N more"
+
+export function Answer({ goal, onOpen, reload }) {
+  const waiting = goal.approvals.filter((each) => each.state === "waiting");
+  const kind = markClass(markOf({ status: goal.status, outcome: goal.outcome, waits: waiting.length > 0 }));
+  return html`<section class=${`answer ${kind}`} aria-label="Answer">
+    ${waiting.map((each) => html`<${Question} key=${each.approval_id} asked=${each} reload=${reload} />`)}
+    ${!waiting.length && html`<div class="says"><${Markdown} text=${sentence(goal)} /></div>`}
+    <dl class="proof"><${Tests} goal=${goal} onOpen=${onOpen} /><${Findings} goal=${goal} onOpen=${onOpen} />
+      <${NotChecked} goal=${goal} /><${Said} goal=${goal} /></dl></section>`;
+}
+
+function sentence(goal) {
+  if (goal.state === "ended") return goal.answer || goal.reason || "It ended without an answer.";
+  if (goal.state === "planning") return goal.thinking ? "A model is making the plan." : "The conductor is planning it.";
+  const open = goal.tasks.filter((task) => task.status === "in_progress" && !task.earlier);
+  const ended = goal.tasks.filter((task) => task.ended_at && !task.earlier).length;
+  const who = [...new Set(open.map((task) => task.assignee))].join(", ");
+  if (goal.state === "review") return "All tasks have ended. The critic reviews what they say.";
+  if (goal.thinking) return "A model is writing the answer from the results.";
+  return `${who ? `At work: ${who}. ` : ""}${ended} of ${plural(goal.tasks.length, "task")} ended.`;
+}
+
+function Question({ asked, reload }) {
+  const answer = (granted) => () => attempt(() => post(at`/approvals/${asked.approval_id}`, { granted }), granted ? "Allowed" : "Refused").then(reload);
+  return html`<div class="question"><p><${AgentChip} name=${asked.agent} /> <b>waits for you.</b> May it do this?</p><pre>${asked.what}</pre>
+    ${asked.why && html`<p class="soft">${asked.why}</p>`}
+    ${may("approve") && html`<p class="actions"><${Button} kind="primary" onClick=${answer(true)}>Allow<//><${Button} kind="danger" onClick=${answer(false)}>Refuse<//><a class="button" href="/">More, in the inbox</a></p>`}</div>`;
+}
+
+function Line({ name, children }) {
+  return html`<div><dt>${name}</dt><dd>${children}</dd></div>`;
+}
+
+function Tests({ goal, onOpen }) {
+  return goal.tests.map((run, index) => html`<${Line} key=${index} name="Tests">${run.problem || `${counts(run)} in ${span(run.seconds)}`}${
+    run.interpreter && !run.problem && html` with ${run.interpreter}`} ${run.command && html`<code>${run.command}</code> `}
+    ${run.failures.slice(0, SHOWN).map((each) => html`<${Ref} key=${each.test} name=${each.source} title=${`${each.test}: ${each.message}`} onOpen=${onOpen} /> `)}
+    ${run.log_path && html`<${Ref} name=${run.log_path} onOpen=${onOpen} />`}<//>`);
+}
+
+function counts(run) {
+  if (run.passed < 0) return "Nothing could be counted";
+  const parts = [`${run.passed} passed`, `${run.failed} failed`];
+  if (run.errors > 0) parts.push(plural(run.errors, "error"));
+  if (run.skipped > 0) parts.push(`${run.skipped} skipped`);
+  return parts.join(", ");
+}
+
+function Findings({ goal, onOpen }) {
+  if (!goal.findings.length) return null;
+  const by = (severity) => goal.findings.filter((each) => each.severity === severity).length;
+  const words = ["high", "medium", "low"].filter(by).map((severity) => `${by(severity)} ${severity}`);
+  const more = goal.findings_total - Math.min(SHOWN, goal.findings.length);
+  return html`<${Line} name="Findings">${words.join(", ")}.<ul class="plainlist">${goal.findings.slice(0, SHOWN).map(
+    (each, index) => html`<li key=${index}>${each.message} <${Ref} name=${each.line ? `${each.file}:${each.line}` : each.file} onOpen=${onOpen} /></li>`,
+  )}</ul>${more > 0 && html`<a href="?tab=evidence">and ${more} more</a>`}<//>`;
+}
+
+function NotChecked({ goal }) {
+  if (!goal.not_checked.length) return null;
+  return html`<${Line} name="Not checked"><ul class="plainlist">${goal.not_checked.slice(0, 6).map(
+    (each, index) => html`<li key=${index}>${each.what}: ${each.why}${each.cure && html` <span class="soft">${each.cure}</span>`}</li>`,
+  )}</ul>${goal.not_checked.length > 6 && html`<span class="soft">and ${goal.not_checked.length - 6} more, in the report</span>`}<//>`;
+}
+
+function Said({ goal }) {
+  return goal.instructions.filter((each) => each.text).map((each) => html`<${Line} key=${each.id} name="You said">${each.text}<//>`);
+}
