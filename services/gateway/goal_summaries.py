@@ -1,12 +1,14 @@
 """Goals as lists show them: where they stand, who works, what they cost."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from services.gateway.context import Gateway
 from services.gateway.open_requests import read_open_requests
-from shared.contracts import Goal, GoalTask, TaskStatus
+from services.gateway.paused import read_paused
+from shared import subjects
+from shared.contracts import Goal, TaskStatus
 from shared.text.shorten import flatten
 from shared.text.times import seconds_between
 
@@ -15,11 +17,12 @@ MAX_NOTE = 300
 
 
 class WorkingAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent that has a task of the goal, which is not ended."""
+    """An agent that has a task of the goal, which is not ended; ``paused``: it does not begin it."""
 
     agent: str
     task: str
     since: str
+    paused: bool = False
 
 
 class GoalSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,11 +62,16 @@ async def summarize_goals(gateway: Gateway, goals: Sequence[Goal]) -> list[GoalS
     waiting: dict[str, list[str]] = {}
     for each in await read_open_requests(gateway):
         waiting.setdefault(each.request.goal_id, []).append(each.request.approval_id)
+    paused = await read_paused(gateway)
     spent = gateway.index.store.spending([goal.goal_id for goal in goals])
-    return [_summarize(goal, waiting.get(goal.goal_id, []), spent.get(goal.goal_id)) for goal in goals]
+    return [
+        _summarize(goal, waiting.get(goal.goal_id, []), spent.get(goal.goal_id), paused) for goal in goals
+    ]
 
 
-def _summarize(goal: Goal, waiting: list[str], spent: tuple[int, float] | None) -> GoalSummary:
+def _summarize(
+    goal: Goal, waiting: list[str], spent: tuple[int, float] | None, paused: frozenset[str]
+) -> GoalSummary:
     tokens, cost = spent or (0, 0.0)
     return GoalSummary(
         goal_id=goal.goal_id,
@@ -79,7 +87,7 @@ def _summarize(goal: Goal, waiting: list[str], spent: tuple[int, float] | None) 
         tasks_failed=sum(task.status.final for task in goal.tasks)
         - sum(task.status is TaskStatus.COMPLETED for task in goal.tasks),
         tasks_all=len(goal.tasks),
-        workers=[] if goal.status.final else _workers(goal),
+        workers=[] if goal.status.final else _workers(goal, paused),
         waiting_for=[] if goal.status.final else waiting,
         submitted_at=goal.submitted_at,
         ended_at=goal.ended_at,
@@ -103,11 +111,15 @@ def state_of(goal: Goal, waits: bool) -> str:
     return "working" if any(task.issued for task in goal.tasks) else "planning"
 
 
-def _workers(goal: Goal) -> list[WorkingAgent]:
-    open_tasks: Iterable[GoalTask] = (task for task in goal.tasks if task.issued and not task.status.final)
-    workers = [
-        WorkingAgent(agent=task.assignee, task=task.name, since=task.started_at) for task in open_tasks
+def _workers(goal: Goal, paused: frozenset[str]) -> list[WorkingAgent]:
+    at_work = [
+        (task.assignee, task.name, task.started_at)
+        for task in goal.tasks
+        if task.issued and not task.status.final
     ]
     if goal.status is TaskStatus.REVIEW:
-        workers.append(WorkingAgent(agent="critic", task="review", since=""))
-    return workers
+        at_work.append((subjects.CRITIC, "review", ""))
+    return [
+        WorkingAgent(agent=agent, task=task, since=since, paused=agent in paused)
+        for agent, task, since in at_work
+    ]

@@ -1,6 +1,7 @@
 """Mail read by the index: which messages, and each of them whole."""
 
 import asyncio
+import contextlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from weakref import WeakKeyDictionary
@@ -14,6 +15,8 @@ from shared.operations.letters import Mail, parse_mail
 from shared.queries.audit_log import parse_copy
 from shared.queries.records import read_message
 
+INDEX_WAIT = 0.5
+"""Seconds that a request waits at most until the index has what it sent."""
 KEPT = 2_000
 """Messages that are kept as they were read; they never change."""
 AUDIT = STREAMS[0]
@@ -30,6 +33,15 @@ async def read_letters(gateway: Gateway, where: str, values: Sequence[object], l
     numbers = [int(row[0]) for row in gateway.index.store.query(sql, [*values, limit])]
     found = await asyncio.gather(*(_read(gateway, number) for number in reversed(numbers)))
     return [mail for mail in found if mail is not None]
+
+
+async def wait_until_indexed(gateway: Gateway, number: int) -> None:
+    """Return once the index has a message of OFFICE, so that who sent it finds it; INDEX_WAIT at most."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(INDEX_WAIT):
+            # The audit has at least as many messages as it has copied.
+            while gateway.index.position.office < number:
+                await gateway.index.wait_for_change()
 
 
 async def _read(gateway: Gateway, number: int) -> Mail | None:

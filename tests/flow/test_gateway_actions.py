@@ -300,6 +300,48 @@ async def test_a_failed_goal_waits_until_somebody_looked_at_it(
     assert ("seen", "ada") in [(each["outcome"], each["by"]) for each in inbox["answered"]]
 
 
+async def test_agents_are_listed_paused_resumed_and_restarted(
+    gateway: RunningGateway, ada: httpx2.AsyncClient, bob: httpx2.AsyncClient
+) -> None:
+    async def slow() -> dict[str, Any]:
+        agents = {each["name"]: each for each in (await get(bob, "/agents"))["agents"]}
+        assert {"conductor", "critic", "slow", "gateway"} <= agents.keys()
+        assert agents["conductor"]["why_not_paused"]
+        assert agents["scout"]["state"] == "stopped"
+        found: dict[str, Any] = agents["slow"]
+        return found
+
+    before = await slow()
+    assert (before["state"], before["load"], len(before["processes"])) == ("running", 0, 1)
+    assert [each["lane"] for each in before["lanes"]] == ["mail", "urgent", "high", "medium", "low"]
+    assert "task.slow.*.*.ended" in before["rights"]["publish"]
+    assert not [each for each in before["rights"]["publish"] if "conductor" in each]
+    assert "memory.search" in before["rights"]["ask"]
+    for do in ("pause", "resume", "restart"):
+        assert (await post(bob, f"/agents/slow/{do}")).status_code == 403
+        assert (await post(ada, f"/agents/nobody/{do}")).status_code == 404
+    assert (await post(ada, "/agents/conductor/pause")).status_code == 409
+    paused = await post(ada, "/agents/slow/pause", key="p")
+    assert (paused.json()["paused"], paused.json()["by"]) == (True, "ada")
+    assert paused.json() == (await post(ada, "/agents/slow/pause", key="p")).json()
+    goal_id = await submitted(ada, 0, text="Wait until it goes on")
+
+    async def waits() -> bool:
+        return (await slow())["waiting"] == 1
+
+    await eventually(waits)
+    shown = await slow()
+    assert (shown["state"], shown["changed_by"], shown["last_control"]) == ("paused", "ada", "pause")
+
+    async def held_up() -> bool:
+        goal = await listed(ada, goal_id)
+        return bool(goal and goal["workers"] and goal["workers"][0]["paused"])
+
+    await eventually(held_up)
+    assert (await post(ada, "/agents/slow/resume")).json()["paused"] is False
+    await gateway.office.finished(goal_id)
+
+
 async def test_what_a_scope_does_not_allow_is_refused(gateway: RunningGateway) -> None:
     async with gateway.client(Scope.READ) as reader:
         assert (await reader.get(f"{API}/inbox")).status_code == 200

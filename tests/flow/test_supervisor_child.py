@@ -14,6 +14,7 @@ from services.cli.supervisor.child import ALERT_AFTER, Backoff, Child, Program
 from services.cli.supervisor.lock import InstanceLock, is_held, read_holder
 from services.cli.supervisor.logs import LogLine, read_last_error
 from services.cli.supervisor.watchdog import Watchdog
+from shared.agent.control import RESTART_STATUS
 from shared.errors import StartError
 from tests.support.waiting import eventually
 
@@ -85,6 +86,18 @@ async def test_one_that_ends_is_started_again(bench: Bench) -> None:
     await bench.until(lambda: bench.said("was killed by SIGKILL; started again in 0.01 s"))
     await bench.until(lambda: child.process is not None and bench.sign(child.process.pid).exists())
     assert not bench.sign(first).exists()
+
+
+async def test_one_that_people_want_to_start_again_does_so_at_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Backoff, "FIRST", 60.0)
+    child = bench.start(
+        f"{ARRIVES} if [ ! -e begun ]; then touch begun; sleep 0.2; exit {RESTART_STATUS}; fi; sleep 60"
+    )
+    await bench.until(lambda: bench.said("ended to start again, as people want"))
+    await bench.until(lambda: child.process is not None and bench.sign(child.process.pid).exists())
+    assert [line.level for line in bench.lines] == ["info"] * len(bench.lines)
 
 
 async def test_one_that_never_gets_ready_does_not_open(bench: Bench) -> None:

@@ -79,6 +79,17 @@ def test_a_killed_agent_is_started_again(office: UpCommand) -> None:
     assert office.said("scout", "was killed by SIGKILL; started again in 0.5 s")
 
 
+@pytest.mark.parametrize("name", ["frontier", "memory"])
+def test_an_agent_that_people_restart_is_back_at_once(office: UpCommand, name: str) -> None:
+    office.record()
+    first = office.signs_of_life()[name]
+    done = mailroom(office.state_dir, "agents", "restart", name)
+    assert done.stdout.strip() == f"{name} starts again", done.stderr
+    wait_for(lambda: office.signs_of_life().get(name, first) != first)
+    assert office.said(name, "ended to start again, as people want")
+    assert not office.said(name, "ended with exit code")
+
+
 def test_a_killed_server_is_started_again_on_its_port(office: UpCommand) -> None:
     url = office.record()["url"]
     first = office.process("nats-server.conf")

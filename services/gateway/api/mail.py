@@ -6,7 +6,7 @@ import msgspec
 
 from services.gateway.api.messages import API
 from services.gateway.context import Call
-from services.gateway.letters import read_letters
+from services.gateway.letters import read_letters, wait_until_indexed
 from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
@@ -89,7 +89,9 @@ async def write_letter(call: Call, body: NewLetter) -> SentLetter:
         email = compose(body.to, body.subject, body.body, person=person, email_id=email_id)
     else:
         raise not_found("recipient", "Name an agent in 'to', or a message in 'reply_to'")
-    return SentLetter(id=email.id, number=await send(bus, email))
+    number = await send(bus, email)
+    await wait_until_indexed(call.gateway, number)
+    return SentLetter(id=email.id, number=number)
 
 
 ENDPOINTS = (
