@@ -12,9 +12,9 @@ export const VIEWS = [
   { name: "goal", title: "Goal", paths: ["/goals/:id"], within: "board", styles: true },
   { name: "traffic", title: "Traffic", paths: ["/traffic"], key: "t" },
   { name: "agents", title: "Agents", paths: ["/agents", "/agents/:name"], key: "a" },
-  { name: "memory", title: "Memory", paths: ["/memory", "/memory/:id"], key: "m", narrow: 4 },
-  { name: "chat", title: "Chat", paths: ["/chat", "/chat/:id"], key: "c", narrow: 2 },
-  { name: "schedule", title: "Schedule", paths: ["/schedule"], key: "s" },
+  { name: "memory", title: "Memory", paths: ["/memory", "/memory/:id"], key: "m", narrow: 4, styles: true },
+  { name: "chat", title: "Chat", paths: ["/chat", "/chat/:id"], key: "c", narrow: 2, styles: true },
+  { name: "schedule", title: "Schedule", paths: ["/schedule"], key: "s", styles: true },
   { name: "figures", title: "Figures", paths: ["/figures"], key: "f" },
 ];
 
