@@ -83,8 +83,17 @@ class _Files(StaticFiles):
 
 async def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    detail = f"{request.method} {request.url.path[:200]}: {TITLES.get(error.status_code, error.detail)}"
+    path = request.url.path
+    if error.status_code == 404 and _is_for_people(request):
+        return FileResponse(WEB / "index.html", 404)  # it says that there is no such page
+    detail = f"{request.method} {path[:200]}: {TITLES.get(error.status_code, error.detail)}"
     return to_response(error.status_code, detail, headers=dict(error.headers or {}))
+
+
+def _is_for_people(request: Request) -> bool:
+    """Whether a person typed an address: not a script, and not a part of a page."""
+    wants_page = "text/html" in request.headers.get("accept", "")
+    return request.method == "GET" and wants_page and not request.url.path.startswith(("/api/", "/web/"))
 
 
 async def _on_error(request: Request, error: Exception) -> Response:

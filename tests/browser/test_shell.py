@@ -32,3 +32,46 @@ async def test_places_are_reached_by_two_keys(desk: Desk) -> None:
     await page.wait_for_url(desk.url + "/memory")
     await page.reload()
     assert await page.get_by_role("link", name="Memory").get_attribute("aria-current") == "page"
+
+
+async def test_an_address_that_leads_nowhere_says_so(desk: Desk) -> None:
+    desk.faults.tolerate("404")
+    page = await desk.open("/no/such/page")
+    assert await page.get_by_role("heading", level=1).inner_text() == "There is no such page"
+    await page.get_by_role("link", name="To the inbox").click()
+    await page.wait_for_url(f"{desk.url}/")
+
+
+async def test_the_keys_of_a_page_are_listed(desk: Desk, axe: None) -> None:
+    page = await desk.open("/goals")
+    await page.keyboard.press("?")
+    keys = await page.get_by_role("dialog", name="Keys").inner_text()
+    for words in ("Submit a goal", "Go to Traffic", "board or list", "Search or run a command"):
+        assert words.lower() in keys.lower(), words
+    await require_good_looks(page, "keys")
+    await page.keyboard.press("Escape")
+    await page.get_by_role("dialog").wait_for(state="detached")
+    await page.keyboard.press("Control+k")
+    await page.get_by_role("option").first.wait_for()
+    await require_good_looks(page, "palette")
+
+
+async def test_tab_reaches_everything_and_begins_with_the_content(desk: Desk) -> None:
+    page = await desk.open("/goals")
+    await page.keyboard.press("Tab")
+    assert await page.evaluate("document.activeElement.textContent") == "To the content"
+    await page.keyboard.press("Enter")
+    assert await page.evaluate("document.activeElement.id") == "view"
+    await page.keyboard.press("Tab")
+    outline = "getComputedStyle(document.activeElement).outlineStyle"
+    assert await page.evaluate(f"[document.activeElement.tagName, {outline}]") == ["BUTTON", "solid"]
+
+
+async def test_without_its_libraries_the_page_says_what_to_run(desk: Desk) -> None:
+    desk.faults.tolerate("404|Failed to fetch|ERR_FAILED")
+    context = await desk.context()
+    await context.route("**/web/vendor/**", lambda route: route.fulfill(status=404))
+    page = await context.new_page()
+    await page.goto("/")
+    await page.get_by_text("make setup").wait_for()
+    assert (await page.request.get("/api/v1/goals")).ok

@@ -4,6 +4,7 @@ import { render } from "preact";
 import { get } from "./api.js";
 import { startKeyboard } from "./keyboard.js";
 import { onEvents, startLive } from "./live.js";
+import { followOffice } from "./office.js";
 import { startRouter } from "./router.js";
 import { Shell } from "./shell.js";
 import { person, signedOut } from "./store.js";
@@ -28,4 +29,5 @@ export async function start(root) {
   if (signedOut.value) return;
   startLive();
   followInbox(onEvents);
+  followOffice();
 }

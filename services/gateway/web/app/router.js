@@ -64,8 +64,8 @@ function follow(event) {
   if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   const link = event.target.closest?.("a[href]");
   if (!link || link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
-  const path = new URL(link.href).pathname;
-  if (path.startsWith("/api/") || !parse(link.href).view) return;
+  if (link.hash && link.pathname + link.search === location.pathname + location.search) return;
+  if (link.pathname.startsWith("/api/") || !parse(link.href).view) return;
   event.preventDefault();
   navigate(link.href);
 }

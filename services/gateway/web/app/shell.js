@@ -41,10 +41,11 @@ function Place({ view, current }) {
 
 /** The foot of the menu: whether the page is live, and how much the log holds. */
 function Office() {
-  const { agents, memory } = office.value;
+  const { agents, paused: resting, memory } = office.value;
   const [word, kind] = stateOf();
   return html`<div class="office"><button type="button" onClick=${togglePause} title="Pause or go on: p" aria-pressed=${String(paused.value)}
       ><span class=${`dot ${kind}`}></span>${word}${agents !== undefined && ` · ${plural(agents, "agent")}`}</button>
+    ${resting > 0 && html`<div class="wait">${plural(resting, "agent")} paused</div>`}
     ${last.value > 0 && html`<div class="mono">log ${count(last.value)}</div>`}
     ${memory !== undefined && html`<div class="mono">memory v ${count(memory)}</div>`}
     ${person.value && html`<div>${person.value.person}</div>`}</div>`;

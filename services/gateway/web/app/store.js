@@ -8,8 +8,10 @@ export const person = signal(null);
 export const signedOut = signal(false);
 /** How many things wait for a person; null before the answer. */
 export const waiting = signal(null);
-/** What the office's foot shows: {agents, audit, memory}; each may be missing. */
+/** What the foot of the menu shows: {agents, paused, memory}; each may be missing. */
 export const office = signal({});
+/** Whether the window is that of a small screen, as in the style sheets. */
+export const narrow = signal(matchMedia("(max-width: 720px)").matches);
 /** The time in milliseconds, every second while the page is seen. */
 export const now = signal(Date.now());
 /** "system", "light" or "dark". */
@@ -43,6 +45,8 @@ effect(() => {
   else document.documentElement.dataset.theme = chosen;
   remember("theme", chosen === "system" ? null : chosen);
 });
+
+matchMedia("(max-width: 720px)").addEventListener("change", (event) => (narrow.value = event.matches));
 
 setInterval(() => {
   if (!document.hidden) now.value = Date.now();

@@ -9,7 +9,7 @@ import { count, plural } from "../ui/format.js";
 import { Fresh } from "../ui/fresh.js";
 import { html, useEffect, useState } from "../ui/html.js";
 import { Columns } from "./board_columns.js";
-import { Filters } from "./board_filters.js";
+import { Filters, Modes } from "./board_filters.js";
 import { List } from "./board_list.js";
 import { useGoalKeys } from "./board_actions.js";
 import { NewGoal } from "./board_new.js";
@@ -31,8 +31,8 @@ export default function Board({ query }) {
   };
   const shared = { goals: goals.shown, selected, onSelect: setSelected, onOpen: (goal) => navigate(`/goals/${goal.goal_id}`) };
   return html`<div class="head"><div><h1>${goals.page ? headline(goals) : "Goals"}</h1></div>
-      <div class="actions"><${Button} kind="primary" keys="n" disabled=${!may("submit")} onClick=${() => setQuery({ new: 1 })}>New goal<//></div></div>
-    <${Filters} filters=${filters} mode=${mode} onMode=${show} />
+      <div class="actions"><${Modes} mode=${mode} onMode=${show} /><${Button} kind="primary" keys="n" disabled=${!may("submit")} onClick=${() => setQuery({ new: 1 })}>New goal<//></div></div>
+    <${Filters} filters=${filters} />
     ${goals.error && html`<${Problem} error=${goals.error} retry=${goals.reload} />`}
     <${Fresh} number=${goals.fresh.length} what=${goals.fresh.length === 1 ? "new goal" : "new goals"} onShow=${goals.showFresh} />
     ${!goals.page && !goals.error && html`<${Loading} what="goals" />`}

@@ -1,4 +1,4 @@
-// What the board is narrowed to: words, outcome, agent; and board or list. All of it is in the address.
+// What the goals are narrowed to: words, outcome, agent. All of it is in the address.
 
 import { setQuery } from "../router.js";
 import { AGENTS } from "../ui/agent.js";
@@ -7,17 +7,21 @@ import { html, useEffect, useRef, useState } from "../ui/html.js";
 const PAUSE = 200; // ms after the last key before the goals are read again
 const OUTCOMES = [["", "outcome"], ["done", "done"], ["done_with_findings", "done, with findings"], ["not_checked", "not checked"], ["failed", "failed"]];
 
-export function Filters({ filters, mode, onMode }) {
+export function Filters({ filters }) {
   return html`<div class="filters"><${Words} text=${filters.text} />
     <label><span class="visually-hidden">Outcome</span><select value=${filters.outcome} onChange=${(event) => setQuery({ outcome: event.target.value })}>${OUTCOMES.map(
       ([value, word]) => html`<option key=${value} value=${value}>${word}</option>`,
     )}</select></label>
     <label><span class="visually-hidden">Agent</span><select value=${filters.agent} onChange=${(event) => setQuery({ agent: event.target.value })}><option value="">agent</option>${AGENTS.map(
       (name) => html`<option key=${name} value=${name}>${name}</option>`,
-    )}</select></label>
-    <div class="modes" role="group" aria-label="Shown as">${["board", "list"].map(
-      (each) => html`<button type="button" key=${each} aria-pressed=${String(each === mode)} onClick=${() => onMode(each)}>${each === "board" ? "Board" : "List"}</button>`,
-    )}</div></div>`;
+    )}</select></label></div>`;
+}
+
+/** Board or list. */
+export function Modes({ mode, onMode }) {
+  return html`<div class="modes" role="group" aria-label="Shown as">${["board", "list"].map(
+    (each) => html`<button type="button" key=${each} aria-pressed=${String(each === mode)} onClick=${() => onMode(each)}>${each === "board" ? "Board" : "List"}</button>`,
+  )}</div>`;
 }
 
 function Words({ text }) {

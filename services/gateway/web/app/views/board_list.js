@@ -1,6 +1,7 @@
 // Goals by time, the latest first: any number of them.
 
 import { at } from "../api.js";
+import { narrow } from "../store.js";
 import { AgentChip } from "../ui/agent.js";
 import { count, dollars, plural, span } from "../ui/format.js";
 import { html, useMemo } from "../ui/html.js";
@@ -14,7 +15,7 @@ export function List({ goals, selected, onSelect, onOpen, added, onEnd }) {
   return html`<div class="goal-list"><div class="listhead" aria-hidden="true"><span class="mark"></span><span class="text">Goal</span><span class="workers">At work</span><span class="tasks">Tasks</span><span class="measure">Time</span><span class="measure">Cost</span><span class="when">Submitted</span></div>
     <${Rows} label="Goals, the latest first" count=${goals.length} keyOf=${(index) => goals[index].goal_id} href=${(index) => at`/goals/${goals[index].goal_id}`}
       selected=${goals.findIndex((goal) => goal.goal_id === selected)} onSelect=${(index) => onSelect(goals[index].goal_id)} onOpen=${(index) => onOpen(goals[index])}
-      added=${added} onEnd=${onEnd} height=${40} tall="calc(100vh - 260px)" render=${(index) => html`<${Row} goal=${goals[index]} most=${most} />`} /></div>`;
+      added=${added} onEnd=${onEnd} height=${narrow.value ? 58 : 40} tall=${narrow.value ? "calc(100vh - 320px)" : "calc(100vh - 260px)"} render=${(index) => html`<${Row} goal=${goals[index]} most=${most} />`} /></div>`;
 }
 
 function Row({ goal, most }) {
