@@ -16,9 +16,10 @@ const SHOWN = 4; // findings before "and N more"
 export function Answer({ goal, onOpen, reload }) {
   const waiting = goal.approvals.filter((each) => each.state === "waiting");
   const kind = markClass(markOf({ status: goal.status, outcome: goal.outcome, waits: waiting.length > 0 }));
+  const [said, sources] = split(sentence(goal));
   return html`<section class=${`answer ${kind}`} aria-label="Answer">
     ${waiting.map((each) => html`<${Question} key=${each.approval_id} asked=${each} reload=${reload} />`)}
-    ${!waiting.length && html`<div class="says"><${Markdown} text=${sentence(goal)} /></div>`}
+    ${!waiting.length && html`<div class="says"><${Markdown} text=${said} /></div>`}${!waiting.length && sources && html`<${Sources} text=${sources} goal=${goal} />`}
     <dl class="proof"><${Tests} goal=${goal} onOpen=${onOpen} /><${Findings} goal=${goal} onOpen=${onOpen} />
       <${NotChecked} goal=${goal} /><${Said} goal=${goal} /></dl></section>`;
 }
@@ -32,6 +33,16 @@ function sentence(goal) {
   if (goal.state === "review") return "All tasks have ended. The critic reviews what they say.";
   if (goal.thinking) return "A model is writing the answer from the results.";
   return `${who ? `At work: ${who}. ` : ""}${ended} of ${plural(goal.tasks.length, "task")} ended.`;
+}
+
+/** An answer, and the lines after it that say which model wrote it and on which tasks it rests. */
+function split(text) {
+  const found = text.match(/^([^]*?)\n\n\(Written by the model ([^\n]+) from the results of the tasks\.\)\n?([^]*)$/);
+  return found ? [found[1], { model: found[2], tasks: [...found[3].matchAll(/^\[(.+?)\] .*, task (\S+)$/gm)] }] : [text, null];
+}
+
+function Sources({ text }) {
+  return html`<p class="sources">written by <code>${text.model.replace(/^scripted:.*\//, "scripted:")}</code> from ${text.tasks.map(([, name, id]) => html`<a class="evidence" key=${id} href=${`?row=${encodeURIComponent(id)}`}>${name}</a> `)}</p>`;
 }
 
 function Question({ asked, reload }) {

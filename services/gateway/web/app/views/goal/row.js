@@ -30,7 +30,7 @@ export function RowDetails({ goal, id, select, onClose }) {
   const details = task.data?.details;
   const full = details?.rows.find((row) => row.id === id);
   const from = Date.parse(brief.start);
-  const row = { ...brief, ...full, from, to: brief.end ? Date.parse(brief.end) : Date.now() };
+  const row = { ...brief, input: full?.input ?? brief.input, output: full?.output ?? "", from, to: brief.end ? Date.parse(brief.end) : Date.now() };
   const title = html`<${AgentChip} name=${row.agent} /> ${nameOf(row)}`;
   return html`<${Inspector} title=${title} onClose=${onClose}><${Facts} goal=${goal} row=${row} select=${select} />
     ${task.error && html`<div><${Problem} error=${task.error} retry=${task.reload} /></div>`}
@@ -41,7 +41,7 @@ export function RowDetails({ goal, id, select, onClose }) {
 
 function Facts({ goal, row, select }) {
   const start = Date.parse(goal.submitted_at);
-  const tokens = row.input_tokens || row.output_tokens;
+  const tokens = (row.input_tokens || 0) + (row.output_tokens || 0);
   return html`<${KeyValue} pairs=${[
     ["What", KINDS[row.kind] || row.kind],
     ["Came to", html`<${Outcome} status=${STATUSES[row.status] || row.status} outcome=${row.status} waits=${row.status === "waiting" && row.kind === "approval"} />`],
@@ -49,9 +49,9 @@ function Facts({ goal, row, select }) {
     ["Took", took(row)],
     ["Attempt", row.attempt ? html`${row.attempt}${row.worker && html`, process <code>${row.worker}</code>`}` : ""],
     ["Model", row.kind === "model" ? html`<code>${row.name}</code>` : ""],
-    ["Tokens", tokens ? (row.kind === "task" ? count(row.input_tokens + row.output_tokens) : `${count(row.input_tokens)} in, ${count(row.output_tokens)} out`) : ""],
+    ["Tokens", tokens ? (row.kind === "task" ? count(tokens) : `${count(row.input_tokens)} in, ${count(row.output_tokens)} out`) : ""],
     ["Cost", row.cost ? dollars(row.cost) : ""],
-    ["Note", row.note],
+    ["Note", row.kind === "task" && row.end ? "" : row.note],
     ["Message", row.seq ? html`<button type="button" class="evidence" onClick=${() => select({ message: `${row.stream}-${row.seq}` })}>#${count(row.seq)}</button>` : ""],
     ["Link", html`<a href=${`?row=${encodeURIComponent(row.id)}`}>to this row</a>`],
   ]} />`;

@@ -70,6 +70,7 @@ export function nameOf(message) {
     result: `ended: ${message.status}${short ? ` ${short}` : ""}`,
     approval: message.subject.includes(".asked.") ? `asks: ${message.text.replace(/^may I\? /, "")}` : message.text,
     memory: `write: ${message.text}`,
+    report: "report",
   }[message.type];
   const text = (words || `${message.type} ${message.text}`).trim();
   return text.length > NAMED ? `${text.slice(0, NAMED - 1)}…` : text;

@@ -129,7 +129,7 @@ function Line({ row, scale, closed, onFold }) {
 /** What a row is called; a command by what was run, a model without the way to it. */
 export function nameOf(row) {
   if (row.kind === "approval") return `Approve: ${row.name}`;
-  if (row.kind === "command") return row.input?.split("\n")[0] || row.name;
+  if (row.kind === "command") return (row.input || row.name).replace(/\s+/g, " ").replace(/^\S*\//, "");
   if (row.kind === "model") return row.name.startsWith("scripted:") ? "a script" : row.name.replace(/^\w+:/, "");
   return row.name;
 }
@@ -149,8 +149,9 @@ function Bar({ row, scale, mark }) {
 }
 
 function gridOf(scale) {
+  const lines = scale.ticks.map((tick) => `linear-gradient(var(--line), var(--line)) ${tick.place * 100}% 0 / 1px 100% no-repeat`);
   const idle = scale.idle.map((each) => `linear-gradient(90deg, var(--sunk), var(--sunk)) ${(each.place / (1 - each.width || 1)) * 100}% 0 / ${each.width * 100}% 100% no-repeat`);
-  return idle.length ? { background: idle.join(", ") } : {};
+  return { background: [...lines, ...idle].join(", ") };
 }
 
 function Legend({ rows }) {
