@@ -9,6 +9,8 @@ import msgspec
 
 from services.gateway.problems import Problem
 from services.gateway.routing import JSON, Endpoint
+from services.gateway.security.cookies import COOKIE
+from services.gateway.security.scopes import Scope
 
 REFERENCE = "#/components/schemas/{name}"
 
@@ -31,7 +33,12 @@ def describe(table: Sequence[Endpoint]) -> bytes:
                 "schemas": components,
                 "securitySchemes": {
                     "token": {"type": "http", "scheme": "bearer"},
-                    "session": {"type": "apiKey", "in": "cookie", "name": "mailroom"},
+                    "session": {
+                        "type": "apiKey",
+                        "in": "cookie",
+                        "name": COOKIE,
+                        "description": "Followed by _ and the port, if the address has one.",
+                    },
                 },
             },
             "security": [{"token": []}, {"session": []}],
@@ -65,6 +72,8 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
         "x-scope": endpoint.scope.name.lower(),
         "responses": _responses(endpoint, schemas),
     }
+    if endpoint.scope is Scope.NONE:
+        operation["security"] = []
     if description:
         operation["description"] = " ".join(description.split())
     if "query" in endpoint.parameters:

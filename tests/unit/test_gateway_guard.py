@@ -9,11 +9,10 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from services.gateway.security import guard as guard_module
-from services.gateway.security import limits
+from services.gateway.security import exchange, limits
 from services.gateway.security.guard import Guard, secure
 from services.gateway.security.limits import Rate, RateLimit, Streams, read_body
 from services.gateway.security.policy import format_page_policy, hash_source
@@ -26,6 +25,7 @@ from shared.access.sessions import Sessions
 from shared.access.tokens import Tokens
 from shared.errors import ConfigError
 from shared.settings import Settings
+from tests.support.waiting import eventually
 
 HOST = "127.0.0.1:8642"
 ORIGIN = f"http://{HOST}"
@@ -378,6 +378,82 @@ async def never() -> Any:
     await asyncio.Event().wait()
 
 
+class Caller:
+    """One request as a server makes it, whose response is seen while it goes on."""
+
+    def __init__(self, app: Guard, path: str, headers: dict[str, str]) -> None:
+        self.sent: list[Any] = []
+        given = {"host": HOST, **headers}
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "method": "GET",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "root_path": "",
+            "scheme": "http",
+            "http_version": "1.1",
+            "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 8642),
+            "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+        }
+        self._gone = asyncio.Event()
+        self.task = asyncio.create_task(app(scope, self._receive, self._send))
+
+    async def _receive(self) -> Any:
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    @property
+    def status(self) -> int:
+        return self.sent[0]["status"] if self.sent else 0
+
+    async def leave(self) -> None:
+        self._gone.set()
+        await self.task
+
+
+class TestStreams:
+    @pytest.fixture
+    def app(self, config: Settings) -> Guard:
+        async def follow(_: Request) -> Response:
+            async def frames() -> AsyncIterator[bytes]:
+                yield b"data: 1\n\n"
+                await asyncio.Event().wait()
+
+            return StreamingResponse(frames(), media_type="text/event-stream")
+
+        return secure(Starlette(routes=[Route("/api/v1/events", follow)]), config)
+
+    async def test_too_many_of_one_person_are_refused(self, app: Guard, token, session) -> None:
+        app._streams = Streams(2)
+        callers = [Caller(app, "/api/v1/events", token) for _ in range(3)]
+        await eventually(lambda: all(len(caller.sent) >= 2 for caller in callers), 5)
+        assert sorted(caller.status for caller in callers) == [200, 200, 429]
+        other = Caller(app, "/api/v1/events", session)
+        await eventually(lambda: other.status == 200, 5)
+        for caller in (*callers, other):
+            await caller.leave()
+        again = Caller(app, "/api/v1/events", token)
+        await eventually(lambda: again.status == 200, 5)
+        await again.leave()
+
+    async def test_a_stream_ends_with_its_session(
+        self, app: Guard, config: Settings, session, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(exchange, "RECHECK_INTERVAL", 0.01)
+        caller = Caller(app, "/api/v1/events", session)
+        await eventually(lambda: caller.status == 200, 5)
+        Sessions(config).end_all()
+        async with asyncio.timeout(5):
+            await caller.task
+        assert caller.sent[-1] == {"type": "http.response.body", "body": b""}
+
+
 async def test_a_websocket_is_refused(app: Guard) -> None:
     sent: list[Any] = []
 
@@ -390,7 +466,7 @@ async def test_a_websocket_is_refused(app: Guard) -> None:
 
 async def test_refused_tokens_are_noted_without_the_token(config: Settings) -> None:
     noted: list[Any] = []
-    app = guard_module.secure(Starlette(), config, note=lambda act, **more: noted.append((act, more)))
+    app = secure(Starlette(), config, note=lambda act, **more: noted.append((act, more)))
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url=ORIGIN) as client:
         await client.get("/api/v1/goals", headers={"authorization": "Bearer mr_stolen"})
     assert noted == [("token_refused", {"address": "127.0.0.1"})]
