@@ -49,7 +49,28 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
         return _user_rights()
     if name == subjects.GATEWAY:
         return _gateway_rights()
-    send = [
+    follows = (subjects.control(name), subjects.task(name, "*", "*", subjects.CANCELLED))
+    publish = (*_sends_of_all(name, agents), *_sends_of_some(name))
+    if name == subjects.MEMORY_DAEMON:
+        signed = (f"{subject}.*" for subject in (*_signed_verbs(), *_people_verbs()))
+        return Rights(
+            publish=(*publish, *_memory_sends(name)),
+            subscribe=follows,
+            serve=(*_memory_verbs(), *signed),
+            durables=_durables(name),
+        )
+    return Rights(
+        publish=publish,
+        subscribe=(subjects.GRAPH_VERSION, *follows),
+        request=_memory_verbs(),
+        signed_request=_signed_verbs(),
+        durables=_durables(name),
+    )
+
+
+def _sends_of_all(name: str, agents: Sequence[str]) -> list[str]:
+    """What every agent may publish and ask the server for."""
+    return [
         *_own_subjects(name),
         subjects.event(name, ">"),
         subjects.dead(name),
@@ -64,16 +85,16 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
         _direct_get(subjects.bucket_stream(subjects.AGENTS_BUCKET), subjects.presence("*", "*")),
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
     ]
-    if name != subjects.CONDUCTOR:
-        send.append(_direct_get(subjects.OFFICE, subjects.control(name)))
-        told = subjects.record(subjects.CONDUCTOR, subjects.INSTRUCTIONS, "*")
-        send.append(_direct_get(subjects.OFFICE, told))
+
+
+def _sends_of_some(name: str) -> list[str]:
+    """The same of the conductor, or of all others; of those that set timers, and that submit goals."""
+    if name == subjects.CONDUCTOR:
+        records = (subjects.goal("*"), subjects.OFFICE_STATE)
+        send = [*records, *(_direct_get(subjects.OFFICE, record) for record in records)]
     else:
-        send += [subjects.goal("*"), subjects.OFFICE_STATE]
-        send += [
-            _direct_get(subjects.OFFICE, subjects.goal("*")),
-            _direct_get(subjects.OFFICE, subjects.OFFICE_STATE),
-        ]
+        told = subjects.record(subjects.CONDUCTOR, subjects.INSTRUCTIONS, "*")
+        send = [_direct_get(subjects.OFFICE, record) for record in (subjects.control(name), told)]
     if name in subjects.TIMED:
         send += [
             subjects.timer(name, "*"),
@@ -81,33 +102,19 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
         ]
     if name in subjects.SUBMITTING:
         send.append(subjects.SUBMIT)
-    if name == subjects.MEMORY_DAEMON:
-        leases = subjects.bucket_stream(subjects.LEASES_BUCKET)
-        send += [
-            subjects.lease(name),
-            _direct_get(leases, subjects.lease(name)),
-            *_pulls(subjects.MEMORY, name),
-            f"$JS.API.DIRECT.GET.{subjects.MEMORY}",
-            _direct_get(subjects.OFFICE, subjects.GRAPH_VERSION),
-        ]
-        signed = (f"{subject}.*" for subject in (*_signed_verbs(), *_people_verbs()))
-        return Rights(
-            publish=tuple(send),
-            subscribe=(subjects.control(name), subjects.task(name, "*", "*", subjects.CANCELLED)),
-            serve=(*_memory_verbs(), *signed),
-            durables=_durables(name),
-        )
-    return Rights(
-        publish=tuple(send),
-        subscribe=(
-            subjects.GRAPH_VERSION,
-            subjects.control(name),
-            subjects.task(name, "*", "*", subjects.CANCELLED),
-        ),
-        request=_memory_verbs(),
-        signed_request=_signed_verbs(),
-        durables=_durables(name),
-    )
+    return send
+
+
+def _memory_sends(name: str) -> list[str]:
+    """The same of the memory daemon."""
+    leases = subjects.bucket_stream(subjects.LEASES_BUCKET)
+    return [
+        subjects.lease(name),
+        _direct_get(leases, subjects.lease(name)),
+        *_pulls(subjects.MEMORY, name),
+        f"$JS.API.DIRECT.GET.{subjects.MEMORY}",
+        _direct_get(subjects.OFFICE, subjects.GRAPH_VERSION),
+    ]
 
 
 def _user_rights() -> Rights:
