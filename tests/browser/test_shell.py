@@ -52,7 +52,7 @@ async def test_the_keys_of_a_page_are_listed(desk: Desk, axe: None) -> None:
     await page.keyboard.press("Escape")
     await page.get_by_role("dialog").wait_for(state="detached")
     await page.keyboard.press("Control+k")
-    await page.get_by_role("option").first.wait_for()
+    await page.locator(".palette [role=option]").first.wait_for()
     await require_good_looks(page, "palette")
 
 
