@@ -1,8 +1,140 @@
-// Chat: not built yet.
+// Chat with the front desk: what one asks, what is done for it, the answer with citations that open beside it.
 
-import { Empty } from "../ui/empty.js";
-import { html } from "../ui/html.js";
+import { at, get, newKey } from "../api.js";
+import { useKeys } from "../keyboard.js";
+import { navigate, setQuery } from "../router.js";
+import { may } from "../store.js";
+import { Loading, Problem } from "../ui/empty.js";
+import { plural } from "../ui/format.js";
+import { html, useEffect, useRef, useState } from "../ui/html.js";
+import { useLiveResource } from "../ui/resource.js";
+import { Ago } from "../ui/time.js";
+import { Turn } from "./chat_turn.js";
+import { converse } from "./desk_stream.js";
+import { NodePanel } from "./memory_panel.js";
 
-export default function Chat() {
-  return html`<h1>Chat</h1><${Empty} title="There is nothing here yet">${"This page will be for talking to the desk. The command line has it already: "}<code>mailroom ask</code><//>`;
+const LETTERS = /^mail\.(nexus\.user|user\.nexus)$/;
+/** What the front desk can do without a model and without a network. */
+const EXAMPLES = [
+  ["Ask what the office knows", "What do we know about deploys?"],
+  ["Be reminded", "Remind me tomorrow at 9:00 to call Ana"],
+  ["Start work", "Check up on the repository at ~/src/"],
+];
+
+export default function Chat({ params, query }) {
+  const [fresh] = useState(() => `chat-${newKey().slice(0, 16)}`);
+  const id = params.id || fresh;
+  const sessions = useLiveResource((signal) => get("/desk/sessions", { limit: 50 }, { signal }), [], ({ message }) => LETTERS.test(message.subject), 600);
+  const begun = Boolean(params.id);
+  return html`<div class=${`chat${query.cite ? " citing" : ""}${begun ? " begun" : ""}`}><${Sessions} sessions=${sessions.data?.sessions || []} current=${id} />
+    <${Conversation} key=${id} id=${id} begun=${begun} />
+    ${query.cite && html`<${NodePanel} id=${query.cite} onClose=${() => setQuery({ cite: "" })} />`}</div>`;
+}
+
+function Sessions({ sessions, current }) {
+  return html`<nav class="sessions" aria-label="Conversations"><a class="button" href="/chat">New conversation</a>
+    <ul>${sessions.map((each) => html`<li key=${each.session_id}><a href=${at`/chat/${each.session_id}`} aria-current=${each.session_id === current ? "true" : undefined}
+      ><span class="title">${each.title || "…"}</span><span class="soft"><${Ago} at=${each.last_at} /> · ${plural(each.questions, "question")}</span></a></li>`)}</ul></nav>`;
+}
+
+function Conversation({ id, begun }) {
+  const [state, setState] = useState({ turns: [], earlier: 0, loaded: !begun, error: null });
+  const [notes, setNotes] = useState({});
+  const end = useRef(null);
+  const stopped = useRef(new AbortController());
+  useEffect(() => () => stopped.current.abort(), []);
+  const put = (turn) => setState((known) => ({ ...known, turns: replaced(known.turns, turn) }));
+  const note = (message, content) => setNotes((known) => ({ ...known, [message]: [...(known[message] || []), content] }));
+  const follow = async (options) => {
+    const onEvent = (kind, content) => {
+      if (kind === "note") note(options.id, content);
+      if (kind === "answer") put(content);
+    };
+    try {
+      const turn = await converse(id, { ...options, onEvent, signal: stopped.current.signal });
+      if (!turn || turn.state === "waiting") put({ ...options.turn, state: "late" });
+    } catch (error) {
+      if (error.name !== "AbortError") put({ ...options.turn, state: "failed", reason: error.cause || error.message, cure: error.cure });
+    }
+  };
+  const say = (text) => {
+    const key = newKey();
+    const turn = { id: key, session_id: id, at: new Date().toISOString(), person: "", text, state: "waiting", answer: null };
+    put(turn);
+    if (!begun) history.replaceState(history.state, "", at`/chat/${id}`);
+    follow({ id: key, key, text, turn });
+  };
+  const read = async (before = 0) => {
+    try {
+      const session = await get(at`/desk/sessions/${id}`, { before });
+      setState((known) => ({ turns: [...session.turns, ...known.turns], earlier: session.earlier, loaded: true, error: null }));
+      for (const turn of session.turns) if (turn.state === "waiting") follow({ id: turn.id, message: turn.id, turn });
+    } catch (error) {
+      setState((known) => ({ ...known, loaded: true, error }));
+    }
+  };
+  useEffect(() => {
+    if (begun) read();
+  }, []);
+  useEffect(() => end.current?.scrollIntoView({ block: "end" }), [state.turns.length, state.turns.at(-1)?.state, state.loaded]);
+  return html`<section class="conversation" aria-label="Conversation"><h1 class=${state.turns.length ? "last" : ""}>${headline(state)}</h1>
+    ${state.error && html`<${Problem} error=${state.error} />`}${!state.loaded && html`<${Loading} what="the conversation" />`}
+    ${state.earlier > 0 && html`<p><button type="button" onClick=${() => read(state.earlier)}>Earlier</button></p>`}
+    ${state.loaded && !state.turns.length && !state.error && html`<${Begin} onTry=${(text) => document.querySelector("#say").dispatchEvent(new CustomEvent("try", { detail: text }))} />`}
+    <ol class="turns" aria-live="polite" aria-relevant="additions text">${state.turns.map((turn) => html`<${Turn} key=${turn.id} turn=${turn} notes=${notes[turn.id] || []} onAgain=${() => say(turn.text)} />`)}</ol>
+    <div class="end" ref=${end}></div><${Composer} onSay=${say} /></section>`;
+}
+
+function replaced(turns, turn) {
+  const known = turns.some((each) => each.id === turn.id);
+  return known ? turns.map((each) => (each.id === turn.id ? { ...each, ...turn } : each)) : [...turns, turn];
+}
+
+/** The last answer in a line. */
+function headline({ turns, loaded }) {
+  const last = [...turns].reverse().find((turn) => turn.answer);
+  if (last) return firstLine(last.answer);
+  return turns.length || !loaded ? "The front desk" : "Ask the front desk";
+}
+
+function firstLine({ text, context, citations, goal_id: goal }) {
+  if (goal) return "Started a goal";
+  const said = text.startsWith("From memory:") && context?.length ? context.find((each) => each.evidence_id === citations[0])?.text || text : text;
+  const line = said.split("\n").find((each) => each.trim()) || "";
+  return line.length > 120 ? `${line.slice(0, 119)}…` : line;
+}
+
+function Begin({ onTry }) {
+  return html`<p class="soft lead">It answers from what the office remembers, with citations, keeps your reminders, and gives work to the agents. This works without a model and without a network:</p>
+    <ul class="examples">${EXAMPLES.map(([title, text]) => html`<li key=${title}><button type="button" onClick=${() => onTry(text)}><b>${title}</b><span>${text}</span></button></li>`)}</ul>`;
+}
+
+function Composer({ onSay }) {
+  const field = useRef(null);
+  const [text, setText] = useState("");
+  const allowed = may("submit");
+  useKeys({ "/": { label: "write a message", run: () => field.current?.focus() } });
+  useEffect(() => {
+    const fill = (event) => {
+      setText(event.detail);
+      field.current.focus();
+    };
+    field.current?.addEventListener("try", fill);
+    if (matchMedia("(min-width: 721px)").matches) field.current?.focus({ preventScroll: true });
+    return () => field.current?.removeEventListener("try", fill);
+  }, []);
+  const send = (event) => {
+    event?.preventDefault();
+    if (!text.trim()) return;
+    onSay(text.trim());
+    setText("");
+  };
+  const press = (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    send(event);
+  };
+  if (!allowed) return html`<p class="soft composer">You may read conversations, and not take part: that needs the scope <code>submit</code>.</p>`;
+  return html`<form class="composer" onSubmit=${send}><label class="visually-hidden" for="say">Message to the front desk</label>
+    <textarea id="say" ref=${field} rows="2" value=${text} placeholder="Ask something, or say what is to be done" onInput=${(event) => setText(event.target.value)} onKeyDown=${press}></textarea>
+    <button class="primary" disabled=${!text.trim()}>Send <kbd aria-hidden="true">Enter</kbd></button></form>`;
 }
