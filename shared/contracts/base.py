@@ -222,6 +222,15 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"{field or type(self).__name__} has no JSON form: {error}") from None
 
     @classmethod
+    def from_checked_json(cls, data: bytes) -> Self:
+        """Decode what ``to_json`` of a valid instance wrote: types are checked, values are not again."""
+        decoding.now = decoding.checked = True
+        try:
+            return msgspec.json.decode(data, type=cls)
+        finally:
+            decoding.now = decoding.checked = False
+
+    @classmethod
     def from_json(cls, data: bytes | str) -> Self:
         """Decode and validate; raises ValueError for broken JSON, msgspec.ValidationError for a bad field."""
         try:

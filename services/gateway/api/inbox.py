@@ -30,6 +30,13 @@ MAX_EACH = 200
 TEXT = 300
 
 
+class _Repeated(msgspec.Struct):
+    retry_of: str = ""
+
+
+_read_repeated = msgspec.json.Decoder(_Repeated)
+
+
 class InboxItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that waits: ``kind`` is approval, question, dead_letter or failed_goal.
 
@@ -148,7 +155,8 @@ async def _read_failed(gateway: Gateway) -> list[GoalSummary]:
     found = [goal for goal in found if goal.ended_at and parse_time(goal.ended_at) > since]
     if not found:
         return []
-    again = {goal.retry_of for _, goal in store.goals(limit=MAX_EACH) if goal.retry_of}
+    rows = store.query("SELECT record FROM goals ORDER BY submitted DESC LIMIT ?", [MAX_EACH])
+    again = {_read_repeated.decode(record).retry_of for (record,) in rows}
     return await summarize_goals(gateway, [goal for goal in found if goal.goal_id not in again])
 
 

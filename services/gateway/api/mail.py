@@ -59,10 +59,10 @@ async def list_mail(call: Call, query: MailQuery) -> MailList:
         return MailList(mail=await _read_thread(call, query.thread), next=0)
     clauses, values = ["1"], []
     if not query.all:
-        clauses.append("'user' IN (sender, recipient)")
+        clauses.append("(sender = 'user' OR recipient = 'user')")
     if query.agent:
-        clauses.append("? IN (sender, recipient)")
-        values.append(query.agent)
+        clauses.append("(sender = ? OR recipient = ?)")
+        values += [query.agent, query.agent]
     if query.before:
         clauses.append("office < ?")
         values.append(str(query.before))

@@ -13,7 +13,7 @@ from services.gateway.index.rows import STREAMS, Indexed, MessageRow, Position
 from shared.contracts import Goal
 from shared.errors import StartError
 
-VERSION = 7
+VERSION = 8
 """The version of the tables; an index of another version is made anew."""
 MAX_PAGE = 500
 """The most rows of one page."""
@@ -45,6 +45,7 @@ CREATE TABLE pieces (
 );
 CREATE INDEX pieces_by_goal ON pieces (goal_id, number) WHERE goal_id != '';
 CREATE INDEX goals_by_submission ON goals (submitted);
+CREATE INDEX goals_by_status ON goals (status, submitted);
 CREATE TABLE letters (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL, session TEXT NOT NULL, cause TEXT NOT NULL
 );
@@ -195,7 +196,7 @@ class Store:
     def goal(self, goal_id: str) -> Goal | None:
         """The last record of a goal."""
         row = self._db.execute("SELECT record FROM goals WHERE goal_id = ?", [goal_id]).fetchone()
-        return Goal.from_json(row[0]) if row else None
+        return Goal.from_checked_json(row[0]) if row else None
 
     def goals(
         self,
@@ -228,7 +229,7 @@ class Store:
         where = " AND ".join(clauses)
         sql = f"SELECT submitted, record FROM goals WHERE {where} ORDER BY submitted DESC LIMIT ?"
         rows = self._db.execute(sql, [*values, min(limit, MAX_PAGE)])
-        return [(submitted, Goal.from_json(record)) for submitted, record in rows]
+        return [(submitted, Goal.from_checked_json(record)) for submitted, record in rows]
 
     def spending(self, goal_ids: Sequence[str]) -> dict[str, tuple[int, float]]:
         """Tokens and US dollars of the tasks that have ended, by goal; without those that used no model."""
