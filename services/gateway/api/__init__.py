@@ -7,6 +7,7 @@ from services.gateway.api import (
     dead_letters,
     desk,
     doctor,
+    export,
     figures,
     goal_actions,
     goal_page,
@@ -41,5 +42,6 @@ TABLE: tuple[Endpoint, ...] = (
     *agents_directly.ENDPOINTS,
     *figures.ENDPOINTS,
     *doctor.ENDPOINTS,
+    *export.ENDPOINTS,
 )
 """Every route of the API."""

@@ -213,7 +213,7 @@ def _violations(drift: DriftMetrics | None) -> float | None:
 def _velocity_figure(velocity: Velocity | None, trend: list[Point]) -> Figure:
     return Figure(
         name="velocity",
-        title="Half of the tasks are done within",
+        title="Median time of a task",
         value=_p50(velocity),
         unit="seconds",
         target=TARGET_SECONDS,
@@ -221,7 +221,7 @@ def _velocity_figure(velocity: Velocity | None, trend: list[Point]) -> Figure:
         met=velocity.p50 <= TARGET_SECONDS if velocity else None,
         good="less",
         detail=(
-            f"{velocity.tasks:,} completed; 95% within {velocity.p95:,.1f} s, {velocity.within_target:.0%} "
+            f"{velocity.tasks:,} completed; 95% within {velocity.p95:,.2f} s, {velocity.within_target:.0%} "
             "in time"
             if velocity
             else "No task was completed."
@@ -234,7 +234,7 @@ def _velocity_figure(velocity: Velocity | None, trend: list[Point]) -> Figure:
 def _context_figure(hits: ContextHits | None, trend: list[Point]) -> Figure:
     return Figure(
         name="context",
-        title="Relevance of the memories used",
+        title="Relevance of memories",
         value=hits.mean if hits else None,
         unit="score",
         target=RELEVANT,
@@ -254,7 +254,7 @@ def _context_figure(hits: ContextHits | None, trend: list[Point]) -> Figure:
 def _drift_figure(drift: DriftMetrics | None, trend: list[Point]) -> Figure:
     return Figure(
         name="drift",
-        title="Broken import rules, last inspection",
+        title="Import rules broken",
         value=_violations(drift),
         unit="count",
         target=0,

@@ -1,8 +1,45 @@
-// Figures: not built yet.
+// Figures: each with its target, its course over 30 days and what is counted; the experience with agents; the checks.
 
-import { Empty } from "../ui/empty.js";
+import { get } from "../api.js";
+import { useKeys } from "../keyboard.js";
+import { Loading, Problem } from "../ui/empty.js";
+import { plural } from "../ui/format.js";
 import { html } from "../ui/html.js";
+import { useLiveResource, useResource } from "../ui/resource.js";
+import { Figure } from "./figures_figure.js";
+import { Checks, Experience } from "./figures_tables.js";
+
+const SLOW = 10000; // ms: figures of 30 days need not follow every message
 
 export default function Figures() {
-  return html`<h1>Figures</h1><${Empty} title="There is nothing here yet">${"This page will show figures with their targets. The command line has it already: "}<code>mailroom kpi</code><//>`;
+  const kpi = useLiveResource((signal) => get("/kpi", {}, { signal }), [], ({ message }) => /^(task\..*\.(ended|cancelled)|event\.|mail\.)/.test(message.subject), SLOW);
+  const doctor = useResource((signal) => get("/doctor", {}, { signal }), []);
+  const again = () => Promise.all([kpi.reload(), doctor.reload()]);
+  useKeys({ u: { label: "compute again", run: again } });
+  if (!kpi.data && kpi.error) return html`<h1>Figures</h1><${Problem} error=${kpi.error} retry=${kpi.reload} />`;
+  if (!kpi.data) return html`<h1>Figures</h1><${Loading} what="figures" />`;
+  const { figures, metrics, since } = kpi.data;
+  const targets = figures.filter((figure) => figure.target !== null);
+  const others = figures.filter((figure) => figure.target === null);
+  return html`<div class="head"><div><h1 aria-live="polite">${headline(targets)}</h1>
+      <div class="meta"><span>${plural(30, "day")}, since <b>${since}</b></span>${missing(targets)}</div></div></div>
+    <section class="figures four" aria-label="Figures with a target">${targets.map((figure) => html`<${Figure} key=${figure.name} figure=${figure} />`)}</section>
+    <h2>Work and spending <small>without a target</small></h2>
+    <section class="figures" aria-label="Other figures">${others.map((figure) => html`<${Figure} key=${figure.name} figure=${figure} />`)}</section>
+    <${Experience} agents=${metrics.agents} />
+    <${Checks} doctor=${doctor} />`;
+}
+
+function headline(targets) {
+  const known = targets.filter((figure) => figure.met !== null);
+  const missed = known.filter((figure) => !figure.met);
+  if (!known.length) return "Nothing to measure yet";
+  if (!missed.length) return known.length === targets.length ? "All targets are met" : `All ${known.length} targets with data are met`;
+  if (missed.length === 1) return known.length === 1 ? "One target is missed" : "All targets but one";
+  return `${missed.length} of ${known.length} targets are missed`;
+}
+
+function missing(targets) {
+  const empty = targets.filter((figure) => figure.met === null);
+  return empty.length > 0 && html`<span>no data: <b>${empty.map((figure) => figure.name).join(", ")}</b></span>`;
 }

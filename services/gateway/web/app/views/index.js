@@ -10,12 +10,12 @@ export const VIEWS = [
   { name: "inbox", title: "Inbox", paths: ["/"], key: "i", narrow: 1, styles: true },
   { name: "board", title: "Goals", paths: ["/goals"], key: "g", narrow: 3, styles: true },
   { name: "goal", title: "Goal", paths: ["/goals/:id"], within: "board", styles: true },
-  { name: "traffic", title: "Traffic", paths: ["/traffic"], key: "t" },
-  { name: "agents", title: "Agents", paths: ["/agents", "/agents/:name"], key: "a" },
+  { name: "traffic", title: "Traffic", paths: ["/traffic"], key: "t", styles: true },
+  { name: "agents", title: "Agents", paths: ["/agents", "/agents/:name"], key: "a", styles: true },
   { name: "memory", title: "Memory", paths: ["/memory", "/memory/:id"], key: "m", narrow: 4, styles: true },
   { name: "chat", title: "Chat", paths: ["/chat", "/chat/:id"], key: "c", narrow: 2, styles: true },
   { name: "schedule", title: "Schedule", paths: ["/schedule"], key: "s", styles: true },
-  { name: "figures", title: "Figures", paths: ["/figures"], key: "f" },
+  { name: "figures", title: "Figures", paths: ["/figures"], key: "f", styles: true },
 ];
 
 const loaded = new Map();
