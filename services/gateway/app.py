@@ -73,11 +73,11 @@ def build_app(gateway: Gateway) -> ASGIApp:
 
 
 class _Files(StaticFiles):
-    """Files that the browser keeps, and asks for anew each time whether they have changed."""
+    """Files that the browser asks for again after a minute: tabs that open together share one answer."""
 
     def file_response(self, *args: Any, **kwargs: Any) -> Response:
         response = super().file_response(*args, **kwargs)
-        response.headers["Cache-Control"] = "no-cache"
+        response.headers["Cache-Control"] = "max-age=60"
         return response
 
 

@@ -79,3 +79,21 @@ def test_what_is_not_as_expected_is_refused_and_nothing_stays(
         fetch(tmp_path / "web", lambda _: None)
     assert "services.gateway.assets" in str(raised.value) or "npm cache" in str(raised.value)
     assert list((tmp_path / "web").iterdir()) == []
+
+
+def imported(module: Path) -> list[Path]:
+    """The modules of our own that a module imports when it is loaded."""
+    found = re.findall(r'^(?:import|export)\b[^;]*?from "(\.[^"]+)";', module.read_text(), re.MULTILINE)
+    return [(module.parent / path).resolve() for path in found]
+
+
+def test_the_page_asks_at_once_for_every_module_it_needs() -> None:
+    needed: set[Path] = set()
+    left = [WEB / "app" / "main.js"]
+    while left:
+        module = left.pop()
+        if module not in needed:
+            needed.add(module)
+            left += imported(module)
+    named = re.findall(r'modulepreload" href="/web/(app/[^"]+)"', (WEB / "index.html").read_text())
+    assert {WEB / name for name in named} == needed

@@ -8,7 +8,7 @@ const EVERY = 60000; // ms between two reads while the page is seen
 async function read() {
   if (document.hidden) return;
   const agents = (await get("/agents").catch(() => null))?.agents;
-  const running = agents?.filter((agent) => agent.processes.length > 0);
+  const running = agents?.filter((agent) => agent.processes.length > 0 && agent.name !== "gateway");
   const memory = running?.some((agent) => agent.name === "memory") ? await get("/memory/counts").catch(() => null) : null;
   office.value = { agents: running?.length, paused: agents?.filter((agent) => agent.state === "paused").length, memory: memory?.version };
 }
