@@ -234,6 +234,12 @@ def _answered(answer: contracts.ApprovalAnswer) -> str:
     return f"{text}: {answer.note}" if answer.note else text
 
 
+def _instructed(told: contracts.Instructions) -> str:
+    return "; ".join(
+        f"{each.text} ({each.person})" if each.person else each.text for each in told.instructions
+    )
+
+
 def _controlled(control: contracts.AgentControl) -> str:
     by = f" by {control.asked_by}" if control.asked_by else ""
     done = {"pause": "paused", "resume": "resumed", "restart": "to start again"}[control.do]
@@ -304,7 +310,7 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
     contracts.TaskSession: ("thread", _session),
     contracts.SentEmail: ("letter", _thread),
     contracts.LoopCheckpoint: ("thought", _checkpoint),
-    contracts.Instructions: ("instructions", lambda e: "; ".join(each.text for each in e.instructions)),
+    contracts.Instructions: ("instructions", _instructed),
     contracts.DailySpending: ("spending", _spending),
     contracts.Experience: (
         "experience",

@@ -139,6 +139,25 @@ async def test_a_process_restarts_once_and_a_paused_one_stays_paused(office: Off
     await presence_says(office, paused=False)
 
 
+async def test_every_process_of_an_agent_is_paused_and_restarted(office: Office) -> None:
+    office.start("slow", "2")
+    await office.ready("slow", "2")
+    await control(office, "pause")
+
+    async def both_paused() -> bool:
+        found = [each for each in await read_presences(office.user) if each.agent == "slow"]
+        return len(found) == 2 and all(each.paused for each in found)
+
+    await eventually(both_paused)
+    await control(office, "resume")
+    await presence_says(office, paused=False)
+    await control(office, "restart")
+    ends = [await asyncio.to_thread(office.processes[name].wait, 20) for name in ("slow", "slow2")]
+    assert ends == [RESTART_STATUS, RESTART_STATUS]
+    office.start("slow")
+    await office.ready("slow")
+
+
 async def test_conductor_restarts_and_cannot_be_paused(office: Office) -> None:
     for name in ("conductor", "memory"):
         with pytest.raises(TooLate, match=f"{name} cannot be paused: "):

@@ -8,6 +8,7 @@ import psutil
 import pytest
 import pytest_asyncio
 
+from shared import subjects
 from tests.support.gateway import RunningGateway
 from tests.support.waiting import eventually
 
@@ -34,6 +35,23 @@ def sleepers(seconds: int) -> list[int]:
         for process in psutil.process_iter(["cmdline", "status"])
         if process.info["cmdline"] == ["sleep", str(seconds)] and process.info["status"] != "zombie"
     ]
+
+
+async def test_a_key_holds_through_a_kill_of_the_gateway(gateway: RunningGateway) -> None:
+    body = {"text": "Once", "context": {"assignee": "engineer", "action": "git_log", "params": {"repo": "/"}}}
+    ids = []
+    async with gateway.client(name="ada") as client:
+        token = client.headers["Authorization"]
+    for _ in range(3):
+        async with gateway.stranger() as client:
+            headers = {"Authorization": token, "Idempotency-Key": "only-once"}
+            ids.append((await client.post("/api/v1/goals", json=body, headers=headers)).json()["goal_id"])
+        gateway.office.kill("gateway")
+        gateway.office.start("gateway")
+        await gateway.office.ready("gateway")
+    assert len(set(ids)) == 1
+    submitted = [data for _, _, data in await gateway.office.stored(subjects.SUBMIT)]
+    assert len([data for data in submitted if ids[0].encode() in data]) == 1
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["at once", "after the gateway was killed"])
