@@ -43,8 +43,9 @@ function uncover({ layout, selected, camera }, canvas, covered) {
   const free = canvas.clientWidth - covered;
   if (!node || free < 160) return;
   const [x, y] = project(node, camera, canvas);
-  if (x < 20 || x > free - 40) camera.x += free / 2 - x;
-  if (y < 20 || y > canvas.clientHeight - 20) camera.y += canvas.clientHeight / 2 - y;
+  const edge = covered ? 40 : 0;
+  if (x < 0 || x > free - edge) camera.x += free / 2 - x;
+  if (y < 0 || y > canvas.clientHeight) camera.y += canvas.clientHeight / 2 - y;
 }
 
 function zoomBy(factor, at = null) {

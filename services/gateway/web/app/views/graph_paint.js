@@ -145,7 +145,8 @@ function paintLabels(context, { nodes }, places, colours, { width, height, selec
     if (x < 0 || y < 0 || x > width || y > height || (taken.length >= most && rank < 1e6)) continue;
     const text = shorten(node.title, rank >= 1e3 ? 60 : 30);
     const wide = context.measureText(text).width;
-    const left = Math.min(x + radius(node, zoom) + 5, width - wide - 4);
+    const away = radius(node, zoom) + 5;
+    const left = x + away + wide < width - 4 || x < wide + away ? Math.min(x + away, width - wide - 4) : x - away - wide;
     const box = [left - 3, y - 9, left + wide + 3, y + 9];
     if (rank < 1e6 && [...taken, ...large].some((other) => overlap(box, other))) continue;
     taken.push(box);

@@ -13,15 +13,17 @@ import { NodePanel } from "./memory_panel.js";
 import { VersionSlider } from "./memory_slider.js";
 
 const LIMIT = 500;
+const MOST = 2000;
 const HITS = 40;
 
 export function Graph({ query, version }) {
   const past = Number(query.at) || 0;
   const deep = query.deep === "1";
   const shown = past || version;
+  const limit = query.most ? MOST : LIMIT;
   const layout = useResource(
-    (signal) => get("/memory/graph", { at: past, limit: LIMIT, forgotten: query.forgotten === "1" ? "true" : "" }, { signal }),
-    [shown, query.forgotten],
+    (signal) => get("/memory/graph", { at: past, limit, forgotten: query.forgotten === "1" ? "true" : "" }, { signal }),
+    [shown, query.forgotten, limit],
   );
   const found = useResource(
     (signal) => (query.q ? get("/memory/search", { q: query.q, limit: HITS, at: past, deep: deep ? "true" : "" }, { signal }) : Promise.resolve(null)),
@@ -57,6 +59,7 @@ function ListHead({ query, rows, layout, searching, deep }) {
     ? `${rows.length ? plural(rows.length, "hit") : searching ? "Searching …" : "Nothing fits"}`
     : layout.nodes.length < layout.total ? `${count(layout.nodes.length)} of ${plural(layout.total, "node")}: the most linked, important and recent` : `${plural(layout.total, "node")}, ${plural(layout.total_edges, "link")}`;
   return html`<div class="list-head"><span role="status">${told}</span>
+    ${!query.q && layout.nodes.length === LIMIT && layout.total > LIMIT && html`<button type="button" class="plain" onClick=${() => setQuery({ most: MOST })}>Show ${count(Math.min(MOST, layout.total))}</button>`}
     ${query.q && html`<label><input type="checkbox" checked=${deep} onChange=${(event) => setQuery({ deep: event.target.checked ? "1" : "" })} /> read closely</label>`}</div>`;
 }
 

@@ -1,0 +1,180 @@
+"""Memory in a browser: search with why, the graph and its table, history, versions, briefings."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest_asyncio
+from playwright.async_api import Browser, Page, expect
+
+from shared.contracts import Edge, Node, Relation
+from shared.memory import Memory
+from tests.browser.pages import Desk, require_good_looks, sign_in, until
+from tests.support.gateway import RunningGateway
+
+HOSTILE = "<img src=x onerror='document.title=\"hacked\"'> walrus"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def memory(office: RunningGateway) -> AsyncIterator[Memory]:
+    """The office's memory with what these tests look for: all of it is about walruses."""
+    memory = Memory(office.office.user)
+    await memory.add(
+        Node(id="walrus-old", kind="decision", title="The walrus is fed on Tuesdays at noon"),
+        Node(id="walrus-evil", title=HOSTILE, body="<script>document.title='hacked'</script> **fat**"),
+        insist=True,
+    )
+    await memory.add(
+        Node(id="walrus-new", kind="decision", title="The walrus is fed on Thursdays at ten"),
+        edges=[Edge(from_id="walrus-new", to_id="walrus-old", relation=Relation.SUPERSEDES)],
+        insist=True,
+    )
+    await memory.add(
+        Node(id="walrus-new", kind="decision", title="The walrus is fed on Thursdays at eleven"), insist=True
+    )
+    yield memory
+
+
+async def is_unharmed(page: Page) -> bool:
+    return bool(await page.evaluate("document.title !== 'hacked' && !document.querySelector('#view img')"))
+
+
+async def test_what_is_found_says_why_and_opens_with_its_history(desk: Desk, memory: Memory) -> None:
+    page = await desk.open("/memory")
+    await expect(page.get_by_role("heading", level=1)).to_have_text(
+        re.compile(r"^[\d,]+ facts and links, version [\d,]+$")
+    )
+    await page.keyboard.press("/")
+    await page.keyboard.type("when is the walrus fed")
+    found = page.get_by_role("region", name="Found in memory")
+    await expect(found.get_by_role("button").first).to_contain_text("The walrus is fed")
+    await expect(found.get_by_role("button").first).to_contain_text("meaning")
+    await page.keyboard.press("Escape")
+    await found.get_by_text("The walrus is fed on Tuesdays at noon").click()
+    panel = page.get_by_role("complementary", name="Node")
+    await expect(panel.get_by_text("Superseded")).to_be_visible()
+    await panel.get_by_role("link", name="The walrus is fed on Thursdays at eleven").click()
+    await page.wait_for_url("**/memory/walrus-new")
+    await expect(page.get_by_text("Holds now")).to_be_visible()
+    states = page.locator(".history li")
+    await expect(states).to_have_count(2)
+    await expect(states.first).to_contain_text("Changed")
+    await expect(states.first.locator("del")).to_have_text("The walrus is fed on Thursdays at ten")
+    await expect(page.locator(".links li")).to_contain_text(["The walrus is fed on Tuesdays at noon"])
+
+
+async def test_the_keyboard_is_enough(desk: Desk, memory: Memory) -> None:
+    page = await desk.open("/memory?q=walrus")
+    rows = page.get_by_role("region", name="Found in memory").get_by_role("button")
+    await expect(rows.first).to_be_visible()
+    await page.keyboard.press("j")
+    await expect(rows.first).to_have_attribute("aria-pressed", "true")
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("complementary", name="Node")).to_have_count(0)
+    canvas = page.get_by_role("img", name=re.compile("Graph of memory"))
+    await canvas.focus()
+    await page.keyboard.press("ArrowRight")
+    await until(page, "new URLSearchParams(location.search).get('node')")
+    await page.keyboard.press("+")
+    await page.keyboard.press("0")
+    node = await page.evaluate("new URLSearchParams(location.search).get('node')")
+    await page.get_by_role("link", name="Open with its history").press("Enter")
+    await page.wait_for_url(f"**/memory/{node}*")
+
+
+async def test_hostile_text_stays_text(desk: Desk, memory: Memory) -> None:
+    page = await desk.open("/memory?q=walrus&node=walrus-evil")
+    await expect(page.get_by_role("complementary", name="Node")).to_contain_text("<img src=x onerror")
+    assert await is_unharmed(page)
+    await desk.go(page, "/memory/walrus-evil")
+    await expect(page.get_by_role("heading", level=1)).to_have_text(HOSTILE)
+    await expect(page.locator(".prose b")).to_have_text("fat")
+    await expect(page.locator(".prose")).to_contain_text("<script>")
+    assert await is_unharmed(page)
+    await desk.go(page, "/memory?tab=versions")
+    await expect(page.locator(".versions")).to_contain_text("walrus")
+    assert await is_unharmed(page)
+
+
+async def test_memory_as_it_was(desk: Desk, memory: Memory) -> None:
+    page = await desk.open("/memory")
+    (state,) = (await memory.get("walrus-old"),)
+    before = state[0].created_version
+    await desk.go(page, f"/memory?at={before}&q=walrus")
+    await expect(page.get_by_text("as it was")).to_be_visible()
+    rows = page.get_by_role("region", name="Found in memory")
+    await expect(rows).to_contain_text("Tuesdays")
+    await expect(rows).not_to_contain_text("Thursdays")
+    await page.get_by_role("button", name="Now").click()
+    await expect(rows).to_contain_text("Thursdays")
+    slider = page.get_by_role("slider", name="Graph version")
+    await slider.focus()
+    await page.keyboard.press("ArrowLeft")
+    await until(page, "new URLSearchParams(location.search).get('at')")
+
+
+async def test_a_briefing_and_its_difference(desk: Desk, memory: Memory) -> None:
+    page = await desk.open("/memory?tab=briefing&agent=engineer")
+    await expect(page.get_by_label("Briefing of engineer", exact=True)).to_contain_text("Graph version")
+    before = (await memory.get("walrus-old"))[0].created_version
+    await page.get_by_label("Compared with version").fill(str(before))
+    await page.keyboard.press("Enter")
+    table = page.get_by_role("table", name="What changed in the briefing")
+    await expect(table).to_contain_text("Graph version")
+    await expect(table.locator("tr.plus").first).to_be_visible()
+
+
+async def test_a_write_is_seen_without_loading_again(desk: Desk, memory: Memory) -> None:
+    page = await desk.open("/memory?tab=versions")
+    await expect(page.locator(".versions li").first).to_be_visible()
+    await memory.add(Node(id="walrus-live", title="The walrus has learnt to whistle"), insist=True)
+    await expect(page.locator(".versions li").first).to_contain_text("learnt to whistle")
+
+
+async def test_good_looks(desk: Desk, memory: Memory, axe: None) -> None:
+    for path, name in {
+        "/memory?q=walrus": "memory-search",
+        "/memory/walrus-new": "memory-node",
+        "/memory?tab=versions": "memory-versions",
+        "/memory?tab=briefing&agent=engineer&since=1": "memory-briefing",
+    }.items():
+        page = await desk.open(path)
+        await expect(page.locator(".rows .row, .history li, .versions li, .diff td").first).to_be_visible()
+        await require_good_looks(page, name)
+
+
+async def test_two_thousand_nodes_are_drawn_quickly(browser: Browser, tmp_path: Path) -> None:
+    """In less than 50 ms a frame, although software draws them here."""
+    office = RunningGateway(tmp_path, MAILROOM_LINKER_INTERVAL="3600")
+    try:
+        await office.open("memory")
+        memory = Memory(office.office.user)
+        vector = (1.0, *[0.0] * 383)
+        nodes = [Node(id=f"n{n:04}", title=f"Fact {n} of many", embedding=vector) for n in range(2_000)]
+        edges = [
+            Edge(from_id=f"n{n:04}", to_id=f"n{(n * step + step) % 2_000:04}")
+            for n in range(2_000)
+            for step in (3, 7)
+            if (n * step + step) % 2_000 != n
+        ]
+        for first in range(0, 2_000, 500):
+            await memory.add(*nodes[first : first + 500], insist=True)
+        for first in range(0, len(edges), 1_000):
+            await memory.link(*edges[first : first + 1_000])
+        desk = Desk(browser, office.url, await sign_in(browser, office.config, office.url))
+        page = await desk.open("/memory?most=2000")
+        canvas = page.get_by_role("img", name=re.compile(r"2000 nodes|2,000 nodes"))
+        box = await canvas.bounding_box()
+        assert box is not None
+        await page.mouse.move(box["x"] + 200, box["y"] + 200)
+        await page.mouse.down()
+        frames = []
+        for step in range(10):
+            await page.mouse.move(box["x"] + 200 + 5 * step, box["y"] + 200)
+            await page.wait_for_timeout(40)
+            frames.append(float(await canvas.get_attribute("data-ms") or "1e9"))
+        await page.mouse.up()
+        assert sorted(frames)[len(frames) // 2] < 50, frames
+        await desk.close()
+    finally:
+        await office.close()
