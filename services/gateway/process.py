@@ -93,6 +93,7 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
             access_log=False,  # addresses hold one-time links
             lifespan="off",
             server_header=False,
+            proxy_headers=False,  # anybody on this machine could name another address
             timeout_graceful_shutdown=GRACE,
         )
     )

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -14,6 +15,9 @@ from shared.files import write_atomically
 
 T = TypeVar("T")
 
+LOCK_TIMEOUT = 1.0
+"""Seconds to wait for another process, such as a stopped one, that changes the file."""
+LOCK_PAUSE = 0.005
 _UNREAD = (-1, -1, -1)
 
 
@@ -63,12 +67,26 @@ class RecordFile(Generic[T]):
                 "Make its folder writable, or free disk space",
             ) from None
 
+    def _wait_for(self, lock: int) -> None:
+        deadline = time.monotonic() + LOCK_TIMEOUT
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise MailroomError(
+                        f"Another process keeps {self._path} locked", "Try again, or end that process"
+                    ) from None
+                time.sleep(LOCK_PAUSE)
+            else:
+                return
+
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(self._path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._wait_for(lock)
             yield
         finally:
             os.close(lock)

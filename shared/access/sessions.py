@@ -1,11 +1,13 @@
 """Sessions of browsers, which survive a restart of the gateway."""
 
+import contextlib
 from datetime import datetime, timedelta
 
 import msgspec
 
 from shared.access.file import RecordFile
 from shared.access.secrets import hash_secret, make_secret, now
+from shared.errors import MailroomError
 from shared.settings import Settings
 
 SESSION_LIFETIME = timedelta(days=30)
@@ -57,7 +59,8 @@ class Sessions:
         if session is None or session.ends_at <= moment:
             return None
         if moment - session.seen_at > SEEN_INTERVAL:
-            with self._file.change() as sessions:
+            # On a full disk people are let in all the same.
+            with contextlib.suppress(MailroomError), self._file.change() as sessions:
                 if key in sessions:  # another process may have ended it
                     sessions[key] = msgspec.structs.replace(sessions[key], seen_at=moment)
         return session

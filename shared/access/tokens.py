@@ -1,10 +1,12 @@
 """Tokens of scripts: ``Authorization: Bearer mr_...``."""
 
+import contextlib
 from datetime import datetime, timedelta
 
 import msgspec
 
 from shared.access.file import RecordFile
+from shared.access.people import People
 from shared.access.scopes import Scope
 from shared.access.secrets import TOKEN_PREFIX, hash_secret, make_secret, now
 from shared.contracts.base import NAME
@@ -35,17 +37,20 @@ class Tokens:
 
     def __init__(self, config: Settings) -> None:
         self._file = RecordFile(config.gateway / "tokens.json", Token)
+        self._people = People(config)
 
     def add(self, name: str, scope: Scope, lifetime: timedelta | None = None) -> str:
         """A new token, which is shown this once.
 
-        Raises MailroomError for a wrong name, and if there is a token of that name.
+        Raises MailroomError for a wrong name, and if a token or a person has it.
         """
         if not NAME.fullmatch(name):
             raise MailroomError(
                 f"{name[:64]!r} is no name for a token",
                 "Take 1 to 64 lower-case letters, digits, '_' or '-', beginning with a letter or digit",
             )
+        if self._people.find(name):
+            raise MailroomError(f"{name!r} is a person's name", "Choose another: it says who did something")
         secret = make_secret(TOKEN_PREFIX)
         with self._file.change() as tokens:
             if any(token.name == name and not token.expired for token in tokens.values()):
@@ -74,7 +79,8 @@ class Tokens:
         if token is None or token.expired:
             return None
         if token.used_at is None or now() - token.used_at > USED_INTERVAL:
-            with self._file.change() as tokens:
+            # On a full disk scripts are let in all the same.
+            with contextlib.suppress(MailroomError), self._file.change() as tokens:
                 if key in tokens:  # another process may have revoked it
                     tokens[key] = msgspec.structs.replace(tokens[key], used_at=now())
         return token

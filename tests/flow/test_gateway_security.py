@@ -250,7 +250,8 @@ class TestRecords:
         Tokens(gateway.config).add("cron", Scope.READ)
         async with gateway.browser() as client, gateway.stranger() as stranger:
             await client.post("/api/v1/tokens", json={"name": "robot", "scopes": ["read"]})
-            await stranger.post("/api/v1/session", json={"link": "guess"})
+            forged = {"X-Forwarded-For": "6.6.6.6", "X-Forwarded-Proto": "https"}
+            await stranger.post("/api/v1/session", json={"link": "guess"}, headers=forged)
             await stranger.get("/api/v1/goals", headers={"Authorization": "Bearer mr_guess"})
             await client.delete("/api/v1/tokens/robot")
             await client.delete("/api/v1/session")
@@ -266,6 +267,7 @@ class TestRecords:
 
         async def recorded() -> bool:
             acts = (await read_acts(gateway))[begun:]
+            assert {each.address for each in acts} <= {"127.0.0.1", ""}
             return expected <= {(each.act.value, each.person, each.about) for each in acts}
 
         await eventually(recorded, 10)

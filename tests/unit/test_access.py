@@ -1,5 +1,7 @@
 """People, links, sessions and tokens in the files of the state directory."""
 
+import errno
+import fcntl
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -7,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shared import settings
-from shared.access import links, secrets, sessions, tokens
+from shared.access import file, links, secrets, sessions, tokens
 from shared.access.address import find_address, public_address, write_address
 from shared.access.links import Links, create_link
 from shared.access.people import People, read_owner_name
@@ -180,6 +182,36 @@ class TestTokens:
         Tokens(config).add("ci", Scope.READ)
         with pytest.raises(MailroomError, match="already"):
             Tokens(config).add("ci", Scope.ADMIN)
+
+    def test_a_person_s_name_is_taken(self, config: Settings) -> None:
+        with pytest.raises(MailroomError, match="a person's name"):
+            Tokens(config).add(read_owner_name(), Scope.READ)
+
+    def test_a_full_disk_keeps_nobody_out(
+        self, config: Settings, later, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        token, session = Tokens(config).add("ci", Scope.READ), Sessions(config).create("ada")
+
+        def fail(*_: object, **__: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(file, "write_atomically", fail)
+        later(timedelta(hours=2))
+        assert Tokens(config).find(token)
+        assert Sessions(config).find(session)
+        with pytest.raises(MailroomError, match="No space left"):
+            Tokens(config).revoke("ci")
+
+    def test_a_stopped_process_that_has_the_lock_is_not_waited_for(
+        self, config: Settings, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(file, "LOCK_TIMEOUT", 0.05)
+        token = Tokens(config).add("ci", Scope.READ)
+        with (config.gateway / "tokens.lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            assert Tokens(config).find(token)
+            with pytest.raises(MailroomError, match="Another process keeps"):
+                Tokens(config).revoke("ci")
 
     def test_a_damaged_file_lets_nobody_in(self, config: Settings) -> None:
         secret = Tokens(config).add("ci", Scope.READ)
