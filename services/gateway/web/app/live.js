@@ -4,7 +4,7 @@
 
 import { batch, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { address } from "./api.js";
+import { address, get } from "./api.js";
 import { signedOut } from "./store.js";
 
 const NAME = "mailroom.events"; // of the lock and of the channel
@@ -160,9 +160,12 @@ async function lead() {
   reader.leads = true;
   reader.cursor = await askOthers();
   for (let failures = 0; !signedOut.value; ) {
-    failures = (await readStream()) ? 0 : failures + 1;
+    const opened = await readStream();
     if (leaving) return;
     announce("lost");
+    // A stream that is refused does not say why: the session may have ended.
+    if (!opened) await get("/session").catch(() => null);
+    failures = opened ? 0 : failures + 1;
     await wait(RETRY[Math.min(failures, RETRY.length - 1)]);
   }
 }
@@ -199,6 +202,7 @@ function hear({ data }) {
 /** Begin: read the stream, or hear of it from the tab that does. */
 export function startLive() {
   addEventListener("pagehide", () => (leaving = true));
+  addEventListener("pageshow", (event) => event.persisted && location.reload());
   channel?.addEventListener("message", hear);
   channel?.postMessage({ hello: true });
   if (navigator.locks) navigator.locks.request(NAME, lead);

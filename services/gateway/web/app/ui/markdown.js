@@ -3,21 +3,23 @@
 
 import { html } from "./html.js";
 
-const MOST = 400_000;
+const MOST = 200_000; // characters
+const DEEPEST = 6; // lists in lists
 const LIST = /^(\s*)([-*+]|\d{1,9}[.)])\s+(.*)$/;
 const HEADING = /^(#{1,6})\s+(.*?)\s*#*\s*$/;
 const FENCE = /^\s{0,3}(`{3,}|~{3,})/;
 const TABLE_RULE = /^\s*\|?\s*:?-{2,}:?\s*(\|\s*:?-{2,}:?\s*)*\|?\s*$/;
-const INLINE = /(`+)([^]*?[^`])\1(?!`)|\*\*(?=\S)([^]*?\S)\*\*|(?<![\w*])[*_](?=[^\s*_])([^*_\n]*[^\s*_])[*_](?![\w*])|\[([^\]\n]{1,400})\]\(([^()\s]{1,2000})\)|(https?:\/\/[^\s<>"'`)\]}]+)/g;
+// What is looked for has an end within some hundred characters, so that no text takes long.
+const INLINE = /(?<!`)(`{1,4})(?!`)([^]{0,500}?[^`])\1(?!`)|\*\*(?=\S)([^]{0,500}?\S)\*\*|(?<![\w*])[*_](?=[^\s*_])([^*_\n]{0,500}[^\s*_])[*_](?![\w*])|\[([^\]\n]{1,400})\]\(([^()\s]{1,2000})\)|(https?:\/\/[^\s<>"'`)\]}]{1,2000})/g;
 
 export function Markdown({ text }) {
   return html`<div class="prose">${blocks((text || "").slice(0, MOST).split("\n"))}</div>`;
 }
 
-function blocks(lines) {
+function blocks(lines, depth = 0) {
   const parts = [];
   for (let at = 0; at < lines.length; ) {
-    const [part, next] = block(lines, at);
+    const [part, next] = block(lines, at, depth);
     if (part) parts.push(part);
     at = next;
   }
@@ -25,15 +27,15 @@ function blocks(lines) {
 }
 
 /** The block that begins at line `at`, and the line after it. */
-function block(lines, at) {
+function block(lines, at, depth) {
   const line = lines[at];
   if (!line.trim()) return [null, at + 1];
   if (FENCE.test(line)) return fence(lines, at);
   const heading = line.match(HEADING);
   if (heading) return [html`<${`h${Math.min(5, heading[1].length + 2)}`}>${inline(heading[2])}<//>`, at + 1];
   if (/^\s*([-*_])(\s*\1){2,}\s*$/.test(line)) return [html`<hr />`, at + 1];
-  if (line.startsWith(">")) return quote(lines, at);
-  if (LIST.test(line)) return list(lines, at);
+  if (line.startsWith(">") && depth < DEEPEST) return quote(lines, at, depth);
+  if (LIST.test(line) && depth < DEEPEST) return list(lines, at, depth);
   if (line.includes("|") && TABLE_RULE.test(lines[at + 1] || "")) return table(lines, at);
   return paragraph(lines, at);
 }
@@ -45,13 +47,13 @@ function fence(lines, at) {
   return [html`<pre><code>${lines.slice(at + 1, end).join("\n")}</code></pre>`, end + 1];
 }
 
-function quote(lines, at) {
+function quote(lines, at, depth) {
   let end = at;
   while (end < lines.length && lines[end].startsWith(">")) end += 1;
-  return [html`<blockquote>${blocks(lines.slice(at, end).map((line) => line.replace(/^> ?/, "").replace(/^>+/, "")))}</blockquote>`, end];
+  return [html`<blockquote>${blocks(lines.slice(at, end).map((line) => line.replace(/^> ?/, "").replace(/^>+/, "")), depth + 1)}</blockquote>`, end];
 }
 
-function list(lines, at) {
+function list(lines, at, depth) {
   const first = lines[at].match(LIST);
   const ordered = /\d/.test(first[2]);
   const items = [];
@@ -63,7 +65,7 @@ function list(lines, at) {
     else break;
   }
   const tag = ordered ? "ol" : "ul";
-  return [html`<${tag}>${items.map((item) => html`<li>${inline(item[0])}${item.length > 1 && blocks(item.slice(1))}</li>`)}<//>`, Math.max(end, at + 1)];
+  return [html`<${tag}>${items.map((item) => html`<li>${inline(item[0])}${item.length > 1 && blocks(item.slice(1), depth + 1)}</li>`)}<//>`, Math.max(end, at + 1)];
 }
 
 function table(lines, at) {

@@ -8,7 +8,7 @@ import { Bar } from "../ui/sparkline.js";
 
 const STATES = {
   running: ["●", "running", "ok"],
-  paused: ["⏸", "paused", "wait"],
+  paused: ["‖", "paused", "wait"],
   stopped: ["✕", "not running", "bad"],
   "starting again": ["◐", "starting again", "warn"],
 };

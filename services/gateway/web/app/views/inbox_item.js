@@ -54,7 +54,7 @@ function questionPairs({ question }) {
 
 function deadPairs({ dead_letter: letter }) {
   return [
-    ["Message", html`<code>${letter.subject}</code> <a class="evidence" href=${at`/traffic?message=${letter.stream}:${letter.stream_seq}`}>${letter.stream} #${letter.stream_seq}</a> ${bytes(letter.original_size)}`],
+    ["Message", html`<a class="evidence" href=${at`/traffic?subject=${letter.subject}`}>${letter.subject}</a> number ${letter.stream_seq} of ${letter.stream}, ${bytes(letter.original_size)}`],
     ["Tried", letter.deliveries === 1 ? "once" : `${letter.deliveries} times`],
     ["If sent again", "The agent gets the same message once more. If the cause is still there it comes back."],
     ["If deleted", "Nobody handles it. The log keeps it."],

@@ -110,7 +110,7 @@ function Axis({ scale }) {
   )}${scale.idle.map((each) => html`<em key=${each.from} title=${`nothing but waiting for ${span((each.to - each.from) / 1000)}`} style=${{ left: `${each.place * 100}%`, width: `${each.width * 100}%` }}>⋯</em>`)}</div></div>`;
 }
 
-const MARKS = { failed: "✕", timeout: "✕", killed: "✕", cancelled: "✕", refused: "✕", done_with_findings: "▲", not_checked: "▲", running: "◐", waiting: "⏸" };
+const MARKS = { failed: "✕", timeout: "✕", killed: "✕", cancelled: "✕", refused: "✕", done_with_findings: "▲", not_checked: "▲", running: "◐", waiting: "‖" };
 const SPOKEN = { killed: "its process was killed", done_with_findings: "done, with findings", not_checked: "not checked" };
 
 function Line({ row, scale, closed, onFold }) {
@@ -119,7 +119,7 @@ function Line({ row, scale, closed, onFold }) {
     onFold(row.id, !closed);
   };
   const top = row.level === 0 || row.kind === "task" || row.kind === "approval";
-  const mark = row.kind === "approval" && row.status === "waiting" ? "⏸" : MARKS[row.status];
+  const mark = row.kind === "approval" && row.status === "waiting" ? "‖" : MARKS[row.status];
   return html`<span class=${`name${top ? "" : " inner"}`} style=${{ "--level": row.level }}>
       ${row.inside ? html`<span class="fold" aria-hidden="true" onClick=${toggle}>${closed ? "▸" : "▾"}</span>` : html`<span class="fold"></span>`}
       ${top && html`<${AgentChip} name=${row.agent} />`}<span class="text">${WORDS[row.kind] ? html`<span class="faint">${WORDS[row.kind]} </span>` : ""}${nameOf(row)}</span></span>
