@@ -178,10 +178,21 @@ def kind_of(text: str, action: str = "", name: str = "") -> str:
     return (action or name or plain or "task")[:60]
 
 
+MAX_SPENDING = 2**53
+"""The most tokens, or dollars, that one result can name."""
+
+
 def spending_of(metadata: Mapping[str, Any]) -> tuple[int, float]:
-    """The tokens and US dollars in the metadata of a result; 0 for what is missing or no number."""
+    """The tokens and US dollars in the metadata of a result; 0 for what is missing or no number.
+
+    Agents may write anything: a number is taken as one from 0 to MAX_SPENDING.
+    """
     usage = metadata.get("usage")
     values = usage if isinstance(usage, Mapping) else {}
-    numbers = {name: value for name, value in values.items() if isinstance(value, int | float)}
+    numbers = {
+        name: min(max(value, 0), MAX_SPENDING)
+        for name, value in values.items()
+        if isinstance(value, int | float)
+    }
     tokens = numbers.get("input_tokens", 0) + numbers.get("output_tokens", 0)
     return int(tokens), float(numbers.get("cost", 0.0))

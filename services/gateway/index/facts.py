@@ -1,13 +1,14 @@
 """What messages say about tasks, spending and the policy, in tables: figures need no reading of the log."""
 
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 import msgspec
 
 from shared import subjects
 from shared.bus import Stored
-from shared.contracts import ApprovalRequest
+from shared.contracts import ApprovalRequest, CommandVerdict, ResultOutcome, TaskStatus
 from shared.contracts.cognition import kind_of, spending_of
 from shared.contracts.spans import Span, SpanKind
 
@@ -62,6 +63,8 @@ _JOURNAL = (
     "INSERT OR REPLACE INTO policy SELECT 'journal', ?1, ?2, ?3, '', '', ?4 "
     "WHERE EXISTS (SELECT 1 FROM policy WHERE kind = 'judged' AND label LIKE '%:' || ?1)"
 )
+MAX_COUNT = 2**53
+"""The largest count that is kept; agents may write larger ones."""
 _LANES = {step: priority.lower() for priority, step in subjects.NEW.items()}
 
 
@@ -111,11 +114,28 @@ _read_asked = msgspec.json.Decoder(ApprovalRequest).decode
 
 
 def facts_of(stored: Stored) -> list[Change]:
-    """What a message changes in the tables; nothing if it says nothing there, or cannot be read."""
+    """What a message changes in the tables; nothing if it says nothing there, or cannot be read.
+
+    An end of a task that cannot be read is its failure, as for its requester.
+    """
     try:
         return list(_changes(stored))
     except (msgspec.MsgspecError, ValueError, RecursionError):
+        match stored.subject.split("."):
+            case ["task", agent, requester, task_id, step] if step in subjects.FINAL_STEPS:
+                failed = (stored.time, str(TaskStatus.FAILED), "", 0, 0, 0.0, None, None, None)
+                return [Change(_ENDED, (*failed, f"{agent}.{requester}.{task_id}"))]
         return []
+
+
+def _known(value: str, values: type[StrEnum]) -> str:
+    """``value`` if it is one of an enumeration, else ``other``: agents may write anything."""
+    return value if value in values.__members__.values() else "other"
+
+
+def _limited(number: float) -> int:
+    """A count that the tables can hold."""
+    return int(min(max(number, 0), MAX_COUNT))
 
 
 def _changes(stored: Stored) -> Iterator[Change]:
@@ -124,7 +144,7 @@ def _changes(stored: Stored) -> Iterator[Change]:
             yield from _of_task(stored, f"{agent}.{requester}.{task_id}", agent, step)
         case ["event", agent, "command_judged"]:
             judged = _read_judged(stored.data)
-            label = f"{judged.verdict}:{judged.task_id}"
+            label = f"{_known(judged.verdict, CommandVerdict)}:{judged.task_id}"
             values = ("judged", str(stored.seq), judged.created_at, agent, label, judged.goal_id, stored.data)
             yield Change(_POLICY, values)
         case ["approval", agent, "asked", approval_id]:
@@ -148,7 +168,7 @@ def _of_task(stored: Stored, name: str, agent: str, step: str) -> Iterator[Chang
         return
     read = _read_step(stored.data)
     if step == subjects.CLAIMED:
-        yield Change(_CLAIMED, (read.attempt, read.created_at, name))
+        yield Change(_CLAIMED, (_limited(read.attempt), read.created_at, name))
     elif step in subjects.FINAL_STEPS:
         yield from _of_end(read, name)
     if read.journal:
@@ -162,7 +182,8 @@ def _usage(spans: tuple[msgspec.Raw, ...], agent: str) -> Iterator[Change]:
         span = msgspec.json.decode(raw, type=Span)
         if span.kind is SpanKind.MODEL or span.input_tokens or span.output_tokens:
             model = span.name if span.kind is SpanKind.MODEL else "other"
-            used = (span.count, span.input_tokens, span.output_tokens, span.cost)
+            numbers = (span.count, span.input_tokens, span.output_tokens)
+            used = (*map(_limited, numbers), span.cost)
             yield Change(_USED, (span.started_at[:10], agent, model, *used))
 
 
@@ -170,7 +191,9 @@ def _of_end(read: _Step, name: str) -> Iterator[Change]:
     meta = read.metadata
     tokens, cost = spending_of(meta)
     at = read.completed_at or read.created_at
-    yield Change(_ENDED, (at, read.status, read.outcome, read.attempt, tokens, cost, *_drift(meta), name))
+    status, outcome = _known(read.status, TaskStatus), _known(read.outcome, ResultOutcome)
+    spent = (_limited(read.attempt), _limited(tokens), cost)
+    yield Change(_ENDED, (at, status, outcome, *spent, *_drift(meta), name))
     yield from _scores(at, meta.get("context"))
 
 

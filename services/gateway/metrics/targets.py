@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from services.gateway.index.store import Store
+from shared.clock import seconds_between
 from shared.contracts import ApprovalAnswer, ApprovalRequest, CommandJudged, TaskStatus
 from shared.queries.metrics import (
     RELEVANT,
@@ -86,8 +87,7 @@ class _Task(msgspec.Struct, frozen=True):
     @property
     def seconds(self) -> float:
         """Seconds from submitted to ended."""
-        begun, ended = datetime.fromisoformat(self.submitted_at), datetime.fromisoformat(self.ended_at)
-        return max(0.0, (ended - begun).total_seconds())
+        return max(0.0, seconds_between(self.submitted_at, self.ended_at))
 
     @property
     def day(self) -> str:
