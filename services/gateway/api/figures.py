@@ -1,11 +1,13 @@
 """Figures: the metrics with their targets, the page for Prometheus, and the description of the bus."""
 
+import asyncio
 import time
 
 import msgspec
 from starlette.responses import Response
 
 from services.gateway.context import Call
+from services.gateway.index.reader import ask
 from services.gateway.metrics.exposition import CONTENT_TYPE
 from services.gateway.metrics.targets import Figures, read_figures
 from services.gateway.routing import Endpoint
@@ -18,9 +20,13 @@ FRESH = 5.0
 """Seconds for which computed figures are used again."""
 
 
-class _Known(msgspec.Struct):
-    figures: Figures | None = None
-    read_at: float = float("-inf")
+class _Known:
+    """What was computed last, and when."""
+
+    def __init__(self) -> None:
+        self.figures: Figures | None = None
+        self.read_at = float("-inf")
+        self.reading = asyncio.Lock()
 
 
 _known = _Known()
@@ -28,8 +34,10 @@ _known = _Known()
 
 async def read_kpi(call: Call) -> Figures:
     """The metrics of the last 30 days with their targets, and their course by day."""
-    if _known.figures is None or time.monotonic() - _known.read_at >= FRESH:
-        _known.figures, _known.read_at = read_figures(call.gateway.index.store), time.monotonic()
+    async with _known.reading:
+        if _known.figures is None or time.monotonic() - _known.read_at >= FRESH:
+            _known.figures = await ask(call.gateway.index.store, read_figures)
+            _known.read_at = time.monotonic()
     return _known.figures
 
 

@@ -92,6 +92,7 @@ class Store:
     """
 
     def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._db = _open(path)

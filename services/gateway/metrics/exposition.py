@@ -16,6 +16,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from services.gateway.index.index import LogIndex
+from services.gateway.index.reader import ask
 from services.gateway.metrics.reading import (
     BUCKETS,
     MAX_AGENTS,
@@ -63,7 +64,7 @@ class Exposition:
 
     async def _read(self) -> None:
         position = str(self._index.position)
-        self._collected.log = read_log(self._index.store)
+        self._collected.log = await ask(self._index.store, read_log)
         self._collected.behind = self._index.behind
         try:
             self._collected.server = await read_server(self._bus)

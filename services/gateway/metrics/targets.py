@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from services.gateway.index.store import Store
-from shared.clock import seconds_between
+from services.gateway.index.reader import Tables
 from shared.contracts import ApprovalAnswer, ApprovalRequest, CommandJudged, TaskStatus
 from shared.queries.metrics import (
     RELEVANT,
@@ -29,7 +28,7 @@ from shared.queries.metrics import (
 
 DAYS = 30
 """Days of a course, today included; days are those of UTC."""
-MAX_SAMPLES = 20_000
+MAX_SAMPLES = 5_000
 """The tasks, latest first, from which the experience with agents is computed."""
 
 
@@ -74,7 +73,7 @@ class _Task(msgspec.Struct, frozen=True):
     name: str
     agent: str
     kind: str
-    submitted_at: str
+    seconds: float
     ended_at: str
     status: str
     attempts: int
@@ -85,23 +84,18 @@ class _Task(msgspec.Struct, frozen=True):
     violations: int | None
 
     @property
-    def seconds(self) -> float:
-        """Seconds from submitted to ended."""
-        return max(0.0, seconds_between(self.submitted_at, self.ended_at))
-
-    @property
     def day(self) -> str:
         """The day of its end."""
         return self.ended_at[:10]
 
 
-_TASKS = (
-    "SELECT name, agent, kind, submitted_at, ended_at, status, attempts, tokens, cost, rules, broken, "
-    "violations FROM tasks WHERE ended_at >= ? ORDER BY ended_at"
-)
+_TASKS = """
+    SELECT name, agent, kind, coalesce(max(0, (julianday(ended_at) - julianday(submitted_at)) * 86400), 0),
+    ended_at, status, attempts, tokens, cost, rules, broken, violations
+    FROM tasks WHERE ended_at >= ? ORDER BY ended_at"""
 
 
-def read_figures(store: Store, now: datetime | None = None) -> Figures:
+def read_figures(store: Tables, now: datetime | None = None) -> Figures:
     """The figures up to ``now`` (default: the present)."""
     today = (now or datetime.now(UTC)).date()
     days = [(today - timedelta(days=back)).isoformat() for back in reversed(range(DAYS))]
@@ -167,7 +161,7 @@ def _sample(task: _Task) -> Sample:
     return Sample(task.ended_at, task.agent, task.kind, task.name.rpartition(".")[2], facts)
 
 
-def _read_policy(store: Store, since: str) -> PolicyTracker:
+def _read_policy(store: Tables, since: str) -> PolicyTracker:
     """Verdicts since a day, with all that may be about them; a grant may be older than its command."""
     tracker = PolicyTracker()
     rows = store.query("SELECT kind, name, body FROM policy WHERE kind != 'judged' OR at >= ?", [since])
@@ -315,7 +309,7 @@ def _course_of_policy(tracker: PolicyTracker, days: Sequence[str]) -> list[Point
 
 
 def _other_figures(
-    store: Store,
+    store: Tables,
     days: Sequence[str],
     tasks: Sequence[_Task],
     course: Callable[[Callable[[list[_Task]], float | None]], list[Point]],
