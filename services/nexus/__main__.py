@@ -117,7 +117,9 @@ class Nexus(Agent):
         data: dict[str, Any] = {"decision": decision.to_dict()}
         if decision.route != self.context.profile.name:
             return Outcome(output=f"{decision.route}: {decision.rationale}", data=data)
-        return _as_outcome(await self.answerer.answer(text), data)
+        request = Request.of_task(self.context.task)
+        history = [message_of(entry) for entry in request.history] if request else []
+        return _as_outcome(await self.answerer.answer(text, history), data)
 
     # --- handlers --------------------------------------------------------------------------------
 

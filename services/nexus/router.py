@@ -52,6 +52,7 @@ class Request(Contract, frozen=True, kw_only=True):
     """A question or an email to nexus, with what is needed to answer it later.
 
     ``subject`` is None for a question. ``asked_at`` is when it was written: "in 20 minutes" counts from then.
+    ``history`` are the messages of its session before it.
     """
 
     asker: str
@@ -60,13 +61,15 @@ class Request(Contract, frozen=True, kw_only=True):
     subject: str | None = None
     session: str = ""
     asked_at: str = ""
+    history: tuple[dict[str, Any], ...] = ()
 
     @classmethod
     def of(cls, message: Question | Email) -> "Request":
         """The request of a question, or of an email: its body, or its subject if the body is blank."""
         if isinstance(message, Question):
-            text, subject = message.text, None
+            text, subject, history = message.text, None, message.history
         else:
+            history = ()
             text, subject = message.body if message.body.strip() else message.subject, message.subject
         return cls(
             asker=message.sender,
@@ -75,6 +78,7 @@ class Request(Contract, frozen=True, kw_only=True):
             subject=subject,
             session=message.user_session_id,
             asked_at=message.created_at,
+            history=history,
         )
 
     @classmethod

@@ -121,10 +121,14 @@ class ContextPacket(Contract, frozen=True, kw_only=True):
 
 
 class Question(Envelope, frozen=True, kw_only=True, tag="question.v1"):
-    """A person's question to nexus; the Response comes by mail."""
+    """A person's question to nexus; the Response comes by mail.
+
+    ``history`` are the last messages of its session before it, oldest first: role (user, assistant) and text.
+    """
 
     text: Text
     user_session_id: str = ""
+    history: Annotated[tuple[dict[str, Any], ...], at_most(20, "entries")] = ()
 
 
 class Response(Envelope, frozen=True, kw_only=True, tag="response.v1"):

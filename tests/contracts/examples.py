@@ -387,7 +387,12 @@ EXAMPLES: tuple[c.Contract, ...] = (
         output_paths=("outputs/brief.md",),
         metadata={"papers": 1},
     ),
-    c.Question(**header(9, "user", "nexus"), text="What did the check-up find?", user_session_id="session-7"),
+    c.Question(
+        **header(9, "user", "nexus"),
+        text="What did the check-up find?",
+        user_session_id="session-7",
+        history=({"role": "user", "text": "Check up on the shop"},),
+    ),
     c.Response(
         **header(10, "nexus", "user"),
         text="The login test fails.",

@@ -179,3 +179,24 @@ async def test_three_agents_answer_with_their_contracts(gateway: RunningGateway)
         assert (await client.post("/api/cortex", json={"task": "x", "priority": "soon"})).status_code == 422
     async with gateway.stranger() as stranger:
         assert (await stranger.post("/api/nexus", json=request)).status_code == 401
+
+
+async def test_a_follow_up_is_answered_in_the_light_of_what_was_said(tmp_path: Path) -> None:
+    script = tmp_path / "script.yaml"
+    asked = {"match": "When do we deploy", "replies": [{"json": {"text": "On Tuesdays [deploys]."}}]}
+    asked["replies"].append({"json": {"text": "The team decided it [deploys]."}})
+    choice = {"match": "Say who of the office", "replies": [{"json": {"route": "nexus"}}]}
+    script.write_text(json.dumps([choice, asked]))
+    gateway = RunningGateway(tmp_path / "office", MAILROOM_BRAIN=f"scripted:{script}")
+    try:
+        await gateway.open("memory", "nexus")
+        node = Node(id="deploys", kind="decision", title="Deploys happen on Tuesdays at noon")
+        await Memory(gateway.office.user).add(node, insist=True)
+        async with gateway.client() as client:
+            path = f"{DESK}/s1/messages"
+            first = await client.post(path, json={"text": "When do we deploy?"})
+            assert first.json()["answer"]["text"] == "On Tuesdays [deploys]."
+            second = await client.post(path, json={"text": "And who decided that?"})
+            assert second.json()["answer"]["text"] == "The team decided it [deploys]."
+    finally:
+        await gateway.close()

@@ -13,6 +13,7 @@ from services.gateway.desk.sessions import (
     SessionSummary,
     Turn,
     list_sessions,
+    read_history,
     read_session,
     read_turn,
 )
@@ -91,6 +92,7 @@ async def say_to_desk(call: Call, query: WaitQuery, body: DeskMessage) -> Respon
         recipient=subjects.NEXUS,
         text=body.text,
         user_session_id=session,
+        history=await read_history(call.gateway, session),
         person=call.person.name,
     )
     asked = await ask(call.gateway, question)

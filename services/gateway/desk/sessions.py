@@ -9,11 +9,16 @@ from services.gateway.problems import not_found
 from shared import subjects
 from shared.contracts import ContextItem, Question, Response
 from shared.queries.records import find_dead_letter, read_message
+from shared.text.shorten import shorten
 
 MAX_TURNS = 50
 """The most turns of a session that are read at once."""
 REMINDERS_SESSION = "reminders"
 """The session of what is asked on the page of reminders, which is no conversation."""
+REMEMBERED = 5
+"""Turns of a conversation that go with its next question."""
+MOST_REMEMBERED = 2_000
+"""The most characters of a message among them."""
 PREVIEW = 200
 """The most characters of a text in the list of sessions."""
 
@@ -125,6 +130,20 @@ async def read_session(gateway: Gateway, session_id: str, before: int = 0) -> Se
     turns = [await read_turn(gateway, question_id) for _, question_id in reversed(rows[:MAX_TURNS])]
     earlier = rows[MAX_TURNS - 1][0] if len(rows) > MAX_TURNS else 0
     return Session(session_id=session_id, turns=[turn for turn in turns if turn], earlier=earlier)
+
+
+async def read_history(gateway: Gateway, session_id: str) -> tuple[dict[str, str], ...]:
+    """The last turns of a conversation that were answered, as messages: for a model that answers the next."""
+    rows = gateway.index.store.query(
+        "SELECT id FROM letters WHERE session = ? ORDER BY number DESC LIMIT ?", [session_id, REMEMBERED]
+    )
+    messages: list[dict[str, str]] = []
+    for (question_id,) in reversed(rows):
+        turn = await read_turn(gateway, question_id)
+        if turn is not None and turn.answer is not None:
+            messages.append({"role": "user", "text": shorten(turn.text, MOST_REMEMBERED)})
+            messages.append({"role": "assistant", "text": shorten(turn.answer.text, MOST_REMEMBERED)})
+    return tuple(messages)
 
 
 async def read_turn(gateway: Gateway, question_id: str) -> Turn | None:
