@@ -230,14 +230,14 @@ _STEPS: tuple[_Step, ...] = (_to_2,)
 """From schema 1 on, each to the next."""
 
 
-UNUSED = "lance_namespace_urllib3_client.api."
-"""The generated classes of the REST client of remote namespaces: 1.0 of the 2.6 s of the import of lancedb
-0.40, which has no option to leave them out. If one is used after all it fails at once, since the stand-ins
-take no arguments; that they are still imported is tested."""
+UNUSED = "lance_namespace_urllib3_client"
+"""The REST client of remote namespaces, generated code: two thirds of the import of lancedb 0.40, which has
+no option to leave it out. If one of its classes is used after all it fails at once, since the stand-ins take
+no arguments; that they are still imported is tested."""
 
 
 class _Unused(ModuleType):
-    """A module in which every class is there and empty."""
+    """A package in which every class is there and empty."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -246,12 +246,13 @@ class _Unused(ModuleType):
 
 
 class _Finder(MetaPathFinder, Loader):
-    """Finds the modules under UNUSED before they are read from disk."""
+    """Finds UNUSED and what is in it before it is read from disk."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        return ModuleSpec(fullname, self) if fullname.startswith(UNUSED) else None
+        found = fullname.partition(".")[0] == UNUSED
+        return ModuleSpec(fullname, self, is_package=True) if found else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return _Unused(spec.name)
