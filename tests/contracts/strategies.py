@@ -2,6 +2,7 @@
 
 import enum
 import functools
+import string
 import struct
 from datetime import UTC
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -13,9 +14,11 @@ from shared import contracts as c
 
 texts = st.text(max_size=40)
 filled = st.text(min_size=1, max_size=40).filter(lambda text: not text.isspace())
-names = st.from_regex(c.NAME, fullmatch=True)
+# All that c.NAME and c.TOKEN match, for a third of the time that st.from_regex takes to draw it.
+_small = string.ascii_lowercase + string.digits
+names = st.tuples(st.sampled_from(_small), st.text(f"{_small}_-", max_size=63)).map("".join)
 people = st.text(min_size=1, max_size=64).filter(lambda name: name.isprintable() and name == name.strip())
-tokens = st.from_regex(c.TOKEN, fullmatch=True)
+tokens = st.text(f"{string.ascii_letters}{string.digits}_-", min_size=1, max_size=128)
 moments = (st.datetimes() | st.datetimes(timezones=st.just(UTC))).map(lambda moment: moment.isoformat())
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 units = st.floats(0, 1)
@@ -44,7 +47,7 @@ REQUIRED = {
     "check": names,
     "depth": st.integers(1, 20),
     "generated_at": moments,
-    "hops": counts,
+    **dict.fromkeys(("hops", "restarts"), counts),
     "k": st.integers(1, 20),
     "limit": st.integers(1, 100),
     "score": numbers,
@@ -55,9 +58,9 @@ REQUIRED = {
 """What a field of this name holds, wherever it is."""
 
 OPTIONAL = {
-    **dict.fromkeys(("cause", "goal_id", "parent_goal_id", "in_reply_to", "retry_of"), tokens),
+    **dict.fromkeys(("cause", "goal_id", "parent_goal_id", "in_reply_to", "retry_of", "request_id"), tokens),
     **dict.fromkeys(("sender", "recipient"), names),
-    "person": people,
+    **dict.fromkeys(("person", "asked_by"), people),
     **dict.fromkeys(
         ("deadline", "since", "until", "updated_at", "last_accessed_at", "valid_from", "valid_to"),
         moments,
