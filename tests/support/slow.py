@@ -6,7 +6,7 @@ CODE = '''"""An agent for tests: waits."""
 import asyncio
 from shared.agent.base import Agent
 from shared.agent.process import run
-from shared.tasks.actions import register_action
+from shared.tasks.actions import Outcome, register_action
 
 
 class Slow(Agent):
@@ -17,6 +17,13 @@ class Slow(Agent):
         """The number of the attempt."""
         await asyncio.sleep(seconds)
         return f"attempt {self.context.current_task.attempt}"
+
+    @register_action("Hand a patch over", {"path": "of the patch", "folder": "that it is for"})
+    async def deliver(self, path: str, folder: str) -> Outcome:
+        """The patch, as an agent delivers one."""
+        targets = [{"path": path, "folder": folder}]
+        data = {"patches": [path], "patch_targets": targets}
+        return Outcome(output="Changed.", output_paths=(path,), data=data)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,193 @@
+"""The page of one goal: read by keyboard, opened to the message, applied, steered, stopped, live."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import httpx2
+from playwright.async_api import Page
+
+from shared.contracts import generate_id
+from tests.browser.goals import find, submit, waiting
+from tests.browser.pages import Desk, require_good_looks, settle, shoot, until
+from tests.flow.test_cli_patches import LINES, git, make_repository
+
+HOSTILE = '<img src=x onerror="window.hit=1">'
+
+
+def unique(words: str) -> str:
+    return f"{words} {generate_id()[-8:]}"
+
+
+def make_shop(folder: Path) -> Path:
+    """A project of which one test of two fails."""
+    shop = folder / f"shop-{generate_id()[-8:]}"
+    shop.mkdir()
+    (shop / "README.md").write_text(f"# Shop\n\n{HOSTILE}\n")
+    (shop / "test_shop.py").write_text("def test_ok():\n    pass\n\n\ndef test_wrong():\n    assert 3 == 4\n")
+    return shop
+
+
+async def check_up(client: httpx2.AsyncClient, folder: Path) -> str:
+    """The id of a check-up of a small project that has ended."""
+    shop = make_shop(folder)
+    goal_id = await submit(client, {"text": f"Check up on the repository at {shop}"})
+    await find(client, shop.name, "ended")
+    return goal_id
+
+
+async def move_to(page: Page, text: str) -> None:
+    """Select the row of the timeline with ``text`` with j."""
+    for _ in range(60):
+        if await page.locator(".waterfall .row.selected").filter(has_text=text).count():
+            return
+        await page.keyboard.press("j")
+        await page.wait_for_timeout(30)
+    raise AssertionError(f"j does not reach {text!r}")
+
+
+async def test_a_goal_is_read_by_keyboard_down_to_the_message(
+    desk: Desk, axe: None, ada: httpx2.AsyncClient, tmp_path: Path
+) -> None:
+    goal_id = await check_up(ada, tmp_path)
+    page = await desk.open(f"/goals/{goal_id}")
+    answer = page.get_by_role("region", name="Answer")
+    assert "1 of 2 tests fails" in await answer.inner_text()
+    assert "1 passed, 1 failed" in await answer.inner_text()
+    await require_good_looks(page, "goal")
+
+    await move_to(page, "tests")
+    side = page.get_by_role("complementary", name="Selected")
+    await side.get_by_text("Action run_tests").wait_for()
+    assert "test_wrong" in await side.inner_text()
+    await move_to(page, "pytest")
+    await side.get_by_text("command in the jail").wait_for()
+    await side.get_by_text("AssertionError").or_(side.get_by_text("assert 3 == 4")).first.wait_for()
+    await shoot(page, "goal-command")
+    await side.get_by_role("button", name="#").click()
+    message = page.get_by_role("complementary", name="Message")
+    await message.get_by_text(f"{goal_id}-tests-1").first.wait_for()
+    await page.keyboard.press("Escape")
+    await until(page, "!document.querySelector('.inspector')")
+    await page.keyboard.press("f")
+    await until(page, "document.querySelectorAll('.waterfall .row').length < 6")
+    assert "✕" in await page.locator(".waterfall").inner_text()
+
+
+async def test_a_message_and_a_piece_of_evidence_open(
+    desk: Desk, axe: None, ada: httpx2.AsyncClient, tmp_path: Path
+) -> None:
+    goal_id = await check_up(ada, tmp_path)
+    page = await desk.open(f"/goals/{goal_id}")
+    arrow = page.get_by_role("button", name="you to conductor: submission")
+    await arrow.focus()
+    await page.keyboard.press("Enter")
+    message = page.get_by_role("complementary", name="Message")
+    await message.get_by_text("tasks.submit").wait_for()
+    await page.get_by_role("button", name="test_shop.py:6").first.click()
+    evidence = page.get_by_role("complementary", name="Evidence")
+    await evidence.get_by_text("assert 3 == 4").wait_for()
+    await page.get_by_role("tab", name="Report").click()
+    await page.get_by_role("heading", name="Check-up of shop").wait_for()
+    assert await page.evaluate("window.hit") is None
+    for tab in ("Messages", "Evidence", "Timeline"):
+        await page.get_by_role("tab", name=tab).click()
+        await settle(page)
+        await require_good_looks(page, f"goal-{tab.lower()}")
+    for table in await page.get_by_role("button", name="Table").all():
+        await table.click()
+    assert await page.get_by_role("table").count() == 2
+    async with page.expect_download() as started:
+        await page.get_by_role("link", name="Export as JSON").click()
+    exported = json.loads(Path(await (await started.value).path()).read_text())
+    assert exported["goal_id"] == goal_id
+
+
+async def test_a_link_leads_to_a_row_and_back(desk: Desk, ada: httpx2.AsyncClient, tmp_path: Path) -> None:
+    goal_id = await check_up(ada, tmp_path)
+    page = await desk.open(f"/goals/{goal_id}#task={goal_id}-tests-1")
+    await page.locator(".waterfall .row.selected").filter(has_text="tests").wait_for()
+    address = page.url
+    assert f"row={goal_id}-tests-1" in address
+    await desk.go(page, address)
+    await page.get_by_role("complementary", name="Selected").wait_for()
+    await desk.go(page, f"/goals/{goal_id}?row=nothing&tab=nonsense&message=x")
+    await page.get_by_role("complementary").get_by_role("alert").wait_for()
+    desk.faults.tolerate("404|422")
+
+
+async def test_a_patch_is_applied_by_key(desk: Desk, ada: httpx2.AsyncClient, tmp_path: Path) -> None:
+    project = make_repository(tmp_path / "project")
+    (project / "a.txt").write_text(LINES.replace("line 20\n", "changed\n"))
+    patch = tmp_path / "project.patch"
+    patch.write_text(git(project, "diff"))
+    git(project, "reset", "-q", "--hard")
+    text = unique("Change a line")
+    params = {"path": str(patch), "folder": str(project)}
+    context = {"assignee": "slow", "action": "deliver", "params": params}
+    goal_id = await submit(ada, {"text": text, "context": context})
+    await find(ada, text, "ended")
+    page = await desk.open(f"/goals/{goal_id}")
+    await page.keyboard.press("a")
+    await page.get_by_role("dialog", name="Apply the diff?").wait_for()
+    await page.get_by_text("It fits the folder as it is now").wait_for()
+    await page.keyboard.press("Escape")
+    assert "changed" not in (project / "a.txt").read_text()
+    await require_good_looks(page, "goal-diff")
+    await page.keyboard.press("a")
+    await page.get_by_role("dialog").get_by_role("button", name="Apply").click()
+    await page.get_by_text("The folder has it already").wait_for()
+    assert "changed" in (project / "a.txt").read_text()
+
+
+async def test_a_goal_at_work_is_live_steered_stopped_and_begun_again(
+    desk: Desk, ada: httpx2.AsyncClient
+) -> None:
+    text = unique(f"Wait for an hour {HOSTILE}")
+    goal_id = await submit(ada, waiting(text, 3600))
+    await find(ada, text, "working")
+    page = await desk.open(f"/goals/{goal_id}")
+    await page.get_by_text("At work: slow").wait_for()
+    assert await page.evaluate("window.hit") is None
+    await page.locator(".waterfall .row").filter(has_text="slow").first.click()
+    await page.keyboard.press("s")
+    await page.get_by_role("dialog").wait_for()
+    await page.keyboard.type("Leave the tests alone")
+    await page.keyboard.press("Control+Enter")
+    await page.get_by_role("region", name="Answer").get_by_text("Leave the tests alone").wait_for()
+    assert await page.locator(".waterfall .row.selected").count() == 1
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("x")
+    await page.get_by_role("dialog", name="Stop this goal?").wait_for()
+    began = asyncio.get_running_loop().time()
+    await page.keyboard.press("Enter")
+    await page.locator(".head .outcome").filter(has_text="Stopped").wait_for()
+    assert asyncio.get_running_loop().time() - began < 10
+    await page.keyboard.press("r")
+    await page.get_by_role("dialog", name="Do it again?").wait_for()
+    await page.keyboard.press("Enter")
+    await until(page, f"!location.pathname.includes('{goal_id}')")
+    again = page.url.rpartition("/")[2]
+    await ada.post(f"/goals/{again}/cancel", json={})
+
+
+async def test_what_waits_for_a_person_is_answered_on_the_goals_page(
+    desk: Desk, axe: None, ada: httpx2.AsyncClient
+) -> None:
+    text = unique("Ask somebody")
+    params = {"command": "curl -sS https://example.org/"}
+    context = {"assignee": "engineer", "action": "run_shell", "params": params}
+    goal_id = await submit(ada, {"text": text, "context": context})
+    await find(ada, text, "waiting")
+    page = await desk.open(f"/goals/{goal_id}")
+    await page.get_by_text("waits for you").first.wait_for()
+    await require_good_looks(page, "goal-waits")
+    await page.get_by_role("button", name="Refuse").click()
+    await find(ada, text, "ended")
+    await page.get_by_text("A person refused it").first.wait_for()
+
+
+async def test_an_unknown_goal_says_so(desk: Desk) -> None:
+    page = await desk.open("/goals/goal_nothing")
+    desk.faults.tolerate("404")
+    await page.get_by_role("alert").get_by_text("There is no goal").wait_for()
