@@ -1,5 +1,6 @@
 """The page of one goal: its answer, what was found, its tasks, its waterfall, its messages, its cost."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -9,11 +10,12 @@ import msgspec
 
 from services.gateway.context import Gateway
 from services.gateway.index.courses import read_pieces, read_sent
+from services.gateway.index.index import LogIndex
 from services.gateway.index.rows import MessageRow
 from services.gateway.problems import not_found
 from shared import subjects
 from shared.bus import Bus
-from shared.contracts import DailySpending, Finding, Goal, Instruction, NotChecked, TestRun
+from shared.contracts import NAME, DailySpending, Finding, Goal, Instruction, NotChecked, TestRun
 from shared.queries.pieces import Piece, PieceKind
 from shared.queries.results import GoalResults, read_results
 from shared.queries.waterfall import Row, RowKind, build_waterfall
@@ -25,6 +27,8 @@ MAX_MESSAGES = 400
 """Messages in a page; the rest is read from ``/messages?goal=``."""
 MAX_LISTED = 200
 """Findings, and things not checked, in a page."""
+PATIENCE = 0.6
+"""Seconds for which a goal is waited for that was perhaps just submitted."""
 KEPT = 64
 """Goals whose results are kept in memory, so that they are read once."""
 SHOWN_TYPES = (
@@ -148,10 +152,8 @@ class GoalPages:
 
     async def make(self, gateway: Gateway, goal_id: str) -> GoalPage:
         """The page of a goal; raises Failure (404) if there is none."""
+        goal = await _find_goal(gateway.index, goal_id)
         store, position = gateway.index.store, str(gateway.index.position)
-        goal = store.goal(goal_id)
-        if goal is None:
-            raise not_found(f"goal {goal_id[:130]!r}", "GET /api/v1/goals lists them")
         pieces, last = read_pieces(store, goal_id)
         kept = await self._results(gateway.bus, goal, last)
         rows = build_waterfall(pieces, goal)
@@ -205,6 +207,33 @@ def _goal_fields(goal: Goal) -> dict[str, Any]:
         "has_report": bool(goal.report_path),
         "seconds": max(0.0, seconds_between(goal.submitted_at, goal.ended_at)),
     }
+
+
+async def _find_goal(index: LogIndex, goal_id: str) -> Goal:
+    """The goal, or what was submitted if the conductor has not taken it up; raises Failure (404).
+
+    Who has just submitted it may ask before the index has it.
+    """
+    deadline = asyncio.get_running_loop().time() + PATIENCE
+    while True:
+        goal = index.store.goal(goal_id)
+        if goal is None:
+            submitted, _ = read_sent(index.store, goal_id, ("submission",), 1)
+            goal = next(map(_submitted, submitted), None)
+        if goal is not None:
+            return goal
+        try:
+            async with asyncio.timeout_at(deadline):
+                await index.wait_for_change()
+        except TimeoutError:
+            raise not_found(f"goal {goal_id[:130]!r}", "GET /api/v1/goals lists them") from None
+
+
+def _submitted(row: MessageRow) -> Goal:
+    who = row.sender if NAME.fullmatch(row.sender) else subjects.USER
+    return Goal(
+        goal_id=row.goal_id, text=row.text or "?", requester=who, person=row.person, submitted_at=row.time
+    )
 
 
 def _result_fields(kept: _Kept) -> dict[str, Any]:

@@ -18,12 +18,14 @@ async def submit(client: httpx2.AsyncClient, body: dict[str, Any]) -> str:
     return str(answer.json()["goal_id"])
 
 
-async def find(client: httpx2.AsyncClient, text: str, state: str = "") -> dict[str, Any]:
+async def find(
+    client: httpx2.AsyncClient, text: str, state: str = "", timeout: float = 15.0
+) -> dict[str, Any]:
     """The goal with these words, as soon as it is in this state."""
 
     async def found() -> dict[str, Any] | None:
         goals = (await client.get("/goals", params={"text": text})).json()["goals"]
         return next((goal for goal in goals if state in ("", goal["state"])), None)
 
-    goal: dict[str, Any] = await eventually(found)
+    goal: dict[str, Any] = await eventually(found, timeout)
     return goal

@@ -51,8 +51,8 @@ function Arrow({ message, y, from, to, width, begin, selected, onSelect }) {
   const path = own ? `M${from} ${y - 5}h22v8h-16` : `M${from} ${y}H${to - 6 * ahead}`;
   const tip = own ? `M${from + 1} ${y + 3}l7 -3.5v7z` : `M${to} ${y}l${-7 * ahead} -3.5v7z`;
   return html`<g role="listitem"><g role="button" tabindex="0" class=${`message${selected ? " selected" : ""}${failed(message) ? " bad" : ""}`} style=${{ "--c": agentColour(message.sender) }}
-      aria-label=${`${since} seconds, ${agentName(message.sender)} to ${agentName(message.recipient)}: ${name}`} aria-pressed=${String(selected)} onClick=${open} onKeyDown=${press}>
-    <title>${message.text}</title><rect class="hit" x="0" y=${y - STEP / 2 - 4} width=${width} height=${STEP} /><path class="line" d=${path} /><path class="tip" d=${tip} /><circle cx=${from} cy=${own ? y - 5 : y} r="2.6" />
+      aria-pressed=${String(selected)} onClick=${open} onKeyDown=${press}>
+    <title>${`${since} s, ${agentName(message.sender)} to ${agentName(message.recipient)}: ${name}\n${message.text}`}</title><rect class="hit" x="0" y=${y - STEP / 2 - 4} width=${width} height=${STEP} /><path class="line" d=${path} /><path class="tip" d=${tip} /><circle cx=${from} cy=${own ? y - 5 : y} r="2.6" />
     <rect class="paper" x=${Math.min(from, to) + (own ? 26 : 9)} y=${y - 16} width=${name.length * 6.5 + 2} height="13" /><text x=${Math.min(from, to) + (own ? 27 : 10)} y=${y - 5}>${name}</text>
     <text class="at" x=${width - 4} y=${y + 3} text-anchor="end">${since}</text></g></g>`;
 }
