@@ -60,7 +60,7 @@ async def test_a_goal_is_read_by_keyboard_down_to_the_message(
     side = page.get_by_role("complementary", name="Selected")
     await side.get_by_text("Action run_tests").wait_for()
     assert "test_wrong" in await side.inner_text()
-    await move_to(page, "$ python")
+    await move_to(page, "$ python -m pytest")
     await side.get_by_text("command in the jail").wait_for()
     await side.get_by_text("test session starts").wait_for()
     await shoot(page, "goal-command")

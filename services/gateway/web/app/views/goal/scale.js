@@ -4,7 +4,7 @@ const IDLE_LEAST = 1.5; // seconds of idle time that may be collapsed
 const IDLE_SHARE = 0.08; // of the whole from which on it is
 const IDLE_WIDTH = 0.035; // of the timeline for one collapsed span
 const STEPS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400];
-const CONTAINERS = new Set(["task", "attempt"]);
+const CONTAINERS = new Set(["attempt", "effect", "action"]);
 const WAITS = new Set(["waiting", "approval"]);
 
 /** The scale of rows between `start` and `end` (ms): {x(ms): 0 to 1, ticks, idle: [{from, to}], start, end}. */
@@ -35,12 +35,13 @@ export function makeScale(rows, start, end, collapse) {
   return { x, start, end, idle: pieces.filter((each) => each.idle), ticks: makeTicks(pieces, x, start, busy) };
 }
 
-/** Spans in which no row but waiting ones has work in it. */
+/** Spans in which nobody works: every task that has begun waits, for a process or for a person. */
 function findIdle(rows, start, end, whole) {
-  const parents = new Set(rows.map((row) => row.parent).filter(Boolean));
+  const waits = new Map();
+  for (const row of rows) if (WAITS.has(row.kind)) waits.set(row.task_id, [...(waits.get(row.task_id) || []), [row.from, row.to]]);
   const work = rows
-    .filter((row) => !WAITS.has(row.kind) && !(CONTAINERS.has(row.kind) && parents.has(row.id)) && row.kind !== "effect")
-    .map((row) => [row.from, row.to])
+    .filter((row) => !WAITS.has(row.kind))
+    .flatMap((row) => (row.kind === "task" ? without([row.from, row.to], waits.get(row.id) || []) : CONTAINERS.has(row.kind) ? [] : [[row.from, row.to]]))
     .sort((one, other) => one[0] - other[0]);
   const found = [];
   let reached = start;
@@ -50,6 +51,13 @@ function findIdle(rows, start, end, whole) {
     reached = Math.max(reached, to);
   }
   return found.slice(0, 12);
+}
+
+/** What is left of a span of time without others. */
+function without([from, to], others) {
+  let left = [[from, to]];
+  for (const [begin, end] of others) left = left.flatMap(([one, two]) => [[one, Math.min(two, begin)], [Math.max(one, end), two]].filter(([a, b]) => b > a));
+  return left;
 }
 
 function makeTicks(pieces, x, start, busy) {
