@@ -11,6 +11,10 @@ Receive = Callable[[str, bytes, dict[str, str] | None], None]
 """Takes the subject, the payload and the headers of a message."""
 
 
+class ConnectionLost(nats.errors.Error):
+    """The connection was lost before the answer to a request came: it never comes."""
+
+
 class BusClient(Client):
     """nats-py's client. Its own parser of headers looks at every character: a fifth of a worker's time."""
 
@@ -36,6 +40,12 @@ class BusClient(Client):
             raise nats.errors.ConnectionClosedError
         await self._send_command(message)
         await self.flush_soon()
+
+    def give_up_requests(self) -> None:
+        """Have the requests that wait for an answer raise ConnectionLost."""
+        for waiting in list(self._resp_map.values()):
+            if not waiting.done():
+                waiting.set_exception(ConnectionLost("the connection was lost before the answer came"))
 
     async def flush_soon(self) -> None:
         """Have what was written sent, together with what else is written in this turn of the event loop."""

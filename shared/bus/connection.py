@@ -16,7 +16,7 @@ from nats.aio.msg import Msg
 
 from shared.bus import signing
 from shared.bus.bulk import Span, read_all
-from shared.bus.client import BusClient
+from shared.bus.client import BusClient, ConnectionLost
 from shared.bus.commit import Committer
 from shared.bus.connecting import connect_once, read_seed, require_more_time
 from shared.bus.consumer import Consumer, ConsumerConfig, DeadLetterHandler, Handler
@@ -30,6 +30,8 @@ log = logger(__name__)
 
 RELOADING = 1.0
 """Seconds for which the server itself may not answer: it reloads its settings, as for a new specialist."""
+READING = ("$JS.API.DIRECT.GET.", "position.")
+"""What the subjects of requests begin with that change nothing at the server."""
 
 
 class Bus:
@@ -198,16 +200,28 @@ class Bus:
         *,
         by_stream: bool = False,
     ) -> Msg:
-        """The answer; that nobody is there to give one is believed at once only of an agent."""
+        """The answer; that nobody is there to give one is believed at once only of an agent.
+
+        What only reads is asked again if the connection is lost before the answer.
+        """
         is_server = by_stream or subject.startswith("$JS.API.")
-        until = time.monotonic() + (RELOADING if is_server else 0.0)
+        begun = time.monotonic()
+        until = begun + (RELOADING if is_server else 0.0)
         try:
             while True:
                 # request() takes a stored message with the header "Status: 503", which any writer can give
                 # it, for the server's word that there is nobody to answer.
-                answer = await self._client._request_new_style(
-                    subject, payload, timeout=timeout, headers=_traced(headers)
-                )
+                left = begun + timeout - time.monotonic()
+                try:
+                    answer = await self._client._request_new_style(
+                        subject, payload, timeout=left, headers=_traced(headers)
+                    )
+                except ConnectionLost:
+                    if not subject.startswith(READING):
+                        # Its answer never comes, but whoever waits as long knows that it may have been taken.
+                        await asyncio.sleep(begun + timeout - time.monotonic())
+                        raise TimeoutError from None
+                    continue
                 if is_stored(answer) or (answer.headers or {}).get("Status") != "503":
                     return answer
                 if time.monotonic() >= until:
@@ -333,6 +347,7 @@ class Bus:
         self.closed.set()
 
     async def _on_disconnected(self) -> None:
+        self._client.give_up_requests()
         if not self._client.is_closed:
             log.warning("bus_disconnected")
 
