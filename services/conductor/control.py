@@ -16,7 +16,7 @@ def next_control(known: AgentControl | None, submission: Submission, seq: int) -
     assert wanted is not None
     if wanted.do == "pause" and (why := UNPAUSABLE.get(wanted.agent)):
         raise Reject(f"{wanted.agent} cannot be paused: {why}", "It can be restarted")
-    if wanted.agent in subjects.RESERVED_NAMES | {subjects.GATEWAY}:
+    if wanted.agent in subjects.RESERVED_NAMES:
         raise Reject(f"{wanted.agent!r} is no agent that can be controlled", "'mailroom agents' lists them")
     request_id = submission.request_id or f"control-{seq}"
     before = known or AgentControl(agent=wanted.agent, do=wanted.do)

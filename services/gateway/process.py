@@ -22,6 +22,7 @@ from services.gateway.security.access_log import AccessLog
 from services.gateway.security.connections import PatientProtocol
 from shared import log, settings, subjects
 from shared.access.address import write_address
+from shared.agent.control import RESTART_STATUS, ControlFollower
 from shared.bus import Bus
 from shared.bus.liveness import Holder
 from shared.contracts import Presence, generate_iso_timestamp
@@ -49,12 +50,14 @@ def main() -> None:
         log.configure(profile.name, level=config.log_level, form=config.log_format)
         import uvloop
 
-        uvloop.run(_run(config, profile))
+        if uvloop.run(_run(config, profile)):
+            sys.exit(RESTART_STATUS)
     except MailroomError as error:
         sys.exit(f"gateway: {error}")
 
 
-async def _run(config: Settings, profile: Profile) -> None:
+async def _run(config: Settings, profile: Profile) -> bool:
+    """Run until a signal, a closed connection, or a restart that people want; whether it is the last."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -65,12 +68,19 @@ async def _run(config: Settings, profile: Profile) -> None:
         wait=CONNECT_WAIT,
         synced=config.nats_sync == "always",
     )
+    # It may read the audit's live copies and no others.
+    copies = subjects.AUDIT_PREFIX + subjects.control(profile.name)
+    control = ControlFollower(bus, profile.name, subject=copies)
     try:
         async with _serving(config, profile, bus):
-            closed = asyncio.ensure_future(bus.closed.wait())
-            await asyncio.wait(
-                {closed, asyncio.ensure_future(stop.wait())}, return_when=asyncio.FIRST_COMPLETED
-            )
+            await control.start()
+            ends = (bus.closed.wait(), stop.wait(), control.restart.wait(), control.follow())
+            tasks = [asyncio.ensure_future(each) for each in ends]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            return control.restart.is_set()
     finally:
         await bus.close()
 

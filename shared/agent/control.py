@@ -39,23 +39,33 @@ async def read_control(bus: Bus, agent: str) -> AgentControl | None:
 class ControlFollower:
     """Follows the record of one agent, from the start of one of its processes.
 
-    ``apply`` gets what holds whenever that may have changed. ``restart`` is set when a restart is asked for
-    that this process has not begun with.
+    ``apply``, if it is given, gets what holds whenever that may have changed. ``restart`` is set when one is
+    asked for that this process has not begun with. ``subject`` is where its live copies arrive, by default
+    the record's own.
     """
 
-    def __init__(self, bus: Bus, agent: str, apply: Callable[[AgentControl], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        agent: str,
+        apply: Callable[[AgentControl], Awaitable[None]] | None = None,
+        *,
+        subject: str = "",
+    ) -> None:
         self.restart = asyncio.Event()
         self._bus, self._agent, self._apply = bus, agent, apply
+        self._subject = subject or subjects.control(agent)
         self._restarts = 0
         self._heard = asyncio.Event()
 
     async def start(self) -> None:
         """Subscribe, then read what holds now: a restart asked for before is done. Raises BusError."""
-        await self._bus.subscribe(subjects.control(self._agent), self._hear)
+        await self._bus.subscribe(self._subject, self._hear)
         control = await read_control(self._bus, self._agent)
         if control is not None:
             self._restarts = control.restarts
-            await self._apply(control)
+            if self._apply is not None:
+                await self._apply(control)
 
     async def follow(self) -> None:
         """Read the record when it changes, after a lost connection, and now and then; until cancelled."""
@@ -84,7 +94,8 @@ class ControlFollower:
         control = await read_control(self._bus, self._agent)
         if control is None:
             return
-        await self._apply(control)
+        if self._apply is not None:
+            await self._apply(control)
         if control.restarts > self._restarts:
             self._restarts = control.restarts
             self.restart.set()

@@ -1,5 +1,6 @@
 """Stopping a goal through the gateway ends the command that an agent runs for it, at once."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from shared import subjects
+from shared.agent.control import RESTART_STATUS
 from tests.support.gateway import RunningGateway
 from tests.support.waiting import eventually
 
@@ -52,6 +54,19 @@ async def test_a_key_holds_through_a_kill_of_the_gateway(gateway: RunningGateway
     assert len(set(ids)) == 1
     submitted = [data for _, _, data in await gateway.office.stored(subjects.SUBMIT)]
     assert len([data for data in submitted if ids[0].encode() in data]) == 1
+
+
+async def test_the_gateway_itself_starts_again_when_people_want_that(gateway: RunningGateway) -> None:
+    async with gateway.client(name="cy") as client:
+        assert (await client.post("/api/v1/agents/gateway/pause", json={})).status_code == 409
+        asked = await client.post("/api/v1/agents/gateway/restart", json={})
+    assert asked.json()["by"] == "cy", asked.text
+    status = await asyncio.to_thread(gateway.office.processes["gateway"].wait, 20)
+    assert status == RESTART_STATUS
+    gateway.office.start("gateway")
+    await gateway.office.ready("gateway")
+    await asyncio.sleep(1.5)
+    assert gateway.office.processes["gateway"].poll() is None
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["at once", "after the gateway was killed"])
