@@ -10,9 +10,11 @@ import msgspec
 from rich.filesize import decimal
 
 from shared import subjects
+from shared.access.people import People
+from shared.access.tokens import Tokens
 from shared.bus import Bus
 from shared.bus.records import read_presences
-from shared.errors import BusError, MailroomError
+from shared.errors import BusError, ConfigError, MailroomError
 from shared.memory import Memory
 from shared.queries.records import call_server
 from shared.settings import Settings
@@ -130,6 +132,19 @@ def check_keys(config: Settings) -> Check:
     if readable:
         return fail("keys", f"others can read {', '.join(readable)}", f"chmod 600 {config.keys}/*.nk")
     return ok("keys", f"{len(keys)} in {config.keys}, readable by you only")
+
+
+def check_access(config: Settings) -> Check:
+    """Whether the files that say who may use the gateway are right, and private."""
+    try:
+        people, tokens = People(config).read(), Tokens(config).list()
+    except ConfigError as error:
+        return fail("access", f"nobody can use the gateway: {error.cause}", error.cure)
+    hooks = config.gateway / "hooks.toml"
+    if hooks.exists() and hooks.stat().st_mode & 0o077:
+        return warn("access", f"others can read {hooks}, which holds secrets", f"chmod 600 {hooks}")
+    valid = sum(not token.expired for token in tokens)
+    return ok("access", f"people: {', '.join(people) or 'none'}; tokens: {valid}")
 
 
 def check_disk(config: Settings) -> Check:

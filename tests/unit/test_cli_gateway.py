@@ -16,6 +16,7 @@ from shared.access.people import read_owner_name
 from shared.access.scopes import Scope
 from shared.access.sessions import Sessions
 from shared.access.tokens import Tokens
+from shared.queries.checks import check_access
 from shared.settings import Settings
 
 Run = Callable[..., Result]
@@ -106,3 +107,22 @@ class TestWeb:
         secrets = [Sessions(config).create(read_owner_name()) for _ in range(2)]
         assert "2 sessions" in run("web", "--sign-out").output
         assert not any(Sessions(config).find(secret) for secret in secrets)
+
+
+class TestDoctor:
+    def test_it_counts_people_and_tokens(self, config: Settings) -> None:
+        Tokens(config).add("ci", Scope.READ)
+        check = check_access(config)
+        assert check.verdict == "ok"
+        assert check.finding == f"people: {read_owner_name()}; tokens: 1"
+
+    def test_it_names_a_wrong_file(self, config: Settings) -> None:
+        config.gateway.mkdir()
+        (config.gateway / "users.toml").write_text("][")
+        check = check_access(config)
+        assert (check.verdict, "users.toml is wrong" in check.finding) == ("fail", True)
+
+    def test_it_warns_of_secrets_that_others_can_read(self, config: Settings) -> None:
+        config.gateway.mkdir()
+        (config.gateway / "hooks.toml").touch(mode=0o644)
+        assert check_access(config).fix.startswith("chmod 600")

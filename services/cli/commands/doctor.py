@@ -20,6 +20,7 @@ from shared.llm.config import configured_model, configured_small_model
 from shared.llm.remote import probe as probe_model
 from shared.queries.checks import (
     Check,
+    check_access,
     check_agents,
     check_disk,
     check_keys,
@@ -49,8 +50,8 @@ sys.exit(0 if is_complete(Path(sys.argv[1])) else 1)
 def doctor(as_json: bool) -> None:
     """Check the installation, and say how to fix problems.
 
-    Checks bus, streams, agents, memory, commits, keys, disk, embedding model, language model and sandbox.
-    Exits with 1 if a check fails.
+    Checks bus, streams, agents, memory, commits, keys, access, disk, embedding model, language model and
+    sandbox. Exits with 1 if a check fails.
     """
     checks = asyncio.run(_run_checks())
     if as_json:
@@ -78,6 +79,7 @@ async def _run_checks() -> list[Check]:
         return [failed("settings", error)]
     checks = [
         check_keys(config),
+        check_access(config),
         check_disk(config),
         await check_embedder(config.models),
         await check_model(config),
