@@ -63,7 +63,7 @@ async def _storm_rows(goals: int) -> list[Row]:
         for number in range(goals):
             await office.submit(slow_goal(f"g{number}", SECONDS))
         storm = Storm(office)
-        for name in office.members:
+        for name in list(office.processes):
             await storm.strike(name)
             await storm.strike("slow")
         await asyncio.gather(*(office.finished(f"g{number}", PATIENCE) for number in range(goals)))
