@@ -25,6 +25,7 @@ from shared.queries.metrics import (
     compute_experiences,
     compute_velocity,
 )
+from shared.text.phrases import count
 
 DAYS = 30
 """Days of a course, today included; days are those of UTC."""
@@ -256,8 +257,8 @@ def _drift_figure(drift: DriftMetrics | None, trend: list[Point]) -> Figure:
         met=drift.last_violations == 0 if drift else None,
         good="less",
         detail=(
-            f"{drift.violations:,} violations in {drift.inspections:,} inspections; {drift.broken:,} of "
-            f"{drift.rules:,} rules broken"
+            f"{count(drift.violations, 'violation')} in {count(drift.inspections, 'inspection')}; "
+            f"{drift.broken:,} of {count(drift.rules, 'rule')} broken"
             if drift
             else "No repository with import rules was inspected."
         ),

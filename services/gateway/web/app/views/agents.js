@@ -61,7 +61,7 @@ function Group({ label, agents, chosen, velocity }) {
 }
 
 function headline(agents) {
-  const working = agents.filter((agent) => agent.state === "running");
+  const working = agents.filter((agent) => agent.state === "running" && agent.name !== "gateway");
   const busy = working.filter((agent) => agent.load > 0).map((agent) => agent.name);
   const names = busy.length > 3 ? `${busy.length} busy` : busy.length ? `${busy.join(", ")} busy` : "all idle";
   return working.length ? `${working.length} at work, ${names}` : "Nobody is at work";

@@ -65,6 +65,7 @@ export function Detail({ agent, velocity, onClose, onChange }) {
       ["Today", agent.calls_today ? `${count(agent.tokens_today)} tokens in ${plural(agent.calls_today, "call")}, ${dollars(agent.cost_today)}` : "no model calls"],
       ["Version", html`<span class="mono">${agent.version}</span>`],
       ["Changed", agent.changed_by && html`${{ pause: "paused", resume: "resumed", restart: "restarted" }[agent.last_control] || agent.last_control} by ${agent.changed_by}, <${Ago} at=${agent.changed_at} />`],
+      ["Memory", html`<a href=${`/memory?tab=briefing&agent=${encodeURIComponent(agent.name)}`}>what it is told: its briefing</a>`],
       ["Traffic", html`<a href=${`/traffic?agent=${encodeURIComponent(agent.name)}`}>its messages</a>`],
       ["Goals", html`<a href=${`/goals?agent=${encodeURIComponent(agent.name)}`}>goals it works on</a>`],
     ]} />

@@ -35,8 +35,9 @@ function headline(targets) {
   const missed = known.filter((figure) => !figure.met);
   if (!known.length) return "Nothing to measure yet";
   if (!missed.length) return known.length === targets.length ? "All targets are met" : `All ${known.length} targets with data are met`;
-  if (missed.length === 1) return known.length === 1 ? "One target is missed" : "All targets but one";
-  return `${missed.length} of ${known.length} targets are missed`;
+  if (missed.length === 1 && known.length === targets.length) return "All targets but one";
+  const data = known.length < targets.length ? " with data" : "";
+  return `${missed.length} of ${plural(known.length, "target")}${data} ${missed.length === 1 ? "is" : "are"} missed`;
 }
 
 function missing(targets) {
