@@ -12,6 +12,7 @@ from shared.contracts import Email
 from tests.browser.pages import Desk, require_good_looks, until
 from tests.support.gateway import RunningGateway
 
+expect.set_options(timeout=20_000)
 NASTY = "<img src=x onerror=alert(1)>"
 
 
@@ -109,6 +110,7 @@ async def test_thousands_of_messages_are_shown_a_window_at_a_time(desk: Desk, of
 async def test_what_is_shown_is_exported_as_json_lines(desk: Desk, office: RunningGateway) -> None:
     await letter(office, "exported", 3)
     page = await desk.open("/traffic?text=exported&subject=mail.critic.user")
+    await expect(rows(page)).to_have_count(3)
     async with page.expect_download() as started:
         await page.get_by_role("link", name=re.compile("Export")).click()
     download = await started.value
