@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from services.cli.commands import approvals, kpi, status
+from services.cli.commands import agents, approvals, kpi
 from services.cli.commands.goal_view import _format_live, print_outcome, show_progress
 from services.cli.commands.mail import _print_list
 from services.cli.output.console import shorten, wrap
@@ -105,7 +105,7 @@ def test_on_a_terminal_lines_break_between_words_and_a_path_stays_whole() -> Non
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, color_system=None, width=80)
     approvals._print_approval(Approval(request, None, "waiting"), console)
-    status._print_agent([presence], console, in_full=True)
+    agents._print_agent([presence], console, in_full=True)
     lines = screen.getvalue().splitlines()
     assert any(path in line for line in lines)
     assert [line for line in lines if line != line.rstrip()] == []
