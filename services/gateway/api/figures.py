@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from importlib.metadata import version
 
 import msgspec
 from starlette.responses import Response
@@ -12,8 +13,6 @@ from services.gateway.metrics.exposition import CONTENT_TYPE
 from services.gateway.metrics.targets import Figures, read_figures
 from services.gateway.routing import Endpoint
 from shared.access.scopes import Scope
-from shared.agent.process import package_version
-from shared.asyncapi.document import make_document
 from shared.bus.records import read_presences
 
 FRESH = 5.0
@@ -48,8 +47,10 @@ async def read_metrics(call: Call) -> Response:
 
 async def describe_bus(call: Call) -> Response:
     """Every subject of the bus as an AsyncAPI 3.0 document; the agents are those that run."""
+    from shared.asyncapi.document import make_document
+
     running = {presence.agent for presence in await read_presences(call.gateway.bus)}
-    document = make_document(sorted(running), version=package_version(), host=call.gateway.bus.url)
+    document = make_document(sorted(running), version=version("mailroom"), host=call.gateway.bus.url)
     return Response(msgspec.json.encode(document), media_type="application/json")
 
 
