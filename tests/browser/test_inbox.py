@@ -200,3 +200,28 @@ async def test_the_inbox_is_good_to_look_at(
     page = await desk.open("/")
     await choose(page, "uv pip install")
     await require_good_looks(page, "inbox-waiting")
+
+
+async def test_the_browser_tells_of_each_thing_once_if_one_wants(desk: Desk, slow: Bus) -> None:
+    context = await desk.context()
+    await context.add_init_script(
+        """window.told = [];
+        window.Notification = class {
+          static permission = "granted";
+          static requestPermission = async () => "granted";
+          constructor(title, { body, tag }) { told.push([title, body, tag]); }
+        };"""
+    )
+    page = await context.new_page()
+    await desk.go(page, "/")
+    await ask(slow, what=f"run: before {generate_id()}", seconds=600, goal_id="")
+    await page.get_by_role("button", name="Tell me in this browser").click()
+    await page.evaluate("Object.defineProperty(document, 'visibilityState', { get: () => 'hidden' })")
+    what = f"run: wanted {generate_id()}"
+    request = await ask(slow, what=what, seconds=600, goal_id="")
+    await until(page, "window.told.length > 0")
+    await page.wait_for_timeout(1_500)
+    told = await page.evaluate("window.told")
+    assert [each for each in told if each[1] == what] == [
+        ["slow asks: may I?", what, f"approval:{request.approval_id}"]
+    ]

@@ -2,6 +2,7 @@
 
 import { get } from "../api.js";
 import { useKeys } from "../keyboard.js";
+import { notifying, toggleNotifications } from "../notify.js";
 import { may, now, remember, remembered, waiting as waitingCount } from "../store.js";
 import { Empty, Loading, Problem } from "../ui/empty.js";
 import { plural } from "../ui/format.js";
@@ -73,7 +74,8 @@ function Summary({ open, aside }) {
   const oldest = open.reduce((first, item) => (!first || item.since < first ? item.since : first), "");
   if (!oldest && !aside.length) return null;
   return html`<div class="meta">${oldest && html`<span>the oldest since <b><${Ago} at=${oldest} /></b></span>`}
-    ${aside.length > 0 && html`<span>${aside.length} put aside</span>`}</div>`;
+    ${aside.length > 0 && html`<span>${aside.length} put aside</span>`}
+    ${!notifying.value && html`<button type="button" class="plain" onClick=${toggleNotifications}>Tell me in this browser when something waits</button>`}</div>`;
 }
 
 function Nothing({ aside, answered }) {
