@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from services.cli.commands import agents, approvals, kpi
+from services.cli.commands import agents, approvals, kpi, status
 from services.cli.commands.goal_view import _format_live, print_outcome, show_progress
 from services.cli.commands.mail import _print_list
 from services.cli.output.console import shorten, wrap
