@@ -13,7 +13,7 @@ import { Proof } from "./traffic_proof.js";
 import { TrafficRow, useNarrow } from "./traffic_row.js";
 
 const PAGE = 200; // messages of one request
-const KEPT = 4000; // messages in hand; older ones are read again when one scrolls there
+const KEPT = 4000; // messages in hand while new ones come in; older ones are read again when one scrolls there
 const INSERT = 250; // ms for which new messages are collected before the list grows
 const FILTERS = ["agent", "subject", "goal", "text"];
 
@@ -129,7 +129,8 @@ function insert(now, rows) {
   const known = new Set(now.rows.slice(0, rows.length + PAGE).map(nameOf));
   const news = rows.filter((row) => !known.has(nameOf(row)));
   const all = [...news, ...now.rows];
-  return { ...now, rows: all.slice(0, KEPT), end: now.end && all.length <= KEPT, added: now.added + news.length };
+  const kept = Math.max(KEPT, now.rows.length); // never less than one has scrolled through
+  return { ...now, rows: all.slice(0, kept), end: now.end && all.length <= kept, added: now.added + news.length };
 }
 
 /** Call with new messages, oldest first, at most some times a second. */
