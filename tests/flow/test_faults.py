@@ -3,14 +3,16 @@
 import asyncio
 import signal
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from shared import subjects
 from shared.bus.entry import seal
 from shared.bus.records import TaskState, submission_entry
-from shared.contracts import CancelGoal, DeadLetter, Task, TaskStatus
+from shared.contracts import CancelGoal, DeadLetter, Task, TaskStatus, generate_task_id
 from tests.support.office import Office
 from tests.support.waiting import eventually
 
@@ -42,16 +44,16 @@ if __name__ == "__main__":
 '''
 
 
-@pytest.fixture
-async def office(tmp_path: Path) -> AsyncIterator[Office]:
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[Office]:
     """The conductor, the critic, and an agent of our own: one folder with a profile and a few lines."""
-    folder = tmp_path / "agents" / "slow"
-    folder.mkdir(parents=True)
-    (folder / "profile.yaml").write_text("name: slow\ndescription: Writes slowly.\nconcurrency: 2\n")
-    (folder / "__main__.py").write_text(SLOW_AGENT)
+    home = folder / "agents" / "slow"
+    home.mkdir(parents=True)
+    (home / "profile.yaml").write_text("name: slow\ndescription: Writes slowly.\nconcurrency: 2\n")
+    (home / "__main__.py").write_text(SLOW_AGENT)
     running = Office(
-        tmp_path,
-        MAILROOM_AGENTS_DIR=str(tmp_path / "agents"),
+        folder,
+        MAILROOM_AGENTS_DIR=str(folder / "agents"),
         MAILROOM_MAX_ATTEMPTS="3",
         PYTHONPATH=str(Path.cwd()),
     )
@@ -60,6 +62,23 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
         yield running
     finally:
         await running.close()
+
+
+@pytest.fixture
+async def office(tmp_path: Path) -> AsyncIterator[Office]:
+    """An office for one test, which kills its processes."""
+    async with opened(tmp_path) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def lasting_office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
+    """An office for all tests that kill nothing: ids are each test's own, and what others left is there."""
+    async with opened(tmp_path_factory.mktemp("office")) as running:
+        yield running
+
+
+shared = pytest.mark.asyncio(loop_scope="module")
 
 
 def task(action: str, path: Path, seconds: float, task_id: str = "t1", **more: str) -> Task:
@@ -84,8 +103,8 @@ async def in_progress(office: Office) -> bool:
     return (await state(office)).status is TaskStatus.IN_PROGRESS
 
 
-async def ended(office: Office) -> bool:
-    return (await state(office)).status.final
+async def ended(office: Office, task_id: str = "t1") -> bool:
+    return (await state(office, task_id)).status.final
 
 
 async def test_a_frozen_agent_that_wakes_up_late_changes_nothing(office: Office, tmp_path: Path) -> None:
@@ -149,15 +168,24 @@ async def at_attempt(office: Office, number: int) -> bool:
     return now.attempt == number and now.status is TaskStatus.IN_PROGRESS
 
 
-async def test_a_deadline_ends_a_task_as_timeout(office: Office, tmp_path: Path) -> None:
+@shared
+async def test_a_deadline_ends_a_task_as_timeout(lasting_office: Office, tmp_path: Path) -> None:
     from datetime import UTC, datetime, timedelta
 
+    office, task_id = lasting_office, generate_task_id()
     soon = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
-    await office.user.commit([submission_entry(task("append", tmp_path / "f", 60.0, deadline=soon))])
-    await eventually(lambda: ended(office), 10)
-    assert (await state(office)).status is TaskStatus.TIMEOUT
+    late = task("append", tmp_path / "f", 60.0, task_id, deadline=soon)
+    await office.user.commit([submission_entry(late)])
+    await eventually(lambda: ended(office, task_id), 10)
+    assert (await state(office, task_id)).status is TaskStatus.TIMEOUT
 
 
+async def dead_letters(office: Office, agent: str) -> list[DeadLetter]:
+    """Every dead letter of an agent, oldest first."""
+    return [DeadLetter.from_json(data) for _, _, data in await office.stored(f"dead.{agent}")]
+
+
+@shared
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
@@ -175,15 +203,16 @@ async def test_a_deadline_ends_a_task_as_timeout(office: Office, tmp_path: Path)
     ids=["number", "broken", "blank", "long", "list", "empty", "priority", "id", "email", "unknown"],
 )
 async def test_bad_submissions_are_buried_with_a_reason_and_the_office_goes_on(
-    office: Office, tmp_path: Path, body: bytes, reason: str
+    lasting_office: Office, tmp_path: Path, body: bytes, reason: str
 ) -> None:
+    office, goal_id = lasting_office, generate_task_id("goal")
+    before = await dead_letters(office, "conductor")
     await office.submit(body)
-    await office.submit({"text": "do it", "goal_id": "g1", "context": context(tmp_path, 0)})
-    assert (await office.finished("g1")).status is TaskStatus.COMPLETED
-    letters = [DeadLetter.from_json(data) for _, _, data in await office.stored("dead.conductor")]
-    assert len(letters) == 1
-    assert reason in letters[0].reason
-    assert letters[0].original_size == len(body)
+    await office.submit({"text": "do it", "goal_id": goal_id, "context": context(tmp_path, 0)})
+    assert (await office.finished(goal_id)).status is TaskStatus.COMPLETED
+    (letter,) = (await dead_letters(office, "conductor"))[len(before) :]
+    assert reason in letter.reason
+    assert letter.original_size == len(body)
 
 
 def context(tmp_path: Path, seconds: float) -> dict[str, object]:
@@ -191,7 +220,10 @@ def context(tmp_path: Path, seconds: float) -> dict[str, object]:
     return {"assignee": "slow", "action": "append", "params": params}
 
 
-async def test_mail_that_cannot_be_read_is_buried(office: Office) -> None:
+@shared
+async def test_mail_that_cannot_be_read_is_buried(lasting_office: Office) -> None:
+    office = lasting_office
+    before = await dead_letters(office, "slow")
     await office.user.store(
         "mail.slow.user", b'{"type":"email.v1","sender":"conductor","recipient":"slow","body":"x"}'
     )
@@ -206,10 +238,10 @@ async def test_mail_that_cannot_be_read_is_buried(office: Office) -> None:
     )
 
     async def buried() -> bool:
-        return len(await office.stored("dead.slow")) == 4
+        return len(await dead_letters(office, "slow")) == len(before) + 4
 
     await eventually(buried)
-    reasons = [DeadLetter.from_json(data).reason for _, _, data in await office.stored("dead.slow")]
+    reasons = [letter.reason for letter in (await dead_letters(office, "slow"))[len(before) :]]
     for expected in (
         "it says it is from 'conductor', but 'user' sent it",
         "not valid JSON",
@@ -219,24 +251,29 @@ async def test_mail_that_cannot_be_read_is_buried(office: Office) -> None:
         assert sum(expected in reason for reason in reasons) == 1
 
 
-async def test_a_goal_can_be_cancelled_while_it_runs(office: Office, tmp_path: Path) -> None:
-    await office.submit({"text": "do it", "goal_id": "g1", "context": context(tmp_path, 60)})
+@shared
+async def test_a_goal_can_be_cancelled_while_it_runs(lasting_office: Office, tmp_path: Path) -> None:
+    office = lasting_office
+    first, second = generate_task_id("goal"), generate_task_id("goal")
+    await office.submit({"text": "do it", "goal_id": first, "context": context(tmp_path, 60)})
 
     async def running() -> bool:
-        now = await office.task("slow", "g1-task-1", "conductor")
+        now = await office.task("slow", f"{first}-task-1", "conductor")
         return now is not None and now.status is TaskStatus.IN_PROGRESS
 
     await eventually(running)
-    letter = CancelGoal(sender="user", recipient="conductor", goal_id="g1", reason="changed my mind")
+    letter = CancelGoal(sender="user", recipient="conductor", goal_id=first, reason="changed my mind")
     await office.user.commit([seal(subjects.mail("conductor", "user"), letter)])
-    goal = await office.finished("g1")
+    goal = await office.finished(first)
     assert goal.status is TaskStatus.CANCELLED
     assert "changed my mind" in goal.reason
-    assert (await office.result("slow", "g1-task-1", "conductor")).status is TaskStatus.CANCELLED
+    result = await office.result("slow", f"{first}-task-1", "conductor")
+    assert result.status is TaskStatus.CANCELLED
     # The worker notices, stops, and is free for the next task.
-    await office.submit({"text": "again", "goal_id": "g2", "context": context(tmp_path, 0)})
-    assert (await office.finished("g2")).status is TaskStatus.COMPLETED
-    assert [result.task_id for result in await office.results("slow")] == ["g2-task-1"]
+    await office.submit({"text": "again", "goal_id": second, "context": context(tmp_path, 0)})
+    assert (await office.finished(second)).status is TaskStatus.COMPLETED
+    stored = [result.task_id for result in await office.results("slow") if result.goal_id in (first, second)]
+    assert stored == [f"{second}-task-1"]
 
 
 async def test_a_goal_s_deadline_survives_the_conductor(office: Office, tmp_path: Path) -> None:
@@ -270,9 +307,11 @@ async def test_the_server_killed_in_the_middle_loses_no_goal(office: Office, tmp
     assert sorted(results) == sorted(f"g{number}-task-1" for number in range(30))
 
 
-async def test_the_same_submission_twice_is_one_goal(office: Office, tmp_path: Path) -> None:
+@shared
+async def test_the_same_submission_twice_is_one_goal(lasting_office: Office, tmp_path: Path) -> None:
+    office, goal_id = lasting_office, generate_task_id("goal")
     for _ in range(3):
-        await office.submit({"text": "do it", "goal_id": "g1", "context": context(tmp_path, 0)})
-    await office.finished("g1")
+        await office.submit({"text": "do it", "goal_id": goal_id, "context": context(tmp_path, 0)})
+    await office.finished(goal_id)
     await asyncio.sleep(0.5)
-    assert len(await office.submitted("slow", "conductor")) == 1
+    assert sum(task.goal_id == goal_id for task in await office.submitted("slow", "conductor")) == 1

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from shared import subjects
 from shared.contracts import Edge, MemoryWrite, Node, Relation, generate_id
@@ -28,6 +29,17 @@ KILLS = 10
 async def memory_office(tmp_path: Path) -> AsyncIterator[Office]:
     """An office of the memory daemon alone."""
     office = Office(tmp_path, MAILROOM_LINKER_INTERVAL="3600")
+    try:
+        await office.open(["memory"])
+        yield office
+    finally:
+        await office.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def lasting_office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
+    """The same for the tests that leave it as it was: each writes nodes of its own."""
+    office = Office(tmp_path_factory.mktemp("office"), MAILROOM_LINKER_INTERVAL="3600")
     try:
         await office.open(["memory"])
         yield office
@@ -238,9 +250,10 @@ BAD_WRITES: list[dict[str, object]] = [
 ]
 
 
-async def test_bad_input_is_refused_and_nothing_of_it_stored(memory_office: Office) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_bad_input_is_refused_and_nothing_of_it_stored(lasting_office: Office) -> None:
     """Each in the company of a good node, which must not be stored either; and all are told why."""
-    office = memory_office
+    office = lasting_office
     scout = await office.connect("scout")
     async with client(office) as memory:
         await memory.add(
@@ -345,8 +358,9 @@ async def refused_or_buried(office: Office, write_id: str, seq: int) -> None:
     await eventually(either, 20)
 
 
-async def test_what_is_no_message_at_all_leaves_it_alive(memory_office: Office) -> None:
-    office = memory_office
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_is_no_message_at_all_leaves_it_alive(lasting_office: Office) -> None:
+    office = lasting_office
     scout = await office.connect("scout")
     for payload in (b"\xff\xfe\xfa", b"", b"{", b'{"type": "memory_write.v1"}', b"[" * 100_000):
         await scout.store(subjects.memory_write("scout"), payload)

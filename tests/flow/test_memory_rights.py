@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from services.memory.__main__ import for_people
 from shared import subjects
@@ -12,15 +12,18 @@ from shared.contracts import Edge, EdgeKey, EdgesQuery, MemoryWrite, MemoryWritt
 from shared.errors import ActionError, BusUnavailable
 from shared.memory import Memory, WriteRefused
 from tests.support.office import Office
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TEXT = "The harbour opens at six in the morning"
 CHANGED = "The harbour never opens, whatever anybody says"
 
 
-@pytest.fixture
-async def office(tmp_path: Path) -> AsyncIterator[Office]:
-    """An office of the memory daemon alone."""
-    office = Office(tmp_path, MAILROOM_LINKER_INTERVAL="3600")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
+    """An office of the memory daemon alone, for all tests: each writes nodes of its own."""
+    office = Office(tmp_path_factory.mktemp("office"), MAILROOM_LINKER_INTERVAL="3600")
     try:
         await office.open(["memory"])
         yield office
@@ -40,21 +43,23 @@ async def node(memory: Memory, node_id: str) -> Node:
 async def test_whoever_a_write_names_its_author_is_its_sender(office: Office) -> None:
     engineer, user = await office.connect("engineer"), await client(office, "user")
     forged = [
-        {"id": "a", "title": TEXT, "agent": "critic"},
-        {"id": "b", "title": "Ships are counted every evening", "source": {"agent": "user"}},
+        {"id": "author-a", "title": TEXT, "agent": "critic"},
+        {"id": "author-b", "title": "Ships are counted every evening", "source": {"agent": "user"}},
     ]
     added = json.loads(
         await engineer.request("memory.add", json.dumps({**forged[0], "insist": True}).encode())
     )
     assert not added["error"]
     await engineer.request("memory.add", json.dumps({**forged[1], "insist": True}).encode())
-    link = {"from": "a", "to": "b", "provenance": {"by": "manual", "agent": "critic"}}
+    link = {"from": "author-a", "to": "author-b", "provenance": {"by": "manual", "agent": "critic"}}
     await engineer.request("memory.link", json.dumps(link).encode())
-    mine = Node(id="c", title="Nobody counts the gulls", source=Source(agent="critic"))
-    edge = Edge(from_id="c", to_id="a", provenance={"by": "manual", "agent": "user"})
+    mine = Node(id="author-c", title="Nobody counts the gulls", source=Source(agent="critic"))
+    edge = Edge(from_id="author-c", to_id="author-a", provenance={"by": "manual", "agent": "user"})
     await Memory(engineer).add(mine, edges=[edge], insist=True)
-    assert [found.source.agent for found in await user.get("a", "b", "c")] == ["engineer"] * 3
-    edges = (await user.edges(EdgesQuery())).edges
+    assert [found.source.agent for found in await user.get("author-a", "author-b", "author-c")] == [
+        "engineer"
+    ] * 3
+    edges = (await user.edges(EdgesQuery(node="author-a"))).edges
     assert [edge.provenance["agent"] for edge in edges] == ["engineer"] * 2
 
 
@@ -70,71 +75,72 @@ async def test_a_write_in_anothers_name_is_not_stored(office: Office) -> None:
 
 @pytest.mark.parametrize("owner", ["critic", "user"])
 async def test_what_another_wrote_can_be_disputed_and_not_replaced(office: Office, owner: str) -> None:
-    mine, engineer = await client(office, owner), await client(office, "engineer")
-    await mine.add(Node(id="n", title=TEXT), insist=True)
-    before = await node(mine, "n")
-    written = await engineer.add(Node(id="n", title=CHANGED), insist=True)
-    assert await node(mine, "n") == before
+    mine, engineer, own = await client(office, owner), await client(office, "engineer"), f"{owner}-n"
+    others = [found.id async for found in mine.iterate_nodes()]
+    await mine.add(Node(id=own, title=TEXT), insist=True)
+    before = await node(mine, own)
+    written = await engineer.add(Node(id=own, title=CHANGED), insist=True)
+    assert await node(mine, own) == before
     (proposed,) = written.proposed
-    assert (proposed.to_id, proposed.relation) == ("n", Relation.CONTRADICTS)
+    assert (proposed.to_id, proposed.relation) == (own, Relation.CONTRADICTS)
     assert written.ids == (proposed.from_id,)
     proposal = await node(mine, proposed.from_id)
     assert (proposal.title, proposal.source.agent) == (CHANGED, "engineer")
-    (edge,) = (await mine.edges(EdgesQuery(node="n"))).edges
+    (edge,) = (await mine.edges(EdgesQuery(node=own))).edges
     assert (edge.provenance["by"], edge.provenance["proposes"]) == ("proposal", "replace")
     assert edge.provenance["agent"] == "engineer"
     # Another try of the same agent changes its proposal, and the owner's own write the node.
-    again = await engineer.add(Node(id="n", title="It opens at noon, says everybody"), insist=True)
+    again = await engineer.add(Node(id=own, title="It opens at noon, says everybody"), insist=True)
     assert again.proposed == written.proposed
-    proposals = [found.id async for found in mine.iterate_nodes() if found.id.startswith("proposal-")]
-    assert proposals == [proposal.id]
-    assert not (await mine.add(Node(id="n", title="The harbour opens at seven now"), insist=True)).proposed
-    assert (await node(mine, "n")).title == "The harbour opens at seven now"
+    made = {found.id async for found in mine.iterate_nodes()}.difference(others)
+    assert made == {own, proposal.id}
+    assert not (await mine.add(Node(id=own, title="The harbour opens at seven now"), insist=True)).proposed
+    assert (await node(mine, own)).title == "The harbour opens at seven now"
 
 
 async def test_the_same_again_by_another_is_no_proposal(office: Office) -> None:
     critic, engineer = await client(office, "critic"), await client(office, "engineer")
-    await critic.add(Node(id="n", title=TEXT), insist=True)
-    written = await engineer.add(Node(id="n", title=TEXT), insist=True)
+    await critic.add(Node(id="same-n", title=TEXT), insist=True)
+    written = await engineer.add(Node(id="same-n", title=TEXT), insist=True)
     assert written.proposed == ()
-    assert (await node(critic, "n")).source.agent == "critic"
+    assert (await node(critic, "same-n")).source.agent == "critic"
 
 
 async def test_what_another_wrote_cannot_be_retired_or_superseded(office: Office) -> None:
     critic, engineer = await client(office, "critic"), await client(office, "engineer")
-    await critic.add(Node(id="n", title=TEXT), insist=True)
-    written = await engineer.retire("n")
+    await critic.add(Node(id="kept-n", title=TEXT), insist=True)
+    written = await engineer.retire("kept-n")
     (proposed,) = written.proposed
-    assert (await node(critic, "n")).retired_version == 0
+    assert (await node(critic, "kept-n")).retired_version == 0
     wish = await node(critic, proposed.from_id)
     assert (wish.title, wish.source.agent) == (f"engineer proposes to retire: {TEXT}", "engineer")
-    await engineer.add(Node(id="m", title=CHANGED), insist=True)
-    linked = await engineer.link(Edge(from_id="m", to_id="n", relation=Relation.SUPERSEDES))
-    assert linked.proposed == (EdgeKey(from_id="m", to_id="n", relation=Relation.CONTRADICTS),)
-    relations = [edge.relation for edge in (await critic.edges(EdgesQuery(node="n"))).edges]
+    await engineer.add(Node(id="kept-m", title=CHANGED), insist=True)
+    linked = await engineer.link(Edge(from_id="kept-m", to_id="kept-n", relation=Relation.SUPERSEDES))
+    assert linked.proposed == (EdgeKey(from_id="kept-m", to_id="kept-n", relation=Relation.CONTRADICTS),)
+    relations = [edge.relation for edge in (await critic.edges(EdgesQuery(node="kept-n"))).edges]
     assert relations == [Relation.CONTRADICTS] * 2
     # Its author and people may.
     user = await client(office, "user")
-    await user.link(Edge(from_id="m", to_id="n", relation=Relation.SUPERSEDES))
-    assert not (await critic.retire("n")).proposed
-    assert (await node(user, "n")).retired_version
+    await user.link(Edge(from_id="kept-m", to_id="kept-n", relation=Relation.SUPERSEDES))
+    assert not (await critic.retire("kept-n")).proposed
+    assert (await node(user, "kept-n")).retired_version
     with pytest.raises(WriteRefused, match="may not bring it back"):
-        await engineer.add(Node(id="n", title=CHANGED), insist=True)
+        await engineer.add(Node(id="kept-n", title=CHANGED), insist=True)
 
 
 async def test_the_edges_of_others_stay_as_they_are(office: Office) -> None:
     critic, engineer = await client(office, "critic"), await client(office, "engineer")
     await critic.add(
-        Node(id="a", title=TEXT), Node(id="b", title="Ships are counted every evening"), insist=True
+        Node(id="edge-a", title=TEXT), Node(id="edge-b", title="Ships are counted every evening"), insist=True
     )
-    await critic.link(Edge(from_id="a", to_id="b", weight=0.9))
-    await engineer.link(Edge(from_id="a", to_id="b", weight=0.0))
+    await critic.link(Edge(from_id="edge-a", to_id="edge-b", weight=0.9))
+    await engineer.link(Edge(from_id="edge-a", to_id="edge-b", weight=0.0))
     with pytest.raises(WriteRefused, match="may not take it out"):
-        await engineer.unlink(EdgeKey(from_id="a", to_id="b"))
-    (edge,) = (await critic.edges(EdgesQuery(node="a"))).edges
+        await engineer.unlink(EdgeKey(from_id="edge-a", to_id="edge-b"))
+    (edge,) = (await critic.edges(EdgesQuery(node="edge-a"))).edges
     assert (edge.weight, edge.provenance["agent"]) == (0.9, "critic")
-    await critic.unlink(EdgeKey(from_id="a", to_id="b"))
-    assert (await critic.edges(EdgesQuery(node="a"))).edges == ()
+    await critic.unlink(EdgeKey(from_id="edge-a", to_id="edge-b"))
+    assert (await critic.edges(EdgesQuery(node="edge-a"))).edges == ()
 
 
 @pytest.mark.parametrize("verb", subjects.MEMORY_PEOPLE_VERBS)
@@ -156,12 +162,17 @@ async def test_maintenance_is_for_people_alone(office: Office, verb: str) -> Non
     assert await endpoint(b"{}", subjects.USER) == b"done"
     assert json.loads(await office.user.request(f"memory.{verb}", b"{}"))
 
+    async def ready() -> bool:
+        return (await Memory(office.user).health())["status"] == "ok"
+
+    await eventually(ready, 30)  # the office is for other tests too
+
 
 async def test_people_may_name_another_author(office: Office) -> None:
     user = await client(office, "user")
     written: MemoryWritten = await user.add(
-        Node(id="n", title=TEXT, source=Source(agent="critic")), insist=True
+        Node(id="named-n", title=TEXT, source=Source(agent="critic")), insist=True
     )
     assert written.proposed == ()
-    assert (await user.add(Node(id="m", title=CHANGED), insist=True)).proposed == ()
-    assert [found.source.agent for found in await user.get("n", "m")] == ["critic", "user"]
+    assert (await user.add(Node(id="named-m", title=CHANGED), insist=True)).proposed == ()
+    assert [found.source.agent for found in await user.get("named-n", "named-m")] == ["critic", "user"]
