@@ -8,7 +8,6 @@ cookies: what another program serves on this machine is refused as well.
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from shared.errors import ConfigError
 
@@ -74,8 +73,3 @@ def is_foreign_read(fetch_site: str) -> bool:
 def is_foreign_change(site: Site, origins: list[str], fetch_site: str) -> bool:
     """Whether another site's page sends a change."""
     return is_foreign_read(fetch_site) or any(not site.is_origin(origin) for origin in origins)
-
-
-def host_of(address: str) -> str:
-    """Host and port of an address."""
-    return urlsplit(address).netloc
