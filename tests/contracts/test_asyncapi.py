@@ -2,8 +2,10 @@
 
 import inspect
 import json
+import os
 import re
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from shared.bus.identity import rights_of
 from shared.contracts import ENVELOPES
 from tests.contracts.examples import AGENTS, ASYNCAPI, asyncapi_document, rendered_asyncapi
 from tests.support.npm import require_package
+from tests.support.server import mailroom_command
 
 DOCUMENT = asyncapi_document()
 PATTERNS = {channel.name: pattern_of(channel.address) for channel in channels()}
@@ -167,3 +170,14 @@ def _validate(folder: Any, document: dict[str, Any]) -> Any:
     )
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
+
+
+def test_the_command_prints_the_document_of_this_installation(tmp_path: Path) -> None:
+    environment = {**os.environ, "MAILROOM_STATE_DIR": str(tmp_path)}
+    run = subprocess.run(
+        mailroom_command("asyncapi"), env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    printed = json.loads(run.stdout)
+    assert printed["channels"] == DOCUMENT["channels"]
+    assert set(AGENTS) <= set(printed["x-identities"])
