@@ -40,7 +40,7 @@ export function Rows({ count, render, keyOf, href, selected = -1, onSelect, onOp
     rows.push(html`<${Row} key=${keyOf(index)} index=${index} count=${count} height=${height} href=${href?.(index)} selected=${index === selected}
       stop=${index === stop} onOpen=${onOpen} onSelect=${onSelect}>${render(index)}<//>`);
   }
-  return html`<div class="rows" role="list" aria-label=${label} ref=${box} style=${{ maxHeight: tall, height: `${count * height + 2}px` }}
+  return html`<div class="rows" role="list" aria-label=${label} ref=${box} style=${{ maxHeight: tall, height: `${count * height + 1}px` }}
     ><div class="space" role="presentation" style=${{ height: `${count * height}px` }}>${rows}</div></div>`;
 }
 

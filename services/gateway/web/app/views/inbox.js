@@ -73,7 +73,7 @@ function headline(number) {
 function Summary({ open, aside }) {
   const oldest = open.reduce((first, item) => (!first || item.since < first ? item.since : first), "");
   if (!oldest && !aside.length) return null;
-  return html`<div class="meta">${oldest && html`<span>the oldest since <b><${Ago} at=${oldest} /></b></span>`}
+  return html`<div class="meta">${oldest && html`<span>the oldest is from <b><${Ago} at=${oldest} /></b></span>`}
     ${aside.length > 0 && html`<span>${aside.length} put aside</span>`}
     ${!notifying.value && html`<button type="button" class="plain" onClick=${toggleNotifications}>Tell me in this browser when something waits</button>`}</div>`;
 }
