@@ -6,6 +6,8 @@ from playwright.async_api import Page
 from shared.contracts import generate_id
 from tests.browser.goals import find, submit, waiting
 from tests.browser.pages import Desk, require_good_looks, settle, until
+from tests.flow.test_approvals import ask
+from tests.support.gateway import RunningGateway
 
 HOSTILE = '<img src=x onerror="window.hit=1"><script>window.hit=1</script> [x](javascript:alert(1)) **b**'
 
@@ -22,6 +24,50 @@ async def choose(page: Page, text: str) -> None:
         await page.keyboard.press("j")
         await page.wait_for_timeout(20)
     raise AssertionError(f"j does not reach {text!r}")
+
+
+async def test_the_board_is_good_to_look_at(
+    desk: Desk, axe: None, ada: httpx2.AsyncClient, office: RunningGateway
+) -> None:
+    open_goals = await _fill_board(ada, office)
+    page = await desk.open("/goals?view=board")
+    await page.locator(".column.waiting .card").first.wait_for()
+    await require_good_looks(page, "board-filled")
+    await desk.go(page, "/goals?view=list")
+    await require_good_looks(page, "board-list")
+    await desk.go(page, "/goals?new=1")
+    await require_good_looks(page, "board-new")
+    for goal_id in open_goals:
+        await ada.post(f"/goals/{goal_id}/cancel", json={})
+
+
+async def _fill_board(ada: httpx2.AsyncClient, office: RunningGateway) -> list[str]:
+    """Goals in each column; returns the open ones."""
+    for text in (
+        "Check up on the repository at ~/src/itsdangerous",
+        "Which licences do our dependencies have?",
+        "Read what came out on retrieval this week and say which two papers matter to us",
+        "Find out why the nightly tests take 14 minutes",
+    ):
+        await submit(ada, waiting(text))
+        await find(ada, text, "ended")
+    failed = "Publish the release notes of 2.4"
+    await submit(ada, {"text": failed, "context": {"assignee": "slow", "action": "publish"}})
+    await find(ada, failed, "ended")
+    open_goals = [
+        await submit(ada, waiting(text, 600))
+        for text in (
+            "Port the parser to Python 3.13 and run its tests",
+            "Summarise what customers wrote since Friday",
+            "Bring the changelog up to date with what was merged",
+        )
+    ]
+    for goal_id in open_goals:
+        await find(ada, goal_id, "working")
+    slow = await office.office.connect("slow")
+    what = "run: uv pip install -e . -r requirements/tests.txt"
+    await ask(slow, what=what, seconds=600, goal_id=open_goals[0], reach=("python",))
+    return open_goals
 
 
 async def test_a_goal_is_submitted_and_done_by_keyboard(desk: Desk, ada: httpx2.AsyncClient) -> None:
@@ -168,18 +214,3 @@ async def test_commands_and_goals_are_found_by_their_words(desk: Desk, ada: http
     assert await page.evaluate("document.documentElement.dataset.theme") == "dark"
     await page.reload()
     assert await page.evaluate("document.documentElement.dataset.theme") == "dark"
-
-
-async def test_the_board_is_good_to_look_at(desk: Desk, axe: None, ada: httpx2.AsyncClient) -> None:
-    for text in (
-        "Read what came out on retrieval this week",
-        "Check up on the repository at ~/src/itsdangerous",
-    ):
-        await submit(ada, waiting(text))
-        await find(ada, text, "ended")
-    page = await desk.open("/goals?view=board")
-    await require_good_looks(page, "board-filled")
-    await desk.go(page, "/goals?view=list")
-    await require_good_looks(page, "board-list")
-    await desk.go(page, "/goals?new=1")
-    await require_good_looks(page, "board-new")
