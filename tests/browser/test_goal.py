@@ -2,15 +2,19 @@
 
 import asyncio
 import json
+import time
 from pathlib import Path
 
 import httpx2
 from playwright.async_api import Page
 
 from shared.contracts import generate_id
+from shared.subjects import sender_of
 from tests.browser.goals import find, submit, waiting
 from tests.browser.pages import Desk, require_good_looks, settle, shoot, until
 from tests.flow.test_cli_patches import LINES, git, make_repository
+from tests.support.course import Course, goal_of, span
+from tests.support.gateway import RunningGateway
 
 HOSTILE = '<img src=x onerror="window.hit=1">'
 
@@ -191,3 +195,38 @@ async def test_an_unknown_goal_says_so(desk: Desk) -> None:
     page = await desk.open("/goals/goal_nothing")
     desk.faults.tolerate("404")
     await page.get_by_role("alert").get_by_text("There is no goal").wait_for()
+
+
+async def tell(office: RunningGateway, course: Course) -> None:
+    """Store the messages of a course, each in the name of who sends it."""
+    buses = {name: await office.office.connect(name) for name in ("conductor", "cortex")}
+    for stored in course.messages:
+        name = "conductor" if stored.subject.startswith("state.") else sender_of(stored.subject)
+        await buses[name].store(stored.subject, stored.data)
+
+
+async def test_thousands_of_steps_and_a_killed_attempt_stay_fluent(
+    desk: Desk, office: RunningGateway, ada: httpx2.AsyncClient
+) -> None:
+    goal_id, text = f"goal_{generate_id()[-12:]}", unique("Many steps")
+    course = Course(goal_id=goal_id)
+    task_id, began = f"{goal_id}-long-1", time.time() - course.begin.timestamp() - 100
+    course.submit(task_id, began, assignee="cortex")
+    for attempt in (1, 2):
+        course.step(task_id, "claimed", began, attempt)
+        for page in range(40):
+            spans = tuple(span(page * 40 + n + 1, began + page, 0.01 * n) for n in range(40))
+            course.step(task_id, "noted", began + page, attempt, spans=spans)
+    course.end(task_id, began + 90, 2)
+    goal = goal_of(task_id, ended=began + 91, goal_id=goal_id, text=text, begun=began)
+    course.record(goal, began + 91)
+    await tell(office, course)
+    await find(ada, text, "ended")
+    page = await desk.open(f"/goals/{goal_id}")
+    await page.get_by_role("button", name="Unfold all").click()
+    await page.locator(".waterfall .row").filter(has_text="attempt 1").wait_for()
+    assert "its process was killed" in await page.locator(".waterfall").inner_text()
+    for _ in range(60):
+        await page.keyboard.press("j")
+    await page.locator(".waterfall .row.selected").filter(has_text="span 5").wait_for()
+    assert await page.locator(".waterfall .row").count() < 120

@@ -40,7 +40,10 @@ def span(number: int, start: float, seconds: float, **fields: Any) -> Span:
 class Course:
     """Collects messages in the order in which they were stored."""
 
-    def __init__(self, stream: str = subjects.OFFICE) -> None:
+    begin = BEGIN
+
+    def __init__(self, stream: str = subjects.OFFICE, goal_id: str = GOAL_ID) -> None:
+        self.goal_id = goal_id
         self.messages: list[Stored] = []
         self.envelopes: dict[str, Task] = {}
         self._stream = stream
@@ -54,7 +57,7 @@ class Course:
         """A task for scout, unless ``fields`` say otherwise."""
         values = {"assignee": "scout", "requester": "conductor", "text": f"Do {task_id}", **fields}
         parent = self.envelopes[cause].id if cause else ""
-        task = Task(task_id=task_id, goal_id=GOAL_ID, cause=parent, **values)
+        task = Task(task_id=task_id, goal_id=self.goal_id, cause=parent, **values)
         self.envelopes[task_id] = task
         self.store(subjects.task(task.assignee, task.requester, task_id, "new"), seconds, task)
         return task
@@ -64,7 +67,7 @@ class Course:
         task = self.envelopes[task_id]
         values = {
             "task_id": task_id,
-            "goal_id": GOAL_ID,
+            "goal_id": self.goal_id,
             "origin": 1,
             "worker": f"process-{attempt}",
             **fields,
@@ -84,7 +87,7 @@ class Course:
         agent = self.envelopes[task_id].assignee
         request = ApprovalRequest(
             sender=agent,
-            goal_id=GOAL_ID,
+            goal_id=self.goal_id,
             approval_id=approval_id,
             task_id=task_id,
             what="reach example.org",
@@ -94,13 +97,13 @@ class Course:
 
     def answer(self, agent: str, approval_id: str, seconds: float, *, granted: bool) -> None:
         """A person answers."""
-        answer = ApprovalAnswer(goal_id=GOAL_ID, approval_id=approval_id, granted=granted)
+        answer = ApprovalAnswer(goal_id=self.goal_id, approval_id=approval_id, granted=granted)
         self.store(subjects.approval_answered(agent, approval_id), seconds, answer)
 
     def think(self, task_id: str, number: int, seconds: float, *messages: dict[str, Any]) -> None:
         """A checkpoint of the loop ``loop``."""
         agent = self.envelopes[task_id].assignee
-        body = LoopCheckpoint(sender=agent, goal_id=GOAL_ID, task_id=task_id, messages=messages)
+        body = LoopCheckpoint(sender=agent, goal_id=self.goal_id, task_id=task_id, messages=messages)
         self.store(subjects.record(agent, "thinking", f"loop-{number}"), seconds, body)
 
     def record(self, goal: Goal, seconds: float, *spans: Span) -> None:
@@ -111,13 +114,15 @@ class Course:
         self.store(subjects.goal(goal.goal_id), seconds, change)
 
 
-def goal_of(*names: str, ended: float | None = None, **fields: Any) -> Goal:
+def goal_of(
+    *names: str, ended: float | None = None, goal_id: str = GOAL_ID, begun: float = 0, **fields: Any
+) -> Goal:
     """A goal with tasks of these names."""
     tasks = tuple(GoalTask(name=name, task_id=name, text=name, assignee="scout") for name in names)
     status = TaskStatus.PENDING if ended is None else TaskStatus.COMPLETED
     values = {"text": "Look at it", "requester": "user", "status": status, "tasks": tasks, **fields}
     ended_at = "" if ended is None else at(ended)
-    return Goal(goal_id=GOAL_ID, submitted_at=at(0), ended_at=ended_at, **values)
+    return Goal(goal_id=goal_id, submitted_at=at(begun), ended_at=ended_at, **values)
 
 
 def effect(what: str, start: float, end: float | None) -> Effect:

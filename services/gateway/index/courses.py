@@ -16,7 +16,8 @@ _read_piece = msgspec.json.Decoder(Piece)
 
 def read_pieces(store: Store, goal_id: str) -> tuple[list[Piece], int]:
     """The pieces of which a goal's course consists, in order, and the number of the last one (0: none)."""
-    sql = "SELECT number, piece FROM pieces WHERE goal_id = ? ORDER BY number LIMIT ?"
+    # The index is of pieces with a goal, which the condition has to say.
+    sql = "SELECT number, piece FROM pieces WHERE goal_id = ? AND goal_id != '' ORDER BY number LIMIT ?"
     rows = store.query(sql, [goal_id, MAX_PIECES])
     return [_read_piece.decode(piece) for _, piece in rows], rows[-1][0] if rows else 0
 
@@ -24,7 +25,8 @@ def read_pieces(store: Store, goal_id: str) -> tuple[list[Piece], int]:
 def read_sent(store: Store, goal_id: str, types: Sequence[str], limit: int) -> tuple[list[MessageRow], int]:
     """A goal's first messages of these types that have a recipient, and how many there are."""
     marks = ", ".join("?" * len(types))
-    where = f"goal_id = ? AND recipient != '' AND type IN ({marks})"
+    # The plus keeps it from looking through all messages of these types.
+    where = f"goal_id = ? AND goal_id != '' AND recipient != '' AND +type IN ({marks})"
     rows = store.rows(where, [goal_id, *types], limit)
     if len(rows) < limit:
         return rows, len(rows)

@@ -179,12 +179,12 @@ class Store:
 
     def all_of_goal(self, goal_id: str, limit: int = 20_000) -> list[MessageRow]:
         """Every message of a goal, oldest first."""
-        sql = f"SELECT {_COLUMNS} FROM messages WHERE goal_id = ? ORDER BY number LIMIT ?"
+        sql = f"SELECT {_COLUMNS} FROM messages WHERE goal_id = ? AND goal_id != '' ORDER BY number LIMIT ?"
         return self._rows(sql, [goal_id, limit])
 
     def all_of_task(self, task_id: str, limit: int = 20_000) -> list[MessageRow]:
         """Every message of a task, oldest first."""
-        sql = f"SELECT {_COLUMNS} FROM messages WHERE task_id = ? ORDER BY number LIMIT ?"
+        sql = f"SELECT {_COLUMNS} FROM messages WHERE task_id = ? AND task_id != '' ORDER BY number LIMIT ?"
         return self._rows(sql, [task_id, limit])
 
     def rows(self, where: str, values: Sequence[Any], limit: int) -> list[MessageRow]:
@@ -360,7 +360,7 @@ def _where(wanted: Filter) -> tuple[list[str], list[Any]]:
     values: list[Any] = []
     for column, value in (("goal_id", wanted.goal), ("task_id", wanted.task), ("type", wanted.type)):
         if value:
-            clauses.append(f"{column} = ?")
+            clauses.append(f"{column} = ? AND {column} != ''")  # as the conditions of their indexes say
             values.append(value)
     if wanted.subject:
         clauses.append("subject GLOB ?")

@@ -16,9 +16,11 @@ import { Sequence } from "./goal/sequence.js";
 import { Side } from "./goal/side.js";
 import { Waterfall } from "./goal/waterfall.js";
 
+const PAUSE = 800; // ms between two readings of a goal at work
+
 export default function GoalView({ params, query }) {
   const id = params.id;
-  const page = useLiveResource((signal) => get(at`/goals/${id}`, {}, { signal }), [id], (event) => event.message.goal_id === id);
+  const page = useLiveResource((signal) => get(at`/goals/${id}`, {}, { signal }), [id], (event) => event.message.goal_id === id, PAUSE);
   useOldLink();
   if (!page.data && page.error) return html`<h1>Goal</h1><${Problem} error=${page.error} retry=${page.reload} />`;
   if (!page.data) return html`<h1 class="visually-hidden">Goal</h1><${Loading} what="the goal" />`;
