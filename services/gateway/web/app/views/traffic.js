@@ -14,7 +14,8 @@ import { TrafficRow, useNarrow } from "./traffic_row.js";
 
 const PAGE = 200; // messages of one request
 const KEPT = 4000; // messages in hand while new ones come in; older ones are read again when one scrolls there
-const INSERT = 250; // ms for which new messages are collected before the list grows
+const INSERT = 150; // ms for which new messages are collected before the list grows
+const BUSY = { rows: 20, pause: 700 }; // the same after so many came at once: nobody reads more at a time
 const FILTERS = ["agent", "subject", "goal", "text"];
 
 export default function Traffic({ query }) {
@@ -135,16 +136,16 @@ function insert(now, rows) {
 
 /** Call with new messages, oldest first, at most some times a second. */
 function useCollected(callback) {
-  const waiting = useRef({ rows: [], timer: 0 });
+  const waiting = useRef({ rows: [], timer: 0, pause: INSERT });
   const current = useRef(callback);
   current.current = callback;
   useEvents((events) => {
     const { rows } = waiting.current;
     rows.push(...events.map((event) => event.message));
     waiting.current.timer ||= setTimeout(() => {
-      waiting.current = { rows: [], timer: 0 };
+      waiting.current = { rows: [], timer: 0, pause: rows.length > BUSY.rows ? BUSY.pause : INSERT };
       current.current(rows);
-    }, INSERT);
+    }, waiting.current.pause);
   });
   useEffect(() => () => clearTimeout(waiting.current.timer), []);
 }
