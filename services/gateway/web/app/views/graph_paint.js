@@ -19,8 +19,13 @@ export function project(node, camera, canvas) {
   ];
 }
 
-function radius(node, zoom) {
-  return (2.5 + 3 * node.importance + Math.min(6, Math.sqrt(node.degree))) * Math.min(1.8, Math.max(0.8, zoom ** 0.4));
+/** How large nodes are drawn: smaller in a crowd, larger when one is near. */
+function sizeOf({ nodes }, { zoom }) {
+  return Math.max(0.4, Math.min(1, Math.sqrt(220 / nodes.length))) * Math.min(2.2, Math.max(0.8, zoom ** 0.5));
+}
+
+function radius(node, size) {
+  return (2.5 + 3 * node.importance + Math.min(6, Math.sqrt(node.degree))) * size;
 }
 
 /** Draw a state: {layout, selected, marked, hovered, camera}. */
@@ -34,11 +39,12 @@ export function paint(canvas, { layout, selected, marked, hovered, camera }) {
   context.clearRect(0, 0, width, height);
   const colours = readColours(canvas);
   const places = layout.nodes.map((node) => project(node, camera, canvas));
+  const size = sizeOf(layout, camera);
   const focus = layout.nodes.findIndex((node) => node.id === (selected || hovered));
   paintEdges(context, layout, places, colours, focus);
-  paintNodes(context, layout, places, colours, { marked, zoom: camera.zoom });
-  paintRing(context, layout, places, colours, selected, camera.zoom);
-  paintLabels(context, layout, places, colours, { width, height, selected, hovered, marked, zoom: camera.zoom });
+  paintNodes(context, layout, places, colours, { marked, size });
+  paintRing(context, layout, places, colours, selected, size);
+  paintLabels(context, layout, places, colours, { width, height, selected, hovered, marked, zoom: camera.zoom, size });
   canvas.dataset.ms = (performance.now() - begun).toFixed(1); // tests read it
 }
 
@@ -65,6 +71,7 @@ function resolve(canvas, colour) {
 /** One stroke for all edges of a look: 5,000 single ones would take ten times as long. */
 function paintEdges(context, { edges }, places, colours, focus) {
   const looks = new Map();
+  const faint = 0.42 * Math.max(0.25, Math.min(1, Math.sqrt(400 / (edges.length || 1))));
   for (const edge of edges) {
     const near = focus >= 0 && (edge.start === focus || edge.end === focus);
     const special = STYLES[edge.relation] ? edge.relation : "other";
@@ -81,7 +88,7 @@ function paintEdges(context, { edges }, places, colours, focus) {
     }
     context.setLineDash(dash);
     context.strokeStyle = colours.of(colour);
-    context.globalAlpha = near ? 0.9 : special === "other" ? 0.42 : 0.8;
+    context.globalAlpha = near ? 0.9 : special === "other" ? faint : 0.8;
     context.lineWidth = near ? 1.6 : 1;
     context.stroke();
   }
@@ -90,7 +97,7 @@ function paintEdges(context, { edges }, places, colours, focus) {
 }
 
 /** Filled while they hold; rings, and faint, if they were superseded or forgotten. */
-function paintNodes(context, { nodes }, places, colours, { marked, zoom }) {
+function paintNodes(context, { nodes }, places, colours, { marked, size }) {
   const groups = new Map();
   nodes.forEach((node, index) => {
     const faint = marked ? !marked.has(node.id) : false;
@@ -102,9 +109,9 @@ function paintNodes(context, { nodes }, places, colours, { marked, zoom }) {
     context.beginPath();
     for (const index of members) {
       const [x, y] = places[index];
-      const size = radius(nodes[index], zoom);
-      context.moveTo(x + size, y);
-      context.arc(x, y, size, 0, 2 * Math.PI);
+      const wide = radius(nodes[index], size);
+      context.moveTo(x + wide, y);
+      context.arc(x, y, wide, 0, 2 * Math.PI);
     }
     const holds = node.standing === "current";
     context.globalAlpha = (faint ? 0.18 : 1) * (holds ? 0.92 : 0.55);
@@ -120,18 +127,18 @@ function paintNodes(context, { nodes }, places, colours, { marked, zoom }) {
   context.globalAlpha = 1;
 }
 
-function paintRing(context, { nodes }, places, colours, selected, zoom) {
+function paintRing(context, { nodes }, places, colours, selected, size) {
   const index = nodes.findIndex((node) => node.id === selected);
   if (index < 0) return;
   context.beginPath();
-  context.arc(...places[index], radius(nodes[index], zoom) + 4, 0, 2 * Math.PI);
+  context.arc(...places[index], radius(nodes[index], size) + 4, 0, 2 * Math.PI);
   context.strokeStyle = colours.of("--ink");
   context.lineWidth = 2;
   context.stroke();
 }
 
 /** Titles of what is looked at, and of the largest nodes as far as no two of them overlap. */
-function paintLabels(context, { nodes }, places, colours, { width, height, selected, hovered, marked, zoom }) {
+function paintLabels(context, { nodes }, places, colours, { width, height, selected, hovered, marked, zoom, size }) {
   const first = (node) => (node.id === selected || node.id === hovered ? 1e6 : 0) + (marked?.has(node.id) ? 1e3 : 0);
   const order = nodes.map((node, index) => ({ node, index, rank: first(node) + node.degree + node.importance * 3 }));
   order.sort((one, other) => other.rank - one.rank);
@@ -145,18 +152,25 @@ function paintLabels(context, { nodes }, places, colours, { width, height, selec
     if (x < 0 || y < 0 || x > width || y > height || (taken.length >= most && rank < 1e6)) continue;
     const text = shorten(node.title, rank >= 1e3 ? 60 : 30);
     const wide = context.measureText(text).width;
-    const away = radius(node, zoom) + 5;
-    const left = x + away + wide < width - 4 || x < wide + away ? Math.min(x + away, width - wide - 4) : x - away - wide;
-    const box = [left - 3, y - 9, left + wide + 3, y + 9];
+    const away = radius(node, size) + 5;
+    const [left, middle] = placeLabel(x, y, away, wide, width);
+    const box = [left - 3, middle - 9, left + wide + 3, middle + 9];
     if (rank < 1e6 && [...taken, ...large].some((other) => overlap(box, other))) continue;
     taken.push(box);
     context.strokeStyle = colours.of("--panel");
     context.lineWidth = 4;
     context.lineJoin = "round";
-    context.strokeText(text, left, y);
+    context.strokeText(text, left, middle);
     context.fillStyle = colours.of(rank >= 1e3 ? "--text" : "--soft");
-    context.fillText(text, left, y);
+    context.fillText(text, left, middle);
   }
+}
+
+/** At the right of a node, at its left, or below it: wherever the whole text is seen. */
+function placeLabel(x, y, away, wide, width) {
+  if (x + away + wide < width - 4) return [x + away, y];
+  if (x - away - wide > 4) return [x - away - wide, y];
+  return [Math.max(4, Math.min(width - wide - 4, x - wide / 2)), y + away + 8];
 }
 
 function shorten(text, most) {

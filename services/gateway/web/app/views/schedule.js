@@ -109,7 +109,7 @@ function Night({ night }) {
   return html`<section class="night panel" aria-label="The night's queue"><h2>The night's queue <small>${told.join(", ") || "empty"}</small></h2>
     <p class="soft">${night.window ? html`Jobs begin between ${night.window}.` : "No window is set: a job begins as soon as its time has come, or at once if it names none."}</p>
     ${!night.reachable && html`<p class="soft">Its folder is not on the gateway's machine, or no job was ever dropped: <code>${night.folder}</code></p>`}
-    ${night.reachable && !jobs.length && html`<p class="soft">Drop a job as a file into <code>${night.folder}</code>, or ask cortex in the chat to queue one.</p>`}
+    ${night.reachable && !jobs.length && html`<p class="soft">Drop a job as a file into <code>${night.folder}</code>, or have cortex queue one: <code>mailroom agents cortex</code> says how.</p>`}
     <ul>${jobs.map((job) => html`<${Job} key=${`${job.state}${job.id}`} job=${job} />`)}</ul></section>`;
 }
 
