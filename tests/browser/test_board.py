@@ -209,6 +209,11 @@ async def test_commands_and_goals_are_found_by_their_words(desk: Desk, ada: http
     await page.keyboard.press("Enter")
     await page.wait_for_url(f"{desk.url}/goals/{goal_id}")
     await page.keyboard.press("Control+k")
+    await page.keyboard.type("engin")
+    await page.get_by_role("option").filter(has_text="engineer").first.wait_for()
+    await page.keyboard.press("Enter")
+    await page.wait_for_url(f"{desk.url}/agents/engineer")
+    await page.keyboard.press("Control+k")
     await page.keyboard.type("theme dark")
     await page.keyboard.press("Enter")
     assert await page.evaluate("document.documentElement.dataset.theme") == "dark"

@@ -10,7 +10,7 @@ async function read() {
   const agents = (await get("/agents").catch(() => null))?.agents;
   const running = agents?.filter((agent) => agent.processes.length > 0 && agent.name !== "gateway");
   const memory = running?.some((agent) => agent.name === "memory") ? await get("/memory/counts").catch(() => null) : null;
-  office.value = { agents: running?.length, paused: agents?.filter((agent) => agent.state === "paused").length, memory: memory?.version };
+  office.value = { names: running?.map((agent) => agent.name), agents: running?.length, paused: agents?.filter((agent) => agent.state === "paused").length, memory: memory?.version };
 }
 
 /** Read it now, now and then, and when the page is seen again. */

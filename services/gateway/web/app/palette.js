@@ -4,7 +4,8 @@ import { at, get } from "./api.js";
 import { listCommands } from "./commands.js";
 import { listKeys } from "./keyboard.js";
 import { navigate } from "./router.js";
-import { AgentChip } from "./ui/agent.js";
+import { office } from "./store.js";
+import { AGENTS, AgentChip } from "./ui/agent.js";
 import { Dialog } from "./ui/dialog.js";
 import { html, signal, useEffect, useRef, useState } from "./ui/html.js";
 import { Outcome } from "./ui/outcome.js";
@@ -23,7 +24,7 @@ function OpenPalette() {
   const [text, setText] = useState("");
   const [chosen, setChosen] = useState(0);
   const { found, problem } = useSearch(text);
-  const entries = [...commandEntries(text), ...found];
+  const entries = [...commandEntries(text), ...agentEntries(text), ...found];
   const at = Math.min(chosen, entries.length - 1);
   const close = () => (paletteOpen.value = false);
   useEffect(() => {
@@ -62,6 +63,12 @@ function commandEntries(text) {
   return listCommands()
     .filter((command) => words.every((word) => command.name.toLowerCase().includes(word)))
     .map((command) => ({ ...command, id: command.name, kind: command.name.startsWith("Go to ") ? "page" : "command" }));
+}
+
+function agentEntries(text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const named = (office.value.names || AGENTS).filter((name) => words.length && words.every((word) => name.includes(word)));
+  return named.map((name) => ({ id: `agent ${name}`, kind: "agent", name: "its state, load and mailbox", mark: html`<${AgentChip} name=${name} />`, run: () => navigate(at`/agents/${name}`) }));
 }
 
 /** What the office finds for the text, after a pause in typing. */

@@ -8,7 +8,7 @@ export const person = signal(null);
 export const signedOut = signal(false);
 /** How many things wait for a person; null before the answer. */
 export const waiting = signal(null);
-/** What the foot of the menu shows: {agents, paused, memory}; each may be missing. */
+/** What is known of the office: {names, agents, paused, memory}; each may be missing. */
 export const office = signal({});
 /** Whether the window is that of a small screen, as in the style sheets. */
 export const narrow = signal(matchMedia("(max-width: 720px)").matches);
