@@ -1,0 +1,108 @@
+"""The night's files, whatever is dropped there; the order of what comes; what changed in a briefing."""
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from services.gateway.api.memory import diff_lines
+from services.gateway.schedule.night_queue import NightJob, read_night_queue
+from services.gateway.schedule.upcoming import list_upcoming
+from shared.contracts import Goal, Reminder, ReminderStatus
+
+ZONE = ZoneInfo("Europe/Zurich")
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+    queue = read_night_queue(tmp_path / "job_queue")
+    assert not queue.reachable
+    assert queue.jobs == []
+
+
+def test_whatever_is_dropped_is_read_without_harm(tmp_path: Path) -> None:
+    night = tmp_path / "tonight"
+    night.mkdir()
+    (night / "a.json").write_text(json.dumps({"id": "a", "task": "Count\nthe   gulls", "priority": "high"}))
+    (night / "broken.json").write_text("{")
+    (night / "list.json").write_text("[1]")
+    (night / "binary.json").write_bytes(b"\xff\xfe")
+    (night / "deep.json").write_text("[" * 100_000)
+    (night / "folder.json").mkdir()
+    (night / "link.json").symlink_to("/etc/passwd")
+    os.mkfifo(night / "pipe.json")
+    (night / ".hidden.json").write_text("{}")
+    with (night / "huge.json").open("wb") as file:
+        file.truncate(50_000_000)
+    queue = read_night_queue(tmp_path)
+    found = {job.id: job for job in queue.jobs}
+    assert found["a"].task == "Count the gulls"
+    assert {"broken", "list", "binary", "deep", "folder", "link", "pipe", "huge"} <= found.keys()
+    assert all(not job.task for job in queue.jobs if job.id != "a")
+    assert ".hidden" not in found
+    assert queue.counts["waiting"] == 9
+
+
+def test_what_ended_and_what_was_refused(tmp_path: Path) -> None:
+    for name in ("archive", "failed"):
+        (tmp_path / name).mkdir()
+    result = {"task_id": "t1", "status": "failed", "metadata": {"job": {"task": "Count the gulls"}}}
+    (tmp_path / "archive" / "a.json").write_text(json.dumps(result))
+    (tmp_path / "failed" / "b.json").write_text("{")
+    (tmp_path / "failed" / "b.json.reason").write_text("b.json: it is not valid JSON\n")
+    ended, refused = read_night_queue(tmp_path).jobs
+    assert (ended.id, ended.outcome, ended.task, ended.task_id) == ("a", "failed", "Count the gulls", "t1")
+    assert refused.reason == "b.json: it is not valid JSON"
+
+
+def test_what_comes_next_comes_first() -> None:
+    now = datetime.now(UTC)
+    reminders = [
+        Reminder(reminder_id="r1", text="late", person="user", due_at=(now + timedelta(days=9)).isoformat()),
+        Reminder(
+            reminder_id="r2",
+            text="done",
+            person="user",
+            due_at=now.isoformat(),
+            status=ReminderStatus.ACKNOWLEDGED,
+        ),
+    ]
+    jobs = [
+        NightJob(id="j1", state="waiting", task="at once"),
+        NightJob(id="j2", state="waiting", run_at="2099-01-01T02:00:00"),
+        NightJob(id="j3", state="waiting", run_at="whenever"),
+        NightJob(id="j4", state="ended", task="over"),
+    ]
+    at = now.isoformat()
+    goal = Goal(
+        goal_id="g1", text="x", requester="user", submitted_at=at, deadline="2098-01-01T00:00:00+00:00"
+    )
+    found = list_upcoming(reminders, jobs, [goal], ZONE)
+    times = [datetime.fromisoformat(each.at) for each in found]
+    assert times == sorted(times)
+    assert [each.id for each in found if each.kind == "job"] == ["j1", "j3", "j2"]
+    assert {each.id for each in found} >= {"r1", "g1"}
+    assert not {"r2", "j4"} & {each.id for each in found}
+    by_id = {each.id: each for each in found}
+    assert by_id["j2"].at == "2099-01-01T01:00:00+00:00"
+    briefings = [each for each in found if each.kind == "briefing"]
+    hours = {datetime.fromisoformat(each.at).astimezone(ZONE).hour for each in briefings}
+    assert hours == {7, 18}
+    assert all(
+        now < datetime.fromisoformat(each.at) <= now + timedelta(days=1, hours=1) for each in briefings
+    )
+
+
+def test_the_difference_of_two_briefings() -> None:
+    old = "\n".join(f"line {number}" for number in range(20))
+    lines = diff_lines(old, old.replace("line 10", "line ten"))
+    assert [(line.kind, line.text) for line in lines] == [
+        ("skipped", "7"),
+        *[("same", f"line {number}") for number in (7, 8, 9)],
+        ("removed", "line 10"),
+        ("added", "line ten"),
+        *[("same", f"line {number}") for number in (11, 12, 13)],
+        ("skipped", "6"),
+    ]
+    assert diff_lines(old, old) == []
+    assert [line.kind for line in diff_lines("", "a\nb")] == ["added", "added"]
