@@ -218,7 +218,7 @@ class AgentProcess:
                 subjects.memory_write(write.sender), write.to_json(), headers={"Nats-Msg-Id": write.id}
             )
         except BusError as error:
-            logger.warning("not_write_agent_noded", reason=str(error))
+            logger.warning("agent_node_unwritten", reason=str(error))
 
     def _consume(self, stream: str, *durables: str) -> None:
         self._consumers.append(
