@@ -144,7 +144,7 @@ BROKEN = [
     (b'{"type":5}', "it must be a JSON object with a 'type'"),
     (
         b'{"type":"fax.v9"}',
-        "unknown envelope type 'fax.v9': this version reads access_changed.v1, agent_report.v1, ",
+        "unknown envelope type 'fax.v9': this version reads access_changed.v1, agent_control.v1, ",
     ),
     (b'{"type":"task.v1"}', "task.v1: Object missing required field `task_id`"),
     (b'{"type":"email.v1","sender":"a","recipient":"b","body":"\xff"}', "not valid UTF-8"),
