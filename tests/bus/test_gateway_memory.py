@@ -86,9 +86,10 @@ async def test_what_is_not_there_is_said(gateway: RunningGateway) -> None:
             "search?q=a&x=1",
         ):
             assert (await client.get(f"/api/v1/memory/{path}")).status_code == 422, path
-        later = await client.get("/api/v1/memory/graph", params={"at": 99_999})
-        assert later.status_code == 400
-        assert "no graph version" in later.json()["detail"]
+        for path in ("graph?", "search?q=x&", "nodes/old?", "brief?agent=engineer&"):
+            later = await client.get(f"/api/v1/memory/{path}at=99999")
+            assert later.status_code == 404, path
+            assert "no graph version" in later.json()["detail"]
     async with gateway.stranger() as stranger:
         assert (await stranger.get("/api/v1/memory/graph")).status_code == 401
 

@@ -173,16 +173,9 @@ async def count_memory(call: Call) -> Counts:
 
 async def search_memory(call: Call, query: MemorySearch) -> FoundNodes:
     """The nodes that fit some words best, with why."""
-    hits = await _memory(call).search(
-        query.q,
-        limit=query.limit,
-        kinds=query.kinds,
-        tags=query.tags,
-        agent=query.agent,
-        at=query.at,
-        deep=query.deep,
-    )
-    return FoundNodes(hits=hits)
+    filters = {"kinds": query.kinds, "tags": query.tags, "agent": query.agent}
+    search = _memory(call).search(query.q, limit=query.limit, at=query.at, deep=query.deep, **filters)
+    return FoundNodes(hits=await _of_known(search))
 
 
 async def read_node(call: Call, query: VersionQuery) -> NodeDetails:
@@ -192,8 +185,8 @@ async def read_node(call: Call, query: VersionQuery) -> NodeDetails:
     """
     node_id, memory = _node_id(call), _memory(call)
     found, page, history = await asyncio.gather(
-        memory.get(node_id, at=query.at),
-        memory.edges(EdgesQuery(node=node_id, limit=MAX_EDGES, at=query.at)),
+        _of_known(memory.get(node_id, at=query.at)),
+        _of_known(memory.edges(EdgesQuery(node=node_id, limit=MAX_EDGES, at=query.at))),
         memory.history(HistoryQuery(id=node_id)),
     )
     if not found:
@@ -265,14 +258,14 @@ async def lay_out_graph(call: Call, query: GraphLayoutQuery) -> Layout:
 
 async def read_briefing(call: Call, query: BriefingQuery) -> Briefing:
     """The briefing of an agent as its model gets it: ``text``, and the nodes it was made of."""
-    return await _memory(call).brief(query.agent, compact=query.compact, at=query.at)
+    return await _of_known(_memory(call).brief(query.agent, compact=query.compact, at=query.at))
 
 
 async def compare_briefings(call: Call, query: BriefingDiffQuery) -> BriefingDiff:
     """What changed in the briefing of an agent between two graph versions, line by line."""
     memory = _memory(call)
     before, after = [
-        await memory.brief(query.agent, compact=query.compact, at=version)
+        await _of_known(memory.brief(query.agent, compact=query.compact, at=version))
         for version in (query.since or 1, query.until)
     ]
     lines = diff_lines(before.text, after.text)
@@ -319,8 +312,8 @@ async def _of_known(answer: Awaitable[T]) -> T:
     try:
         return await answer
     except Refused as error:
-        if "not in memory" in error.cause:
-            raise Failure(404, error.cause, "Search for it; an id is exact") from None
+        if any(missing in error.cause for missing in ("not in memory", "no graph version")):
+            raise Failure(404, error.cause, error.cure) from None
         raise
 
 
