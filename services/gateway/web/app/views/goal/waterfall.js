@@ -142,10 +142,10 @@ function Bar({ row, scale, mark }) {
   const left = scale.x(row.from);
   const width = Math.max(0, scale.x(row.to) - left);
   const classes = ["bar", row.kind, row.level > 0 && row.kind !== "approval" ? "thin" : "", FAILED.has(row.status) ? "bad" : "", row.end ? "" : "goes"].filter(Boolean).join(" ");
-  const style = { "--c": agentColour(row.agent), left: `${left * 100}%`, width: `max(3px, ${width * 100}%)` };
+  const style = { "--c": agentColour(row.agent), left: `min(${left * 100}%, 100% - 3px)`, width: `max(3px, ${width * 100}%)` };
   const late = left + width > 0.84;
   const side = !late ? "after" : left > 0.2 ? "before" : "over";
-  return html`<i class="grid" style=${gridOf(scale)}></i><span class=${classes} style=${style}><small class=${side}>${mark && html`<b>${mark}</b> `}${took(row)}</small></span>`;
+  return html`<i class="grid" style=${gridOf(scale)}></i><span class=${classes} style=${style}><small class=${side}>${mark && html`<b>${mark}</b> `}${row.status === "killed" ? "killed after " : ""}${took(row)}</small></span>`;
 }
 
 function gridOf(scale) {
