@@ -47,7 +47,8 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
 @pytest.fixture
-async def office(tmp_path: Path) -> AsyncIterator[Office]:
+async def office(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Office]:
+    """An office of the agents that a test names."""
     environment = install_slow_agent(tmp_path)
     home = tmp_path / "agents" / "clerk"
     home.mkdir()
@@ -55,10 +56,15 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
     (home / "__main__.py").write_text(CLERK)
     running = Office(tmp_path, **environment)
     try:
-        await running.open(["conductor", "critic", "memory", "slow", "clerk"])
+        await running.open(request.param)
         yield running
     finally:
         await running.close()
+
+
+def agents(*names: str) -> pytest.MarkDecorator:
+    """Have the office of a test open with these agents."""
+    return pytest.mark.parametrize("office", [names], indirect=True, ids=["-".join(names)])
 
 
 async def logged(bus: Bus) -> list[Stored]:
@@ -78,6 +84,7 @@ def trace_of(stored: Stored) -> str:
     return trace_id(stored.headers.get(HEADER, ""))
 
 
+@agents("conductor", "critic", "memory", "slow", "clerk")
 async def test_one_goal_is_one_trace_over_processes_that_are_killed(office: Office) -> None:
     context = {"assignee": "clerk", "action": "handle_case", "params": {}}
     body = {"text": "Close the case", "goal_id": "tea-1", "context": context}
@@ -121,6 +128,7 @@ async def test_one_goal_is_one_trace_over_processes_that_are_killed(office: Offi
     assert all(each.headers[HEADER].endswith("-00") for each in ours if each.subject != subjects.OFFICE_STATE)
 
 
+@agents("slow")
 async def test_what_has_no_trace_gets_the_same_one_in_every_attempt(office: Office) -> None:
     task = Task(
         task_id="t1",
@@ -141,6 +149,7 @@ async def test_what_has_no_trace_gets_the_same_one_in_every_attempt(office: Offi
     assert trace_of(steps[-1])
 
 
+@agents("conductor", "critic", "slow")
 async def test_a_cancelled_goal_ends_in_its_own_trace(office: Office) -> None:
     await office.submit(slow_goal("g2", 20.0))
     await eventually(lambda: office.claimed("slow"))
