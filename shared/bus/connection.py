@@ -1,6 +1,7 @@
 """The connection of one identity to the bus."""
 
 import asyncio
+import contextlib
 import hmac
 import json
 import re
@@ -257,14 +258,25 @@ class Bus:
 
     async def subscribe(
         self, subject: str, handler: Callable[[str, bytes, dict[str, str]], Awaitable[None]]
-    ) -> None:
-        """Call ``handler(subject, payload, headers)`` for each message published from now on."""
+    ) -> Callable[[], Awaitable[None]]:
+        """Call ``handler(subject, payload, headers)`` for each message published from now on.
+
+        What it returns ends that.
+        """
 
         async def receive(message: Msg) -> None:
             await handler(message.subject, message.data, dict(message.headers or {}))
 
-        await self._client.subscribe(subject, cb=receive)
+        subscription = await self._client.subscribe(subject, cb=receive)
         await self._client.flush()
+
+        async def end() -> None:
+            with contextlib.suppress(
+                nats.errors.Error
+            ):  # the connection, and with it the subscription, is gone
+                await subscription.unsubscribe()
+
+        return end
 
     async def answer(self, subject: str, handler: Callable[[], bytes]) -> None:
         """Answer each request on ``subject`` with what ``handler()`` returns."""

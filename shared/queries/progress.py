@@ -92,21 +92,24 @@ class GoalFollower:
 
         ``submitted`` is the sequence of the submission. Raises Refused if the conductor refuses it.
         """
-        last: Progress | None = None
-        while True:
-            self._listener.clear()
-            progress = await read_progress(self._bus, self._goal_id)
-            if self._text and progress.goal is not None and progress.goal.text != self._text:
-                progress = Progress()
-            if progress != last:
-                yield progress
-                last = progress
-            if progress.goal is not None and progress.goal.status.final:
-                return
-            if progress.goal is None and submitted:
-                await self._require_accepted(submitted)
-            if await self._listener.wait():
-                await asyncio.sleep(SETTLE_TIME)
+        try:
+            last: Progress | None = None
+            while True:
+                self._listener.clear()
+                progress = await read_progress(self._bus, self._goal_id)
+                if self._text and progress.goal is not None and progress.goal.text != self._text:
+                    progress = Progress()
+                if progress != last:
+                    yield progress
+                    last = progress
+                if progress.goal is not None and progress.goal.status.final:
+                    return
+                if progress.goal is None and submitted:
+                    await self._require_accepted(submitted)
+                if await self._listener.wait():
+                    await asyncio.sleep(SETTLE_TIME)
+        finally:
+            await self._listener.close()
 
     async def _require_accepted(self, submitted: int) -> None:
         letter = await find_dead_letter(self._bus, subjects.CONDUCTOR, submitted)

@@ -184,6 +184,7 @@ class Listener:
         self._bus = bus
         self._interval = interval
         self._received = asyncio.Event()
+        self._ends: list[Callable[[], Awaitable[None]]] = []
 
     async def subscribe(self, *names: str, containing: str = "") -> None:
         """Listen on these subjects, to messages that contain a text."""
@@ -193,7 +194,12 @@ class Listener:
                 self._received.set()
 
         for name in names:
-            await self._bus.subscribe(subjects.AUDIT_PREFIX + name, receive)
+            self._ends.append(await self._bus.subscribe(subjects.AUDIT_PREFIX + name, receive))
+
+    async def close(self) -> None:
+        """Listen no more."""
+        while self._ends:
+            await self._ends.pop()()
 
     def clear(self) -> None:
         """Forget the messages received until now: to be called before a read."""
@@ -209,10 +215,16 @@ class Listener:
             return False
 
     async def wait_for(self, read: Callable[[], Awaitable[T | None]], timeout: float) -> T:
-        """The first result of ``read`` that is not None; raises TimeoutError after ``timeout`` seconds."""
-        async with asyncio.timeout(timeout):
-            while True:
-                self.clear()
-                if (found := await read()) is not None:
-                    return found
-                await self.wait()
+        """The first result of ``read`` that is not None; raises TimeoutError after ``timeout`` seconds.
+
+        Afterwards it listens no more.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    self.clear()
+                    if (found := await read()) is not None:
+                        return found
+                    await self.wait()
+        finally:
+            await self.close()
