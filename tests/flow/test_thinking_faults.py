@@ -67,11 +67,11 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
         await running.close()
 
 
-async def open_office(office: Office, script: list[Any]) -> Path:
-    """The office at work by ``script``; returns the file that is written to."""
+async def open_office(office: Office, script: list[Any], *names: str) -> Path:
+    """The writer, and agents ``names``, at work by ``script``; returns the file that is written to."""
     folder = office.config.state_dir.parent
     (folder / "script.yaml").write_text(yaml.safe_dump(script))
-    await office.open(NAMES)
+    await office.open(["writer", *names])
     return folder / "words.txt"
 
 
@@ -183,7 +183,7 @@ async def test_killed_while_a_letter_is_answered_the_answer_still_comes_once(off
         },
         {"agent": "clerk", "match": "Which word", "replies": [{**says("Mailroom"), "delay": 1.5}]},
     ]
-    await open_office(office, script)
+    await open_office(office, script, "clerk")
     await ask(office)
 
     async def is_written() -> bool:
