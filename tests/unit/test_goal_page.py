@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from services.gateway.goal_pages import SHOWN_TYPES
 from services.gateway.index.courses import read_pieces, read_sent
 from services.gateway.index.rows import Indexed, Position, goal_record, make_row
 from services.gateway.index.store import Store
+from services.gateway.pages.goal import SHOWN_TYPES
 from shared.queries.pieces import make_piece
 from shared.queries.waterfall import build_waterfall
 from shared.subjects import AUDIT

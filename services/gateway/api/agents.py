@@ -2,9 +2,9 @@
 
 import msgspec
 
-from services.gateway.agent_views import AgentView, read_agents
 from services.gateway.api.messages import API
 from services.gateway.context import Call
+from services.gateway.pages.agents import AgentView, read_agents
 from services.gateway.problems import Failure
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope

@@ -8,10 +8,10 @@ from starlette.responses import Response as HttpResponse
 from services.gateway.context import Call
 from services.gateway.desk.asking import ask, wait_for_answer
 from services.gateway.desk.sessions import read_response, read_turn
+from services.gateway.pages.task import message_id_of, read_result, submit_action, wait_for_result
 from services.gateway.problems import Failure, not_found
 from services.gateway.routing import JSON, Endpoint
 from services.gateway.security.scopes import Scope
-from services.gateway.tasks import message_id_of, read_result, submit_action, wait_for_result
 from shared import subjects
 from shared.contracts import (
     TOKEN,

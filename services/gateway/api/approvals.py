@@ -6,7 +6,7 @@ import msgspec
 
 from services.gateway.api.messages import API
 from services.gateway.context import Call, Gateway
-from services.gateway.open_requests import forget_requests, read_all_requests
+from services.gateway.inbox.open_requests import forget_requests, read_all_requests
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
 from shared.contracts import ApprovalAnswer

@@ -9,7 +9,7 @@ import msgspec
 from services.gateway.api.goals import SubmittedGoal
 from services.gateway.api.messages import API
 from services.gateway.context import Call
-from services.gateway.goal_summaries import GoalSummary, summarize_goals
+from services.gateway.pages.goal_summaries import GoalSummary, summarize_goals
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
 from shared.contracts import Goal, TaskStatus

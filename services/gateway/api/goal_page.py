@@ -6,8 +6,8 @@ from starlette.responses import PlainTextResponse, Response
 
 from services.gateway.api.messages import API
 from services.gateway.context import Call
-from services.gateway.evidence import open_evidence, read_report
-from services.gateway.goal_pages import GoalPage, GoalPages
+from services.gateway.pages.evidence import open_evidence, read_report
+from services.gateway.pages.goal import GoalPage, GoalPages
 from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope

@@ -8,13 +8,13 @@ from services.gateway.api.approvals import ApprovalView, view_approval
 from services.gateway.api.dead_letters import DeadLetterView, view_dead_letter
 from services.gateway.api.messages import API
 from services.gateway.context import Call, Gateway
-from services.gateway.goal_summaries import GoalSummary, summarize_goals
-from services.gateway.open_requests import read_all_requests
+from services.gateway.inbox.open_requests import read_all_requests
+from services.gateway.inbox.questions import read_questions
+from services.gateway.inbox.seen import Seen, add_seen, read_seen
+from services.gateway.pages.goal_summaries import GoalSummary, summarize_goals
 from services.gateway.problems import not_found
-from services.gateway.questions import read_questions
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
-from services.gateway.seen import Seen, add_seen, read_seen
 from shared.contracts import generate_iso_timestamp
 from shared.operations.dead_letters import read_dead_letters
 from shared.operations.letters import Mail

@@ -6,8 +6,8 @@ from datetime import datetime
 from services.gateway.context import Call
 from services.gateway.desk.asking import ask, wait_for_answer
 from services.gateway.desk.sessions import REMINDERS_SESSION
+from services.gateway.pages.task import message_id_of
 from services.gateway.problems import Failure, not_found
-from services.gateway.tasks import message_id_of
 from shared import subjects
 from shared.bus.records import read_record
 from shared.contracts import Question, Reminder, Reminders, ReminderStatus, ResultOutcome

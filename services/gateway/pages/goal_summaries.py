@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from services.gateway.context import Gateway
-from services.gateway.open_requests import read_open_requests
-from services.gateway.paused import read_paused
+from services.gateway.inbox.open_requests import read_open_requests
+from services.gateway.pages.paused import read_paused
 from shared import subjects
 from shared.contracts import Goal, TaskStatus
 from shared.text.shorten import flatten

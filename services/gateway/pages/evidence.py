@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from services.gateway.context import Gateway
-from services.gateway.goal_pages import list_evidence
+from services.gateway.pages.goal import list_evidence
 from services.gateway.problems import Failure, not_found
 from shared.contracts import TOKEN, CommandVerdict, Goal, Node, TaskResult
 from shared.errors import ActionError, MailroomError

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from services.gateway.context import Gateway
-from services.gateway.letters import read_letters
+from services.gateway.inbox.letters import read_letters
 from shared import subjects
 from shared.bus.records import read_record
 from shared.contracts import SentEmail
