@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from shared import trace
 from tests.support.server import Server, serve
+
+
+@pytest.fixture(autouse=True)
+def no_trace() -> None:
+    """No test goes on in the trace that an earlier one began in this process."""
+    trace._current.set(None)
 
 
 @pytest.fixture(scope="module")

@@ -191,7 +191,7 @@ async def present(office: Office) -> dict[str, list[Presence]]:
 
 async def test_the_yellow_pages_list_every_agent(office: Office) -> None:
     pages = await present(office)
-    assert sorted(pages) == sorted(office.members)
+    assert sorted(pages) == sorted(office.processes)
     assert all(len(entries) == 1 for entries in pages.values())
     (stamper,) = pages["stamper"]
     assert stamper.description == "Stamps."
@@ -250,13 +250,13 @@ async def test_every_agent_is_a_service_that_people_can_find(
     office: Office, switchboard: Switchboard
 ) -> None:
     pings = await switchboard.ask("$SRV.PING")
-    assert sorted(ping["name"] for ping in pings) == sorted(office.members)
+    assert sorted(ping["name"] for ping in pings) == sorted(office.processes)
     assert {ping["type"] for ping in pings} == {"io.nats.micro.v1.ping_response"}
     (ping,) = await switchboard.ask("$SRV.PING.stamper")
     (info,) = await switchboard.ask(f"$SRV.INFO.stamper.{ping['id']}")
     assert (info["name"], info["description"], info["version"]) == ("stamper", "Stamps.", package_version())
     assert info["metadata"]["actions"] == "stamp"
-    assert sorted(info["name"] for info in await switchboard.ask("$SRV.INFO")) == sorted(office.members)
+    assert sorted(info["name"] for info in await switchboard.ask("$SRV.INFO")) == sorted(office.processes)
 
 
 async def test_statistics_count_what_a_service_answered(office: Office, switchboard: Switchboard) -> None:
@@ -269,7 +269,7 @@ async def test_statistics_count_what_a_service_answered(office: Office, switchbo
     before = await searches()
     await office.user.request(subjects.memory("search"), b'{"text": "anything"}')
     assert await searches() == before + 1
-    assert sorted(s["name"] for s in await switchboard.ask("$SRV.STATS")) == sorted(office.members)
+    assert sorted(s["name"] for s in await switchboard.ask("$SRV.STATS")) == sorted(office.processes)
 
 
 # --- an agent is a folder with a profile ---------------------------------------------------------
