@@ -9,6 +9,13 @@ from tests.browser.pages import Desk, require_good_looks
 from tests.support.gateway import RunningGateway
 from tests.support.waiting import eventually
 
+NEXT_KEY_GOES_TO = """async () => {
+  document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "z", bubbles: true }));
+  await null; // as between two keys: what is due at once is done, no frame is painted
+  await null;
+  return document.activeElement.closest("dialog[open]") && document.activeElement.textContent;
+}"""
+
 
 async def test_the_first_line_says_who_is_at_work(desk: Desk) -> None:
     page = await desk.open("/agents")
@@ -44,6 +51,11 @@ async def test_pausing_and_resuming_by_keys(desk: Desk) -> None:
     await page.keyboard.press("z")
     await page.keyboard.press("Enter")
     await expect(detail).to_contain_text("idle", timeout=15_000)
+
+
+async def test_a_question_is_open_before_the_next_key(desk: Desk) -> None:
+    page = await desk.open("/agents/scout")
+    assert await page.evaluate(NEXT_KEY_GOES_TO) == "Pause"
 
 
 async def test_a_letter_is_written_by_keys(desk: Desk, office: RunningGateway) -> None:

@@ -5,7 +5,7 @@ from playwright.async_api import BrowserContext, Page
 
 from shared import subjects
 from shared.contracts import generate_id
-from tests.browser.goals import submit, waiting
+from tests.browser.goals import find, submit, waiting
 from tests.browser.pages import Desk, settle, until
 from tests.support.gateway import RunningGateway
 
@@ -27,7 +27,15 @@ async def open_recording(context: BrowserContext, path: str) -> Page:
     return page
 
 
+async def submit_first(ada: httpx2.AsyncClient) -> None:
+    """Have one goal be known: a list without goals shows the first ones at once, others wait to be shown."""
+    text = f"Be first {generate_id()[-8:]}"
+    await submit(ada, waiting(text))
+    await find(ada, text)
+
+
 async def test_seven_tabs_are_live_on_one_stream(desk: Desk, ada: httpx2.AsyncClient) -> None:
+    await submit_first(ada)
     context = await desk.context()
     streams: list[str] = []
     context.on("request", lambda request: "/api/v1/events" in request.url and streams.append(request.url))
@@ -47,7 +55,10 @@ async def test_seven_tabs_are_live_on_one_stream(desk: Desk, ada: httpx2.AsyncCl
         assert await page.evaluate(WHOLE)
 
 
-async def test_a_page_catches_up_after_the_gateway_was_killed(desk: Desk, office: RunningGateway) -> None:
+async def test_a_page_catches_up_after_the_gateway_was_killed(
+    desk: Desk, office: RunningGateway, ada: httpx2.AsyncClient
+) -> None:
+    await submit_first(ada)
     desk.faults.tolerate(
         "ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET"
     )

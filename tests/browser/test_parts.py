@@ -99,7 +99,7 @@ async def test_a_hundred_thousand_rows_are_a_few_elements(page: Page) -> None:
     await rows.first.wait_for()
     assert await rows.count() < 60
     await page.evaluate("document.querySelector('#many .rows').scrollTop = 1e9")
-    await page.locator("#many .row", has_text="row 1").last.wait_for()
+    await page.get_by_text("row 1", exact=True).wait_for()
     assert await rows.count() < 60
     assert await page.locator("#many [aria-posinset='100000'][aria-setsize='100000']").count() == 1
 

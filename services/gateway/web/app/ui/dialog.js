@@ -1,11 +1,12 @@
 // Dialogs over the page. `ask` asks one question and resolves with the answer.
 
-import { html, signal, useEffect, useRef } from "./html.js";
+import { html, signal, useLayoutEffect, useRef } from "./html.js";
 
 /** A dialog that is open as long as it is shown; Esc and a click beside it call `onClose`. */
 export function Dialog({ title, onClose, children }) {
   const box = useRef(null);
-  useEffect(() => {
+  // Before the next key arrives: who types "z Enter" at once answers the question, and does not press Enter on the page.
+  useLayoutEffect(() => {
     const before = document.activeElement;
     box.current.showModal();
     return () => before?.focus?.();
