@@ -124,7 +124,12 @@ class Conductor(Agent):
         subject = subjects.control(agent)
         known = await read_record(self.context.bus, subject, AgentControl)
         control = next_control(known.value if known else None, submission, seq)
-        return [seal(subject, control, known.seq if known else 0)] if control else ()
+        if control is None:
+            return ()
+        # A server that was killed delivers again what was done just before. By its id an order is stored
+        # once, so that an older one undoes none that came after it.
+        control = msgspec.structs.replace(control, id=self.context.bus.derive_id("control", agent, str(seq)))
+        return [seal(subject, control, known.seq if known else 0)]
 
     async def _resume(self, submission: Submission, seq: int, stored_at: int) -> Outbox:
         """Add a person's words to a goal; one that has ended goes on. A refusal is told by mail."""
