@@ -24,7 +24,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-docker test-network bench bench-memory bench-locomo bench-repositories smoke demo up down lock clean
+.PHONY: help setup check test test-browser test-docker test-network bench bench-memory bench-locomo bench-repositories smoke demo up down lock clean
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -44,6 +44,9 @@ check: setup ## Lint, check the format, the types and the import rules, print th
 
 test: setup ## Run the tests, two files at a time: unit, contracts, bus, flow (ARGS="-k word" narrows them)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
+
+test-browser: setup ## Run the tests of the dashboard in this machine's Chromium (some minutes)
+	$(BIN)/python -m pytest tests/browser $(ARGS)
 
 test-docker: setup ## Run the tests of the containers; skipped where no engine runs
 	$(BIN)/python -m pytest tests/docker $(ARGS)

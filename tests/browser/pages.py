@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request, WebError
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Playwright,
+    Request,
+    WebError,
+    expect,
+)
 
 from shared.access.links import create_link
 from shared.settings import Settings
@@ -16,6 +25,7 @@ from tests.support.waiting import eventually
 
 Session = Any
 """What a browser keeps of a sign-in."""
+expect.set_options(timeout=20_000)
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "chrome")
 ARGUMENTS = [
     "--disable-gpu",
@@ -114,7 +124,7 @@ class Desk:
         """A browser context that is signed in; ``look`` is one of LOOKS."""
         chosen = {**LOOKS[look], "reduced_motion": "reduce", "storage_state": self._session, **options}
         context = await self.browser.new_context(base_url=self.url, **chosen)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(30_000)
         self._contexts.append(context)
         self.faults.watch(context)
         return context
@@ -189,7 +199,7 @@ async def shoot(page: Page, name: str) -> None:
         await page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png", animations="disabled")
 
 
-async def until(page: Page, condition: str, timeout: float = 15.0) -> None:
+async def until(page: Page, condition: str, timeout: float = 30.0) -> None:
     """Wait until an expression holds; page.wait_for_function is against the policy of our pages."""
 
     async def holds() -> bool:

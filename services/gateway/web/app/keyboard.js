@@ -1,7 +1,7 @@
 // The keyboard: keys of the view that is shown, keys that work everywhere, and sequences such as "g i".
 
 import { signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 const WAIT = 1200; // ms in which the second key of a sequence has to come
 const scopes = [];
@@ -15,7 +15,7 @@ export const changed = signal(0);
 export function useKeys(keys) {
   const current = useRef(keys);
   current.current = keys;
-  useEffect(() => {
+  useLayoutEffect(() => { // before the next key, not after the next frame
     const scope = { keys: () => current.current };
     scopes.push(scope);
     changed.value += 1;
