@@ -13,7 +13,8 @@ import msgspec
 from shared.errors import ConfigError
 
 PREFIX = "MAILROOM_"
-NOT_SETTINGS = ("MAILROOM_CONFIG", "MAILROOM_INSTANCE")
+NOT_SETTINGS = ("MAILROOM_CONFIG", "MAILROOM_INSTANCE", "MAILROOM_TEST_EVENTS", "MAILROOM_TEST_SECONDS")
+"""Variables that are read elsewhere: the last two by reporters of tests, also of tests of Mailroom itself."""
 UNPREFIXED = (
     ("NATS_URL", "nats_url"),
     ("NATS_SERVER_BIN", "nats_server_bin"),

@@ -79,7 +79,13 @@ def test_the_usual_variables_of_nats_work_and_the_own_ones_win(read):
 
 def test_empty_variables_and_those_of_others_are_passed_over(read):
     assert (
-        read(MAILROOM_NATS_PORT="", MAILROOM_XYZZY="", MAILROOM_INSTANCE="engineer-1", NATS_PORT="1")
+        read(
+            MAILROOM_NATS_PORT="",
+            MAILROOM_XYZZY="",
+            MAILROOM_INSTANCE="engineer-1",
+            MAILROOM_TEST_EVENTS="4",
+            NATS_PORT="1",
+        )
         == read()
     )
 
