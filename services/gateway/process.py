@@ -162,7 +162,7 @@ def open_listener(config: Settings) -> socket.socket:
 
 
 class _PresenceWriter:
-    """Publishes that the gateway is there, and shows it to whoever started it."""
+    """Publishes that the gateway is there, and shows it to the process that started it."""
 
     def __init__(self, config: Settings, profile: Profile, bus: Bus) -> None:
         self._profile, self._bus = profile, bus

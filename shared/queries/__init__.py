@@ -1,1 +1,1 @@
-"""What the log says, for whoever shows it: goals, timelines, results, metrics, the audit log."""
+"""What the log says, for the command and the gateway: goals, timelines, results, metrics, the audit log."""

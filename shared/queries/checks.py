@@ -1,4 +1,4 @@
-"""Checks of an installation and how to mend what they find, for the command and the gateway alike."""
+"""Checks of an installation, and how to fix what they find, for the command and the gateway alike."""
 
 import asyncio
 import os

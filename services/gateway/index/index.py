@@ -57,7 +57,7 @@ class Recent(msgspec.Struct, frozen=True):
 
 
 class LogIndex:
-    """The audit streams in a Store, complete and in order, and whoever follows them.
+    """The audit streams in a Store, complete and in order, and the clients that follow them.
 
     The server's live copies only tell that there is something; what is indexed is read from the streams, so
     that nothing is missed or taken twice.

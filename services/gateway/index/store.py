@@ -14,7 +14,7 @@ from shared.contracts import Goal
 from shared.errors import StartError
 
 VERSION = 8
-"""The version of the tables; an index of another version is made anew."""
+"""The version of the tables; an index of another version is rebuilt."""
 MAX_PAGE = 500
 """The most rows of one page."""
 
@@ -88,7 +88,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 class Store:
     """The database of the index: one writer, in the process of the gateway.
 
-    It holds nothing that the audit does not, so it is not synced to disk and is made anew if it is damaged.
+    It holds nothing that the audit does not, so it is not synced to disk and is rebuilt if it is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -160,7 +160,7 @@ class Store:
         """The first messages after a position, oldest first; else the last before one, newest first."""
         clauses, values = _where(wanted)
         if after is not None:
-            # The second half matters after the index was made anew, which may order the streams differently.
+            # The second half matters after the index was rebuilt, which may order the streams differently.
             clauses.append("number > ? AND (CASE stream WHEN 0 THEN office > ? ELSE memory > ? END)")
             values += [self._number_at(after), after.office, after.memory]
         if before is not None:

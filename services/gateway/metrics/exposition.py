@@ -39,7 +39,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 class Exposition:
     """All figures of the office, with a registry of its own.
 
-    Those of the log are computed from the index, so they survive the gateway; if the index is made anew, they
+    Those of the log are computed from the index, so they survive the gateway; if the index is rebuilt, they
     are the same again. Labels hold names of agents, lanes, states and models, and never an id.
     """
 

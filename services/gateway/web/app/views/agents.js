@@ -13,7 +13,7 @@ import { AgentRow } from "./agents_row.js";
 
 const AGAIN = 3000; // ms after which loads are read again: they are no messages of the log
 
-// The page is made anew for each agent; what was read last is shown until it is read again.
+// The page is rebuilt for each agent; what was read last is shown until it is read again.
 const before = { list: null, kpi: null };
 
 export default function Agents({ params }) {
