@@ -230,6 +230,10 @@ def timers_durable(agent: str) -> str:
     return f"{agent}_timers"
 
 
+SERVER_STATISTICS = "server.statistics"
+"""What the gateway asks nats-server for its own figures by: connections, memory, slow consumers, storage."""
+
+
 def position(stream: str, durable: str) -> str:
     """A request for how far a durable is; the answer is the server's ``CONSUMER.INFO``."""
     return f"position.{stream}.{durable}"

@@ -135,7 +135,7 @@ async def decode_body(request: Request, kind: Any) -> Any:
         return msgspec.json.decode(data or b"{}", type=kind)
     except msgspec.ValidationError:
         raise
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Failure(400, f"The body is not JSON: {error}") from None
 
 

@@ -18,6 +18,10 @@ from shared.errors import StartError
 from shared.settings import Settings
 
 OFFICE_ACCOUNT = "OFFICE"
+SYSTEM_ACCOUNT = "$SYS"
+_STATISTICS = "$SYS.REQ.SERVER.PING.STATSZ"
+"""The one request to the server itself that leaves its system account, for the gateway alone: numbers, and
+nothing of its configuration or its clients."""
 _BATCH_LIMITS = "limits { batch { max_inflight_per_stream: 10, max_inflight_total: 40, timeout: 500ms } }"
 """The open atomic batches of all clients together, and the pause after which the server gives one up.
 
@@ -269,6 +273,7 @@ def write_server_config(
             f"jetstream {{ store_dir: {json.dumps(store)}, max_file_store: {max_store}, "
             f"sync_interval: {settings.nats_sync}, {_BATCH_LIMITS} }}",
             "accounts {",
+            *([_system_account()] if subjects.GATEWAY in agents else []),
             _office_account(keys[subjects.ADMIN]),
             *(
                 _account(name, rights_of(name, agents), keys[name], agents)
@@ -319,6 +324,12 @@ def _office_account(key: str) -> str:
     return f"  {OFFICE_ACCOUNT} {{\n{head}{_list('exports', exports)}  }}"
 
 
+def _system_account() -> str:
+    only = f"accounts: [ {_account_name(subjects.GATEWAY)} ]"
+    exports = [f"{{ service: {json.dumps(_STATISTICS)}, response_type: stream, {only} }}"]
+    return f"  {SYSTEM_ACCOUNT} {{\n{_list('exports', exports)}  }}"
+
+
 def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
     memory = _account_name(subjects.MEMORY_DAEMON)
     imports = [_import("service", OFFICE_ACCOUNT, subject) for subject in rights.publish]
@@ -333,6 +344,8 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
             _import("service", memory, f"{subject}.{signer}", to=subject) for subject in rights.signed_request
         ]
     imports += [_position(stream, durable) for stream, durable in rights.durables]
+    if name == subjects.GATEWAY:
+        imports.append(_import("service", SYSTEM_ACCOUNT, _STATISTICS, to=subjects.SERVER_STATISTICS))
     imports += [_subscription(subject) for subject in rights.subscribe]
     exports = [f"{{ service: {json.dumps(subject)} }}" for subject in rights.serve]
     if name == subjects.USER:
@@ -344,6 +357,8 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
     peers = subjects.peer(name, "*")
     publish = [*rights.publish, *rights.request, *rights.signed_request, "_INBOX.>", peers]
     publish += [subjects.position(stream, durable) for stream, durable in rights.durables]
+    if name == subjects.GATEWAY:
+        publish.append(subjects.SERVER_STATISTICS)
     if name == subjects.USER:
         publish.append("$SRV.>")
     else:
@@ -373,7 +388,7 @@ def _position(stream: str, durable: str) -> str:
 
 def _import(kind: str, account: str, subject: str, *, to: str = "") -> str:
     local = f", to: {json.dumps(to)}" if to else ""
-    return f"{{ {kind}: {{ account: {account}, subject: {json.dumps(subject)} }}{local} }}"
+    return f"{{ {kind}: {{ account: {json.dumps(account)}, subject: {json.dumps(subject)} }}{local} }}"
 
 
 def _list(name: str, items: Sequence[str]) -> str:

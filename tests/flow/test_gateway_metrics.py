@@ -21,6 +21,7 @@ from shared.bus.entry import seal
 from shared.bus.records import step_entry, submission_entry
 from shared.contracts import CommandJudged, CommandVerdict, Task, TaskStatus, generate_iso_timestamp
 from shared.contracts.spans import Span, SpanKind
+from shared.errors import BusError
 from shared.queries.metrics_reader import read_metrics
 from shared.trace import HEADER, trace_id
 from tests.support.gateway import RunningGateway
@@ -120,6 +121,10 @@ async def test_the_page_has_the_office_s_figures_and_keeps_them_over_a_kill(gate
     assert found['mailroom_audit_lag{stream="AUDIT"}'] == 0
     assert found["mailroom_approvals_waiting"] == 0
     assert found["mailroom_nats_storage_bytes"] > 0
+    assert found["mailroom_nats_jetstream_bytes"] >= found["mailroom_nats_storage_bytes"]
+    assert found["mailroom_nats_memory_bytes"] > 5_000_000
+    assert found["mailroom_nats_slow_consumers_total"] == 0
+    assert found["mailroom_nats_received_messages_total"] > found["mailroom_log_messages"]
     assert not re.search(r"tea-1|\bt1\b|[0-9a-f]{12}", re.sub(r" \S+$", "", text, flags=re.MULTILINE))
     _check_with_promtool(text)
 
@@ -133,6 +138,25 @@ async def test_the_page_has_the_office_s_figures_and_keeps_them_over_a_kill(gate
         name: value for name, value in found.items() if re.match(r"mailroom_(task|goal|model|comm)", name)
     }
     assert {name: later[name] for name in counted} == pytest.approx(counted)
+
+
+async def test_connections_are_those_that_the_server_has(gateway: RunningGateway) -> None:
+    async with gateway.client() as client:
+        before = await scrape(client)
+        bus = await gateway.office.connect("scout")
+        try:
+            for subject in (subjects.SERVER_STATISTICS, "$SYS.REQ.SERVER.PING.STATSZ"):
+                with pytest.raises(BusError):  # these figures are for the gateway
+                    await bus.request(subject, timeout=0.5)
+            await asyncio.sleep(1.1)  # what was read counts for a second
+            after = await scrape(client)
+        finally:
+            await bus.close()
+    assert after["mailroom_nats_connections"] == before["mailroom_nats_connections"] + 1
+    assert (
+        after["mailroom_nats_connections_opened_total"]
+        == before["mailroom_nats_connections_opened_total"] + 1
+    )
 
 
 async def test_nobody_scrapes_without_a_token(gateway: RunningGateway) -> None:

@@ -76,7 +76,7 @@ async def _read(gateway: Gateway, rows: Sequence[MessageRow]) -> list[ExportedMe
 def _exported(stored: Stored) -> ExportedMessage:
     try:
         body = msgspec.json.decode(stored.data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         body = stored.data.decode("utf-8", "replace")
     return ExportedMessage(
         stream=stored.stream,

@@ -125,7 +125,7 @@ async def read_whole_message(call: Call) -> WholeMessage:
         raise not_found(f"message {number} of {stream}")
     try:
         body, raw = msgspec.json.decode(stored.data), ""
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         body, raw = None, stored.data.decode("utf-8", "replace")
     return WholeMessage(message=row, headers=stored.headers, body=body, raw=raw)
 

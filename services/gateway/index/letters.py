@@ -39,7 +39,7 @@ def read_letter(stored: Stored) -> Letter | None:
         return None
     try:
         body = _decoder.decode(stored.data)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     if stored.subject == _QUESTIONS and body.type == "question.v1":
         session = body.user_session_id or body.id

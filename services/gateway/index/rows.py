@@ -18,6 +18,10 @@ STREAMS = tuple(subjects.AUDITED.values())
 """The streams that are indexed; a position has a number for each."""
 
 
+MAX_DIGITS = 18
+"""Of a number in a position: larger ones do not fit into the index's columns."""
+
+
 class Position(msgspec.Struct, frozen=True):
     """How far the audit streams were read: the last sequences of AUDIT and of AUDIT_MEMORY.
 
@@ -31,7 +35,8 @@ class Position(msgspec.Struct, frozen=True):
     def parse(cls, text: str) -> Self:
         """The position that ``text`` names; raises ValueError."""
         office, dash, memory = text.partition("-")
-        if not (dash and text.isascii() and office.isdecimal() and memory.isdecimal() and len(text) <= 40):
+        digits = dash and text.isascii() and office.isdecimal() and memory.isdecimal()
+        if not (digits and max(len(office), len(memory)) <= MAX_DIGITS):
             raise ValueError(f"{text[:40]!r} is no position such as 1200-34")
         return cls(int(office), int(memory))
 
@@ -55,6 +60,10 @@ class Position(msgspec.Struct, frozen=True):
     def joined(self, other: "Position") -> "Position":
         """What was read by either."""
         return Position(max(self.office, other.office), max(self.memory, other.memory))
+
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding a message may raise: agents may write anything, also JSON that is nested without end."""
 
 
 class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -149,7 +158,7 @@ def words_of(stored: Stored, row: MessageRow) -> str:
     """The text of a message that is searched: what people and agents wrote, beside the line about it."""
     try:
         found = msgspec.structs.astuple(_read_texts.decode(stored.data))
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         found = ()
     ids = (row.goal_id, row.task_id)
     return " ".join(filter(None, (row.text, *ids, *found)))[:MAX_WORDS]
@@ -171,7 +180,7 @@ def spending_record(stored: Stored) -> Spent | None:
         return None
     try:
         result = _read_result.decode(stored.data)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return None
     tokens, cost = spending_of(result.metadata)
     return Spent(task_id=stored.subject.split(".")[3], goal_id=result.goal_id, tokens=tokens, cost=cost)

@@ -23,6 +23,7 @@ from services.gateway.metrics.reading import (
     MAX_MODELS,
     LogFigures,
     ServerFigures,
+    ServerProcess,
     limited,
     read_log,
     read_server,
@@ -207,3 +208,33 @@ def _of_server(server: ServerFigures) -> Iterator[Metric]:
     yield _gauge("mailroom_nats_consumers", "Durables of the office", (), [(account["consumers"],)])
     yield _counter("mailroom_nats_api_requests", "Requests to JetStream's API", (), [(account["requests"],)])
     yield _counter("mailroom_nats_api_errors", "Those that failed", (), [(account["errors"],)])
+    if server.process is not None:
+        yield from _of_process(server.process)
+
+
+def _of_process(process: ServerProcess) -> Iterator[Metric]:
+    """The figures of nats-server itself; counts begin anew when it is started."""
+    gauges = {
+        "connections": ("Connections to nats-server now", process.connections),
+        "memory_bytes": ("Memory that nats-server has", process.mem),
+        "subscriptions": ("Subscriptions of all connections", process.subscriptions),
+        "jetstream_bytes": (
+            "Bytes of JetStream on disk",
+            process.jetstream.stats.storage,
+        ),
+    }
+    counters = {
+        "connections_opened": ("Connections since its start", process.total_connections),
+        "slow_consumers": (
+            "Connections closed for reading too slowly",
+            process.slow_consumers,
+        ),
+        "received_messages": ("Messages from clients and other servers", process.received.msgs),
+        "received_bytes": ("Bytes of those", process.received.bytes),
+        "sent_messages": ("Messages to clients and other servers", process.sent.msgs),
+        "sent_bytes": ("Bytes of those", process.sent.bytes),
+    }
+    for name, (text, number) in gauges.items():
+        yield _gauge(f"mailroom_nats_{name}", text, (), [(number,)])
+    for name, (text, number) in counters.items():
+        yield _counter(f"mailroom_nats_{name}", text, (), [(number,)])

@@ -21,6 +21,8 @@ MAX_AGENTS = 64
 MAX_MODELS = 16
 """The most agents and models that have a series of their own; the others are ``other`` together."""
 OTHER = "other"
+STATISTICS_WAIT = 1.0
+"""Seconds that a scrape waits for the figures of nats-server itself."""
 
 
 class Hop(msgspec.Struct, frozen=True):
@@ -56,6 +58,37 @@ class ServerFigures(msgspec.Struct, frozen=True, kw_only=True):
     memory_lag: int
     audit_lag: dict[str, int]
     account: dict[str, float]
+    process: "ServerProcess | None"
+
+
+class _Traffic(msgspec.Struct, frozen=True):
+    msgs: int = 0
+    bytes: int = 0
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    storage: int = 0
+
+
+class _JetStream(msgspec.Struct, frozen=True):
+    stats: _Stored = _Stored()
+
+
+class ServerProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """What nats-server says of itself, by its own names: ``mem`` in bytes, counts since its start."""
+
+    mem: int
+    connections: int
+    total_connections: int
+    subscriptions: int
+    slow_consumers: int
+    sent: _Traffic = _Traffic()
+    received: _Traffic = _Traffic()
+    jetstream: _JetStream = _JetStream()
+
+
+class _Statistics(msgspec.Struct, frozen=True):
+    statsz: ServerProcess
 
 
 def limited(names: Iterable[str], most: int) -> dict[str, str]:
@@ -134,6 +167,7 @@ async def read_server(bus: Bus) -> ServerFigures:
         memory_lag=lag,
         audit_lag=audit,
         account=_account(account),
+        process=await _read_process(bus),
     )
 
 
@@ -187,3 +221,12 @@ def _account(info: dict[str, Any]) -> dict[str, float]:
         "requests": float(api.get("total", 0)),
         "errors": float(api.get("errors", 0)),
     }
+
+
+async def _read_process(bus: Bus) -> ServerProcess | None:
+    """The figures of nats-server itself; None if it does not tell: its configuration is an earlier one."""
+    try:
+        answer = await bus.request(subjects.SERVER_STATISTICS, timeout=STATISTICS_WAIT)
+        return msgspec.json.decode(answer, type=_Statistics).statsz
+    except (BusError, msgspec.DecodeError):
+        return None
