@@ -24,7 +24,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-browser test-docker test-network bench bench-memory bench-locomo bench-repositories smoke demo up down lock clean
+.PHONY: help setup check test test-browser test-docker test-network bench bench-memory bench-answers bench-locomo bench-repositories smoke demo up down lock clean
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -59,6 +59,9 @@ bench: setup $(STAMPS)/bench ## Measure, and print the ratios (ARGS="--json FILE
 
 bench-memory: setup ## Measure memory over the bus (ARGS="--big" with a million memories too, "--quick" only whether it runs)
 	$(BIN)/python -m tests.bench --only memory $(ARGS)
+
+bench-answers: setup ## Whether memory tells what holds now, on a made-up team's store (ARGS="--seed 7 --misses")
+	@$(BIN)/python -m tests.bench.answers $(ARGS)
 
 bench-locomo: setup ## Recall of evidence in conversations, DATA=file.json in LoCoMo's form (ARGS="--json FILE")
 	$(BIN)/python -m tests.bench.locomo "$(DATA)" $(ARGS)
