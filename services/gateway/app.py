@@ -1,18 +1,17 @@
 """The application: the API, the pages, and what is in front of them."""
 
 from pathlib import Path
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, PlainTextResponse, Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from services.gateway.api import TABLE
 from services.gateway.context import Gateway
+from services.gateway.files import Files
 from services.gateway.hooks.incoming import hook_routes
 from services.gateway.login import login_routes
 from services.gateway.openapi import describe
@@ -38,14 +37,16 @@ PAGES = (
 )
 """The paths of the dashboard: the browser's own router shows the view."""
 
+PAGE = Files(WEB, "no-cache")
+
 log = logger(__name__)
 
 
 def build_app(gateway: Gateway) -> ASGIApp:
     """The whole application, with its checks of every request."""
 
-    async def page(_: Request) -> Response:
-        return FileResponse(WEB / "index.html", headers={"Cache-Control": "no-cache"})
+    async def page(request: Request) -> Response:
+        return PAGE.answer(request, "index.html")
 
     async def health(_: Request) -> Response:
         return PlainTextResponse("ok\n")
@@ -63,8 +64,8 @@ def build_app(gateway: Gateway) -> ASGIApp:
             *login_routes(gateway),
             *hook_routes(gateway),
             *(Route(path, page) for path in PAGES),
-            Mount("/web/vendor", _Files(directory=gateway.settings.assets, check_dir=False)),
-            Mount("/web", _Files(directory=WEB, check_dir=False)),
+            Route("/web/vendor/{path:path}", Files(gateway.settings.assets).serve),
+            Route("/web/{path:path}", Files(WEB).serve),
         ],
         exception_handlers={HTTPException: _on_http_error, Exception: _on_error},
     )
@@ -72,20 +73,11 @@ def build_app(gateway: Gateway) -> ASGIApp:
     return gateway.exposition.requests.observe(guarded)
 
 
-class _Files(StaticFiles):
-    """Files that the browser asks for again after a minute: tabs that open together share one answer."""
-
-    def file_response(self, *args: Any, **kwargs: Any) -> Response:
-        response = super().file_response(*args, **kwargs)
-        response.headers["Cache-Control"] = "max-age=60"
-        return response
-
-
 async def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = request.url.path
     if error.status_code == 404 and _is_for_people(request):
-        return FileResponse(WEB / "index.html", 404)  # it says that there is no such page
+        return PAGE.answer(request, "index.html", 404)  # it says that there is no such page
     detail = f"{request.method} {path[:200]}: {TITLES.get(error.status_code, error.detail)}"
     return to_response(error.status_code, detail, headers=dict(error.headers or {}))
 

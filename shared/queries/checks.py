@@ -1,8 +1,10 @@
 """Checks of an installation, and how to fix what they find, for the command and the gateway alike."""
 
 import asyncio
+import contextlib
 import os
 import shutil
+import sqlite3
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -16,7 +18,7 @@ from shared.bus import Bus
 from shared.bus.records import read_presences
 from shared.errors import BusError, ConfigError, MailroomError
 from shared.memory import Memory
-from shared.queries.records import call_server
+from shared.queries.records import call_server, last_sequence
 from shared.settings import Settings
 
 MIN_SERVER = (2, 12)
@@ -24,6 +26,8 @@ MIN_SERVER = (2, 12)
 FREE_FAIL = 200 * 1000**2
 FREE_WARN = 2 * 1000**3
 """Free bytes on the disk: with less streams cannot be created; with less a busy week may fill it."""
+BEHIND_WARN = 2_000
+"""Messages that the gateway's index may lack: some seconds of a busy office."""
 MEMORY_TIMEOUT = 5.0
 """Seconds until memory must report its health."""
 
@@ -114,6 +118,24 @@ async def check_memory(bus: Bus) -> Check:
         fix = "Free space on its disk if that is the reason; its log says more"
         return fail("memory", f"{health.get('status')}: {health.get('problem')}", fix)
     return ok("memory", f"graph version {health.get('version')} in {health.get('path')}")
+
+
+async def check_index(bus: Bus, config: Settings) -> Check:
+    """Whether the gateway's index has what the log has; a check for who is not the gateway."""
+    path = config.gateway / "index.db"
+    if not path.exists():
+        return ok("index", "the gateway has not made one yet")
+    ends = [await last_sequence(bus, stream) for stream in subjects.AUDITED.values()]
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            found = db.execute("SELECT office, memory FROM messages ORDER BY number DESC LIMIT 1").fetchone()
+    except sqlite3.Error as error:
+        return warn("index", f"{path} cannot be read: {error}", "Free space on its disk, or delete the file")
+    behind = sum(max(0, end - has) for end, has in zip(ends, found or (0, 0), strict=True))
+    if behind > BEHIND_WARN:
+        fix = f"Does the gateway run? Is there space for {path.parent}? It catches up by itself"
+        return warn("index", f"the gateway's index misses {behind:,} of {sum(ends):,} messages", fix)
+    return ok("index", f"the gateway's index has the {sum(ends):,} messages of the log")
 
 
 # --- on this machine -----------------------------------------------------------------------------

@@ -35,7 +35,14 @@ def main() -> None:
         "seconds": round(time.monotonic() - begun, 1),
         "rows": [row.to_dict() for row in rows],
     }
-    print(json.dumps({name: value for name, value in result.items() if name != "rows"}))
+    figures = [
+        {"name": f"{row.measure}: {row.name}", "value": row.value, "unit": row.unit}
+        | ({"target": row.target, "met": row.met} if row.target else {})
+        for row in rows
+    ]
+    met = all(row.met is not False for row in rows)
+    shown = {name: value for name, value in result.items() if name != "rows"}
+    print(json.dumps({**shown, "figures": figures, "met": met}))
     if args.json:
         args.json.write_text(json.dumps(result, indent=1) + "\n")
 

@@ -37,11 +37,11 @@ async def measure(plan: Plan) -> list[Row]:
         gateway = RunningGateway(Path(folder), MAILROOM_NATS_SYNC="2m")
         try:
             await gateway.open("conductor", "scout", "critic")
-            goal_id = await _run_goal(gateway, Path(folder))
+            goal_id = await run_goal(gateway, Path(folder))
             await write_letters(gateway, messages // 2)
             rows = [await _catch_up(gateway, messages // 2)]
             await write_letters(gateway, messages - messages // 2)
-            await _indexed(gateway)
+            await indexed(gateway)
             rows += await _pages(gateway, goal_id, asked)
             rows += await _live(gateway, 2.0 if plan.quick else LIVE)
             rows += await _restart(gateway, rest)
@@ -50,7 +50,8 @@ async def measure(plan: Plan) -> list[Row]:
     return rows
 
 
-async def _run_goal(gateway: RunningGateway, folder: Path) -> str:
+async def run_goal(gateway: RunningGateway, folder: Path) -> str:
+    """Have a document read, and return the goal's id when it has ended."""
     note = folder / "note.md"
     note.write_text("# A note\n")
     goal_id = generate_task_id("goal")
@@ -73,7 +74,7 @@ async def write_letters(gateway: RunningGateway, count: int) -> None:
         await asyncio.gather(*map(write, range(begin, min(begin + AT_ONCE, count))))
 
 
-async def _indexed(gateway: RunningGateway) -> None:
+async def indexed(gateway: RunningGateway) -> None:
     """Wait until the index has everything."""
     async with gateway.client(Scope.READ) as client:
 
@@ -93,7 +94,7 @@ async def _catch_up(gateway: RunningGateway, messages: int) -> Row:
     gateway.office.start("gateway")
     await gateway.office.ready("gateway")
     begun = time.perf_counter()
-    await _indexed(gateway)
+    await indexed(gateway)
     rate = messages / (time.perf_counter() - begun)
     return compare(NAME, "messages indexed anew", rate, "1/s")
 

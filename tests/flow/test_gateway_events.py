@@ -1,19 +1,15 @@
 """Live events: none missing and none twice, whatever is killed while they are read."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import httpx2
 import pytest
 
-from shared import subjects
 from shared.access.scopes import Scope
 from shared.access.tokens import Tokens
-from shared.contracts import Email
-from shared.errors import BusError, StartError
 from tests.support.gateway import RunningGateway
+from tests.support.readers import Reader, send
 from tests.support.waiting import eventually
 
 READERS = 50
@@ -29,59 +25,6 @@ async def gateway(tmp_path: Path) -> AsyncIterator[RunningGateway]:
         yield running
     finally:
         await running.close()
-
-
-class Reader:
-    """A browser that follows the log, and comes back where it was after every interruption."""
-
-    def __init__(self, gateway: RunningGateway, token: str) -> None:
-        self._gateway, self._token = gateway, token
-        self.last = ""
-        self.seen: list[str] = []
-
-    async def run(self) -> None:
-        while True:
-            with contextlib.suppress(httpx2.HTTPError, OSError, StartError):
-                await self._read()
-            await asyncio.sleep(0.5)
-
-    async def _read(self) -> None:
-        headers = {"Authorization": f"Bearer {self._token}"}
-        if self.last:
-            headers["Last-Event-ID"] = self.last
-        address = f"{self._gateway.url}/api/v1/events?after=0-0&subject=mail."
-        async with (
-            httpx2.AsyncClient(timeout=30) as client,
-            client.stream("GET", address, headers=headers) as response,
-        ):
-            response.raise_for_status()
-            event = ""
-            async for line in response.aiter_lines():
-                if line.startswith("id: "):
-                    position = line[4:]
-                elif line.startswith("event: "):
-                    event = line[7:]
-                elif not line and event:
-                    self.last = position
-                    if event == "message":
-                        self.seen.append(position)
-                    event = ""
-
-
-async def send(gateway: RunningGateway, number: int) -> None:
-    """Store one letter, again and again until the server has it."""
-    letter = Email(sender=subjects.USER, recipient=subjects.NEXUS, subject=f"letter {number}", body="Hello")
-    while True:
-        try:
-            await gateway.office.user.store(
-                subjects.mail(subjects.NEXUS, subjects.USER),
-                letter.to_json(),
-                headers={"Nats-Msg-Id": letter.id},
-            )
-        except BusError:
-            await asyncio.sleep(0.2)
-        else:
-            return
 
 
 @pytest.mark.timeout(180)

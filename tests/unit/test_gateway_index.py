@@ -1,16 +1,23 @@
 """The tables of the gateway's index: positions, pages, filters, search, goals."""
 
+import asyncio
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.gateway.index.rows import Indexed, Position, goal_record, make_row, words_of
+from services.gateway.index.index import PAGE, LogIndex
+from services.gateway.index.reader import find_messages
+from services.gateway.index.recent import RECENT
+from services.gateway.index.rows import Indexed, MessageRow, Position, goal_record, make_row, words_of
 from services.gateway.index.store import Filter, Store
+from services.gateway.problems import Failure
 from shared import subjects
-from shared.bus import Stored
+from shared.bus import Bus, Stored
 from shared.contracts import Email, Goal, OfficeState, StateChanged, TaskStatus
 
 NOW = "2026-01-02T03:04:05.000000+00:00"
@@ -151,3 +158,111 @@ def test_an_index_of_another_version_or_a_damaged_one_is_made_anew(tmp_path: Pat
 def test_what_is_no_position(text: str) -> None:
     with pytest.raises(ValueError, match="no position"):
         Position.parse(text)
+
+
+def test_messages_that_find_no_space_leave_the_index_as_it_was(store: Store) -> None:
+    fill(store, [letter(1, "user", "nexus", "apples")])
+    pages = store.query("PRAGMA page_count")[0][0]
+    store.query(f"PRAGMA max_page_count = {pages}")
+    many = [letter(seq, "user", "nexus", f"pears {seq} {'word' * 90}") for seq in range(2, 200)]
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        fill(store, many)
+    assert (store.count, store.position()) == (1, Position(1, 0))
+    store.query("PRAGMA max_page_count = 1073741823")
+    fill(store, many)
+    assert store.count == 199
+    assert len(texts(store, Filter(text="apples"))) == 1
+
+
+def index_of(store: Store) -> LogIndex:
+    return LogIndex(cast(Bus, None), store)
+
+
+def test_a_damaged_index_is_made_anew_while_it_runs(store: Store) -> None:
+    index = index_of(store)
+    index._take([letter(1, "user", "nexus", "apples")])
+    index._note_problem(sqlite3.OperationalError("disk I/O error"))
+    assert (index.position, index.problem, store.count) == (Position(1, 0), "disk I/O error", 1)
+    index._note_problem(sqlite3.DatabaseError("database disk image is malformed"))
+    assert (index.position, store.count) == (Position(), 0)
+    index._take([letter(1, "user", "nexus", "apples")])
+    assert store.count == 1
+
+
+async def follow(index: LogIndex, after: Position, wanted: Filter, seen: list[int]) -> None:
+    async for batch in index.events(after, wanted):
+        assert len(batch) <= PAGE
+        seen += [each.row.seq for each in batch]
+
+
+async def test_followers_at_any_place_get_the_same(store: Store) -> None:
+    index = index_of(store)
+    numbers = list(range(1, RECENT + 1_501))
+    messages = [letter(seq, "user", "nexus", f"letter {seq}") for seq in numbers]
+    begins = (0, 1, 700, RECENT, len(messages) - 3)
+    seen: dict[int, list[int]] = {begin: [] for begin in begins}
+    index._take(messages[:500])
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(follow(index, Position(begin, 0), Filter(), seen[begin])) for begin in begins
+        ]
+        for begin in range(500, len(messages), 300):
+            index.behind = RECENT + 1 if begin == 2_000 else 0  # this part is indexed and not kept
+            index._take(messages[begin : begin + 300])
+            await asyncio.sleep(0)
+        while any(len(seen[begin]) < len(numbers) - begin for begin in begins):
+            await asyncio.sleep(0.01)
+        for task in tasks:
+            task.cancel()
+    for begin in begins:
+        assert seen[begin] == numbers[begin:]
+
+
+async def test_a_follower_who_wants_nothing_lets_others_work(store: Store) -> None:
+    index = index_of(store)
+    index.behind = RECENT + 1
+    index._take([letter(seq, "user", "nexus", f"letter {seq}") for seq in range(1, 5_001)])
+    seen: list[int] = []
+    following = asyncio.create_task(follow(index, Position(), Filter(text="nothing has it"), seen))
+    turns = 0
+    while not following.done() and turns < 8:
+        await asyncio.sleep(0)
+        turns += 1
+    following.cancel()
+    assert turns == 8
+    assert seen == []
+
+
+async def test_a_search_that_takes_too_long_is_given_up(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(store, [letter(seq, "user", "nexus", f"apples {seq}") for seq in range(1, 3_001)])
+    assert len(await find_messages(store, Filter(text="apples"))) == 100
+    monkeypatch.setattr("services.gateway.index.reader.LONGEST", -1)
+    with pytest.raises(Failure, match="given up"):
+        await find_messages(store, Filter(subject="state.>"))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "used"),
+    [
+        (Filter(agent="user"), "by_sender"),
+        (Filter(agent="user", type="goal"), "by_type"),
+        (Filter(goal="g1"), "by_goal"),
+        (Filter(task="t1", agent="user"), "by_task"),
+        (Filter(text="apples", agent="user"), "VIRTUAL TABLE"),
+    ],
+)
+def test_pages_are_found_by_the_index_that_leaves_the_fewest(store: Store, wanted: Filter, used: str) -> None:
+    plan: list[str] = []
+    ask = store._rows
+
+    def explain(sql: str, values: Sequence[Any]) -> list[MessageRow]:
+        plan.extend(row[3] for row in store.query(f"EXPLAIN QUERY PLAN {sql}", values))
+        return ask(sql, values)
+
+    store._rows = explain  # type: ignore[method-assign]
+    store.messages(wanted)
+    assert any(used in step for step in plan), plan
+    sql = "SELECT number FROM messages WHERE recipient = 'user' AND type = 'email' ORDER BY number DESC"
+    assert "emails_by_recipient" in str(store.query(f"EXPLAIN QUERY PLAN {sql}"))

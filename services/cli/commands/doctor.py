@@ -23,6 +23,7 @@ from shared.queries.checks import (
     check_access,
     check_agents,
     check_disk,
+    check_index,
     check_keys,
     check_memory,
     check_server,
@@ -97,6 +98,7 @@ async def _run_bus_checks(bus: Bus, config: Settings) -> list[Check]:
         "streams": lambda: check_streams(bus, _agents(config)),
         "agents": lambda: check_agents(bus, _agents(config)),
         "memory": lambda: check_memory(bus),
+        "index": lambda: check_index(bus, config),
         "commits": lambda: check_commits(bus, config),
     }
     checks = []

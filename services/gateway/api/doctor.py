@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from services.gateway.context import Call
+from services.gateway.index.index import LogIndex
 from services.gateway.routing import Endpoint
 from shared import subjects
 from shared.access.scopes import Scope
@@ -16,7 +17,10 @@ from shared.queries.checks import (
     check_memory,
     check_server,
     check_streams,
+    fail,
     failed,
+    ok,
+    warn,
 )
 from shared.settings import Settings
 
@@ -39,7 +43,7 @@ async def run_checks(call: Call) -> Checks:
         "agents": lambda: check_agents(bus, agents),
         "memory": lambda: check_memory(bus),
     }
-    checks = [check_server(bus), check_disk(call.gateway.settings)]
+    checks = [check_server(bus), check_disk(call.gateway.settings), _check_index(call.gateway.index)]
     for name, probe in probes.items():
         try:
             checks.append(await probe())
@@ -48,6 +52,16 @@ async def run_checks(call: Call) -> Checks:
     verdicts = {check.verdict for check in checks}
     worst = next(each for each in ("fail", "warn", "ok") if each in verdicts)
     return Checks(verdict=worst, checks=checks)
+
+
+def _check_index(index: LogIndex) -> Check:
+    folder = index.store.path.parent
+    if index.problem:
+        fix = f"Free space for {folder}; it goes on by itself"
+        return fail("index", f"new messages cannot be indexed: {index.problem}", fix)
+    if index.behind:
+        return warn("index", f"{index.behind:,} messages are not indexed yet", "Wait until it is done")
+    return ok("index", f"{index.store.count:,} messages in {index.store.path}")
 
 
 def _installed(config: Settings) -> list[str]:

@@ -10,6 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from services.gateway.api.messages import API
 from services.gateway.context import Call, Gateway
+from services.gateway.index.reader import find_messages
 from services.gateway.index.rows import MessageRow, Position
 from services.gateway.index.store import Filter
 from services.gateway.routing import Endpoint
@@ -53,7 +54,7 @@ async def export_messages(call: Call, query: ExportQuery) -> Response:
 async def _lines(gateway: Gateway, query: ExportQuery, after: Position) -> AsyncGenerator[bytes, None]:
     left = query.limit
     while left > 0:
-        rows = gateway.index.store.messages(query, after=after, limit=min(PAGE, left))
+        rows = await find_messages(gateway.index.store, query, after=after, limit=min(PAGE, left))
         if not rows:
             return
         for found in await _read(gateway, rows):

@@ -1,5 +1,6 @@
 """The inbox: all that waits for a person, and what people answered lately."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -8,6 +9,7 @@ from services.gateway.api.approvals import ApprovalView, view_approval
 from services.gateway.api.dead_letters import DeadLetterView, view_dead_letter
 from services.gateway.api.messages import API
 from services.gateway.context import Call, Gateway
+from services.gateway.inbox.dead import read_all_dead
 from services.gateway.inbox.open_requests import read_all_requests
 from services.gateway.inbox.questions import read_questions
 from services.gateway.inbox.seen import Seen, add_seen, read_seen
@@ -16,7 +18,6 @@ from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
 from shared.contracts import generate_iso_timestamp
-from shared.operations.dead_letters import read_dead_letters
 from shared.operations.letters import Mail
 from shared.text.shorten import flatten
 from shared.text.times import parse_time
@@ -81,13 +82,14 @@ async def read_inbox(call: Call) -> Inbox:
     """All that waits for a person: approvals, questions, dead letters, failed goals nobody looked at."""
     gateway = call.gateway
     seen = read_seen(gateway)
-    requests = await read_all_requests(gateway)
+    requests, questions, dead = await asyncio.gather(
+        read_all_requests(gateway), read_questions(gateway), _read_dead(gateway)
+    )
     approvals = [view_approval(gateway, each) for each in requests[-MAX_EACH:]]
-    questions = await read_questions(gateway)
     items = [
         *(_approval_item(each) for each in approvals if each.state == "waiting"),
         *(_question_item(each) for each in questions.open),
-        *(_dead_item(each) for each in await _read_dead(gateway)),
+        *(_dead_item(each) for each in dead),
         *[_failed_item(each) for each in await _read_failed(gateway)],
     ]
     waiting = sorted((each for each in items if each.id not in seen), key=lambda each: each.since)
@@ -130,7 +132,7 @@ def _question_item(mail: Mail) -> InboxItem:
 
 
 async def _read_dead(gateway: Gateway) -> list[DeadLetterView]:
-    found = await read_dead_letters(gateway.bus)
+    found = await read_all_dead(gateway)
     return [view_dead_letter(number, letter) for number, letter in found[-MAX_EACH:]]
 
 

@@ -9,6 +9,7 @@ from starlette.responses import Response, StreamingResponse
 
 from services.gateway.context import Call
 from services.gateway.index.index import LogIndex
+from services.gateway.index.reader import find_messages
 from services.gateway.index.rows import STREAMS, MessageRow, Position
 from services.gateway.index.store import MAX_PAGE, Filter
 from services.gateway.problems import not_found
@@ -102,7 +103,7 @@ async def list_messages(call: Call, query: MessagesQuery) -> MessagePage:
     index = call.gateway.index
     after = Position.parse(query.after) if query.after else None
     before = Position.parse(query.before) if query.before else None
-    rows = index.store.messages(query, after=after, before=before, limit=query.limit)
+    rows = await find_messages(index.store, query, after=after, before=before, limit=query.limit)
     return MessagePage(
         messages=rows,
         next=rows[-1].position if len(rows) == query.limit else "",
@@ -136,7 +137,7 @@ async def search(call: Call, query: SearchQuery) -> SearchResult:
     goals = [goal for _, goal in store.goals(text=query.q, limit=query.limit)]
     return SearchResult(
         goals=[_found(goal) for goal in goals],
-        messages=store.messages(Filter(text=query.q), limit=query.limit),
+        messages=await find_messages(store, Filter(text=query.q), limit=query.limit),
     )
 
 
@@ -167,7 +168,8 @@ async def _verify(bus: Bus, source: str, audit: str) -> Verification:
 async def follow(call: Call, query: EventsQuery) -> Response:
     """The log as server-sent events: ``message`` events with a position as id, without a gap or a repetition.
 
-    A client that comes back with ``Last-Event-ID`` continues where it was.
+    ``open`` and ``alive`` events say in ``problem`` why nothing new can come, such as a full disk. A client
+    that comes back with ``Last-Event-ID`` continues where it was.
     """
     last = call.request.headers.get("last-event-id", "") or query.after
     after = Position.parse(last) if last else call.gateway.index.position
@@ -177,14 +179,14 @@ async def follow(call: Call, query: EventsQuery) -> Response:
 
 
 async def _frames(index: LogIndex, after: Position, wanted: Filter) -> AsyncGenerator[bytes, None]:
-    yield b"retry: 1000\nid: %b\nevent: open\ndata: {}\n\n" % str(after).encode()
+    yield b"retry: 1000\nid: %b\nevent: open\ndata: %b\n\n" % (str(after).encode(), _state(index))
     batches = index.events(after, wanted)
     pending = asyncio.ensure_future(anext(batches))
     try:
         while True:
             done, _ = await asyncio.wait({pending}, timeout=KEEP_ALIVE)
             if not done:
-                yield b"event: alive\ndata: {}\n\n"
+                yield b"event: alive\ndata: %b\n\n" % _state(index)
                 continue
             batch = pending.result()
             pending = asyncio.ensure_future(anext(batches))
@@ -196,6 +198,11 @@ async def _frames(index: LogIndex, after: Position, wanted: Filter) -> AsyncGene
         pending.cancel()
         await asyncio.gather(pending, return_exceptions=True)
         await batches.aclose()
+
+
+def _state(index: LogIndex) -> bytes:
+    """What a stream says of the index: why nothing new comes; empty if all is well."""
+    return msgspec.json.encode({"problem": index.problem})
 
 
 ENDPOINTS = (

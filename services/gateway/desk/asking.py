@@ -8,7 +8,7 @@ import msgspec
 
 from services.gateway.context import Gateway
 from services.gateway.desk.sessions import Turn, read_turn
-from services.gateway.index.index import Recent
+from services.gateway.index.recent import Recent
 from services.gateway.index.rows import MessageRow, Position
 from services.gateway.index.store import Filter
 from shared import subjects

@@ -2,11 +2,13 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from weakref import WeakKeyDictionary
 
 import msgspec
 
 from services.gateway.context import Gateway
 from services.gateway.inbox.letters import read_letters
+from services.gateway.index.index import LogIndex
 from shared import subjects
 from shared.bus.records import read_record
 from shared.contracts import SentEmail
@@ -26,14 +28,27 @@ class Questions(msgspec.Struct, frozen=True, kw_only=True):
     answered: list[tuple[Mail, Mail]]
 
 
+class _Known(msgspec.Struct, frozen=True):
+    """What senders noted about letters, and the last such note of the index by then."""
+
+    sent: dict[str, SentEmail | None]
+    number: int
+
+
+_known: WeakKeyDictionary[LogIndex, _Known] = WeakKeyDictionary()
+_LAST = "SELECT coalesce(max(number), 0) FROM messages WHERE type = 'letter'"
+
+
 async def read_questions(gateway: Gateway) -> Questions:
     """The questions of the last days.
 
     A letter is one if a task waits for the answer, or if it ends with a question mark; an answered one
     if a person replied to it.
     """
-    asked = await read_letters(gateway, "recipient = 'user' AND type = 'email'", (), SEARCHED)
-    written = await read_letters(gateway, "sender = 'user' AND type = 'email'", (), SEARCHED)
+    asked, written = await asyncio.gather(
+        read_letters(gateway, "recipient = 'user' AND type = 'email'", (), SEARCHED),
+        read_letters(gateway, "sender = 'user' AND type = 'email'", (), SEARCHED),
+    )
     replies = {mail.session: mail for mail in reversed(written) if mail.session}
     since = datetime.now(UTC) - ASKED_WITHIN
     recent = [mail for mail in asked if parse_time(mail.created_at) > since]
@@ -51,12 +66,24 @@ async def read_questions(gateway: Gateway) -> Questions:
 
 async def _is_awaited(gateway: Gateway, mail: Mail) -> bool | None:
     """Whether a task of the sender waits for the answer; None if none ever did."""
-    subject = subjects.record(mail.sender, "letter", mail.id)
-    try:
-        record = await read_record(gateway.bus, subject, SentEmail)
-    except ValueError:
+    sent = await _read_sent(gateway, mail)
+    if sent is None or not sent.awaited:
         return None
-    if record is None or not record.value.awaited:
-        return None
-    goal = gateway.index.store.goal(record.value.goal_id) if record.value.goal_id else None
-    return record.value.answer is None and not (goal is not None and goal.status.final)
+    goal = gateway.index.store.goal(sent.goal_id) if sent.goal_id else None
+    return sent.answer is None and not (goal is not None and goal.status.final)
+
+
+async def _read_sent(gateway: Gateway, mail: Mail) -> SentEmail | None:
+    """What the sender noted about a letter; read again only when the log has such a note."""
+    ((number,),) = gateway.index.store.query(_LAST)
+    known = _known.get(gateway.index)
+    if known is None or known.number != number:
+        known = _known[gateway.index] = _Known({}, number)
+    if mail.id not in known.sent:
+        subject = subjects.record(mail.sender, "letter", mail.id)
+        try:
+            record = await read_record(gateway.bus, subject, SentEmail)
+        except ValueError:
+            record = None
+        known.sent[mail.id] = record.value if record else None
+    return known.sent[mail.id]

@@ -1,6 +1,7 @@
 """The index as it follows the log."""
 
 import asyncio
+import sqlite3
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import AsyncExitStack, aclosing
@@ -9,10 +10,10 @@ import msgspec
 
 from services.gateway.index.facts import facts_of
 from services.gateway.index.letters import read_letter
+from services.gateway.index.recent import RECENT, Recent, RecentMessages, make_recent
 from services.gateway.index.rows import (
     STREAMS,
     Indexed,
-    MessageRow,
     Position,
     goal_record,
     make_row,
@@ -22,14 +23,13 @@ from services.gateway.index.rows import (
 from services.gateway.index.store import Filter, Store
 from shared import subjects
 from shared.bus import Bus, Stored
-from shared.contracts import Goal
 from shared.errors import BusError
 from shared.log import logger
 from shared.queries.pieces import make_piece
 from shared.queries.records import last_sequence
 
-RECENT = 4_000
-"""Messages that are kept encoded for those who follow live."""
+ARRIVED = 4_000
+"""Live messages that wait at most to be indexed: what is beyond that is read from the streams."""
 INTERVAL = 0.05
 """Seconds for which what arrives is collected before it is indexed and passed on."""
 RETRY = 1.0
@@ -39,21 +39,6 @@ SILENCE = 5.0
 PAGE = 500
 
 log = logger(__name__)
-
-
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message as those who follow live get it; ``goal`` is what a record of a goal says."""
-
-    message: MessageRow
-    goal: Goal | None = None
-
-
-class Recent(msgspec.Struct, frozen=True):
-    """A message that was indexed lately, with its encoded Event."""
-
-    position: Position
-    row: MessageRow
-    data: bytes
 
 
 class LogIndex:
@@ -67,14 +52,14 @@ class LogIndex:
         self.store = store
         self._bus = bus
         self._position = store.position()
-        self._recent: deque[Recent] = deque(maxlen=RECENT)
-        self._oldest = self._position
-        """The position before the messages in ``_recent``."""
+        self._recent = RecentMessages(self._position)
         self._heard = asyncio.Event()
         self._changed = asyncio.Event()
         self._arrived: list[Stored] = []
         self.behind = 0
         """How many messages of the log are not indexed yet."""
+        self.problem = ""
+        """Why nothing can be indexed at present, such as a full disk; it is tried again and again."""
 
     @property
     def position(self) -> Position:
@@ -91,8 +76,24 @@ class LogIndex:
             except (BusError, OSError) as error:
                 log.warning("index_interrupted", reason=str(error))
                 await asyncio.sleep(RETRY)
+            except sqlite3.Error as error:
+                self._note_problem(error)
+                await asyncio.sleep(RETRY)
+
+    def _note_problem(self, error: sqlite3.Error) -> None:
+        """Say why nothing is indexed; a file that is damaged is made anew, for the log has all it held."""
+        if not self.problem:
+            log.error("index_unwritable", reason=str(error), path=str(self.store.path))
+        self.problem = str(error)
+        if type(error) is sqlite3.DatabaseError:  # the others have classes of their own
+            self.store.renew()
+            self._position = Position()
+            self._recent.skip(1, self._position)
+        self._wake()
 
     async def _hear(self, _: str, payload: bytes, headers: dict[str, str]) -> None:
+        if len(self._arrived) == ARRIVED:
+            self._arrived.clear()  # the next one has a gap before it, and the streams are read
         self._arrived.append(
             Stored(
                 headers["Nats-Stream"],
@@ -120,6 +121,7 @@ class LogIndex:
                 self.behind = max(0, self.behind - len(page))
                 await asyncio.sleep(0)
         self.behind = 0
+        self.problem = ""
 
     async def _follow(self) -> None:
         """Take what arrives as long as it has no gap; returns when the streams must be read."""
@@ -159,7 +161,8 @@ class LogIndex:
         return Position(*ends) != self._position
 
     def _take(self, messages: Iterable[Stored]) -> None:
-        rows, position = [], self._position
+        """Index messages and pass them on: all, or with an error none."""
+        rows, recent, position = [], [], self._position
         for stored in messages:
             if position.includes(stored.stream, stored.seq):
                 continue
@@ -168,41 +171,54 @@ class LogIndex:
             words, spent = words_of(stored, row), spending_record(stored)
             letter, piece = read_letter(stored), make_piece(stored)
             rows.append(Indexed(row, words, record, spent, letter, piece, facts_of(stored)))
-            event = Event(message=row, goal=record.goal if record else None)
-            if len(self._recent) == RECENT:
-                self._oldest = self._recent[0].position
-            self._recent.append(Recent(position, row, msgspec.json.encode(event)))
+            recent.append((position, row, record))
         if rows:
             self.store.add(rows)
             self._position = position
-            self._changed.set()
-            self._changed = asyncio.Event()
+            if self.behind > RECENT:
+                self._recent.skip(len(recent), position)
+            else:
+                self._recent.add(make_recent(*each) for each in recent)
+            self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     async def wait_for_change(self) -> None:
         """Return when more is indexed."""
         await self._changed.wait()
 
     async def events(self, after: Position, wanted: Filter) -> AsyncGenerator[list[Recent], None]:
-        """The messages after a position that ``wanted`` admits, without end, none missing and none twice."""
+        """The messages after a position that ``wanted`` admits, without end, none missing and none twice.
+
+        They come in pages of PAGE at most: nothing is collected for a follower who is slow.
+        """
+        number: int | None = None
         while True:
             changed = self._changed
-            batch, reached = self._batch(after)
-            if found := [each for each in batch if wanted.matches(each.row)]:
+            page, reached, number = self._page(after, number, wanted)
+            if found := [each for each in page if wanted.matches(each.row)]:
                 yield found
-            if not batch:
+            elif reached == after:
                 await changed.wait()
-            after = after.joined(reached)
+            else:
+                await asyncio.sleep(0)
+            after = reached
 
-    def _batch(self, after: Position) -> tuple[list[Recent], Position]:
-        """What follows ``after``, and the position up to which that reaches."""
-        if self._recent and self._oldest.joined(after) == after:
-            newer = [each for each in self._recent if not after.includes(each.row.stream, each.row.seq)]
-            return newer, self._position
-        rows = self.store.messages(Filter(), after=after, limit=PAGE)
-        found = [
-            Recent(Position.parse(row.position), row, msgspec.json.encode(Event(message=row))) for row in rows
-        ]
-        return found, found[-1].position if found else after
+    def _page(
+        self, after: Position, number: int | None, wanted: Filter
+    ) -> tuple[list[Recent], Position, int | None]:
+        """What follows ``after``, the position up to which that reaches, and the number of the next one."""
+        recent = self._recent
+        newer = recent.since(recent.first if number is None and recent.reach(after) else number, PAGE)
+        if newer is not None:
+            reached = after.joined(newer.messages[-1].position) if newer.messages else after
+            page = [each for each in newer.messages if not after.includes(each.row.stream, each.row.seq)]
+            return page, reached, newer.number
+        rows = self.store.messages(msgspec.structs.replace(wanted, text=""), after=after, limit=PAGE)
+        found = [make_recent(Position.parse(row.position), row) for row in rows]
+        return found, after.joined(found[-1].position if len(found) == PAGE else self._position), None
 
 
 class _Messages:

@@ -2,63 +2,27 @@
 
 import re
 import sqlite3
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from services.gateway.index.facts import TABLES
+from services.gateway.index.database import create_database, open_database, open_reading
 from services.gateway.index.rows import STREAMS, Indexed, MessageRow, Position
 from shared.contracts import Goal
 from shared.errors import StartError
 
-VERSION = 8
-"""The version of the tables; an index of another version is rebuilt."""
 MAX_PAGE = 500
 """The most rows of one page."""
-
-_TABLES = """
-CREATE TABLE messages (
-    number INTEGER PRIMARY KEY, office INTEGER NOT NULL, memory INTEGER NOT NULL, stream INTEGER NOT NULL,
-    time TEXT NOT NULL, subject TEXT NOT NULL, type TEXT NOT NULL, sender TEXT NOT NULL,
-    recipient TEXT NOT NULL, goal_id TEXT NOT NULL, task_id TEXT NOT NULL, status TEXT NOT NULL,
-    person TEXT NOT NULL, text TEXT NOT NULL, size INTEGER NOT NULL
-);
-CREATE INDEX by_goal ON messages (goal_id, number) WHERE goal_id != '';
-CREATE INDEX by_task ON messages (task_id, number) WHERE task_id != '';
-CREATE INDEX by_sender ON messages (sender, number);
-CREATE INDEX by_recipient ON messages (recipient, number);
-CREATE INDEX by_type ON messages (type, number);
-CREATE INDEX by_office ON messages (office) WHERE stream = 0;
-CREATE INDEX by_memory ON messages (memory) WHERE stream = 1;
-CREATE TABLE goals (
-    goal_id TEXT PRIMARY KEY, number INTEGER NOT NULL, submitted INTEGER NOT NULL, status TEXT NOT NULL,
-    outcome TEXT NOT NULL, text TEXT NOT NULL, agents TEXT NOT NULL, record BLOB NOT NULL
-);
-CREATE TABLE spending (
-    task_id TEXT PRIMARY KEY, goal_id TEXT NOT NULL, tokens INTEGER NOT NULL, cost REAL NOT NULL
-);
-CREATE INDEX spending_by_goal ON spending (goal_id);
-CREATE TABLE pieces (
-    number INTEGER PRIMARY KEY, goal_id TEXT NOT NULL, task_id TEXT NOT NULL, piece BLOB NOT NULL
-);
-CREATE INDEX pieces_by_goal ON pieces (goal_id, number) WHERE goal_id != '';
-CREATE INDEX goals_by_submission ON goals (submitted);
-CREATE INDEX goals_by_status ON goals (status, submitted);
-CREATE TABLE letters (
-    number INTEGER PRIMARY KEY, id TEXT NOT NULL, session TEXT NOT NULL, cause TEXT NOT NULL
-);
-CREATE INDEX letters_by_session ON letters (session, number) WHERE session != '';
-CREATE INDEX letters_by_cause ON letters (cause, number) WHERE cause != '';
-CREATE INDEX letters_by_id ON letters (id);
-CREATE VIRTUAL TABLE words USING fts5 (body, content='');
-"""
 
 _COLUMNS = (
     "number, office, memory, stream, time, subject, type, sender, recipient, goal_id, task_id, status, "
     "person, text, size"
 )
+
+_WORD = re.compile(r"\w+")
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,11 +55,11 @@ class Store:
     It holds nothing that the audit does not, so it is not synced to disk and is rebuilt if it is damaged.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path.absolute()
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._db = _open(path)
+            self._db = open_reading(self.path) if read_only else open_database(path)
         except (OSError, sqlite3.Error) as error:
             raise StartError(
                 f"The gateway's index {path} cannot be used: {error}",
@@ -114,27 +78,26 @@ class Store:
         return Position(*row) if row else Position()
 
     def add(self, rows: Sequence[Indexed]) -> None:
-        """Add messages in the order of their positions, in one transaction."""
+        """Add messages in the order of their positions, in one transaction: all, or with an error none."""
         messages, words, letters, goals, spent, pieces = [], [], [], [], [], []
-        for row, text, record, spending, letter, piece, _ in rows:
-            self._number += 1
+        for number, (row, text, record, spending, letter, piece, _) in enumerate(rows, self._number + 1):
             place = Position.parse(row.position)
             messages.append(
-                (self._number, place.office, place.memory, STREAMS.index(row.stream), *_texts(row), row.size)
+                (number, place.office, place.memory, STREAMS.index(row.stream), *_texts(row), row.size)
             )
-            words.append((self._number, text))
+            words.append((number, text, f"{row.sender} {row.recipient}"))
             if letter is not None:
-                letters.append((self._number, *letter))
+                letters.append((number, *letter))
             if record is not None and record.goal is not None:
-                goals.append(_goal_row(record.goal, self._number))
+                goals.append(_goal_row(record.goal, number))
             if spending is not None:
                 spent.append(msgspec.structs.astuple(spending))
             if piece is not None:
-                pieces.append((self._number, piece.goal_id, piece.task_id, msgspec.json.encode(piece)))
+                pieces.append((number, piece.goal_id, piece.task_id, msgspec.json.encode(piece)))
         with self._db:
             self._db.executemany(f"INSERT INTO messages VALUES ({_marks(15)})", messages)
             self._db.executemany("INSERT INTO letters VALUES (?, ?, ?, ?)", letters)
-            self._db.executemany("INSERT INTO words (rowid, body) VALUES (?, ?)", words)
+            self._db.executemany("INSERT INTO words (rowid, body, agents) VALUES (?, ?, ?)", words)
             self._db.executemany(
                 f"INSERT INTO goals VALUES ({_marks(8)}) ON CONFLICT (goal_id) DO UPDATE SET "
                 "number = excluded.number, status = excluded.status, outcome = excluded.outcome, "
@@ -146,6 +109,13 @@ class Store:
             for indexed in rows:
                 for change in indexed.facts:
                     self._db.execute(change.sql, change.values)
+        self._number += len(rows)
+
+    def renew(self) -> None:
+        """Make the database anew, empty; raises sqlite3.Error or OSError."""
+        self._db.close()
+        self._db = create_database(self.path)
+        self._number = 0
 
     # --- messages ------------------------------------------------------------------------------------
 
@@ -248,6 +218,11 @@ class Store:
         """The answer to any other question to the tables."""
         return self._db.execute(sql, list(values)).fetchall()
 
+    def limit(self, seconds: float) -> None:
+        """End a question that takes longer with sqlite3.OperationalError, from now on."""
+        end = time.monotonic() + seconds
+        self._db.set_progress_handler(lambda: time.monotonic() > end, 10_000)
+
     def close(self) -> None:
         """Close the database."""
         self._db.close()
@@ -273,30 +248,6 @@ class Store:
     def _one(self, sql: str, *values: Any) -> int:
         (value,) = self._db.execute(sql, values).fetchone()
         return int(value)
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    db = _connect(path)
-    try:
-        if db.execute("PRAGMA user_version").fetchone() == (VERSION,):
-            return db
-    except sqlite3.DatabaseError:
-        pass  # damaged
-    db.close()
-    for each in path.parent.glob(f"{path.name}*"):
-        each.unlink()
-    db = _connect(path)
-    db.executescript(_TABLES + TABLES)
-    db.execute(f"PRAGMA user_version = {VERSION}")
-    return db
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(path, cached_statements=256)
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = OFF")
-    db.execute("PRAGMA cache_size = -8000")
-    return db
 
 
 def _marks(count: int) -> str:
@@ -373,11 +324,14 @@ def _choose(
 ) -> tuple[str, list[Any]]:
     """The question for a page: such that the first rows are found without reading all that there are."""
     end = f"ORDER BY number {order} LIMIT ?"
-    if words := re.findall(r"\w+", wanted.text):
+    if words := _WORD.findall(wanted.text):
         match = " ".join(f'"{word}"*' for word in words)
         conditions = ["words MATCH ?", *clauses]
         if wanted.agent:
             conditions.append("? IN (sender, recipient)")
+            match = f'body : ({match}) AND agents : "{" ".join(_WORD.findall(wanted.agent))}"'
+        else:
+            match = f"body : ({match})"
         where = " AND ".join(conditions)
         source = "words CROSS JOIN messages ON number = words.rowid"
         given = [match, *values, *([wanted.agent] if wanted.agent else [])]

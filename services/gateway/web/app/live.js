@@ -23,6 +23,9 @@ export const held = signal(0);
 /** The position of the last event that arrived: how many messages the log has. */
 export const last = signal(0);
 
+/** Why the office cannot show what is new, such as a full disk; empty if it can. */
+export const problem = signal("");
+
 const listeners = new Set();
 const resets = new Set();
 const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel(NAME) : null;
@@ -113,6 +116,11 @@ function announce(state) {
   channel?.postMessage({ state });
 }
 
+function noteProblem(event) {
+  problem.value = JSON.parse(event.data).problem;
+  channel?.postMessage({ problem: problem.value });
+}
+
 function settle() {
   if (connection.value.state === "live") return;
   clearTimeout(reader.settling);
@@ -144,13 +152,17 @@ function readStream() {
       reader.cursor ||= event.lastEventId;
       last.value ||= countOf(event.lastEventId);
       announce(connection.value.state === "lost" ? "catching" : "live");
+      noteProblem(event);
       heard();
     });
     source.onmessage = (message) => {
       collect(message);
       heard();
     };
-    source.addEventListener("alive", heard);
+    source.addEventListener("alive", (event) => {
+      noteProblem(event);
+      heard();
+    });
     source.onerror = end;
     heard();
   });
@@ -191,11 +203,12 @@ let leaving = false;
 
 function hear({ data }) {
   if (data.ask && reader.cursor && !reader.leads) channel.postMessage({ seen: reader.cursor });
-  if (data.hello && reader.leads) channel.postMessage({ state: connection.value.state, cursor: reader.cursor });
+  if (data.hello && reader.leads) channel.postMessage({ state: connection.value.state, cursor: reader.cursor, problem: problem.value });
   if (reader.leads) return;
   if (data.cursor) reader.cursor = data.cursor;
   if (data.cursor && !data.events) last.value ||= countOf(data.cursor);
   if (data.state) setConnection(data.state);
+  if (data.problem !== undefined) problem.value = data.problem;
   if (data.events) receive(data.events);
 }
 

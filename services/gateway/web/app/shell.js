@@ -2,7 +2,7 @@
 
 import { everywhereKeys } from "./commands.js";
 import { useKeys } from "./keyboard.js";
-import { connection, held, last, paused, togglePause } from "./live.js";
+import { connection, held, last, paused, problem, togglePause } from "./live.js";
 import { KeyList, Palette, paletteOpen } from "./palette.js";
 import { route } from "./router.js";
 import { now, office, person, signedOut, waiting } from "./store.js";
@@ -76,6 +76,7 @@ function Notice() {
   let line = null;
   if (state === "lost" && long) line = ["lost", `Connection lost since ${clock(since)}. What you see is as of then; it catches up by itself.`];
   else if (state === "catching") line = ["", `Connection was lost at ${clock(since)}: catching up.`];
+  else if (problem.value) line = ["lost", `New messages cannot be shown: ${problem.value}. Free space on the office's disk; it goes on by itself.`];
   else if (paused.value) line = ["paused", `Paused. ${plural(held.value, "new message")}.`];
   return html`<div role="status" aria-live="polite" style=${{ display: "contents" }}>${line && html`<div class=${`notice ${line[0]}`}><span>${line[1]}</span>
     ${paused.value && html`<button type="button" onClick=${togglePause}>Go on <kbd>p</kbd></button>`}</div>`}</div>`;
