@@ -1,9 +1,10 @@
 """Logging by structlog: one event a line, as JSON into a file and for people onto a terminal."""
 
+import contextlib
 import logging
 import sys
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 # structlog imports rich if it can, for tracebacks that are not used here: a third of the start-up time of
 # every agent, and 8 MB. It has no switch for that, so rich is hidden from it; tests/unit/test_log.py fails if
@@ -41,10 +42,25 @@ def configure(service: str, *, level: str = "info", form: str = "auto", stream: 
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS.get(level, logging.INFO)),
-        logger_factory=structlog.PrintLoggerFactory(out),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Undisturbed(out))),
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.bind_contextvars(service=service)
+
+
+class _Undisturbed:
+    """A stream that drops what it cannot write: a full disk must not end who logs an event."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
 
 
 def logger(name: str) -> Any:

@@ -60,7 +60,7 @@ async def test_a_full_disk_stops_the_index_and_nothing_else(gateway: RunningGate
     async def is_noticed() -> bool:
         return (await index_check(gateway))["verdict"] == "fail"
 
-    await eventually(is_noticed, 20)
+    await eventually(is_noticed, 40)
     found = await index_check(gateway)
     assert "cannot be indexed" in found["finding"]
     assert "Free space" in found["fix"]

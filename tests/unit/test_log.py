@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import structlog
@@ -96,6 +97,17 @@ def test_a_log_file_is_appended_to_line_by_line_and_its_folder_made(tmp_path):
             file.write(f"line {number} ü\n")
             assert path.read_text(encoding="utf-8").endswith(f"line {number} ü\n")
     assert path.read_text(encoding="utf-8") == "line 0 ü\nline 1 ü\n"
+
+
+def test_an_event_that_the_disk_has_no_space_for_is_dropped():
+    program = (
+        "from shared import log; log.configure('engineer'); log.logger('git').error('lost'); print('done')"
+    )
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=full, timeout=60
+        )
+    assert done.stdout == b"done\n"
 
 
 def test_logging_does_not_import_rich():
