@@ -40,8 +40,11 @@ from shared.contracts.cognition import (
     DailySpending,
     Experience,
     ExperienceIndex,
+    Failure,
     LoopCheckpoint,
     MessageType,
+    Pattern,
+    PatternOrigin,
 )
 from shared.contracts.layout import (
     Layout,
@@ -116,6 +119,7 @@ from shared.contracts.records import (
     ReminderDue,
     Reminders,
     ReminderStatus,
+    Setback,
     StateChanged,
     TaskChanged,
     TaskRecordV1,

@@ -97,6 +97,20 @@ class DailySpending(Envelope, frozen=True, kw_only=True, tag="spending.v1"):
     calls: int = 0
 
 
+class Failure(Contract, frozen=True, kw_only=True):
+    """How a task with a named action failed: about what (``subject``, as /srv/app), and for what reason.
+
+    ``error`` is the kind of failure, ``project`` the kind of the project it was about; empty if unknown.
+    """
+
+    goal_id: Token
+    subject: str = ""
+    params: dict[str, Any] = {}
+    error: str = ""
+    project: str = ""
+    reason: str = ""
+
+
 RECENT = 20
 """Tasks whose durations and ids are kept; the ids prevent counting one twice."""
 
@@ -105,7 +119,8 @@ class Experience(Envelope, frozen=True, kw_only=True, tag="experience.v1"):
     """How ``agent`` did at tasks of a ``kind``: an action's name, else its name in the plan.
 
     ``attempts`` counts the starts, ``seconds`` are the durations of the last tasks from submission to end,
-    ``tokens`` and ``cost`` (US dollars) are the model usage, ``counted`` the last ids.
+    ``tokens`` and ``cost`` (US dollars) are the model usage, ``counted`` the last ids. ``failures`` are the
+    last ones that nothing has helped yet, ``patterns`` the ids of the patterns learned from others.
     """
 
     agent: AgentName
@@ -117,6 +132,8 @@ class Experience(Envelope, frozen=True, kw_only=True, tag="experience.v1"):
     tokens: Count = 0
     cost: float = 0.0
     counted: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    patterns: tuple[Token, ...] = ()
 
     @property
     def samples(self) -> int:
@@ -169,6 +186,64 @@ class ExperienceIndex(Envelope, frozen=True, kw_only=True, tag="experience_index
     """Which experiences the conductor keeps, by the ids of their records."""
 
     records: tuple[str, ...] = ()
+
+
+MAX_EVIDENCE = 20
+"""Goals that a pattern names as its evidence, and that it remembers to have counted: the last ones."""
+TRIALS = 10
+"""Uses after which a pattern that does not pay is retired."""
+PAYS = 0.5
+"""The least share of uses in goals that ended well for a pattern to be kept after TRIALS uses."""
+
+
+class PatternOrigin(StrEnum):
+    """What a pattern was learned from."""
+
+    REPAIR = "repair"
+    REVIEW = "review"
+    FAILURES = "failures"
+    CORRECTION = "correction"
+
+
+class Pattern(Contract, frozen=True, kw_only=True):
+    """What was learned: where ``condition`` holds, ``strategy`` helps. The metadata of a node ``pattern``.
+
+    ``example`` is the text of a goal where it was so, ``evidence`` are the goals (``goal:ID``) it rests on.
+    ``agent`` and ``action`` are the call that failed, ``project`` the kind of the project it was about,
+    ``error`` the kind of failure; each is empty for any. ``params`` are parameters with which that call
+    succeeded. ``uses`` counts goals that were given the pattern and ended, ``successes`` those of them that
+    ended well, ``counted`` has the last of their ids, so that none is counted twice.
+    """
+
+    condition: Text
+    strategy: Text
+    learned_from: PatternOrigin
+    example: str = ""
+    agent: str = ""
+    action: str = ""
+    project: str = ""
+    error: str = ""
+    params: dict[str, Any] = {}
+    evidence: tuple[str, ...] = ()
+    uses: Count = 0
+    successes: Count = 0
+    counted: tuple[str, ...] = ()
+
+    @property
+    def pays(self) -> bool:
+        """False once at least TRIALS uses show that it rarely helps."""
+        return self.uses < TRIALS or self.successes >= PAYS * self.uses
+
+    def plus(self, goal_id: str, *, well: bool) -> "Pattern":
+        """A copy with one more use, in a goal that ended ``well`` or not; itself if counted already."""
+        if goal_id in self.counted:
+            return self
+        return msgspec.structs.replace(
+            self,
+            uses=self.uses + 1,
+            successes=self.successes + well,
+            counted=(*self.counted, goal_id)[-MAX_EVIDENCE:],
+        )
 
 
 def kind_of(text: str, action: str = "", name: str = "") -> str:

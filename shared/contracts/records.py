@@ -80,7 +80,7 @@ class OfficeState(StrEnum):
 class GoalTask(Contract, frozen=True, kw_only=True):
     """One task of a goal's plan; ``depends_on`` are names of other tasks of the plan.
 
-    ``outcome`` is what it came to, once it has ended.
+    ``success_criteria`` says when it is done, a line for each; ``outcome`` what it came to, if it has ended.
     """
 
     name: Token
@@ -96,6 +96,7 @@ class GoalTask(Contract, frozen=True, kw_only=True):
     ended_at: str = ""
     summary: str = ""
     outcome: ResultOutcome = ResultOutcome.NONE
+    success_criteria: str = ""
 
 
 MAX_INSTRUCTION = 20_000
@@ -114,6 +115,26 @@ class Instruction(Contract, frozen=True, kw_only=True):
     person: OptionalPerson = ""
 
 
+MAX_SETBACKS = 20
+"""Setbacks of a goal that are kept: the first ones."""
+
+
+class Setback(Contract, frozen=True, kw_only=True):
+    """A task of a goal that failed, or that the review sent back (``review``), and the reason.
+
+    ``plan`` and ``told`` are how many plans and instructions the goal had by then.
+    """
+
+    task: Token
+    agent: AgentName
+    action: str = ""
+    params: dict[str, Any] = {}
+    reason: str = ""
+    review: bool = False
+    plan: Count = 0
+    told: Count = 0
+
+
 class Goal(Contract, frozen=True, kw_only=True):
     """Everything the conductor knows about one goal, so that it can resume after a crash.
 
@@ -122,6 +143,7 @@ class Goal(Contract, frozen=True, kw_only=True):
     for (plan, repair, answer; empty: nothing), ``plans`` how many plans it made, ``earlier`` the tasks that a
     later plan replaced, ``traceparent`` its trace, ``outcome`` what it came to, ``retry_of`` the goal that
     it repeats, ``instructions`` what people added to it, ``person`` who of the people submitted it, if known.
+    ``setbacks`` are what went wrong on the way, ``patterns`` the ids of the patterns that were used for it.
     """
 
     goal_id: Token
@@ -151,6 +173,8 @@ class Goal(Contract, frozen=True, kw_only=True):
     retry_of: OptionalToken = ""
     instructions: tuple[Instruction, ...] = ()
     person: OptionalPerson = ""
+    setbacks: tuple[Setback, ...] = ()
+    patterns: tuple[Token, ...] = ()
 
 
 class Instructions(Envelope, frozen=True, kw_only=True, tag="instructions.v1"):

@@ -131,6 +131,24 @@ EFFECT = c.Effect(
     what="run the tests: pytest -q", step="t-1-3-", repeatable=True, started_at=AT, finished_at=LATER
 )
 INSTRUCTION = c.Instruction(id="say-1", text="Leave the tests alone", given_at=AT, person="ada")
+SETBACK = c.Setback(
+    task="tests",
+    agent="engineer",
+    action="run_tests",
+    params={"timeout": 60},
+    reason="It took longer than 60 s",
+    review=True,
+    plan=1,
+    told=1,
+)
+FAILURE = c.Failure(
+    goal_id=GOAL_ID,
+    subject="/srv/project",
+    params={"timeout": 60},
+    error="timeout",
+    project="python",
+    reason="It took longer than 60 s",
+)
 GOAL = c.Goal(
     person="ada",
     goal_id=GOAL_ID,
@@ -156,6 +174,7 @@ GOAL = c.Goal(
             ended_at=LATER,
             summary="11 passed, 1 failed",
             outcome=c.ResultOutcome.FINDINGS,
+            success_criteria="All tests ran",
         ),
     ),
     review_task_id="critic_20260102_144000_000000_1b4f0e98",
@@ -184,6 +203,23 @@ GOAL = c.Goal(
     ),
     said=SAID,
     outcome=c.ResultOutcome.FINDINGS,
+    setbacks=(SETBACK,),
+    patterns=(NODE_ID,),
+)
+PATTERN = c.Pattern(
+    condition="Tests of a python project that take longer than the limit",
+    strategy="Give it timeout=600",
+    learned_from=c.PatternOrigin.REPAIR,
+    example="Run the tests of /srv/project",
+    agent="engineer",
+    action="run_tests",
+    project="python",
+    error="timeout",
+    params={"timeout": 600},
+    evidence=(f"goal:{GOAL_ID}",),
+    uses=3,
+    successes=2,
+    counted=(GOAL_ID,),
 )
 SOURCE = c.Source(agent="critic", session="session-7", channel="task")
 NODE = c.Node(
@@ -790,7 +826,12 @@ EXAMPLES: tuple[c.Contract, ...] = (
         tokens=1200,
         cost=0.04,
         counted=(TASK_ID, "task-2"),
+        failures=(FAILURE,),
+        patterns=(NODE_ID,),
     ),
+    FAILURE,
+    SETBACK,
+    PATTERN,
     c.ExperienceIndex(**header(51, "conductor", "conductor"), records=("engineer-run_tests",)),
     c.AccessChanged(
         **header(53, "gateway", "user"),

@@ -109,6 +109,11 @@ SPECIAL = {
     **{(c.Span, name): counts for name in ("number", "parent", "input_tokens", "output_tokens", "count")},
     (c.Span, "kind"): st.sampled_from(c.SpanKind),
     **{(c.Experience, name): counts for name in ("completed", "failed", "attempts", "tokens")},
+    **{(cls, "patterns"): st.lists(tokens, max_size=2) for cls in (c.Experience, c.Goal)},
+    **{(c.Pattern, name): counts for name in ("uses", "successes")},
+    **{(c.Pattern, name): filled for name in ("condition", "strategy")},
+    **{(c.Setback, name): counts for name in ("plan", "told")},
+    (c.Setback, "task"): tokens,
 }
 
 
