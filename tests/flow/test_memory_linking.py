@@ -64,7 +64,7 @@ def test_likeness(world: World, older: str, newer: str, relation: str) -> None:
         ("We use Redis for caching", "We do not use Redis for caching", "contradicts"),
         ("The API key must never be logged", "The API key must be logged", "contradicts"),
         ("The cache is warm after start", "The cache isn't warm after start", "contradicts"),
-        ("The office is in Berlin", "The office is no longer in Berlin", "contradicts"),
+        ("The office is in Berlin", "The office is no longer in Berlin", "supersedes"),
         ("Tests run on every push", "No tests are run when somebody pushes", "related_to"),  # .78
         ("The API speaks JSON", "The API does not speak XML", "related_to"),
         ("Nothing was found in the cache folder", "Something was found in the cache folder", "related_to"),
@@ -117,7 +117,7 @@ def test_duplicates(world: World, older: str, newer: str, relation: str) -> None
         ),
         ("Alice's birthday is on 3 May", "Bob's birthday is on 3 May", "related_to"),
         ("I had pasta for lunch", "I had pizza for lunch", "related_to"),
-        ("Anna lives in Berlin", "Anna moved to Hamburg", "related_to"),  # a person sees it, a rule does not
+        ("Anna lives in Berlin", "Anna moved to Hamburg", "supersedes"),
     ],
 )
 def test_supersession(world: World, older: str, newer: str, relation: str) -> None:
@@ -142,16 +142,13 @@ LONG = (
 SHORT = "The copies are kept in a {} box in the cellar"
 
 
-@pytest.mark.parametrize(("text", "relation"), [(LONG, "supersedes"), (SHORT, "related_to")])
-def test_a_changed_word_in_a_long_text_supersedes_by_likeness_alone(
-    world: World, text: str, relation: str
-) -> None:
+@pytest.mark.parametrize("text", [LONG, SHORT])
+def test_a_value_is_found_in_a_long_text_too(world: World, text: str) -> None:
     world.write(note("older", "Releases", body=text.format("wooden")))
     world.write(note("newer", "Releases", 60, body=text.format("metal")))
     world.settle()
     (edge,) = world.edges("older").values()
-    assert edge.relation.value == relation
-    assert (edge.provenance["score"] >= 0.98) == (relation == "supersedes")
+    assert edge.relation.value == "supersedes"
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,16 @@ def test_what_took_place_contradicts_nothing(kind: str) -> None:
     assert find_contradiction(newer, older, 0.99, NOW) is None
 
 
+def test_what_rules_cannot_decide_is_asked_about() -> None:
+    newer = note("b", "We moved the deploys to Thursdays", 1)
+    older = note("a", "Staging deploys happen on Tuesdays")
+    edge = find_contradiction(newer, older, 0.6, NOW)
+    assert edge is not None
+    assert edge.provenance == {"by": "contradiction", "rule": "undecided", "score": 0.6}
+    assert find_contradiction(older, newer, 0.6, NOW) is None
+    assert superseding(newer, older, 0.6) == ""
+
+
 def test_what_no_longer_holds_contradicts_nothing() -> None:
     newer = note("b", "We never deploy on Fridays")
     ended = note("a", "We deploy on Fridays", valid_to=at(60))
@@ -89,10 +99,25 @@ def test_duplicates_are_one_from_092_on() -> None:
         "The port of the broker is not 4222",
         "The port of the broker in Rome is 4333",
         "The host of the broker is 4222",
+        "The port of the broker is no longer 4222",
     ],
 )
 def test_what_differs_in_what_matters_is_no_duplicate(title: str) -> None:
     assert not are_duplicates(note("a", SAME[1]), note("b", title), 0.999)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Every change needs one approval", "Every change needs two approvals"),
+        ("Backups are kept for a week on one disk", "Backups are kept for a week on two disks"),
+        ("The shop opens at nine", "The shop opens at ten"),
+        ("Lab samples are collected twice a day", "Lab samples are collected three times a day"),
+    ],
+)
+def test_amounts_are_never_merged_away(one: str, other: str) -> None:
+    assert not are_duplicates(note("a", one), note("b", other), 0.999)
+    assert not are_duplicates(note("a", other), note("b", one), 0.999)
 
 
 def test_duplicates_are_of_one_kind_and_were_never_replaced() -> None:
@@ -175,17 +200,10 @@ def superseding(newer: Node, older: Node, cosine: float) -> str:
     return str(edge.provenance["rule"])
 
 
-def test_a_new_value_supersedes_from_075_on() -> None:
+def test_a_new_value_supersedes_from_05_on() -> None:
     newer, older = note("b", "The port of the broker is 4333", 1), note("a", "The port of the broker is 4222")
-    assert superseding(newer, older, 0.75) == "number"
-    assert superseding(newer, older, 0.75 - JUST_UNDER) == ""
-
-
-def test_any_verb_will_do_from_098_on() -> None:
-    newer = note("b", "Nightly backups need a disk in frankfurt", 1)
-    older = note("a", "Nightly backups need a disk in dublin")
-    assert superseding(newer, older, 0.98) == "same"
-    assert superseding(newer, older, 0.98 - JUST_UNDER) == ""
+    assert superseding(newer, older, 0.5) == "number"
+    assert superseding(newer, older, 0.5 - JUST_UNDER) == ""
 
 
 def test_only_the_newer_supersedes() -> None:
@@ -203,7 +221,8 @@ def test_only_what_holds_until_something_else_does_is_superseded() -> None:
         assert superseding(port(2, 1, kind=kind), port(1, 0, kind=kind), 0.9) == "number"
     for kind in ("event", "episodic", "task", "observation", "pattern", "agent"):
         assert superseding(port(2, 1, kind=kind), port(1, 0, kind=kind), 0.9) == ""
-    assert superseding(port(2, 1, kind="decision"), port(1, 0), 0.9) == ""
+    assert superseding(port(2, 1, kind="decision"), port(1, 0), 0.9) == "number"
+    assert superseding(port(2, 1, kind="event"), port(1, 0), 0.9) == ""
     assert superseding(port(2, 1), port(1, 0, valid_to=at(1)), 0.9) == ""
 
 
@@ -310,6 +329,6 @@ def test_no_rule_links_what_is_far_apart_or_breaks_on_odd_texts(cosine: float, k
         find_contradiction(newer, older, cosine, NOW),
         find_supersession(newer, older, cosine, NOW),
     ]
-    assert cosine >= 0.75 or not any(edges)
+    assert cosine >= 0.5 or not any(edges)
     if are_duplicates(newer, older, cosine):
         assert cosine >= 0.92

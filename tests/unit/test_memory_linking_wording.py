@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.memory.linking.new_values import find_new_value
 from services.memory.linking.text_comparison import (
     are_opposed,
     find_difference,
@@ -166,58 +165,3 @@ def test_a_denial_is_opposed_to_what_it_denies(words: list[str]) -> None:
 )
 def test_forms_of_a_word_share_a_stem(forms: tuple[str, ...]) -> None:
     assert len({normalise_word(form) for form in forms}) == 1
-
-
-@pytest.mark.parametrize(
-    ("newer", "older", "rule"),
-    [
-        ("The broker listens on port 4333", "The broker listens on port 4222", "number"),
-        ("Broker port 4333", "Broker port 4222", "number"),
-        ("The retention is now 60 days", "The retention is 30 days", "number"),
-        ("Broker port\n4333", "Broker port\n4222", "number"),
-        ("The user's favourite fruit is pear", "The user's favourite fruit is apple", "attribute"),
-        ("The status of the build is red", "The status of the build is green", "attribute"),
-        ("The CEO is Bob", "The CEO is Anna", "attribute"),
-        ("Main database: SQLite", "Main database: PostgreSQL", "attribute"),
-        ("Anna lives in Hamburg", "Anna lives in Berlin", "single"),
-        ("We use Memcached for caching", "We use Redis for caching", "choice"),
-        ("The user prefers light mode", "The user prefers dark mode", "choice"),
-    ],
-)
-def test_a_value_replaces_another(newer: str, older: str, rule: str) -> None:
-    assert find_new_value(newer, older) == rule
-
-
-@pytest.mark.parametrize(
-    ("newer", "older"),
-    [
-        ("Server 2 listens on port 4222", "Server 1 listens on port 4222"),
-        ("Server 2 port 4222", "Server 1 port 4222"),
-        ("Server 1 port 4333", "Server 1 port 4222"),  # which of the numbers is the value?
-        ("The user likes coffee", "The user likes tea"),
-        ("The user prefers coffee", "The user prefers tea"),
-        ("Anna is a mother", "Anna is a doctor"),
-        ("The build is fast", "The build is green"),
-        ("We use Redis for queues", "We use Redis for caching"),
-        ("Bob's birthday is on 3 May", "Alice's birthday is on 3 May"),
-        ("The port is 4222", "The port is 4222"),
-        ("The port is open", "The port is 4222"),
-        ("The plan is to ship it in one go next week", "The plan is to wait and see what all others do"),
-        ("It ended. We met in Rome", "It ended. They met in Rome"),
-    ],
-)
-def test_no_value_replaces_another(newer: str, older: str) -> None:
-    assert find_new_value(newer, older) == ""
-
-
-def test_nearly_the_same_texts_need_no_known_verb_but_the_same_subject() -> None:
-    new, old = "Nightly backups need a disk in frankfurt", "Nightly backups need a disk in dublin"
-    assert find_new_value(new, old) == ""
-    assert find_new_value(new, old, nearly_same=True) == "same"
-    assert find_new_value("Server b needs a disk", "Server a needs a disk", nearly_same=True) == ""
-
-
-@given(st.text(max_size=60), st.text(max_size=60), st.booleans())
-def test_values_are_looked_for_in_any_text(newer: str, older: str, nearly: bool) -> None:
-    assert find_new_value(newer, newer, nearly_same=nearly) == ""
-    find_new_value(newer, older, nearly_same=nearly)

@@ -106,6 +106,8 @@ def _link_node(node_id: str, view: "View", plan: WritePlan, proximity: Proximity
         return False
     # What it was merged with in this cycle is not near to it any more: it is it.
     near = [(other, cosine) for other, cosine in near if plan.node(other) is not None]
+    _supersede(node, view, plan, moment)
+    node = plan.node(node_id) or node  # it may have ended
     generic = rules.is_generic(len(near))
     if generic and rules.is_assertion(node):
         _flag(node, plan)
@@ -138,18 +140,33 @@ def _merge_duplicates_of(node_id: str, near: Neighbours, plan: WritePlan) -> Nod
     return node
 
 
+def _supersede(node: Node, view: "View", plan: WritePlan, moment: float) -> None:
+    """End what a node takes the place of, or what takes its place; ask about what rules cannot decide."""
+    vector = view.vector(node.id) if node.kind in rules.KINDS else None
+    if vector is None or not rules.still_holds(node, moment):
+        return
+    near = view.similar(vector, MAX_CANDIDATES + 1, rules.COMPARED, kinds=tuple(rules.KINDS))
+    for other_id, cosine in near:
+        pair = plan.load([node.id, other_id])
+        if other_id == node.id or len(pair) < 2:
+            continue
+        older, newer = sorted(pair, key=rules.age_order)
+        if edge := rules.find_supersession(newer, older, cosine, moment):
+            if plan.link(edge):
+                plan.rewrite(rules.end_validity(older, newer))
+                plan.counts["superseded"] += 1
+        elif edge := rules.find_contradiction(newer, older, cosine, moment):
+            plan.count_link("contradictions", edge)
+
+
 def _relate(node_id: str, other_id: str, cosine: float, plan: WritePlan, moment: float) -> None:
-    """Make of a pair what it is: a contradiction, a replacement, or a relation."""
+    """Make of a pair what it is: a contradiction or a relation."""
     pair = plan.load([node_id, other_id])
     if len(pair) < 2:
         return
     older, newer = sorted(pair, key=rules.age_order)
     if edge := rules.find_contradiction(newer, older, cosine, moment):
         plan.count_link("contradictions", edge)
-    elif edge := rules.find_supersession(newer, older, cosine, moment):
-        if plan.link(edge):
-            plan.rewrite(rules.end_validity(older, newer))
-            plan.counts["superseded"] += 1
     elif not (rules.is_flagged(older) or rules.is_flagged(newer)):
         plan.count_link("similar", rules.link_similar(newer, older, cosine))
 
@@ -199,7 +216,8 @@ def _still_applies(edge: Edge, node: Node, other: Node, cosine: float, moment: f
     if by == "similarity":
         return cosine >= rules.LINK
     if by == "contradiction":
-        return rules.find_contradiction(node, other, cosine, moment) is not None
+        older, newer = sorted((node, other), key=rules.age_order)
+        return rules.find_contradiction(newer, older, cosine, moment) is not None
     if by == "supersession":  # the older one was written again, and holds
         return bool((other if edge.to_id == other.id else node).valid_to)
     return True

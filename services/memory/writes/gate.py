@@ -3,6 +3,7 @@
 import re
 
 from services.memory.linking.rules import is_assertion
+from services.memory.linking.supersession import have_other_values
 from services.memory.linking.text_comparison import find_difference
 from services.memory.writes.change import embedded_text
 from shared.contracts import Node, Rejection
@@ -96,7 +97,7 @@ def _check_known(node: Node, nearest: Node | None, cosine: float) -> Rejection |
         news = find_difference(embedded_text(node), embedded_text(nearest), NEW_WORDS_OF_KIND)
     else:
         return None
-    if news:
+    if news or have_other_values(embedded_text(node), embedded_text(nearest)):
         return None
     return Rejection(
         check="known",

@@ -1,0 +1,93 @@
+"""The words that claims are read by: the tables in ``english.toml``, compared by their roots."""
+
+import tomllib
+from functools import lru_cache
+from pathlib import Path
+
+from shared.text.words import stem_term
+
+_TABLES = tomllib.loads(Path(__file__).with_name("english.toml").read_text("utf-8"))
+
+_ENDINGS = tuple("ation ment ance ence ition tion er or al ion ity able abl ibl e y i".split())
+"""Endings that make another word of the same subject: linter, approval, deployment."""
+
+LEAST_ROOT = 4
+"""The fewest letters that are left of a word without its ending: paper is no form of pap."""
+
+_IRREGULAR = dict(pair.split(":") for pair in _TABLES["irregular"].split())
+
+
+@lru_cache(20_000)
+def root(word: str) -> str:
+    """What the forms of a word have in common: deploys, deployed, deployment; lint, linter, linting."""
+    stem = stem_term(_IRREGULAR.get(word, word))
+    for ending in _ENDINGS:
+        if stem.endswith(ending) and len(stem) - len(ending) >= LEAST_ROOT:
+            return stem[: -len(ending)]
+    return stem
+
+
+def _words(name: str) -> frozenset[str]:
+    return frozenset(_TABLES[name].split())
+
+
+def _roots(name: str) -> frozenset[str]:
+    return frozenset(map(root, _TABLES[name].split()))
+
+
+DETERMINERS = _words("determiners")
+POSSESSIVES = _words("possessives")
+NOTHING = DETERMINERS | _words("nothing")
+PREPOSITIONS = _words("prepositions")
+PURPOSES = _words("purposes")
+BEING = _words("being")
+COPULAS = _words("copulas")
+AUXILIARIES = _words("auxiliaries")
+IRREGULAR_PASTS = _words("irregular_pasts")
+VERBS_IN_ER = _words("verbs_in_er")
+NOUN_ENDINGS = ("al", "als", "er", "ers", "or", "ors", "ment", "ments", "tion", "tions", "ance", "ence")
+HARD = _words("hard")
+PERIODS = _words("periods")
+DURATIONS = _words("durations")
+SIZES = _words("sizes")
+MONEY = _words("money")
+DAYPARTS = _words("dayparts")
+
+GENERIC_VERBS = _roots("generic_verbs")
+VERBS = GENERIC_VERBS | _roots("verbs")
+DUTY_VERBS = _roots("duty_verbs")
+SET_VERBS = _roots("set_verbs")
+SET_VERBS_WITH = _roots("set_verbs_with")
+SET_WORDS = _roots("set_words")
+CHOICE_VERBS = _roots("choice_verbs")
+SINGLE_VERBS = _roots("single_verbs")
+CHANGE_VERBS = _roots("change_verbs")
+GENERIC_NOUNS = frozenset(form for word in _words("generic_nouns") for form in (word, f"{word}s"))
+SCOPES = _roots("scopes")
+ATTRIBUTES = _roots("attributes")
+SYNONYMS = {root(word): f"={group.split()[0]}" for group in _TABLES["synonyms"] for word in group.split()}
+PHRASES: dict[str, str] = _TABLES["phrases"]
+
+OFTEN = dict(pair.split(":") for pair in _TABLES["often"].split())
+_DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
+WEEKDAYS = {form: day[:3] for day in _DAYS for form in (day, f"{day}s")}
+WEEKDAYS |= {form: form[:7] for form in ("weekday", "weekdays", "weekend", "weekends")}
+_MONTHS = "january february march april may june july august september october november december".split()
+MONTHS = {form: month[:3] for month in _MONTHS for form in (month, month[:3])}
+_COUNTED = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
+)
+NUMBER_WORDS = {word: str(number) for number, word in enumerate(_COUNTED)} | {
+    "sixteen": "16", "seventeen": "17", "eighteen": "18", "nineteen": "19", "twenty": "20",
+    "thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "ninety": "90", "hundred": "100",
+}  # fmt: skip
+
+FAMILIES = {"ident": "number", "version": "number", "daypart": "clock", "per": "frequency"}
+"""Types whose values stand in for those of another."""
+
+PLACES = frozenset("in on at to into onto under inside near".split())
+MEANS = frozenset("by with through via using as".split())
+"""Prepositions before where or when something is, and before what or who does it."""
+
+SLOTS_APART = ({"by", "in"}, {"by", "at"}, {"from", "to"}, {"for", "by"})
+"""Prepositions that answer different questions."""
