@@ -118,7 +118,7 @@ _END = (
     r"(?=\s*(?:$|[,;:()]|\b(?:in|on|at|under|of|among|over|into|with|by|for|through|to|via|as|from|and"
     r"|but|when|now|because"
     r"|since|anymore"
-    r"|any)\b))"
+    r"|any|we|they|you|i|he|she|it)\b))"
 )
 _FROM_TO = re.compile(rf"\bfrom\s+(?P<old>{_NP})\s+(?:over\s+|on\s*)?(?:to|into|onto)\b", re.IGNORECASE)
 _REPLACED = [
@@ -144,6 +144,12 @@ _REPLACED = [
         rf"(?P<old>{_NP})(?=\s*(?:$|[,;:()]|any ?more|any longer))",
         r"\bnot (?P<old>(?-i:[A-Z][\w-]+(?: [A-Z][\w-]+)*))",
         r"\bnot\s+(?P<old>(?:in|on|at|with|by|through|to|via|under)\s[^,;]+?)\s+any ?(?:more|longer)",
+        rf"\b(?:up|down) from\s+(?P<old>{_NP}){_END}",
+        rf"\b(?:goodbye to|parted ways with|out (?:goes|with)|(?:we|they|he|she|i)(?: are| is| am|'re"
+        rf"|'s|'m) done with)\s+(?P<old>{_NP}){_END}",
+        rf"\b(?:took|takes?|taken|taking)\s+(?P<old>{_NP})['’]s? place\b",
+        rf"\b(?:we|they|i)(?: have|'ve)? left\s+(?P<old>{_NP}){_END}",
+        rf"\b(?:which|that|who) was\s+(?P<old>{_NP}){_END}",
         rf"\bno more\s+(?P<old>{_NP}){_END}",
         r"\b(?:moved|switched|migrated|shifted|got|away)\s+(?:away from|off(?: of)?)\s+"
         rf"(?P<old>{_NP}){_END}",
@@ -249,7 +255,8 @@ def _is_event(text: str) -> bool:
     *before, last = match[0].casefold().split()
     if last not in ("was", "were") and set(text.casefold().split()) & {"is", "are", "must", "can", "may"}:
         return False
-    return not _PRESENT & set(before)
+    behind = before[-1] if before else ""
+    return not _PRESENT & set(before) and behind not in table.PREPOSITIONS | table.DETERMINERS
 
 
 def _find_replaced(text: str) -> tuple[list[str], str]:
@@ -266,7 +273,8 @@ def _find_replaced(text: str) -> tuple[list[str], str]:
 
 
 def _has_change(text: str) -> bool:
-    return any(table.root(word) in table.CHANGE_VERBS for word in re.findall(r"\w+", text.casefold()))
+    words = re.findall(r"\w+", text.casefold())
+    return "went" in words or any(table.root(word) in table.CHANGE_VERBS for word in words)
 
 
 def _find_over(text: str) -> tuple[list[str], str]:

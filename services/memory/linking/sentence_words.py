@@ -151,7 +151,9 @@ def _is_verb(tokens: Sequence[Token], place: int) -> bool:
     word, before = tokens[place].word, tokens[place - 1].word if place else ""
     if word in _HELPING:
         return True
-    if not place or tokens[place].type or tokens[place].named:
+    if not place:
+        return _is_command(tokens)
+    if tokens[place].type or tokens[place].named:
         return False
     if before in _PRONOUNS and word not in table.NOTHING | table.PREPOSITIONS:
         return True
@@ -159,6 +161,15 @@ def _is_verb(tokens: Sequence[Token], place: int) -> bool:
         return False
     following = tokens[place + 1].word if place + 1 < len(tokens) else ""
     return _has_verb_form(word, before, following)
+
+
+def _is_command(tokens: Sequence[Token]) -> bool:
+    """Whether a sentence begins with a verb: "use DeepL", "put the keys"."""
+    first, second = tokens[0], tokens[1] if len(tokens) > 1 else tokens[0]
+    known = table.root(first.word) in _KNOWN_VERBS and not first.word.endswith(
+        ("s", "ed", "ing", *table.NOUN_ENDINGS)
+    )
+    return known and (second.word in table.DETERMINERS or second.named)
 
 
 def _has_verb_form(word: str, before: str, following: str) -> bool:

@@ -35,7 +35,8 @@ NOTHING = Verdict("", certain=False)
 def compare_texts(newer: str, older: str) -> Verdict:
     """What the claims of ``newer`` do to those of ``older``: the surest verdict of all pairs of sentences.
 
-    Sentences further down count with each other only if the texts begin with the same topic.
+    Sentences further down count with each other only if the texts begin with the same topic, and are asked
+    about.
     """
     ours, theirs = read_claims(newer), read_claims(older)
     best = NOTHING
@@ -45,7 +46,7 @@ def compare_texts(newer: str, older: str) -> Verdict:
             if number and place and not same_topic:
                 continue
             verdict = compare_claims(new, old)
-            if verdict.certain and (place == 0 or len(theirs) <= FEW_CLAIMS):
+            if verdict.certain and not (number and place) and (not place or len(theirs) <= FEW_CLAIMS):
                 return verdict
             if verdict.rule and not best.rule:
                 best = Verdict(verdict.rule, certain=False)
@@ -73,7 +74,9 @@ def compare_claims(new: Claim, old: Claim) -> Verdict:
     if not (new.holds and old.holds) or new.text.casefold() == old.text.casefold():
         return NOTHING
     if new.denied:
-        verdicts = (_judge_denial(new, old, phrase) for phrase in new.denied)
+        named = map(_names_first, new.denied if new.mark == "replaced" else ())
+        phrases = filter(None, (*new.denied, *named))
+        verdicts = (_judge_denial(new, old, phrase) for phrase in phrases)
         return next((verdict for verdict in verdicts if verdict.rule), NOTHING)
     return _judge_change(new, old)
 
@@ -94,7 +97,9 @@ def _judge_denial(new: Claim, old: Claim, phrase: Sequence[Word]) -> Verdict:
     added = [*missing, *(w for w in _about(new.words) if w.key not in old.keys and not w.optional)]
     added = [word for word in added if table.root(word.word) not in table.CHANGE_VERBS]  # "the move"
     apart = [word for word in added if word.slot != "subject" or not word.hard]
-    if apart and _about(word for word in needed if word.key not in known):
+    core = _core(needed)
+    same_core = bool(core) and core == _core((*new.words, *phrase))
+    if apart and not same_core and _about(word for word in needed if word.key not in known):
         return NOTHING  # each is about something of its own
     if new.mark == "over":  # what was done with it is over, whoever did it
         known |= {word.key for word in needed if word.slot == "subject" and not _is_scope(word)}
@@ -109,6 +114,17 @@ def _judge_denial(new: Claim, old: Claim, phrase: Sequence[Word]) -> Verdict:
     if not any(map(_is_qualifier, left)):
         return Verdict(new.mark)
     return NOTHING if any(word.hard for word in added) else Verdict(new.mark, certain=False)
+
+
+def _names_first(phrase: Sequence[Word]) -> Sequence[Word]:
+    """The names that a phrase begins with, if it goes on: "Grafana" of "Grafana collects the metrics"."""
+    end = next((place for place, word in enumerate(phrase) if not word.hard or word.type), 0)
+    return phrase[:end]
+
+
+def _core(words: Iterable[Word]) -> set[str]:
+    """The keys of what stands behind of, for and about: "the channel for build failures"."""
+    return {word.key for word in words if word.slot.removeprefix("before ") in table.PURPOSES}
 
 
 def _is_told_of(phrase: Sequence[Word], hit: set[str], matched: Sequence[Word]) -> bool:
@@ -149,8 +165,8 @@ def _is_scope(word: Word) -> bool:
 
 def _is_named_value(words: Sequence[Word], claim: Claim, phrase: Sequence[Word]) -> bool:
     """Whether words are what a claim says of its subject, and name it."""
-    named = any(word.hard for word in (*words, *phrase))
-    return named and (not _about(words) or _has_role(claim, words))
+    named = [word for word in words if word.hard] or (words if any(word.hard for word in phrase) else [])
+    return bool(named) and (not _about(named) or _has_role(claim, named))
 
 
 def _judge_change(new: Claim, old: Claim) -> Verdict:
@@ -257,7 +273,8 @@ def _find_value(side: Side, other: Claim, common: set[str]) -> tuple[list[Word],
     turned = any(
         word.slot in ("by", "with", "through", "via") and word.key not in common for word in other.words
     )
-    acts = turned and any(word.key in common for word in _of_slots(claim.words, "verb"))
+    same_verb = claim.verb == other.verb or any(w.key in common for w in _of_slots(claim.words, "verb"))
+    acts = turned and same_verb
     if subject and not any(word.hard for word in value) and (acts or _has_role(claim, subject)):
         value = subject
     return value, [word for word in words if word not in value]
@@ -279,7 +296,8 @@ def _weigh(ours: list[Word], theirs: list[Word], common: set[str]) -> Verdict:
         return Verdict("changed", certain=False) if 1 < len(common) >= count - 2 else NOTHING
     about = len(_about((*ours, *theirs)))
     narrower = any(word.slot in table.PURPOSES or word.slot.startswith("before") for word in theirs)
-    certain = not narrower and about <= 1 and count <= len(common) + 1
+    few = about <= 1 and count <= len(common) + 1
+    certain = not narrower and (few or count < len(common))
     return Verdict("changed", certain=certain) if about <= len(common) + 1 else NOTHING
 
 
@@ -317,15 +335,18 @@ def _is_at_value(words: Sequence[Word], claim: Claim) -> bool:
         subject = {table.root(part) for part in claim.text.casefold().split()}
         return bool(first.verb or first.hard or subject & table.ATTRIBUTES)
     if first.slot == "object":
+        before = [word for word in claim.words if word.place < first.place]
         behind = [word for word in claim.words if word.place > words[-1].place]
         if any(word.hard and word.slot == "object" for word in behind):
             return False  # "we call the release Marble"
-        purpose = bool(behind)
+        if any(word.slot == "object" and table.root(word.word) in table.ATTRIBUTES for word in before):
+            return True  # "has the colour blue"
+        purpose = bool(behind) or any(word.slot.startswith("before") for word in before)
         return first.verb in table.SINGLE_VERBS or (first.verb in table.CHOICE_VERBS and purpose)
     return True
 
 
-_OF_DUTY = frozenset({"object", "with", "to do", "before as"})
+_OF_DUTY = frozenset({"object", "with", "after", "of", "to do", "before as"})
 _BEING = frozenset("is are was were be been being".split())
 
 
@@ -371,7 +392,8 @@ def _head(words: Sequence[Word]) -> Word:
 
 
 def _is_head(word: Word, claim: Claim) -> bool:
-    return word == _of_slots(claim.words, word.slot)[-1]
+    own = [other for other in claim.words if not other.optional and other.slot == word.slot]
+    return bool(own) and word == own[-1]
 
 
 def _of_slots(words: Iterable[Word], *slots: str) -> list[Word]:
