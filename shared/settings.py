@@ -33,6 +33,11 @@ SECRETS = (
 )
 """The settings that are printed nowhere."""
 
+CHARACTERS_A_TOKEN = 3
+"""A low estimate, as for code and JSON: English text has about four."""
+ANSWER_SHARE = 4
+"""A quarter of the model's context is reserved for its answer."""
+
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=1e9, description="a number of seconds above 0, such as 90")]
 Name = Annotated[
@@ -219,6 +224,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         shown = {name: getattr(self, name) for name in self.__struct_fields__}
         hidden = {name: "(hidden)" for name in SECRETS if shown[name]}
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in (shown | hidden).items())})"
+
+    @property
+    def brain_characters(self) -> int:
+        """Characters that the model can read, by ``brain_context`` without the part for its answer."""
+        return (self.brain_context - self.brain_context // ANSWER_SHARE) * CHARACTERS_A_TOKEN
 
     @property
     def keys(self) -> Path:

@@ -51,6 +51,7 @@ MEMORY_COMMANDS = {
     "get": "services.cli.commands.memory.nodes:get",
     "list": "services.cli.commands.memory.nodes:list_nodes",
     "retire": "services.cli.commands.memory.nodes:retire",
+    "brief": "services.cli.commands.memory.nodes:brief",
     "link": "services.cli.commands.memory.graph:link",
     "unlink": "services.cli.commands.memory.graph:unlink",
     "graph": "services.cli.commands.memory.graph:graph",

@@ -30,6 +30,8 @@ from shared.tasks.specialists import name_of
 
 MAX_TASKS = 30
 """Tasks of one plan: more cannot be followed, and a model that writes more has lost the thread."""
+MAX_SUBJECT = 2_000
+"""Characters of what memory is asked about."""
 MAX_RESULT = 4_000
 """Characters of one result in a prompt."""
 MAX_RESULTS = 40_000
@@ -109,9 +111,12 @@ class ModelDecisions:
         agents = await self._roster.pages()
         free = await self._factory.count_free()
         done = {task.name for task in goal.tasks if task.status is TaskStatus.COMPLETED}
+        known = await self._models.quote_known(_subject_of(goal))
         repair = goal.thinking == REPAIR
         plan = await self._models.ask_model_for(
-            ask_for_repair(goal, agents, free, results) if repair else ask_for_plan(goal, agents, free),
+            ask_for_repair(goal, agents, free, results, known)
+            if repair
+            else ask_for_plan(goal, agents, free, known),
             ModelPlan,
             lambda plan: find_plan_fault(plan, agents, done, free),
         )
@@ -194,15 +199,16 @@ def tasks_of(plan: ModelPlan, goal: Goal) -> tuple[GoalTask, ...]:
 # --- prompts -------------------------------------------------------------------------------------
 
 
-def ask_for_plan(goal: Goal, agents: Mapping[str, AgentPage], free: int) -> list[Message]:
-    """The question that brings the first plan of a goal."""
-    return [Message(role="user", text=f"Make a plan for this goal.\n\n{_setting(goal, agents, free)}")]
+def ask_for_plan(goal: Goal, agents: Mapping[str, AgentPage], free: int, known: str = "") -> list[Message]:
+    """The question that brings the first plan of a goal; ``known`` quotes what memory holds about it."""
+    parts = ["Make a plan for this goal.", _setting(goal, agents, free), known]
+    return [Message(role="user", text="\n\n".join(filter(None, parts)))]
 
 
 def ask_for_repair(
-    goal: Goal, agents: Mapping[str, AgentPage], free: int, results: Mapping[str, Any]
+    goal: Goal, agents: Mapping[str, AgentPage], free: int, results: Mapping[str, Any], known: str = ""
 ) -> list[Message]:
-    """The question that brings another plan, after something of the last one failed."""
+    """The question that brings another plan, after something of the last one failed; as ``ask_for_plan``."""
     objections = "\n".join(f"- {reason}" for reason in goal.verdict.get("reasons", ()))
     head = "\n\n".join(
         [
@@ -211,10 +217,17 @@ def ask_for_repair(
             _setting(goal, agents, free),
             "How the tasks ended:\n" + "\n".join(map(_format_task, goal.tasks)),
             *([f"What the review found:\n{objections}"] if objections else []),
+            *([known] if known else []),
             quote_results(results),
         ]
     )
     return [Message(role="user", text=head)]
+
+
+def _subject_of(goal: Goal) -> str:
+    """What memory is asked about before a goal is planned: its text, and what went wrong with it so far."""
+    failed = (task.summary for task in goal.tasks if task.status is TaskStatus.FAILED and task.summary)
+    return "\n".join([goal.text, *map(str, goal.verdict.get("reasons", ())), *failed])[:MAX_SUBJECT]
 
 
 def ask_for_answer(goal: Goal, results: Mapping[str, Any]) -> list[Message]:

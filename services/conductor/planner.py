@@ -1,12 +1,10 @@
 """Plans goals without a model, by the context or the nearest playbook; knows which agents there are."""
 
 import asyncio
-import contextlib
 import operator
 import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -16,13 +14,12 @@ from shared.bus import Bus
 from shared.bus.records import read_presence
 from shared.contracts import Goal, GoalTask
 from shared.contracts.base import require_name
-from shared.errors import ActionError, BusError, BusUnavailable, ConfigError
+from shared.errors import ActionError, BusError, BusUnavailable
 from shared.memory import Memory
 from shared.messaging.directory import Directory
 from shared.plans.agents import AgentPage, pages_of
 from shared.settings import Settings
-from shared.tasks.profile import load_profile
-from shared.tasks.specialists import PREFIX, read_specialists
+from shared.tasks.specialists import PREFIX, read_names
 
 NEAR_ENOUGH = 0.72
 """Cosine similarity from which a playbook's example counts as the same request, provided that no
@@ -38,7 +35,6 @@ EMBED_RETRY = 0.5
 """Seconds between two tries meanwhile."""
 NO_TASKS = frozenset({subjects.CONDUCTOR, *subjects.PEOPLE, subjects.ADMIN})
 """Who gets no task from a plan: the conductor would wait for itself, and people get no tasks."""
-SERVICES = Path(__file__).resolve().parent.parent
 
 
 class NoPlaybook(ActionError):
@@ -185,13 +181,4 @@ class Roster:
         return set(present.skills) if present else set()
 
     async def _names(self) -> set[str]:
-        return await asyncio.to_thread(_read_names, self._settings)
-
-
-def _read_names(settings: Settings) -> set[str]:
-    names = set()
-    for folder in filter(None, (SERVICES, settings.agents_dir)):
-        for path in folder.glob("*/profile.yaml"):
-            with contextlib.suppress(ConfigError):
-                names.add(load_profile(path).name)
-    return names | set(read_specialists(settings)[0])
+        return await asyncio.to_thread(read_names, self._settings)

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,8 @@ PARTS: Mapping[str, type[Contract]] = {
     "inspection": Inspection,
 }
 """The tasks of a check-up, and the data that each has under its own name."""
+MAX_TAGS = 32
+"""Tags that a node may have."""
 MAX_OBSERVATIONS = 40
 """Findings of one goal that become memories of their own; the report has all of them."""
 UNSURE = (ResultOutcome.NOT_CHECKED, ResultOutcome.FAILED)
@@ -212,7 +214,8 @@ def memories_of(
 ) -> tuple[list[Node], list[Edge]]:
     """The memories of an ended goal: one event, and its findings as observations that it led to.
 
-    Their ids follow from the goal's, so that they are stored once.
+    Their ids follow from the goal's, so that they are stored once. Their tags name who did the work, whose
+    briefings they belong into.
     """
     subject = Path(str(goal.parameters["repo"])).name if goal.parameters.get("repo") else ""
     title = f"Check-up of {subject}" if goal.playbook == "checkup" else goal.text.partition("\n")[0]
@@ -220,33 +223,41 @@ def memories_of(
     metadata = {"goal_id": goal.goal_id, "report_path": str(report)}
     source = Source(agent="conductor", session=goal.goal_id, channel="goal")
 
-    def node(number: int, kind: str, heading: str, body: str, importance: float, **more: Any) -> Node:
+    def node(number: int, kind: str, heading: str, body: str, importance: float, by: Collection[str]) -> Node:
         return Node(
             id=derive_id(goal.goal_id, "node", str(number)),
             kind=kind,
             title=heading[:256],
             body=body[:4_000],
-            tags=tags,
-            metadata={**metadata, **more},
+            tags=tuple(dict.fromkeys((*tags, *by)))[:MAX_TAGS],
+            metadata=metadata,
             source=source,
             importance=importance,
         )
 
     findings = [finding for suffix in folders_of(goal) for finding in _findings(results, suffix)]
-    event = node(0, "event", f"{title} ({goal.ended_at[:10]})", _story(goal, findings), 0.9)
+    workers = [task.assignee for task in goal.tasks]
+    event = node(0, "event", f"{title} ({goal.ended_at[:10]})", _story(goal, findings), 0.9, workers)
     nodes = [event]
     for finding in findings[:MAX_OBSERVATIONS]:
         heading = f"{subject}: {finding.message}".partition("\n")[0]
         found_by = f"{finding.severity}, {finding.tool} {finding.rule}"
         body = f"The check-up found at {finding.source} ({found_by}): {finding.message}"
-        nodes.append(
-            node(len(nodes), "observation", heading, body, IMPORTANCE[finding.severity], place=finding.source)
+        found = node(
+            len(nodes), "observation", heading, body, IMPORTANCE[finding.severity], _finders(goal, finding)
         )
+        nodes.append(msgspec.structs.replace(found, metadata={**metadata, "place": finding.source}))
     edges = [
         Edge(from_id=event.id, to_id=other.id, relation=Relation.LED_TO, provenance={"by": "goal"})
         for other in nodes[1:]
     ]
     return nodes, edges
+
+
+def _finders(goal: Goal, finding: Finding) -> list[str]:
+    """The agents of the check-up's task that brought the finding."""
+    source = "tests" if finding.tool == "tests" else "inspection"
+    return [task.assignee for task in goal.tasks if task.name.startswith(source)]
 
 
 def _story(goal: Goal, findings: Sequence[Finding]) -> str:

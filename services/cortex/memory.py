@@ -6,8 +6,8 @@ from typing import Any
 from shared.agent.context import AgentContext
 from shared.contracts import CognitiveContext, Hit, Node, Source
 from shared.errors import BusError
-from shared.reasoning.recall import measure_relevance
-from shared.text.excerpt import fence
+from shared.reasoning.recall import KNOWN, measure_relevance
+from shared.text.excerpt import fence, quote
 
 MAX_RECALLED = 8
 """The most memories a run begins with."""
@@ -50,6 +50,11 @@ def format_memories(cache: dict[str, Any]) -> str:
     """The memories for a question to the model, with their evidence references."""
     lines = [f"- [memory:{entry['id']}] {entry['title']}: {entry['body']}" for entry in _entries(cache)]
     return fence("\n".join(lines)) or "- nothing"
+
+
+def format_known(cache: dict[str, Any]) -> str:
+    """The memories as a quotation beside a question; empty for none."""
+    return quote(KNOWN, format_memories(cache)) if known_ids(cache) else ""
 
 
 async def store_episode(context: AgentContext, state: CognitiveContext, *, complete: bool) -> str:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from services.cortex import memory
 from services.cortex.findings import Answer, Finding, digest_of, evaluate_with_model
 from services.cortex.perception import Complexity
 from services.cortex.plan_execution import StepRunner
@@ -107,6 +108,7 @@ async def reason(run: Run, complexity: Complexity) -> Outcome:
     missing as a hint, but not its answer. Raises ActionError as Run.work_out.
     """
     async with run.recording_errors():
+        await run.recall()
         names = [level.name for level in LEVELS]
         first = names.index(run.state.level) if run.state.level in names else FIRST_LEVEL[complexity]
         answer = None
@@ -115,7 +117,9 @@ async def reason(run: Run, complexity: Complexity) -> Outcome:
             answer = await (_try_plan(run, level) if level.subtasks else _try_directly(run, level))
             if answer is not None:
                 break
-        return await run.close(answer or await run.synthesise())
+        answer = answer or await run.synthesise()
+        await run.store()
+        return await run.close(answer)
 
 
 async def _try_plan(run: Run, level: Level) -> Answer | None:
@@ -130,7 +134,9 @@ async def _try_directly(run: Run, level: Level) -> Answer | None:
     state, name = run.state, run.context.profile.name
     await state.enter("execution", "answers directly")
     query = state.workspace.user_query
-    conclusion = await run.steps.run_loop(query, state.workspace.conversation_history)
+    known = memory.format_known(state.workspace.memory_cache)
+    asked = "\n\n".join(filter(None, [query, known]))
+    conclusion = await run.steps.run_loop(asked, state.workspace.conversation_history)
     finding = Finding(
         digest=digest_of(name, level.name, {}),
         iteration=1,
@@ -146,4 +152,5 @@ async def _try_directly(run: Run, level: Level) -> Answer | None:
     await state.apply_evaluation(await evaluate_with_model(run.context, query, [finding]), 1)
     if not state.is_complete:
         return None
+    state.change(answer=conclusion.result)
     return Answer(answer=conclusion.result, evidence=conclusion.evidence_refs)

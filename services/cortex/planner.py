@@ -185,7 +185,7 @@ async def plan_run(
     """The first plan of a run; ``hints`` say what an earlier attempt missed. Raises ModelError."""
     percept = state.percept
     parts = [f"Plan how to do this:\n<asked>\n{state.user_query}\n</asked>"]
-    if percept:
+    if percept.get("intent"):
         parts.append(f"It was understood as: {percept.get('intent')} ({percept.get('query_type')})")
     if state.conversation_history:
         lines = [f"{message.get('role')}: {message.get('text')}" for message in state.conversation_history]

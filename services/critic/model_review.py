@@ -49,8 +49,10 @@ async def judge_results(
 
     A citation that cannot be looked up is dropped. Raises ModelError.
     """
+    known = await context.models.quote_known(goal)
+    question = _format_question(results, goal, verdict, known)
     judged = await context.models.ask_model_for(
-        [Message(role="user", text=_format_question(results, goal, verdict))], Judgement, checker(results)
+        [Message(role="user", text=question)], Judgement, checker(results)
     )
     return combine(verdict, judged, results, repo)
 
@@ -92,14 +94,14 @@ def combine(verdict: Verdict, judged: Judgement, results: Mapping[str, Any], rep
     )
 
 
-def _format_question(results: Mapping[str, Any], goal: str, verdict: Verdict) -> str:
+def _format_question(results: Mapping[str, Any], goal: str, verdict: Verdict, known: str) -> str:
     quoted = (
         f"<result task={name!r}>\n{fence(_format_result(result))}\n</result>"
         for name, result in results.items()
     )
     asked = f"<goal>\n{fence(goal[:QUOTED]) or '(not stated)'}\n</goal>"
     found = "\n".join([CHECKED, *(f"- {reason}" for reason in verdict.reasons)])
-    return "\n\n".join([TASK, asked, "\n".join(quoted), found])
+    return "\n\n".join(filter(None, [TASK, asked, known, "\n".join(quoted), found]))
 
 
 def _format_result(result: Any) -> str:

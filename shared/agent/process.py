@@ -171,6 +171,7 @@ class AgentProcess:
         self.agent.context.spawn(self.control.follow())
         if profile.name != subjects.MEMORY_DAEMON:
             self.agent.context.spawn(self._write_agent_node())
+            await self.agent.context.models.follow_memory()
         try:
             self._touch()
         except OSError as error:

@@ -204,9 +204,14 @@ class Path(Contract, frozen=True, kw_only=True):
 class BriefQuery(Contract, frozen=True, kw_only=True):
     """The briefing of ``agent``, as it is or as it was at graph version ``at``.
 
-    ``compact`` asks for titles alone.
+    ``compact`` asks for titles alone, so that more nodes have room. Its text has at most ``max_chars``
+    characters (1,000 to 60,000), a section at most ``per_section`` nodes (0: 100, as far as they have room).
+    Without ``include_contradictions`` the sides of contradictions stand where they would without them.
     """
 
     agent: AgentName
     compact: bool = False
     at: Version = 0
+    max_chars: Annotated[int, between(1_000, 60_000)] = 8_000
+    per_section: Annotated[int, between(0, 100)] = 0
+    include_contradictions: bool = True

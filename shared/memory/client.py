@@ -192,10 +192,10 @@ class Memory:
         """The best paths from one node to another, best first; empty if there is none."""
         return await self._ask("paths", query, list[Path])
 
-    async def brief(self, agent: str, *, compact: bool = False, at: int = 0) -> Briefing:
-        """The briefing of ``agent``, now or at version ``at``; its ``text`` is for prompts."""
+    async def brief(self, agent: str, **fields: Any) -> Briefing:
+        """The briefing of ``agent``; ``fields`` are the others of BriefQuery."""
         with span(SpanKind.MEMORY, "briefing", agent) as asked:
-            query = BriefQuery(agent=agent, compact=compact, at=at)
+            query = BriefQuery(agent=agent, **fields)
             briefing: Briefing = await self._ask("brief", query, Briefing)
             asked.output = briefing.text
         return briefing

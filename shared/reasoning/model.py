@@ -1,14 +1,14 @@
 """How one agent asks its models: with its system prompt, within its budgets, its usage counted."""
 
 import functools
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar, Unpack
 
 import msgspec
 
+from shared import subjects
 from shared.bus import Bus
-from shared.contracts import SpanKind
+from shared.contracts import GraphVersion, SpanKind
 from shared.llm import ask_for, make_model, make_small_model
 from shared.llm.protocol import (
     AskOptions,
@@ -20,27 +20,24 @@ from shared.llm.protocol import (
     Tool,
     Usage,
 )
+from shared.log import logger
 from shared.memory import Memory
-from shared.reasoning.persona import compose_system_prompt
-from shared.reasoning.recall import MemoryRecall
+from shared.reasoning.recall import KNOWN, MemoryRecall
+from shared.reasoning.system_prompt import SystemPrompt
 from shared.reasoning.usage import Budget, DailyUsage
 from shared.settings import Settings
 from shared.spans import span
 from shared.tasks.context import current_task
 from shared.tasks.profile import Profile
+from shared.text.excerpt import quote
 
 T = TypeVar("T")
 
-PROMPT_AGE = 30.0
-"""Seconds until the system prompt is composed again: memory may have a new briefing."""
-CHARACTERS_A_TOKEN = 3
-"""A low estimate, as for code and JSON: English text has about four."""
-ANSWER_SHARE = 4
-"""A quarter of the model's context is reserved for its answer."""
 MIN_CONVERSATION = 4_000
 """Characters of a conversation that are sent, however small the model's context is."""
-PROMPT_COST_RATIO = 20
-"""A prompt is reused for this multiple of the time it took to compose: at most 5 % of the time goes there."""
+
+
+log = logger(__name__)
 
 
 class RecordedModel:
@@ -75,7 +72,7 @@ class ModelSession:
         self._settings = settings
         self._bus = bus
         self._recall = MemoryRecall(memory)
-        self._prompt = ("", 0.0)
+        self._prompt = SystemPrompt(profile, settings, self._recall)
         self.usage = DailyUsage(bus)
         self._budget = Budget(
             task_tokens=settings.task_tokens, day_tokens=settings.day_tokens, day_cost=settings.day_cost
@@ -98,8 +95,7 @@ class ModelSession:
     @property
     def context_characters(self) -> int:
         """Characters that fit the model's context, by the setting ``brain_context``."""
-        tokens = self._settings.brain_context
-        return (tokens - tokens // ANSWER_SHARE) * CHARACTERS_A_TOKEN
+        return self._settings.brain_characters
 
     async def conversation_limit(self, tools: Sequence[Tool], persona: str = "") -> int:
         """Characters of a conversation that fit beside the system prompt and ``tools``."""
@@ -153,20 +149,28 @@ class ModelSession:
 
     async def system_prompt(self, persona: str = "") -> str:
         """The system prompt: who the agent is, its SOUL and briefing, and ``persona``."""
-        prompt, fresh_until = self._prompt
-        if not prompt or time.monotonic() > fresh_until:
-            begun, profile = time.monotonic(), self._profile
-            soul = profile.prompt or f"You are {profile.name}. {profile.description}"
-            prompt = await compose_system_prompt(
-                profile.name, self._settings, soul, lambda: self._recall.brief(profile.name)
-            )
-            now = time.monotonic()
-            self._prompt = (prompt, now + max(PROMPT_AGE, PROMPT_COST_RATIO * (now - begun)))
+        prompt = await self._prompt.text()
         return f"{prompt}\n\n{persona}" if persona else prompt
+
+    async def follow_memory(self) -> None:
+        """Have the prompt follow what memory announces, until the connection ends."""
+
+        async def apply(_: str, data: bytes, __: Mapping[str, str]) -> None:
+            try:
+                self._prompt.apply(GraphVersion.from_json(data))
+            except ValueError as error:
+                log.warning("graph_version_unread", reason=str(error))
+
+        await self._bus.subscribe(subjects.GRAPH_VERSION, apply)
 
     async def recall(self, text: str, limit: int = 5) -> tuple[str, Mapping[str, object]]:
         """What memory holds about ``text``, for a prompt, and its scores; see MemoryRecall.recall."""
         return await self._recall.recall(text, limit)
+
+    async def quote_known(self, text: str) -> str:
+        """What memory holds about ``text`` as a quotation for a prompt; empty if it holds nothing."""
+        known, _ = await self.recall(text)
+        return quote(KNOWN, known) if known else ""
 
     async def _require_budget(self) -> None:
         task = current_task.get()

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
@@ -10,10 +10,11 @@ from urllib.parse import quote
 import msgspec
 
 from shared.contracts.base import require_name
-from shared.errors import ActionError, MailroomError
+from shared.errors import ActionError
 from shared.files import write_atomically
 from shared.log import logger
 from shared.settings import Settings
+from shared.tasks.profile import Profile
 
 FETCH_TIMEOUT = 5.0
 """Seconds in all for PromptForge's answer; after that an agent uses its last copy."""
@@ -81,23 +82,9 @@ def compose_prompt(soul: Soul | str, briefing: str) -> str:
     return "\n\n".join(part for part in (text, FRAME.format(briefing=inner) if inner else "") if part)
 
 
-async def compose_system_prompt(
-    agent: str, settings: Settings, prompt: str, brief: Callable[[], Awaitable[str]]
-) -> str:
-    """The system prompt of ``agent`` now: its SOUL (see ``fetch_soul``) and the briefing from ``brief``.
-
-    Both are requested concurrently. If there is no briefing, this is logged and left out.
-    """
-    soul, briefing = await asyncio.gather(fetch_soul(agent, settings, prompt), _briefing(agent, brief))
-    return compose_prompt(soul, briefing)
-
-
-async def _briefing(agent: str, brief: Callable[[], Awaitable[str]]) -> str:
-    try:
-        return await brief()
-    except MailroomError as error:
-        log.warning("no_briefing", agent=agent, reason=str(error))
-        return ""
+def own_soul(profile: Profile) -> str:
+    """The prompt of the agent's profile, else one from its name and description."""
+    return profile.prompt or f"You are {profile.name}. {profile.description}"
 
 
 async def _ask(url: str, agent: str) -> tuple[str, str]:

@@ -8,6 +8,7 @@ import msgspec
 
 from shared.contracts import Email, Task
 from shared.reasoning.loop import Conclusion
+from shared.reasoning.recall import KNOWN
 from shared.tasks.actions import Outcome
 from shared.tasks.context import Opened
 from shared.text.excerpt import excerpt, quote
@@ -36,7 +37,7 @@ def frame_task(
     limit = _fair_share(map(len, inputs.values()), min(max_inputs, MAX_INPUTS))
     parts = [task.text, *(quote(title, excerpt(text, limit)) for title, text in inputs.items())]
     if known:
-        parts.append(quote("What memory holds that may bear on it", known))
+        parts.append(quote(KNOWN, known))
     return "\n\n".join(parts)
 
 

@@ -6,15 +6,22 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
-from shared.contracts import Hit
+from shared.contracts import Briefing, Hit
 from shared.errors import BusUnavailable, MailroomError
 from shared.log import logger
 from shared.memory import Memory
+from shared.settings import Settings
 
 WAIT = 3.0
 """Seconds until a request to memory times out; it usually takes milliseconds."""
 PAUSE = 30.0
 """Seconds for which memory is not asked again after a time-out."""
+KNOWN = "What memory holds that may bear on it"
+"""The title of what is recalled, in prompts."""
+BRIEFING_SHARE = 8
+"""The part of what a model can read that its briefing may take: an eighth leaves the rest to the task."""
+SHORTEST, LONGEST = 1_500, 16_000
+"""Characters of a briefing: fewer hold nothing of use, and more (4,000 tokens) cost more than they tell."""
 
 T = TypeVar("T")
 
@@ -28,10 +35,9 @@ class MemoryRecall:
         self._memory = memory
         self._paused_until = 0.0
 
-    async def brief(self, agent: str) -> str:
-        """The compact briefing of ``agent``; raises BusUnavailable or Refused if there is none now."""
-        briefing = await self._ask(lambda: self._memory.brief(agent, compact=True))
-        return briefing.text
+    async def brief(self, agent: str, settings: Settings) -> Briefing:
+        """As ``brief_for_prompt``; raises BusUnavailable or Refused if there is none now."""
+        return await self._ask(lambda: brief_for_prompt(self._memory, agent, settings))
 
     async def recall(self, text: str, limit: int = 5) -> tuple[str, Mapping[str, object]]:
         """What memory holds about ``text``, formatted for a prompt, and how well it fits.
@@ -58,6 +64,16 @@ class MemoryRecall:
         except TimeoutError:
             self._paused_until = time.monotonic() + PAUSE
             raise BusUnavailable(f"Memory did not answer within {WAIT:g} s") from None
+
+
+async def brief_for_prompt(memory: Memory, agent: str, settings: Settings, at: int = 0) -> Briefing:
+    """The briefing of ``agent`` as its model gets it, now or at graph version ``at``.
+
+    It has a BRIEFING_SHARE of the characters that the model's context holds (``brain_context``), at least
+    SHORTEST and at most LONGEST. Raises BusError.
+    """
+    room = settings.brain_characters // BRIEFING_SHARE
+    return await memory.brief(agent, max_chars=max(SHORTEST, min(LONGEST, room)), at=at)
 
 
 async def measure_relevance(memory: Memory, query: str, hits: Sequence[Hit]) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """Specialists: agents created by the conductor, each a folder with a profile, and their limits."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -25,6 +26,7 @@ MOST_AT_ONCE = 8
 """Tasks that one specialist may work on concurrently."""
 KEPT_RETIRED = 32
 """Retired specialists whose mailbox and records can still be read; older ones are deleted."""
+SERVICES = Path(__file__).resolve().parents[2] / "services"
 OPTIONS = frozenset({"domain", "requirements", "asker"})
 """The options of a specialist's profile: why, and for whom, it was created."""
 
@@ -122,6 +124,16 @@ def read_specialists(config: Settings) -> tuple[dict[str, Profile], dict[str, st
         else:
             good[profile.name] = profile
     return good, refused
+
+
+def read_names(config: Settings) -> set[str]:
+    """The names of all agents with a valid profile on this machine, specialists included."""
+    names = set(read_specialists(config)[0])
+    for folder in filter(None, (SERVICES, config.agents_dir)):
+        for path in folder.glob("*/profile.yaml"):
+            with contextlib.suppress(ConfigError):
+                names.add(load_profile(path).name)
+    return names
 
 
 def _folders(config: Settings) -> list[Path]:

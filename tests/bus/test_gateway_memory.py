@@ -73,7 +73,13 @@ async def test_a_node_with_its_edges_and_history(gateway: RunningGateway) -> Non
 
 async def test_what_is_not_there_is_said(gateway: RunningGateway) -> None:
     async with gateway.client() as client:
-        for path in ("nodes/nobody", "nodes/nobody/neighbours", "nodes/%3Cscript%3E", "graph?anchor=nobody"):
+        for path in (
+            "nodes/nobody",
+            "nodes/nobody/neighbours",
+            "nodes/%3Cscript%3E",
+            "graph?anchor=nobody",
+            "brief?agent=x",
+        ):
             answer = await client.get(f"/api/v1/memory/{path}")
             assert answer.status_code == 404, path
             assert answer.headers["content-type"] == "application/problem+json"

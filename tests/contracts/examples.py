@@ -697,7 +697,9 @@ EXAMPLES: tuple[c.Contract, ...] = (
         at=42,
     ),
     c.Path(nodes=(NODE, NODE), edges=(EDGE,), weight=0.6),
-    c.BriefQuery(agent="engineer", compact=True, at=42),
+    c.BriefQuery(
+        agent="engineer", compact=True, at=42, max_chars=4_000, per_section=12, include_contradictions=False
+    ),
     c.LayoutQuery(at=42, anchor=NODE_ID, limit=200, forgotten=True),
     PLACED_NODE,
     PLACED_EDGE,

@@ -93,6 +93,8 @@ SPECIAL = {
     (c.RepositoryReading, "name"): filled,
     (c.ToolRun, "name"): filled,
     (c.Verdict, "score"): st.integers(1, 10),
+    (c.BriefQuery, "max_chars"): st.integers(1_000, 60_000),
+    (c.BriefQuery, "per_section"): st.integers(0, 100),
     (c.LayoutQuery, "anchor"): tokens,
     **{(c.Layout, name): counts for name in ("total", "total_edges")},
     (c.PlacedNode, "degree"): counts,

@@ -242,8 +242,9 @@ def test_a_briefing_for_people_and_for_a_prompt(desk: Desk) -> None:
     desk.add(
         goal, "--kind", "goal", "--importance", "0.9", "--tag", "safety", "--body", "Lights come first. " * 10
     )
-    told = desk.run("brief", "nobody-knows-me")
-    assert goal in told
+    unknown = desk.run("brief", "nobody-knows-me", code=1)
+    assert "There is no agent 'nobody-knows-me'" in unknown
+    assert "critic" in unknown
     briefing = desk.read("brief", "critic")
     assert briefing["agent"] == "critic"
     assert goal in briefing["text"]
@@ -252,6 +253,11 @@ def test_a_briefing_for_people_and_for_a_prompt(desk: Desk) -> None:
     assert "<briefing>" in prompt
     assert prompt.index("<briefing>") > 0
     assert len(desk.run("brief", "critic", "--compact")) < len(desk.run("brief", "critic"))
+    short = desk.read("brief", "critic", "--max-chars", "1000", "--per-section", "1", "--no-contradictions")
+    assert len(short["text"]) <= 1_000
+    assert all(len(section["nodes"]) == 1 for section in short["sections"])
+    assert "Lights come first" in prompt
+    assert "leave out --compact" in desk.run("brief", "critic", "--prompt", "--compact", code=2)
     assert "agent must be a name" in desk.run("brief", "Not A Name", code=2)
 
 

@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 from services.memory.briefing import service
 from services.memory.briefing.service import BriefingService
 from shared.contracts import Briefing, BriefQuery, Edge, MemoryWrite, Node, Source
+from shared.errors import ActionError
 from shared.settings import Settings
 from tests.support.direct_memory import DirectMemory
 
@@ -92,14 +93,16 @@ async def test_an_agent_is_told_what_it_needs_to_know(briefed: BriefedMemory) ->
     tokens = MarkdownIt("commonmark").parse(briefing.text)
     found = [tokens[place + 1].content for place, token in enumerate(tokens) if token.type == "heading_open"]
     assert found == ["Briefing for scout", *titles(briefing)]
-    assert "lunch" not in titles(await briefed.brief("nobody"))
+    assert "lunch" not in titles(await briefed.brief("critic"))
+    with pytest.raises(ActionError, match=r"There is no agent 'nobody'.*critic.*scout"):
+        await briefed.brief("nobody")
 
 
 async def test_a_briefing_is_told_again_to_the_letter(briefed: BriefedMemory) -> None:
     told = {}
     for number in range(4):
         await briefed.write(*WARREN[number::4], edges=LINKS if number == 3 else ())
-        for agent in ("scout", "nobody"):
+        for agent in ("scout", "critic"):
             briefing = await briefed.brief(agent)
             told[agent, briefing.version] = briefing.text
             assert (await briefed.brief(agent, compact=True)).version == briefing.version

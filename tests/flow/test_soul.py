@@ -1,19 +1,23 @@
 """An agent's SOUL from a server that speaks PromptForge's API, and what stands in for it."""
 
-import asyncio
 import json
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from shared import settings
+from shared.contracts import Briefing, GraphVersion
 from shared.errors import BusUnavailable
 from shared.reasoning import persona as soul
-from shared.reasoning.persona import compose_prompt, compose_system_prompt, fetch_soul
+from shared.reasoning.persona import compose_prompt, fetch_soul
+from shared.reasoning.recall import MemoryRecall
+from shared.reasoning.system_prompt import SystemPrompt
 from shared.settings import Settings
+from shared.tasks.profile import Profile
 from tests.support.http import HttpServer, Request
 from tests.support.logs import capture_log
 
@@ -166,19 +170,41 @@ def test_the_briefing_follows_the_soul_and_cannot_leave_its_frame() -> None:
     assert compose_prompt("You are Scout.", "") == "You are Scout."
 
 
+class Recall:
+    """Stands in for memory's answers to one agent."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.text = ""
+
+    async def brief(self, agent: str, settings: Settings) -> Briefing:
+        self.asked += 1
+        if not self.text:
+            raise BusUnavailable("The memory daemon does not answer")
+        return Briefing(
+            agent=agent, version=self.asked, text=f"# Version {self.asked}\n## Goals\n{self.text}"
+        )
+
+
 async def test_the_system_prompt_of_an_agent(forge: PromptForge, config: Settings) -> None:
     forge.give(VERSION)
-
-    async def brief() -> str:
-        await asyncio.sleep(0)
-        return "# Briefing for scout"
-
-    async def fail() -> str:
-        raise BusUnavailable("The memory daemon does not answer")
-
-    whole = await compose_system_prompt("scout", config, "the profile's", brief)
+    recall = Recall()
+    prompt = SystemPrompt(Profile(name="scout", description="Reads."), config, cast(MemoryRecall, recall))
+    assert await prompt.text() == "You are Scout.\n\nBe brief."
+    recall.text = "- Win"
+    prompt.apply(GraphVersion(version=2, kinds=("goal",), agents=("user",), ids=("aim",)))
+    whole = await prompt.text()
     assert whole.startswith("You are Scout.")
-    assert "<briefing>\n# Briefing for scout\n</briefing>" in whole
-    assert (
-        await compose_system_prompt("scout", config, "the profile's", fail) == "You are Scout.\n\nBe brief."
-    )
+    assert "<briefing>\n# Version 2\n## Goals\n- Win\n</briefing>" in whole
+    assert await prompt.text() == whole
+    assert recall.asked == 2
+    prompt.apply(GraphVersion(version=3, kinds=("turn",), agents=("user",), ids=("said",)))
+    assert await prompt.text() == whole
+    assert recall.asked == 2
+    prompt.apply(GraphVersion(version=4))
+    assert await prompt.text() == whole  # it says the same: providers have it in their caches
+    assert recall.asked == 3
+    recall.text = "- Rest"
+    prompt.apply(GraphVersion(version=5, kinds=("fact",), ids=("x",)))
+    assert "- Rest" in await prompt.text()
+    assert len(forge.paths) == 1

@@ -62,7 +62,7 @@ def test_an_event_tells_what_was_done() -> None:
     assert (event.id, event.kind, event.title) == ("g1-node-0", "event", "Check-up of kettle (2026-03-04)")
     assert "tests by engineer: completed. 2 passed" in event.body
     assert event.body.startswith("It was asked: Check up on /home/x/kettle\nplease")
-    assert event.tags == ("checkup", "kettle")
+    assert event.tags == ("checkup", "kettle", "engineer")
     assert event.metadata == {"goal_id": "g1", "report_path": str(REPORT)}
     assert (event.source.agent, event.source.session) == ("conductor", "g1")
     assert edges == []
@@ -116,7 +116,7 @@ def test_other_goals_are_told_by_their_words() -> None:
     asked = msgspec.structs.replace(GOAL, playbook="named action", parameters={}, text="x" * 400)
     (event,), _ = remember({"task": {"status": "completed", "output": "done"}}, asked)
     assert event.title == "x" * 256
-    assert event.tags == ("named-action",)
+    assert event.tags == ("named-action", "engineer")
     long = msgspec.structs.replace(GOAL, text="\n" + "y" * 9_000, playbook="")
     (event,), _ = remember({}, long)
     assert event.title.strip()

@@ -12,7 +12,7 @@ from services.memory.briefing import service
 from services.memory.briefing.composing import compose, draft
 from services.memory.briefing.service import MAX_LISTS, AccessCounts, BriefingCache, CachedBriefing
 from services.memory.writes.change import Change
-from shared.contracts import Briefing, Edge, Relation
+from shared.contracts import Briefing, BriefQuery, Edge, Relation
 from tests.support.memory import DAY, NOW, World, direction, edge, ids, node, stamp
 
 TTL = 300.0
@@ -51,7 +51,12 @@ def office() -> World:
 def make(
     world: World, cache: BriefingCache, agent: str, moment: float = NOW, *, compact: bool = False
 ) -> CachedBriefing:
-    return cache.make(agent, moment, lambda: draft(world.view, agent, moment), compact=compact)
+    query = BriefQuery(agent=agent, compact=compact)
+    return cache.make(query, moment, lambda: draft(world.view, agent, moment))
+
+
+def get(cache: BriefingCache, agent: str, compact: bool, moment: float) -> CachedBriefing | None:
+    return cache.get(BriefQuery(agent=agent, compact=compact), moment)
 
 
 def keep(world: World, moment: float = NOW) -> BriefingCache:
@@ -62,7 +67,7 @@ def keep(world: World, moment: float = NOW) -> BriefingCache:
 
 
 def kept(cache: BriefingCache, moment: float = NOW) -> set[str]:
-    return {agent for agent in AGENTS if cache.get(agent, False, moment) is not None}
+    return {agent for agent in AGENTS if get(cache, agent, False, moment) is not None}
 
 
 def test_a_write_ends_the_briefings() -> None:
@@ -101,14 +106,14 @@ def test_another_weight_ends_a_briefing() -> None:
 def test_a_briefing_is_kept_until_its_time_ends() -> None:
     world = office()
     cache = BriefingCache(TTL)
-    assert cache.get("scout", False, NOW) is None
+    assert get(cache, "scout", False, NOW) is None
     made = make(world, cache, "scout")
-    assert cache.get("scout", False, NOW + TTL - 1) is made
-    assert cache.get("scout", True, NOW) is None
+    assert get(cache, "scout", False, NOW + TTL - 1) is made
+    assert get(cache, "scout", True, NOW) is None
     short = make(world, cache, "scout", NOW + 1, compact=True)
     assert (short.version, short.moment) == (1, NOW)
     assert len(Briefing.from_json(short.data).text) < len(Briefing.from_json(made.data).text)
-    assert cache.get("scout", False, NOW + TTL) is None
+    assert get(cache, "scout", False, NOW + TTL) is None
     assert make(world, cache, "scout", NOW + TTL).moment == NOW + TTL
 
 
@@ -116,8 +121,8 @@ def test_a_briefing_ends_when_what_it_shows_does() -> None:
     world = office()
     world.write(node("brief", "goal", valid_to=stamp(NOW + 60)))
     cache = keep(world)
-    assert cache.get("scout", False, NOW + 59) is not None
-    assert cache.get("scout", False, NOW + 60) is None
+    assert get(cache, "scout", False, NOW + 59) is not None
+    assert get(cache, "scout", False, NOW + 60) is None
 
 
 def test_the_kept_briefing_is_the_composed_one() -> None:
@@ -150,7 +155,7 @@ def test_briefings_of_too_many_names_are_let_go(monkeypatch: pytest.MonkeyPatch)
     world, cache = office(), BriefingCache(TTL)
     for name in ("a", "b", "c", "d"):
         make(world, cache, name)
-    assert [name for name in "abcd" if cache.get(name, False, NOW)] == ["b", "c", "d"]
+    assert [name for name in "abcd" if get(cache, name, False, NOW)] == ["b", "c", "d"]
 
 
 KINDS = st.sampled_from(
@@ -205,7 +210,7 @@ def test_what_is_served_is_what_memory_says(writes: list[dict[str, Any]], first:
             continue
         cache.apply(change)
         for agent in AGENTS:
-            served = cache.get(agent, False, NOW) or make(world, cache, agent)
+            served = get(cache, agent, False, NOW) or make(world, cache, agent)
             assert ids(Briefing.from_json(served.data)) == ids(compose(world.view, agent, NOW)), (
                 agent,
                 write,
@@ -249,7 +254,7 @@ def test_accesses_become_one_write_that_ends_no_briefing() -> None:
     make(world, cache, "scout", moment)
     assert cache.accesses.take(world.view, moment) is None
     for _ in range(4):
-        assert cache.get("scout", False, moment)
+        assert get(cache, "scout", False, moment)
     write = cache.accesses.take(world.view, moment)
     assert write is not None
     shown = {name for names in ids(compose(world.view, "scout", moment)).values() for name in names}
@@ -261,7 +266,7 @@ def test_accesses_become_one_write_that_ends_no_briefing() -> None:
     assert stronger.weight == pytest.approx(weight + 0.1 * (1 - weight))
     assert cache.accesses.take(world.view, moment) is None
     cache.apply(world.apply(write, moment))
-    assert cache.get("scout", False, moment) is not None
+    assert get(cache, "scout", False, moment) is not None
 
 
 def test_what_was_retired_meanwhile_is_not_counted() -> None:

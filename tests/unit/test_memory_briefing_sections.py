@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.memory.briefing.composing import EMPTY, NODELESS, UNKNOWN, compose
-from services.memory.briefing.page import ITEMS, TOTAL
+from services.memory.briefing.composing import CROWD, EMPTY, NODELESS, PASSING, compose
 from services.memory.briefing.ranking import BASE_WEIGHT, MIN_IMPORTANCE, MIN_WEIGHT, OWN_WEIGHT
 from services.memory.briefing.sections import (
     ACTIVE,
@@ -19,7 +18,7 @@ from services.memory.briefing.sections import (
     RELATIONSHIPS,
     UNRESOLVED,
 )
-from shared.contracts import Node
+from shared.contracts import BriefQuery, Node, Source
 from tests.support.memory import DAY, NOW, World, direction, edge, ids, node, stamp
 
 SCOUT = node("scout", "agent", title="Scout", body="Reads the web.")
@@ -240,7 +239,6 @@ def test_a_contradiction_in_the_neighbourhood_is_shown_and_others_are_not() -> N
         ],
     )
     assert sorted(brief(world)[UNRESOLVED]) == ["a", "b"]
-    assert sorted(brief(world, "nobody")[UNRESOLVED]) == ["a", "b", "c", "x", "y"]
 
 
 def test_a_contradiction_between_what_concerns_nobody_is_not_shown() -> None:
@@ -261,10 +259,11 @@ def test_of_many_contradictions_whole_pairs_are_shown() -> None:
     )
     briefing = compose(world.view, "scout", NOW)
     shown = ids(briefing)
-    assert len(shown[UNRESOLVED]) == ITEMS
-    assert {name[1:] for name in shown[UNRESOLVED]} == {"8", "7", "6", "5", "4"}
-    assert [section.omitted for section in briefing.sections if section.title == UNRESOLVED] == [8]
+    assert {name[1:] for name in shown[UNRESOLVED]} == set("012345678")
     assert ACTIVE not in shown
+    few = ids(compose(world.view, "scout", NOW, BriefQuery(agent="scout", per_section=5)))[UNRESOLVED]
+    assert {name[1:] for name in few} == {"8", "7"}
+    assert len(few) == 4
 
 
 def test_facts_of_low_confidence_and_what_is_marked_are_unresolved() -> None:
@@ -365,11 +364,10 @@ def test_nothing_is_shown_twice_and_limits_hold() -> None:
     shown = ids(briefing)
     flat = list(chain(*shown.values()))
     assert list(shown) == list(ORDER)
-    assert TOTAL - 1 <= len(flat) == len(set(flat)) <= TOTAL  # a pair does not fit into the last place
-    assert max(map(len, shown.values())) <= ITEMS
-    assert min(map(len, shown.values())) >= 6
-    assert briefing.nodes_consulted > TOTAL
-    assert len(briefing.text) <= 8_000
+    assert len(flat) == len(set(flat)) > 100
+    assert min(map(len, shown.values())) >= 3
+    assert briefing.nodes_consulted > len(flat)
+    assert 7_500 < len(briefing.text) <= 8_000
 
 
 def test_the_best_of_thousands_are_found_and_the_rest_is_announced() -> None:
@@ -379,32 +377,11 @@ def test_the_best_of_thousands_are_found_and_the_rest_is_announced() -> None:
         node("critic", "agent"), *patterns, *bound, edges=[edge(one.id, "critic") for one in bound]
     )
     briefing = compose(world.view, "scout", NOW)
-    assert ids(briefing)[PATTERNS] == [f"p{number:04}" for number in range(1_499, 1_489, -1)]
+    shown = ids(briefing)[PATTERNS]
+    assert len(shown) > 2 * CROWD
+    assert shown == [f"p{number:04}" for number in range(1_499, 1_499 - len(shown), -1)]
     assert "_And at least " in briefing.text
     assert "more: ask memory about patterns and lessons for scout._" in briefing.text
-
-
-def test_an_unknown_agent_gets_what_concerns_everybody() -> None:
-    world = scout_with(
-        node("lesson", "pattern"),
-        node("bound", "pattern"),
-        node("aim", "goal"),
-        node("choice", "decision"),
-        node("news", "event"),
-        node("stray", "fact"),
-        node("one", "fact"),
-        node("other", "fact"),
-        edges=[edge("bound", "scout"), edge("one", "other", "contradicts")],
-    )
-    briefing = compose(world.view, "nobody", NOW)
-    assert ids(briefing) == {
-        ACTIVE: ["choice"],
-        PATTERNS: ["lesson", "bound"],
-        GOALS: ["aim"],
-        UNRESOLVED: ["one", "other"],
-        RECENT_EVENTS: ["news"],
-    }
-    assert f"\n{UNKNOWN}\n" in briefing.text
 
 
 def test_an_agent_without_a_node_gets_its_own_work() -> None:
@@ -464,13 +441,86 @@ def test_the_text_depends_on_view_and_moment_alone(compact: bool) -> None:
         except ValueError:
             continue  # a circle of supersedes
     for agent in ("scout", "critic", "nobody"):
-        text = compose(world.view, agent, NOW, compact=compact).text
-        assert compose(world.view, agent, NOW, compact=compact).text == text
-        assert compose(world.rebuilt(), agent, NOW, compact=compact).text == text
-    text = compose(world.view, "scout", NOW, compact=compact).text
+        query = BriefQuery(agent=agent, compact=compact)
+        text = compose(world.view, agent, NOW, query).text
+        assert compose(world.view, agent, NOW, query).text == text
+        assert compose(world.rebuilt(), agent, NOW, query).text == text
+    query = BriefQuery(agent="scout", compact=compact)
+    text = compose(world.view, "scout", NOW, query).text
     change = world.write(accessed=dict.fromkeys(names[:50], 5))
     assert not change.nodes
-    before, after = (
-        one.splitlines()[3:] for one in (text, compose(world.view, "scout", NOW, compact=compact).text)
-    )
+    before, after = (one.splitlines()[3:] for one in (text, compose(world.view, "scout", NOW, query).text))
     assert before == after
+
+
+def test_its_decisions_stand_though_everything_else_is_better_ranked() -> None:
+    """Six of twenty were missing at 3,000 of 8,000 characters: what was near took their places."""
+    rulings = [
+        node(f"ruling{n}", "decision", tags=("scout",), importance=0.4, age=50 * DAY, body="Because. " * 30)
+        for n in range(12)
+    ]
+    world = scout_with(
+        *rulings,
+        *(
+            node(f"event{n}", "event", agent="scout", importance=0.9, embedding=direction(1))
+            for n in range(60)
+        ),
+        *(node(f"task{n}", "task", importance=0.9, embedding=direction(1)) for n in range(60)),
+        *(node(f"fact{n}", importance=0.9, agent="scout", body="x " * 300) for n in range(90)),
+        *(node(f"aim{n}", "goal", importance=0.9, body="y " * 300) for n in range(60)),
+        *(node(f"flag{n}", "fact", metadata={"flag": "generic"}, embedding=direction(1)) for n in range(60)),
+    )
+    for characters in (4_000, 8_000):
+        briefing = compose(world.view, "scout", NOW, BriefQuery(agent="scout", max_chars=characters))
+        shown = ids(briefing)
+        assert {one.id for one in rulings} <= set(shown[ACTIVE])
+        assert characters - 500 < len(briefing.text) <= characters
+        assert sum(name.startswith("task") for name in shown[ACTIVE]) <= PASSING
+
+
+def test_a_briefing_differs_by_what_agents_are_named_in() -> None:
+    others = [node(f"theirs{n}", "decision", tags=("critic",), importance=0.9) for n in range(120)]
+    world = scout_with(
+        node("critic", "agent", title="Critic"),
+        *others,
+        *(node(f"shared{n}", "decision") for n in range(5)),
+        node("seen", "event", tags=("scout", "critic")),
+        node("reviewed", "event", tags=("critic",)),
+        edges=[edge("reviewed", "scout", "related_to", 0.3)],
+    )
+    query = BriefQuery(agent="scout", max_chars=2_000)
+    shown = ids(compose(world.view, "scout", NOW, query))[ACTIVE]
+    assert set(shown[:5]) == {f"shared{n}" for n in range(5)}
+    assert "seen" in brief(world)[RECENT_EVENTS]
+    assert set(brief(world, "critic")[RECENT_EVENTS]) == {"seen", "reviewed"}
+
+
+def test_private_notes_of_another_agent_stay_out() -> None:
+    def private(node_id: str, *tags: str, kind: str = "fact") -> Node:
+        source = Source(agent="critic", session="agents/critic/notes.md", channel="ingest")
+        return Node(id=node_id, kind=kind, title=node_id, tags=tags, source=source, created_at=stamp(NOW))
+
+    world = scout_with(
+        node("critic", "agent", title="Critic"),
+        private("kept", kind="decision"),
+        private("told", "global", kind="decision"),
+        private("named", "scout"),
+        private("linked"),
+        private("denied", kind="decision"),
+        node("claim", "decision"),
+        edges=[edge("linked", "scout"), edge("claim", "denied", "contradicts")],
+    )
+    shown = set(chain(*brief(world).values()))
+    assert shown == {"scout", "critic", "told", "named", "linked", "claim"} - {"critic"}
+    assert {"kept", "told", "linked", "denied"} <= set(chain(*brief(world, "critic").values()))
+
+
+def test_without_contradictions_both_sides_stand_in_their_places() -> None:
+    world = scout_with(
+        node("p", "preference"),
+        node("q", "preference"),
+        edges=[edge("p", "q", "contradicts", 0.8)],
+    )
+    query = BriefQuery(agent="scout", include_contradictions=False)
+    assert ids(compose(world.view, "scout", NOW, query)) == {IDENTITY: ["scout", "p", "q"]}
+    assert brief(world)[UNRESOLVED] == ["p", "q"]

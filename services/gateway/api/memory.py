@@ -312,7 +312,7 @@ async def _of_known(answer: Awaitable[T]) -> T:
     try:
         return await answer
     except Refused as error:
-        if any(missing in error.cause for missing in ("not in memory", "no graph version")):
+        if any(missing in error.cause for missing in ("not in memory", "no graph version", "no agent")):
             raise Failure(404, error.cause, error.cure) from None
         raise
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.memory.briefing.links import find_bound
-from services.memory.briefing.page import ITEMS
+from services.memory.briefing.page import SECTION
 from services.memory.briefing.ranking import (
     BASE_WEIGHT,
     DAILY_RATES,
@@ -16,11 +16,10 @@ from services.memory.briefing.ranking import (
     LOW,
     MIN_IMPORTANCE,
     OTHER_RATE,
-    OTHERS_WEIGHT,
     OWN_WEIGHT,
     REVIEW_TAGS,
 )
-from services.memory.briefing.scope import RECENT, AgentScope
+from services.memory.briefing.scope import GLOBAL, RECENT, AgentScope
 from services.memory.briefing.sections import (
     ACTIVE,
     CONTEXT,
@@ -29,6 +28,7 @@ from services.memory.briefing.sections import (
     FLOOR,
     GOALS,
     IDENTITY,
+    LASTING,
     ORDER,
     PATTERNS,
     RECENT_EVENTS,
@@ -43,7 +43,10 @@ from services.memory.briefing.sections import (
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View
 
-POOL = 64
+ENOUGH = SECTION
+"""How many nodes of a kind that concern all agents are enough."""
+
+POOL = 128
 """How many nodes of a kind are considered first; more if too many of them are bound to other agents."""
 
 WIDEST = 4_096
@@ -60,6 +63,9 @@ NEIGHBOURS = 1_024
 
 Weights = dict[str, float]
 Floats = NDArray[np.floating]
+
+KNOWLEDGE = (*LASTING, "fact")
+"""Kinds that say what holds."""
 
 _SECTION_OF = {"preference": IDENTITY, "pattern": PATTERNS, "goal": GOALS, "decision": ACTIVE}
 
@@ -84,16 +90,32 @@ def find_candidates(view: "View", scope: AgentScope) -> Candidates:
         title = _SECTION_OF[kind]
         weights[title].update({key: weight for key, weight in more.items() if key not in weights[title]})
         openings.update([title] if is_open else [])
-    worth = _worth(view, scope, list(dict.fromkeys(key for section in weights.values() for key in section)))
-    return Candidates(
-        ids={
-            title: sorted(
-                (key for key in section if key in worth), key=lambda key: (-section[key] * worth[key], key)
-            )
-            for title, section in weights.items()
-        },
-        open=openings,
-    )
+    every = list(dict.fromkeys(key for section in weights.values() for key in section))
+    worth, ranks = _worth(view, scope, every), _rank(view, scope, every)
+
+    def order(title: str) -> list[str]:
+        section = weights[title]
+        kept = (key for key in section if key in worth)
+        return sorted(kept, key=lambda key: (ranks[key], -section[key] * worth[key], key))
+
+    return Candidates(ids={title: order(title) for title in weights}, open=openings)
+
+
+def _rank(view: "View", scope: AgentScope, ids: list[str]) -> dict[str, int]:
+    """In which order candidates are read: its own knowledge, decisions and preferences, facts, all else."""
+    mine = {*scope.ties, *_select_own(view, scope, KNOWLEDGE)}
+    ranks = dict.fromkeys(ids, 3)
+    for rank, kinds in ((2, ("fact",)), (1, LASTING)):
+        ranks.update(dict.fromkeys(_of_kinds(view, ids, kinds), rank))
+    ranks.update({key: 0 for key in _of_kinds(view, ids, KNOWLEDGE) if key in mine})
+    return ranks
+
+
+def _select_own(view: "View", scope: AgentScope, kinds: tuple[str, ...]) -> list[str]:
+    """The latest nodes of these kinds that it wrote or that are tagged with its name."""
+    by = view.select(agent=scope.agent, kinds=kinds, min_importance=MIN_IMPORTANCE, limit=OWN)
+    tagged = view.select(tags=(scope.agent,), kinds=kinds, min_importance=MIN_IMPORTANCE, limit=OWN)
+    return list(dict.fromkeys((*by, *tagged)))
 
 
 Source = Iterable[tuple[str, Weights]]
@@ -130,19 +152,16 @@ def _tied(view: "View", scope: AgentScope) -> Source:
 
 
 def _own(view: "View", scope: AgentScope) -> Source:
-    agent = scope.agent
-    tagged = view.select(tags=(agent,), min_importance=MIN_IMPORTANCE, limit=OWN)
-    shared = view.select(agent=agent, kinds=SHARED[:-1], min_importance=MIN_IMPORTANCE, limit=OWN)
-    for kind in SHARED[:-1]:
-        ids = _of_kinds(view, dict.fromkeys((*shared, *tagged)), (kind,))
-        yield _SECTION_OF[kind], dict.fromkeys(ids, OWN_WEIGHT)
+    for kind in (*SHARED, "fact"):
+        ids = _select_own(view, scope, (kind,))
+        yield _SECTION_OF.get(kind, ACTIVE), dict.fromkeys(ids, OWN_WEIGHT)
+    tagged = view.select(tags=(scope.agent,), min_importance=MIN_IMPORTANCE, limit=OWN)
     yield RECENT_EVENTS, dict.fromkeys(_of_kinds(view, tagged, EVENTS), OWN_WEIGHT)
 
 
 def _of_low_importance(view: "View", scope: AgentScope) -> Source:
     """Facts of low importance of its own, tied to it, or near."""
-    own = view.select(agent=scope.agent, kinds=("fact",), min_importance=MIN_IMPORTANCE, limit=OWN)
-    own += view.select(tags=(scope.agent,), kinds=("fact",), min_importance=MIN_IMPORTANCE, limit=OWN)
+    own = _select_own(view, scope, ("fact",))
     weights = {
         **dict.fromkeys(_of_kinds(view, scope.near, ("fact",)), BASE_WEIGHT),
         **dict.fromkeys(own, OWN_WEIGHT),
@@ -159,14 +178,14 @@ def _for_review(view: "View", scope: AgentScope) -> Source:
         if marked:
             mine = view.select(tags=(tag,), agent=scope.agent, min_importance=MIN_IMPORTANCE, limit=OWN)
             mine += view.select(tags=(tag, scope.agent), min_importance=MIN_IMPORTANCE, limit=OWN)
-            near = [key for key in marked if scope.unknown or key in scope.near or key in scope.ties]
+            near = [key for key in marked if key in scope.near or key in scope.ties]
             yield UNRESOLVED, {**dict.fromkeys(near, BASE_WEIGHT), **dict.fromkeys(mine, OWN_WEIGHT)}
 
 
 def _recent(view: "View", scope: AgentScope) -> Source:
     since = scope.moment - RECENT
     latest = view.select(kinds=EVENTS, since=since, min_importance=MIN_IMPORTANCE)
-    near = [key for key in latest if scope.unknown or key in scope.near]
+    near = [key for key in latest if key in scope.near]
     mine = view.select(kinds=EVENTS, agent=scope.agent, since=since, min_importance=MIN_IMPORTANCE, limit=OWN)
     yield RECENT_EVENTS, {**dict.fromkeys(near, BASE_WEIGHT), **dict.fromkeys(mine, OWN_WEIGHT)}
 
@@ -196,12 +215,11 @@ def _shared(view: "View", scope: AgentScope) -> dict[str, tuple[Weights, bool]]:
     while kinds:
         pools = {kind: _best(view, kind, limit, scope.moment) for kind in kinds}
         bound = find_bound(view, [key for pool in pools.values() for key in pool], scope.moment)
-        bound -= set(view.select(tags=("global",))) if bound else set()
+        bound -= set(view.select(tags=(GLOBAL,))) if bound else set()
         for kind, ids in pools.items():
-            others = dict.fromkeys((key for key in ids if key in bound and scope.unknown), OTHERS_WEIGHT)
-            weights = {**dict.fromkeys((key for key in ids if key not in bound), BASE_WEIGHT), **others}
+            weights = dict.fromkeys((key for key in ids if key not in bound), BASE_WEIGHT)
             found[kind] = weights, len(ids) == limit
-        kinds = tuple(kind for kind in kinds if len(found[kind][0]) < 2 * ITEMS and found[kind][1])
+        kinds = tuple(kind for kind in kinds if len(found[kind][0]) < ENOUGH and found[kind][1])
         limit *= 4
         if limit > WIDEST:
             break

@@ -1,5 +1,6 @@
 """What an agent needs to know now: the nodes chosen, in sections, as a briefing."""
 
+from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -8,21 +9,24 @@ import msgspec
 
 from services.memory.briefing.links import Link, find_links, find_superseded
 from services.memory.briefing.page import (
-    ITEMS,
+    REST,
+    SECTION,
+    SHARED,
     Item,
+    Limits,
     Page,
     Section,
     Unit,
     escape,
-    limit_sections,
+    precedence,
     render_compact,
     render_markdown,
 )
 from services.memory.briefing.ranking import MIN_IMPORTANCE, MIN_WEIGHT, is_current, rank
-from services.memory.briefing.scope import AgentScope, find_scope
-from services.memory.briefing.sections import ORDER, PATTERNS, UNRESOLVED
+from services.memory.briefing.scope import AgentScope, find_scope, is_private
+from services.memory.briefing.sections import ACTIVE, EVENTS, LASTING, ORDER, PATTERNS, UNRESOLVED
 from services.memory.briefing.selection import Selection, select_nodes
-from shared.contracts import Briefing, BriefingSection, Node, Relation
+from shared.contracts import Briefing, BriefingSection, BriefQuery, Node, Relation
 from shared.text.shorten import flatten
 
 if TYPE_CHECKING:
@@ -38,8 +42,18 @@ EMPTY = (
     "Memory holds nothing to tell yet. It fills with what agents remember, with files put into the ingest"
     " folder, and with `mailroom memory add`."
 )
-UNKNOWN = "Memory knows no agent of this name: here is what concerns everybody."
 NODELESS = "Memory has no node for this agent: here is what it wrote itself and what concerns everybody."
+
+MANY = 200
+"""Beyond so many nodes a briefing has their bodies shortened to BRIEF_BODY, and no metadata."""
+
+BRIEF_BODY = 200
+
+CROWD = 15
+"""How many of a kind get room by their tier; further ones are the REST, but for decisions and preferences."""
+
+PASSING = 5
+"""The most tasks, and the most events that are not recent, in Active Context."""
 
 MAX_SIDES = 200
 """The most nodes with contradictions that are considered."""
@@ -52,7 +66,10 @@ OBSERVATIONS = 2
 """The most observations under one pattern."""
 
 PATTERNS_FIRST = 7
-"""How many patterns are shown before any of their observations."""
+"""How many of the first patterns have observations below them."""
+
+EVIDENCE = 10
+"""The most observations below all of them."""
 
 SUPPORTING = (Relation.INSTANCE_OF, Relation.INFORMED_BY, Relation.LED_TO)
 """The relations between an observation and the pattern that it supports, in either direction."""
@@ -60,38 +77,44 @@ SUPPORTING = (Relation.INSTANCE_OF, Relation.INFORMED_BY, Relation.LED_TO)
 SUPPORT_NOTE = "supports the pattern above"
 
 
-def compose(view: "View", agent: str, moment: float, *, compact: bool = False) -> Briefing:
+def compose(view: "View", agent: str, moment: float, query: BriefQuery | None = None) -> Briefing:
     """The briefing of ``agent`` from ``view`` at ``moment`` (seconds since the epoch), its text included.
 
-    Depends on these alone: at another time, from another view of the same version, the text is the same to
-    the letter.
+    Depends on these and the limits of ``query`` alone: at another time, from another view of the same
+    version, the text is the same to the letter.
     """
-    return render(draft(view, agent, moment), compact=compact)
+    query = query or BriefQuery(agent=agent)
+    return render(draft(view, agent, moment, contradictions=query.include_contradictions), query)
 
 
-def draft(view: "View", agent: str, moment: float) -> Page:
-    """Choose what the briefing of ``agent`` shows; the view is not to change meanwhile."""
+def draft(view: "View", agent: str, moment: float, *, contradictions: bool = True) -> Page:
+    """Choose what the briefing of ``agent`` may show; the view is not to change meanwhile."""
     scope = find_scope(view, agent, moment)
     choice = select_nodes(view, scope)
-    disputes = _find_disputes(view, choice.contradictions, moment)
+    disputes = _find_disputes(view, choice, scope) if contradictions else []
     disputed = frozenset(item.node.id for unit in disputes for item in unit.items)
     sections = _make_sections(agent, choice, disputes, disputed)
     evidence = _add_evidence(view, sections[PATTERNS], scope, {*choice.places, *disputed})
     sections[PATTERNS] = evidence
-    limited = limit_sections(list(sections.values()))
+    filled = tuple(section for section in sections.values() if section.units)
     return Page(
         agent=agent,
         version=view.version,
         moment=moment,
         consulted=choice.consulted,
-        preface=_preface(scope, limited),
-        sections=limited,
+        preface=_preface(scope, filled),
+        sections=filled,
     )
 
 
-def render(page: Page, *, compact: bool = False) -> Briefing:
-    """The page as a briefing, in Markdown or as titles alone; its sections hold what the text shows."""
-    result = render_compact(page) if compact else render_markdown(page)
+def render(page: Page, query: BriefQuery) -> Briefing:
+    """The page as a briefing within the limits of ``query``, in Markdown or as titles alone.
+
+    Its sections hold what the text shows.
+    """
+    limits = Limits(characters=query.max_chars, section=query.per_section or SECTION)
+    result = render_compact(page, limits) if query.compact else render_markdown(page, limits)
+    many = sum(len(section.items) for section in result.sections) > MANY
     stamp = datetime.fromtimestamp(page.moment, UTC).isoformat(timespec="microseconds")
     return Briefing(
         created_at=stamp,
@@ -100,7 +123,7 @@ def render(page: Page, *, compact: bool = False) -> Briefing:
         sections=tuple(
             BriefingSection(
                 title=section.title,
-                nodes=tuple(_shorten_node(item.node) for item in section.items),
+                nodes=tuple(_shorten_node(item.node, many=many) for item in section.items),
                 omitted=section.omitted,
             )
             for section in result.sections
@@ -118,10 +141,10 @@ def _make_sections(
     units: dict[str, list[Unit]] = {title: [] for title in ORDER}
     for key, spot in choice.places.items():
         if key not in disputed:
-            item = Item(node=choice.nodes[key], score=spot.score, note=spot.note)
+            item = Item(node=choice.nodes[key], score=spot.score, note=spot.note, tier=spot.tier)
             units[spot.section].append(Unit(items=(item,)))
-    for rest in units.values():
-        rest.sort(key=lambda unit: (-unit.items[0].score, unit.items[0].node.id))
+    units = {title: _demote_crowds(each) for title, each in units.items()}
+    units[ACTIVE] = _limit_passing(units[ACTIVE])
     units[UNRESOLVED] = [*disputes, *units[UNRESOLVED]]
     return {
         title: Section(
@@ -135,35 +158,74 @@ def _make_sections(
     }
 
 
+def _in_order(units: Iterable[Unit]) -> list[Unit]:
+    return sorted(units, key=lambda unit: precedence(unit.items[0]))
+
+
+def _demote_crowds(units: Iterable[Unit]) -> list[Unit]:
+    """The units in order, those beyond CROWD of a kind among the REST: a thousand facts displace nothing."""
+    counts: Counter[str] = Counter()
+    placed = []
+    for unit in _in_order(units):
+        (item,) = unit.items
+        counts[item.node.kind] += 1
+        if item.node.kind not in LASTING and counts[item.node.kind] > CROWD:
+            item = msgspec.structs.replace(item, tier=REST)
+        placed.append(Unit(items=(item,)))
+    return _in_order(placed)
+
+
+def _limit_passing(units: Iterable[Unit]) -> list[Unit]:
+    """The units without tasks and events beyond PASSING of each."""
+    counts: Counter[str] = Counter()
+    kept = []
+    for unit in units:
+        kind = "event" if unit.items[0].node.kind in EVENTS else unit.items[0].node.kind
+        counts[kind] += 1
+        if kind not in ("event", "task") or counts[kind] <= PASSING:
+            kept.append(unit)
+    return kept
+
+
 def _preface(scope: AgentScope, sections: Iterable[Section]) -> str:
     if not any(sections):
         return EMPTY
-    if scope.unknown:
-        return UNKNOWN
     return "" if scope.node else NODELESS
 
 
-def _shorten_node(node: Node) -> Node:
-    metadata = node.metadata if len(msgspec.json.encode(node.metadata)) <= METADATA else {}
-    return msgspec.structs.replace(node, body=flatten(node.body, BODY), metadata=metadata, embedding=())
+def _shorten_node(node: Node, *, many: bool) -> Node:
+    short = not many and len(msgspec.json.encode(node.metadata)) <= METADATA
+    return msgspec.structs.replace(
+        node,
+        body=flatten(node.body, BRIEF_BODY if many else BODY),
+        metadata=node.metadata if short else {},
+        embedding=(),
+    )
 
 
-def _find_disputes(view: "View", links: Sequence[Link], moment: float) -> list[Unit]:
-    """Units of nodes that contradict each other by ``links``, the gravest first, a node and its opposite at
-    the head.
+def _find_disputes(view: "View", choice: Selection, scope: AgentScope) -> list[Unit]:
+    """Units of nodes that contradict each other, the gravest first, a node and its opposite at the head.
 
-    Both sides hold, of at least MIN_IMPORTANCE. A unit's score is 1 more than that of its first pair, so that
-    contradictions come before other open questions.
+    Both sides hold, of at least MIN_IMPORTANCE, and neither is private to another agent. A unit's score is 1
+    more than that of its first pair, so that contradictions come before other open questions; it gets room
+    with the first of its nodes that has a place.
     """
+    links, moment = choice.contradictions, scope.moment
     ids = sorted({end for link in links for end in (link.node, link.other)})[-MAX_SIDES:]
     superseded = find_superseded(view, ids, moment)
     sides = {
-        node.id: node for node in view.nodes(ids) if node.id not in superseded and _is_open(node, moment)
+        node.id: node
+        for node in view.nodes(ids)
+        if node.id not in superseded and _is_open(node, moment) and not is_private(node, scope.agent)
     }
     pairs = _weigh(links, sides, moment)
     units = []
     while pairs:
-        units.append(_assemble(pairs, sides))
+        unit = _assemble(pairs, sides)
+        spots = (choice.places.get(item.node.id) for item in unit.items)
+        tier = min((spot.tier for spot in spots if spot), default=SHARED)
+        items = tuple(msgspec.structs.replace(item, tier=min(tier, SHARED)) for item in unit.items)
+        units.append(Unit(items=items, least=unit.least))
     return units
 
 
@@ -205,12 +267,12 @@ def _add_evidence(view: "View", section: Section, scope: AgentScope, elsewhere: 
 
     Each of the first patterns gets its best one before any gets a second.
     """
-    patterns = section.units[:ITEMS]
+    patterns = section.units[:PATTERNS_FIRST]
     support = _find_support(view, [unit.items[0].node.id for unit in patterns], scope, elsewhere)
-    room = ITEMS - min(len(patterns), PATTERNS_FIRST)
+    room = EVIDENCE
     given: dict[str, list[Item]] = {node_id: [] for node_id in support}
     for turn in range(OBSERVATIONS):
-        for node_id, items in list(support.items())[:PATTERNS_FIRST]:
+        for node_id, items in support.items():
             if room and len(items) > turn:
                 given[node_id].append(items[turn])
                 room -= 1
@@ -235,7 +297,8 @@ def _find_support(
     )
     ids = {link.other for link in links}
     superseded = find_superseded(view, ids, scope.moment)
-    nodes = {node.id: node for node in view.nodes(ids) if _is_open(node, scope.moment)}
+    found = (node for node in view.nodes(ids) if not is_private(node, scope.agent))
+    nodes = {node.id: node for node in found if _is_open(node, scope.moment)}
     best: dict[tuple[str, str], Item] = {}
     for link in links:
         if link.other in nodes and link.other not in superseded and link.other not in elsewhere:

@@ -1,27 +1,41 @@
 """A briefing's page: sections of items that stay together, and its Markdown within a limit of characters."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import accumulate
+from math import inf
+from typing import NamedTuple
 
 import msgspec
 
 from shared.contracts import Node
 from shared.text.shorten import flatten
 
-ITEMS = 10
-"""The most items of a section."""
+SECTION = 100
+"""The most items of a section, unless a query says otherwise: its room ends before that."""
 
-TOTAL = 50
+TOTAL = 400
 """The most items of a briefing."""
 
 CHARACTERS = 8_000
-"""The most characters of a briefing's text, headings and all: about 2,000 tokens."""
+"""The most characters of a briefing's text, headings and all, unless a query says otherwise."""
 
-LENGTHS = ((256, 400), (256, 200), (160, 120), (120, 80))
-"""The most characters of a title and of a body; the first that fit are used, before items are left out."""
+QUOTA = 3
+"""The items of a section that get room before other sections have more: a minimum, no limit."""
+
+OWN, SHARED, NEAR, REST = range(4)
+"""The tiers by which items get room: what an agent is bound by, what concerns all, what is near, all else."""
+
+LENGTHS = ((256, 1_000, 400), (256, 400, 200), (256, 400, 120), (160, 200, 80), (120, 200, 0))
+"""The most characters of a title, of the body of an OWN item, and of any other body, the longest first."""
+
+ENDS = ".:;!?"
+"""What may stand between a title and the rest of a body that begins with it."""
+
+DETAILED = 3
+"""How many of these are tried to get in what is near too."""
 
 TITLE = 100
 """The most characters of a title."""
@@ -42,6 +56,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     node: Node
     score: float
     note: str = ""
+    tier: int = SHARED
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,32 +92,19 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     sections: tuple[Section, ...] = ()
 
 
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The most characters of a text, and the most items of one of its sections and in all."""
+
+    characters: int = CHARACTERS
+    section: int = SECTION
+    total: int = TOTAL
+
+
 Line = Callable[[Item], str]
 """Writes an item as one line."""
 
 Lines = Mapping[str, str]
 """The line of each item by its node's id: a page has an item once."""
-
-
-def divide_fairly(demands: Sequence[int], total: int) -> list[int]:
-    """Split ``total`` so that no share exceeds its demand, and larger demands get equal shares.
-
-    What small demands leave over goes to the larger ones in equal parts, the odd remainder to the first of
-    them.
-    """
-    shares = [0] * len(demands)
-    open_ones = sorted(range(len(demands)), key=lambda index: (demands[index], index))
-    while open_ones:
-        level = total // len(open_ones)
-        if demands[open_ones[0]] > level:
-            break
-        index = open_ones.pop(0)
-        shares[index] = demands[index]
-        total -= demands[index]
-    for place, index in enumerate(sorted(open_ones)):
-        level, rest = divmod(total, len(open_ones))
-        shares[index] = level + (place < rest)
-    return shares
 
 
 def fit_units(units: Sequence[Unit], room: int) -> tuple[Unit, ...]:
@@ -116,23 +118,6 @@ def fit_units(units: Sequence[Unit], room: int) -> tuple[Unit, ...]:
     return tuple(taken)
 
 
-def limit_sections(sections: Sequence[Section], each: int = ITEMS, total: int = TOTAL) -> tuple[Section, ...]:
-    """The sections cut to ``each`` items and, divided fairly, ``total`` in all; without empty ones."""
-    cut = [fit_units(section.units, each) for section in sections]
-    rooms = divide_fairly([_size(units) for units in cut], total)
-    limited = []
-    for section, units, room in zip(sections, cut, rooms, strict=True):
-        kept = fit_units(units, room)
-        left_out = _size(section.units) - _size(kept)
-        if kept:
-            limited.append(msgspec.structs.replace(section, units=kept, omitted=section.omitted + left_out))
-    return tuple(limited)
-
-
-def _size(units: Sequence[Unit]) -> int:
-    return sum(len(unit.items) for unit in units)
-
-
 class RenderedText(msgspec.Struct, frozen=True, kw_only=True):
     """A finished text, and the sections cut to what it shows."""
 
@@ -140,23 +125,36 @@ class RenderedText(msgspec.Struct, frozen=True, kw_only=True):
     sections: tuple[Section, ...]
 
 
-def render_markdown(page: Page, characters: int = CHARACTERS) -> RenderedText:
-    """The page as Markdown of at most ``characters``, with items as ``- **title** (kind): body``."""
-    lines: list[Callable[[Item], str]] = [partial(_format_item, title, body) for title, body in LENGTHS]
-    return _fit(page, lines, characters)
+def render_markdown(page: Page, limits: Limits | None = None) -> RenderedText:
+    """The page as Markdown within ``limits``, with items as ``- **title** (kind): body``."""
+    lines: list[Line] = [partial(_format_item, *lengths) for lengths in LENGTHS]
+    return _fit(page, lines, limits or Limits())
 
 
-def _format_item(title_limit: int, body_limit: int, item: Item) -> str:
+def _format_item(title_limit: int, own_limit: int, body_limit: int, item: Item) -> str:
     node = item.node
-    title = escape(flatten(node.title, title_limit)) or "untitled"
+    title = flatten(node.title, title_limit)
+    body = _continue(title, node.body, own_limit if item.tier == OWN else body_limit)
     about = f"{node.kind}; {item.note}" if item.note else node.kind
-    body = escape(flatten(node.body, body_limit))
-    return f"- **{title}** ({escape(about)})" + (f": {body}\n" if body else "\n")
+    return f"- **{escape(title) or 'untitled'}** ({escape(about)})" + (
+        f": {escape(body)}\n" if body else "\n"
+    )
 
 
-def render_compact(page: Page, characters: int = CHARACTERS) -> RenderedText:
-    """The page as Markdown of at most ``characters``: a heading a section, ``- title`` an item."""
-    return _fit(page, [_format_title], characters)
+def _continue(title: str, body: str, limit: int) -> str:
+    """The body in one line of at most ``limit`` characters, without the title that it may begin with."""
+    begun = title.removesuffix("…").rstrip(" .")
+    text = flatten(body, len(begun) + limit) if limit else ""
+    following = text[len(begun) : len(begun) + 1]
+    if not begun or not text.startswith(begun) or (following not in " …" and following not in ENDS):
+        return flatten(body, limit) if limit else ""
+    rest = text[len(begun) :].lstrip(f" {ENDS}")
+    return f"…{rest}" if rest and title.endswith("…") else rest
+
+
+def render_compact(page: Page, limits: Limits | None = None) -> RenderedText:
+    """The page as Markdown within ``limits``: a heading a section, ``- title`` an item."""
+    return _fit(page, [_format_title], limits or Limits())
 
 
 def _format_title(item: Item) -> str:
@@ -169,52 +167,85 @@ def escape(line: str) -> str:
     return _MARKUP.sub(lambda match: "\\" + match[0], line)
 
 
-def _fit(page: Page, forms: Sequence[Line], characters: int = CHARACTERS) -> RenderedText:
-    """The page as text of at most ``characters``.
+Precedence = tuple[int, bool, float, str]
 
-    ``forms`` are ways to write an item, the longest first: the first that gets everything in is taken. If
-    none does, the last one is used, the characters are divided fairly among the sections, and each shows its
-    best units whole; what a section leaves unused goes to the others, first come first served. What is left
-    out is counted in its ``omitted``.
+
+def precedence(item: Item) -> Precedence:
+    """The order of items: by tier; of what is OWN, decisions and preferences before facts; then by score."""
+    return item.tier, item.tier == OWN and item.node.kind == "fact", -item.score, item.node.id
+
+
+class _Turn(NamedTuple):
+    """When a unit gets room; ``place`` is its place in the section numbered ``section``."""
+
+    turn: int
+    place: int
+    order: Precedence
+    section: int
+    unit: Unit
+
+
+def _fit(page: Page, forms: Sequence[Line], limits: Limits) -> RenderedText:
+    """The page as text within ``limits``.
+
+    ``forms`` are ways to write an item, the longest first. Of the first DETAILED of them that one is taken
+    which gets in everything but the REST; else the first of all that gets in what is OWN and SHARED; else
+    the first from the last of those DETAILED on that gets in what is OWN; else the last.
     """
-    lines: Lines = {}
-    for form in forms:
-        lines = {item.node.id: form(item) for section in page.sections for item in section.items}
-        text = _write(page, page.sections, lines)
-        if len(text) <= characters:
-            return RenderedText(text=text, sections=page.sections)
-    bare = [msgspec.structs.replace(section, units=(), omitted=_MANY) for section in page.sections]
-    sections = _divide(page.sections, characters - len(_write(page, bare, lines)), lines)
-    return RenderedText(text=_write(page, sections, lines), sections=sections)
+    queue = _queue(page.sections, limits.section)
+    for needed, tried in ((2 + NEAR, forms[:DETAILED]), (2 + SHARED, forms), (1, forms[DETAILED - 1 :])):
+        for form in tried:
+            result, missed = _fill(page, queue, form, limits)
+            if missed > needed:
+                return result
+    return result
 
 
-def _divide(sections: Sequence[Section], room: int, lines: Lines) -> tuple[Section, ...]:
-    rooms = divide_fairly([_length(section, lines) for section in sections], max(0, room))
-    shown = [_fill(section, part, lines) for section, part in zip(sections, rooms, strict=True)]
+def _queue(sections: Sequence[Section], each: int) -> list[_Turn]:
+    """The units that a text may have, at most ``each`` items of a section, in the order that they get room.
+
+    First comes the best of each section, then what is OWN, then up to QUOTA of each section, then the others
+    by their tiers.
+    """
+    queue = []
     for index, section in enumerate(sections):
-        spare = room - sum(_length(other, lines) for other in shown)
-        shown[index] = _fill(section, _length(shown[index], lines) + spare, lines)
-    return tuple(shown)
+        for place, unit in enumerate(fit_units(section.units, each)):
+            head = unit.items[0]
+            turn = 2 + head.tier if place >= QUOTA else 2
+            turn = 0 if place == 0 else 1 if head.tier == OWN else turn
+            queue.append(_Turn(turn, place if turn == 2 else 0, precedence(head), index, unit))
+    return sorted(queue, key=lambda each: each[:3])
 
 
-def _length(section: Section, lines: Lines) -> int:
-    return sum(len(lines[item.node.id]) for item in section.items)
+def _fill(page: Page, queue: Iterable[_Turn], form: Line, limits: Limits) -> tuple[RenderedText, float]:
+    """The text with what of ``queue`` fits, and the turn of the first unit that did not: else infinity.
+
+    What a section has after a unit that did not fit is left out too, so that it shows its best.
+    """
+    lines: dict[str, str] = {}
+    kept: dict[int, list[Unit]] = {}
+    closed: set[int] = set()
+    room, places, missed = limits.characters - len(_write(page, (), lines)), limits.total, inf
+    for turn in queue:
+        section = page.sections[turn.section]
+        spent = 0 if turn.section in kept else len(_head(section)) + len(_tail(section, _MANY))
+        items = turn.unit.items
+        lines.update((item.node.id, form(item)) for item in items)
+        ends = list(accumulate((len(lines[item.node.id]) for item in items), initial=spent))
+        count = min(sum(end <= room for end in ends[1:]), places)
+        if turn.section not in closed and count >= turn.unit.least:
+            kept.setdefault(turn.section, []).append(Unit(items=items[:count], least=turn.unit.least))
+            room, places = room - ends[count], places - count
+        if turn.section in closed or count < len(items):
+            closed.add(turn.section)
+            missed = min(missed, turn.turn)
+    sections = tuple(_cut(page.sections[index], kept[index]) for index in sorted(kept))
+    return RenderedText(text=_write(page, sections, lines), sections=sections), missed
 
 
-def _fill(section: Section, room: int, lines: Lines) -> Section:
-    """The section with the leading units that fit into ``room`` characters; the last may be cut."""
-    kept: list[Unit] = []
-    for unit in section.units:
-        ends = accumulate(len(lines[item.node.id]) for item in unit.items)
-        count = sum(end <= room for end in ends)
-        if count < unit.least:
-            break
-        kept.append(Unit(items=unit.items[:count], least=unit.least))
-        room -= sum(len(lines[item.node.id]) for item in unit.items[:count])
-        if count < len(unit.items):
-            break
-    omitted = len(section.items) - sum(len(unit.items) for unit in kept)
-    return msgspec.structs.replace(section, units=tuple(kept), omitted=section.omitted + omitted)
+def _cut(section: Section, units: Sequence[Unit]) -> Section:
+    omitted = section.omitted + len(section.items) - sum(len(unit.items) for unit in units)
+    return msgspec.structs.replace(section, units=tuple(units), omitted=omitted)
 
 
 def _write(page: Page, sections: Sequence[Section], lines: Lines) -> str:
@@ -227,8 +258,16 @@ def _write(page: Page, sections: Sequence[Section], lines: Lines) -> str:
     if page.preface:
         parts.append(f"\n{page.preface}\n")
     for section in sections:
-        parts += (f"\n## {section.title}\n\n", *(lines[item.node.id] for item in section.items))
-        if section.omitted:
-            number = f"at least {section.omitted:,}" if section.open else f"{section.omitted:,}"
-            parts.append(f"\n_And {number} more: ask memory about {section.ask}._\n")
+        parts += (_head(section), *(lines[item.node.id] for item in section.items))
+        parts.append(_tail(section, section.omitted))
     return "".join(parts)
+
+
+def _head(section: Section) -> str:
+    return f"\n## {section.title}\n\n"
+
+
+def _tail(section: Section, omitted: int) -> str:
+    """How many items are left out, and how to get them; empty for none."""
+    number = f"at least {omitted:,}" if section.open else f"{omitted:,}"
+    return f"\n_And {number} more: ask memory about {section.ask}._\n" if omitted else ""

@@ -22,7 +22,7 @@ LOW = 0.4
 """The importance and weight below which, together, a fact is of low confidence."""
 
 OTHERS_WEIGHT = 0.2
-"""The weight of what is bound to another agent, for one that memory knows nothing about."""
+"""The weight of what is tagged with other agents' names."""
 
 DAILY_RATES = {
     "event": 0.05,
@@ -90,9 +90,13 @@ def is_active(goal: Node) -> bool:
     return not said & DONE
 
 
-def is_flagged(node: Node) -> bool:
-    """Whether its metadata asks for a review: ``review``, ``needs_review`` or (by the linker) ``flag``."""
-    return any(map(_is_set, (node.metadata.get(name) for name in ("review", "needs_review", "flag"))))
+def is_flagged(node: Node, *, but: str = "") -> bool:
+    """Whether its metadata asks for a review: ``review``, ``needs_review`` or (by the linker) ``flag``.
+
+    A value ``but`` does not count.
+    """
+    values = (node.metadata.get(name) for name in ("review", "needs_review", "flag"))
+    return any(_is_set(value) for value in values if not but or value != but)
 
 
 def is_uncertain(node: Node) -> bool:

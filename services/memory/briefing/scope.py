@@ -34,13 +34,16 @@ NEAR = 2
 WORK = 2
 """Steps from what the agent has been doing within which the graph says that something is about the same."""
 
+GLOBAL = "global"
+"""The tag of what concerns all agents."""
+
 MAX_HUBS = 50
 """The most nodes an agent acts through."""
 
 MAX_AGENTS = 1_000
 """The most nodes of the kind agent that are searched for a name."""
 
-_ACTIVITIES = frozenset("decision event episodic goal observation pattern task".split())
+_ACTIVITIES = frozenset("decision event episodic fact goal observation pattern preference task".split())
 """Kinds that are about an agent and never the agent itself, however they are tagged."""
 
 
@@ -50,8 +53,7 @@ class AgentScope(msgspec.Struct, frozen=True, kw_only=True):
     ``node`` is the agent's own node. ``ties`` are the nodes joined with it, with its instances or with what
     it is an instance of. ``near`` has the number of steps from its node. ``anchors`` are its latest nodes,
     ``work`` the steps from those and its node, ``direction`` the mean of their vectors. ``suspects`` are the
-    nodes whose metadata may put them under Unresolved. ``unknown`` is set if memory has
-    neither a node of the agent nor one by it.
+    nodes whose metadata may put them under Unresolved. ``others`` are the names of the other agents.
     """
 
     agent: str
@@ -63,7 +65,7 @@ class AgentScope(msgspec.Struct, frozen=True, kw_only=True):
     work: Mapping[str, int]
     direction: Vectors | None
     suspects: frozenset[str]
-    unknown: bool
+    others: frozenset[str]
 
 
 def find_scope(view: "View", agent: str, moment: float) -> AgentScope:
@@ -73,7 +75,9 @@ def find_scope(view: "View", agent: str, moment: float) -> AgentScope:
     hubs = _find_hubs(view, own, moment)
     ties = find_ties(view, hubs, agent, moment)
     latest = view.select(agent=agent, min_importance=MIN_IMPORTANCE, limit=SUSPECTS)
-    anchors = _find_anchors(view, latest[: ANCHORS + SPARE], moment)
+    tagged = view.select(tags=(agent,), min_importance=MIN_IMPORTANCE, limit=SUSPECTS)
+    work = dict.fromkeys((*latest[: ANCHORS + SPARE], *tagged[: ANCHORS + SPARE]))
+    anchors = _find_anchors(view, list(work), moment)
     heaviest = sorted(ties, key=lambda node_id: (-ties[node_id].weight, node_id))[:SUSPECTS]
     return AgentScope(
         agent=agent,
@@ -84,9 +88,21 @@ def find_scope(view: "View", agent: str, moment: float) -> AgentScope:
         anchors=anchors,
         work=count_steps(view, (*anchors, *own), WORK, moment),
         direction=_mean(view, anchors or own),
-        suspects=frozenset((*latest, *heaviest)),
-        unknown=not (node or anchors),
+        suspects=frozenset((*latest, *tagged, *heaviest)),
+        others=frozenset(name_agents(view)) - {agent},
     )
+
+
+def is_known(view: "View", agent: str, moment: float) -> bool:
+    """Whether memory has a node of the agent, one by it, or one that is tagged with its name."""
+    told = view.select(agent=agent, limit=1) or view.select(tags=(agent,), limit=1)
+    return bool(told) or find_agent(view, agent, moment) is not None
+
+
+def name_agents(view: "View") -> list[str]:
+    """The names of the agents that have a node: its ``metadata["name"]``, else its title."""
+    nodes = view.nodes(view.select(kinds=("agent",), limit=MAX_AGENTS, order="important"))
+    return sorted({str(node.metadata.get("name") or node.title).casefold() for node in nodes})
 
 
 def find_agent(view: "View", agent: str, moment: float) -> Node | None:
@@ -121,6 +137,19 @@ def is_named(node: Node, agent: str) -> bool:
 def is_own(node: Node, agent: str) -> bool:
     """Whether the agent wrote the node, or the node is tagged with its name."""
     return node.source.agent == agent or agent in node.tags
+
+
+def is_private(node: Node, agent: str) -> bool:
+    """Whether it is from another agent's folder, ``ingest/agents/<name>``, and not tagged for this one."""
+    folder, _, rest = node.source.session.partition("/")
+    owner = rest.partition("/")[0] if node.source.channel == "ingest" and folder == "agents" else agent
+    return owner != agent and not {agent, GLOBAL} & set(node.tags)
+
+
+def is_for_others(node: Node, scope: AgentScope) -> bool:
+    """Whether it is tagged with other agents' names alone."""
+    tags = {tag.casefold() for tag in node.tags}
+    return bool(tags & scope.others) and not tags & {scope.agent, GLOBAL}
 
 
 def _find_hubs(view: "View", own: list[str], moment: float) -> dict[str, float]:

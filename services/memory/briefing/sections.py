@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 from services.memory.briefing import ranking
 from services.memory.briefing.links import NO_TIE, EdgeFacts, Tie
-from services.memory.briefing.scope import RECENT, AgentScope, is_own
+from services.memory.briefing.page import NEAR, OWN, REST
+from services.memory.briefing.page import SHARED as FOR_ALL
+from services.memory.briefing.scope import GLOBAL, RECENT, AgentScope, is_for_others, is_own, is_private
 from shared.contracts import Node
 
 IDENTITY = "Identity"
@@ -31,6 +33,10 @@ EVENTS = ("event", "episodic")
 CONTEXT = ("decision", "fact", "event", "preference", "task")
 SHARED = ("preference", "pattern", "goal", "decision")
 """Kinds that may concern all agents."""
+LASTING = ("decision", "preference")
+"""Kinds that hold until something replaces them."""
+GENERIC = "generic"
+"""The linker's flag of what is similar to many nodes."""
 
 RELATED = tuple(
     "agent person people human user contact customer team group organization organisation company"
@@ -60,6 +66,7 @@ class Placement(NamedTuple):
     section: str
     score: float
     note: str = ""
+    tier: int = FOR_ALL
 
 
 def assign_section(node: Node, scope: AgentScope, facts: EdgeFacts, cosine: float) -> Placement | None:
@@ -74,12 +81,36 @@ def assign_section(node: Node, scope: AgentScope, facts: EdgeFacts, cosine: floa
     those below MIN_IMPORTANCE have no section, but the agent's own node always has.
     """
     if scope.node and node.id == scope.node.id:
-        return Placement(IDENTITY, AGENT_SCORE)
+        return Placement(IDENTITY, AGENT_SCORE, tier=OWN)
     current = node.id not in facts.superseded and ranking.is_current(node, scope.moment)
-    if node.importance < ranking.MIN_IMPORTANCE or not current:
+    tied = facts.ties.get(node.id, NO_TIE).weight >= ranking.MIN_WEIGHT
+    if (
+        node.importance < ranking.MIN_IMPORTANCE
+        or not current
+        or (is_private(node, scope.agent) and not tied)
+    ):
         return None
     section, weight, note = _choose_section(node, scope, facts, cosine)
-    return Placement(section, ranking.rank(node, weight, scope.moment), note) if weight else None
+    if not weight:
+        return None
+    mine = tied or is_own(node, scope.agent)
+    tier = _choose_tier(node, section, mine=mine, others=is_for_others(node, scope) and not mine)
+    return Placement(section, ranking.rank(node, weight, scope.moment), note, tier)
+
+
+def _choose_tier(node: Node, section: str, *, mine: bool, others: bool) -> int:
+    """When a node gets room: OWN knowledge, what is SHARED by all, what is NEAR, or the REST.
+
+    The REST is what other agents are named in, what says the same as many others, tasks, and events that
+    are no longer recent.
+    """
+    passing = section == ACTIVE and node.kind in (*EVENTS, "task")
+    generic = node.metadata.get("flag") == GENERIC and node.kind not in LASTING
+    if others or generic or passing:
+        return NEAR if mine and node.kind == "task" else REST
+    if node.kind in (*LASTING, "fact") and (mine or section == IDENTITY):
+        return OWN if mine else FOR_ALL
+    return FOR_ALL if node.kind in SHARED or section == UNRESOLVED else NEAR
 
 
 def _choose_section(node: Node, scope: AgentScope, facts: EdgeFacts, cosine: float) -> tuple[str, float, str]:
@@ -88,9 +119,10 @@ def _choose_section(node: Node, scope: AgentScope, facts: EdgeFacts, cosine: flo
     local, shared = _local_weight(node, scope, tie), _shared_weight(node, scope, facts, tie)
     suspect = node.id in scope.suspects
     if local:
-        if any(tag in ranking.REVIEW_TAGS for tag in node.tags) or (suspect and ranking.is_flagged(node)):
+        flagged = suspect and ranking.is_flagged(node, but=GENERIC if node.kind in LASTING else "")
+        if any(tag in ranking.REVIEW_TAGS for tag in node.tags) or flagged:
             return UNRESOLVED, local, REVIEW_NOTE
-        vague = not scope.unknown and ranking.is_vague(node, tie.weight or ranking.BASE_WEIGHT)
+        vague = ranking.is_vague(node, tie.weight or ranking.BASE_WEIGHT)
         if vague or (suspect and ranking.is_uncertain(node)):
             return UNRESOLVED, local, DOUBT_NOTE
     if node.kind in ("preference", "fact") and tie.applies >= ranking.MIN_WEIGHT:
@@ -113,14 +145,16 @@ def _relevance(node: Node, scope: AgentScope, tie: Tie, shared: float, cosine: f
 
     0.5 x near + 0.5 x graph, or the weight of its edge with the agent if that is higher: near is (cosine
     with the mean of the agent's latest nodes - FAR) / (1 - FAR), graph 1 / (1 + steps to the nearest of
-    these). Decisions that concern all agents have at least the weight of such nodes.
+    these). Decisions that concern all agents, and its own facts, have at least the weight of such nodes.
     """
     shared = shared if node.kind == "decision" else 0.0
-    if node.kind not in CONTEXT or scope.unknown:
+    if node.kind not in CONTEXT:
         return shared
+    if node.kind == "fact" and is_own(node, scope.agent):
+        shared = ranking.OWN_WEIGHT
     graph = 1 / (1 + scope.work[node.id]) if node.id in scope.work else 0.0
     weight = max(0.5 * nearness(cosine) + 0.5 * graph, tie.weight, shared)
-    return weight if weight >= FLOOR else 0.0
+    return weight if weight >= FLOOR or shared else 0.0
 
 
 def nearness(cosine: float) -> float:
@@ -134,19 +168,19 @@ def _local_weight(node: Node, scope: AgentScope, tie: Tie) -> float:
         return tie.weight
     if is_own(node, scope.agent):
         return ranking.OWN_WEIGHT
-    return ranking.BASE_WEIGHT if scope.unknown or node.id in scope.near else 0.0
+    return ranking.BASE_WEIGHT if node.id in scope.near and not is_for_others(node, scope) else 0.0
 
 
 def _shared_weight(node: Node, scope: AgentScope, facts: EdgeFacts, tie: Tie) -> float:
-    """The same of nodes that may concern all agents; 0 if it is bound to other agents.
+    """The same of nodes that may concern all agents; less if tagged for others, 0 if it is bound to them.
 
     A goal that it wrote for another agent is its own; a pattern or preference for another is not.
     """
     if tie.weight >= ranking.MIN_WEIGHT:
         return tie.weight
-    free = node.id not in facts.bound or "global" in node.tags
+    free = node.id not in facts.bound or GLOBAL in node.tags
     if is_own(node, scope.agent) and (free or node.kind == "goal" or scope.agent in node.tags):
         return ranking.OWN_WEIGHT
-    if free:
-        return ranking.BASE_WEIGHT
-    return ranking.OTHERS_WEIGHT if scope.unknown else 0.0
+    if not free:
+        return 0.0
+    return ranking.OTHERS_WEIGHT if is_for_others(node, scope) else ranking.BASE_WEIGHT

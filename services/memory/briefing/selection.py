@@ -7,7 +7,7 @@ import msgspec
 
 from services.memory.briefing.candidates import Candidates, find_candidates
 from services.memory.briefing.links import EdgeFacts, Link, find_bound, find_links, find_superseded
-from services.memory.briefing.page import ITEMS
+from services.memory.briefing.page import SECTION
 from services.memory.briefing.ranking import MIN_WEIGHT
 from services.memory.briefing.scope import AgentScope
 from services.memory.briefing.sections import SHARED, Placement, assign_section
@@ -16,8 +16,8 @@ from shared.contracts import Node, Relation
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View
 
-BATCH = 16
-"""How many candidates of a section are read at a time: a few more than it shows, since some are dropped."""
+BATCH = 32
+"""How many candidates of a section are read at a time."""
 
 ROUNDS = 16
 """How often more of them are read."""
@@ -72,15 +72,12 @@ def select_nodes(view: "View", scope: AgentScope) -> Selection:
 
 def _is_local(node_id: str, scope: AgentScope) -> bool:
     """Whether a node's contradictions concern the agent, though the node itself is not shown."""
-    return scope.unknown or node_id in scope.near or node_id in scope.ties or node_id in scope.anchors
+    return node_id in scope.near or node_id in scope.ties or node_id in scope.anchors
 
 
 def _find_contradictions(view: "View", scope: AgentScope, candidates: Iterable[str]) -> list[Link]:
     """The contradictions of candidates and of what is in the agent's neighbourhood and scope."""
     starts = dict.fromkeys((*candidates, *scope.ties, *scope.near, *scope.anchors))
-    if scope.unknown:
-        ends, _, _ = view.graph.walkable((Relation.CONTRADICTS,), MIN_WEIGHT, scope.moment)
-        starts.update(dict.fromkeys(view.graph.names(ends.tolist())))
     relations = (Relation.CONTRADICTS,)
     return find_links(view, starts, scope.moment, relations=relations, floor=MIN_WEIGHT)
 
@@ -111,4 +108,4 @@ def _unfilled(
     counts = dict.fromkeys(listed.ids, 0)
     for key, placement in places.items():
         counts[placement.section] += key not in contested
-    return [title for title, ids in listed.ids.items() if counts[title] < ITEMS and read[title] < len(ids)]
+    return [title for title, ids in listed.ids.items() if counts[title] < SECTION and read[title] < len(ids)]

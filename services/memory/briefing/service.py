@@ -12,12 +12,15 @@ import msgspec
 
 from services.memory.briefing.composing import compose, draft, render
 from services.memory.briefing.page import Page
+from services.memory.briefing.scope import is_known, name_agents
 from services.memory.engine import MemoryEngine
 from services.memory.graph import decay
 from services.memory.writes.change import Change
 from shared.contracts import Briefing, BriefQuery, Edge, MemoryWrite
+from shared.errors import ActionError
 from shared.settings import Settings
 from shared.subjects import MEMORY_DAEMON
+from shared.tasks.specialists import read_names
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View
@@ -39,6 +42,9 @@ CHECK_EVERY = 1.0
 
 FREE_ATTEMPTS = 2
 """How often a briefing is made at the risk that memory is written to meanwhile; then writes have to wait."""
+
+MAX_FORMS = 8
+"""How many forms of an agent's briefing are cached: each model asks for one."""
 
 MAX_LISTS = 1_000
 """How many different briefings are counted between two writes; accesses beyond that are not counted."""
@@ -62,7 +68,7 @@ class CachedBriefing(msgspec.Struct, frozen=True, kw_only=True):
 class _Entry(msgspec.Struct, kw_only=True):
     page: Page
     ends: float
-    forms: dict[bool, CachedBriefing]
+    forms: dict[BriefQuery, CachedBriefing]
 
 
 class BriefingCache:
@@ -76,30 +82,37 @@ class BriefingCache:
     def __init__(self, ttl: float) -> None:
         self.accesses = AccessCounts()
         self._ttl = ttl
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[_Key, _Entry] = {}
         self._lock = threading.Lock()
         self._changed = 0
 
-    def get(self, agent: str, compact: bool, now: float) -> CachedBriefing | None:
+    def get(self, query: BriefQuery, now: float) -> CachedBriefing | None:
         """The briefing, if it is cached and valid; counts as an access of its nodes."""
-        entry = self._find(agent, now)
-        if entry is None or compact not in entry.forms:
+        entry = self._find(_key(query), now)
+        if entry is None or query not in entry.forms:
             return None
-        self.accesses.count(entry.forms[compact].ids)
-        return entry.forms[compact]
+        self.accesses.count(entry.forms[query].ids)
+        return entry.forms[query]
 
-    def make(
-        self, agent: str, now: float, compose: Callable[[], Page], *, compact: bool = False
-    ) -> CachedBriefing:
+    def make(self, query: BriefQuery, now: float, compose: Callable[[], Page]) -> CachedBriefing:
         """The briefing, composed unless it is cached and valid; not counted as an access."""
-        entry = self._find(agent, now) or self._put(compose())
-        if compact not in entry.forms:
-            entry.forms[compact] = _render(entry.page, compact)
-        return entry.forms[compact]
+        entry = self._find(_key(query), now) or self._put(_key(query), compose())
+        made = entry.forms.get(query) or _render(entry.page, query)
+        with self._lock:
+            entry.forms[query] = made
+            while len(entry.forms) > MAX_FORMS:
+                del entry.forms[next(iter(entry.forms))]
+        return made
+
+    def moment(self, agent: str, now: float) -> float:
+        """When a valid briefing of the agent was made, so that all its forms are of one moment; or now."""
+        entries = (self._find((agent, told), now) for told in (True, False))
+        return next((entry.page.moment for entry in entries if entry), now)
 
     def find_stale(self, agents: Iterable[str], now: float) -> list[str]:
         """The agents whose briefings are not cached or will soon be invalid."""
-        return [agent for agent in agents if self._find(agent, now + AHEAD * self._ttl) is None]
+        later = now + AHEAD * self._ttl
+        return [agent for agent in agents if self._find(_key(BriefQuery(agent=agent)), later) is None]
 
     def apply(self, change: Change) -> None:
         """Note that memory changed; to be called before the change is answered."""
@@ -107,19 +120,27 @@ class BriefingCache:
         if (change.nodes or change.edges) and not counts:
             self._changed = change.version
 
-    def _find(self, agent: str, now: float) -> _Entry | None:
-        entry = self._entries.get(agent)
+    def _find(self, key: "_Key", now: float) -> _Entry | None:
+        entry = self._entries.get(key)
         valid = entry is not None and now < entry.ends and entry.page.version >= self._changed
         return entry if valid else None
 
-    def _put(self, page: Page) -> _Entry:
+    def _put(self, key: "_Key", page: Page) -> _Entry:
         entry = _Entry(page=page, ends=_end(page, self._ttl), forms={})
         with self._lock:
-            self._entries.pop(page.agent, None)
-            self._entries[page.agent] = entry
+            self._entries.pop(key, None)
+            self._entries[key] = entry
             while len(self._entries) > MAX_AGENTS:
                 del self._entries[next(iter(self._entries))]
         return entry
+
+
+_Key = tuple[str, bool]
+"""An agent, and whether contradictions are included."""
+
+
+def _key(query: BriefQuery) -> _Key:
+    return query.agent, query.include_contradictions
 
 
 class AccessCounts:
@@ -164,21 +185,37 @@ class BriefingService:
 
     def __init__(self, engine: MemoryEngine, settings: Settings) -> None:
         self._engine = engine
+        self._settings = settings
         self._kept_ready = settings.briefed_agents
         self._cache = BriefingCache(settings.briefing_ttl)
         self._counts = {"served": 0, "made": 0}
         engine.watch(self._cache.apply)
 
     async def answer(self, query: BriefQuery) -> bytes:
-        """The briefing as JSON; see ``composing.compose``."""
+        """The briefing as JSON; see ``composing.compose``.
+
+        Raises ActionError for an agent that neither memory nor this machine knows.
+        """
         self._counts["served"] += 1
-        if query.at:
-            return (await self._as_of(query)).to_json()
-        ready = self._cache.get(query.agent, query.compact, time.time())
+        form = msgspec.structs.replace(query, at=0)
+        ready = None if query.at else self._cache.get(form, time.time())
         if ready is None:
-            ready = await self._make(query.agent, compact=query.compact)
+            await self._require_known(query.agent)
+            if query.at:
+                return (await self._as_of(query)).to_json()
+            ready = await self._make(form)
             self._cache.accesses.count(ready.ids)
         return ready.data
+
+    async def _require_known(self, agent: str) -> None:
+        view = self._engine.view
+        if await self._engine.run_in_reader(is_known, view, agent, time.time()):
+            return
+        installed = await asyncio.to_thread(read_names, self._settings)
+        if agent not in installed:
+            told = await self._engine.run_in_reader(name_agents, view)
+            names = ", ".join(sorted({*installed, *told}))
+            raise ActionError(f"There is no agent {agent!r}, and memory knows none", f"There are {names}")
 
     async def take_accesses(self) -> MemoryWrite | None:
         """The accesses since the last call, as a write for the log; None if there were none."""
@@ -197,7 +234,7 @@ class BriefingService:
             for agent in self._cache.find_stale(due, time.time()):
                 if self._engine.idle < IDLE:
                     break
-                await self._make(agent)
+                await self._make(BriefQuery(agent=agent))
                 made[agent] = time.monotonic()
             await asyncio.sleep(CHECK_EVERY)
 
@@ -205,25 +242,26 @@ class BriefingService:
         """How many briefings were served and made since the start."""
         return dict(self._counts)
 
-    async def _make(self, agent: str, *, compact: bool = False) -> CachedBriefing:
+    async def _make(self, query: BriefQuery) -> CachedBriefing:
         def make() -> CachedBriefing:
-            return self._cache.make(agent, time.time(), lambda: self._draft(agent), compact=compact)
+            return self._cache.make(query, time.time(), lambda: self._draft(query))
 
         ready = await self._engine.run_in_reader(make)
         self._counts["made"] += 1
-        await self._engine.record_briefing(agent, ready.version, ready.moment)
+        await self._engine.record_briefing(query.agent, ready.version, ready.moment)
         return ready
 
-    def _draft(self, agent: str) -> Page:
+    def _draft(self, query: BriefQuery) -> Page:
         """Compose from a view that is not changed meanwhile, if possible without blocking the writer."""
+        told, moment = query.include_contradictions, self._cache.moment(query.agent, time.time())
         for _ in range(FREE_ATTEMPTS):
             view = self._engine.view
             version = view.version
-            made = draft(view, agent, time.time())
+            made = draft(view, query.agent, moment, contradictions=told)
             if view.version == version:
                 return made
         with self._engine.lock:
-            return draft(self._engine.view, agent, time.time())
+            return draft(self._engine.view, query.agent, moment, contradictions=told)
 
     async def _as_of(self, query: BriefQuery) -> Briefing:
         """The briefing that was served at that version; if none was, the one of the time it was reached."""
@@ -233,13 +271,13 @@ class BriefingService:
 
     def _compose(self, view: "View", query: BriefQuery, moment: float) -> Briefing:
         if view is not self._engine.view:
-            return compose(view, query.agent, moment, compact=query.compact)
+            return compose(view, query.agent, moment, query)
         with self._engine.lock:
-            return compose(view, query.agent, moment, compact=query.compact)
+            return compose(view, query.agent, moment, query)
 
 
-def _render(page: Page, compact: bool) -> CachedBriefing:
-    briefing = render(page, compact=compact)
+def _render(page: Page, query: BriefQuery) -> CachedBriefing:
+    briefing = render(page, query)
     return CachedBriefing(
         data=briefing.to_json(),
         version=page.version,

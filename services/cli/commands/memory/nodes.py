@@ -7,7 +7,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from services.cli.agents import load_agents
+from services.cli.agents import load_agents, load_specialists
 from services.cli.commands.memory.session import (
     at_option,
     call_memory,
@@ -210,13 +210,39 @@ def retire(ids: tuple[str, ...], as_json: bool) -> None:
 
 @click.command()
 @click.argument("agent")
-@click.option("--compact", is_flag=True, help="Titles only.")
+@click.option("--compact", is_flag=True, help="Titles only, so that about four times as many have room.")
+@click.option("--max-chars", type=int, default=8_000, show_default=True, help="The most characters of it.")
+@click.option("--per-section", type=int, default=0, help="The most nodes of a section (0: any).")
+@click.option("--no-contradictions", is_flag=True, help="Without the contradictions under Unresolved.")
 @at_option
-@click.option("--prompt", is_flag=True, help="The whole system prompt: the agent's persona and the briefing.")
+@click.option(
+    "--prompt",
+    is_flag=True,
+    help="The whole system prompt as the agent's model gets it: persona and briefing, sized to the model.",
+)
 @json_option
-def brief(agent: str, compact: bool, at: int, prompt: bool, as_json: bool) -> None:
+def brief(
+    agent: str,
+    compact: bool,
+    max_chars: int,
+    per_section: int,
+    no_contradictions: bool,
+    at: int,
+    prompt: bool,
+    as_json: bool,
+) -> None:
     """Print AGENT's briefing from memory."""
-    query = build(BriefQuery, agent=agent, compact=compact, at=at)
+    query = build(
+        BriefQuery,
+        agent=agent,
+        compact=compact,
+        at=at,
+        max_chars=max_chars,
+        per_section=per_section,
+        include_contradictions=not no_contradictions,
+    )
+    if prompt and query != BriefQuery(agent=agent, at=at):
+        raise click.UsageError("--prompt shows what the model gets: leave out --compact and the limits")
     briefing, system = run_connected(lambda bus: _read_briefing(bus, query, prompt))
     if as_json:
         print_json({**briefing.to_dict(), "prompt": system} if prompt else briefing)
@@ -227,11 +253,15 @@ def brief(agent: str, compact: bool, at: int, prompt: bool, as_json: bool) -> No
 
 async def _read_briefing(bus: Bus, query: BriefQuery, prompt: bool) -> tuple[Briefing, str]:
     """The briefing, and if wanted the system prompt as the agent composes it."""
-    briefing = await Memory(bus).brief(query.agent, compact=query.compact, at=query.at)
+    memory = Memory(bus)
     if not prompt:
-        return briefing, ""
-    from shared.reasoning.persona import compose_prompt, fetch_soul
+        fields = msgspec.structs.asdict(query)
+        return await memory.brief(**fields), ""
+    from shared.reasoning.persona import compose_prompt, fetch_soul, own_soul
+    from shared.reasoning.recall import brief_for_prompt
 
     config = settings.load()
-    own = next((agent.profile.prompt for agent in load_agents(config) if agent.name == query.agent), "")
+    briefing = await brief_for_prompt(memory, query.agent, config, query.at)
+    agents = [*load_agents(config), *load_specialists(config)]
+    own = next((own_soul(each.profile) for each in agents if each.name == query.agent), "")
     return briefing, compose_prompt(await fetch_soul(query.agent, config, own), briefing.text)
