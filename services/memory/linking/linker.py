@@ -20,6 +20,9 @@ MAX_EDGES = 2_000
 MAX_CANDIDATES = 64
 """Neighbours of a node that are compared with it: twice the number that makes it generic."""
 
+MAX_COMPARED = 40
+"""Nearest of the kinds that hold until something else does: what a node takes the place of is among them."""
+
 MAX_INSTANCES = 10
 """Patterns of an observation, or observations of a pattern, that are linked in one cycle."""
 
@@ -145,18 +148,17 @@ def _supersede(node: Node, view: "View", plan: WritePlan, moment: float) -> None
     vector = view.vector(node.id) if node.kind in rules.KINDS else None
     if vector is None or not rules.still_holds(node, moment):
         return
-    near = view.similar(vector, MAX_CANDIDATES + 1, rules.COMPARED, kinds=tuple(rules.KINDS))
-    for other_id, cosine in near:
-        pair = plan.load([node.id, other_id])
-        if other_id == node.id or len(pair) < 2:
-            continue
-        older, newer = sorted(pair, key=rules.age_order)
-        if edge := rules.find_supersession(newer, older, cosine, moment):
+    near = dict(view.similar(vector, MAX_COMPARED + 1, rules.COMPARED, kinds=tuple(rules.KINDS)))
+    for other in plan.load(key for key in near if key != node.id and key not in plan.compared):
+        older, newer = sorted((node, other), key=rules.age_order)
+        if edge := rules.find_supersession(newer, older, near[other.id], moment):
             if plan.link(edge):
                 plan.rewrite(rules.end_validity(older, newer))
                 plan.counts["superseded"] += 1
-        elif edge := rules.find_contradiction(newer, older, cosine, moment):
+                node = plan.node(node.id) or node  # it may have ended
+        elif edge := rules.find_contradiction(newer, older, near[other.id], moment):
             plan.count_link("contradictions", edge)
+    plan.compared.add(node.id)
 
 
 def _relate(node_id: str, other_id: str, cosine: float, plan: WritePlan, moment: float) -> None:

@@ -40,6 +40,8 @@ class WritePlan:
     def __init__(self, view: "View") -> None:
         self.counts: Counter[str] = Counter()
         self.edges: _Edges = {}
+        self.compared: set[str] = set()
+        """Ids of nodes that were compared with all that they may take the place of."""
         self._view = view
         self._nodes: dict[str, Node] = {}
         self._rewritten: dict[str, None] = {}

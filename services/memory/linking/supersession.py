@@ -6,6 +6,7 @@ to", "now") nothing else may differ; with one, words beyond the value may.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from services.memory.linking import claim_words as table
 from services.memory.linking.claim_parts import (
@@ -35,12 +36,15 @@ FEW_CLAIMS = 3
 about."""
 
 
+@lru_cache(16_384)
 def compare_texts(newer: str, older: str) -> Verdict:
     """What the claims of ``newer`` do to those of ``older``: the surest verdict of all pairs of sentences.
 
     Sentences further down count with each other only if the texts begin with the same topic, and are asked
     about.
     """
+    if _words_of(newer).isdisjoint(_words_of(older)):
+        return NOTHING
     ours, theirs = read_claims(newer), read_claims(older)
     best = NOTHING
     same_topic = bool(ours and theirs and {key for key in ours[0].keys & theirs[0].keys if ":" not in key})
@@ -54,6 +58,14 @@ def compare_texts(newer: str, older: str) -> Verdict:
             if verdict.rule and not best.rule:
                 best = Verdict(verdict.rule, certain=False)
     return best
+
+
+@lru_cache(4_096)
+def _words_of(text: str) -> frozenset[str]:
+    """The keys of all that a text says and denies, without values."""
+    claims = read_claims(text)
+    phrases = (words for claim in claims for words in (claim.words, *claim.denied))
+    return frozenset(word.key for words in phrases for word in words if not word.type)
 
 
 def have_other_values(one: str, other: str) -> bool:
