@@ -78,7 +78,11 @@ class MemoryService(Agent):
         self.context.spawn(self._engine.tidy_when_idle())
         await self._follower.wait_until_caught_up(CATCH_UP_WAIT)
         self._folder = IngestFolder(
-            self.context.settings.ingest, self._follower.submit, self._engine.get, self._engine.list_nodes
+            self.context.settings.ingest,
+            self._follower.submit,
+            self._engine.get,
+            self._engine.list_nodes,
+            self._engine.embed,
         )
         self.context.spawn(self._maintenance.run())
         self.context.spawn(self._folder.run())
@@ -135,7 +139,9 @@ class MemoryService(Agent):
             return store
 
         maintenance = {
-            "linker": _answering(LinkerQuery, lambda query: self._maintenance.answer(query.action)),
+            "linker": _answering(
+                LinkerQuery, lambda query: self._maintenance.answer(query.action, query.edges)
+            ),
             "reindex": _answering(_NoParameters, lambda _: self._reindex()),
             "rebuild": _answering(RebuildQuery, lambda query: self._follower.rebuild(force=query.force)),
         }

@@ -14,6 +14,7 @@ from services.memory.linking.linker import (
     merge_duplicates,
     remove_faded_edges,
 )
+from services.memory.linking.made import list_made
 from shared.contracts import MemoryWrite, MemoryWritten
 from shared.errors import ActionError, MailroomError
 from shared.log import logger
@@ -67,13 +68,18 @@ class Maintenance:
             group.create_task(self._keep_trying(lambda: self._repeat(SWEEP_EVERY, self._merge_duplicates)))
             group.create_task(self._keep_trying(lambda: self._repeat(ACCESS_EVERY, self._count_accesses)))
 
-    async def answer(self, action: str) -> dict[str, Any]:
-        """The linker's status; ``trigger`` makes it do a round first."""
+    async def answer(self, action: str, edges: int = 0) -> dict[str, Any]:
+        """The linker's status; ``trigger`` makes it do a round first.
+
+        With ``edges``, the last so many edges that were made automatically, and how many there are of each.
+        """
         if action not in ("status", "trigger"):
             raise ActionError(f"The linker has no action {action[:40]!r}", "It has status and trigger")
         if action == "trigger":
             await self._link()
-        return self.status()
+        if not edges:
+            return self.status()
+        return {**self.status(), **await self._engine.run_in_reader(list_made, self._engine.view, edges)}
 
     def status(self) -> dict[str, Any]:
         """What the linker has done since the start, and when it ran last."""

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -57,9 +57,14 @@ class EmbedQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkerQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Asks for the linker's status, or starts a round."""
+    """Asks for the linker's status, or starts a round.
+
+    With ``edges`` (up to 1000) the answer has the last so many edges that were made without anybody's asking,
+    and how many there are by relation and rule.
+    """
 
     action: Literal["status", "trigger"] = "status"
+    edges: Annotated[int, msgspec.Meta(ge=0, le=1_000)] = 0
 
 
 class RebuildQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -226,13 +231,14 @@ class Memory:
         """Whether the daemon can read and write, and what is wrong if it cannot."""
         return await self._ask("health", None, dict[str, Any])
 
-    async def linker_status(self) -> dict[str, Any]:
-        """The linker's cursor, its last round, and what it flagged."""
-        return await self._ask("linker", LinkerQuery(action="status"), dict[str, Any])
+    async def linker_status(self, edges: int = 0) -> dict[str, Any]:
+        """The linker's last round and its counts; with the last ``edges`` it made, and counts of all."""
+        return await self._ask("linker", LinkerQuery(action="status", edges=edges), dict[str, Any])
 
-    async def linker_trigger(self) -> dict[str, Any]:
-        """Start a round of the linker; returns its counts."""
-        return await self._ask("linker", LinkerQuery(action="trigger"), dict[str, Any], SLOW_TIMEOUT)
+    async def linker_trigger(self, edges: int = 0) -> dict[str, Any]:
+        """Start a round of the linker; returns its status as ``linker_status`` does."""
+        query = LinkerQuery(action="trigger", edges=edges)
+        return await self._ask("linker", query, dict[str, Any], SLOW_TIMEOUT)
 
     async def reindex(self) -> dict[str, Any]:
         """Rebuild the search indices from the tables."""

@@ -62,7 +62,12 @@ def test_recall_is_measured_through_the_daemon(tmp_path: Path) -> None:
     )
     assert run.returncode == 0, run.stdout + run.stderr
     result = json.loads(figures.read_text())
-    assert json.loads(run.stdout) == result
+    told, _, last = run.stdout.rstrip().rpartition("\n")
+    assert json.loads(told) == result
+    assert json.loads(last) == result["halves"]
+    for mode in ("fast", "deep"):  # the first conversation is one that constants are chosen on
+        assert (last := result["halves"][mode])["chosen_on"] == 100
+        assert (last["held_out"], last["met"]) == (None, False)
     assert (result["questions_used"], result["questions_skipped"], result["turns"]) == (2, 2, 3)
     for mode in ("fast", "deep"):
         assert result[mode]["recall_at_10"] == 100

@@ -217,6 +217,16 @@ def test_it_tells_how_it_is(desk: Desk) -> None:
     assert f"{stats['model']}" in desk.run("memory", "stats")
     assert "rounds" in desk.run("memory", "linker")
     assert desk.read("memory", "linker", "trigger")["rounds"] >= 1
+    desk.add("The harbour office on the second floor of the tower opens at nine", "--insist")
+    linked = desk.read("memory", "linker", "trigger", "--edges")
+    (made, *_) = linked["made"]
+    assert (made["relation"], made["by"]) == ("related_to", "similarity")
+    assert 0.75 <= made["score"] <= 1
+    assert made["from_title"].startswith("The harbour office")
+    assert linked["edges_by_kind"]["related_to"]["similarity"] >= 1
+    lines = desk.run("memory", "linker", "--edges", "--limit", "1").splitlines()
+    assert "related_to by similarity" in lines[-2]
+    assert all(len(line) <= 80 for line in lines)
     assert desk.run("memory", "reindex")
 
 

@@ -1,4 +1,4 @@
-"""The cross-encoder with the real model: what is read, what it changes, what goes without time or files."""
+"""The cross-encoder with the real model: what is read, what it changes, what goes without files."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -8,14 +8,11 @@ import pytest
 
 from services.memory.engine import MemoryEngine
 from services.memory.model import fetch
-from services.memory.retrieval.reranker import AROUND, PASSAGES, SHARE, Reranker, make_passages
+from services.memory.retrieval.reranker import AROUND, CANDIDATES, SHARE, Reranker, fuse, make_passage
 from services.memory.writes.change import LoggedWrite
 from shared.contracts import Hit, MemoryQuery, MemoryWrite, Node, Source
 from shared.errors import StartError
 from shared.settings import Settings, load
-
-AMPLE = 60.0
-"""Patience with a busy machine, in seconds."""
 
 QUESTION = "Where did Ada spend her holiday?"
 CHAT = (
@@ -39,6 +36,9 @@ def reranker(models: Path) -> Iterator[Reranker]:
     loaded.close()
 
 
+ANSWER = "Ada spent her holiday in a cabin by the lake"
+
+
 def make_hits(texts: Sequence[str], score: float = 0.5) -> list[Hit]:
     return [
         Hit(node=Node(id=f"n{place}", title=text), score=score - place / 100, why={"keyword": 0.5})
@@ -51,10 +51,9 @@ def alone(hits: Sequence[Hit]) -> list[tuple[list[Node], list[Node]]]:
 
 
 def test_what_answers_comes_first(reranker: Reranker) -> None:
-    answer = "Ada spent her holiday in a cabin by the lake"
-    hits = make_hits([CHAT[2], CHAT[3], answer])
-    best = reranker.rerank(QUESTION, hits, alone(hits), 2, AMPLE)
-    assert best[0].node.title == answer
+    hits = make_hits([CHAT[2], CHAT[3], ANSWER])
+    best = reranker.rerank(QUESTION, hits, alone(hits), 2)
+    assert best[0].node.title == ANSWER
     assert len(best) == 2
     assert 0 < best[1].why["reading"] < SHARE / 2 < best[0].why["reading"] < SHARE
     assert best[0].score == pytest.approx(0.48 + best[0].why["reading"])
@@ -64,24 +63,17 @@ def test_what_answers_comes_first(reranker: Reranker) -> None:
 def test_a_node_is_read_with_what_stands_around_it(reranker: Reranker) -> None:
     question, answer, other = (Node(id=f"n{place}", title=CHAT[place]) for place in range(3))
     hits = [Hit(node=answer, score=0.5)]
-    (bare,) = reranker.rerank(QUESTION, hits, [([], [])], 1, AMPLE)
-    (read,) = reranker.rerank(QUESTION, hits, [([question], [other])], 1, AMPLE)
+    (bare,) = reranker.rerank(QUESTION, hits, [([], [])], 1)
+    (read,) = reranker.rerank(QUESTION, hits, [([question], [other])], 1)
     assert read.why["reading"] > bare.why["reading"]
 
 
 def test_what_is_read_beside_it_changes_nothing(reranker: Reranker) -> None:
     hits = make_hits([CHAT[1], "word " * 50, *CHAT])
-    together = reranker.rerank(QUESTION, hits, alone(hits), 10, AMPLE)
+    together = reranker.rerank(QUESTION, hits, alone(hits), 10)
     marks = {hit.node.id: hit.why["reading"] for hit in together}
-    (by_itself,) = reranker.rerank(QUESTION, hits[:1], alone(hits[:1]), 1, AMPLE)
+    (by_itself,) = reranker.rerank(QUESTION, hits[:1], alone(hits[:1]), 1)
     assert by_itself.why["reading"] == marks["n0"] == marks["n3"]
-
-
-def test_without_time_the_order_stays(reranker: Reranker) -> None:
-    hits = make_hits([f"{place}. {text}" for place, text in enumerate(CHAT * 3)])
-    best = reranker.rerank(QUESTION, hits, alone(hits), 5, -1.0)
-    assert [hit.node.id for hit in best] == [f"n{place}" for place in range(5)]
-    assert len({hit.why["reading"] for hit in best}) == 1
 
 
 def test_nothing_found_is_nothing_read(reranker: Reranker) -> None:
@@ -91,45 +83,41 @@ def test_nothing_found_is_nothing_read(reranker: Reranker) -> None:
 def test_a_long_node_and_a_long_question(reranker: Reranker) -> None:
     hits = make_hits(["long"])
     hits[0] = Hit(node=Node(id="n0", title="long", body="word " * 100_000), score=0.99)
-    (best,) = reranker.rerank("why " * 10_000, hits, alone(hits), 1, AMPLE)
+    (best,) = reranker.rerank("why " * 10_000, hits, alone(hits), 1)
     assert best.score <= 1
+    assert best.why["reading"] > 0
 
 
-def test_passages_do_not_tell_twice() -> None:
-    nodes = [Node(id=f"n{place}", title=f"{place} " + "x" * 150) for place in range(6)]
-    hits = [Hit(node=nodes[place], score=0.5) for place in (2, 1, 4, 0)]
-    contexts = [(nodes[max(0, place - 2) : place], nodes[place + 1 : place + 3]) for place in (2, 1, 4, 0)]
-    passages = make_passages(hits, contexts, 0)
-    assert [passage.ids for passage in passages] == [("n1", "n2", "n3"), ("n3", "n4", "n5"), ("n0", "n1")]
-    before, own, after = passages[0].text.split("\n")
+def test_a_passage_has_what_stands_beside_a_node() -> None:
+    nodes = [Node(id=f"n{place}", title=f"{place} " + "x" * 150) for place in range(5)]
+    before, own, after = make_passage(nodes[2], nodes[:2], nodes[3:]).split("\n")
     assert (len(before), own, after) == (AROUND, nodes[2].title, nodes[3].title[:AROUND])
+    assert make_passage(nodes[0], [], []) == nodes[0].title
 
 
-def test_those_that_are_kept_are_read_last() -> None:
-    hits = make_hits(["text"] * 2 * PASSAGES)
-    order = [passage.ids for passage in make_passages(hits, alone(hits), 2)]
-    assert order == [(f"n{place}",) for place in (*range(2, PASSAGES + 2), 0, 1)]
-    assert [passage.ids for passage in make_passages(hits[:1], alone(hits), 4)] == [("n0",)]
+def test_ranks_are_fused_by_their_reciprocals() -> None:
+    assert fuse([3, 2, 1], [1, 3, 2], [1, 3, 2]) == [1, 0, 2]
+    assert fuse([3, 2, 1], [3, 2, 1], [1, 2, 3]) == [0, 1, 2]
+    assert fuse([1, 1, 1], [1, 1, 1]) == [0, 1, 2]
 
 
-def test_the_first_of_ten_keep_the_others_below_them(reranker: Reranker) -> None:
-    hits = make_hits([CHAT[2]] * 12 + ["Ada spent her holiday in a cabin by the lake"])
-    best = [hit.node.id for hit in reranker.rerank(QUESTION, hits, alone(hits), 10, AMPLE)]
-    assert best[:5] == ["n0", "n1", "n2", "n3", "n4"]  # n12 is the ninth to be read, and not read
-    hits[6], hits[12] = hits[12], hits[6]
-    best = [hit.node.id for hit in reranker.rerank(QUESTION, hits, alone(hits), 10, AMPLE)]
-    assert best[:5] == ["n0", "n1", "n2", "n3", "n12"]
-    assert reranker.rerank(QUESTION, hits, alone(hits), 1, AMPLE)[0].node.id == "n12"
+def test_what_answers_comes_up_from_far_down_and_scores_stay_in_order(reranker: Reranker) -> None:
+    hits = make_hits([CHAT[2]] * 12 + [ANSWER])
+    best = reranker.rerank(QUESTION, hits, alone(hits), 10)
+    assert "n12" in [hit.node.id for hit in best[:3]]
+    scores = [hit.score for hit in best]
+    assert scores == sorted(scores, reverse=True)
+    many = make_hits([CHAT[2]] * (CANDIDATES + 2), 0.9)
+    last = reranker.rerank(QUESTION, many, alone(many), CANDIDATES + 2)[CANDIDATES:]
+    assert [("reading" in hit.why) for hit in last] == [False, False]
 
 
 def test_several_ask_at_once(reranker: Reranker) -> None:
     hits = make_hits(CHAT)
-    expected = reranker.rerank(QUESTION, hits, alone(hits), 4, AMPLE)
+    expected = reranker.rerank(QUESTION, hits, alone(hits), 4)
     results: list[list[Hit]] = []
     threads = [
-        threading.Thread(
-            target=lambda: results.append(reranker.rerank(QUESTION, hits, alone(hits), 4, AMPLE))
-        )
+        threading.Thread(target=lambda: results.append(reranker.rerank(QUESTION, hits, alone(hits), 4)))
         for _ in range(4)
     ]
     for thread in threads:

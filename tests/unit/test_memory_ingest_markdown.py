@@ -1,19 +1,28 @@
 """Markdown notes taken apart: sections, front matter, links, kinds, dates."""
 
+from datetime import date
+
 import pytest
 
+from services.memory.ingest.dates import find_day
 from services.memory.ingest.drafting import candidate_ids, find_links, matches_path, name_id, path_id
 from services.memory.ingest.fields import (
-    find_date,
     find_leading_date,
     find_named_date,
     find_tags,
     parse_date,
     parse_front_matter,
 )
+from services.memory.ingest.kind_choice import score_piece
+from services.memory.ingest.kinds import choose_kind, score_kinds
 from services.memory.ingest.markdown import parse_note
-from services.memory.ingest.pieces import MAX_BODY, NoteLink, classify
+from services.memory.ingest.naming import make_piece
+from services.memory.ingest.org import convert_org
+from services.memory.ingest.passages import LONG, read_passages
+from services.memory.ingest.pieces import MAX_BODY, Document, NoteLink
 from services.memory.ingest.splitting import split_text
+
+KNOWN = date(2026, 6, 1)
 
 NOTE = """\
 ---
@@ -42,56 +51,128 @@ A second one under the same heading.
 """
 
 
-def test_a_note_is_its_beginning_and_its_sections() -> None:
-    document = parse_note("notes/bus.md", NOTE)
+def read_note(path: str, text: str) -> Document:
+    return parse_note(path, text, KNOWN)
+
+
+def test_a_note_is_its_outline_and_its_passages() -> None:
+    document = read_note("notes/bus.md", NOTE)
     assert [piece.title for piece in document.pieces] == [
         "The Bus",
-        "The Bus › Decisions",
-        "The Bus › Decisions › Why",
-        "The Bus › Decisions",
+        "Everything goes over one broker.",
+        "The Bus › We chose NATS.",
+        "Why › One binary #small.",
+        "Why › not a heading, and no #tag",
+        "A second one under the same heading.",
     ]
-    lead, first, why, second = document.pieces
+    outline, lead, first, why, code, second = document.pieces
+    assert (outline.body, outline.kind) == ("Sections: Decisions, Why, Nothing yet", "note")
     assert lead.body == "Everything goes over one broker."
     assert lead.tags == ("infra", "nats")
     assert lead.importance == 0.65
     assert document.properties == {"author": "Jo"}
-    assert [piece.line for piece in document.pieces] == [7, 10, 13, 21]
-    assert why.parent == first.key
-    assert first.parent == lead.key == "note"
+    assert [piece.line for piece in document.pieces[1:]] == [7, 10, 13, 15, 21]
+    assert {piece.parent for piece in document.pieces[1:]} == {outline.key} == {"note"}
     assert first.key != second.key
     assert why.tags == ("infra", "nats", "small")
-    assert {first.kind, why.kind, second.kind} == {"decision"}
-    assert "echo" in why.body
+    assert why.heading == ("Decisions", "Why")
+    assert first.kind == ""
+    assert code.kind == "decision"
+    assert "echo" in code.body
     assert document.links == ()
 
 
-def test_the_key_of_a_section_stays_when_its_text_changes() -> None:
-    before = {piece.title: piece.key for piece in parse_note("a.md", "# A\nlead\n\n## B\nold text\n").pieces}
-    after = {
-        piece.title: piece.key for piece in parse_note("a.md", "# A\nlead\n\nmore\n\n## B\nnew\n").pieces
+def test_nine_paragraphs_of_seven_kinds_are_nine_pieces() -> None:
+    said = {
+        "We decided to ship on Fridays only.": "decision",
+        "Kim prefers tables to prose.": "preference",
+        "Never restart the broker during a release.": "pattern",
+        "The staging host is called heron.": "fact",
+        "The release of April failed and was rolled back.": "event",
+        "We noticed that builds got slower since March.": "observation",
+        "Our goal is to halve the build time by the end of June.": "goal",
+        "The archive holds nine years of invoices.": "fact",
+        "Always tag a build before it leaves the house.": "pattern",
     }
-    assert before == after
+    pieces = read_note("x.md", "# Decisions of the team\n\n" + "\n\n".join(said)).pieces[1:]
+    assert [piece.body for piece in pieces] == list(said)
+    assert [choose_kind(score_piece(piece)) for piece in pieces] == list(said.values())
+
+
+def test_lists_are_read_bullet_by_bullet() -> None:
+    text = """\
+- [ ] call the bank
+  about the loan
+- [x] send the letter
+  - the stamps are in the drawer
+
+    of the desk
+1. First the flour, then the milk
+
+- after a gap
+"""
+    pieces = read_note("x.md", text).pieces[1:]
+    assert [piece.body for piece in pieces] == [
+        "- [ ] call the bank\nabout the loan",
+        "- [x] send the letter",
+        "- the stamps are in the drawer\n\n  of the desk",
+        "1. First the flour, then the milk",
+        "- after a gap",
+    ]
+    assert [piece.kind for piece in pieces] == ["task", "event", "", "", ""]
+    assert pieces[2].title == "send the letter › the stamps are in the drawer"
+    assert [piece.line for piece in pieces] == [1, 3, 4, 7, 9]
+
+
+def test_tables_and_code_stay_whole_with_the_line_before_them() -> None:
+    table = "| bed | crop |\n|---|---|\n| 1 | beans |\n| 2 | leek |"
+    code = "```sh\nmake\n\nmake test\n```"
+    text = f"{table}\n\nRun this first:\n\n{code}\n\nThen wait."
+    assert [piece.body for piece in read_note("x.md", text).pieces[1:]] == [
+        table,
+        f"Run this first:\n\n{code}",
+        "Then wait.",
+    ]
+
+
+def test_a_chat_is_read_message_by_message() -> None:
+    text = "[2026-03-12 09:02] Lena: the courier came\nat eight\n12.03.26, 09:03 - Omar: my train was late\n"
+    pieces = [make_piece(passage, (), "", KNOWN, "chat") for passage in read_passages(text)]
+    assert [piece.title for piece in pieces] == ["Lena: the courier came", "Omar: my train was late"]
+    assert [piece.default_kind for piece in pieces] == ["episodic", "episodic"]
+    assert pieces[0].date == "2026-03-12T09:02:00.000000+00:00"
+    assert pieces[1].date[:10] == "2026-03-12"
+
+
+def test_the_key_of_a_passage_is_that_of_its_text_wherever_it_stands() -> None:
+    said = "The printer of the second floor is out of toner."
+    here = read_note("a.md", f"# A\nlead\n\n## B\n{said}\n").pieces[-1]
+    there = read_note("b.md", f"- one\n\n{said}\n").pieces[-1]
+    assert here.key == there.key
+    (short, other) = (read_note("a.md", f"lead\n\n## {name}\nport 4222\n").pieces[-1] for name in "BC")
+    assert short.key != other.key
+    assert short.title == "B › port 4222"
 
 
 def test_a_heading_of_the_first_level_at_the_top_names_the_note() -> None:
-    (piece,) = parse_note("x.md", "# Toner\n\nIt is in the cupboard.\n").pieces
+    (piece,) = read_note("x.md", "# Toner\n\nIt is in the cupboard.\n").pieces
     assert (piece.title, piece.body, piece.line) == ("Toner", "It is in the cupboard.", 3)
-    pieces = parse_note("x.md", "# One\nfirst\n\n# Two\nsecond\n").pieces
-    assert [piece.title for piece in pieces] == ["x", "x › One", "x › Two"]
+    (piece,) = read_note("2026-03-04.md", "The toner is in the cupboard.\n").pieces
+    assert piece.title == "The toner is in the cupboard."
+    pieces = read_note("x.md", "# One\nfirst\n\n# Two\nsecond\n").pieces
+    assert [piece.title for piece in pieces] == ["x", "One › first", "Two › second"]
     assert pieces[0].body == "Sections: One, Two"
     assert pieces[0].kind == "note"
 
 
-def test_a_long_section_is_cut_at_paragraphs_and_nothing_is_lost() -> None:
-    paragraphs = [f"Paragraph {number} " + "word " * 90 for number in range(12)]
-    pieces = parse_note("x.md", "## Long\n" + "\n\n".join(paragraphs)).pieces[1:]
-    assert len(pieces) == 3
-    assert all(len(piece.body) <= MAX_BODY and piece.body.startswith("Paragraph") for piece in pieces)
-    assert [piece.title for piece in pieces[:2]] == ["x › Long", "x › Long › (2)"]
-    assert {piece.parent for piece in pieces[1:]} == {pieces[0].key}
-    assert " ".join(" ".join(piece.body for piece in pieces).split()) == " ".join(
-        " ".join(paragraphs).split()
-    )
+def test_a_long_paragraph_is_split_at_sentences_and_nothing_is_lost() -> None:
+    text = " ".join(f"Sentence {number} of them says this and that." for number in range(60))
+    pieces = read_note("x.md", f"## Long\n{text}").pieces[1:]
+    assert len(pieces) > 3
+    assert all(len(piece.body) <= LONG and piece.body.endswith(".") for piece in pieces)
+    assert " ".join(piece.body for piece in pieces) == text
+    (endless,) = {len(piece.body) for piece in read_note("x.md", "## L\n" + "x" * 4_000).pieces[1:]}
+    assert endless == MAX_BODY
 
 
 def test_text_without_places_to_cut_is_cut_all_the_same() -> None:
@@ -117,18 +198,56 @@ def test_short_code_is_not_torn_at_its_blank_lines() -> None:
         ("It happened at noon.", "event"),
         ("I noticed a smell; we saw that.", "observation"),
         ("The latest pickings are in the undecided retargeting patternless file.", "fact"),
-        ("He saw the thing that was there.", "fact"),
-        ("An aim in a long text. " + "Nothing of the kind. " * 60, "fact"),
+        ("Wir haben beschlossen zu bleiben.", "decision"),
     ],
 )
 def test_kinds_are_told_by_whole_words(text: str, kind: str) -> None:
-    assert classify(text) == kind
+    assert choose_kind(score_kinds(text)) == kind
 
 
-def test_the_nearest_heading_decides_before_the_text() -> None:
-    assert classify("We chose it.", ("Decisions", "Goals")) == "goal"
-    assert classify("We chose it.", ("Goals", "Background")) == "goal"
-    assert classify("Nothing telling.", (), "event") == "event"
+def test_a_heading_counts_and_a_clear_text_counts_more() -> None:
+    assert choose_kind(score_kinds("Postgres for the billing.", ("Goals", "Decisions"))) == "decision"
+    assert choose_kind(score_kinds("Kim prefers tea.", ("Decisions",))) == "preference"
+    assert choose_kind(score_kinds("A dark theme.", ("[2.4.0] - 2026-02-17", "Notes"))) == "event"
+    assert choose_kind(score_kinds("Nothing telling.", (), default="event")) == "event"
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("Monday 4 May", "2026-05-04"),
+        ("Mon, 4th of May 2025", "2025-05-04"),
+        ("March 4, 2026", "2026-03-04"),
+        ("4. Mai 2026", "2026-05-04"),
+        ("Protokoll vom 4.5.26", "2026-05-04"),
+        ("Tuesday 14 April", "2026-04-14"),
+        ("Tuesday 30 June", "2020-06-30"),
+        ("24 December", "2025-12-24"),
+        ("13/02/2026", "2026-02-13"),
+        ("02/13/2026", "2026-02-13"),
+        ("[2026-02-10 Tue] House rules", "2026-02-10"),
+        ("v1.2.3 of May", ""),
+        ("31 June", ""),
+        ("4/5/2026", ""),
+    ],
+)
+def test_days_are_read_in_the_forms_people_write(text: str, day: str) -> None:
+    assert find_day(text, KNOWN)[:10] == day
+
+
+def test_a_passage_is_dated_by_its_beginning_else_by_its_heading() -> None:
+    text = "# Log\n\n## Mon 4 May 2026\n- 09:10 disk replaced\n- On 2 May: a call came in\n- due on 7 May\n"
+    dates = [piece.date[:16] for piece in read_note("log.md", text).pieces[1:]]
+    assert dates == ["2026-05-04T09:10", "2026-05-02T00:00", "2026-05-04T00:00"]
+    record = read_note("adr.md", "# Use X\n\nDate: 2026-01-22\n\n## Context\nA text.\n")
+    assert [piece.date[:10] for piece in record.pieces] == ["2026-01-22"] * 2
+
+
+def test_an_org_file_is_read_as_a_note() -> None:
+    text = "#+TITLE: Studio\n#+DATE: 2026-02-03\n\n* Rooms :large:\nThere is a piano.\n\n* TODO Mend it\n"
+    outline, room, task = read_note("s.org", convert_org(text)).pieces
+    assert (outline.title, room.tags, room.date[:10]) == ("Studio", (), "2026-02-03")
+    assert (room.body, task.body, task.kind) == ("There is a piano.", "- [ ] Mend it", "task")
 
 
 def test_dates_come_from_names_headings_first_words_and_front_matter() -> None:
@@ -137,7 +256,7 @@ def test_dates_come_from_names_headings_first_words_and_front_matter() -> None:
     assert find_named_date("2026-01-31/notes.md") == ""
     assert find_leading_date("- [x] 2026-01-31: done") == day
     assert find_leading_date("done on 2026-01-31") == ""
-    assert find_date("Week of 2026-01-31") == day
+    assert find_day("Week of 2026-01-31", KNOWN) == day
     assert parse_date("2026-01-31 10:30") == "2026-01-31T10:30:00.000000+00:00"
     assert parse_date("2026-01-31T10:30:00+02:00") == "2026-01-31T08:30:00.000000+00:00"
     assert parse_date("2026-02-31") == parse_date("12026-01-01") == parse_date(7) == ""
@@ -145,9 +264,9 @@ def test_dates_come_from_names_headings_first_words_and_front_matter() -> None:
 
 def test_a_daily_note_is_of_its_day_and_a_dated_section_of_its_own() -> None:
     note = "- Met the vendor\n\n## 2026-01-30 afterwards\nA late thought about it.\n"
-    lead, section = parse_note("memory/2026-01-31.md", note).pieces
-    assert (lead.date[:10], lead.kind) == ("2026-01-31", "event")
-    assert (section.date[:10], section.kind) == ("2026-01-30", "event")
+    _, lead, section = read_note("memory/2026-01-31.md", note).pieces
+    assert (lead.date[:10], lead.default_kind) == ("2026-01-31", "event")
+    assert (section.date[:10], section.default_kind) == ("2026-01-30", "event")
 
 
 def test_front_matter_that_is_none_stays_text() -> None:

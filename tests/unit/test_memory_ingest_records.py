@@ -1,5 +1,6 @@
 """Records, tables, texts and logs taken apart, and pieces made nodes of."""
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,11 @@ from hypothesis import strategies as st
 
 from services.memory.ingest.drafting import draft_nodes
 from services.memory.ingest.files import MAX_BYTES, read_document
+from services.memory.ingest.naming import make_piece
+from services.memory.ingest.passages import read_passages
 from services.memory.ingest.pieces import Document, IngestError, Piece, join_title
 from services.memory.ingest.records import parse_json, parse_table, parse_yaml
-from services.memory.ingest.splitting import LOG_LINES, parse_log, parse_text
+from services.memory.ingest.splitting import LOG_LINES, parse_log
 
 
 def test_a_table_is_read_by_its_header() -> None:
@@ -73,12 +76,20 @@ def test_what_cannot_be_read_says_why(reader: object, text: str, reason: str) ->
         reader("x", text)  # type: ignore[operator]
 
 
-def test_a_text_is_cut_at_paragraphs_and_named_by_its_first_words() -> None:
-    (short,) = parse_text("todo", "- Buy toner\n\nand paper\n")
-    assert (short.title, short.body) == ("todo › Buy toner", "- Buy toner\n\nand paper")
-    long = parse_text("t", "\n\n".join(f"Part {number}. " + "word " * 100 for number in range(20)))
-    assert len(long) == 7
-    assert long[1].line == 7
+def read_text(text: str) -> tuple[Piece, ...]:
+    return tuple(make_piece(passage, (), "", date(2026, 6, 1), "t") for passage in read_passages(text))
+
+
+def test_a_text_is_read_by_its_passages() -> None:
+    bullet, rest = read_text("- Buy toner\n\nand paper\n")
+    assert (bullet.title, bullet.body) == ("t › Buy toner", "- Buy toner")
+    assert (rest.body, rest.line) == ("and paper", 3)
+    lines = read_text("Anna runs the shop.\nBob drives the van!\n\nA text that goes on\nover two lines.\n")
+    assert [piece.body for piece in lines] == [
+        "Anna runs the shop.",
+        "Bob drives the van!",
+        "A text that goes on\nover two lines.",
+    ]
 
 
 def test_a_log_keeps_what_belongs_to_a_line_with_it() -> None:
@@ -102,14 +113,14 @@ def test_records_of_the_same_text_have_the_same_id_wherever_they_are() -> None:
 
 
 def test_what_is_planned_is_known_before_its_day() -> None:
-    drafts = draft_nodes(Document(pieces=parse_text("t", "2099-01-01 the lease ends")), "t.txt", 1.7e9)
+    drafts = draft_nodes(Document(pieces=read_text("2099-01-01 the lease ends")), "t.txt", 1.7e9)
     node = drafts.drafts[0].node
     assert node.valid_from[:4] == "2099"
     assert node.created_at[:4] == "2023"
 
 
 def test_the_folder_of_an_agent_is_its_memory() -> None:
-    document = Document(pieces=parse_text("m", "Likes short answers to long questions"))
+    document = Document(pieces=read_text("Likes short answers to long questions"))
     assert draft_nodes(document, "agents/scout/m.txt", 0).drafts[0].node.source.agent == "scout"
     assert draft_nodes(document, "agents/m.txt", 0).drafts[0].node.source.agent == ""
     assert draft_nodes(document, "m.txt", 0).drafts[0].node.source.session == "m.txt"
@@ -136,7 +147,7 @@ def test_titles_keep_the_file_and_the_nearest_heading() -> None:
 def test_files_that_are_not_taken(tmp_path: Path, name: str, data: bytes, reason: str) -> None:
     (tmp_path / name).write_bytes(data)
     with pytest.raises(IngestError, match=reason):
-        read_document(tmp_path, name)
+        read_document(tmp_path, name, 0.0)
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
@@ -147,7 +158,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "in" / "sub").symlink_to(tmp_path / "out")
     for path in ("a.md", "sub/secret.md", "../out/secret.md"):
         with pytest.raises(IngestError, match=r"leads out|cannot be read"):
-            read_document(tmp_path / "in", path)
+            read_document(tmp_path / "in", path, 0.0)
 
 
 FRAGMENTS = st.sampled_from(
@@ -157,14 +168,14 @@ FRAGMENTS = st.sampled_from(
 
 
 @settings(max_examples=150, deadline=None)
-@given(ending=st.sampled_from("md txt log json yaml csv".split()), parts=st.lists(FRAGMENTS, max_size=60))
+@given(ending=st.sampled_from("md org txt log json yaml csv".split()), parts=st.lists(FRAGMENTS, max_size=60))
 def test_any_text_is_taken_apart_or_refused(
     tmp_path_factory: pytest.TempPathFactory, ending: str, parts: list[str]
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
     (folder / f"any.{ending}").write_text("".join(parts), newline="")
     try:
-        document = read_document(folder, f"any.{ending}")
+        document = read_document(folder, f"any.{ending}", 1.7e9)
     except IngestError:
         return
     drafts = draft_nodes(document, f"any.{ending}", 1.7e9, "note-id")

@@ -1,5 +1,6 @@
 """The rows in which the graph keeps its edges and nodes, and how they are read out of tables."""
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -164,6 +165,16 @@ class EdgeRows:
         )
         return [self._edge(from_id, to_id, row, record) for from_id, to_id, _, row, record in found]
 
+    def count_made(self) -> dict[str, dict[str, int]]:
+        """How many edges were made automatically, by relation and then by the rule that made them."""
+        counts: dict[str, Counter[str]] = {}
+        rows = self.live()
+        rows = rows[~self.array["exempt"][rows]]
+        for row, code in zip(rows.tolist(), self.array["relation"][rows].tolist(), strict=True):
+            made = _BY.decode(bytes(self._texts.read(row)))
+            counts.setdefault(NAMES[code], Counter())[str(made.rule or made.by or "other")] += 1
+        return {name: dict(counted.most_common()) for name, counted in sorted(counts.items())}
+
     def _edge(self, from_id: str, to_id: str, row: int, record: tuple[Any, ...]) -> Edge:
         _, _, weight, touched, created, created_version, version, code, _ = record
         created_at, touched_at = self._odd_times.get(row) or (to_text(created), to_text(touched))
@@ -230,6 +241,7 @@ def to_text(microseconds: int) -> str:
 
 class _By(msgspec.Struct):
     by: Any = ""
+    rule: Any = ""
 
 
 _BY = msgspec.json.Decoder(_By)

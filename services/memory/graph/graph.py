@@ -209,6 +209,21 @@ class Graph:
             rows, weights = rows[faded], weights[faded]
             return self._network.read(rows[np.argsort(weights, kind="stable")[:limit]])
 
+    def latest_made(self, limit: int) -> list[Edge]:
+        """The edges that were made automatically, the last written first."""
+        with self._lock:
+            rows = self._network.rows.live()
+            array = self._network.rows.array
+            rows = rows[~array["exempt"][rows]]
+            rows = rows[np.lexsort((-array["created"][rows], -array["version"][rows]))[:limit]]
+            edges = self._network.read(rows)
+        return sorted(edges, key=lambda edge: (-edge.version, edge.from_id, edge.to_id))
+
+    def count_made(self) -> dict[str, dict[str, int]]:
+        """How many edges were made automatically, by relation and then by rule."""
+        with self._lock:
+            return self._network.rows.count_made()
+
     def read(self, row: int) -> Edge:
         """The edge of a row that ``steps`` gave; another one if that was removed meanwhile."""
         with self._lock:

@@ -11,12 +11,13 @@ from urllib.parse import unquote
 import msgspec
 
 from services.memory.ingest.fields import MAX_TAGS
+from services.memory.ingest.kind_choice import score_piece
+from services.memory.ingest.kinds import choose_kind
 from services.memory.ingest.pieces import (
     SEPARATOR,
     Document,
     NoteLink,
     Piece,
-    classify,
     default_importance,
     hash_text,
 )
@@ -94,9 +95,9 @@ def path_id(path: str) -> str:
     return str(uuid.uuid5(NAMESPACE, "path\0" + normalise_name(strip_ending(path))))
 
 
-def key_id(owner: str, key: str) -> str:
-    """The id of a piece of a note, or (``owner`` is "") of a text wherever it lies."""
-    return str(uuid.uuid5(NAMESPACE, f"{owner or 'text'}\0{key}"))
+def text_id(key: str) -> str:
+    """The id of a text wherever it lies, by its digest."""
+    return str(uuid.uuid5(NAMESPACE, f"text\0{key}"))
 
 
 def candidate_ids(link: NoteLink, source: str) -> list[str]:
@@ -151,13 +152,12 @@ class FileDrafts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draft_nodes(document: Document, file: str, modified: float, note_id: str = "") -> FileDrafts:
-    """The nodes of a document; those of a note have ids derived from ``note_id``, others from their text.
+    """The nodes of a document; the note itself has the id ``note_id``, the others one made of their text.
 
     What bears no date was created when the file was ``modified`` (seconds since the epoch), or now if that is
     later; the pieces of a file follow one another by microseconds, as they do in the file.
     """
-    owner = note_id if document.note else ""
-    ids = [_identify(piece, owner) for piece in document.pieces]
+    ids = [_identify(piece, note_id) for piece in document.pieces]
     by_key = {piece.key: node_id for piece, node_id in zip(document.pieces, ids, strict=True) if piece.key}
     known = min(modified, datetime.now(UTC).timestamp())
     drafts: dict[str, NodeDraft] = {}
@@ -181,14 +181,14 @@ def draft_nodes(document: Document, file: str, modified: float, note_id: str = "
     )
 
 
-def _identify(piece: Piece, owner: str) -> str:
+def _identify(piece: Piece, note_id: str) -> str:
     if piece.key == "note":
-        return owner
-    return key_id(owner, piece.key or hash_text(" ".join(piece.body.split())))
+        return note_id
+    return text_id(piece.key or hash_text(" ".join(piece.body.split())))
 
 
 def _node(piece: Piece, node_id: str, file: str, created: datetime) -> Node:
-    kind = piece.kind or classify(piece.prose, piece.heading, piece.default_kind)
+    kind = piece.kind or choose_kind(score_piece(piece))
     importance = default_importance(kind) if piece.importance is None else piece.importance
     title, body = _clean(piece.title)[:256], _clean(piece.body)
     tags = piece.tags[:MAX_TAGS]

@@ -57,12 +57,6 @@ def find_leading_date(text: str) -> str:
     return _read(match[1], match[2]) if match else ""
 
 
-def find_date(text: str) -> str:
-    """The first date anywhere in a heading, or ""."""
-    match = ISO.search(text)
-    return _read(match[1], match[2]) if match else ""
-
-
 def find_named_date(path: str) -> str:
     """The day in a file's name, as in ``memory/2026-01-31.md``, or ""."""
     match = NAMED_DAY.search(path.rpartition("/")[2])

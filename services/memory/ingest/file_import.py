@@ -8,6 +8,7 @@ import msgspec
 from services.memory.ingest import drafting
 from services.memory.ingest.client import MemoryClient, run_all
 from services.memory.ingest.drafting import FileDrafts, NodeDraft
+from services.memory.ingest.identity import keep_ids
 from services.memory.ingest.pieces import NoteLink
 from shared.contracts import Edge, EdgeKey, Node, Rejection, Relation
 
@@ -31,11 +32,22 @@ REASONS = 5
 
 
 class NoteLinks:
-    """Looks up which nodes links mean; keeps nothing but which file took which name since the start."""
+    """Looks up which nodes links mean; keeps nothing but which file took which name since the start, and
+    which files are under way.
+    """
 
     def __init__(self, client: MemoryClient) -> None:
         self._client = client
         self._names_taken: dict[str, str] = {}
+        self._under_way: set[str] = set()
+
+    def begin(self, files: Iterable[str]) -> None:
+        """Leave links open that may mean one of these files, until they are there."""
+        self._under_way.update(map(drafting.path_id, files))
+
+    def end(self, file: str) -> None:
+        """The file is there, or failed."""
+        self._under_way.discard(drafting.path_id(file))
 
     async def identify(self, file: str) -> str:
         """The id of the note at ``file``: its name's if it is the first of that name, else its path's."""
@@ -78,10 +90,14 @@ class NoteLinks:
     async def _find(self, asked: Asked) -> dict[tuple[NoteLink, str], str]:
         ids = {pair: drafting.candidate_ids(*pair) for pair in asked}
         known = await self._client.find(list(dict.fromkeys(each for some in ids.values() for each in some)))
-        notes = {pair: _choose(pair[0], (known.get(each) for each in some)) for pair, some in ids.items()}
+        notes = {
+            pair: _choose(pair[0], (known.get(each) for each in some))
+            for pair, some in ids.items()
+            if self._under_way.isdisjoint(some)
+        }
         places = {pair: _section_of(note, pair[0]) for pair, note in notes.items() if note is not None}
         sections = await self._client.find([place for place in dict.fromkeys(places.values()) if place])
-        ends = {pair: note.id if note is not None else "" for pair, note in notes.items()}
+        ends = {pair: note.id if (note := notes.get(pair)) is not None else "" for pair in ids}
         there = {node.id for node in sections.values() if not node.retired_version}
         return ends | {pair: place for pair, place in places.items() if place in there}
 
@@ -177,6 +193,9 @@ class FileImport:
 
         Safe to be repeated after a crash at any point: what is there as the file has it is not written again.
         """
+        mine = await self._client.list(session=self._drafts.file)
+        mine = [node for node in mine if node.source.channel == drafting.CHANNEL]
+        self._drafts = keep_ids(self._drafts, mine)
         known = await self._client.find([draft.node.id for draft in self._drafts.drafts])
         for level in _levels(self._drafts.drafts):
             fresh = [draft for draft in level if not self._is_there(draft, known.get(draft.node.id))]
@@ -184,14 +203,15 @@ class FileImport:
             await self._put(passed, known)
             offered = [draft for draft in fresh if draft not in passed]
             await run_all(self._offer(draft, known.get(draft.node.id)) for draft in offered)
-        await self._retire_others()
+        await self._retire_others(mine)
         return self._outcome
 
     def _is_there(self, draft: NodeDraft, there: Node | None) -> bool:
         if there is None or (there.retired_version and there.metadata.get(GONE)):
             return False
         mine = there.metadata.get("file") == self._drafts.file
-        if there.metadata.get("hash") != draft.digest and (mine or self._drafts.is_note):
+        is_note = self._drafts.is_note and draft is self._drafts.drafts[0]
+        if there.metadata.get("hash") != draft.digest and (mine or is_note):
             return False
         self._stands_for[draft.node.id] = self._above(draft) if there.retired_version else there.id
         self._outcome.unchanged += mine
@@ -208,7 +228,8 @@ class FileImport:
     async def _offer(self, draft: NodeDraft, there: Node | None) -> None:
         node, edges, unlink = draft.node, self._edge_above(draft), list[EdgeKey]()
         if self._drafts.is_note and draft is self._drafts.drafts[0]:
-            ends = await self._links.find_ends(self._drafts.links, self._drafts.file)
+            others = [link for link in self._drafts.links if not self._is_own(link, node.id)]
+            ends = await self._links.find_ends(others, self._drafts.file)
             node, edges = mark_open(node, ends), link_edges(node.id, ends)
             unlink = await self._find_cut(there, set(ends.values()))
         changed = there is not None
@@ -217,6 +238,12 @@ class FileImport:
             rejection = await self._client.write_gated(node, edges, insist=True)
         self._record_result(draft, there, rejection)
         self._step(1)
+
+    def _is_own(self, link: NoteLink, note_id: str) -> bool:
+        """Whether a link means the note itself, which may not be stored yet."""
+        file = self._drafts.file
+        named = not link.heading and drafting.matches_path(link, file)
+        return named and note_id in drafting.candidate_ids(link, file)
 
     def _record_result(self, draft: NodeDraft, there: Node | None, rejection: Rejection | None) -> None:
         if rejection is None:
@@ -257,13 +284,13 @@ class FileImport:
         ends = set((await self._links.find_ends(gone, self._drafts.file)).values()) - kept - {"", there.id}
         return [EdgeKey(from_id=there.id, to_id=end) for end in sorted(ends)]
 
-    async def _retire_others(self) -> None:
+    async def _retire_others(self, there: Sequence[Node]) -> None:
         """Retire what earlier states of the file had and this one has not."""
         mine = {draft.node.id for draft in self._drafts.drafts}
         gone = [
             msgspec.structs.replace(node, metadata={**node.metadata, GONE: True})
-            for node in await self._client.list(session=self._drafts.file)
-            if node.id not in mine and node.source.channel == drafting.CHANNEL
+            for node in there
+            if node.id not in mine
         ]
         async for count in self._client.write_ungated(gone, retire=True):
             self._outcome.retired += count

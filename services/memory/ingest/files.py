@@ -8,15 +8,19 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
 from services.memory.ingest.fields import find_named_date
 from services.memory.ingest.markdown import parse_note
+from services.memory.ingest.naming import make_piece
+from services.memory.ingest.org import convert_org
+from services.memory.ingest.passages import read_passages
 from services.memory.ingest.pieces import Document, IngestError, Piece
 from services.memory.ingest.records import parse_json, parse_table, parse_yaml
-from services.memory.ingest.splitting import parse_log, parse_text
+from services.memory.ingest.splitting import parse_log
 
 PROCESSED = "processed"
 FAILED = "failed"
@@ -37,8 +41,6 @@ MAX_BYTES = 10_000_000
 """The largest file that is taken in: what is larger is a data set, not something to remember."""
 
 READERS: dict[str, Callable[[str, str], tuple[Piece, ...]]] = {
-    ".txt": parse_text,
-    ".text": parse_text,
     ".log": parse_log,
     ".json": parse_json,
     ".jsonl": parse_json,
@@ -48,7 +50,8 @@ READERS: dict[str, Callable[[str, str], tuple[Piece, ...]]] = {
     ".csv": parse_table,
     ".tsv": parse_table,
 }
-NOTES = (".md", ".markdown")
+NOTES = (".md", ".markdown", ".org")
+TEXTS = (".txt", ".text")
 
 REASON = ".reason.txt"
 MAX_NAME = 200
@@ -179,20 +182,27 @@ def _read_state(status: os.stat_result) -> FileState:
     )
 
 
-def read_document(root: Path, path: str) -> Document:
-    """The file ``path`` below ``root`` parsed; raises IngestError with the reason if it cannot be."""
+def read_document(root: Path, path: str, modified: float) -> Document:
+    """The file ``path`` below ``root`` parsed; raises IngestError with the reason if it cannot be.
+
+    ``modified`` is when it was written, in seconds since the epoch: days without a year are read by it.
+    """
     ending = os.path.splitext(path)[1].lower()  # noqa: PTH122 - of a text
-    if ending not in READERS and ending not in NOTES:
-        raise IngestError(
-            f"memory reads {', '.join(kind[1:] for kind in (*NOTES, *READERS))}, not {ending or 'this'}"
-        )
+    if ending not in READERS and ending not in (*NOTES, *TEXTS):
+        endings = ", ".join(kind[1:] for kind in (*NOTES, *TEXTS, *READERS))
+        raise IngestError(f"memory reads {endings}, not {ending or 'this'}")
     text = read_file(root, path)
+    known = datetime.fromtimestamp(max(0.0, modified), UTC).date()
     if ending in NOTES:
-        return parse_note(path, text)
-    pieces = READERS[ending](path.rpartition("/")[2].rpartition(".")[0], text)
+        return parse_note(path, convert_org(text) if ending == ".org" else text, known)
+    name, day = path.rpartition("/")[2].rpartition(".")[0], find_named_date(path)
+    if ending in TEXTS:
+        passages = read_passages(text)
+        pieces = tuple(make_piece(passage, (), day, known, name) for passage in passages)
+    else:
+        pieces = READERS[ending](name, text)
     if not pieces:
         raise IngestError("there is nothing in it to remember")
-    day = find_named_date(path)
     dated = (msgspec.structs.replace(piece, date=piece.date or day) for piece in pieces)
     return Document(pieces=tuple(dated))
 

@@ -11,6 +11,7 @@ from services.memory.ingest import files
 from services.memory.ingest.client import Find, MemoryClient, Pages, Write, WriteFailed
 from services.memory.ingest.drafting import draft_nodes
 from services.memory.ingest.file_import import FileImport, ImportResult, NoteLinks
+from services.memory.ingest.kind_choice import Embed, KindChooser
 from services.memory.ingest.pieces import IngestError
 from shared.errors import MailroomError
 from shared.log import logger
@@ -39,14 +40,22 @@ class IngestFolder:
     """Imports what is put into ``path``, and moves it to ``processed`` or ``failed``.
 
     ``write`` hands a MemoryWrite to memory and gives its answer, ``find`` the nodes of ids (retired ones
-    too), ``pages`` the answer to a ListQuery. Nothing is remembered here: what is known of a file is what
-    memory holds.
+    too), ``pages`` the answer to a ListQuery, ``embed`` the vectors of texts. Nothing is remembered
+    here: what is known of a file is what memory holds.
     """
 
     def __init__(
-        self, path: Path, write: Write, find: Find, pages: Pages, *, settle: float = files.SETTLE
+        self,
+        path: Path,
+        write: Write,
+        find: Find,
+        pages: Pages,
+        embed: Embed,
+        *,
+        settle: float = files.SETTLE,
     ) -> None:
         self._path = path
+        self._kinds = KindChooser(embed)
         self._client = MemoryClient(write, find, pages)
         self._links = NoteLinks(self._client)
         self._scanner = files.FolderScanner(path, settle)
@@ -108,6 +117,7 @@ class IngestFolder:
         fresh = [path for path in ready if path not in self._unmovable]
         if len(fresh) > 1:
             log.info("files_found", folder=str(self._path), files=len(fresh))
+        self._links.begin(fresh)
         for path in fresh:
             self._processing[path] = asyncio.create_task(self._process(path))
         if self._links_due and not self._processing and not self._unfinished:
@@ -125,6 +135,7 @@ class IngestFolder:
             self._back_off(str(error))
         finally:
             del self._processing[path]
+            self._links.end(path)
             if not self._processing:
                 self._changed.set()
 
@@ -167,9 +178,11 @@ class IngestFolder:
             raise IngestError(
                 "it is a symbolic link, which may lead out of the folder (put the file itself there)"
             )
-        document = await asyncio.to_thread(files.read_document, self._path, path)
+        modified = state.modified_ns / 1e9
+        document = await asyncio.to_thread(files.read_document, self._path, path, modified)
         note_id = await self._links.identify(path) if document.note else ""
-        drafts = await asyncio.to_thread(draft_nodes, document, path, state.modified_ns / 1e9, note_id)
+        document = await self._kinds.choose(document)
+        drafts = await asyncio.to_thread(draft_nodes, document, path, modified, note_id)
         return await FileImport(self._client, self._links, drafts, _progress_logger(path)).run()
 
     async def _file_away(self, path: str, outcome: ImportResult, seconds: float) -> None:

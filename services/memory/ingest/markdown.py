@@ -1,24 +1,31 @@
-"""Markdown notes: the beginning is the note itself, each section a piece below it; links lead to others."""
+"""Markdown notes: each passage is a piece below the note; links lead to others."""
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from datetime import date, datetime
 
 import msgspec
 
 from services.memory.ingest import fields
+from services.memory.ingest.dates import find_day
 from services.memory.ingest.drafting import find_links
-from services.memory.ingest.pieces import Document, Piece, classify, hash_text, join_title
-from services.memory.ingest.splitting import split_text
+from services.memory.ingest.naming import clean_markup, is_general, make_piece
+from services.memory.ingest.passages import read_passages
+from services.memory.ingest.pieces import Document, Piece, join_title
 from shared.text.markdown import Block, read_blocks
 
 OUTLINE_IMPORTANCE = 0.2
-"""Of a note without text before its sections: it joins these, and is not shown in briefings."""
+"""Of a note itself: it joins its passages, and is not shown in briefings."""
 
 OUTLINE_KIND = "note"
 
-SHOWN_LINK = re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]|!?\[([^\[\]]*)\]\([^()]*\)")
-MARKS = re.compile(r"[*`~]+|(?<!\w)_+|_+(?!\w)|<[^<>]*>|\s#+\s*$")
+DATE_LINE = re.compile(
+    r"[\s>*_-]*(?:date|datum|created|written)[*_]*\s*:[*_]*\s*(\S[^\n]{0,60})\s*", re.IGNORECASE
+)
+"""A line that dates the note."""
+
+STATED = 12
+"""The lines at the top among which it is looked for."""
 
 
 class NoteSection(msgspec.Struct, frozen=True):
@@ -35,35 +42,49 @@ class NoteSection(msgspec.Struct, frozen=True):
 
 
 class NoteContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What all pieces of a note have in common."""
+    """What all pieces of a note have in common; days without a year are read by the day ``known``."""
 
-    name: str
     title: str
-    date: str
+    is_titled: bool
+    dated: str
     default_kind: str
+    known: date
     matter: fields.FrontMatter
 
 
-def parse_note(path: str, text: str) -> Document:
-    """The note at ``path`` (relative, with its folders): one piece for it, one for each section, and its
-    links.
+def parse_note(path: str, text: str, known: date) -> Document:
+    """The note at ``path`` (relative, with its folders): a piece for it, one for each passage, and its links.
 
-    The text before the first heading, or under a heading of the first level at the top, is the note itself;
-    without it, an outline is. A note that is named by a day is dated by it.
+    The note itself is its outline; a note of one passage is that passage. A passage is dated by itself, else
+    by the nearest heading that names a day, by the front matter, a line "Date: ..." at the top, or the day
+    in the name of the file. ``known`` is the day the file was written.
     """
     matter = fields.parse_front_matter(text)
     sections = _sections(text, matter.lines)
     name = path.rpartition("/")[2].rpartition(".")[0]
-    lead, rest = _split_lead(sections)
-    title = matter.title or (lead.path[-1] if lead.path else "") or name
-    dated = matter.date or fields.find_named_date(path)
-    default = "event" if fields.find_named_date(path) else "fact"
-    place = NoteContext(name=name, title=title, date=dated, default_kind=default, matter=matter)
-    outer = len(lead.path)
-    rest = [msgspec.structs.replace(section, path=section.path[outer:]) for section in rest]
-    pieces = (*_lead_pieces(place, lead, rest), *_section_pieces(place, rest))
+    top = _find_top(sections)
+    named = fields.find_named_date(path)
+    dated = matter.date or _find_stated_date(sections, known) or find_day(top, known) or named
+    reference = datetime.fromisoformat(dated).date() if dated else known
+    title = matter.title or top or name
+    note = NoteContext(
+        title=title,
+        is_titled=bool(matter.title or top) or not is_general(name),
+        dated=dated,
+        default_kind="event" if named else "fact",
+        known=reference,
+        matter=matter,
+    )
+    outer = len(sections[1].path) if top else 0
+    sections = [msgspec.structs.replace(section, path=section.path[outer:]) for section in sections]
+    pieces = [piece for section in sections for piece in _section_pieces(note, section)]
     prose = "\n".join([matter.text, *(section.prose for section in sections)])
-    return Document(pieces=pieces, note=name, links=find_links(prose), properties=matter.properties)
+    return Document(
+        pieces=_with_outline(note, pieces, sections),
+        note=name,
+        links=find_links(prose),
+        properties=matter.properties,
+    )
 
 
 def _sections(text: str, skipped: int) -> list[NoteSection]:
@@ -84,7 +105,7 @@ def _sections(text: str, skipped: int) -> list[NoteSection]:
     )
     return [first] + [
         NoteSection(
-            path=tuple(map(_clean, block.path)),
+            path=tuple(map(clean_markup, block.path)),
             level=block.level,
             line=block.end + 1,
             text="\n".join(lines[block.end : end]),
@@ -94,92 +115,60 @@ def _sections(text: str, skipped: int) -> list[NoteSection]:
     ]
 
 
-def _clean(heading: str) -> str:
-    shown = SHOWN_LINK.sub(lambda match: match[1] or match[2] or "", heading)
-    return " ".join(MARKS.sub("", shown).split())
-
-
-def _split_lead(sections: list[NoteSection]) -> tuple[NoteSection, list[NoteSection]]:
-    """The section that is the note itself, maybe under the only first-level heading, and the rest."""
+def _find_top(sections: Sequence[NoteSection]) -> str:
+    """The only heading of the first level, if the note begins with it: it names the note."""
     first, *rest = sections
     tops = [section for section in rest if len(section.path) == 1]
-    if not first.text.strip() and len(tops) == 1 and tops[0] is rest[0] and tops[0].level == 1:
-        return rest[0], rest[1:]
-    return first, rest
+    is_top = not first.text.strip() and len(tops) == 1 and tops[0] is rest[0] and tops[0].level == 1
+    return rest[0].path[-1] if is_top else ""
 
 
-def _lead_pieces(place: NoteContext, lead: NoteSection, rest: Sequence[NoteSection]) -> Iterator[Piece]:
-    matter = place.matter
-    if lead.text.strip():
-        yield from _parts(place, lead, "", None, ())
-        return
-    outline = ", ".join(
-        dict.fromkeys(section.path[-1] for section in rest if section.path and section.path[-1])
-    )
-    yield Piece(
-        title=join_title(place.title),
-        body=f"Sections: {outline[:1_500]}" if outline else "",
+def _find_stated_date(sections: Sequence[NoteSection], known: date) -> str:
+    """The date in a line such as "Date: 2026-01-22" before the second heading."""
+    lines = "\n".join(section.text for section in sections[:2]).split("\n")
+    stated = (match[1] for line in lines[:STATED] if (match := DATE_LINE.match(line)))
+    return next((day for text in stated if (day := find_day(text, known))), "")
+
+
+def _section_pieces(note: NoteContext, section: NoteSection) -> Iterator[Piece]:
+    headed = next((day for name in reversed(section.path) if (day := find_day(name, note.known))), "")
+    for passage in read_passages(section.text):
+        if DATE_LINE.fullmatch(passage.text):
+            continue
+        piece = make_piece(passage, section.path, headed or note.dated, note.known, note.title)
+        yield msgspec.structs.replace(
+            piece,
+            parent="note",
+            line=section.line + passage.line,
+            kind=note.matter.kind or piece.kind,
+            default_kind=piece.default_kind if piece.default_kind != "fact" else note.default_kind,
+            tags=fields.clean_tags([*note.matter.tags, *piece.tags]),
+            valid_to=note.matter.valid_to,
+            importance=note.matter.importance,
+            agent=note.matter.agent,
+        )
+
+
+def _with_outline(
+    note: NoteContext, pieces: Sequence[Piece], sections: Sequence[NoteSection]
+) -> tuple[Piece, ...]:
+    """The pieces below one for the note itself; a single piece without a heading is the note."""
+    matter = note.matter
+    if len(pieces) == 1 and not pieces[0].heading:
+        title = join_title(note.title) if note.is_titled else pieces[0].title
+        whole = msgspec.structs.replace(pieces[0], key="note", parent=None, title=title, whole=True)
+        return (whole,)
+    names = dict.fromkeys(section.path[-1] for section in sections if section.path and section.path[-1])
+    outline = Piece(
+        title=join_title(note.title),
+        body=f"Sections: {', '.join(names)[:1_500]}" if names else "",
         key="note",
-        line=1,
         kind=matter.kind or OUTLINE_KIND,
         tags=matter.tags,
-        date=place.date,
+        date=note.dated,
         valid_to=matter.valid_to,
         importance=OUTLINE_IMPORTANCE if matter.importance is None else matter.importance,
         agent=matter.agent,
         whole=True,
     )
-
-
-def _section_pieces(place: NoteContext, sections: Sequence[NoteSection]) -> Iterator[Piece]:
-    seen: dict[tuple[str, ...], int] = {}
-    keys: dict[tuple[str, ...], str] = {}
-    for section in sections:
-        seen[section.path] = seen.get(section.path, 0) + 1
-        if not section.text.strip():
-            keys.pop(section.path, None)
-            continue
-        key = hash_text("section", section.path, str(seen[section.path]))
-        above = (section.path[:depth] for depth in range(len(section.path) - 1, 0, -1))
-        parent = next((keys[path] for path in above if path in keys), "note")
-        keys[section.path] = key
-        yield from _parts(place, section, key, parent, section.path)
-
-
-def _parts(
-    place: NoteContext, section: NoteSection, key: str, parent: str | None, path: tuple[str, ...]
-) -> Iterator[Piece]:
-    """A section as one piece, or as several below its first."""
-    matter = place.matter
-    first = key or "note"
-    headed = next((date for heading in reversed(path) if (date := fields.find_date(heading))), "")
-    for number, (line, part, prose) in enumerate(_split(section)):
-        dated = headed or fields.find_leading_date(part)
-        default = classify("", (place.title,), "event" if dated else place.default_kind)
-        yield Piece(
-            title=join_title(place.title, *path, *([f"({number + 1})"] if number else [])),
-            body=part,
-            key=hash_text("part", first, part) if number else first,
-            parent=first if number else parent,
-            heading=path,
-            line=line,
-            kind=matter.kind or classify(prose, path, default),
-            tags=fields.clean_tags([*matter.tags, *fields.find_tags(prose)]),
-            date=dated or place.date,
-            valid_to=matter.valid_to,
-            importance=matter.importance,
-            agent=matter.agent,
-            prose=prose,
-            whole=not key and not number,
-        )
-
-
-def _split(section: NoteSection) -> Iterator[tuple[int, str, str]]:
-    """The line, the text and the prose of each part of a section."""
-    parts = split_text(section.text)
-    lines = section.prose.split("\n")
-    starts = [line for line, _ in parts]
-    shared = {line for line, after in pairwise(starts) if line == after}
-    for line, part, end in zip(starts, (part for _, part in parts), [*starts[1:], len(lines)], strict=True):
-        broken = line in shared  # a line too long for one part
-        yield section.line + line, part, part if broken else "\n".join(lines[line:end])
+    return (outline, *pieces)

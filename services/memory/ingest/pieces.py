@@ -1,7 +1,6 @@
-"""What a file is split into, and the kind of each piece, detected by the words in it."""
+"""What a file is split into."""
 
 import hashlib
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,38 +17,16 @@ MAX_TITLE = 200
 MAX_BODY = 2_000
 """The longest body of a piece, in characters: about the 512 tokens that the embedding model reads."""
 
-HEADINGS = {
-    "decision": "decision decisions decided adr adrs",
-    "goal": "goal goals objective objectives target targets aim aims",
-    "preference": "preference preferences prefers likes dislikes",
-    "pattern": "pattern patterns lesson lessons rule rules convention conventions",
-    "event": "event events timeline incident incidents changelog",
-    "observation": "observation observations noticed observed",
-    "fact": "fact facts",
-}
-"""Words of headings; the nearest heading decides, whatever the text under it says."""
-
-WORDS = {
-    "decision": "decided chose picked",
-    "goal": "goal goals target targets aim aims",
-    "preference": "prefers prefer likes hates",
-    "pattern": "pattern patterns lesson lessons always",
-    "event": "happened deployed merged",
-    "observation": "noticed observed saw\\s+that",
-}
-"""Words of texts; the first kind that has one of its words there is it."""
-
-REACH = 500
-"""The characters that one word speaks for: that a long text mentions a target once makes it no goal."""
-
 IMPORTANCE = {
     "decision": 0.65,
     "goal": 0.6,
     "preference": 0.6,
     "pattern": 0.6,
+    "task": 0.5,
     "fact": 0.5,
     "event": 0.45,
     "observation": 0.4,
+    "episodic": 0.25,
 }
 """What a kind is worth to begin with: below .7, which is for what was marked as important."""
 
@@ -59,11 +36,12 @@ DEFAULT_IMPORTANCE = 0.5
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """One thing to remember.
 
-    ``key`` identifies it within its note, and stays when its text changes; an empty key means that the text
-    itself decides, so that the same text anywhere is the same thing. ``parent`` is the key of the piece it
-    belongs under (None: under none). ``kind``, ``date``, ``valid_to`` and ``importance`` are what the file
-    says itself (empty or None if it does not). ``prose`` is the text without code, to be searched for words.
-    With ``whole``, it is stored even if it is thin or like another: it is a record or a note, not a passage.
+    ``key`` identifies it within its note; an empty key means that the text itself decides. But for "note",
+    the key of a note itself, it is made of the text, so that the same text anywhere is the same thing.
+    ``parent`` is the key of the piece it belongs under (None: under none). ``kind``, ``date``, ``valid_to``
+    and ``importance`` are what the file says itself (empty or None if it does not); ``default_kind`` is the
+    kind if nothing speaks for another. ``prose`` is the text without code, to be searched for words. With
+    ``whole``, it is stored even if it is thin or like another: it is a record or a note, not a passage.
     """
 
     title: str
@@ -120,24 +98,6 @@ def hash_text(*parts: str | Sequence[str]) -> str:
     """A short digest of texts."""
     data = "\0".join(part if isinstance(part, str) else "\1".join(part) for part in parts)
     return hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def _any_of(words: str) -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{'|'.join(words.split(' '))})\b", re.IGNORECASE)
-
-
-_IN_HEADING = {kind: _any_of(words) for kind, words in HEADINGS.items()}
-_IN_TEXT = {kind: _any_of(words) for kind, words in WORDS.items()}
-
-
-def classify(text: str, headings: Sequence[str] = (), default: str = "fact") -> str:
-    """The kind of ``text`` under ``headings`` (outermost first); ``default`` if no word decides."""
-    for heading in reversed(headings):
-        for kind, pattern in _IN_HEADING.items():
-            if pattern.search(heading):
-                return kind
-    counts = ((kind, len(pattern.findall(text))) for kind, pattern in _IN_TEXT.items())
-    return next((kind for kind, count in counts if count * REACH >= max(1, len(text.strip()))), default)
 
 
 def parse_kind(value: object) -> str:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from services.memory.ingest.fields import LEADING, find_leading_date, find_tags
+from services.memory.ingest.fields import LEADING, find_leading_date
 from services.memory.ingest.pieces import MAX_BODY, Piece, join_title
 
 LOG_LINES = 40
@@ -77,22 +77,6 @@ def first_words(text: str, limit: int = 80) -> str:
     if len(line) <= limit:
         return line
     return line[: max(line.rfind(" ", limit // 2, limit), limit // 2)].rstrip(" ,;:.") + "…"
-
-
-def parse_text(stem: str, text: str) -> tuple[Piece, ...]:
-    """A plain text as pieces of whole paragraphs."""
-    return tuple(
-        Piece(
-            title=join_title(stem, first_words(part)),
-            body=part,
-            line=line + 1,
-            default_kind="event" if find_leading_date(part) else "fact",
-            tags=find_tags(part),
-            date=find_leading_date(part),
-            prose=part,
-        )
-        for line, part in split_text(text)
-    )
 
 
 def parse_log(stem: str, text: str) -> tuple[Piece, ...]:

@@ -110,12 +110,33 @@ def health(as_json: bool) -> None:
 
 @click.command()
 @click.argument("action", type=click.Choice(["status", "trigger"]), default="status")
+@click.option("--edges", is_flag=True, help="Also the last edges it made, and why; all are counted by kind.")
+@click.option("--limit", type=click.IntRange(1, 1_000), default=20, show_default=True, help="So many edges.")
 @json_option
-def linker(action: str, as_json: bool) -> None:
-    """Show the linker's status, or 'trigger' a round now."""
+def linker(action: str, edges: bool, limit: int, as_json: bool) -> None:
+    """Show the linker's status, or 'trigger' a round now.
+
+    With --edges, each edge has its rule, the cosine it was found by, its weight, and when it was made.
+    """
+    shown = limit if edges else 0
     trigger = action == "trigger"
-    report = call_memory(lambda memory: memory.linker_trigger() if trigger else memory.linker_status())
-    _print(report, as_json)
+    report = call_memory(
+        lambda memory: memory.linker_trigger(shown) if trigger else memory.linker_status(shown)
+    )
+    rest = {name: value for name, value in report.items() if name != "made"}
+    lines = [*format_report(rest), *(line for edge in report.get("made", ()) for line in _format_edge(edge))]
+    print_result(report, "\n".join(lines), as_json)
+
+
+def _format_edge(edge: Mapping[str, Any]) -> Iterator[str]:
+    """Two lines: when and why it was made, and what it joins."""
+    rule = clean(str(edge.get("rule") or edge.get("by") or ""))
+    score = f" {edge['score']:.2f}" if "score" in edge else ""
+    made = clean(str(edge["made_at"]))[:16].replace("T", " ")
+    weight = f"weight {edge['weight']:.2f}, version {edge['version']}"
+    yield f"{made}  {edge['relation']} by {rule}{score}, {weight}"
+    start, end = (clean(str(edge[f"{side}_title"] or edge[side]))[:34] for side in ("from", "to"))
+    yield f"  {start} -> {end}"
 
 
 @click.command()

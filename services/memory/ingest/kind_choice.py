@@ -1,0 +1,59 @@
+"""The kinds of a file's pieces: by rules where these are clear, else also by the nearest examples."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from services.memory.ingest.kinds import (
+    Scores,
+    add_nearness,
+    choose_kind,
+    is_clear,
+    list_examples,
+    score_kinds,
+)
+from services.memory.ingest.pieces import Document, Piece
+
+AT_ONCE = 64
+"""Texts that are embedded in one go: queries come between."""
+
+Embed = Callable[[Sequence[str]], Awaitable[list[list[float]]]]
+
+
+def score_piece(piece: Piece) -> Scores:
+    """What speaks for each kind of a piece that does not state its kind, by rules alone."""
+    text = piece.prose or piece.body
+    return score_kinds(text, piece.heading, dated=bool(piece.date), default=piece.default_kind)
+
+
+def _score_all(pieces: Sequence[Piece]) -> list[Scores]:
+    return [Scores() if piece.kind else score_piece(piece) for piece in pieces]
+
+
+class KindChooser:
+    """Gives each piece its kind; ``embed`` makes unit vectors of texts, for those whose rules are unclear."""
+
+    def __init__(self, embed: Embed) -> None:
+        self._embed = embed
+        self._examples: NDArray[np.float32] | None = None
+
+    async def choose(self, document: Document) -> Document:
+        """The document with the kind of every piece; raises what ``embed`` raises."""
+        scores = await asyncio.to_thread(_score_all, document.pieces)
+        unclear = [place for place, found in enumerate(scores) if found and not is_clear(found)]
+        if unclear and self._examples is None:
+            self._examples = np.array(await self._embed(list_examples()), np.float32)
+        for start in range(0, len(unclear), AT_ONCE):
+            places = unclear[start : start + AT_ONCE]
+            vectors = await self._embed([document.pieces[place].body for place in places])
+            for place, vector in zip(places, vectors, strict=True):
+                assert self._examples is not None
+                scores[place] = add_nearness(scores[place], np.array(vector, np.float32), self._examples)
+        pieces = tuple(
+            msgspec.structs.replace(piece, kind=piece.kind or choose_kind(found))
+            for piece, found in zip(document.pieces, scores, strict=True)
+        )
+        return msgspec.structs.replace(document, pieces=pieces)

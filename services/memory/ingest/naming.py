@@ -1,0 +1,124 @@
+"""A passage as a piece: its title from its content, its date, its tags, and its form."""
+
+import re
+from collections.abc import Sequence
+from datetime import date, datetime
+
+from services.memory.ingest.dates import cut_lead, find_clock, find_day, find_leading_day
+from services.memory.ingest.fields import find_tags
+from services.memory.ingest.kinds import find_headed_kind
+from services.memory.ingest.passages import BULLET, MESSAGE, Passage
+from services.memory.ingest.pieces import Piece, hash_text, join_title
+from services.memory.ingest.splitting import FENCE, first_words
+
+SHORT = 4
+"""The words up to which a passage is taken to need its note to be understood, and the same text elsewhere to
+be something else."""
+
+MAX_CONTEXT = 50
+"""The characters of a bullet that are put before the bullets below it."""
+
+GENERAL = re.compile(
+    r"(?:my |the |some |other |more )?(?:notes?|misc\w*|other|general|overview|introduction|intro|summary|"
+    r"status|background|context|details?|inbox|today|this week|next week|someday|later|log|journal|diary|"
+    r"daily|readme|memory|index|untitled|agents?|user|soul|todos?|tasks?|minutes|changelog|consequences|"
+    r"notizen|sonstiges)",
+    re.IGNORECASE,
+)
+"""Headings and names of files that say nothing about what stands below them."""
+
+_SHOWN_LINK = re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]|!?\[([^\[\]]*)\]\([^()]*\)")
+_MARKS = re.compile(r"[*`~]+|(?<!\w)_+|_+(?!\w)|<[^<>]*>|\s#+\s*$")
+_WORD = re.compile(r"\w+")
+
+
+def clean_markup(line: str) -> str:
+    """A line of Markdown as it is shown."""
+    shown = _SHOWN_LINK.sub(lambda match: match[1] or match[2] or "", line)
+    return " ".join(_MARKS.sub("", shown).split())
+
+
+def is_general(name: str) -> bool:
+    """Whether a heading or a file's name says nothing about a topic: "Notes", "Decisions", "Monday 4 May"."""
+    topic = _cut_day(name)
+    kind_words = [word for word in topic.split() if not find_headed_kind((word,))]
+    return not _WORD.search(topic) or not kind_words or GENERAL.fullmatch(topic) is not None
+
+
+def make_piece(passage: Passage, headings: Sequence[str], dated: str, known: date, note: str) -> Piece:
+    """The piece of a passage under ``headings`` (outermost first) in ``note``.
+
+    ``dated`` is the date of what it stands in, or ""; a day or time that the passage begins with comes first.
+    """
+    text = passage.text
+    day = find_leading_day(text, known) or _at_clock(dated, text)
+    prose = "" if passage.form in ("code", "table") else text
+    content = clean_markup(_first_line(passage))
+    is_short = len(_WORD.findall(text)) <= SHORT
+    context = _find_context(passage, headings, note if is_short else "")
+    if set(_WORD.findall(context.lower())) <= set(_WORD.findall(content.lower())):
+        context = ""
+    told = " ".join(text.split())
+    title = join_title(context, first_words(content) or first_words(told) or told[:40])
+    return Piece(
+        title=title,
+        body=text,
+        key=hash_text("passage", told, day, title if is_short else ""),
+        heading=tuple(headings),
+        kind=_find_form_kind(passage, headings),
+        default_kind="episodic" if passage.form == "message" else "fact",
+        tags=find_tags(prose),
+        date=day,
+        prose=prose,
+        line=passage.line + 1,
+    )
+
+
+def _find_form_kind(passage: Passage, headings: Sequence[str]) -> str:
+    """The kind that the form alone tells, or ""."""
+    if passage.box:
+        return "task" if passage.box in " /" else "event"
+    if passage.form in ("code", "table"):
+        return find_headed_kind(headings) or "fact"
+    return ""
+
+
+def _first_line(passage: Passage) -> str:
+    """What names a passage: its first line without bullet, check box, date and the stamp of a message."""
+    lines = [line for line in passage.text.split("\n") if line.strip()]
+    if passage.form == "code" and FENCE.match(lines[0]) and len(lines) > 1:
+        lines = lines[1:]
+    line = lines[0]
+    if passage.form == "table":
+        line = ", ".join(cell.strip() for cell in line.strip().strip("|").split("|"))
+    if passage.form == "message" and (match := MESSAGE.match(line)):
+        return f"{match['who']}: {line[match.end() :]}"
+    if passage.form == "paragraph":
+        line = " ".join(lines)
+    if passage.form == "bullet" and (bullet := BULLET.match(line)):
+        line = line[bullet.end() :]
+    return cut_lead(line) if passage.form in ("bullet", "paragraph") else line
+
+
+def _find_context(passage: Passage, headings: Sequence[str], note: str) -> str:
+    """The bullet or the nearest heading with a topic that a passage stands below; else ``note``."""
+    if passage.above:
+        return first_words(clean_markup(passage.above[-1]), MAX_CONTEXT).rstrip(":")
+    topics = (_cut_day(name) for name in reversed(headings) if not is_general(name))
+    return next(topics, "") or ("" if is_general(note) else note)
+
+
+def _cut_day(name: str) -> str:
+    """A heading without the day that it begins or ends with."""
+    if not find_day(name, date.max):
+        return name
+    parts = re.split(r"\s+[-–—:|]\s+|[()\[\]]|,\s+", cut_lead(name))
+    return next((part.strip() for part in parts if part.strip() and not find_day(part, date.max)), "")
+
+
+def _at_clock(dated: str, text: str) -> str:
+    clock = find_clock(text.lstrip("-*+ "))
+    if not dated or clock is None:
+        return dated
+    moment = datetime.fromisoformat(dated).replace(hour=clock[0], minute=clock[1])
+    return moment.isoformat(timespec="microseconds")

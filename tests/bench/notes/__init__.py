@@ -1,0 +1,111 @@
+"""How well notes that others wrote are taken apart: ``make bench-notes``.
+
+``seen`` holds the notes on which the rules were made, ``unseen`` those that were put aside before. Each has a
+file ``.gold`` beside it: kind, day (``-`` for that of the file) and words of each passage that must be a
+piece of its own. The last line is one JSON object: the shares of both halves, the targets, and ``met``.
+"""
+
+import argparse
+import asyncio
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from services.memory.ingest.files import read_document
+from services.memory.ingest.kind_choice import KindChooser
+from services.memory.ingest.pieces import Piece
+from services.memory.local_embedder import LocalEmbedder
+from services.memory.model import fetch
+from shared.settings import load
+
+FOLDER = Path(__file__).parent
+HALVES = ("seen", "unseen")
+MODIFIED = datetime(2026, 6, 1, tzinfo=UTC).timestamp()
+TARGETS = {"apart": 95.0, "kind": 80.0, "day": 95.0}
+"""Percent of the passages that are a piece of their own, and of the right kind and day."""
+
+
+class Gold(msgspec.Struct, frozen=True):
+    """What a passage with these words is to become."""
+
+    kind: str
+    day: str
+    words: str
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """A passage, and what became of it."""
+
+    file: str
+    gold: Gold
+    kind: str
+    day: str
+    apart: bool
+
+
+def read_gold(file: Path) -> list[Gold]:
+    """The lines of a ``.gold`` file."""
+    return [Gold(*line.split("|", 2)) for line in file.read_text("utf-8").splitlines()]
+
+
+async def judge_file(gold: Path, chooser: KindChooser) -> list[Judged]:
+    """What becomes of the passages of the note beside ``gold``."""
+    note = next(other for other in gold.parent.glob(f"{gold.stem}.*") if other.suffix != ".gold")
+    document = await chooser.choose(read_document(gold.parent, note.name, MODIFIED))
+    expected = read_gold(gold)
+    return [_judge(note.name, one, document.pieces, expected) for one in expected]
+
+
+def _judge(file: str, gold: Gold, pieces: tuple[Piece, ...], expected: list[Gold]) -> Judged:
+    found = [piece for piece in pieces if gold.words in piece.body]
+    if not found:
+        return Judged(file, gold, "", "", apart=False)
+    piece = found[0]
+    apart = sum(other.words in piece.body for other in expected) == 1
+    return Judged(file, gold, piece.kind, piece.date[:10] or "-", apart)
+
+
+def sum_up(judged: list[Judged]) -> dict[str, Any]:
+    """The shares of a half in percent."""
+    hits = {
+        "apart": sum(one.apart for one in judged),
+        "kind": sum(one.kind == one.gold.kind for one in judged),
+        "day": sum(one.day == one.gold.day for one in judged),
+    }
+    return {"passages": len(judged), **{name: round(100 * n / len(judged), 1) for name, n in hits.items()}}
+
+
+async def measure(misses: bool) -> dict[str, Any]:
+    """Take all notes apart and judge them; with ``misses`` each wrong passage is printed."""
+    embedder = LocalEmbedder(fetch(load().models, lambda _: None))
+
+    async def embed(texts: Any) -> list[list[float]]:
+        vectors: list[list[float]] = embedder.embed(list(texts)).tolist()
+        return vectors
+
+    chooser = KindChooser(embed)
+    result: dict[str, Any] = {}
+    for half in HALVES:
+        judged = [
+            one for gold in sorted((FOLDER / half).glob("*.gold")) for one in await judge_file(gold, chooser)
+        ]
+        result[half] = sum_up(judged)
+        for one in judged if misses else ():
+            if (one.kind, one.day, one.apart) != (one.gold.kind, one.gold.day, True):
+                print(f"{half} {one.file}: {one.gold} became {one.kind} {one.day} apart={one.apart}")
+    embedder.close()
+    met = all(result["unseen"][name] >= target for name, target in TARGETS.items())
+    return {**result, "targets": TARGETS, "met": met}
+
+
+def main() -> None:
+    """Measure, and print the result."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.notes", description="Notes taken apart.")
+    parser.add_argument("--misses", action="store_true", help="print the passages that were judged wrong")
+    result = asyncio.run(measure(parser.parse_args().misses))
+    for half in HALVES:
+        print(f"{half:<8}" + "  ".join(f"{name} {value}" for name, value in result[half].items()))
+    print(json.dumps(result))

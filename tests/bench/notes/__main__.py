@@ -1,0 +1,5 @@
+"""``python -m tests.bench.notes``."""
+
+from tests.bench.notes import main
+
+main()
