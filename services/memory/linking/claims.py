@@ -66,6 +66,12 @@ def read_claims(text: str) -> tuple[Claim, ...]:
     return tuple(claim for claim in claims.values() if claim.keys or claim.denied)
 
 
+def _read_phrase(phrase: str, text: str) -> tuple[Word, ...]:
+    """The words of a part of a text; its first word may be a name, unless the text begins there."""
+    begins = phrase.split()[:1] == text.split()[:1]
+    return read_words(phrase.strip() if begins else f" {phrase}")
+
+
 def _lacks_subject(part: str) -> bool:
     """Whether a sentence needs those before it: "Agreed with Ann", "It was her idea"."""
     first = part.casefold().split()[0]
@@ -83,7 +89,7 @@ def _is_heading(part: str) -> bool:
 def read_claim(sentence: str, heading: str = "") -> Claim:
     """Read one sentence; the words of ``heading`` and of a speaker count if they are met again."""
     reading = read_marks(sentence)
-    denied = tuple(words for phrase in reading.denied if (words := read_words(f" {phrase}")))
+    denied = tuple(words for phrase in reading.denied if (words := _read_phrase(phrase, reading.text)))
     own = read_words(reading.rest)
     if all(word.slot not in ABOUT for word in own):  # "..., it is one now": of what is said before
         own += tuple(w for words in denied for w in words if w.slot in ABOUT and not w.type)

@@ -38,7 +38,7 @@ def judge_denial(new: Claim, old: Claim, phrase: Sequence[Word]) -> Verdict:
     added = [word for word in added if table.root(word.word) not in table.CHANGE_VERBS]  # "the move"
     apart = [word for word in added if word.slot != "subject" or not word.hard]
     core = _core(needed)
-    same_core = bool(core) and core == _core((*new.words, *phrase))
+    same_core = bool(core) and core <= known
     if apart and not same_core and about(word for word in needed if word.key not in known):
         return NOTHING  # each is about something of its own
     if new.mark == "over":  # what was done with it is over, whoever did it
@@ -105,5 +105,6 @@ def _is_scope(word: Word) -> bool:
 
 def _is_named_value(words: Sequence[Word], claim: Claim, phrase: Sequence[Word]) -> bool:
     """Whether words are what a claim says of its subject, and name it."""
-    named = [word for word in words if word.hard] or (words if any(word.hard for word in phrase) else [])
+    names = {word.key for word in phrase if word.hard}
+    named = [word for word in words if word.hard or word.key in names]
     return bool(named) and (not about(named) or has_role(claim, named))

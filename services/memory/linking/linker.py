@@ -149,7 +149,9 @@ def _supersede(node: Node, view: "View", plan: WritePlan, moment: float) -> None
     if vector is None or not rules.still_holds(node, moment):
         return
     near = dict(view.similar(vector, MAX_COMPARED + 1, rules.COMPARED, kinds=tuple(rules.KINDS)))
-    for other in plan.load(key for key in near if key != node.id and key not in plan.compared):
+    fresh = [other for other in near if other != node.id and (other, node.id) not in plan.compared]
+    plan.compared.update((node.id, other) for other in fresh)
+    for other in plan.load(fresh):
         older, newer = sorted((node, other), key=rules.age_order)
         if edge := rules.find_supersession(newer, older, near[other.id], moment):
             if plan.link(edge):
@@ -158,7 +160,6 @@ def _supersede(node: Node, view: "View", plan: WritePlan, moment: float) -> None
                 node = plan.node(node.id) or node  # it may have ended
         elif edge := rules.find_contradiction(newer, older, near[other.id], moment):
             plan.count_link("contradictions", edge)
-    plan.compared.add(node.id)
 
 
 def _relate(node_id: str, other_id: str, cosine: float, plan: WritePlan, moment: float) -> None:

@@ -27,7 +27,7 @@ _SAYING = _compile(
     r"|announcement|change|changed|actually|also|and|so|ok|okay|well|sorry|i (?:think|believe|guess)|i'm sure"
     r"|it turns out|apparently|basically)\b(?: that)?[\s:,–-]+",
     r"(?:we|i|the team|they|it|everyone) (?:have |has |had |was |just )*"
-    r"(?:agreed|decided|settled|said|confirmed|announced|learned|heard) (?:that|on|in [^,]{3,20} that)\s+",
+    r"(?:agreed|decided|settled|said|confirmed|announced|learned|heard) (?:that|in [^,]{3,20} that)\s+",
     before="^",
     after="",
 )
@@ -93,10 +93,10 @@ _NOW = _compile(
     rf"(?:as of|as from|effective|starting(?: from)?|beginning|with effect from) (?:immediately|{_WHEN})",
     rf"since {_WHEN}|these days|nowadays|currently|going forward|at present|henceforth|in future|by now"
     rf"|now|newly",
-    r"after the (?:switch|change|move|migration|trial|test|vote|retro)|(?:settled on|opted for"
-    r"|went with|landed on)",
+    r"after the (?:switch|change|move|migration|trial|test|vote|retro)",
     r"meanwhile|new(?= [\w-]+(?: [\w-]+)?(?:,|:| is\b))|instead(?! of)",
 )
+_CHOSEN = _compile(r"(?:settled|decided|landed) on|opted for|went with|ha(?:s|ve) chosen")
 _REASON = re.compile(
     r"\s*\b(?:because|since|due to|once|as soon as|as long as|provided that|whenever|so that|owing to"
     r"|thanks to|ever since"
@@ -197,7 +197,7 @@ def read_marks(sentence: str) -> Reading:
     plain = _NOW.sub(" ", text).strip()
     reasoned = _REASON.sub("", plain).strip()
     since = re.search(r"\bsince\b", plain[len(reasoned) :])
-    now = plain != text or since is not None
+    now = plain != text or since is not None or _CHOSEN.search(text) is not None
     plain = reasoned if len(reasoned.split()) >= 3 else plain
     replaced, rest = _find_replaced(plain)
     over, rest = _find_over(rest)
