@@ -6,6 +6,7 @@ None (204), or a Starlette Response.
 """
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from typing import Any, get_type_hints
@@ -17,12 +18,14 @@ from starlette.routing import Route
 
 from services.gateway.context import Call, Gateway
 from services.gateway.metrics.requests import ROUTE
-from services.gateway.problems import Failure, status_of, to_response
+from services.gateway.problems import Failure, not_found, status_of, to_response
 from services.gateway.security.scopes import Person, Scope
 from shared.errors import MailroomError
 from shared.log import logger
 
 JSON = "application/json"
+_NO_ID = re.compile(r"[\s\x00*>]|^\.|\.$|\.\.")
+"""What no id has, and what would make another subject of the bus of that which an id is part of."""
 log = logger(__name__)
 
 
@@ -74,6 +77,9 @@ class Endpoint:
 
     async def _arguments(self, gateway: Gateway, request: Request, person: Person) -> dict[str, Any]:
         given: dict[str, Any] = {}
+        for name, value in request.path_params.items():
+            if _NO_ID.search(value) and f"{{{name}:path}}" not in self.path:
+                raise not_found(f"{name.removesuffix('_id')} {value[:40]!r}")
         if "call" in self.parameters:
             key = request.headers.get("idempotency-key", "")
             given["call"] = Call(gateway, person, dict(request.path_params), key, request)
