@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from threading import Timer
 
 import click
 import pytest
@@ -263,14 +264,17 @@ def test_without_an_office_the_error_says_how_to_start_one(tmp_path: object) -> 
         find_url(office(tmp_path))
 
 
-def test_an_office_that_is_being_opened_is_to_be_waited_for(tmp_path: object) -> None:
+def test_an_office_that_is_starting_is_waited_for(
+    tmp_path: object, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = office(tmp_path)
     lock = InstanceLock.acquire(config.state_dir)
     assert lock is not None
-    with pytest.raises(StartError, match=r"is starting or stopping\. Try again in a moment"):
-        find_url(config)
-    lock.release()
-    with pytest.raises(StartError, match="No office is running"):
+    with pytest.raises(StartError, match=r"did not get ready within 0\.2 s\. See why in .*logs"):
+        find_url(config, wait=0.2)
+    assert "Waiting for the office" in capsys.readouterr().err
+    Timer(0.2, lock.release).start()
+    with pytest.raises(StartError, match="No office is running"):  # it did not start, it stopped
         find_url(config)
 
 
