@@ -42,10 +42,10 @@ check: setup ## Lint, check the format, the types and the import rules, print th
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tests.house
 
-test: setup ## Run the tests, two files at a time: unit, contracts, bus, flow (ARGS="-k word" narrows them)
+test: setup ## Run the tests, two files at a time: unit, contracts, bus, flow, browser (ARGS="-k word" narrows them)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
 
-test-browser: setup ## Run the tests of the dashboard in this machine's Chromium (some minutes)
+test-browser: setup ## Run only the tests of the dashboard in this machine's Chromium
 	$(BIN)/python -m pytest tests/browser $(ARGS)
 
 test-docker: setup ## Run the tests of the containers; skipped where no engine runs

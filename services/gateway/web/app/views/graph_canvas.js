@@ -82,9 +82,9 @@ function useDrawing(canvas, state) {
 
 // --- pointer and keys -----------------------------------------------------------------------------------
 
-function nearest({ layout, camera }, canvas, x, y) {
+function nearest({ layout, camera }, canvas, x, y, reach = REACH) {
   let best = "";
-  let least = REACH ** 2;
+  let least = reach ** 2;
   for (const node of layout.nodes) {
     const [nodeX, nodeY] = project(node, camera, canvas);
     const far = (nodeX - x) ** 2 + (nodeY - y) ** 2;
@@ -151,10 +151,12 @@ function pressKey(event, state, canvas, act, onSelect) {
   else onSelect(next(state, canvas, way));
 }
 
-/** The nearest node in the direction of an arrow key, seen from the one that is selected. */
+/** The nearest node in the direction of an arrow key, seen from the one that is selected; without one, the nearest to the middle. */
 function next({ layout, selected, camera }, canvas, [right, down]) {
+  const middle = [canvas.clientWidth / 2, canvas.clientHeight / 2];
   const from = layout.nodes.find((node) => node.id === selected);
-  const [x, y] = from ? project(from, camera, canvas) : [canvas.clientWidth / 2, canvas.clientHeight / 2];
+  if (!from) return nearest({ layout, camera }, canvas, ...middle, Infinity);
+  const [x, y] = project(from, camera, canvas);
   let best = selected;
   let least = Infinity;
   for (const node of layout.nodes) {
