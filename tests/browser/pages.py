@@ -191,7 +191,8 @@ async def require_good_looks(page: Page, name: str) -> None:
         for look in LOOKS:
             await look_at(page, look)
             if look != "narrow":
-                assert await run_axe(page, [] if look == "light" else COLOURS) == [], f"{name} in {look}"
+                faults = await run_axe(page, [] if look == "light" else COLOURS)
+                assert not faults, f"{name} in {look}: {faults}"
             assert await overflow(page) <= 0, f"{name} in {look} is too wide"
             await shoot(page, f"{name}-{look}")
     finally:
