@@ -24,7 +24,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-browser test-docker test-network bench bench-memory bench-answers bench-locomo bench-repositories smoke demo up down lock clean
+.PHONY: help setup check test test-browser screenshots test-docker test-network bench bench-memory bench-answers bench-locomo bench-repositories smoke demo up down lock clean
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -47,6 +47,9 @@ test: setup ## Run the tests, two files at a time: unit, contracts, bus, flow, b
 
 test-browser: setup ## Run only the tests of the dashboard in this machine's Chromium
 	$(BIN)/python -m pytest tests/browser $(ARGS)
+
+screenshots: setup ## Take the pictures of docs/images in this machine's Chromium, with its fonts
+	MAILROOM_SCREENSHOTS=docs/images $(BIN)/python -m pytest tests/browser/test_screenshots.py $(ARGS)
 
 test-docker: setup ## Run the tests of the containers; skipped where no engine runs
 	$(BIN)/python -m pytest tests/docker $(ARGS)

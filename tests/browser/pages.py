@@ -106,11 +106,11 @@ class Faults:
         assert not unexpected, f"errors in the browser: {unexpected}"
 
 
-async def sign_in(browser: Browser, config: Settings, url: str) -> Session:
-    """Sign a browser in by a link, once; what it keeps of that."""
+async def sign_in(browser: Browser, config: Settings, url: str, person: str = "") -> Session:
+    """Sign a browser in by a link, once; what it keeps of that. ``person``: by default the only one."""
     context = await browser.new_context(base_url=url)
     headers = {"Origin": url, "Sec-Fetch-Site": "same-origin"}
-    code = create_link(config).partition("#")[2]
+    code = create_link(config, person).partition("#")[2]
     answer = await context.request.post("/api/v1/session", data={"link": code}, headers=headers)
     assert answer.ok, await answer.text()
     session = await context.storage_state()

@@ -49,7 +49,7 @@ function headline({ shown, page }) {
   const today = shown.filter((goal) => goal.state === "ended" && Date.parse(goal.ended_at) >= midnight).length;
   const all = Object.values(page.counts).reduce((sum, number) => sum + number, 0);
   if (!all) return "No goals yet";
-  const parts = [(open.length > waits || !waits) && `${count(open.length - waits)} at work`, waits && `${waits} ${waits === 1 ? "waits" : "wait"} for you`, today ? `${today} ended today` : `${plural(all, "goal")} in all`];
+  const parts = [open.length > waits && `${count(open.length - waits)} at work`, waits && `${waits} ${waits === 1 ? "waits" : "wait"} for you`, today ? `${today} ended today` : `${plural(all, "goal")} in all`];
   return parts.filter(Boolean).join(", ");
 }
 

@@ -104,5 +104,5 @@ function Why({ score, why }) {
 function Legend({ forgotten }) {
   return html`<div class="legend"><span><i class="full"></i>holds</span><span><i class="ring"></i>superseded</span>
     <span><i class="line wait"></i>supersedes</span><span><i class="line bad"></i>contradicts</span>
-    <label><input type="checkbox" checked=${forgotten} onChange=${(event) => setQuery({ forgotten: event.target.checked ? "1" : "" })} /> forgotten too</label></div>`;
+    <label><input type="checkbox" checked=${forgotten} onChange=${(event) => setQuery({ forgotten: event.target.checked ? "1" : "" })} /> with forgotten</label></div>`;
 }
