@@ -56,5 +56,5 @@ function headline({ shown, page }) {
 function Nothing({ filtered }) {
   if (filtered) return html`<${Empty} title="No goal is like this" action=${html`<a href="/goals">Show all</a>`}>Take a filter away, or look for other words.<//>`;
   return html`<${Empty} title="Say what you want done" action=${html`<a href="/goals?new=1">Submit a goal <kbd>n</kbd></a>`}
-    >In your own words, such as: <em>Check up on the repository at ~/src/mine</em>. The conductor divides it into tasks for the agents, and you see them here.<//>`;
+    >In your own words, such as: <em>Check up on the repository at /srv/mine</em>. The conductor divides it into tasks for the agents, and you see them here.<//>`;
 }
