@@ -185,3 +185,13 @@ async def test_two_thousand_nodes_are_drawn_quickly(browser: Browser, tmp_path: 
         await desk.close()
     finally:
         await office.close()
+
+
+async def test_the_panel_of_a_node_covers_nothing_of_the_graph(desk: Desk, memory: Memory) -> None:
+    page = await desk.open("/memory?node=walrus-new")
+    panel = await page.get_by_role("complementary", name="Node").bounding_box()
+    graph = await page.get_by_role("img", name=re.compile("Graph of memory")).bounding_box()
+    assert panel
+    assert graph
+    assert graph["x"] + graph["width"] <= panel["x"]
+    assert graph["width"] > 300

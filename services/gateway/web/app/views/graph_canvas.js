@@ -10,16 +10,16 @@ const REACH = 12; // px around a node in which a click counts
 
 /**
  * layout: {nodes, edges} of the API; selected: an id; onSelect(id or ""); marked: a Set of ids that are to stand out, or null;
- * label: what a screen reader says of it; covered: how many px at its right are covered while a node is selected.
+ * label: what a screen reader says of it.
  */
-export function GraphCanvas({ layout, selected, onSelect, marked = null, label, covered = 0 }) {
+export function GraphCanvas({ layout, selected, onSelect, marked = null, label }) {
   const canvas = useRef(null);
   const camera = useRef({ zoom: 1, x: 0, y: 0 });
   const [hovered, setHovered] = useState("");
   const state = useRef(null);
   state.current = { layout, selected, marked, hovered, camera: camera.current };
   const draw = useDrawing(canvas, state);
-  useEffect(() => uncover(state.current, canvas.current, covered), [selected]);
+  useEffect(() => uncover(state.current, canvas.current), [selected]);
   useEffect(draw, [layout, selected, marked, hovered, theme.value]);
   useEffect(() => bindPointer(canvas.current, { state, draw, onSelect, setHovered }), [onSelect]);
   const act = (step) => {
@@ -37,14 +37,12 @@ function fit(camera) {
   Object.assign(camera, { zoom: 1, x: 0, y: 0 });
 }
 
-/** Move the picture so that the node that was selected is seen beside what covers its right. */
-function uncover({ layout, selected, camera }, canvas, covered) {
+/** Move the picture so that the node that was selected is in it. */
+function uncover({ layout, selected, camera }, canvas) {
   const node = layout.nodes.find((each) => each.id === selected);
-  const free = canvas.clientWidth - covered;
-  if (!node || free < 160) return;
+  if (!node) return;
   const [x, y] = project(node, camera, canvas);
-  const edge = covered ? 40 : 0;
-  if (x < 0 || x > free - edge) camera.x += free / 2 - x;
+  if (x < 0 || x > canvas.clientWidth) camera.x += canvas.clientWidth / 2 - x;
   if (y < 0 || y > canvas.clientHeight) camera.y += canvas.clientHeight / 2 - y;
 }
 

@@ -39,7 +39,7 @@ export function Graph({ query, version }) {
       <${ListHead} query=${query} rows=${rows} layout=${layout.data} searching=${query.q && found.loading} deep=${deep} />
       ${found.error && html`<${Problem} error=${found.error} retry=${found.reload} />`}
       <${NodeRows} rows=${rows} selected=${query.node || ""} onSelect=${select} past=${past} /></section>
-    <section class="memory-graph panel" aria-label="Graph"><${GraphCanvas} layout=${layout.data} selected=${query.node || ""} onSelect=${select} marked=${marked} covered=${330} label=${describe(layout.data)} />
+    <section class="memory-graph panel" aria-label="Graph"><${GraphCanvas} layout=${layout.data} selected=${query.node || ""} onSelect=${select} marked=${marked} label=${describe(layout.data)} />
       <${Legend} forgotten=${query.forgotten === "1"} />
       ${query.node && html`<${NodePanel} id=${query.node} version=${past} onClose=${() => setQuery({ node: "" })} />`}</section></div>
     <${VersionSlider} layout=${layout.data} past=${past} version=${version} loading=${layout.loading} />`;
