@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from services.cli.command import COMMANDS, cli
+from services.cli.command import COMMANDS, MEANT, cli
 from services.cli.commands.memory.session import suggest_kind
 from services.cli.commands.options import NumberType, read_stdin
 from services.cli.commands.up import format_usage
@@ -18,6 +18,7 @@ from services.cli.connection import find_url
 from services.cli.supervisor.lock import InstanceLock
 from shared import settings
 from shared.bus.discovery import RunningInstance, find_instance
+from shared.contracts import Goal, generate_iso_timestamp
 from shared.errors import BusUnavailable, MailroomError, StartError
 from shared.queries.checks import check_disk
 
@@ -302,3 +303,22 @@ def test_an_office_whose_process_is_gone_does_not_run(tmp_path: object) -> None:
 
 def test_nats_url_comes_before_the_running_office(tmp_path: object) -> None:
     assert find_url(office(tmp_path, NATS_URL="nats://elsewhere:4222")) == "nats://elsewhere:4222"
+
+
+def test_words_that_are_no_commands_suggest_the_one_that_is_meant() -> None:
+    assert "Did you mean 'tasks' or 'status'?" in run("goals").output
+    assert "Did you mean 'show' or 'tail'?" in run("trail", "last").output
+    assert "'status'" in run("statsu").output
+    for word, commands in MEANT.items():
+        assert word not in COMMANDS
+        assert set(commands.split("' or '")) <= set(COMMANDS), word
+
+
+def test_a_long_text_of_a_goal_is_shortened_off_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = generate_iso_timestamp()
+    reason = "None fits: " + "a playbook; " * 100
+    goal = Goal(goal_id="g1", text="Look", requester="user", submitted_at=now, reason=reason)
+    monkeypatch.setattr("services.cli.commands.tasks.run_connected", lambda _: [goal])
+    lines = run("tasks").output.splitlines()
+    assert max(map(len, lines)) <= 202
+    assert lines[2].endswith("…")

@@ -56,7 +56,7 @@ def test_an_attempt_at_a_task_is_told_with_its_number_and_its_note() -> None:
     assert (said.kind, said.text, said.task_id, said.status) == ("state", "in_progress", "t1", "in_progress")
     noted = msgspec.structs.replace(begun, attempt=2, note="copies it")
     said = summarize("task.engineer.conductor.t1.noted", noted.to_json())
-    assert said.text == "in_progress (attempt 2): copies it"
+    assert said.text == "attempt 2: copies it"
 
 
 def test_a_record_of_an_earlier_version_is_still_told() -> None:
