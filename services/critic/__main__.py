@@ -18,13 +18,13 @@ from services.critic.inspection import open_workshop
 from services.critic.model_review import judge_results
 from services.critic.rerun import Rerunner, clean_review_folders
 from services.critic.review import add_reruns, by_repository, format_verdict, leave_open, review
-from services.critic.telling import telling
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.contracts import Verdict
 from shared.errors import ModelError
 from shared.skills.workspace import require_readable
 from shared.tasks.actions import Outcome, register_action
+from shared.tasks.telling import telling
 
 REPO = {"repo": "Absolute path of the repository"}
 

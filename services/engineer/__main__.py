@@ -38,6 +38,7 @@ from shared.skills.workspace import (
 )
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
+from shared.tasks.telling import telling
 from shared.tasks.workspaces import workspace_path
 
 REPO = {"repo": "Absolute path of the repository"}
@@ -208,7 +209,9 @@ class Engineer(Agent):
             record=self.context.record_connections,
         )
         async with self._cores, self.context.effect(f"run the tests in a copy: {lines}", repeatable=True):
-            return await run_tests(found, await prepare_tests(found, site, settings.environments))
+            async with telling(self.context.progress, "the environment is prepared"):
+                prepared = await prepare_tests(found, site, settings.environments)
+            return await run_tests(found, prepared)
 
     def _allowed_hosts(self) -> Reach | None:
         """The hosts that the settings or the profile allow; tests reach no others."""

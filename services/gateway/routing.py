@@ -158,7 +158,7 @@ async def decode_body(request: Request, kind: Any) -> Any:
 
 def _suggest(name: str, names: Sequence[str]) -> str:
     """The nearest of ``names``, and all of them."""
-    nearest = difflib.get_close_matches(name[:60], names, 1)
+    nearest = difflib.get_close_matches(name[:60], names, 1, 0.7)
     meant = f"Did you mean {nearest[0]!r}? " if nearest else ""
     return f"{meant}There are: {', '.join(names)}" if names else "Leave it out: there are none"
 

@@ -3,17 +3,16 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from shared.errors import BusError
-from shared.projects.environment import Note
 
 TELL_EVERY = 20.0
 """Seconds between two notes."""
 
 
 @contextlib.asynccontextmanager
-async def telling(note: Note, what: str) -> AsyncIterator[None]:
+async def telling(note: Callable[[str], Awaitable[None]], what: str) -> AsyncIterator[None]:
     """A block of work, during which ``note`` is told ``what`` goes on, and for how long, every TELL_EVERY."""
     working = asyncio.create_task(_tell(note, what))
     try:
@@ -23,7 +22,7 @@ async def telling(note: Note, what: str) -> AsyncIterator[None]:
         await asyncio.wait({working})
 
 
-async def _tell(note: Note, what: str) -> None:
+async def _tell(note: Callable[[str], Awaitable[None]], what: str) -> None:
     begun = time.monotonic()
     with contextlib.suppress(BusError):  # the work itself finds out if its claim is lost
         while True:

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from services.critic.telling import telling
 from shared.errors import Conflict
+from shared.tasks.telling import telling
 
 
 async def test_long_work_is_noted_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.critic.telling.TELL_EVERY", 0.01)
+    monkeypatch.setattr("shared.tasks.telling.TELL_EVERY", 0.01)
     notes: list[str] = []
     twice = asyncio.Event()
 
@@ -27,7 +27,7 @@ async def test_long_work_is_noted_until_it_ends(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_a_note_that_is_refused_disturbs_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.critic.telling.TELL_EVERY", 0.0)
+    monkeypatch.setattr("shared.tasks.telling.TELL_EVERY", 0.0)
 
     async def note(text: str) -> None:
         raise Conflict("The claim is lost")
