@@ -41,6 +41,8 @@ def test_a_relative_path_is_refused(text: str, context: dict[str, Any]) -> None:
         ("1/2 of and/or ~5", {}),
         ("Try", {"repo": "/srv/bug", "folder": "copy", "params": 3}),
         ("Try", {"repo": 4}),
+        ("Run the tests of ./bug", {"action": "run_tests", "params": {"repo": "/srv/bug"}}),
+        ("Run the tests of ./bug", {"repo": "/srv/bug"}),
     ],
 )
 def test_other_texts_are_not(text: str, context: dict[str, Any]) -> None:

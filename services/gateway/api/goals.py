@@ -88,11 +88,13 @@ def require_whole_paths(text: str, context: dict[str, Any]) -> None:
     """Raise Failure if a goal names its folder relative to one that the office does not know.
 
     A text that names a whole path or an address too may mean a path within that: "run ./build.sh in /srv/x".
+    With an action, or the folder in the context, it only says what is done.
     """
     params = context.get("params")
     given = [context.get("repo"), params.get("repo") if isinstance(params, dict) else None]
     wrong = next((each for each in given if isinstance(each, str) and each and not each.startswith("/")), "")
-    if not wrong and not _WHOLE.search(text) and (found := _RELATIVE.search(text)):
+    is_told = context.get("action") or context.get("repo") or context.get("folder")
+    if not (wrong or is_told or _WHOLE.search(text)) and (found := _RELATIVE.search(text)):
         wrong = found[0]
     if wrong:
         raise Failure(
