@@ -24,7 +24,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-browser test-docker test-network bench bench-memory bench-answers bench-notes bench-locomo bench-repositories smoke demo up down lock clean
+.PHONY: help setup check test test-browser screenshots test-docker test-network bench bench-memory bench-answers bench-notes bench-locomo bench-repositories smoke demo up down lock clean
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -42,11 +42,14 @@ check: setup ## Lint, check the format, the types and the import rules, print th
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tests.house
 
-test: setup ## Run the tests, two files at a time: unit, contracts, bus, flow (ARGS="-k word" narrows them)
+test: setup ## Run the tests, two files at a time: unit, contracts, bus, flow, browser (ARGS="-k word" narrows them)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
 
-test-browser: setup ## Run the tests of the dashboard in this machine's Chromium (some minutes)
+test-browser: setup ## Run only the tests of the dashboard in this machine's Chromium
 	$(BIN)/python -m pytest tests/browser $(ARGS)
+
+screenshots: setup ## Take the pictures of docs/images in this machine's Chromium, with its fonts
+	MAILROOM_SCREENSHOTS=docs/images $(BIN)/python -m pytest tests/browser/test_screenshots.py $(ARGS)
 
 test-docker: setup ## Run the tests of the containers; skipped where no engine runs
 	$(BIN)/python -m pytest tests/docker $(ARGS)
@@ -89,7 +92,7 @@ lock: $(STAMPS)/venv ## Write the locks anew from pyproject.toml (ARGS=--upgrade
 	$(COMPILE) pyproject.toml -o requirements.lock
 	$(COMPILE) pyproject.toml --group dev -c requirements.lock -o requirements-dev.lock
 	$(COMPILE) --group bench -c requirements-dev.lock -o requirements-bench.lock
-	$(COMPILE) pyproject.toml --extra openai --extra anthropic -c requirements-dev.lock -o requirements-models.lock
+	$(COMPILE) pyproject.toml --extra openai --extra anthropic --extra oidc -c requirements-dev.lock -o requirements-models.lock
 
 clean: ## Remove the virtual environment, caches and builds; the office's state stays
 	rm -rf $(VENV) dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

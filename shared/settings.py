@@ -83,8 +83,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The address that the gateway listens on; any other than a loopback one opens it to the network."""
     gateway_port: Port = 8642
     """The gateway's port; if another program has it, or with 0, a free one is taken."""
+    gateway_public_url: str = ""
+    """The address by which people reach the gateway, if not the one it listens on: behind a proxy, such as
+    ``https://office.example.org``, or with a published port. Links begin with it, and OpenID providers lead
+    back to it."""
     gateway_hosts: tuple[str, ...] = ()
-    """Names besides ``localhost`` by which browsers reach the gateway, such as ``office.example.org``; with
+    """Further names by which browsers reach the gateway, such as ``office.example.org``; with
     ``https://`` before it if a proxy speaks https for it."""
     gateway_oidc_issuer: str = ""
     """An OpenID provider for signing in, such as ``https://accounts.example.org``; empty: links alone."""

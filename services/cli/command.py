@@ -63,6 +63,27 @@ MEMORY_COMMANDS = {
     "export": "services.cli.commands.memory.exports:export",
     "import": "services.cli.commands.memory.imports:import_records",
 }
+MEANT = {
+    "approve": "approvals",
+    "dashboard": "web",
+    "events": "tail",
+    "goal": "show",
+    "goals": "tasks' or 'status",
+    "inbox": "approvals",
+    "log": "tail",
+    "logs": "tail",
+    "metrics": "kpi",
+    "patch": "diff' or 'apply",
+    "ps": "status",
+    "remind": "reminders",
+    "report": "show",
+    "result": "show",
+    "run": "submit",
+    "start": "up",
+    "stop": "down' or 'cancel",
+    "trail": "show' or 'tail",
+}
+"""What is meant by words that are no commands, and not similar to the one that is."""
 DOCTOR_HINT = "'mailroom doctor' looks for the reason"
 """The cure of a BusUnavailable that has none of its own."""
 COMPLETION_LINES = {
@@ -73,11 +94,21 @@ COMPLETION_LINES = {
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command only when it is used: ``table`` maps names to ``module:function``."""
+    """A group that imports a command only when it is used: ``table`` maps names to ``module:function``.
 
-    def __init__(self, *arguments: Any, table: Mapping[str, str] | None = None, **options: Any) -> None:
+    ``meant`` maps words that are no commands to those to suggest.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        table: Mapping[str, str] | None = None,
+        meant: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(*arguments, **options)
         self.table = dict(table or {})
+        self._meant = meant or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands in the order of the table."""
@@ -90,6 +121,10 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand:
+            if meant := self._meant.get(args[0], ""):
+                raise click.NoSuchCommand(
+                    args[0], f"No such command {args[0]!r}. Did you mean '{meant}'?", ctx=ctx
+                ) from None
             raise click.NoSuchCommand(args[0], possibilities=self.table, ctx=ctx) from None
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -176,6 +211,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 @click.group(
     cls=MailroomGroup,
     table=COMMANDS,
+    meant=MEANT,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(

@@ -1,9 +1,12 @@
 """How a command connects to the bus: settings, server address, identity."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
+
+import click
 
 from services.cli.supervisor.lock import is_held
 from shared import log, settings, subjects
@@ -16,13 +19,30 @@ from shared.trace import continue_trace
 T = TypeVar("T")
 CONNECT_WAIT = 2.0
 """Seconds until a server must answer."""
+START_WAIT = 60.0
+"""Seconds a command waits for an office that is starting."""
+POLL_INTERVAL = 0.1
 
 
-def find_url(config: Settings) -> str:
-    """The server's address: NATS_URL, else that of the running instance; raises StartError without either."""
-    if not config.nats_url and find_instance(config) is None and is_held(config.state_dir):
-        raise StartError(f"The office in {config.state_dir} is starting or stopping", "Try again in a moment")
+def find_url(config: Settings, wait: float = START_WAIT) -> str:
+    """The server's address: NATS_URL, else that of the running instance; raises StartError without either.
+
+    An office that is starting is waited for, ``wait`` seconds at most.
+    """
+    deadline = time.monotonic() + wait
+    if not config.nats_url and _is_between(config):
+        click.echo(f"Waiting for the office in {config.state_dir}, which is starting or stopping.", err=True)
+        while _is_between(config):
+            if time.monotonic() >= deadline:
+                problem = f"The office in {config.state_dir} did not get ready within {wait:g} s"
+                raise StartError(problem, f"See why in {config.logs}, or try again later")
+            time.sleep(POLL_INTERVAL)
     return discovery.find_url(config)
+
+
+def _is_between(config: Settings) -> bool:
+    """Whether an office is starting or stopping."""
+    return find_instance(config) is None and is_held(config.state_dir)
 
 
 @asynccontextmanager

@@ -121,9 +121,9 @@ class Planner:
         )
         return (
             "No model is configured, and none of the playbooks is near enough to what was asked. "
-            f"Without a model the office can:\n{offers}\n"
-            "An action of an agent can also be named: context assignee=engineer action=git_log. "
-            "Answers to open questions need a model: set MAILROOM_BRAIN, such as openai:MODEL"
+            "Set MAILROOM_BRAIN, such as openai:MODEL, for requests of other kinds; "
+            f"without a model the office can:\n{offers}\n"
+            "An action of an agent can also be named: context assignee=engineer action=git_log."
         )
 
 

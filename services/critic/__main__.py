@@ -24,6 +24,7 @@ from shared.contracts import Verdict
 from shared.errors import ModelError
 from shared.skills.workspace import require_readable
 from shared.tasks.actions import Outcome, register_action
+from shared.tasks.telling import telling
 
 REPO = {"repo": "Absolute path of the repository"}
 
@@ -105,10 +106,11 @@ class Critic(Agent):
         asked = goal or self.context.task.text
         recorded = await asyncio.to_thread(find_recorded_runs, results)
         rerun = Rerun()
-        for place, sure, group in await asyncio.to_thread(by_repository, results, root, asked):
-            rerun = rerun.plus(await self._rerun(group, place, recorded, is_target_sure=sure))
-        verdict = add_reruns(await asyncio.to_thread(review, results, root), rerun)
-        verdict = await self._judge_content(results, asked, verdict, root)
+        async with telling(self.context.progress, "the claims are checked"):
+            for place, sure, group in await asyncio.to_thread(by_repository, results, root, asked):
+                rerun = rerun.plus(await self._rerun(group, place, recorded, is_target_sure=sure))
+            verdict = add_reruns(await asyncio.to_thread(review, results, root), rerun)
+            verdict = await self._judge_content(results, asked, verdict, root)
         if self.context.task.requester == own:
             verdict = leave_open(verdict, f"{own} asks for it itself, and approves nothing of its own")
         data = {"verdict": verdict.to_dict(), "runs": list(rerun.runs)}
@@ -130,15 +132,16 @@ class Critic(Agent):
         return await rerunner.run(results, place, folders, is_target_sure=is_target_sure, recorded=recorded)
 
     async def _inspect(self, repo: str, topics: Collection[Topic], *, drift: bool = False) -> Outcome:
-        found = await inspection.inspect_repository(
-            Path(repo),
-            timeout=self.context.settings.command_timeout,
-            topics=topics,
-            drift=drift,
-            granted=await self.context.granted_reach() if "dependencies" in topics else (),
-            workshop=partial(open_workshop, Path(repo), self.context.settings, self.context.progress),
-            reader=partial(find_rules, self.context) if self.context.models.model.available else None,
-        )
+        async with telling(self.context.progress, "the checkers run"):
+            found = await inspection.inspect_repository(
+                Path(repo),
+                timeout=self.context.settings.command_timeout,
+                topics=topics,
+                drift=drift,
+                granted=await self.context.granted_reach() if "dependencies" in topics else (),
+                workshop=partial(open_workshop, Path(repo), self.context.settings, self.context.progress),
+                reader=partial(find_rules, self.context) if self.context.models.model.available else None,
+            )
         return inspection.conclude(found)
 
     async def _judge_content(

@@ -13,6 +13,7 @@ from services.engineer.discovery import Discovery
 from services.engineer.git import read_history
 from services.engineer.testing import Limits, Site, discover, prepare_tests, run_tests
 from services.engineer.working_copy import COPIES, WorkingCopy, clean_copies, require_folder, working_copy
+from shared import subjects
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.bus import Bus
@@ -37,6 +38,7 @@ from shared.skills.workspace import (
 )
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
+from shared.tasks.telling import telling
 from shared.tasks.workspaces import workspace_path
 
 REPO = {"repo": "Absolute path of the repository"}
@@ -93,11 +95,19 @@ class Engineer(Agent):
         {**REPO, "patch": "The patch, as a unified diff"},
     )
     async def try_patch(self, repo: str, patch: str) -> Outcome:
-        """A TestRun in data key ``tests``; raises ActionError if the patch does not fit."""
+        """A TestRun in data key ``tests``; raises ActionError if the patch does not fit.
+
+        It is delivered as the goal's patch, unless it was tried for another agent, such as for a review.
+        """
         if not patch.strip():
             raise ActionError("The patch is empty", "Give a unified diff, as 'git diff' prints it")
         source = await require_source(self.context, repo)
-        return await self._try(source, f"{patch}\n".encode("utf-8", "replace"))
+        outcome = await self._try(source, f"{patch}\n".encode("utf-8", "replace"))
+        if self.context.task.requester not in (subjects.CONDUCTOR, subjects.USER):
+            return outcome
+        path = outcome.output_paths[-1]
+        delivered = {"patches": [path], "patch_targets": [{"path": path, "folder": str(source)}]}
+        return msgspec.structs.replace(outcome, data={**outcome.data, **delivered})
 
     @register_action(
         "Copy a project into the workspace, uncommitted changes included, to work on it there",
@@ -199,7 +209,9 @@ class Engineer(Agent):
             record=self.context.record_connections,
         )
         async with self._cores, self.context.effect(f"run the tests in a copy: {lines}", repeatable=True):
-            return await run_tests(found, await prepare_tests(found, site, settings.environments))
+            async with telling(self.context.progress, "the environment is prepared"):
+                prepared = await prepare_tests(found, site, settings.environments)
+            return await run_tests(found, prepared)
 
     def _allowed_hosts(self) -> Reach | None:
         """The hosts that the settings or the profile allow; tests reach no others."""

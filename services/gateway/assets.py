@@ -144,19 +144,21 @@ def _fetch_package(package: Package, npm: Sequence[str], temporary: Path, folder
 
 
 def _pack(package: Package, npm: Sequence[str], target: Path) -> Path:
-    command = [*npm, "pack", "--silent", "--ignore-scripts", f"{package.name}@{package.version}"]
+    command = [*npm, "pack", "--loglevel=error", "--ignore-scripts", f"{package.name}@{package.version}"]
     quiet = {"npm_config_update_notifier": "false", "npm_config_logs_max": "0"}
+    # The certificates this machine trusts, as pip does; a company's proxy may have one of its own.
+    trusting = {"NODE_USE_SYSTEM_CA": "1"}
     try:
         done = subprocess.run(
             command,
             cwd=target,
-            env=environment() | quiet,
+            env=trusting | environment() | quiet,
             capture_output=True,
             text=True,
             timeout=NPM_TIMEOUT,
             check=False,
         )
-        reason = done.stderr.strip().rpartition("\n")[2][:200]
+        reason = done.stderr.strip().partition("\n")[0][:200]
     except subprocess.TimeoutExpired:
         reason = f"no answer in {NPM_TIMEOUT:.0f} s"
     tarballs = sorted(target.glob("*.tgz"))

@@ -68,9 +68,13 @@ class _SignIn:
     async def begin(self, request: Request) -> Response:
         """Go to the provider."""
         site: Site = request.state.site
-        scheme = "https" if site.secure else "http"
+        asked = f"{'https' if site.secure else 'http'}://{site.host}"
+        home = self._config.gateway_public_url.rstrip("/") or asked
+        if home != asked and "home" not in request.query_params:
+            # The provider leads back there, so the cookie has to be of that host.
+            return RedirectResponse(f"{home}{BEGIN}?home=1", 303)
         try:
-            address, browser = await self._provider.begin(f"{scheme}://{site.host}{BACK}")
+            address, browser = await self._provider.begin(f"{home}{BACK}")
         except MailroomError as error:
             return self._refuse(request, error)
         answer = RedirectResponse(address, 303)

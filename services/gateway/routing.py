@@ -5,7 +5,9 @@ A handler is ``async def handler(call, query, body) -> Answer``: it takes those 
 None (204), or a Starlette Response.
 """
 
+import difflib
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from typing import Any, get_type_hints
@@ -17,12 +19,16 @@ from starlette.routing import Route
 
 from services.gateway.context import Call, Gateway
 from services.gateway.metrics.requests import ROUTE
-from services.gateway.problems import Failure, status_of, to_response
+from services.gateway.problems import Failure, not_found, status_of, to_response
 from services.gateway.security.scopes import Person, Scope
 from shared.errors import MailroomError
 from shared.log import logger
 
 JSON = "application/json"
+_NO_ID = re.compile(r"[\s\x00*>]|^\.|\.$|\.\.")
+"""What no id has, and what would make another subject of the bus of that which an id is part of."""
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+"""What msgspec says of a field that the body itself does not have."""
 log = logger(__name__)
 
 
@@ -74,6 +80,9 @@ class Endpoint:
 
     async def _arguments(self, gateway: Gateway, request: Request, person: Person) -> dict[str, Any]:
         given: dict[str, Any] = {}
+        for name, value in request.path_params.items():
+            if _NO_ID.search(value) and f"{{{name}:path}}" not in self.path:
+                raise not_found(f"{name.removesuffix('_id')} {value[:40]!r}")
         if "call" in self.parameters:
             key = request.headers.get("idempotency-key", "")
             given["call"] = Call(gateway, person, dict(request.path_params), key, request)
@@ -108,7 +117,7 @@ def require_scope(request: Request, scope: Scope) -> Person:
 def decode_query(request: Request, kind: Any) -> Any:
     """The query string as a Struct; a parameter that occurs several times becomes a list.
 
-    Raises ValidationError.
+    Raises ValidationError, and Failure for an unknown parameter.
     """
     multiple = {field.name for field in msgspec.structs.fields(kind) if _is_sequence(field.type)}
     values: dict[str, Any] = {}
@@ -117,7 +126,7 @@ def decode_query(request: Request, kind: Any) -> Any:
         values[name] = given if name in multiple else given[-1]
     known = {field.encode_name for field in msgspec.structs.fields(kind)}
     if unknown := sorted(values.keys() - known):
-        raise msgspec.ValidationError(f"There is no parameter {unknown[0][:60]!r}; there are {sorted(known)}")
+        raise Failure(422, f"There is no parameter {unknown[0][:60]!r}", _suggest(unknown[0], sorted(known)))
     return msgspec.convert(values, kind, strict=False)
 
 
@@ -126,17 +135,32 @@ def _is_sequence(kind: Any) -> bool:
 
 
 async def decode_body(request: Request, kind: Any) -> Any:
-    """The body as ``kind``; raises ValidationError, and Failure if it is not JSON."""
+    """The body as ``kind``.
+
+    Raises ValidationError, and Failure for an unknown field and if it is not JSON.
+    """
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     data = await request.body()
     if content_type != JSON and data:
         raise Failure(415, f"The body is {content_type[:60] or 'of no type'}", f"Send it as {JSON}")
     try:
         return msgspec.json.decode(data or b"{}", type=kind)
-    except msgspec.ValidationError:
+    except msgspec.ValidationError as error:
+        if unknown := _UNKNOWN.fullmatch(str(error)):
+            names = [field.encode_name for field in msgspec.structs.fields(kind)]
+            raise Failure(
+                422, f"There is no field {unknown[1][:60]!r}", _suggest(unknown[1], names)
+            ) from None
         raise
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Failure(400, f"The body is not JSON: {error}") from None
+
+
+def _suggest(name: str, names: Sequence[str]) -> str:
+    """The nearest of ``names``, and all of them."""
+    nearest = difflib.get_close_matches(name[:60], names, 1, 0.7)
+    meant = f"Did you mean {nearest[0]!r}? " if nearest else ""
+    return f"{meant}There are: {', '.join(names)}" if names else "Leave it out: there are none"
 
 
 def make_routes(gateway: Gateway, table: Sequence[Endpoint]) -> list[Route]:

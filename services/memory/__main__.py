@@ -27,6 +27,7 @@ from shared.contracts import (
     EdgesQuery,
     GetQuery,
     HistoryQuery,
+    Hit,
     LayoutQuery,
     ListQuery,
     MemoryQuery,
@@ -47,6 +48,9 @@ BYTES_AT_ONCE = 64 * 1024 * 1024
 
 CATCH_UP_WAIT = 30.0
 """Seconds a start waits for the store to catch up with its log; reads are refused until it has."""
+
+SETTLE_WAIT = 10.0
+"""Seconds a search that asks for it waits for writes that have arrived: a check-up's are embedded in one."""
 
 PAGE_BYTES = subjects.MAX_PAYLOAD // 2
 """The bytes after which a page is full: the largest node has half of a message."""
@@ -108,7 +112,7 @@ class MemoryService(Agent):
         """The queries that memory answers, as ``memory.<verb>``."""
         engine, follower = self._engine, self._follower
         reads: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
-            "search": _answering(MemoryQuery, engine.search),
+            "search": _answering(MemoryQuery, self._search),
             "get": _answering(GetQuery, lambda query: engine.get(query.ids, query.at)),
             "list": _answering(ListQuery, self._list),
             "edges": _answering(EdgesQuery, engine.list_edges),
@@ -150,6 +154,11 @@ class MemoryService(Agent):
 
     async def _brief(self, data: bytes) -> bytes:
         return await self._briefings.answer(_decode(data, BriefQuery))
+
+    async def _search(self, query: MemoryQuery) -> list[Hit]:
+        if query.settled:
+            await self._follower.wait_until_stored(SETTLE_WAIT)
+        return await self._engine.search(query)
 
     async def _list(self, query: ListQuery) -> NodePage:
         return fit_page(await self._engine.list_nodes(query))

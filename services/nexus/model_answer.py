@@ -82,7 +82,8 @@ class Answerer:
 
     async def search(self, text: str) -> tuple[ContextPacket, list[Hit]]:
         """The context packet of ``text``, and the hits it is made from; raises BusError."""
-        hits = await self._context.memory.search(text, limit=MAX_MEMORIES)
+        # Settled: what a goal found is written just before it ends, and people ask about it at once.
+        hits = await self._context.memory.search(text, limit=MAX_MEMORIES, settled=True)
         return build_packet(text, hits, limit=MAX_MEMORIES), hits
 
 

@@ -37,6 +37,10 @@ def find_address(config: Settings) -> str:
 
 
 def public_address(config: Settings, address: str) -> str:
-    """What people type to reach the gateway at ``address``: one of ``gateway_hosts`` with https, if any."""
+    """What people type to reach the gateway at ``address``: ``gateway_public_url``, else one of
+    ``gateway_hosts`` with https, if any.
+    """
+    if config.gateway_public_url:
+        return config.gateway_public_url.rstrip("/")
     named = (host for host in config.gateway_hosts if host.startswith("https://"))
     return next(named, address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:"))

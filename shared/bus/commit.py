@@ -35,6 +35,8 @@ UNROUTED_TRIES = 5
 UNROUTED_PAUSE = 0.1
 """Tries, and seconds between two, while no stream takes a subject, as for a moment after the server reloads
 its configuration. Nothing is stored then."""
+UNKNOWN_PAUSE = 0.1
+"""Seconds between two attempts to read whether a refused commit was stored by an earlier attempt."""
 GROUPS_IN_FLIGHT = 2
 """A second group is sent while the first waits for the disk; a third was no faster."""
 WINDOW = 1_000
@@ -281,26 +283,39 @@ class Committer:
     async def _send_one(self, commit: _Commit, answered: bytes | None = None) -> None:
         """Have one caller's entries stored; ``answered`` is the answer to a first attempt."""
         try:
-            last = await self._store(commit.entries, answered)
-            count = len(commit.entries)
-            _succeed(commit, tuple(range(last - count + 1, last + 1)) if last else (0,) * count)
-        except Conflict as conflict:
-            sequences = await self._stored_before(commit.entries)
-            if sequences is None:
-                _fail(commit, conflict)
-            else:
-                _succeed(commit, sequences)
+            _succeed(commit, await self._store_once(commit.entries, answered))
         except BusError as error:
             _fail(commit, error)
+
+    async def _store_once(self, entries: Sequence[Entry], answered: bytes | None) -> tuple[int, ...]:
+        try:
+            last = await self._store(entries, answered)
+        except Conflict:
+            sequences = await self._stored_before(entries)
+            if sequences is None:
+                raise
+            return sequences
+        count = len(entries)
+        return tuple(range(last - count + 1, last + 1)) if last else (0,) * count
 
     async def _stored_before(self, entries: Sequence[Entry]) -> tuple[int, ...] | None:
         """The sequences, if an earlier attempt at sending these entries was stored after all."""
         for position, entry in enumerate(entries):
-            stored = await self._stored_last(entry.subject) if entry.expect is not None else None
+            stored = await self._last_on(entry.subject) if entry.expect is not None else None
             if stored is not None and stored[1] == entry.payload:
                 first = stored[0] - position
                 return tuple(range(first, first + len(entries)))
         return None
+
+    async def _last_on(self, subject: str) -> tuple[int, bytes] | None:
+        """The last message on ``subject``; waits for as long as the server does not tell."""
+        while True:
+            try:
+                return await self._stored_last(subject)
+            except BusUnavailable as error:
+                log.warning("commit_unknown", subject=subject, reason=str(error))
+                await asyncio.sleep(UNKNOWN_PAUSE)
+                await self._reconnected()
 
     async def _store(self, entries: Sequence[Entry], answered: bytes | None = None) -> int:
         """Send until answered; returns the sequence of the last entry, 0 when several were stored before."""

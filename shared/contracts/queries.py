@@ -46,7 +46,8 @@ class MemoryQuery(Contract, frozen=True, kw_only=True):
     ``agent`` and ``session`` admit what came from there, ``since`` and ``until`` what last changed in
     between; ``anchors`` are ids of nodes whose neighbourhood in the graph counts as nearer; ``at`` searches
     memory as it was at that graph version (0: as it is); ``deep`` reranks the top hits with a
-    cross-encoder (slower, more accurate); ``vector`` is the embedding of the text, if known already.
+    cross-encoder (slower, more accurate); ``vector`` is the embedding of the text, if known already;
+    ``settled`` waits, ten seconds at most, for the writes that have reached memory and are not stored yet.
     """
 
     text: Text
@@ -61,6 +62,7 @@ class MemoryQuery(Contract, frozen=True, kw_only=True):
     at: Version = 0
     deep: bool = False
     vector: tuple[float, ...] = ()
+    settled: bool = False
 
 
 class Hit(Contract, frozen=True, kw_only=True):

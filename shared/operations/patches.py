@@ -49,7 +49,9 @@ async def read_goal_patches(
     found = await read_patches(bus, goal, seq)
     if not found:
         more = "" if goal.status.final else f"; it is {goal.status}"
-        raise NotFound(f"The goal {goal.goal_id} has no patch{more}", f"mailroom show {goal.goal_id}")
+        raise NotFound(
+            f"The goal {goal.goal_id} has no patch{more}", f"'mailroom show {goal.goal_id}' shows what it did"
+        )
     known = {each.name for each in found}
     if missing := [each for each in projects if each not in known]:
         listed = ", ".join(sorted(known))

@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -177,10 +178,28 @@ def check_disk(config: Settings) -> Check:
     size, _, free = shutil.disk_usage(folder)
     if not size:
         return fail("disk", f"{folder} is on no disk", "Set MAILROOM_STATE_DIR to a folder that is on one")
+    place = config.state_dir
     if not os.access(folder, os.W_OK):
-        fix = "Correct its owner, or set MAILROOM_STATE_DIR to another"
-        return fail("disk", f"{folder} cannot be written", fix)
-    finding = f"{decimal(free)} free for {config.state_dir}"
+        mounted = _list_mounted(folder)
+        if not mounted:
+            fix = "Correct its owner, or set MAILROOM_STATE_DIR to another"
+            return fail("disk", f"{folder} cannot be written", fix)
+        written = [path for path in mounted if path.name != "run" and os.access(path, os.W_OK)]
+        if not written:
+            return ok("disk", f"nothing is written to {folder} here")
+        place = min(written, key=lambda path: shutil.disk_usage(path).free)
+        free = shutil.disk_usage(place).free
+    finding = f"{decimal(free)} free for {place}"
     if free < FREE_FAIL:
         return fail("disk", finding, "Free space, or set MAILROOM_STATE_DIR to a larger disk")
     return warn("disk", finding, "Free space soon") if free < FREE_WARN else ok("disk", finding)
+
+
+def _list_mounted(folder: Path) -> list[Path]:
+    """The folders in ``folder`` that are mounted there, as in a container, where ``folder`` itself is not
+    written.
+    """
+    try:
+        return [path for path in folder.iterdir() if path.is_mount()]
+    except OSError:
+        return []

@@ -49,18 +49,22 @@ async def scan(
     bus: Bus, stream: str, subject: str = ">", *, seq: int = 1, since: datetime | None = None, until: int = 0
 ) -> AsyncGenerator[Stored, None]:
     """A stream's messages in order, from a sequence or a time on, up to sequence ``until`` (0: the end)."""
-    start: dict[str, object] = {"start_time": format_utc(since)} if since else {"seq": max(seq, 1)}
+    begin = 0 if since else max(seq, 1)
+    start: dict[str, object] = {"start_time": format_utc(since)} if since else {"seq": begin}
     failures = 0
-    while True:
+    while not until or begin <= until:
         found = False
-        request = {**start, "next_by_subj": subject, "batch": PAGE, "max_bytes": PAGE_BYTES}
+        # The server sends the whole batch, though the reader stops early.
+        batch = min(PAGE, until - begin + 1) if until and begin else PAGE
+        request = {**start, "next_by_subj": subject, "batch": batch, "max_bytes": PAGE_BYTES}
         try:
             async with aclosing(bus.read(stream, request)) as page:
                 async for stored in page:
                     if until and stored.seq > until:
                         return
                     found, failures = True, 0
-                    start = {"seq": stored.seq + 1}
+                    begin = stored.seq + 1
+                    start = {"seq": begin}
                     yield stored
         except BusUnavailable:
             failures += 1

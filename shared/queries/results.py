@@ -185,7 +185,11 @@ async def find_goal(bus: Bus, name: str) -> tuple[Goal, int]:
 
     Raises NotFound if there is none, MailroomError if there are several.
     """
-    found = await read_goal(bus, await expand_goal_id(bus, name)) if _is_name(name) else None
+    goal_id = await expand_goal_id(bus, name) if _is_name(name) else ""
+    found = await read_goal(bus, goal_id) if goal_id else None
+    if found is None and name in LAST:
+        problem = f"The conductor has not begun the latest goal, {goal_id}"
+        raise NotFound(problem, "Try again in a moment; 'mailroom status' shows whether it runs")
     if found is None:
         raise NotFound(f"There is no goal {name[:130]!r}", CURE)
     return found

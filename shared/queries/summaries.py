@@ -165,8 +165,8 @@ def _task(task: contracts.Task) -> str:
 
 
 def _task_changed(change: TaskChanged) -> str:
-    text = f"{TaskStatus.IN_PROGRESS} (attempt {change.attempt})" if change.attempt > 1 else "in_progress"
-    return f"{text}: {change.note}" if change.note else text
+    attempt = f"attempt {change.attempt}" if change.attempt > 1 else ""
+    return ": ".join(filter(None, (attempt, change.note))) or str(TaskStatus.IN_PROGRESS)
 
 
 def _task_record(record: TaskRecordV1) -> str:

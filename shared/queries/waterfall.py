@@ -211,7 +211,7 @@ class _Track:
             start=_utc(claim.time),
             end=_utc(after.time) if after else "",
             status=status,
-            note="its process ended, and another took over" if killed else "",
+            note=_why_given_up(claim, after) if killed and after else "",
             task_id=claim.task_id,
             attempt=claim.attempt,
             worker=claim.worker,
@@ -251,6 +251,12 @@ class _Track:
             )
             for number, effect in enumerate(effects, 1)
         ]
+
+
+def _why_given_up(claim: Piece, after: Piece) -> str:
+    if claim.worker and claim.worker == after.worker:
+        return "it was given up, and the same process began again"
+    return "its process ended, and another took over"
 
 
 def span_row(span: Span, prefix: str, outermost: str) -> Row:

@@ -174,7 +174,9 @@ class AgentLoop:
             for call in await self._ask() if pending is None else pending:
                 if (end := await self._run_call(call)) is not None:
                     return end
-            # The results are stored while the model is asked again.
+            # The results are stored while the model is asked again. A call that was refused waited for
+            # nothing, and two checkpoints at once would get the same number.
+            await self._saving
             self._saving = asyncio.ensure_future(self._write("thinks"))
             pending = None
 

@@ -31,7 +31,7 @@ PATIENCE = 5.0
 tenth of a second, and a rule made to be expensive can take minutes."""
 FINEST = ("SECONDLY", "MINUTELY", "HOURLY")
 """Rules that repeat more often than daily: no appointments, and a million dates when worked out."""
-CURE = "Check the setting calendar"
+CURE = "Check MAILROOM_CALENDAR"
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ async def read_agenda(settings: Settings, days: int = 1, start: str = "") -> Age
     """
     if not settings.calendar:
         raise ActionError(
-            "No calendar is set", "Put the path or the https address of an ICS file into the setting calendar"
+            "No calendar is set", "Set MAILROOM_CALENDAR to the path or the https address of an ICS file"
         )
     if not 1 <= days <= LONGEST:
         raise ActionError(f"days is {days}", f"Ask for 1 to {LONGEST} days")
@@ -112,7 +112,7 @@ async def _load(settings: Settings) -> bytes:
         reason = re.sub(r"https?://\S+", "it", error.cause)
         raise ActionError(
             f"The calendar at {host} cannot be reached: {reason}",
-            "Check the network connection and the setting calendar",
+            "Check the network connection and MAILROOM_CALENDAR",
         ) from None
     return answer.body
 

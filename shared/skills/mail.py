@@ -93,7 +93,7 @@ def read_server(settings: Settings) -> MailServer:
     if parts.scheme not in PORTS or not parts.hostname:
         raise ActionError(
             "There is no server to send mail with",
-            "Put one into the setting smtp_url, such as smtp://user:password@mail.example.org:587",
+            "Set MAILROOM_SMTP_URL, such as smtp://user:password@mail.example.org:587",
         )
     return MailServer(
         scheme=parts.scheme,
@@ -119,7 +119,7 @@ def write_message(settings: Settings, recipient: str, subject: str, body: str, m
     """The letter, with an id by which a mail server knows it again; raises ActionError for a bad subject."""
     sender = settings.smtp_sender
     if not sender or UNSAFE.search(sender) or "@" not in sender:
-        raise ActionError("Mail has no sender", "Put an address into the setting smtp_sender")
+        raise ActionError("Mail has no sender", "Set MAILROOM_SMTP_SENDER to an address")
     if UNSAFE.search(subject) or UNSAFE.search(recipient):
         raise ActionError("A subject is one line", "Leave line breaks to the body")
     if not subject.strip() or len(subject) > 500 or len(body) > LONGEST:

@@ -134,7 +134,7 @@ async def read_forecast(settings: Settings, place: str = "", days: int = 3) -> F
     """
     name = place.strip() or settings.home_place
     if not name:
-        raise ActionError("No place is named", "Name a town, or put one into the setting home_place")
+        raise ActionError("No place is named", "Name a town, or set MAILROOM_HOME_PLACE to one")
     if not 1 <= days <= LONGEST:
         raise ActionError(f"days is {days}", f"Ask for 1 to {LONGEST} days")
     found = await find_place(settings, name)

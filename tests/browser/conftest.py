@@ -7,11 +7,11 @@ from pathlib import Path
 import httpx2
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, Page, async_playwright
 
 from services.gateway.assets import is_complete, read_manifest
 from shared.contracts import generate_id
-from tests.browser.pages import AXE, Desk, Session, find_chromium, launch, sign_in
+from tests.browser.pages import AXE, Desk, Session, find_chromium, launch, new_context, sign_in
 from tests.support.gateway import RunningGateway
 from tests.support.slow import install_slow_agent
 
@@ -67,10 +67,20 @@ async def session(browser: Browser, office: RunningGateway) -> Session:
     return await sign_in(browser, office.config, office.url)
 
 
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
+async def shared_page(browser: Browser, office: RunningGateway, session: Session) -> AsyncIterator[Page]:
+    """The page that tests load again, one after the other."""
+    context = await new_context(browser, office.url, session)
+    yield await context.new_page()
+    await context.close()
+
+
 @pytest_asyncio.fixture(loop_scope="session")
-async def desk(browser: Browser, office: RunningGateway, session: Session) -> AsyncIterator[Desk]:
+async def desk(
+    browser: Browser, office: RunningGateway, session: Session, shared_page: Page
+) -> AsyncIterator[Desk]:
     """A person's browser; after the test no page of it may have asked another host or written an error."""
-    desk = Desk(browser, office.url, session)
+    desk = Desk(browser, office.url, session, shared_page)
     yield desk
     await desk.close()
 

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,6 +13,7 @@ from playwright.async_api import (
     Browser,
     BrowserContext,
     ConsoleMessage,
+    Locator,
     Page,
     Playwright,
     Request,
@@ -37,7 +39,12 @@ ARGUMENTS = [
     "--no-sandbox",  # as root, Chromium starts with nothing else; what it opens here is our own
 ]
 AXE = Path(sys.prefix) / "browser" / "axe.min.js"
+SETTLED = "body:has(main#view:not([aria-busy])):not(:has(.loading)):has(.dot.live, .dot.paused)"
 SCREENSHOTS = os.environ.get("MAILROOM_SCREENSHOTS", "")
+COLOURS = ("color-contrast", "link-in-text-block")
+"""The rules of axe that another colour scheme can break: everything else on the page is the same."""
+RUN_AXE = """(rules) => axe.run(document,
+  { resultTypes: ["violations"], ...(rules.length && { runOnly: { type: "rule", values: rules } }) })"""
 LOOKS = {
     "light": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
@@ -99,11 +106,11 @@ class Faults:
         assert not unexpected, f"errors in the browser: {unexpected}"
 
 
-async def sign_in(browser: Browser, config: Settings, url: str) -> Session:
-    """Sign a browser in by a link, once; what it keeps of that."""
+async def sign_in(browser: Browser, config: Settings, url: str, person: str = "") -> Session:
+    """Sign a browser in by a link, once; what it keeps of that. ``person``: by default the only one."""
     context = await browser.new_context(base_url=url)
     headers = {"Origin": url, "Sec-Fetch-Site": "same-origin"}
-    code = create_link(config).partition("#")[2]
+    code = create_link(config, person).partition("#")[2]
     answer = await context.request.post("/api/v1/session", data={"link": code}, headers=headers)
     assert answer.ok, await answer.text()
     session = await context.storage_state()
@@ -111,28 +118,45 @@ async def sign_in(browser: Browser, config: Settings, url: str) -> Session:
     return session
 
 
-class Desk:
-    """A person's browser at the office: contexts that are signed in, and the faults of their pages."""
+async def new_context(browser: Browser, url: str, session: Session | None) -> BrowserContext:
+    context = await browser.new_context(
+        base_url=url, storage_state=session, reduced_motion="reduce", **LOOKS["light"]
+    )
+    context.set_default_timeout(30_000)
+    return context
 
-    def __init__(self, browser: Browser, url: str, session: Session) -> None:
+
+class Desk:
+    """A person's browser at the office: pages that are signed in, and their faults.
+
+    ``page`` is one that others used before: a new browser takes four times as long to load it.
+    """
+
+    def __init__(self, browser: Browser, url: str, session: Session, page: Page | None = None) -> None:
         self.browser, self.url = browser, url
         self.faults = Faults(url)
-        self._session = session
+        self._session, self._page = session, page
         self._contexts: list[BrowserContext] = []
+        if page:
+            self.faults.watch(page.context)
 
-    async def context(self, look: str = "light", **options: object) -> BrowserContext:
-        """A browser context that is signed in; ``look`` is one of LOOKS."""
-        chosen = {**LOOKS[look], "reduced_motion": "reduce", "storage_state": self._session, **options}
-        context = await self.browser.new_context(base_url=self.url, **chosen)
-        context.set_default_timeout(30_000)
+    async def context(self, signed_in: bool = True) -> BrowserContext:
+        """A browser of its own."""
+        context = await new_context(self.browser, self.url, self._session if signed_in else None)
         self._contexts.append(context)
         self.faults.watch(context)
         return context
 
-    async def open(self, path: str, look: str = "light", **options: object) -> Page:
-        """A new page in a context of its own, shown and live."""
-        page = await (await self.context(look, **options)).new_page()
-        return await self.go(page, path)
+    async def open(self, path: str) -> Page:
+        """The desk's page, shown and live, in a browser that has kept nothing but the session."""
+        if self._page is None:
+            return await self.open_other(path)
+        await self._page.evaluate("location.origin === 'null' || localStorage.clear()")
+        return await self.go(self._page, path)
+
+    async def open_other(self, path: str) -> Page:
+        """A page of another browser."""
+        return await self.go(await (await self.context()).new_page(), path)
 
     async def go(self, page: Page, path: str) -> Page:
         """Go to a path as somebody who types its address."""
@@ -145,15 +169,14 @@ class Desk:
         for context in self._contexts:
             await context.close()
         self._contexts.clear()
+        if self._page:
+            self.faults.watch_no_longer(self._page.context)
         self.faults.require_none()
 
 
 async def settle(page: Page) -> None:
     """Wait until a view is shown, has read what it shows, and is live."""
-    await page.wait_for_selector("main#view:not([aria-busy])")
-    await until(
-        page, "!document.querySelector('.loading') && document.querySelector('.dot.live, .dot.paused')"
-    )
+    await page.wait_for_selector(SETTLED, state="attached")
 
 
 async def look_at(page: Page, look: str) -> None:
@@ -164,19 +187,23 @@ async def look_at(page: Page, look: str) -> None:
 
 async def require_good_looks(page: Page, name: str) -> None:
     """No serious fault of axe in light and dark, no scrolling sideways at 360 px; takes screenshots."""
-    for look in LOOKS:
-        await look_at(page, look)
-        if look != "narrow":
-            assert await run_axe(page) == [], f"{name} in {look}"
-        assert await overflow(page) <= 0, f"{name} in {look} is too wide"
-        await shoot(page, f"{name}-{look}")
-    await look_at(page, "light")
+    try:
+        for look in LOOKS:
+            await look_at(page, look)
+            if look != "narrow":
+                faults = await run_axe(page, [] if look == "light" else COLOURS)
+                assert not faults, f"{name} in {look}: {faults}"
+            assert await overflow(page) <= 0, f"{name} in {look} is too wide"
+            await shoot(page, f"{name}-{look}")
+    finally:
+        await look_at(page, "light")
 
 
-async def run_axe(page: Page) -> list[str]:
-    """The serious and critical faults that axe-core finds on a page."""
-    await page.evaluate(AXE.read_text())  # a script tag would be against the page's own policy
-    found = await page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+async def run_axe(page: Page, rules: Sequence[str] = ()) -> list[str]:
+    """The serious and critical faults that axe-core finds on a page by ``rules`` (default: all)."""
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(AXE.read_text())  # a script tag would be against the page's own policy
+    found = await page.evaluate(RUN_AXE, list(rules))
     return [
         f"{violation['id']}: {node['html'][:160]} {node['failureSummary'][:200]}"
         for violation in found["violations"]
@@ -206,3 +233,17 @@ async def until(page: Page, condition: str, timeout: float = 30.0) -> None:
         return bool(await page.evaluate(condition))
 
     await eventually(holds, timeout)
+
+
+async def paint(page: Page) -> None:
+    """Wait until a page has painted what is due."""
+    await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+async def press_until(page: Page, key: str, wanted: Locator) -> None:
+    """Press a key until ``wanted`` is there, as somebody does who reads what each press selects."""
+    for _ in range(120):
+        if await wanted.count():
+            return
+        await page.keyboard.press(key)
+    raise AssertionError(f"{key} does not reach {wanted}")

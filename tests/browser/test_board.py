@@ -5,7 +5,7 @@ from playwright.async_api import Page
 
 from shared.contracts import generate_id
 from tests.browser.goals import find, submit, waiting
-from tests.browser.pages import Desk, require_good_looks, settle, until
+from tests.browser.pages import Desk, press_until, require_good_looks, settle, until
 from tests.flow.test_approvals import ask
 from tests.support.gateway import RunningGateway
 
@@ -18,12 +18,7 @@ def unique(words: str) -> str:
 
 async def choose(page: Page, text: str) -> None:
     """Select the goal with ``text`` with j."""
-    for _ in range(80):
-        if await page.locator(".selected").filter(has_text=text).count():
-            return
-        await page.keyboard.press("j")
-        await page.wait_for_timeout(20)
-    raise AssertionError(f"j does not reach {text!r}")
+    await press_until(page, "j", page.locator(".selected").filter(has_text=text))
 
 
 async def test_the_board_is_good_to_look_at(
@@ -173,18 +168,11 @@ async def test_texts_of_others_stay_texts(desk: Desk, ada: httpx2.AsyncClient) -
     await submit(ada, {"text": failed, "context": {"assignee": "slow", "action": HOSTILE}})
     await find(ada, failed, "ended")
     page = await desk.open("/")
-    places = [
-        "/",
-        "/goals?view=board",
-        "/goals?view=list",
-        f"/goals/{goal_id}",
-        "/traffic",
-        "/agents",
-        "/chat",
-    ]
-    for path in places:
+    shown = ("/", "/goals?view=board", "/goals?view=list", f"/goals/{goal_id}", f"/traffic?goal={goal_id}")
+    for path in (*shown, "/agents", "/chat"):
         await desk.go(page, path)
-        await page.wait_for_timeout(200)
+        if path in shown:
+            await page.locator("main").get_by_text("<img src=x").first.wait_for()
         assert await page.evaluate(
             "[window.hit, document.querySelectorAll('main img, main script').length]"
         ) == [

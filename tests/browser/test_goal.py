@@ -6,12 +6,14 @@ import time
 from pathlib import Path
 
 import httpx2
+import pytest
+import pytest_asyncio
 from playwright.async_api import Page
 
 from shared.contracts import generate_id
 from shared.subjects import sender_of
 from tests.browser.goals import find, submit, waiting
-from tests.browser.pages import Desk, require_good_looks, settle, shoot, until
+from tests.browser.pages import Desk, press_until, require_good_looks, settle, shoot, until
 from tests.flow.test_cli_patches import LINES, git, make_repository
 from tests.support.course import Course, goal_of, span
 from tests.support.gateway import RunningGateway
@@ -32,28 +34,24 @@ def make_shop(folder: Path) -> Path:
     return shop
 
 
-async def check_up(client: httpx2.AsyncClient, folder: Path) -> str:
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def checked(office: RunningGateway, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The id of a check-up of a small project that has ended."""
-    shop = make_shop(folder)
-    goal_id = await submit(client, {"text": f"Check up on the repository at {shop}"})
-    await find(client, shop.name, "ended", 90)
+    shop = make_shop(tmp_path_factory.mktemp("checked"))
+    async with office.client(name="checker") as client:
+        client.base_url = f"{office.url}/api/v1"
+        goal_id = await submit(client, {"text": f"Check up on the repository at {shop}"})
+        await find(client, shop.name, "ended", 90)
     return goal_id
 
 
 async def move_to(page: Page, text: str) -> None:
     """Select the row of the timeline with ``text`` with j."""
-    for _ in range(60):
-        if await page.locator(".waterfall .row.selected").filter(has_text=text).count():
-            return
-        await page.keyboard.press("j")
-        await page.wait_for_timeout(30)
-    raise AssertionError(f"j does not reach {text!r}")
+    await press_until(page, "j", page.locator(".waterfall .row.selected").filter(has_text=text))
 
 
-async def test_a_goal_is_read_by_keyboard_down_to_the_message(
-    desk: Desk, axe: None, ada: httpx2.AsyncClient, tmp_path: Path
-) -> None:
-    goal_id = await check_up(ada, tmp_path)
+async def test_a_goal_is_read_by_keyboard_down_to_the_message(desk: Desk, axe: None, checked: str) -> None:
+    goal_id = checked
     page = await desk.open(f"/goals/{goal_id}")
     answer = page.get_by_role("region", name="Answer")
     assert "1 of 2 tests fails" in await answer.inner_text()
@@ -78,10 +76,8 @@ async def test_a_goal_is_read_by_keyboard_down_to_the_message(
     assert "✕" in await page.locator(".waterfall").inner_text()
 
 
-async def test_a_message_and_a_piece_of_evidence_open(
-    desk: Desk, axe: None, ada: httpx2.AsyncClient, tmp_path: Path
-) -> None:
-    goal_id = await check_up(ada, tmp_path)
+async def test_a_message_and_a_piece_of_evidence_open(desk: Desk, axe: None, checked: str) -> None:
+    goal_id = checked
     page = await desk.open(f"/goals/{goal_id}")
     arrow = page.get_by_role("button", name="you to conductor: submission")
     await arrow.focus()
@@ -107,8 +103,8 @@ async def test_a_message_and_a_piece_of_evidence_open(
     assert exported["goal_id"] == goal_id
 
 
-async def test_a_link_leads_to_a_row_and_back(desk: Desk, ada: httpx2.AsyncClient, tmp_path: Path) -> None:
-    goal_id = await check_up(ada, tmp_path)
+async def test_a_link_leads_to_a_row_and_back(desk: Desk, checked: str) -> None:
+    goal_id = checked
     page = await desk.open(f"/goals/{goal_id}#task={goal_id}-tests-1")
     await page.locator(".waterfall .row.selected").filter(has_text="tests").wait_for()
     address = page.url

@@ -11,7 +11,7 @@ from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.contracts import ApprovalAnswer, ApprovalRequest, DeadLetter, Email, generate_id
 from tests.browser.goals import find, submit
-from tests.browser.pages import Desk, require_good_looks, settle, until
+from tests.browser.pages import Desk, press_until, require_good_looks, settle, until
 from tests.flow.test_approvals import answered, ask
 from tests.support.gateway import RunningGateway
 from tests.support.waiting import eventually
@@ -26,13 +26,7 @@ async def slow(office: RunningGateway) -> Bus:
 async def choose(page: Page, text: str) -> None:
     """Move to the item with ``text`` with j, as one would without a mouse."""
     await page.get_by_role("article").filter(has_text=text).first.wait_for()
-    for _ in range(60):
-        current = page.locator("article[aria-current=true]")
-        if text in (await current.inner_text()):
-            return
-        await page.keyboard.press("j")
-        await page.wait_for_timeout(20)
-    raise AssertionError(f"j does not reach {text!r}")
+    await press_until(page, "j", page.locator("article[aria-current=true]").filter(has_text=text))
 
 
 async def gone(page: Page, text: str) -> None:
@@ -177,7 +171,7 @@ async def test_later_puts_aside_for_this_browser_alone(desk: Desk, slow: Bus) ->
     await page.reload()
     await settle(page)
     assert await page.locator(".inbox article").filter(has_text=what).count() == 0
-    other = await desk.open("/")
+    other = await desk.open_other("/")
     await other.get_by_role("article").filter(has_text=what).wait_for()
     assert await answered(slow, request) is None
 
@@ -219,8 +213,10 @@ async def test_the_browser_tells_of_each_thing_once_if_one_wants(desk: Desk, slo
     await page.evaluate("Object.defineProperty(document, 'visibilityState', { get: () => 'hidden' })")
     what = f"run: wanted {generate_id()}"
     request = await ask(slow, what=what, seconds=600, goal_id="")
-    await until(page, "window.told.length > 0")
-    await page.wait_for_timeout(1_500)
+    later = f"run: later {generate_id()}"
+    await until(page, f"window.told.some(([, body]) => body === '{what}')")
+    await ask(slow, what=later, seconds=600, goal_id="")
+    await until(page, f"window.told.some(([, body]) => body === '{later}')")
     told = await page.evaluate("window.told")
     assert [each for each in told if each[1] == what] == [
         ["slow asks: may I?", what, f"approval:{request.approval_id}"]

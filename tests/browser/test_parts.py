@@ -5,7 +5,7 @@ from typing import Any
 import pytest_asyncio
 from playwright.async_api import Page
 
-from tests.browser.pages import Desk
+from tests.browser.pages import Desk, paint
 
 MARKDOWN = """async (text) => {
   const [{ Markdown }, { html }, { render }] = await Promise.all(
@@ -111,7 +111,7 @@ async def test_rows_that_come_in_front_do_not_move_what_one_reads(page: Page) ->
     await row.wait_for()
     before = await row.bounding_box()
     await page.evaluate("window.show(1012, 12)")
-    await page.wait_for_timeout(100)
+    await paint(page)
     assert await row.bounding_box() == before
 
 

@@ -7,7 +7,7 @@ from tests.support.gateway import RunningGateway
 
 async def test_a_link_signs_in_once_and_leaves_no_trace(desk: Desk, office: RunningGateway) -> None:
     link = create_link(office.config)
-    page = await (await desk.context(storage_state=None)).new_page()
+    page = await (await desk.context(signed_in=False)).new_page()
     await page.goto(link)
     await page.wait_for_url(desk.url + "/")
     await settle(page)
@@ -15,7 +15,7 @@ async def test_a_link_signs_in_once_and_leaves_no_trace(desk: Desk, office: Runn
     cookies = await page.context.cookies()
     assert [(each["httpOnly"], each["sameSite"], each["path"]) for each in cookies] == [(True, "Strict", "/")]
     desk.faults.tolerate("401")
-    again = await (await desk.context(storage_state=None)).new_page()
+    again = await (await desk.context(signed_in=False)).new_page()
     await again.goto(link)
     await again.get_by_text("The link is not valid").wait_for()
     assert "#" not in again.url
@@ -28,7 +28,7 @@ async def test_a_link_signs_in_once_and_leaves_no_trace(desk: Desk, office: Runn
 
 async def test_who_is_not_signed_in_is_led_to_the_page_for_it(desk: Desk) -> None:
     desk.faults.tolerate("401")
-    page = await (await desk.context(storage_state=None)).new_page()
+    page = await (await desk.context(signed_in=False)).new_page()
     await page.goto("/goals")
     await page.get_by_role("link", name="sign in").click()
     await page.wait_for_url(desk.url + "/login?next=*")

@@ -234,3 +234,34 @@ async def test_memory_writes_that_wait_together_share_a_batch_and_keep_their_own
         await engineer.append(Entry("memory.write.engineer", b"late", "late"), timeout=0.3)
     server.process.send_signal(signal.SIGCONT)
     assert await engineer.append(Entry("memory.write.engineer", b"late", "late")) in (0, 81)
+
+
+async def test_a_commit_whose_answer_is_late_is_recognised_when_it_is_sent_again(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shared.bus.commit.ANSWER_TIMEOUT", 0.3)
+    bus = await server.connect("engineer")
+    guard = "task.engineer.conductor.t1.*"
+    note = Entry("task.engineer.conductor.t1.noted", b"note", "n1", 0, None, guard)
+    checkpoint = Entry("record.engineer.thinking.t-1", b"page", "p1", 0)
+    asked = 0
+    last = bus._office._stored_last
+
+    async def slow_to_tell(subject: str) -> tuple[int, bytes] | None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise BusUnavailable("No answer within 5 s")
+        return await last(subject)
+
+    monkeypatch.setattr(bus._office, "_stored_last", slow_to_tell)
+    server.process.send_signal(signal.SIGSTOP)
+    single = Entry("task.engineer.conductor.t2.noted", b"note", "n2", 0, None, "task.engineer.conductor.t2.*")
+    waiting = [asyncio.create_task(bus.commit(each)) for each in ([note, checkpoint], [single])]
+    await asyncio.sleep(1.0)
+    server.process.send_signal(signal.SIGCONT)
+    async with asyncio.timeout(10):
+        both, (alone,) = await asyncio.gather(*waiting)
+    assert asked > 1  # it was refused, because the first attempt was stored
+    for entry, seq in zip((note, checkpoint, single), (*both, alone), strict=True):
+        assert await last(entry.subject) == (seq, entry.payload)

@@ -644,6 +644,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         at=42,
         deep=True,
         vector=(0.6, -0.8),
+        settled=True,
     ),
     c.Hit(node=NODE, score=0.875, why={"vector": 0.75, "keyword": 1.0}),
     c.GetQuery(ids=(NODE_ID, OTHER_NODE_ID), at=42),

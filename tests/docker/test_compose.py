@@ -1,98 +1,21 @@
 """The office in containers, brought up for real where an engine runs: `make test-docker`."""
 
 import json
-import os
-import shutil
 import subprocess
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-from testcontainers.compose import DockerCompose
 
 from services.cli.agents import load_agents
-from services.cli.supervisor.programs import free_port
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.contracts import StateChanged, TaskStatus, generate_task_id
+from tests.support.containers import PATIENCE, ROOT, Containers, inspect
 
-ROOT = Path(__file__).resolve().parents[2]
 AGENTS = sorted(member.name for member in load_agents(settings.load({"HOME": "/nonexistent"})))
-PATIENCE = 120.0
 
 
-def missing() -> str:
-    """Why there can be no containers here; empty where there can."""
-    if shutil.which("docker") is None:
-        return "there is no docker command"
-    for command, what in (
-        (["docker", "info"], "no engine answers"),
-        (["docker", "compose", "version"], "no compose"),
-    ):
-        if subprocess.run(command, capture_output=True).returncode:
-            return f"{what}: `{' '.join(command)}` fails"
-    return ""
-
-
-reason = missing()
-pytestmark = [pytest.mark.skipif(bool(reason), reason=reason), pytest.mark.timeout(1800)]
-
-
-class Containers:
-    """The stack under a name of its own, so that no other office is touched."""
-
-    def __init__(self, compose: DockerCompose, url: str, key: Path) -> None:
-        self.compose = compose
-        self.url = url
-        self.key = key
-
-    def run(self, *arguments: str) -> str:
-        """What a `docker compose` command prints; fails the test with its errors where it fails."""
-        command = [*self.compose.docker_compose_command(), *arguments]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def mailroom(self, *arguments: str) -> str:
-        return self.run("run", "--rm", "--no-TTY", "cli", *arguments)
-
-    def inside(self, service: str, script: str) -> str:
-        return self.run("exec", "--no-TTY", service, "sh", "-c", script).strip()
-
-
-@pytest.fixture(scope="module")
-def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containers]:
-    folder = tmp_path_factory.mktemp("compose")
-    make_repository(folder / "repos" / "tiny")
-    port = free_port()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COMPOSE_PROJECT_NAME", f"mailroom-test-{os.getpid()}")
-        patch.setenv("MAILROOM_IMAGE", "mailroom-test")
-        patch.setenv("MAILROOM_NATS_PORT", str(port))
-        patch.setenv("MAILROOM_REPOS", str(folder / "repos"))
-        with DockerCompose(ROOT, build=True, wait=True) as compose:
-            running = Containers(compose, f"nats://127.0.0.1:{port}", folder / "user.nk")
-            running.key.write_text(
-                running.run("run", "--rm", "--no-TTY", "--entrypoint", "cat", "cli", "/keys/user.nk")
-            )
-            yield running
-
-
-def make_repository(folder: Path) -> None:
-    folder.mkdir(parents=True)
-    (folder / "README.md").write_text("# Tiny\n\nTiny adds numbers.\n")
-    (folder / "tiny.py").write_text("import os\n\n\ndef add(a, b):\n    return a + b\n")
-    (folder / "test_tiny.py").write_text(
-        "from tiny import add\n\n\ndef test_add():\n    assert add(1, 2) == 4\n"
-    )
-    git = ["git", "-C", str(folder), "-c", "user.name=Tiny", "-c", "user.email=tiny@example.org"]
-    for arguments in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "Add tiny"]):
-        subprocess.run([*git, *arguments], check=True)
-    # The containers' user is none of this machine's.
-    for path in (folder.parents[1], folder.parent, folder):
-        path.chmod(0o755)
+pytestmark = pytest.mark.timeout(1800)
 
 
 async def test_a_goal_from_a_plain_client_ends_with_a_report(office: Containers) -> None:
@@ -208,12 +131,6 @@ def test_commands_are_refused_where_the_jail_cannot_be_made(office: Containers) 
     sandbox = next(check for check in checks if check["name"] == "sandbox")
     assert sandbox["verdict"] == "warn"
     assert "compose.yaml" in sandbox["fix"]
-
-
-def inspect(kind: str, name: str) -> dict[str, Any]:
-    done = subprocess.run(["docker", kind, "inspect", name], capture_output=True, text=True, check=True)
-    inspected: list[dict[str, Any]] = json.loads(done.stdout)
-    return inspected[0]
 
 
 def test_the_office_opens_again_with_what_it_knew(office: Containers) -> None:

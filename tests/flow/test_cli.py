@@ -133,7 +133,7 @@ async def test_waiting_shows_what_happens_and_the_first_screen_of_the_report(
     done, _ = await _submit_and_play(office_server, report=report)
     assert done.returncode == 0, done.stderr
     lines = [line.partition(" ")[2] for line in done.stdout.splitlines()]
-    assert "look (scout) in_progress: opens README.md" in lines
+    assert "look (scout): opens README.md" in lines
     assert any(re.fullmatch(r"look \(scout\) completed in .* m?s: 12 documents read", line) for line in lines)
     assert done.stdout.count("All is well.") == 1
     assert f"Report: {report}" in done.stdout
@@ -338,7 +338,7 @@ async def test_the_tree_of_a_goal_tells_who_sent_what_to_whom(office_server: Ser
     for pattern in (
         r"^├── ✓ look-1  conductor → scout  waited .*, worked ",
         r"^│   ├── \+\d+\.\d{3} conductor → scout task Look at the documents \[look\]",
-        r"^│   ├── \+\d+\.\d{3} scout → conductor state in_progress: asks the engineer",
+        r"^│   ├── \+\d+\.\d{3} scout → conductor state asks the engineer",
         r"^│   ├── ✓ look-1-1  scout → engineer  waited .*, worked ",
         r"^│   │   └── \+\d+\.\d{3} engineer → scout result completed: 7 files",
         r"^│   └── \+\d+\.\d{3} scout → conductor result completed: 12 documents read",

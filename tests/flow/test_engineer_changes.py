@@ -12,6 +12,7 @@ from services.engineer.__main__ import Engineer
 from shared.agent.base import Agent
 from shared.contracts import CommandVerdict, ResultOutcome, TestRun
 from shared.errors import ActionError
+from shared.operations.patch_files import fit_patch
 from shared.policy import Ruling
 from shared.settings import Settings
 from shared.tasks.actions import Outcome
@@ -95,11 +96,22 @@ async def test_a_patch_is_tried_on_a_copy(engineer: Engineer, journal: Journal, 
     assert outcome.outcome is ResultOutcome.DONE
     assert Path(outcome.output_paths[-1]).read_text() == f"{FIX}\n"
     assert state_of(project) == before
+    assert outcome.data["patch_targets"] == [{"path": outcome.output_paths[-1], "folder": str(project)}]
+    assert outcome.data["patches"] == [outcome.output_paths[-1]]
+    assert not fit_patch(Path(outcome.output_paths[-1]), project).problem
     with pytest.raises(ActionError, match="does not apply"):
         await call(engineer, "try_patch", repo=str(project), patch=FIX.replace("calc.py", "none.py"))
     with pytest.raises(ActionError, match="patch is empty"):
         await call(engineer, "try_patch", repo=str(project), patch=" \n")
     assert not list(engineer.context.settings.workspaces.glob("*.copies"))
+
+
+async def test_a_patch_that_another_agent_has_tried_is_not_delivered_again(
+    engineer: Engineer, journal: Journal, project: Path
+) -> None:
+    journal.task = msgspec.structs.replace(journal.task, requester="critic")
+    outcome = await call(engineer, "try_patch", repo=str(project), patch=FIX)
+    assert "patches" not in outcome.data
 
 
 async def test_open_work_ends_with_a_patch_and_what_was_run(

@@ -130,6 +130,7 @@ async def test_a_goal_is_stopped_once_and_done_again(
     first, second = [await post(bob, f"/goals/{goal_id}/retry", key="again") for _ in range(2)]
     assert first.json() == second.json()
     again = first.json()["goal_id"]
+    await at_work(ada, again)
     assert (await post(bob, f"/goals/{again}/retry")).status_code == 409
     goal = await at_work(ada, again)
     assert (goal["retry_of"], goal["person"]) == (goal_id, "bob")

@@ -104,7 +104,7 @@ class TestIncoming:
             f'[in.ci]\nsecret = "{SECRET}"\npriority = "HIGH"\n'
             'text = "Look at the build of {branch}: {log}"\n',
         )
-        await gateway.open("conductor")
+        await gateway.open("conductor", "memory")  # which compares sentences
         body = json.dumps({"branch": "main", "log": "see /etc/passwd at evil.example"}).encode()
         async with gateway.stranger() as client:
             goal_ids = set()

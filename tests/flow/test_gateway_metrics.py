@@ -1,6 +1,7 @@
 """What Prometheus scrapes and what the figures say, of a real office; a real Prometheus scrapes it."""
 
 import asyncio
+import contextlib
 import json
 import re
 import shutil
@@ -12,6 +13,7 @@ from typing import Any
 
 import httpx2
 import pytest
+import pytest_asyncio
 
 from services.gateway.metrics.reading import MAX_AGENTS, OTHER, limited
 from shared import subjects
@@ -33,14 +35,34 @@ PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 SAMPLE = re.compile(r"(\w+)(?:{(.*)})? (\S+)")
 
 
-@pytest.fixture
-async def gateway(tmp_path: Path) -> AsyncIterator[RunningGateway]:
-    running = RunningGateway(tmp_path, **install_slow_agent(tmp_path))
+@contextlib.asynccontextmanager
+async def run_gateway(folder: Path) -> AsyncIterator[RunningGateway]:
+    running = RunningGateway(folder, **install_slow_agent(folder))
     try:
         await running.open("conductor", "critic", "slow")
         yield running
     finally:
         await running.close()
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[RunningGateway]:
+    """A gateway for one test."""
+    async with run_gateway(tmp_path) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def worked(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningGateway]:
+    """A gateway whose office has worked, for the tests that add nothing to what it counts."""
+    async with run_gateway(tmp_path_factory.mktemp("gateway")) as running:
+        await work(running)
+        async with running.client(Scope.READ) as client:
+            await indexed(client, running)
+        yield running
+
+
+in_module = pytest.mark.asyncio(loop_scope="module")
 
 
 async def work(gateway: RunningGateway) -> None:
@@ -100,10 +122,10 @@ async def indexed(client: httpx2.AsyncClient, gateway: RunningGateway) -> None:
     await eventually(ready)
 
 
-async def test_the_page_has_the_office_s_figures_and_keeps_them_over_a_kill(gateway: RunningGateway) -> None:
-    await work(gateway)
-    async with gateway.client(Scope.READ) as client:
-        await indexed(client, gateway)
+@in_module
+async def test_the_page_has_the_office_s_figures_and_keeps_them_over_a_kill(worked: RunningGateway) -> None:
+    async with worked.client(Scope.READ) as client:
+        await indexed(client, worked)
         found = await scrape(client)
         text = (await client.get("/metrics")).text
     assert found['mailroom_goals{outcome="done",status="completed"}'] == 2
@@ -128,11 +150,11 @@ async def test_the_page_has_the_office_s_figures_and_keeps_them_over_a_kill(gate
     assert not re.search(r"tea-1|\bt1\b|[0-9a-f]{12}", re.sub(r" \S+$", "", text, flags=re.MULTILINE))
     _check_with_promtool(text)
 
-    gateway.office.kill(subjects.GATEWAY)
-    gateway.office.start(subjects.GATEWAY)
-    await gateway.office.ready(subjects.GATEWAY)
-    async with gateway.client(Scope.READ) as client:
-        await indexed(client, gateway)
+    worked.office.kill(subjects.GATEWAY)
+    worked.office.start(subjects.GATEWAY)
+    await worked.office.ready(subjects.GATEWAY)
+    async with worked.client(Scope.READ) as client:
+        await indexed(client, worked)
         later = await scrape(client)
     counted = {
         name: value for name, value in found.items() if re.match(r"mailroom_(task|goal|model|comm)", name)
@@ -159,8 +181,9 @@ async def test_connections_are_those_that_the_server_has(gateway: RunningGateway
     )
 
 
-async def test_nobody_scrapes_without_a_token(gateway: RunningGateway) -> None:
-    async with gateway.stranger() as client:
+@in_module
+async def test_nobody_scrapes_without_a_token(worked: RunningGateway) -> None:
+    async with worked.stranger() as client:
         for path in ("/metrics", "/api/v1/kpi", "/asyncapi.json", "/api/v1/doctor"):
             assert (await client.get(path)).status_code == 401
 
@@ -197,12 +220,12 @@ async def test_requests_are_counted_by_route_and_continue_a_trace(gateway: Runni
     assert trace_id(goal.traceparent) == trace_id(PARENT)
 
 
-async def test_the_figures_are_those_of_the_command(gateway: RunningGateway) -> None:
-    await work(gateway)
-    async with gateway.client() as client:
-        await indexed(client, gateway)
+@in_module
+async def test_the_figures_are_those_of_the_command(worked: RunningGateway) -> None:
+    async with worked.client() as client:
+        await indexed(client, worked)
         found = (await client.get("/api/v1/kpi")).json()
-    expected = await read_metrics(gateway.office.user)
+    expected = await read_metrics(worked.office.user)
     metrics = found["metrics"]
     assert metrics["tasks"] == expected.tasks
     assert expected.velocity is not None
@@ -222,8 +245,9 @@ async def test_the_figures_are_those_of_the_command(gateway: RunningGateway) -> 
     assert [point["value"] for point in figures["velocity"]["trend"]][:-1] == [None] * 29
 
 
-async def test_doctor_and_the_description_of_the_bus_are_served(gateway: RunningGateway) -> None:
-    async with gateway.client(Scope.READ) as client:
+@in_module
+async def test_doctor_and_the_description_of_the_bus_are_served(worked: RunningGateway) -> None:
+    async with worked.client(Scope.READ) as client:
         checks = (await client.get("/api/v1/doctor")).json()["checks"]
         document = (await client.get("/asyncapi.json")).json()
     verdicts = {check["name"]: check["verdict"] for check in checks}
@@ -233,17 +257,17 @@ async def test_doctor_and_the_description_of_the_bus_are_served(gateway: Running
     assert "slow_receive_task_new" in document["operations"]
 
 
-async def test_a_real_prometheus_scrapes_it(gateway: RunningGateway, tmp_path: Path) -> None:
+@in_module
+async def test_a_real_prometheus_scrapes_it(worked: RunningGateway, tmp_path: Path) -> None:
     prometheus = shutil.which("prometheus")
     if prometheus is None:
         pytest.skip("prometheus is not installed (Debian's package of that name)")
-    await work(gateway)
-    token, port = Tokens(gateway.config).add("prometheus", Scope.READ), free_port()
+    token, port = Tokens(worked.config).add("prometheus", Scope.READ), free_port()
     config = tmp_path / "prometheus.yml"
     config.write_text(
         "global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n"
         f"  - {{job_name: mailroom, authorization: {{credentials: {token}}}, "
-        f"static_configs: [{{targets: ['{gateway.url.removeprefix('http://')}']}}]}}\n"
+        f"static_configs: [{{targets: ['{worked.url.removeprefix('http://')}']}}]}}\n"
     )
     process = subprocess.Popen(  # noqa: ASYNC220
         [
@@ -274,10 +298,10 @@ async def test_a_real_prometheus_scrapes_it(gateway: RunningGateway, tmp_path: P
         await asyncio.to_thread(process.wait, 20)
 
 
-async def test_the_dashboard_asks_for_figures_that_there_are(gateway: RunningGateway) -> None:
-    await work(gateway)
-    async with gateway.client() as client:
-        await indexed(client, gateway)
+@in_module
+async def test_the_dashboard_asks_for_figures_that_there_are(worked: RunningGateway) -> None:
+    async with worked.client() as client:
+        await indexed(client, worked)
         await client.get("/metrics")
         found = {name.partition("{")[0] for name in await scrape(client)}
     asked = names_in(json.loads(DASHBOARD.read_text()))

@@ -2,8 +2,12 @@
 
 import asyncio
 import contextlib
+import gzip
+import itertools
+import re
 import time
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,7 +59,7 @@ async def exchange(gateway: RunningGateway, sent: bytes, timeout: float = 5.0) -
         async with asyncio.timeout(timeout):
             while part := await reader.read(65_536):
                 received += part
-    except TimeoutError:
+    except (TimeoutError, ConnectionResetError):
         pass
     finally:
         writer.close()
@@ -236,6 +240,30 @@ class TestConnections:
         assert b" 408 " in answer.split(b"\r\n")[0]
         assert time.monotonic() - begun < 35
 
+    async def test_connections_that_send_nothing_leave_room_for_others(self, gateway: RunningGateway) -> None:
+        """As many as the process may have files open: the oldest are closed, and it still answers."""
+        silent = [await asyncio.open_connection("127.0.0.1", port_of(gateway)) for _ in range(600)]
+        try:
+            async with gateway.client(Scope.READ) as client:
+                assert (await client.get("/api/v1/session")).status_code == 200
+            open_files = len(list(Path(f"/proc/{gateway.office.processes['gateway'].pid}/fd").iterdir()))
+            assert open_files < 400
+        finally:
+            for _, writer in silent:
+                writer.close()
+
+    async def test_a_head_or_a_body_of_a_stranger_is_small(self, gateway: RunningGateway) -> None:
+        heads = (
+            "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20000\r\n\r\n",
+            "POST /api/v1/session HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20000\r\n\r\n",
+        )
+        for head in heads:
+            answer = await exchange(gateway, head.encode() + b"x" * 1_000)
+            assert b" 413 " in answer.split(b"\r\n")[0], answer
+        many = "".join(f"X-{number}: {'y' * 500}\r\n" for number in range(1_000))
+        answer = await exchange(gateway, f"GET / HTTP/1.1\r\nHost: localhost\r\n{many}\r\n".encode())
+        assert b" 2" not in answer.split(b"\r\n")[0]
+
     async def test_a_body_is_not_read_from_strangers(self, gateway: RunningGateway) -> None:
         head = b"POST /api/v1/tokens HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n"
         answer = await exchange(gateway, head + b"x" * 1_000)
@@ -251,6 +279,58 @@ class TestConnections:
 async def read_acts(gateway: RunningGateway) -> list[AccessChanged]:
     stored = await gateway.office.stored(subjects.event(subjects.GATEWAY, ">"))
     return [AccessChanged.from_json(data) for _, _, data in stored]
+
+
+class TestRubbish:
+    """Bodies, cursors and ids that no client of ours sends: refused with a sentence, and nothing breaks."""
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b'{"text": "x", "context": {"a": ' + b"[" * 50_000 + b"]" * 50_000 + b"}}",
+            b'{"text": "x", "unknown": ' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b"}",
+            gzip.compress(b'{"text": "x"}' + b" " * 10_000_000),
+            b'{"text": "\\ud800"}',
+            b'{"text": "x", "deadline": "9999999999-01-01"}',
+            b'{"text": "x", "context": {"a": 1e999}}',
+            b"\xff\xfe{}",
+            b"[]",
+        ],
+        ids=["deep", "deep and unknown", "gzip", "half", "date", "infinite", "utf-16", "list"],
+    )
+    async def test_such_a_body_is_refused(self, gateway: RunningGateway, body: bytes) -> None:
+        async with gateway.client(Scope.SUBMIT) as client:
+            headers = {"Content-Type": "application/json", "Content-Encoding": "identity"}
+            answer = await client.post("/api/v1/goals", content=body, headers=headers)
+            assert answer.status_code in (400, 422), answer.text
+            assert answer.json()["detail"]
+
+    @pytest.mark.parametrize("rubbish", ["9" * 30 + "-1", "-1", "1-1-1", "\u00b2-1", "0x1-0", "a" * 9_000])
+    async def test_such_a_position_is_refused(self, gateway: RunningGateway, rubbish: str) -> None:
+        async with gateway.client(Scope.READ) as client:
+            for path in ("/api/v1/messages", "/api/v1/events", "/api/v1/export"):
+                assert (await client.get(path, params={"after": rubbish})).status_code == 422, path
+            headers = {"Last-Event-ID": rubbish.encode()}
+            assert (await client.get("/api/v1/events", headers=headers)).status_code == 422
+
+    async def test_no_id_leads_out_of_its_folder_or_into_a_header(self, gateway: RunningGateway) -> None:
+        ids = (
+            "..%2f..%2fetc%2fpasswd",
+            "%2e%2e",
+            "a%0d%0aX-Evil:%201",
+            "%00",
+            "x" * 3_000,
+            "*",
+            ">",
+            "a.b.%3e",
+        )
+        rows = [each for each in TABLE if "{" in each.path]
+        async with gateway.client() as client:
+            for each, name in itertools.product(rows, ids):
+                path = re.sub(r"{[^}]*}", name, each.path)
+                answer = await client.request(each.method, path, json={})
+                assert 400 <= answer.status_code < 500, (each.method, path, answer.text)
+                assert "x-evil" not in answer.headers
 
 
 class TestRecords:

@@ -72,6 +72,16 @@ async def every_node(memory: Memory) -> dict[str, Node]:
     return {node.id: node async for node in memory.iterate_nodes()}
 
 
+async def test_a_settled_search_finds_what_was_only_queued(lasting_office: Office) -> None:
+    """As nexus asks: a goal's findings are queued just before it ends."""
+    async with client(lasting_office) as memory:
+        titles = [f"Lighthouse {number} burns paraffin" for number in range(40)]
+        await memory.queue(*(Node(title=title) for title in titles), insist=True)
+        hits = await memory.search("which lighthouses burn paraffin?", settled=True)
+    assert len(hits) == 10
+    assert {hit.node.title for hit in hits} <= set(titles)
+
+
 async def test_killed_ten_times_in_the_middle_of_a_hundred_batches(memory_office: Office) -> None:
     """What was answered is there once; what was not is there once after all; the version never goes back."""
     office = memory_office

@@ -166,7 +166,7 @@ async def test_a_sentence_finds_its_playbook_or_none(
             await planner.plan(asked)
         return
     if name is None:
-        with pytest.raises(ActionError, match="Without a model the office can"):
+        with pytest.raises(ActionError, match="without a model the office can"):
             await planner.plan(asked)
         return
     planned = await planner.plan(asked)

@@ -83,7 +83,7 @@ async def test_a_place_nobody_knows_and_none_at_all(site: Site) -> None:
     site.page("/v1/search", NO_PLACES, kind="application/json")
     with pytest.raises(ActionError, match="No place is known as 'Xyzzy'"):
         await read_forecast(settings(site), "Xyzzy")
-    with pytest.raises(ActionError, match="home_place"):
+    with pytest.raises(ActionError, match="MAILROOM_HOME_PLACE"):
         await read_forecast(settings(site))
     with pytest.raises(ActionError, match="1 to 16 days"):
         await read_forecast(settings(site), "Bern", 17)

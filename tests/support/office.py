@@ -13,6 +13,7 @@ from shared.bus import Bus
 from shared.bus.records import TaskState, read_task_state
 from shared.contracts import Goal, StateChanged, Task, TaskChanged, TaskResult
 from shared.queries.records import last_sequence
+from tests.support.forking import ForkedProcess, may_fork
 from tests.support.server import ROOT, Server
 from tests.support.waiting import eventually
 
@@ -26,7 +27,7 @@ class Office:
         settings = {"MAILROOM_NATS_MAX_STORE": str(4 << 30), "MAILROOM_TASK_ACK_WAIT": "2", **environment}
         self.server = Server(folder, **settings)
         self.environment, self.config = self.server.environment, self.server.config
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, subprocess.Popen[bytes] | ForkedProcess] = {}
         self.members: dict[str, InstalledAgent] = {member.name: member for member in load_agents(self.config)}
 
     async def open(self, names: Sequence[str] | None = None) -> None:
@@ -50,9 +51,13 @@ class Office:
         """Start a process of an agent; ``instance`` tells several of one apart."""
         log = self.config.logs / f"{name}{instance}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
+        command = self.members[name].command
+        if may_fork(command, self.environment):
+            self.processes[name + instance] = ForkedProcess(command, self.environment, log)
+            return
         with log.open("ab") as output:
             self.processes[name + instance] = subprocess.Popen(
-                self.members[name].command,
+                command,
                 env=self.environment,
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,

@@ -12,11 +12,11 @@ from tests.support.gateway import RunningGateway
 
 
 class Reader:
-    """A browser that follows all letters, and comes back where it was after every interruption."""
+    """A browser that follows the letters after ``last``, and comes back where it was when interrupted."""
 
-    def __init__(self, gateway: RunningGateway, token: str) -> None:
+    def __init__(self, gateway: RunningGateway, token: str, last: str = "") -> None:
         self._gateway, self._token = gateway, token
-        self.last = ""
+        self.last = last
         self.seen: list[str] = []
 
     async def run(self) -> None:

@@ -18,6 +18,7 @@ from services.cli.supervisor.provisioning import provision_streams, write_config
 from shared import settings, subjects
 from shared.bus import Bus
 from tests.support.nats_server import NatsServer
+from tests.support.stores import fill_store, keep_store, store_of
 
 ROOT = Path(__file__).resolve().parents[2]
 INHERITED = ("PATH", "HOME", "LANG", "XDG_CACHE_HOME")
@@ -86,8 +87,13 @@ class Server:
     async def start(self) -> None:
         """Start the server and provision it; call ``end`` or ``close`` in any case."""
         write_config(self.config, self.agents)
+        fresh = not store_of(self.config).exists()
+        filled = fill_store(self.config, self.agents)
         self._nats = await NatsServer.start(self.config, log=self.config.logs / "nats.log")
-        await provision_streams(self.config, self.url, self.agents)
+        if not filled:
+            await provision_streams(self.config, self.url, self.agents)
+            if fresh:
+                keep_store(self.config, self.agents)
 
     def announce(self) -> None:
         """Write the file by which a ``mailroom`` command finds the running server."""

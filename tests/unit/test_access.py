@@ -276,3 +276,5 @@ class TestAddress:
             "MAILROOM_GATEWAY_HOSTS": "a,https://office.example.org",
         }
         assert public_address(settings.load(hosts), "http://0.0.0.0:8642") == "https://office.example.org"
+        hosts["MAILROOM_GATEWAY_PUBLIC_URL"] = "http://127.0.0.1:9000/"
+        assert public_address(settings.load(hosts), "http://0.0.0.0:8642") == "http://127.0.0.1:9000"

@@ -4,12 +4,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from threading import Timer
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
-from services.cli.command import COMMANDS, cli
+from services.cli.command import COMMANDS, MEANT, cli
 from services.cli.commands.memory.session import suggest_kind
 from services.cli.commands.options import NumberType, read_stdin
 from services.cli.commands.up import format_usage
@@ -17,6 +18,7 @@ from services.cli.connection import find_url
 from services.cli.supervisor.lock import InstanceLock
 from shared import settings
 from shared.bus.discovery import RunningInstance, find_instance
+from shared.contracts import Goal, generate_iso_timestamp
 from shared.errors import BusUnavailable, MailroomError, StartError
 from shared.queries.checks import check_disk
 
@@ -263,14 +265,17 @@ def test_without_an_office_the_error_says_how_to_start_one(tmp_path: object) -> 
         find_url(office(tmp_path))
 
 
-def test_an_office_that_is_being_opened_is_to_be_waited_for(tmp_path: object) -> None:
+def test_an_office_that_is_starting_is_waited_for(
+    tmp_path: object, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = office(tmp_path)
     lock = InstanceLock.acquire(config.state_dir)
     assert lock is not None
-    with pytest.raises(StartError, match=r"is starting or stopping\. Try again in a moment"):
-        find_url(config)
-    lock.release()
-    with pytest.raises(StartError, match="No office is running"):
+    with pytest.raises(StartError, match=r"did not get ready within 0\.2 s\. See why in .*logs"):
+        find_url(config, wait=0.2)
+    assert "Waiting for the office" in capsys.readouterr().err
+    Timer(0.2, lock.release).start()
+    with pytest.raises(StartError, match="No office is running"):  # it did not start, it stopped
         find_url(config)
 
 
@@ -298,3 +303,22 @@ def test_an_office_whose_process_is_gone_does_not_run(tmp_path: object) -> None:
 
 def test_nats_url_comes_before_the_running_office(tmp_path: object) -> None:
     assert find_url(office(tmp_path, NATS_URL="nats://elsewhere:4222")) == "nats://elsewhere:4222"
+
+
+def test_words_that_are_no_commands_suggest_the_one_that_is_meant() -> None:
+    assert "Did you mean 'tasks' or 'status'?" in run("goals").output
+    assert "Did you mean 'show' or 'tail'?" in run("trail", "last").output
+    assert "'status'" in run("statsu").output
+    for word, commands in MEANT.items():
+        assert word not in COMMANDS
+        assert set(commands.split("' or '")) <= set(COMMANDS), word
+
+
+def test_a_long_text_of_a_goal_is_shortened_off_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = generate_iso_timestamp()
+    reason = "None fits: " + "a playbook; " * 100
+    goal = Goal(goal_id="g1", text="Look", requester="user", submitted_at=now, reason=reason)
+    monkeypatch.setattr("services.cli.commands.tasks.run_connected", lambda _: [goal])
+    lines = run("tasks").output.splitlines()
+    assert max(map(len, lines)) <= 202
+    assert lines[2].endswith("…")

@@ -1,5 +1,6 @@
 """What the command line puts on a screen."""
 
+import asyncio
 import io
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -206,7 +207,7 @@ async def test_off_a_terminal_lines_are_in_the_order_of_what_happens() -> None:
             yield Progress(goal=goal)
 
     shown = io.StringIO()
-    await show_progress(changes(), Console(file=shown, width=200))
+    await show_progress({"": changes()}, Console(file=shown, width=200))
     lines = [line.partition(" ")[2].strip() for line in shown.getvalue().splitlines()]
     assert lines == [
         "look (scout) completed in 2.0 s: 12 documents read",
@@ -225,7 +226,7 @@ async def test_a_task_that_ended_with_findings_is_not_shown_as_just_completed() 
 
     assert [line.split()[:2] for line in live(progress)] == [["!", "look"]]
     shown = io.StringIO()
-    await show_progress(changes(), Console(file=shown, width=200))
+    await show_progress({"": changes()}, Console(file=shown, width=200))
     assert "look (scout) done with findings in 2.0 s: 12 documents read" in shown.getvalue()
 
 
@@ -373,3 +374,30 @@ def test_the_table_of_who_is_at_work_fits_80_columns(versions: tuple[str, str], 
     table = screen.getvalue().replace("specialist-tax-…", "")
     assert ("0.1.0" in table) is shown
     assert shown or "…" not in table
+
+
+async def test_several_goals_are_shown_together_each_line_under_its_name() -> None:
+    second_begins = asyncio.Event()
+
+    async def first() -> AsyncIterator[Progress]:
+        yield Progress(goal=goal_with(LOOK, status=TaskStatus.IN_PROGRESS))
+        await second_begins.wait()
+        yield Progress(goal=goal_with(LOOK, status=TaskStatus.COMPLETED, ended_at="2026-01-02T03:04:09Z"))
+
+    async def second() -> AsyncIterator[Progress]:
+        second_begins.set()
+        yield Progress(goal=goal_with(LOOK, status=TaskStatus.REVIEW))
+        yield Progress(goal=goal_with(LOOK, status=TaskStatus.FAILED, ended_at="2026-01-02T03:04:09Z"))
+
+    for terminal in (False, True):
+        second_begins.clear()
+        shown = io.StringIO()
+        console = Console(file=shown, width=80, force_terminal=terminal)
+        async with asyncio.timeout(5):
+            ended = await show_progress({"one": first(), "two": second()}, console)
+        assert [goal and goal.status for goal in ended] == [TaskStatus.COMPLETED, TaskStatus.FAILED]
+        assert "one" in shown.getvalue()
+        if not terminal:
+            lines = [line.partition(" ")[2] for line in shown.getvalue().splitlines()]
+            assert lines[0].startswith("one: look (scout) completed")
+            assert "two: under review" in lines

@@ -1,12 +1,17 @@
 """Messages in words."""
 
+import io
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
+from services.cli.commands.audit import MessageFilter, print_copy
 from shared import contracts as c
 from shared.contracts import Envelope
+from shared.queries.audit_log import Copy
 from shared.queries.summaries import MAX_SUMMARY, summarize
 from tests.contracts.examples import EXAMPLES
 
@@ -56,7 +61,7 @@ def test_an_attempt_at_a_task_is_told_with_its_number_and_its_note() -> None:
     assert (said.kind, said.text, said.task_id, said.status) == ("state", "in_progress", "t1", "in_progress")
     noted = msgspec.structs.replace(begun, attempt=2, note="copies it")
     said = summarize("task.engineer.conductor.t1.noted", noted.to_json())
-    assert said.text == "in_progress (attempt 2): copies it"
+    assert said.text == "attempt 2: copies it"
 
 
 def test_a_record_of_an_earlier_version_is_still_told() -> None:
@@ -169,3 +174,28 @@ def test_nothing_can_steer_the_terminal() -> None:
 )
 def test_whatever_is_stored_has_a_line(data: bytes, subject: str) -> None:
     assert summarize(subject, data).text.replace(" ", "x").isprintable()
+
+
+def test_on_a_narrow_terminal_a_text_that_does_not_fit_has_a_line_of_its_own() -> None:
+    change = c.TaskChanged(
+        task_id="t1", origin=1, attempt=1, worker="w", note="3,695 tests so far, 12 failed (140 s)"
+    )
+    copy = Copy(
+        "AUDIT",
+        1,
+        "OFFICE",
+        1,
+        "task.engineer.conductor.t1.noted",
+        change.to_json(),
+        {},
+        "2026-01-02T03:04:05Z",
+    )
+    lines = {}
+    for width in (80, 160):
+        console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
+        assert print_copy(copy, MessageFilter(), console, as_json=False)
+        assert isinstance(console.file, io.StringIO)
+        lines[width] = console.file.getvalue().splitlines()
+    assert [len(each) for each in lines.values()] == [2, 1]
+    assert lines[80][1] == f"    {change.note}"
+    assert lines[160][0].endswith(change.note)

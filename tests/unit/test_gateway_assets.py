@@ -63,13 +63,14 @@ def fake_npm(folder: Path, content: bytes | None) -> str:
                 archive.add(folder / "file", f"package/{name}")
     program = folder / "bin" / "npm"
     program.parent.mkdir()
-    copy = f"cp {tarball} ." if content is not None else "echo 'npm error 404 Not Found' >&2; exit 1"
+    told = "npm error code E404\\nnpm error A complete log of this run can be found in: x"
+    copy = f"cp {tarball} ." if content is not None else f"printf '{told}' >&2; exit 1"
     program.write_text(f"#!/bin/sh\n{copy}\n")
     program.chmod(0o755)
     return str(program)
 
 
-@pytest.mark.parametrize(("content", "words"), [(b"evil", "wrong sum"), (None, "404 Not Found")])
+@pytest.mark.parametrize(("content", "words"), [(b"evil", "wrong sum"), (None, "E404")])
 def test_what_is_not_as_expected_is_refused_and_nothing_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None, words: str
 ) -> None:

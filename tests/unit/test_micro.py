@@ -1,5 +1,6 @@
 """The loop: think, detect, negotiate, act, feed back, and every way it may end."""
 
+import asyncio
 import contextlib
 import json
 import time
@@ -534,3 +535,30 @@ async def test_an_action_cannot_stand_in_the_way_of_the_end():
     toolbox = Toolbox(bound(Clashing()))
     assert len(set(toolbox.names)) == len(toolbox.names)
     assert (await run(Script(finish("the end")), Clashing())).result == "the end"
+
+
+class SlowNotebook(Notebook):
+    """A journal that takes its time, as a loaded server does, and counts how many writes run at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writing = self.most = 0
+
+    async def write(self, note: str, page: Checkpoint) -> None:
+        self.writing += 1
+        self.most = max(self.most, self.writing)
+        await asyncio.sleep(0.02)
+        await super().write(note, page)
+        self.writing -= 1
+
+
+async def test_one_checkpoint_is_stored_at_a_time_although_calls_are_refused_meanwhile() -> None:
+    refused = ("add", '{"a": "many"}')
+    script = Script(
+        ("add", '{"a": 1}'), refused, refused, ("add", '{"a": 2}'), ("finish_task", '{"result": "3"}')
+    )
+    notebook = SlowNotebook()
+    loop = AgentLoop(script, Toolbox(bound(Desk())), checkpoints=notebook)
+    assert (await loop.run("Add")).result == "3"
+    assert notebook.most == 1
+    assert len(notebook.pages) > 4

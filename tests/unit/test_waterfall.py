@@ -44,6 +44,21 @@ def test_a_task_has_its_waiting_and_its_spans_inside(course):
     assert (rows[4].kind, rows[4].input_tokens, rows[4].seq) == (RowKind.MODEL, 7, 4)
 
 
+@pytest.mark.parametrize(
+    ("second", "why"),
+    [
+        (2, "its process ended, and another took over"),
+        (1, "it was given up, and the same process began again"),
+    ],
+)
+def test_why_an_attempt_ended_early_is_said(course, second, why):
+    course.submit("a", 0)
+    course.step("a", "claimed", 0.01)
+    course.step("a", "claimed", 5, attempt=2, worker=f"process-{second}")
+    notes = [row.note for row in rows_of(course) if row.kind is RowKind.ATTEMPT]
+    assert notes[0] == why
+
+
 def test_attempts_are_told_apart_also_a_killed_one(course):
     course.submit("a", 0)
     course.step("a", "claimed", 0.01)

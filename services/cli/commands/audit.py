@@ -39,6 +39,8 @@ from shared.text.times import format_clock
 
 NOTICE_AFTER = 1.0
 """Seconds without a message after which a notice says that the command waits."""
+NARROW = 110
+"""Columns below which a text that does not fit beside its sender has a line of its own."""
 KIND_STYLES = {
     "dead": "red",
     "given up": "red",
@@ -131,14 +133,18 @@ def print_copy(copy: Copy, message_filter: MessageFilter, console: Console, as_j
         print_json_line({**place, **msgspec.structs.asdict(summary)})
         return True
     style = status_style(summary.status) or KIND_STYLES.get(summary.kind, "")
-    parts = (
+    head = Text.assemble(
         (format_clock(copy.time), "dim"),
         " ",
         (f"{clean(summary.parties):<22}", "bold"),
         f" {summary.kind:<10} ",
-        (summary.text, style),
     )
-    print_line(Text.assemble(*parts), console)
+    text = Text(summary.text, style)
+    if console.is_terminal and console.width < NARROW and head.cell_len + text.cell_len > console.width:
+        print_line(head, console)
+        print_line(Text("    ") + text, console)
+    else:
+        print_line(head + text, console)
     return True
 
 

@@ -22,7 +22,7 @@ from services.cli.commands.submit import (
     Ended,
     format_hint,
     run_watched,
-    watch,
+    watch_all,
 )
 from services.cli.commands.up import EXAMPLE
 from services.cli.connection import connect, run_connected
@@ -139,12 +139,15 @@ def _submit(bodies: list[dict[str, Any]], as_json: bool) -> None:
 
 
 async def _check_up(bus: Bus, console: Console, bodies: list[dict[str, Any]]) -> list[Ended]:
-    """Submit all, then follow one after the other."""
-    changes = [await submit_and_follow(bus, body) for body in bodies]
-    return [
-        await watch(bus, console, str(body["goal_id"]), each, f"{body['context']['repo']}:")
-        for body, each in zip(bodies, changes, strict=True)
-    ]
+    """Submit all, then follow them together."""
+    folders = [Path(body["context"]["repo"]) for body in bodies]
+    names = [folder.name for folder in folders]
+    goals = {}
+    for body, folder in zip(bodies, folders, strict=True):
+        name = "" if len(bodies) == 1 else folder.name if names.count(folder.name) == 1 else str(folder)
+        goals[str(body["goal_id"])] = name, await submit_and_follow(bus, body)
+        console.print(f"{folder}: {body['goal_id']}", soft_wrap=True)
+    return await watch_all(bus, console, goals)
 
 
 def _print(ended: list[Ended], places: list[Path]) -> None:

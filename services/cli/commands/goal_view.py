@@ -1,8 +1,9 @@
 """A goal on the console: its progress, live on a terminal and as lines elsewhere, and its outcome."""
 
+import asyncio
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -107,26 +108,36 @@ APPROVALS_COMMAND = "mailroom approvals list"
 NOT_ACCEPTED = "The conductor has not accepted it yet; 'mailroom status' shows whether it runs"
 
 
-async def show_progress(changes: AsyncIterator[Progress], console: Console) -> Goal | None:
-    """Print every change to its end; returns the last state of the goal."""
-    show = _show_live if console.is_terminal else _show_lines
-    return await show(changes, console)
+async def show_progress(goals: Mapping[str, AsyncIterator[Progress]], console: Console) -> list[Goal | None]:
+    """Print every change of goals, each under its name, until all have ended; returns their last states."""
+    if console.is_terminal:
+        return await _show_live(goals, console)
+    return await asyncio.gather(*(_show_lines(each, console, name) for name, each in goals.items()))
 
 
 # --- on a terminal -------------------------------------------------------------------------------
 
 
-async def _show_live(changes: AsyncIterator[Progress], console: Console) -> Goal | None:
+async def _show_live(goals: Mapping[str, AsyncIterator[Progress]], console: Console) -> list[Goal | None]:
     begun = time.monotonic()
-    progress = Progress()
+    latest = dict.fromkeys(goals, Progress())
 
     def render() -> RenderableType:
-        return _format_live(progress, time.monotonic() - begun)
+        waited = time.monotonic() - begun
+        shown = [
+            part
+            for name, progress in latest.items()
+            for part in ([Text(name, style="bold")] if name else []) + [_format_live(progress, waited)]
+        ]
+        return Group(*shown)
+
+    async def follow(name: str, changes: AsyncIterator[Progress]) -> None:
+        async for progress in changes:
+            latest[name] = progress
 
     with Live(get_renderable=render, console=console, refresh_per_second=5, vertical_overflow="visible"):
-        async for progress in changes:  # noqa: B007
-            pass
-    return progress.goal
+        await asyncio.gather(*(follow(name, changes) for name, changes in goals.items()))
+    return [progress.goal for progress in latest.values()]
 
 
 def _format_live(progress: Progress, waited: float) -> RenderableType:
@@ -140,14 +151,15 @@ def _format_live(progress: Progress, waited: float) -> RenderableType:
     # The outcome is printed below.
     head = [] if goal.status.final else [Text(f"{_format_headline(progress)}, {counts}{took}")]
     width = max((len(shorten(task.name, 20)) for task in progress.tasks), default=0)
-    return Group(*head, *(_format_row(progress, task, width) for task in progress.tasks))
+    wide = max((len(shorten(task.assignee, 10)) for task in progress.tasks), default=0)
+    return Group(*head, *(_format_row(progress, task, width, wide) for task in progress.tasks))
 
 
-def _format_row(progress: Progress, task: GoalTask, width: int) -> Text:
+def _format_row(progress: Progress, task: GoalTask, width: int, wide: int) -> Text:
     return Text.assemble(
         "  ",
         format_end(_status(progress, task), task.outcome, f"{shorten(task.name, 20):<{width}}"),
-        f"  {shorten(task.assignee, 10):<10} {_format_duration(progress, task):>7}  ",
+        f"  {shorten(task.assignee, 10):<{wide}} {_format_duration(progress, task):>6}  ",
         (clean(progress.note(task)), "dim"),
         no_wrap=True,
         overflow="ellipsis",
@@ -185,7 +197,8 @@ def _format_duration(progress: Progress, task: GoalTask) -> str:
 # --- elsewhere -----------------------------------------------------------------------------------
 
 
-async def _show_lines(changes: AsyncIterator[Progress], console: Console) -> Goal | None:
+async def _show_lines(changes: AsyncIterator[Progress], console: Console, name: str = "") -> Goal | None:
+    lead = f"{name}: " if name else ""
     printed: dict[str, str] = {}
     goal: Goal | None = None
     async for progress in changes:
@@ -200,17 +213,20 @@ async def _show_lines(changes: AsyncIterator[Progress], console: Console) -> Goa
         for key, line in lines.items():
             if printed.get(key) != line:
                 printed[key] = line
-                _print_line(console, line)
+                _print_line(console, f"{lead}{line}")
     return goal
 
 
 def _format_line(progress: Progress, task: GoalTask) -> str:
     status = _status(progress, task)
     unclean = task.status is TaskStatus.COMPLETED and task.outcome in UNCLEAN
-    line = f"{task.name} ({task.assignee}) {task.outcome.replace('_', ' ') if unclean else status}"
+    note = clean(progress.note(task))
+    name = f"{task.name} ({task.assignee})"
+    if note and status == TaskStatus.IN_PROGRESS:
+        return f"{name}: {note}"
+    line = f"{name} {task.outcome.replace('_', ' ') if unclean else status}"
     if task.status.final and task.issued:
         line += f" in {_format_duration(progress, task)}"
-    note = clean(progress.note(task))
     return f"{line}: {note}" if note else line
 
 

@@ -78,6 +78,7 @@ def list_reminders(everything: bool, as_json: bool) -> None:
 
 def _format_repeat(reminder: Reminder) -> str:
     every = reminder.repeats.replace("mon,tue,wed,thu,fri,sat,sun", "day")
+    every = every.replace("mon,tue,wed,thu,fri", "weekday")
     return f", then every {every}" if every and reminder.status is not ReminderStatus.CANCELLED else ""
 
 

@@ -1,7 +1,7 @@
 """``mailroom submit``: submit a goal, and follow it until it ends."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
@@ -150,13 +150,21 @@ async def watch(
 ) -> Ended:
     """Show the progress of a goal to its end; says how to go on if it is interrupted."""
     console.print(f"{heading} {goal_id}", soft_wrap=True)
+    return (await watch_all(bus, console, {goal_id: ("", changes)}))[0]
+
+
+async def watch_all(
+    bus: Bus, console: Console, goals: Mapping[str, tuple[str, AsyncIterator[Progress]]]
+) -> list[Ended]:
+    """Show the progress of several goals, by their ids, each under its name, as ``watch`` does of one."""
     try:
-        goal = await show_progress(changes, console)
+        ended = await show_progress(dict(goals.values()), console)
     except asyncio.CancelledError:
-        click.echo(f"\nDetached; the goal keeps running.\n{format_hint(goal_id)}", err=True)
+        hints = "\n".join(format_hint(goal_id) for goal_id in goals)
+        running = "the goal keeps" if len(goals) == 1 else "the goals keep"
+        click.echo(f"\nDetached; {running} running.\n{hints}", err=True)
         raise
-    assert goal is not None
-    return goal, await read_results(bus, goal)
+    return [(goal, await read_results(bus, goal)) for goal in ended if goal is not None]
 
 
 def print_goal(goal: Goal, results: GoalResults, fail_on: str | None, as_json: bool) -> int:

@@ -20,11 +20,12 @@ from services.cli.output.outcomes import format_headline
 from shared.contracts import Goal, GoalTask
 from shared.operations.goals import cancel_goal
 from shared.queries.records import read_goals
-from shared.text.printable import clean
 from shared.text.times import format_span, parse_time, seconds_between
 
 RECENT = timedelta(hours=24)
 """Goals that ended longer ago are listed with --all only."""
+MAX_LINE = 200
+"""The most characters of a text, also where no terminal cuts the line; ``mailroom show`` has all of it."""
 
 
 @click.command()
@@ -54,11 +55,11 @@ def _is_current(goal: Goal) -> bool:
 def _print_goal(goal: Goal, console: Console) -> None:
     head = Text.assemble((goal.goal_id, "bold"), "  ", format_headline(goal))
     console.print(head, soft_wrap=True)
-    print_line(Text(f"  {clean(goal.text)}"), console)
+    print_line(Text(f"  {shorten(goal.text, MAX_LINE)}"), console)
     for task in goal.tasks:
         print_line(_format_task(task), console)
     if goal.reason:
-        print_line(Text(f"  {clean(goal.reason)}", style="dim"), console)
+        print_line(Text(f"  {shorten(goal.reason, MAX_LINE)}", style="dim"), console)
     console.print()
 
 
@@ -68,7 +69,7 @@ def _format_task(task: GoalTask) -> Text:
         "    ",
         format_end(str(task.status), task.outcome, f"{shorten(task.name, 18):<18}"),
         f" {shorten(task.assignee, 10):<10} {took:>7}  ",
-        (clean(task.summary), "dim"),
+        (shorten(task.summary, MAX_LINE), "dim"),
     )
 
 

@@ -7,7 +7,7 @@ import click
 from services.cli.commands.options import json_option
 from services.cli.output.console import print_json
 from shared import settings
-from shared.access.address import find_address
+from shared.access.address import find_address, public_address
 from shared.access.scopes import list_scopes, parse_scope
 from shared.access.tokens import Token, Tokens
 from shared.errors import StartError
@@ -52,7 +52,7 @@ def add(name: str, scopes: str, expires: str | None, as_json: bool) -> None:
     click.echo(secret)
     click.echo(f"\nThis is shown once. It may {', '.join(list_scopes(scope))}.", err=True)
     try:
-        address = find_address(config)
+        address = public_address(config, find_address(config))
     except StartError:
         return
     click.echo(f"curl -H 'Authorization: Bearer {secret[:6]}...' {address}/api/v1/session", err=True)

@@ -18,6 +18,7 @@ from shared.operations.approvals import (
     describe_yes,
 )
 from shared.operations.approvals import Scope as Reaching
+from shared.operations.risk import Grade, grade_risk
 from shared.text.printable import escape_invisible
 from shared.text.shorten import flatten
 
@@ -40,7 +41,8 @@ class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
 
     ``what`` is the whole of what it asks for, invisible characters as their code points; ``rule`` and ``why``
     say why it is asked, ``reach`` what a grant opens of the network, ``on_yes`` and ``on_no`` what follows.
-    ``needs_hosts``: a grant must name hosts.
+    ``risk`` grades how bad it can get if it is granted, ``risk_reason`` says why. ``needs_hosts``: a grant
+    must name hosts.
     """
 
     approval_id: str
@@ -49,6 +51,8 @@ class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     rule: str
     why: str
+    risk: Grade
+    risk_reason: str
     reach: tuple[str, ...]
     opens: str
     needs_hosts: bool
@@ -115,6 +119,7 @@ def view_approval(gateway: Gateway, approval: Approval) -> ApprovalView:
     """A request as people decide about it."""
     request, given = approval.request, approval.answer
     goal = gateway.index.store.goal(request.goal_id) if request.goal_id else None
+    risk = grade_risk(request)
     return ApprovalView(
         approval_id=request.approval_id,
         agent=request.sender,
@@ -122,6 +127,8 @@ def view_approval(gateway: Gateway, approval: Approval) -> ApprovalView:
         what=escape_invisible(request.what),
         rule=request.rule,
         why=request.why,
+        risk=risk.grade,
+        risk_reason=risk.reason,
         reach=request.reach,
         opens=describe_reach(request.reach),
         needs_hosts="network" in request.reach,

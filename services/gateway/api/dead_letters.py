@@ -7,6 +7,7 @@ import msgspec
 
 from services.gateway.api.messages import API
 from services.gateway.context import Call, Gateway
+from services.gateway.inbox.dead import read_all_dead
 from services.gateway.problems import Failure
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
@@ -16,7 +17,6 @@ from shared.contracts import DeadLetter
 from shared.operations.dead_letters import (
     delete_dead_letter,
     read_dead_letter,
-    read_dead_letters,
     resend,
 )
 
@@ -62,7 +62,7 @@ class Resent(msgspec.Struct, frozen=True, kw_only=True):
 
 async def list_dead_letters(call: Call) -> DeadLetterList:
     """The dead letters, the latest 500."""
-    found = await read_dead_letters(call.gateway.bus)
+    found = await read_all_dead(call.gateway)
     shown = [view_dead_letter(number, letter) for number, letter in found[-MAX_LISTED:]]
     return DeadLetterList(dead_letters=shown, total=len(found))
 

@@ -1,5 +1,6 @@
 """Goals: the list, and submitting one."""
 
+import re
 from typing import Annotated, Any
 
 import msgspec
@@ -17,6 +18,14 @@ from shared.tasks.submission import MAX_BYTES
 from shared.text.times import format_utc, parse_time
 
 MAX_LIMIT = 200
+_RELATIVE = re.compile(
+    r"""(?<![^\s"'`(\[{=:,])(?:\.{1,2}|~[\w-]*)/[^\s"'`]*"""
+    r"""|(?<=\b(?:of|in|at|on)\s)\.{1,2}(?=[\s,;:!?)\]}]|$)""",
+    re.IGNORECASE,
+)
+"""``./x``, ``../x`` and ``~/x``, and ``.`` where a folder is named."""
+_WHOLE = re.compile(r"(?<![\w.~/-])/\w|\w://")
+"""What begins a whole path, or an address."""
 
 
 class GoalsQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +84,26 @@ async def list_goals(call: Call, query: GoalsQuery) -> GoalPage:
     )
 
 
+def require_whole_paths(text: str, context: dict[str, Any]) -> None:
+    """Raise Failure if a goal names its folder relative to one that the office does not know.
+
+    A text that names a whole path or an address too may mean a path within that: "run ./build.sh in /srv/x".
+    With an action, or the folder in the context, it only says what is done.
+    """
+    params = context.get("params")
+    given = [context.get("repo"), params.get("repo") if isinstance(params, dict) else None]
+    wrong = next((each for each in given if isinstance(each, str) and each and not each.startswith("/")), "")
+    is_told = context.get("action") or context.get("repo") or context.get("folder")
+    if not (wrong or is_told or _WHOLE.search(text)) and (found := _RELATIVE.search(text)):
+        wrong = found[0]
+    if wrong:
+        raise Failure(
+            422,
+            f"{wrong[:100]!r} is a relative path, and the office does not know relative to what",
+            "Write the whole path of the folder on the machine of the office, from / on",
+        )
+
+
 async def submit_goal(call: Call, body: NewGoal) -> SubmittedGoal:
     """Submit a goal.
 
@@ -82,6 +111,7 @@ async def submit_goal(call: Call, body: NewGoal) -> SubmittedGoal:
     """
     if body.text.isspace():
         raise ValueError("text must be a non-empty string")
+    require_whole_paths(body.text, body.context)
     bus, person = call.gateway.bus, call.person.name
     goal_id = derive_goal_id(bus, person, call.key)
     submission = make_body(body.text, body.context, goal_id, person=person)

@@ -31,7 +31,8 @@ async def read_all_dead(gateway: Gateway) -> list[tuple[int, DeadLetter]]:
         return []
     # The log has no message about the removal of one, but the stream counts what was deleted.
     state = (await call_server(gateway.bus, f"STREAM.INFO.{subjects.OFFICE}"))["state"]
-    deleted = int(str(state.get("num_deleted") or 0)) if isinstance(state, dict) else 0
+    assert isinstance(state, dict)
+    deleted = int(state["last_seq"]) - int(state["messages"])
     known = _known.get(gateway.index)
     if known is None or (known.number, known.deleted) != (number, deleted):
         known = _known[gateway.index] = _Known(await read_dead_letters(gateway.bus), number, deleted)

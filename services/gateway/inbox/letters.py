@@ -17,6 +17,8 @@ from shared.queries.records import read_message
 
 INDEX_WAIT = 0.5
 """Seconds that a request waits at most until the index has what it sent."""
+AT_ONCE = 20
+"""Messages that are read from the bus at the same time."""
 KEPT = 2_000
 """Messages that are kept as they were read; they never change."""
 AUDIT = STREAMS[0]
@@ -31,7 +33,8 @@ async def read_letters(gateway: Gateway, where: str, values: Sequence[object], l
         "ORDER BY number DESC LIMIT ?"
     )
     numbers = [int(row[0]) for row in gateway.index.store.query(sql, [*values, limit])]
-    found = await asyncio.gather(*(_read(gateway, number) for number in reversed(numbers)))
+    gate = asyncio.Semaphore(AT_ONCE)
+    found = await asyncio.gather(*(_read(gateway, number, gate) for number in reversed(numbers)))
     return [mail for mail in found if mail is not None]
 
 
@@ -44,11 +47,12 @@ async def wait_until_indexed(gateway: Gateway, number: int) -> None:
                 await gateway.index.wait_for_change()
 
 
-async def _read(gateway: Gateway, number: int) -> Mail | None:
+async def _read(gateway: Gateway, number: int, gate: asyncio.Semaphore) -> Mail | None:
     """A message of a mailbox by its number in the audit; None for what is no mail."""
     known = _known.setdefault(gateway.index, OrderedDict())
     if number not in known:
-        stored = await read_message(gateway.bus, AUDIT, number)
+        async with gate:
+            stored = await read_message(gateway.bus, AUDIT, number)
         known[number] = parse_mail(_as_sent(stored)) if stored else None
         while len(known) > KEPT:
             known.popitem(last=False)

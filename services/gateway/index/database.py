@@ -83,7 +83,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, cached_statements=256)
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = OFF")
-    db.execute("PRAGMA cache_size = -8000")
+    db.execute("PRAGMA cache_size = -4000")
     return db
 
 

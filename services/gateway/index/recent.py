@@ -10,7 +10,7 @@ import msgspec
 from services.gateway.index.rows import MessageRow, Position
 from shared.contracts import Goal, StateChanged
 
-RECENT = 4_000
+RECENT = 1_000
 """Messages that are kept."""
 
 

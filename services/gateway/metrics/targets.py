@@ -253,7 +253,7 @@ def _drift_figure(drift: DriftMetrics | None, trend: list[Point]) -> Figure:
         value=_violations(drift),
         unit="count",
         target=0,
-        target_text="none",
+        target_text="0",
         met=drift.last_violations == 0 if drift else None,
         good="less",
         detail=(
@@ -339,7 +339,7 @@ def _other_figures(
             "Tokens of model calls",
             tokens or None,
             "count",
-            f"{len(usage):,} days with calls" if usage else "No model was called.",
+            f"{count(len(usage), 'day')} with calls" if usage else "No model was called.",
             "Tokens in and out, as the model's server counts them.",
             [Point(day, usage[day][0] if day in usage else None) for day in days],
         ),

@@ -18,7 +18,13 @@ from services.gateway.security.exchange import Ended, Exchange
 from services.gateway.security.limits import ClientGone, RateLimit, Streams, read_body
 from services.gateway.security.policy import API_POLICY, HEADERS, format_page_policy
 from services.gateway.security.refusals import Refused, send_refusal
-from services.gateway.security.sites import Site, Sites, is_foreign_change, is_foreign_read
+from services.gateway.security.sites import (
+    Site,
+    Sites,
+    is_foreign_change,
+    is_foreign_read,
+    list_sites,
+)
 from shared.access.scopes import NOBODY, Person
 from shared.contracts import AccessAct
 from shared.errors import ConfigError
@@ -81,7 +87,7 @@ def secure(
     ConfigError for a wrong setting, OSError for a page that is missing.
     """
     policy = format_page_policy(page.read_text() for page in pages)
-    return Guard(app, Authenticator(config), Sites(config.gateway_hosts), policy, note)
+    return Guard(app, Authenticator(config), Sites(list_sites(config)), policy, note)
 
 
 class Guard:
@@ -118,7 +124,7 @@ class Guard:
             self._require_own_page(asked, credential)
             person = self._identify(asked, credential)
             exchange = self._exchange(receive, send, headers, credential, person)
-            exchange.set_body(await self._read_body(asked, receive))
+            exchange.set_body(await self._read_body(asked, person, receive))
             _set_state(scope, asked, person or NOBODY, credential)
             await self._app(scope, exchange.receive, exchange.send)
         except Refused as refused:
@@ -221,11 +227,13 @@ class Guard:
             is_valid=is_valid,
         )
 
-    async def _read_body(self, asked: Asked, receive: Receive) -> bytes:
+    async def _read_body(self, asked: Asked, person: Person | None, receive: Receive) -> bytes:
         length = asked.headers.get("content-length", "")
         if length in ("", "0") and "transfer-encoding" not in asked.headers:
             return b""
-        return await read_body(receive, length, limit=limits.BODY_LIMIT, timeout=limits.BODY_TIMEOUT)
+        # What strangers hold in memory is little: they can open many connections.
+        limit = limits.BODY_LIMIT if person or asked.is_hook else limits.STRANGER_BODY_LIMIT
+        return await read_body(receive, length, limit=limit, timeout=limits.BODY_TIMEOUT)
 
     def _headers_for(self, path: str, *, secure: bool) -> dict[str, str]:
         kept = {"strict-transport-security": "max-age=31536000"} if secure else {}

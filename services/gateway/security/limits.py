@@ -11,6 +11,8 @@ from services.gateway.security.refusals import Refused
 
 BODY_LIMIT = 1 << 20
 """Bytes of a request's body."""
+STRANGER_BODY_LIMIT = 16 << 10
+"""Bytes of the body of a request of nobody in particular: a code to sign in with is short."""
 BODY_TIMEOUT = 20.0
 """Seconds until the body must be complete."""
 MAX_STREAMS = 64

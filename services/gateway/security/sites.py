@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from shared.errors import ConfigError
+from shared.settings import Settings
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 _HOST = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9](?:[a-z0-9._-]{0,251}[a-z0-9])?)(?::([0-9]{1,5}))?")
@@ -54,12 +55,26 @@ class Sites:
         return Site(name, port, found.secure) if found else None
 
 
+def list_sites(config: Settings) -> list[str]:
+    """The names in the settings: the public address, and further hosts.
+
+    Raises ConfigError for a public address that is none.
+    """
+    public = config.gateway_public_url
+    if public and not public.startswith(("http://", "https://")):
+        raise ConfigError(
+            f"MAILROOM_GATEWAY_PUBLIC_URL is {public[:80]!r}",
+            "Write it as in https://office.example.org or http://127.0.0.1:9000",
+        )
+    return [*([public] if public else []), *config.gateway_hosts]
+
+
 def _parse_site(text: str) -> Site:
     scheme, separator, rest = text.strip().lower().rpartition("://")
     match = _HOST.fullmatch(rest.rstrip("/") if separator else rest)
     if match is None or scheme not in ("", "http", "https"):
         raise ConfigError(
-            f"{text[:80]!r} in MAILROOM_GATEWAY_HOSTS is no host",
+            f"{text[:80]!r} in MAILROOM_GATEWAY_HOSTS or MAILROOM_GATEWAY_PUBLIC_URL is no host",
             "Write it as in office.example.org, office:8080 or https://office.example.org",
         )
     return Site(match[1], match[2] or "", scheme == "https")

@@ -120,6 +120,12 @@ class LogFollower:
             async with asyncio.timeout(timeout):
                 await self._level.wait()
 
+    async def wait_until_stored(self, timeout: float) -> None:
+        """Wait until the writes that have arrived are stored or refused, at most ``timeout`` seconds."""
+        waiting = self._find_waiting()
+        if waiting:
+            await asyncio.wait({self._answers.expect(waiting[-1])}, timeout=timeout)
+
     async def rebuild(self, *, force: bool = False) -> dict[str, object]:
         """Start to rebuild the store from the log; returns at once, ``status`` has the progress.
 

@@ -7,7 +7,7 @@ import { navigate } from "./router.js";
 import { office } from "./store.js";
 import { AGENTS, AgentChip } from "./ui/agent.js";
 import { Dialog } from "./ui/dialog.js";
-import { html, signal, useEffect, useRef, useState } from "./ui/html.js";
+import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "./ui/html.js";
 import { Outcome } from "./ui/outcome.js";
 
 const PAUSE = 150; // ms after the last key before the office is searched
@@ -27,7 +27,7 @@ function OpenPalette() {
   const entries = [...commandEntries(text), ...agentEntries(text), ...found];
   const at = Math.min(chosen, entries.length - 1);
   const close = () => (paletteOpen.value = false);
-  useEffect(() => {
+  useLayoutEffect(() => { // before the next key: letters typed at once go into the field, and not to the keys of the page
     const before = document.activeElement;
     box.current.showModal();
     return () => before?.focus?.();

@@ -9,6 +9,7 @@ import { now, office, person, signedOut, waiting } from "./store.js";
 import { Questions } from "./ui/dialog.js";
 import { Empty, Loading, Problem } from "./ui/empty.js";
 import { clock, count, plural } from "./ui/format.js";
+import { Icon } from "./ui/icon.js";
 import { html, useEffect, useRef, useState } from "./ui/html.js";
 import { Toasts } from "./ui/toast.js";
 import { VIEWS, loadView } from "./views/index.js";
@@ -28,14 +29,14 @@ function Places() {
   return html`<nav class="places" aria-label="Places"><a class="brand" href="/" tabindex="-1" aria-hidden="true"
       ><svg viewBox="0 0 20 15"><rect x="1" y="1" width="18" height="13" rx="3" /><path d="M1.5 2.5 10 9l8.5-6.5" fill="none" /></svg>Mailroom</a>
     ${MENU.map((view) => html`<${Place} key=${view.name} view=${view} current=${current === view.name} />`)}
-    <button type="button" class="place more" style=${{ "--narrow": 8 }} onClick=${() => (paletteOpen.value = true)}>More</button>
+    <button type="button" class="place more" style=${{ "--narrow": 8 }} onClick=${() => (paletteOpen.value = true)}><span class="named"><${Icon} name="more" />More</span></button>
     <${Office} /></nav>`;
 }
 
 function Place({ view, current }) {
   const number = view.name === "inbox" ? waiting.value : 0;
   return html`<a class=${`place${view.narrow ? "" : " aside"}`} style=${{ "--narrow": view.narrow || 7 }} href=${view.paths[0]}
-    aria-current=${current ? "page" : undefined}>${view.title}${number > 0 && html`<b class="count"
+    aria-current=${current ? "page" : undefined}><span class="named"><${Icon} name=${view.name} />${view.title}</span>${number > 0 && html`<b class="count"
       >${number > 99 ? "99+" : number}<span class="visually-hidden"> wait for you</span></b>`}</a>`;
 }
 
@@ -46,9 +47,9 @@ function Office() {
   return html`<div class="office"><button type="button" onClick=${togglePause} title="Pause or go on: p" aria-pressed=${String(paused.value)}
       ><span class=${`dot ${kind}`}></span>${word}${agents !== undefined && ` · ${plural(agents, "agent")}`}</button>
     ${resting > 0 && html`<div class="wait">${plural(resting, "agent")} paused</div>`}
-    ${last.value > 0 && html`<div class="mono">log ${count(last.value)}</div>`}
-    ${memory !== undefined && html`<div class="mono">memory v ${count(memory)}</div>`}
-    ${person.value && html`<div>${person.value.person}</div>`}</div>`;
+    ${last.value > 0 && html`<div>${plural(last.value, "message")}</div>`}
+    ${memory !== undefined && html`<div>memory version ${count(memory)}</div>`}
+    ${person.value && html`<div>signed in as ${person.value.person}</div>`}</div>`;
 }
 
 function stateOf() {
@@ -65,7 +66,7 @@ function Top() {
   return html`<header class="top"><div class="where">${parent && html`<a href=${parent.paths[0]}>${parent.title}</a><span>/</span>`}
       ${view && !parent && (id ? html`<a href=${view.paths[0]}>${view.title}</a><span>/</span>` : html`<span aria-current="page">${view.title}</span>`)}
       ${id && html`<span class="mono" aria-current="page">${id}</span>`}</div>
-    <button type="button" class="find" onClick=${() => (paletteOpen.value = true)} aria-keyshortcuts="Control+K"><span>Search or run a command</span><kbd aria-hidden="true">Ctrl K</kbd></button></header>`;
+    <button type="button" class="find" onClick=${() => (paletteOpen.value = true)} aria-keyshortcuts="Control+K"><${Icon} name="find" /><span class="long">Search or run a command</span><span class="short">Search</span><kbd aria-hidden="true">Ctrl K</kbd></button></header>`;
 }
 
 /** What is said if the page is not live: since when, and what one can do. */

@@ -29,10 +29,10 @@ export function bytes(number) {
   return `${unit && size < 10 ? size.toFixed(1) : Math.round(size)} ${units[unit]}`;
 }
 
-/** A span of seconds: "0.2 s", "38.4 s", "5 min 12 s", "3 h 4 min", "2 days". */
+/** A span of seconds: "200 ms", "38.4 s", "5 min 12 s", "3 h 4 min", "2 days". */
 export function span(seconds) {
-  if (seconds < 0.01) return "0 s";
-  if (seconds < 1) return `${seconds.toFixed(2)} s`;
+  if (seconds < 0.001) return "0 ms";
+  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 100) return `${seconds.toFixed(1)} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
   if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;

@@ -55,7 +55,7 @@ function Table({ agents, chosen, velocity }) {
 }
 
 function Group({ label, agents, chosen, velocity }) {
-  return html`<div class="agents" role="list" aria-label=${label}>${agents.map(
+  return html`<div class="agent-row agent-head" aria-hidden="true"><span>Agent</span><span>State</span><span>Slots</span><span class="does">Does</span><span class="waits">Mailbox</span><span class="took">Median task</span><span class="cost">Models today</span></div><div class="agents" role="list" aria-label=${label}>${agents.map(
     (agent) => html`<${AgentRow} key=${agent.name} agent=${agent} velocity=${velocity[agent.name]} chosen=${agent === chosen} />`,
   )}</div>`;
 }

@@ -49,12 +49,12 @@ function headline({ shown, page }) {
   const today = shown.filter((goal) => goal.state === "ended" && Date.parse(goal.ended_at) >= midnight).length;
   const all = Object.values(page.counts).reduce((sum, number) => sum + number, 0);
   if (!all) return "No goals yet";
-  const parts = [(open.length > waits || !waits) && `${count(open.length - waits)} at work`, waits && `${waits} ${waits === 1 ? "waits" : "wait"} for you`, today ? `${today} ended today` : `${plural(all, "goal")} in all`];
+  const parts = [open.length > waits && `${count(open.length - waits)} at work`, waits && `${waits} ${waits === 1 ? "waits" : "wait"} for you`, today ? `${today} ended today` : `${plural(all, "goal")} in all`];
   return parts.filter(Boolean).join(", ");
 }
 
 function Nothing({ filtered }) {
   if (filtered) return html`<${Empty} title="No goal is like this" action=${html`<a href="/goals">Show all</a>`}>Take a filter away, or look for other words.<//>`;
   return html`<${Empty} title="Say what you want done" action=${html`<a href="/goals?new=1">Submit a goal <kbd>n</kbd></a>`}
-    >In your own words, such as: <em>Check up on the repository at ~/src/mine</em>. The conductor divides it into tasks for the agents, and you see them here.<//>`;
+    >In your own words, such as: <em>Check up on the repository at /srv/mine</em>. The conductor divides it into tasks for the agents, and you see them here.<//>`;
 }

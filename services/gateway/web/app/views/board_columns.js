@@ -54,7 +54,7 @@ function Column({ column, selected, onSelect }) {
   const [all, setAll] = useState(false);
   const at = column.goals.findIndex((goal) => goal.goal_id === selected);
   const shown = all || at >= SHOWN ? column.goals : column.goals.slice(0, SHOWN);
-  return html`<section class=${`column ${column.name}`} aria-label=${column.title}><h2>${column.title}<small>${column.goals.length}</small></h2>
+  return html`<section class=${`column ${column.name}${column.goals.length ? "" : " nothing"}`} aria-label=${column.title}><h2>${column.title}<small>${column.goals.length}</small></h2>
     ${!column.goals.length && html`<p class="none">${column.none}</p>`}
     <ul>${shown.map((goal) => html`<li key=${goal.goal_id}><${Card} goal=${goal} selected=${goal.goal_id === selected} onSelect=${onSelect} /></li>`)}</ul>
     ${column.goals.length > shown.length && html`<button type="button" class="plain" onClick=${() => setAll(true)}>${column.goals.length - shown.length} more</button>`}</section>`;
@@ -64,6 +64,7 @@ function Card({ goal, selected, onSelect }) {
   const open = goal.state !== "ended";
   return html`<a class=${`card${selected ? " selected" : ""}`} href=${at`/goals/${goal.goal_id}`} aria-current=${selected ? "true" : undefined} onFocus=${() => onSelect(goal.goal_id)}>
     <span class="words">${!open && html`<${Outcome} ...${goal} bare />`}${goal.title}</span>
+    ${!open && goal.summary && goal.summary !== goal.title && html`<span class="summary">${goal.summary}</span>`}
     ${goal.state === "planning" && html`<span class="soft">is being planned</span>`}${goal.state === "review" && html`<span class="soft">in review</span>`}
     ${goal.workers.length > 0 && html`<span class="workers">${goal.workers.slice(0, 4).map((worker) => html`<${AgentChip} key=${worker.agent + worker.task} name=${worker.agent} />`)}</span>`}
     <span class="figures">${goal.tasks_all > 0 && open && html`<span><${Bar} value=${goal.tasks_done} most=${goal.tasks_all} label=${`${goal.tasks_done} of ${plural(goal.tasks_all, "task")} done`} /> ${goal.tasks_done}/${goal.tasks_all}</span>`}

@@ -32,7 +32,7 @@ export function NewGoal({ onClose, onCreated }) {
   };
   const sendByKey = (event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && event.target.form.requestSubmit();
   return html`<${Dialog} title="New goal" onClose=${onClose}><form class="newgoal" onSubmit=${submit} onKeyDown=${sendByKey}>
-    <label>What do you want done?<textarea name="text" required autofocus maxlength="100000" rows="5" placeholder="Check up on the repository at ~/src/mine"></textarea></label>
+    <label>What do you want done?<textarea name="text" required autofocus maxlength="100000" rows="5" placeholder="Check up on the repository at /srv/mine"></textarea></label>
     <details><summary>Priority, deadline, context</summary><div class="more">
       <label>Priority<select name="priority">${PRIORITIES.map(([value, word]) => html`<option key=${value} value=${value} selected=${value === "MEDIUM"}>${word}</option>`)}</select></label>
       <label>Deadline<input name="deadline" type="datetime-local" /></label>

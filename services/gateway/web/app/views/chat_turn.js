@@ -12,6 +12,7 @@ import { Clock, Took } from "../ui/time.js";
 
 const NODE = /^[A-Za-z0-9_-]{1,128}$/;
 const SOURCES = /\n\nSources:\n((?:\[\d+\].*(?:\n|$))+)$/;
+const CANCEL = /\nIt is reminder \S+\. Not what you meant\? mailroom reminders cancel \S+/; // the link below does it
 const STARTED = /^That is work for the office, so I started goal /; // the card says the same, and goes on
 const STEPS = { asked: "is asked", begun: "began", noted: "", ended: "is done" };
 
@@ -38,6 +39,7 @@ function Answer({ answer, asked }) {
       ${failed && html`<${Outcome} status="failed" />`}<span class="soft number">${seconds > 0 && span(seconds)}</span></div>
     <${AnswerText} answer=${answer} />
     ${answer.goal_id && html`<${GoalCard} id=${answer.goal_id} />`}
+    ${CANCEL.test(answer.text) && html`<p class="small"><a href="/schedule">Change or cancel it in the schedule</a></p>`}
     <${Citations} answer=${answer} />
     ${answer.unknowns?.length > 0 && html`<p class="soft small">Memory says nothing about: ${answer.unknowns.join(", ")}.</p>`}</div>`;
 }
@@ -45,11 +47,11 @@ function Answer({ answer, asked }) {
 /** The text with its marks, such as [1], as buttons that open what they cite. */
 function AnswerText({ answer }) {
   if (answer.goal_id && STARTED.test(answer.text)) return html`<p class="text">That is work for the office. The conductor plans it, and its report comes by mail.</p>`;
-  const text = answer.text.replace(SOURCES, "").replace(/^From memory:\n+/, "").replace(/\n*Memory says nothing about: [^\n]*\.\s*$/, "");
+  const text = answer.text.replace(SOURCES, "").replace(CANCEL, "").replace(/^From memory:\n+/, "").replace(/\n*Memory says nothing about: [^\n]*\.\s*$/, "");
   const marks = /\[(\d{1,2}|[A-Za-z0-9_-]{3,128})\]/g;
   const cites = [...text.matchAll(marks)].some(([, mark]) => cited(answer, mark));
   if (!cites) return html`<div class="text"><${Markdown} text=${text} /></div>`;
-  return html`<div class="text prose">${text.split(/\n{2,}|\n(?=\[)/).map((paragraph, index) => html`<p key=${index}>${withMarks(paragraph, answer, marks)}</p>`)}</div>`;
+  return html`<div class=${`text prose${/^From memory:/.test(answer.text) ? " listed" : ""}`}>${text.split(/\n{2,}|\n(?=\[)/).map((paragraph, index) => html`<p key=${index}>${withMarks(paragraph, answer, marks)}</p>`)}</div>`;
 }
 
 function cited(answer, mark) {
@@ -75,23 +77,23 @@ function Mark({ number, source }) {
 }
 
 function Citations({ answer }) {
-  if (!answer.citations.length) return null;
+  if (!answer.citations.length || /^From memory:/.test(answer.text)) return null; // a list from memory is its own list of sources
   const told = describeSources(answer);
-  return html`<ol class="citations" aria-label="Sources">${answer.citations.map((source, index) => html`<li key=${source}><${Citation} source=${source} number=${index + 1} title=${told[index]} /></li>`)}</ol>`;
+  return html`<ol class="citations" aria-label="Sources">${answer.citations.map((source, index) => html`<li key=${source}><${Citation} source=${source} number=${index + 1} told=${told[index]} /></li>`)}</ol>`;
 }
 
 /** What each source is: as the answer's own list has it, or the beginning of what it says. */
 function describeSources(answer) {
   const listed = (answer.text.match(SOURCES)?.[1] || "").split("\n").map((line) => line.match(/^\[(\d+)\] (.*?)(?:, memory node \S+)?$/));
   const own = Object.fromEntries(listed.filter(Boolean).map(([, number, text]) => [number, text]));
-  return answer.citations.map((source, index) => own[index + 1] || answer.context.find((each) => each.evidence_id === source)?.text || source);
+  return answer.citations.map((source, index) => ({ text: answer.context.find((each) => each.evidence_id === source)?.text || own[index + 1] || source, from: own[index + 1] || "" }));
 }
 
-function Citation({ source, number, title }) {
-  const shown = html`<span class="number">${number}</span><span class="title">${title}</span>`;
+function Citation({ source, number, told }) {
+  const shown = html`<span class="number">${number}</span><span class="title">${told.text.split("\n")[0]}</span>`;
   if (/^https?:\/\//.test(source)) return html`<a class="source" href=${source} rel="noopener noreferrer nofollow" target="_blank" title=${source}>${shown}</a>`;
   if (!NODE.test(source)) return html`<span class="source">${shown}</span>`;
-  return html`<button type="button" class="source" onClick=${() => setQuery({ cite: source })} title="Open beside">${shown}</button>`;
+  return html`<button type="button" class="source" onClick=${() => setQuery({ cite: source })} title=${told.from || "Open beside"}>${shown}</button>`;
 }
 
 /** A goal that was started here, as it goes on. */

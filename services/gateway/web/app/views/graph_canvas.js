@@ -10,16 +10,16 @@ const REACH = 12; // px around a node in which a click counts
 
 /**
  * layout: {nodes, edges} of the API; selected: an id; onSelect(id or ""); marked: a Set of ids that are to stand out, or null;
- * label: what a screen reader says of it; covered: how many px at its right are covered while a node is selected.
+ * label: what a screen reader says of it.
  */
-export function GraphCanvas({ layout, selected, onSelect, marked = null, label, covered = 0 }) {
+export function GraphCanvas({ layout, selected, onSelect, marked = null, label }) {
   const canvas = useRef(null);
   const camera = useRef({ zoom: 1, x: 0, y: 0 });
   const [hovered, setHovered] = useState("");
   const state = useRef(null);
   state.current = { layout, selected, marked, hovered, camera: camera.current };
   const draw = useDrawing(canvas, state);
-  useEffect(() => uncover(state.current, canvas.current, covered), [selected]);
+  useEffect(() => uncover(state.current, canvas.current), [selected]);
   useEffect(draw, [layout, selected, marked, hovered, theme.value]);
   useEffect(() => bindPointer(canvas.current, { state, draw, onSelect, setHovered }), [onSelect]);
   const act = (step) => {
@@ -37,14 +37,12 @@ function fit(camera) {
   Object.assign(camera, { zoom: 1, x: 0, y: 0 });
 }
 
-/** Move the picture so that the node that was selected is seen beside what covers its right. */
-function uncover({ layout, selected, camera }, canvas, covered) {
+/** Move the picture so that the node that was selected is in it. */
+function uncover({ layout, selected, camera }, canvas) {
   const node = layout.nodes.find((each) => each.id === selected);
-  const free = canvas.clientWidth - covered;
-  if (!node || free < 160) return;
+  if (!node) return;
   const [x, y] = project(node, camera, canvas);
-  const edge = covered ? 40 : 0;
-  if (x < 0 || x > free - edge) camera.x += free / 2 - x;
+  if (x < 0 || x > canvas.clientWidth) camera.x += canvas.clientWidth / 2 - x;
   if (y < 0 || y > canvas.clientHeight) camera.y += canvas.clientHeight / 2 - y;
 }
 
@@ -82,9 +80,9 @@ function useDrawing(canvas, state) {
 
 // --- pointer and keys -----------------------------------------------------------------------------------
 
-function nearest({ layout, camera }, canvas, x, y) {
+function nearest({ layout, camera }, canvas, x, y, reach = REACH) {
   let best = "";
-  let least = REACH ** 2;
+  let least = reach ** 2;
   for (const node of layout.nodes) {
     const [nodeX, nodeY] = project(node, camera, canvas);
     const far = (nodeX - x) ** 2 + (nodeY - y) ** 2;
@@ -151,10 +149,12 @@ function pressKey(event, state, canvas, act, onSelect) {
   else onSelect(next(state, canvas, way));
 }
 
-/** The nearest node in the direction of an arrow key, seen from the one that is selected. */
+/** The nearest node in the direction of an arrow key, seen from the one that is selected; without one, the nearest to the middle. */
 function next({ layout, selected, camera }, canvas, [right, down]) {
+  const middle = [canvas.clientWidth / 2, canvas.clientHeight / 2];
   const from = layout.nodes.find((node) => node.id === selected);
-  const [x, y] = from ? project(from, camera, canvas) : [canvas.clientWidth / 2, canvas.clientHeight / 2];
+  if (!from) return nearest({ layout, camera }, canvas, ...middle, Infinity);
+  const [x, y] = project(from, camera, canvas);
   let best = selected;
   let least = Infinity;
   for (const node of layout.nodes) {

@@ -3,7 +3,7 @@
 import { agentColour } from "../ui/agent.js";
 
 const MARGIN = 34;
-const LABELS = 16; // labels at most, where there is room for them; more when one is nearer
+const LABELS = 26; // labels at most, where there is room for them; more when one is nearer
 const STYLES = {
   contradicts: { colour: "--bad", dash: [4, 3] },
   supersedes: { colour: "--wait", dash: [] },
@@ -142,20 +142,26 @@ function paintLabels(context, { nodes }, places, colours, { width, height, selec
   const first = (node) => (node.id === selected || node.id === hovered ? 1e6 : 0) + (marked?.has(node.id) ? 1e3 : 0);
   const order = nodes.map((node, index) => ({ node, index, rank: first(node) + node.degree + node.importance * 3 }));
   order.sort((one, other) => other.rank - one.rank);
-  context.font = "12px system-ui, sans-serif";
+  const { fontFamily, fontSize } = getComputedStyle(context.canvas.parentElement);
+  context.font = `${Math.round(parseFloat(fontSize) * 0.86)}px ${fontFamily}`;
   context.textBaseline = "middle";
   const taken = [];
-  const most = Math.min(width / 40, LABELS) * zoom;
-  const large = order.slice(0, 14).map(({ index }) => [places[index][0] - 5, places[index][1] - 5, places[index][0] + 5, places[index][1] + 5]);
+  const most = Math.min(width / 24, LABELS) * zoom;
+  const large = order.slice(0, 120).map(({ index }) => [places[index][0] - 4, places[index][1] - 4, places[index][0] + 4, places[index][1] + 4]);
   for (const { node, index, rank } of order.slice(0, 400)) {
     const [x, y] = places[index];
     if (x < 0 || y < 0 || x > width || y > height || (taken.length >= most && rank < 1e6)) continue;
     const text = shorten(node.title, rank >= 1e3 ? 60 : 30);
     const wide = context.measureText(text).width;
     const away = radius(node, size) + 5;
-    const [left, middle] = placeLabel(x, y, away, wide, width);
+    const free = ([left, middle]) => {
+      const box = [left - 3, middle - 9, left + wide + 3, middle + 9];
+      return left > 4 && left + wide < width - 4 && middle > 8 && middle < height - 8 && ![...taken, ...large].some((other) => overlap(box, other));
+    };
+    const places4 = [[x + away, y], [x - away - wide, y], [x - wide / 2, y + away + 8], [x - wide / 2, y - away - 8]];
+    const [left, middle] = places4.find(free) || (rank >= 1e6 ? placeLabel(x, y, away, wide, width) : []);
+    if (left === undefined) continue;
     const box = [left - 3, middle - 9, left + wide + 3, middle + 9];
-    if (rank < 1e6 && [...taken, ...large].some((other) => overlap(box, other))) continue;
     taken.push(box);
     context.strokeStyle = colours.of("--panel");
     context.lineWidth = 4;

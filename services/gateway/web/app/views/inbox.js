@@ -59,9 +59,9 @@ export default function Inbox() {
     <${Answered} items=${inbox.data.answered} />`;
 }
 
-/** Somebody waits for approvals and answers; what failed can wait. */
+/** Requests for approval expire, so they come first; then questions; what failed can wait. */
 function byUrgency(one, other) {
-  const urgent = (item) => (["approval", "question"].includes(item.kind) ? 0 : 1);
+  const urgent = (item) => ({ approval: 0, question: 1 })[item.kind] ?? 2;
   return urgent(one) - urgent(other) || (one.since < other.since ? -1 : 1);
 }
 
@@ -73,7 +73,7 @@ function headline(number) {
 function Summary({ open, aside }) {
   const oldest = open.reduce((first, item) => (!first || item.since < first ? item.since : first), "");
   if (!oldest && !aside.length) return null;
-  return html`<div class="meta">${oldest && html`<span>the oldest is from <b><${Ago} at=${oldest} /></b></span>`}
+  return html`<div class="meta">${oldest && html`<span>the oldest came <b><${Ago} at=${oldest} /></b></span>`}
     ${aside.length > 0 && html`<span>${aside.length} put aside</span>`}
     ${!notifying.value && html`<button type="button" class="plain" onClick=${toggleNotifications}>Tell me in this browser when something waits</button>`}</div>`;
 }

@@ -18,10 +18,10 @@ const CALM = 600; // ms after an answer in which keys answer nothing, so that on
 
 /** By kind: the mark, the words after the agent, what exactly, the pairs below, the answers. */
 const KINDS = {
-  approval: { mark: "waits", asks: (item) => (item.approval.reach.length ? "asks to reach the network" : "asks for leave"), what: (item) => item.approval.what, pairs: approvalPairs, answers: ApprovalAnswers },
+  approval: { mark: "waits", asks: (item) => (item.approval.reach.length ? "asks to reach the network" : "asks for approval"), what: (item) => item.approval.what, pairs: approvalPairs, answers: ApprovalAnswers },
   question: { mark: "waits", asks: () => "asks you", what: (item) => item.question.body, prose: true, pairs: questionPairs, answers: QuestionAnswers },
   dead_letter: { mark: "failed", asks: () => "could not handle a message", what: (item) => item.dead_letter.reason, pairs: deadPairs, answers: DeadLetterAnswers },
-  failed_goal: { mark: "failed", asks: () => "A goal failed", what: (item) => item.text, prose: true, pairs: goalPairs, answers: GoalAnswers },
+  failed_goal: { mark: "failed", asks: () => "A goal failed", what: (item) => item.text.replace(/^task: /, ""), prose: true, pairs: goalPairs, answers: GoalAnswers },
 };
 
 let lastAnswer = 0;
@@ -32,7 +32,7 @@ export function Item({ item, current, onSelect, onLater, onDone }) {
   const text = kind.what(item);
   return html`<article data-item=${item.id} class=${`item ${item.kind}${current ? " current" : ""}`} aria-current=${current ? "true" : undefined} aria-label=${item.title} tabindex=${current ? 0 : -1} onClick=${select} onFocus=${select}>
     <header><${Mark} name=${kind.mark} />${item.agent && html`<${AgentChip} name=${item.agent} />`}<span class="asks">${kind.asks(item)}</span>
-      <${Of} item=${item} /><span class="when"><${Ago} at=${item.since} />${item.approval && html` · no answer <${Ago} at=${item.approval.expires_at} /> counts as no`}</span></header>
+      <${Of} item=${item} />${item.approval && !current && html`<${Risk} grade=${item.approval.risk} />`}<span class="when"><${Ago} at=${item.since} />${item.approval && html` · no answer <${Ago} at=${item.approval.expires_at} /> counts as no`}</span></header>
     ${!current && html`<p class="what line">${text.split("\n")[0]}</p>`}
     ${current && (kind.prose ? html`<div class="what"><${Markdown} text=${text} /></div>` : html`<pre class="what" tabindex="0" aria-label="What exactly">${text}</pre>`)}
     ${current && html`<${KeyValue} pairs=${kind.pairs(item)} /><${kind.answers} item=${item} onLater=${onLater} onDone=${onDone} />`}</article>`;
@@ -45,11 +45,23 @@ function Of({ item }) {
 }
 
 function approvalPairs({ approval }) {
-  return [["Why", approval.why], ["Rule", approval.rule && html`<code>${approval.rule}</code>`], ["Reach", approval.opens], ["If yes", approval.on_yes], ["If no", approval.on_no]];
+  return [
+    ["Risk", html`<${Risk} grade=${approval.risk} /> ${approval.risk_reason}`],
+    ["Why", approval.reach.length ? html`Commands have no network. This one needs ${approval.opens}.` : approval.why],
+    ["Rule", approval.rule && html`<code>${approval.rule}</code>`],
+    ["If yes", approval.on_yes], ["If no", approval.on_no],
+  ];
+}
+
+const GRADES = { low: 1, medium: 2, high: 3 };
+
+/** A grade as a word and as filled steps, so that it is not told by its colour alone. */
+export function Risk({ grade }) {
+  return html`<span class=${`risk ${grade}`}><span class="levels" aria-hidden="true">${[1, 2, 3].map((level) => html`<i key=${level} class=${level <= GRADES[grade] ? "on" : ""}></i>`)}</span>${grade}</span>`;
 }
 
 function questionPairs({ question }) {
-  return [["Subject", question.subject], ["If answered", "It goes on with your words."], ["Until then", "Its task waits; other work goes on."]];
+  return [["Subject", question.subject], ["Until then", "What asked waits. Other work goes on."]];
 }
 
 function deadPairs({ dead_letter: letter }) {

@@ -53,7 +53,7 @@ function headline(counts) {
 function Kinds({ counts }) {
   const kinds = Object.entries(counts?.kinds || {}).sort((one, other) => other[1] - one[1]);
   if (!kinds.length) return null;
-  return html`<div class="meta">${kinds.slice(0, 6).map(([kind, number]) => html`<span key=${kind}><b>${count(number)}</b> ${kind}</span>`)}</div>`;
+  return html`<div class="meta">${kinds.slice(0, 6).map(([kind, number]) => html`<span key=${kind}><b>${count(number)}</b> ${number === 1 ? kind : `${kind}s`}</span>`)}</div>`;
 }
 
 function Search({ words }) {

@@ -39,7 +39,7 @@ export function Graph({ query, version }) {
       <${ListHead} query=${query} rows=${rows} layout=${layout.data} searching=${query.q && found.loading} deep=${deep} />
       ${found.error && html`<${Problem} error=${found.error} retry=${found.reload} />`}
       <${NodeRows} rows=${rows} selected=${query.node || ""} onSelect=${select} past=${past} /></section>
-    <section class="memory-graph panel" aria-label="Graph"><${GraphCanvas} layout=${layout.data} selected=${query.node || ""} onSelect=${select} marked=${marked} covered=${330} label=${describe(layout.data)} />
+    <section class="memory-graph panel" aria-label="Graph"><${GraphCanvas} layout=${layout.data} selected=${query.node || ""} onSelect=${select} marked=${marked} label=${describe(layout.data)} />
       <${Legend} forgotten=${query.forgotten === "1"} />
       ${query.node && html`<${NodePanel} id=${query.node} version=${past} onClose=${() => setQuery({ node: "" })} />`}</section></div>
     <${VersionSlider} layout=${layout.data} past=${past} version=${version} loading=${layout.loading} />`;
@@ -104,5 +104,5 @@ function Why({ score, why }) {
 function Legend({ forgotten }) {
   return html`<div class="legend"><span><i class="full"></i>holds</span><span><i class="ring"></i>superseded</span>
     <span><i class="line wait"></i>supersedes</span><span><i class="line bad"></i>contradicts</span>
-    <label><input type="checkbox" checked=${forgotten} onChange=${(event) => setQuery({ forgotten: event.target.checked ? "1" : "" })} /> forgotten too</label></div>`;
+    <label><input type="checkbox" checked=${forgotten} onChange=${(event) => setQuery({ forgotten: event.target.checked ? "1" : "" })} /> with forgotten</label></div>`;
 }

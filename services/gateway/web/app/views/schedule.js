@@ -13,7 +13,7 @@ import { attempt, toast } from "../ui/toast.js";
 import { sayDay, sayHour, sayTime } from "./schedule_times.js";
 
 const CONCERNED = /^(record\.nexus\.reminders\.|state\.goal\.|task\.cortex\.cortex\.)/;
-const KINDS = { reminder: "reminder", briefing: "briefing", job: "night job", deadline: "deadline" };
+const KINDS = { reminder: "reminder", briefing: "briefing", job: "night job", deadline: "has to end by then" };
 const WHO = { reminder: "nexus", briefing: "nexus", job: "cortex", deadline: "conductor" };
 const SHOWN = 40;
 
@@ -22,8 +22,9 @@ export default function Schedule() {
   if (!schedule.data && schedule.error) return html`<h1>Schedule</h1><${Problem} error=${schedule.error} retry=${schedule.reload} />`;
   if (!schedule.data) return html`<h1>Schedule</h1><${Loading} what="what comes" />`;
   const { upcoming, reminders, night, time_zone: zone } = schedule.data;
+  const next = upcoming.find((item) => item.kind !== "deadline") || upcoming[0];
   const sent = reminders.filter((reminder) => reminder.status === "fired");
-  return html`<div class="head"><div><h1>${headline(upcoming[0], zone)}</h1><div class="meta">${upcoming[0] && html`<span>${upcoming[0].title}</span><span class="soft">${relative(Date.parse(upcoming[0].at), now.value)}</span>`}
+  return html`<div class="head"><div><h1>${headline(next, zone)}</h1><div class="meta">${next && html`<span class="text"><b>${next.title}</b></span><span>${relative(Date.parse(next.at), now.value)}</span>`}
       ${zone && html`<span>times of the office: ${zone}</span>`}</div></div></div>
     ${schedule.error && html`<${Problem} error=${schedule.error} retry=${schedule.reload} />`}
     <div class="schedule"><div><${Reminders} sent=${sent} reload=${schedule.reload} /><${Days} upcoming=${upcoming} zone=${zone} reload=${schedule.reload} /></div>
@@ -105,7 +106,7 @@ const STATES = { waiting: ["○", "waits"], running: ["◐", "at work"], ended: 
 
 function Night({ night }) {
   const { counts = {}, jobs } = night;
-  const told = ["waiting", "running", "ended", "refused"].filter((state) => counts[state]).map((state) => `${counts[state]} ${STATES[state][1]}`);
+  const told = ["waiting", "running", "ended", "refused"].filter((state) => counts[state]).map((state) => `${counts[state]} ${state === "waiting" && counts[state] > 1 ? "wait" : STATES[state][1]}`);
   return html`<section class="night panel" aria-label="The night's queue"><h2>The night's queue <small>${told.join(", ") || "empty"}</small></h2>
     <p class="soft">${night.window ? html`Jobs begin between ${night.window}.` : "No window is set: a job begins as soon as its time has come, or at once if it names none."}</p>
     ${!night.reachable && html`<p class="soft">Its folder is not on the gateway's machine, or no job was ever dropped: <code>${night.folder}</code></p>`}

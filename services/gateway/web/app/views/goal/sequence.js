@@ -2,9 +2,11 @@
 
 import { AgentChip, agentColour, agentName } from "../../ui/agent.js";
 import { count } from "../../ui/format.js";
-import { html, useState } from "../../ui/html.js";
+import { html, useEffect, useRef, useState } from "../../ui/html.js";
 
-const LANE = 124;
+const LANE = 132; // px between two lanes at least
+const WIDEST = 240; // and at most
+const TIMES = 100; // px for the times at the left
 const STEP = 27;
 const HEAD = 44;
 const NAMED = 30; // characters of a message's name
@@ -20,16 +22,34 @@ export function Sequence({ goal, selected, onSelect }) {
     ${more > 0 && html`<p class="soft">${count(more)} more: <a href=${`/traffic?goal=${encodeURIComponent(goal.goal_id)}`}>see them in the traffic</a></p>`}</section>`;
 }
 
+/** The width inside the box around the picture, in px. */
+function useWidth(box) {
+  const [width, setWidth] = useState(0);
+  useEffect(() => {
+    const frame = box.current.parentElement;
+    const watch = new ResizeObserver(() => {
+      const { paddingLeft, paddingRight } = getComputedStyle(frame);
+      setWidth(frame.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight));
+    });
+    watch.observe(frame);
+    return () => watch.disconnect();
+  }, []);
+  return width;
+}
+
 /** What identifies a message: its stream and number. */
 export function keyOf(message) {
   return `${message.stream}-${message.seq}`;
 }
 
 function Picture({ messages, lanes, begin, selected, onSelect }) {
-  const x = (name) => 44 + Math.max(0, lanes.indexOf(name)) * LANE;
+  const box = useRef(null);
+  const room = useWidth(box);
+  const lane = Math.max(LANE, Math.min(WIDEST, (room - TIMES - 128) / Math.max(1, lanes.length - 1)));
+  const x = (name) => TIMES + 44 + Math.max(0, lanes.indexOf(name)) * lane;
   const height = HEAD + messages.length * STEP;
-  const width = 44 + LANE * (lanes.length - 1) + 152;
-  return html`<svg width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} role="list" aria-label="Messages">
+  const width = TIMES + 44 + lane * (lanes.length - 1) + 84;
+  return html`<svg ref=${box} width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} role="list" aria-label="Messages">
     ${lanes.map((name) => html`<g key=${name} aria-hidden="true"><text class="lane" x=${x(name)} y="14" text-anchor="middle" style=${{ "--c": agentColour(name) }}>${agentName(name)}</text>
       <line class="life" x1=${x(name)} x2=${x(name)} y1="24" y2=${height - 6} /></g>`)}
     ${messages.map((message, index) => html`<${Arrow} key=${keyOf(message)} message=${message} y=${HEAD + index * STEP} from=${x(message.sender)} to=${x(message.recipient)} width=${width}
@@ -54,7 +74,7 @@ function Arrow({ message, y, from, to, width, begin, selected, onSelect }) {
       aria-pressed=${String(selected)} onClick=${open} onKeyDown=${press}>
     <title>${`${since} s, ${agentName(message.sender)} to ${agentName(message.recipient)}: ${name}\n${message.text}`}</title><rect class="hit" x="0" y=${y - STEP / 2 - 4} width=${width} height=${STEP} /><path class="line" d=${path} /><path class="tip" d=${tip} /><circle cx=${from} cy=${own ? y - 5 : y} r="2.6" />
     <rect class="paper" x=${Math.min(from, to) + (own ? 26 : 9)} y=${y - 16} width=${name.length * 6.5 + 2} height="13" /><text x=${Math.min(from, to) + (own ? 27 : 10)} y=${y - 5}>${name}</text>
-    <text class="at" x=${width - 4} y=${y + 3} text-anchor="end">${since}</text></g></g>`;
+    <text class="at" x=${TIMES - 12} y=${y + 3} text-anchor="end">${since} s</text></g></g>`;
 }
 
 function failed(message) {
@@ -66,8 +86,8 @@ export function nameOf(message) {
   const short = message.task_id && message.goal_id ? message.task_id.replace(`${message.goal_id}-`, "") : "";
   const words = {
     submission: "submission",
-    task: `task ${short}`,
-    result: `ended: ${message.status}${short ? ` ${short}` : ""}`,
+    task: `task ${short.replace(/-1$/, "")}`,
+    result: message.status === "completed" ? `done ${short.replace(/-1$/, "")}` : `${message.status} ${short.replace(/-1$/, "")}`,
     approval: message.subject.includes(".asked.") ? `asks: ${message.text.replace(/^may I\? /, "")}` : message.text,
     memory: `write: ${message.text}`,
     report: "report",

@@ -105,7 +105,7 @@ function onlyFailed(rows) {
 }
 
 function Axis({ scale }) {
-  return html`<div class="axis" aria-hidden="true"><span>agent and step</span><div>${scale.ticks.map(
+  return html`<div class="axis" aria-hidden="true"><span>Agent and step</span><div>${scale.ticks.map(
     (tick) => html`<i key=${tick.place} style=${{ left: `${tick.place * 100}%` }}>${tick.label}</i>`,
   )}${scale.idle.map((each) => html`<em key=${each.from} title=${`nothing but waiting for ${span((each.to - each.from) / 1000)}`} style=${{ left: `${each.place * 100}%`, width: `${each.width * 100}%` }}>⋯</em>`)}</div></div>`;
 }
@@ -131,7 +131,7 @@ export function nameOf(row) {
   if (row.kind === "approval") return `Approve: ${row.name}`;
   if (row.kind === "command") return (row.input || row.name).replace(/\s+/g, " ").replace(/^\S*\//, "");
   if (row.kind === "model") return row.name.startsWith("scripted:") ? "a script" : row.name.replace(/^\w+:/, "");
-  return row.name;
+  return row.name.replace(/^Plan from the playbook /, "Plan: ");
 }
 
 export function took(row) {
@@ -149,7 +149,7 @@ function Bar({ row, scale, mark }) {
 }
 
 function gridOf(scale) {
-  const lines = scale.ticks.map((tick) => `linear-gradient(var(--line), var(--line)) ${tick.place * 100}% 0 / 1px 100% no-repeat`);
+  const lines = scale.ticks.filter((tick) => tick.place > 0).map((tick) => `linear-gradient(var(--line), var(--line)) ${tick.place * 100}% 0 / 1px 100% no-repeat`);
   const idle = scale.idle.map((each) => `linear-gradient(90deg, var(--sunk), var(--sunk)) ${(each.place / (1 - each.width || 1)) * 100}% 0 / ${each.width * 100}% 100% no-repeat`);
   return { background: [...lines, ...idle].join(", ") };
 }

@@ -1,0 +1,39 @@
+"""One office in containers for all tests of this folder."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from testcontainers.compose import DockerCompose
+
+from services.cli.supervisor.programs import free_port
+from tests.support.containers import ROOT, Containers, make_repository, missing
+from tests.support.openid_provider import CLIENT, SECRET
+
+ISSUER = "http://127.0.0.1:8999"
+"""Where a test starts an OpenID provider, in the gateway's container."""
+
+
+@pytest.fixture(scope="session")
+def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containers]:
+    if reason := missing():
+        pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("compose")
+    make_repository(folder / "repos" / "tiny")
+    port, gateway_port = free_port(), free_port()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COMPOSE_PROJECT_NAME", f"mailroom-test-{os.getpid()}")
+        patch.setenv("MAILROOM_IMAGE", "mailroom-test")
+        patch.setenv("MAILROOM_NATS_PORT", str(port))
+        patch.setenv("MAILROOM_GATEWAY_PORT", str(gateway_port))
+        patch.setenv("MAILROOM_GATEWAY_OIDC_ISSUER", ISSUER)
+        patch.setenv("MAILROOM_GATEWAY_OIDC_CLIENT_ID", CLIENT)
+        patch.setenv("MAILROOM_GATEWAY_OIDC_CLIENT_SECRET", SECRET)
+        patch.setenv("MAILROOM_REPOS", str(folder / "repos"))
+        with DockerCompose(ROOT, build=True, wait=True) as compose:
+            urls = f"nats://127.0.0.1:{port}", f"http://127.0.0.1:{gateway_port}"
+            running = Containers(compose, *urls, folder / "user.nk")
+            running.key.write_text(
+                running.run("run", "--rm", "--no-TTY", "--entrypoint", "cat", "cli", "/keys/user.nk")
+            )
+            yield running
