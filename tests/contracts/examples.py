@@ -304,6 +304,7 @@ CONTEXT_PACKET = c.ContextPacket(
     bullets=(CONTEXT_ITEM,),
     unknowns=("Since when it fails",),
     assumptions=("The latest check-up is meant",),
+    best=0.75,
 )
 STEP = c.TaskStep(
     step_number=2,

@@ -116,6 +116,7 @@ SPECIAL = {
     **{(c.Pattern, name): filled for name in ("condition", "strategy")},
     **{(c.Setback, name): counts for name in ("plan", "told")},
     (c.Setback, "task"): tokens,
+    (c.ContextPacket, "best"): units,
 }
 
 
