@@ -36,6 +36,8 @@ from shared.contracts import (
     LayoutQuery,
     ListQuery,
     LoopCheckpoint,
+    MemoryErased,
+    MemoryForgotten,
     MemoryQuery,
     MemoryRefused,
     MemoryWrite,
@@ -282,9 +284,9 @@ def _memory() -> list[Channel]:
         Channel(
             name="memory_write",
             address=subjects.memory_write("{agent}"),
-            summary="A write to memory; memory itself also records here what it refused",
+            summary="A write to memory; memory itself also records here what it refused and what it erased",
             group="memory",
-            messages=(MemoryWrite, MemoryRefused),
+            messages=(MemoryWrite, MemoryRefused, MemoryErased, MemoryForgotten),
         )
     ]
     for verb in (*_READS, *_SIGNED):

@@ -135,6 +135,13 @@ class Memory:
         """Retire nodes: they are kept as tombstones and no longer found."""
         return await self.write(MemoryWrite(sender=self._bus.name, retire=ids))
 
+    async def forget(self, *ids: str) -> MemoryWritten:
+        """Order that nodes be forgotten: retired now, and their texts erased soon; for people alone.
+
+        ``forgetting`` in ``health`` is how far that is.
+        """
+        return await self.write(MemoryWrite(sender=self._bus.name, forget=ids))
+
     async def write(self, write: MemoryWrite) -> MemoryWritten:
         """Send a write to the daemon and wait until it is applied; see ``add``."""
         written = await self._await_written(WrittenQuery(id=write.id, seq=await self._append(write)))

@@ -274,7 +274,7 @@ def answer(
     The id of a proposal takes the place of that of the node for which it was made.
     """
     instead = {edge.to_id: edge.from_id for edge in proposed}
-    named = (*(node.id for node in write.nodes), *write.retire)
+    named = (*(node.id for node in write.nodes), *write.retire, *write.forget)
     ids = tuple(dict.fromkeys(instead.get(node_id, node_id) for node_id in named))
     return amended(
         _ANSWER,
