@@ -363,6 +363,14 @@ def _runtime() -> list[Channel]:
             answer=dict[str, Any],
         ),
         Channel(
+            name="erase",
+            address=subjects.erasure("{stream}"),
+            summary="Have one message erased from MEMORY or its copy, as memory does on a person's order",
+            group="memory",
+            messages=(dict[str, int],),
+            answer=dict[str, Any],
+        ),
+        Channel(
             name="max_deliveries",
             address=subjects.max_deliveries("{stream}", "{durable}"),
             summary="The server gave up delivering a message",
