@@ -125,7 +125,7 @@ async def _forget(bus: Bus, nodes: Sequence[Node]) -> Forgotten:
             if problem := report.get("problem"):
                 raise MailroomError(
                     f"The texts are not erased yet: {problem}",
-                    "The order is stored, and memory tries again; 'mailroom memory health' shows how far it is",
+                    "The order is stored and is tried again; 'mailroom memory health' shows how far it is",
                 )
             bar.update(
                 task,
