@@ -116,6 +116,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The folder whose files memory ingests; default ``<state_dir>/ingest``."""
     linker_interval: Seconds = 60.0
     """Seconds between two rounds of linking what is new in memory."""
+    memory_keep: Annotated[dict[str, Annotated[int, msgspec.Meta(ge=1)]], "event=90,episodic=30"] = {}
+    """Days after which memories of a kind are retired, such as event=90,episodic=30; empty: all are kept."""
     briefing_ttl: Seconds = 300.0
     """Seconds until a briefing is composed again although nothing changed."""
     briefed_agents: tuple[str, ...] = (
@@ -388,7 +390,7 @@ def _variables(env: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _parse(name: str, text: str) -> Any:
-    if name == "replicas":
+    if name in ("replicas", "memory_keep"):
         pairs = (pair.partition("=") for pair in text.split(",") if pair.strip())
         return {agent.strip(): count.strip() for agent, _, count in pairs}
     if name in ("feeds", "private_hosts", "reach", "briefed_agents", "smtp_recipients", "gateway_hosts"):

@@ -11,9 +11,12 @@ AUDIT = "AUDIT"
 """The broker's own copy of OFFICE; nobody can publish, delete or purge in it."""
 AUDIT_MEMORY = "AUDIT_MEMORY"
 """The broker's own copy of MEMORY: a second stream, because within one the id of a memory write could
-be used again to keep an office message of the same id out of it."""
+be used again to keep an office message of the same id out of it. Memory itself may erase a message of it,
+and records that in it; nobody can publish or purge in it."""
 AUDITED = {OFFICE: AUDIT, MEMORY: AUDIT_MEMORY}
 """The audited streams and the streams that hold their copies."""
+ERASABLE = (MEMORY, AUDIT_MEMORY)
+"""The streams of which memory may erase messages, on a person's order to forget."""
 
 OFFICE_SUBJECTS = (
     "tasks.submit",
@@ -128,6 +131,11 @@ MEMORY_SIGNED_VERBS = ("add", "link")
 ``memory.<verb>.<requester>``, appended by the broker."""
 MEMORY_PEOPLE_VERBS = ("linker", "reindex", "rebuild")
 """The same, for people alone: each occupies all of memory for a while."""
+
+
+def erasure(stream: str) -> str:
+    """Where memory asks the server to erase a message of ``stream``."""
+    return f"erase.{stream}"
 
 
 def submitted_by(agent: str) -> str:

@@ -52,6 +52,8 @@ MEMORY_COMMANDS = {
     "list": "services.cli.commands.memory.nodes:list_nodes",
     "retire": "services.cli.commands.memory.nodes:retire",
     "brief": "services.cli.commands.memory.nodes:brief",
+    "forget": "services.cli.commands.memory.forgetting:forget",
+    "end": "services.cli.commands.memory.forgetting:end",
     "link": "services.cli.commands.memory.graph:link",
     "unlink": "services.cli.commands.memory.graph:unlink",
     "graph": "services.cli.commands.memory.graph:graph",

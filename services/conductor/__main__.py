@@ -14,6 +14,7 @@ from services.conductor.goal_runner import GoalRunner
 from services.conductor.goal_store import THINKING, GoalStore, StatusBoard, StoredGoal
 from services.conductor.learning import MetaLearner
 from services.conductor.model_decisions import ModelDecisions
+from services.conductor.patterns import PatternBook
 from services.conductor.planner import NAMED, NoPlaybook, Planner, Roster
 from services.conductor.playbook import load_playbooks
 from services.conductor.resumption import (
@@ -66,8 +67,11 @@ class Conductor(Agent):
         self._factory = SpecialistFactory(
             context.settings, context.bus, context.models, self._roster.skills_of
         )
-        decisions = ModelDecisions(context.models, self._factory, self.learner, self._roster)
-        self._runner = GoalRunner(context, self._store, self.playbooks, self._roster, self.learner, decisions)
+        self._patterns = PatternBook(context.memory, self.learner, context.bus.derive_id)
+        decisions = ModelDecisions(context.models, self._factory, self.learner, self._roster, self._patterns)
+        self._runner = GoalRunner(
+            context, self._store, self.playbooks, self._roster, self.learner, decisions, self._patterns
+        )
         await self._board.restore()
         await self.learner.restore()
         for goal_id in self._board.active:
@@ -163,7 +167,7 @@ class Conductor(Agent):
 
     async def _begin(self, goal: Goal, stored: StoredGoal) -> Outbox:
         try:
-            planned = await self._plan(goal)
+            planned = await self._patterns.apply(await self._plan(goal))
         except NoPlaybook as error:
             if self._model.available:
                 return await self._runner.ask_model(PLAN, goal, stored)

@@ -11,6 +11,7 @@ from services.conductor.goal_store import GoalStore, StoredGoal
 from services.conductor.learning import MetaLearner
 from services.conductor.model_decisions import ModelDecisions
 from services.conductor.outcome import format_undone
+from services.conductor.patterns import PatternBook, project_of
 from services.conductor.planner import Roster
 from services.conductor.playbook import Playbook
 from services.conductor.report import Reporter, report_mail
@@ -30,6 +31,7 @@ from services.conductor.state_machine import (
     review_needs_repair,
     status_of,
     task_for,
+    with_patterns,
 )
 from shared import subjects
 from shared.agent.context import AgentContext
@@ -38,6 +40,7 @@ from shared.bus.entry import seal
 from shared.bus.records import submission_entry
 from shared.contracts import Goal, GoalTask, Task, TaskResult, TaskStatus
 from shared.errors import BusUnavailable, Conflict
+from shared.reasoning.patterns import FACT
 from shared.spans import SpanRecorder, record_spans_in
 from shared.trace import continue_trace
 
@@ -66,6 +69,7 @@ class GoalRunner:
         roster: Roster,
         learner: MetaLearner,
         decisions: ModelDecisions,
+        patterns: PatternBook,
     ) -> None:
         self._bus = context.bus
         self._spawn = context.spawn
@@ -76,6 +80,7 @@ class GoalRunner:
         self._roster = roster
         self._learner = learner
         self._decisions = decisions
+        self._patterns = patterns
         self._asking: set[str] = set()
         self._asked_again: set[str] = set()
         self._slots = asyncio.Semaphore(MAX_ASKED)
@@ -103,7 +108,7 @@ class GoalRunner:
         advanced = record_result(goal, result)
         if advanced is goal:
             return ()
-        return await self.advance(advanced, stored, self._learn(goal, result))
+        return await self.advance(advanced, stored, await self._learn(goal, result))
 
     async def _apply_decision(self, asked: str, goal: Goal, stored: StoredGoal) -> Sequence[Entry]:
         """Go on with ``goal`` as a model's decision left it; ``asked`` is what the model was asked for."""
@@ -119,6 +124,7 @@ class GoalRunner:
                 status, reason = TaskStatus.TIMEOUT, OVERDUE  # its tasks have the same deadline
             goal = end(goal, status, reason or "; ".join(filter(None, (format_undone(goal), goal.reason))))
         goal = await self._report(goal)
+        await self._patterns.close(goal)
         return [self._store.entry(goal, stored), _mail(goal)]
 
     async def refuse(self, stored: StoredGoal, reason: str) -> Sequence[Entry]:
@@ -140,6 +146,7 @@ class GoalRunner:
         if any(task.status is TaskStatus.COMPLETED for task in ended.tasks):
             path = (await self._report(ended)).report_path
             ended = msgspec.structs.replace(ended, report_path=path)
+        await self._patterns.close(ended)
         return [self._store.entry(ended, stored), *filter(None, cancelled), _mail(ended)]
 
     async def _apply_review(self, stored: StoredGoal, result: TaskResult) -> Sequence[Entry]:
@@ -147,7 +154,7 @@ class GoalRunner:
         if isinstance(verdict, str):
             goal = msgspec.structs.replace(stored.goal, reason=f"not reviewed: {verdict}")
             return await self._conclude(goal, stored)
-        goal = apply_verdict(stored.goal, verdict)
+        goal = with_patterns(apply_verdict(stored.goal, verdict), result.metadata.get(FACT))
         if not all_ended(goal):
             return await self.advance(goal, stored)
         if review_needs_repair(goal) and self._model.available:
@@ -174,9 +181,15 @@ class GoalRunner:
                 results[task.name] = {**results[task.name], "journal": await self._store.journal(task)}
         return review_task(goal, results, with_goal=with_goal)
 
-    def _learn(self, goal: Goal, result: TaskResult) -> list[Entry]:
+    async def _learn(self, goal: Goal, result: TaskResult) -> list[Entry]:
         task = next(task for task in goal.tasks if task.task_id == result.task_id)
-        return self._learner.learn(goal, task, result, max(1, result.attempt))
+        failed = result.status in (TaskStatus.FAILED, TaskStatus.TIMEOUT)
+        project = await project_of(task) if failed and task.action else ""
+        failures, lessons = self._learner.lessons(goal, task, result, project)
+        ids = await self._patterns.store(goal, lessons)
+        return self._learner.learn(
+            goal, task, result, max(1, result.attempt), failures=failures, patterns=ids
+        )
 
     async def _report(self, goal: Goal) -> Goal:
         playbook = self._playbooks.get(goal.playbook)

@@ -4,6 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from services.conductor.lessons import (
+    KEPT,
+    failure_of,
+    find_help,
+    pattern_of_failures,
+    pattern_of_help,
+)
 from services.conductor.planner import NAMED, NO_TASKS
 from services.conductor.state_machine import BY_MODEL
 from shared import subjects
@@ -14,8 +21,10 @@ from shared.clock import seconds_between
 from shared.contracts import (
     Experience,
     ExperienceIndex,
+    Failure,
     Goal,
     GoalTask,
+    Pattern,
     TaskResult,
     TaskStatus,
     generate_id,
@@ -53,12 +62,46 @@ class MetaLearner:
             if record := await read_record(self._bus, _subject(name), Experience):
                 self._records[name] = record.value
 
-    def learn(self, goal: Goal, task: GoalTask, result: TaskResult, attempts: int) -> list[Entry]:
-        """The entries that record how a task ended; none for a cancelled one."""
+    def lessons(
+        self, goal: Goal, task: GoalTask, result: TaskResult, project: str
+    ) -> tuple[tuple[Failure, ...], list[Pattern]]:
+        """The failures of a named action that nothing has helped, with this result; and what it teaches.
+
+        Only goals of people teach: what agents submit could be made to.
+        """
+        known = self._records.get(record_name(task.assignee, _kind(goal, task)))
+        failures = known.failures if known else ()
+        if not task.action or goal.requester != subjects.USER or (known and task.task_id in known.counted):
+            return failures, []
+        if result.status in (TaskStatus.FAILED, TaskStatus.TIMEOUT):
+            failures = (*failures, failure_of(goal, task, result.error_message, project))[-KEPT:]
+            repeated = pattern_of_failures(goal, task, failures)
+            return failures, [repeated] if repeated else []
+        if result.status is not TaskStatus.COMPLETED or not failures:
+            return failures, []
+        helped, params = find_help(task, failures)
+        left = tuple(each for each in failures if each not in helped)
+        return left, [pattern_of_help(goal, task, helped[-1], params)] if helped else []
+
+    def pattern_ids(self, task: GoalTask) -> tuple[str, ...]:
+        """The ids of the patterns that were learned from tasks with the agent and the action of ``task``."""
+        known = self.experience(task.assignee, task.action[:60]) if task.action else None
+        return known.patterns if known else ()
+
+    def learn(
+        self,
+        goal: Goal,
+        task: GoalTask,
+        result: TaskResult,
+        attempts: int,
+        *,
+        failures: tuple[Failure, ...] = (),
+        patterns: Sequence[str] = (),
+    ) -> list[Entry]:
+        """The entries that record how a task ended, and what was learned; none for a cancelled one."""
         if result.status is TaskStatus.CANCELLED:
             return []
-        planned = "" if goal.playbook in ("", BY_MODEL, NAMED) else f"{goal.playbook}.{task.name}"
-        kind = kind_of(task.text, task.action, planned)
+        kind = _kind(goal, task)
         name = record_name(task.assignee, kind)
         known = self._records.get(name)
         if known is None and len(self._records) >= MAX_RECORDS:
@@ -73,7 +116,10 @@ class MetaLearner:
             tokens=tokens,
             cost=cost,
         )
-        if after is before:
+        if after is not before:
+            learned = tuple(dict.fromkeys((*before.patterns, *patterns)))[-KEPT:]
+            after = msgspec.structs.replace(after, failures=failures, patterns=learned)
+        else:
             # Counted already, but the commit may have lost a race; it needs an id of its own to be stored.
             after = msgspec.structs.replace(after, id=generate_id())
         self._records[name] = after
@@ -112,6 +158,11 @@ class MetaLearner:
         scores = score(able)
         best = max(scores, key=lambda name: (scores[name], name == task.assignee))
         return msgspec.structs.replace(task, assignee=best)
+
+
+def _kind(goal: Goal, task: GoalTask) -> str:
+    planned = "" if goal.playbook in ("", BY_MODEL, NAMED) else f"{goal.playbook}.{task.name}"
+    return kind_of(task.text, task.action, planned)
 
 
 def score(able: Mapping[str, Experience]) -> dict[str, float]:

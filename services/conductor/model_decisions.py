@@ -1,13 +1,14 @@
 """What a model decides about a goal: a plan, another plan, or the answer from the results."""
 
 import secrets
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from services.conductor.learning import MetaLearner
 from services.conductor.markdown import result_text
+from services.conductor.patterns import PatternBook
 from services.conductor.planner import NO_TASKS, Roster
 from services.conductor.specialist_factory import SpecialistFactory
 from services.conductor.state_machine import (
@@ -18,6 +19,7 @@ from services.conductor.state_machine import (
     apply_plan,
     end,
     give_up_repair,
+    with_patterns,
 )
 from shared.contracts import Goal, GoalTask, TaskStatus
 from shared.errors import ActionError
@@ -26,6 +28,7 @@ from shared.log import logger
 from shared.plans.agents import AgentPage, format_agents
 from shared.plans.plan import Plan, PlanLimits, Step, find_fault
 from shared.reasoning.model import ModelSession
+from shared.reasoning.patterns import KnownPattern, format_patterns
 from shared.tasks.specialists import name_of
 
 MAX_TASKS = 30
@@ -45,6 +48,7 @@ Rules of a plan:
 - Name an action only where one in the list does exactly this, with all its parameters; else leave action and
   params out, and the assignee works out how.
 - Take names and paths from the goal as they stand. Invent none.
+- success_criteria says, a line each, what must hold once the task is done; empty where that is plain.
 - Nobody may be given what only a person can do or decide. Do not plan a review: there is one in any case.
 """
 SPECIALISTS = """\
@@ -83,20 +87,27 @@ class ModelDecisions:
     """Asks a model about goals."""
 
     def __init__(
-        self, models: ModelSession, factory: SpecialistFactory, learner: MetaLearner, roster: Roster
+        self,
+        models: ModelSession,
+        factory: SpecialistFactory,
+        learner: MetaLearner,
+        roster: Roster,
+        patterns: PatternBook,
     ) -> None:
         self._models = models
         self._factory = factory
         self._learner = learner
         self._roster = roster
+        self._patterns = patterns
 
     async def decide(self, goal: Goal, results: Mapping[str, Any]) -> Decision:
         """What becomes of ``goal``, whose ``thinking`` says what the model is asked for."""
         if goal.thinking == ANSWER:
             answer = await self._answer(goal, results)
             return lambda now: apply_answer(now, answer)
+        learned = await self._patterns.recall(goal)
         try:
-            tasks = await self._plan(goal, results)
+            tasks = await self._plan(goal, results, learned)
         except ActionError as error:
             reason = str(error)
             log.warning("not_planned", goal_id=goal.goal_id, asked=goal.thinking, reason=reason)
@@ -104,19 +115,24 @@ class ModelDecisions:
                 return lambda now: give_up_repair(now, reason)
             failed = f"it could not be planned: {reason}"
             return lambda now: end(now, TaskStatus.FAILED, failed, answer=failed, thinking="")
-        return lambda now: apply_plan(now, tasks)
+        return lambda now: with_patterns(apply_plan(now, tasks), [each.id for each in learned])
 
-    async def _plan(self, goal: Goal, results: Mapping[str, Any]) -> tuple[GoalTask, ...]:
+    async def _plan(
+        self, goal: Goal, results: Mapping[str, Any], learned: Sequence[KnownPattern]
+    ) -> tuple[GoalTask, ...]:
         """The tasks of a plan without faults, once its specialists are at work; raises ActionError."""
         agents = await self._roster.pages()
         free = await self._factory.count_free()
         done = {task.name for task in goal.tasks if task.status is TaskStatus.COMPLETED}
         known = await self._models.quote_known(_subject_of(goal))
         repair = goal.thinking == REPAIR
-        plan = await self._models.ask_model_for(
+        asked = (
             ask_for_repair(goal, agents, free, results, known)
             if repair
-            else ask_for_plan(goal, agents, free, known),
+            else ask_for_plan(goal, agents, free, known)
+        )
+        plan = await self._models.ask_model_for(
+            add_patterns(asked, learned),
             ModelPlan,
             lambda plan: find_plan_fault(plan, agents, done, free),
         )
@@ -191,6 +207,7 @@ def tasks_of(plan: ModelPlan, goal: Goal) -> tuple[GoalTask, ...]:
             action=step.action.strip(),
             params=step.params if step.action.strip() else {},
             depends_on=step.needs,
+            success_criteria=step.success_criteria.strip()[:2_000],
         )
         for step in plan.tasks
     )
@@ -228,6 +245,13 @@ def _subject_of(goal: Goal) -> str:
     """What memory is asked about before a goal is planned: its text, and what went wrong with it so far."""
     failed = (task.summary for task in goal.tasks if task.status is TaskStatus.FAILED and task.summary)
     return "\n".join([goal.text, *map(str, goal.verdict.get("reasons", ())), *failed])[:MAX_SUBJECT]
+
+
+def add_patterns(asked: Sequence[Message], learned: Sequence[KnownPattern]) -> list[Message]:
+    """A question with what was learned from goals like the one it is about, if anything was."""
+    *before, last = asked
+    text = "\n\n".join(filter(None, (last.text, format_patterns(learned))))
+    return [*before, msgspec.structs.replace(last, text=text)]
 
 
 def ask_for_answer(goal: Goal, results: Mapping[str, Any]) -> list[Message]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from services.conductor.state_machine import REVIEW, add_dependents, all_ended, begin_again
+from services.conductor.state_machine import REVIEW, add_dependents, all_ended, begin_again, with_setbacks
 from shared import subjects
 from shared.contracts import (
     Goal,
@@ -45,6 +45,7 @@ def review_task(goal: Goal, results: Mapping[str, Any], *, with_goal: bool = Fal
             **result,
             "repo": repository_of(goal, tasks[name]),
             "task": tasks[name].text[:MAX_WORDS],
+            **({"success_criteria": stated} if (stated := tasks[name].success_criteria) else {}),
         }
         if name in tasks
         else result
@@ -107,8 +108,9 @@ def apply_verdict(goal: Goal, verdict: Verdict) -> Goal:
 
 def send_back(goal: Goal, verdict: Verdict) -> Goal:
     """``goal`` with the tasks that the critic named, and those that build on them, to be done again."""
+    named = [task for task in goal.tasks if task.name in verdict.redo]
     return msgspec.structs.replace(
-        goal,
+        with_setbacks(goal, named, "; ".join(verdict.reasons), review=True),
         tasks=begin_again(goal, add_dependents(goal, verdict.redo), str(goal.reviews + 1)),
         status=TaskStatus.IN_PROGRESS,
         verdict=verdict.to_dict(),

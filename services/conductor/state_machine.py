@@ -13,15 +13,22 @@ from shared.contracts import (
     GoalTask,
     OfficeState,
     ResultOutcome,
+    Setback,
     StateChanged,
     Task,
     TaskResult,
     TaskStatus,
     generate_iso_timestamp,
 )
+from shared.contracts.base import TOKEN
+from shared.contracts.records import MAX_SETBACKS
+from shared.reasoning.patterns import FACT
 
 OVERDUE = "its deadline passed before it was done"
 """Why a goal ended at its deadline."""
+MAX_PATTERNS = 20
+"""Patterns that are counted as used for one goal: the first ones."""
+FAILED = (TaskStatus.FAILED, TaskStatus.TIMEOUT)
 MAX_REPAIRS = 2
 """How often another plan is asked for after the first; a failure after that is reported."""
 
@@ -79,7 +86,36 @@ def record_result(goal: Goal, result: TaskResult) -> Goal:
         _end(task, result.status, summary, outcome_of_result(result)) if task in ours else task
         for task in goal.tasks
     ]
-    return msgspec.structs.replace(goal, tasks=skip_blocked(tasks))
+    ended = msgspec.structs.replace(goal, tasks=skip_blocked(tasks))
+    if result.status in FAILED:
+        ended = with_setbacks(ended, ours, summary)
+    return with_patterns(ended, result.metadata.get(FACT))
+
+
+def with_setbacks(goal: Goal, tasks: Iterable[GoalTask], reason: str, *, review: bool = False) -> Goal:
+    """``goal`` with a note that ``tasks`` failed, or that the ``review`` sent them back."""
+    more = [
+        Setback(
+            task=task.name,
+            agent=task.assignee,
+            action=task.action,
+            params=task.params,
+            reason=reason[:1_000],
+            review=review,
+            plan=goal.plans,
+            told=len(goal.instructions),
+        )
+        for task in tasks
+    ]
+    return msgspec.structs.replace(goal, setbacks=(*goal.setbacks, *more)[:MAX_SETBACKS])
+
+
+def with_patterns(goal: Goal, ids: Any) -> Goal:
+    """``goal`` with the patterns that were used for it; what is no list of ids adds none."""
+    given = ids if isinstance(ids, list | tuple) else ()
+    found = [each for each in given if isinstance(each, str) and TOKEN.fullmatch(each)]
+    used = tuple(dict.fromkeys((*goal.patterns, *found)))[:MAX_PATTERNS]
+    return goal if used == goal.patterns else msgspec.structs.replace(goal, patterns=used)
 
 
 def skip_blocked(tasks: Sequence[GoalTask]) -> tuple[GoalTask, ...]:
@@ -220,6 +256,8 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
         context["action"] = task.action
     if task.action or task.params:
         context["params"] = task.params
+    if task.success_criteria:
+        context["success_criteria"] = task.success_criteria
     if goal.verdict.get("reasons"):
         context["feedback"] = goal.verdict["reasons"]
     if told := [each.text for each in goal.instructions if each.text.strip()]:
@@ -254,8 +292,7 @@ def may_repair(goal: Goal) -> bool:
 
 def needs_repair(goal: Goal) -> bool:
     """Whether all tasks of a plan ended, and at least one failed."""
-    failed = (TaskStatus.FAILED, TaskStatus.TIMEOUT)
-    return may_repair(goal) and all_ended(goal) and any(task.status in failed for task in goal.tasks)
+    return may_repair(goal) and all_ended(goal) and any(task.status in FAILED for task in goal.tasks)
 
 
 def review_needs_repair(goal: Goal) -> bool:

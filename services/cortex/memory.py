@@ -6,6 +6,7 @@ from typing import Any
 from shared.agent.context import AgentContext
 from shared.contracts import CognitiveContext, Hit, Node, Source
 from shared.errors import BusError
+from shared.reasoning.patterns import patterns_for
 from shared.reasoning.recall import KNOWN, measure_relevance
 from shared.text.excerpt import fence, quote
 
@@ -36,6 +37,7 @@ async def recall(context: AgentContext, query: str) -> dict[str, Any]:
                 context.current_task.facts["context"] = relevance
     except (BusError, TimeoutError) as error:
         return {**cache, "problem": f"memory was not asked: {str(error) or 'it did not answer in time'}"}
+    cache["learned"] = await patterns_for(context.memory, query[:MAX_QUERY])
     for hit in hits:
         cache[CATEGORIES.get(hit.node.kind, "semantic")].append(_brief(hit))
     return cache
@@ -49,7 +51,8 @@ def known_ids(cache: dict[str, Any]) -> tuple[str, ...]:
 def format_memories(cache: dict[str, Any]) -> str:
     """The memories for a question to the model, with their evidence references."""
     lines = [f"- [memory:{entry['id']}] {entry['title']}: {entry['body']}" for entry in _entries(cache)]
-    return fence("\n".join(lines)) or "- nothing"
+    held = fence("\n".join(lines)) or "- nothing"
+    return "\n".join(filter(None, [held, str(cache.get("learned", ""))]))
 
 
 def format_known(cache: dict[str, Any]) -> str:

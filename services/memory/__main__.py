@@ -79,6 +79,7 @@ class MemoryService(Agent):
         await self._follower.open()
         self.context.spawn(self._follower.run())
         self.context.spawn(self._follower.announce())
+        self.context.spawn(self._follower.forget())
         self.context.spawn(self._engine.tidy_when_idle())
         await self._follower.wait_until_caught_up(CATCH_UP_WAIT)
         self._folder = IngestFolder(

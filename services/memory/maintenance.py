@@ -7,6 +7,7 @@ from typing import Any
 
 from services.memory.briefing.service import BriefingService
 from services.memory.engine import MemoryEngine
+from services.memory.linking.consolidation import consolidate, expire
 from services.memory.linking.linker import (
     CycleResult,
     DedupResult,
@@ -30,6 +31,11 @@ ACCESS_EVERY = 30.0
 """Seconds between two writes of the accesses by briefings."""
 PAUSE = 5.0
 """Seconds after a failure until it is tried again."""
+CONSOLIDATE_EVERY = 3_600.0
+"""Seconds between two looks whether a week has passed since old events were made one, and at what expires."""
+WEEK = 7 * 86_400.0
+CONSOLIDATED = "consolidated"
+"""The name of the note that says when that was, in seconds since 1970."""
 MOST_ROUNDS = 20
 """Cycles of the linker in a row; the rest is done the next time."""
 CURSOR = "linker"
@@ -52,6 +58,7 @@ class Maintenance:
         self._briefings = briefings
         self._submit = submit
         self._interval = settings.linker_interval
+        self._keep = settings.memory_keep
         self._linking = asyncio.Lock()
         self._counts: dict[str, int] = {}
         self._rounds = 0
@@ -67,16 +74,21 @@ class Maintenance:
             group.create_task(self._keep_trying(lambda: self._repeat(DECAY_EVERY, self._remove_faded_edges)))
             group.create_task(self._keep_trying(lambda: self._repeat(SWEEP_EVERY, self._merge_duplicates)))
             group.create_task(self._keep_trying(lambda: self._repeat(ACCESS_EVERY, self._count_accesses)))
+            group.create_task(self._keep_trying(lambda: self._repeat(CONSOLIDATE_EVERY, self._tidy)))
 
     async def answer(self, action: str, edges: int = 0) -> dict[str, Any]:
-        """The linker's status; ``trigger`` makes it do a round first.
+        """The linker's status; ``trigger`` makes it do a round first, ``consolidate`` what is done weekly.
 
         With ``edges``, the last so many edges that were made automatically, and how many there are of each.
         """
-        if action not in ("status", "trigger"):
-            raise ActionError(f"The linker has no action {action[:40]!r}", "It has status and trigger")
+        if action not in ("status", "trigger", "consolidate"):
+            raise ActionError(
+                f"The linker has no action {action[:40]!r}", "It has status, trigger and consolidate"
+            )
         if action == "trigger":
             await self._link()
+        if action == "consolidate":
+            await self._consolidate()
         if not edges:
             return self.status()
         return {**self.status(), **await self._engine.run_in_reader(list_made, self._engine.view, edges)}
@@ -137,6 +149,20 @@ class Maintenance:
             return False
         await self._engine.write_note(CURSOR, f"{cycle.cursor} {cycle.after}")
         return True
+
+    async def _tidy(self) -> None:
+        """Retire what was kept long enough; once a week, make one event of many that are alike."""
+        if time.time() - float(await self._engine.read_note(CONSOLIDATED) or 0) >= WEEK:
+            await self._consolidate()
+        while write := await self._engine.run_in_reader(expire, self._engine.view, time.time(), self._keep):
+            self._counts["expired"] = self._counts.get("expired", 0) + len(write.retire)
+            await self._write(write)
+
+    async def _consolidate(self) -> None:
+        while write := await self._engine.run_in_reader(consolidate, self._engine.view, time.time()):
+            self._counts["consolidated"] = self._counts.get("consolidated", 0) + len(write.retire)
+            await self._write(write)
+        await self._engine.write_note(CONSOLIDATED, str(time.time()))
 
     async def _remove_faded_edges(self) -> None:
         while write := await self._engine.run_in_reader(remove_faded_edges, self._engine.view, time.time()):

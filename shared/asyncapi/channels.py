@@ -36,6 +36,8 @@ from shared.contracts import (
     LayoutQuery,
     ListQuery,
     LoopCheckpoint,
+    MemoryErased,
+    MemoryForgotten,
     MemoryQuery,
     MemoryRefused,
     MemoryWrite,
@@ -282,9 +284,9 @@ def _memory() -> list[Channel]:
         Channel(
             name="memory_write",
             address=subjects.memory_write("{agent}"),
-            summary="A write to memory; memory itself also records here what it refused",
+            summary="A write to memory; memory itself also records here what it refused and what it erased",
             group="memory",
-            messages=(MemoryWrite, MemoryRefused),
+            messages=(MemoryWrite, MemoryRefused, MemoryErased, MemoryForgotten),
         )
     ]
     for verb in (*_READS, *_SIGNED):
@@ -358,6 +360,14 @@ def _runtime() -> list[Channel]:
             summary="How far a durable is; the answer is the server's CONSUMER.INFO",
             group="runtime",
             messages=(dict[str, Any],),
+            answer=dict[str, Any],
+        ),
+        Channel(
+            name="erase",
+            address=subjects.erasure("{stream}"),
+            summary="Have one message erased from MEMORY or its copy, as memory does on a person's order",
+            group="memory",
+            messages=(dict[str, int],),
             answer=dict[str, Any],
         ),
         Channel(

@@ -36,7 +36,7 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
 
     It may publish and subscribe to these subjects of the office, and send requests to those of memory, of
     which ``signed_request`` get its name appended; ``serve`` are the requests it answers. ``durables`` are
-    those of a stream whose position it may ask for, see ``subjects.position``.
+    those of a stream whose position it may ask for; of the streams ``erase`` it may erase single messages.
     """
 
     publish: tuple[str, ...]
@@ -45,6 +45,7 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
     signed_request: tuple[str, ...] = ()
     serve: tuple[str, ...] = ()
     durables: tuple[tuple[str, str], ...] = ()
+    erase: tuple[str, ...] = ()
 
 
 def rights_of(name: str, agents: Sequence[str]) -> Rights:
@@ -62,6 +63,7 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
             subscribe=follows,
             serve=(*_memory_verbs(), *signed),
             durables=_durables(name),
+            erase=subjects.ERASABLE,
         )
     return Rights(
         publish=publish,
@@ -116,7 +118,7 @@ def _memory_sends(name: str) -> list[str]:
         subjects.lease(name),
         _direct_get(leases, subjects.lease(name)),
         *_pulls(subjects.MEMORY, name),
-        f"$JS.API.DIRECT.GET.{subjects.MEMORY}",
+        *(f"$JS.API.DIRECT.GET.{stream}" for stream in subjects.ERASABLE),
         _direct_get(subjects.OFFICE, subjects.GRAPH_VERSION),
     ]
 
@@ -313,6 +315,7 @@ def _office_account(key: str) -> str:
         "$JS.API.STREAM.INFO.*",
         "$JS.API.CONSUMER.INFO.>",
         "$JS.API.INFO",
+        "$JS.API.STREAM.MSG.DELETE.*",
     ]
     streams = ["$JS.API.CONSUMER.MSG.NEXT.>", "$JS.API.DIRECT.GET.>"]
     exports = [
@@ -343,7 +346,7 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
         imports += [
             _import("service", memory, f"{subject}.{signer}", to=subject) for subject in rights.signed_request
         ]
-    imports += [_position(stream, durable) for stream, durable in rights.durables]
+    imports += [_import("service", OFFICE_ACCOUNT, subject, to=local) for subject, local in _renamed(rights)]
     if name == subjects.GATEWAY:
         imports.append(_import("service", SYSTEM_ACCOUNT, _STATISTICS, to=subjects.SERVER_STATISTICS))
     imports += [_subscription(subject) for subject in rights.subscribe]
@@ -356,7 +359,7 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
         exports.append(f'{{ service: "$SRV.>", response_type: stream, {only} }}')
     peers = subjects.peer(name, "*")
     publish = [*rights.publish, *rights.request, *rights.signed_request, "_INBOX.>", peers]
-    publish += [subjects.position(stream, durable) for stream, durable in rights.durables]
+    publish += [local for _, local in _renamed(rights)]
     if name == subjects.GATEWAY:
         publish.append(subjects.SERVER_STATISTICS)
     if name == subjects.USER:
@@ -380,10 +383,12 @@ def _subscription(subject: str) -> str:
     return _import("stream", OFFICE_ACCOUNT, f"{subjects.AUDIT_PREFIX}{subject}", to=subject)
 
 
-def _position(stream: str, durable: str) -> str:
-    """Under a name of its own: the server answers for ``$JS.API`` itself in an account without JetStream."""
-    subject = f"$JS.API.CONSUMER.INFO.{stream}.{durable}"
-    return _import("service", OFFICE_ACCOUNT, subject, to=subjects.position(stream, durable))
+def _renamed(rights: Rights) -> list[tuple[str, str]]:
+    """Requests to the server, and their names in an account where it answers for ``$JS.API`` itself."""
+    infos = (
+        (f"$JS.API.CONSUMER.INFO.{'.'.join(each)}", subjects.position(*each)) for each in rights.durables
+    )
+    return [*infos, *((f"$JS.API.STREAM.MSG.DELETE.{each}", subjects.erasure(each)) for each in rights.erase)]
 
 
 def _import(kind: str, account: str, subject: str, *, to: str = "") -> str:

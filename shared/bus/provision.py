@@ -32,6 +32,7 @@ async def provision(bus: Bus, agents: Sequence[str], *, ack_wait: float, max_att
     changes = []
     old = await _has_old_tasks(bus)
     shared_timers = await _close_shared_timers(bus)
+    changes += await _open_memory_audit(bus)
     for config in streams():
         changes += await _ensure_stream(bus, _with_old_subjects(config) if old else config)
     if shared_timers:
@@ -59,6 +60,24 @@ async def _close_shared_timers(bus: Bus) -> bool:
     closed = {**info["config"], "subjects": [NO_TIMERS]}
     await _api(bus, f"STREAM.UPDATE.{subjects.SHARED_TIMERS}", closed)
     return True
+
+
+async def _open_memory_audit(bus: Bus) -> list[str]:
+    """Copy MEMORY anew if its copy is of an earlier version, in which the server lets nobody erase a text.
+
+    The copy stays as it is if it has a message that MEMORY has not: it is all there is of that.
+    """
+    source, copy = [
+        await _api(bus, f"STREAM.INFO.{name}", allow=STREAM_NOT_FOUND)
+        for name in (subjects.MEMORY, subjects.AUDIT_MEMORY)
+    ]
+    if "config" not in source or not copy.get("config", {}).get("deny_delete"):
+        return []
+    kept = source["state"]
+    if kept["messages"] < copy["state"]["messages"] or kept["messages"] != kept["last_seq"]:
+        return []
+    await _api(bus, f"STREAM.DELETE.{subjects.AUDIT_MEMORY}")
+    return [f"copied {subjects.MEMORY} to {subjects.AUDIT_MEMORY} anew: texts can be erased there"]
 
 
 async def _has_old_tasks(bus: Bus) -> bool:
@@ -123,7 +142,8 @@ def _audit(source: str, name: str) -> dict[str, Any]:
     return _stream(
         name,
         sources=[{"name": source}],
-        deny_delete=True,
+        # What memory is to forget on a person's order is erased in its copy too; 'audit verify' explains it.
+        deny_delete=name not in subjects.ERASABLE,
         deny_purge=True,
         # After a crash the copy follows the original: missing messages are sourced again. Synced message by
         # message it took three times as long as everything else (python -m tests.bench).
@@ -184,6 +204,8 @@ async def _ensure_stream(bus: Bus, config: dict[str, Any]) -> list[str]:
         await _api(bus, f"STREAM.CREATE.{name}", config)
         return [f"created stream {name}"]
     config = {key: value for key, value in config.items() if key not in UNCHANGEABLE}
+    if info["config"].get("deny_delete"):
+        config["deny_delete"] = True  # the server never takes that back
     differs = _differences(config, info["config"])
     if differs:
         await _api(bus, f"STREAM.UPDATE.{name}", {**info["config"], **config})

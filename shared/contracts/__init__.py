@@ -74,6 +74,8 @@ from shared.contracts.memory import (
     Edge,
     EdgeKey,
     GraphVersion,
+    MemoryErased,
+    MemoryForgotten,
     MemoryRefused,
     MemoryWrite,
     MemoryWritten,

@@ -112,12 +112,16 @@ class ContextItem(Contract, frozen=True, kw_only=True):
 
 
 class ContextPacket(Contract, frozen=True, kw_only=True):
-    """What memory knows about a message, open questions, and assumptions."""
+    """What memory knows about a message, open questions, and assumptions.
+
+    ``best`` is the highest cosine of a bullet's memory to the query; 0 if it was not measured.
+    """
 
     query: Text
     bullets: tuple[ContextItem, ...] = ()
     unknowns: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
+    best: Unit = 0.0
 
 
 class Question(Envelope, frozen=True, kw_only=True, tag="question.v1"):

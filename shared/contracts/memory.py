@@ -131,12 +131,14 @@ class MemoryWrite(Envelope, frozen=True, kw_only=True, tag="memory_write.v1"):
 
     ``vectors``, if given, holds the nodes' embeddings in their order as little-endian float32, base64 in
     JSON: a quarter of the size of ``Node.embedding``. ``accessed`` counts how often nodes were read.
-    ``insist`` skips the write gate.
+    ``insist`` skips the write gate. ``forget`` is a person's order alone: these nodes are retired, and their
+    texts erased from the store, the log and the audit.
     """
 
     nodes: tuple[Node, ...] = ()
     edges: tuple[Edge, ...] = ()
     retire: tuple[Token, ...] = ()
+    forget: tuple[Token, ...] = ()
     unlink: tuple[EdgeKey, ...] = ()
     accessed: dict[str, int] = {}
     vectors: bytes = b""
@@ -144,8 +146,8 @@ class MemoryWrite(Envelope, frozen=True, kw_only=True, tag="memory_write.v1"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (self.nodes or self.edges or self.retire or self.unlink or self.accessed):
-            raise ValueError("nodes, edges, retire, unlink or accessed must have at least one entry")
+        if not (self.nodes or self.edges or self.retire or self.forget or self.unlink or self.accessed):
+            raise ValueError("nodes, edges, retire, forget, unlink or accessed must have at least one entry")
         for node_id, count in self.accessed.items():
             require_token("accessed", node_id)
             require_count("accessed", count)
@@ -197,6 +199,44 @@ class MemoryRefused(Envelope, frozen=True, kw_only=True, tag="memory_refused.v1"
     def __post_init__(self) -> None:
         super().__post_init__()
         require_token("cause", self.cause)
+
+
+class MemoryErased(Envelope, frozen=True, kw_only=True, tag="memory_erased.v1"):
+    """The daemon's record in the log of what stood where a message was erased; ``cause`` is a person's order.
+
+    ``seqs`` are the erased messages of MEMORY: the first is the place of the write or refusal, the others
+    were earlier records of the same. ``subject`` and ``time`` are those of that message, ``write`` or
+    ``refused`` is what is left of it without the texts: neither, if it is not to be applied. ``digest`` is an
+    HMAC-SHA-256 of its bytes under a key of the daemon's: nobody else can try texts on it.
+    """
+
+    seqs: tuple[Count, ...]
+    subject: Text
+    time: Text
+    digest: str
+    write: MemoryWrite | None = None
+    refused: MemoryRefused | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_token("cause", self.cause)
+        if not self.seqs:
+            raise ValueError("seqs must have at least one entry")
+
+
+class MemoryForgotten(Envelope, frozen=True, kw_only=True, tag="memory_forgotten.v1"):
+    """The daemon's record in the log that a person's orders are done: nothing holds the texts any more.
+
+    ``cause`` is the last of these orders, ``orders`` are all. ``ids`` are the nodes whose texts were erased,
+    ``seqs`` the messages of MEMORY, ``copies`` their places in AUDIT_MEMORY. ``remains`` says where the texts
+    still stand, if somewhere they could not be erased.
+    """
+
+    orders: tuple[Token, ...]
+    ids: tuple[str, ...] = ()
+    seqs: tuple[Count, ...] = ()
+    copies: tuple[Count, ...] = ()
+    remains: str = ""
 
 
 class GraphVersion(Envelope, frozen=True, kw_only=True, tag="graph_version.v1"):

@@ -57,13 +57,13 @@ class EmbedQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkerQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Asks for the linker's status, or starts a round.
+    """Asks for the linker's status, starts a round, or consolidates old events as is done weekly.
 
     With ``edges`` (up to 1000) the answer has the last so many edges that were made without anybody's asking,
     and how many there are by relation and rule.
     """
 
-    action: Literal["status", "trigger"] = "status"
+    action: Literal["status", "trigger", "consolidate"] = "status"
     edges: Annotated[int, msgspec.Meta(ge=0, le=1_000)] = 0
 
 
@@ -134,6 +134,13 @@ class Memory:
     async def retire(self, *ids: str) -> MemoryWritten:
         """Retire nodes: they are kept as tombstones and no longer found."""
         return await self.write(MemoryWrite(sender=self._bus.name, retire=ids))
+
+    async def forget(self, *ids: str) -> MemoryWritten:
+        """Order that nodes be forgotten: retired now, and their texts erased soon; for people alone.
+
+        ``forgetting`` in ``health`` is how far that is.
+        """
+        return await self.write(MemoryWrite(sender=self._bus.name, forget=ids))
 
     async def write(self, write: MemoryWrite) -> MemoryWritten:
         """Send a write to the daemon and wait until it is applied; see ``add``."""
@@ -238,6 +245,11 @@ class Memory:
     async def linker_trigger(self, edges: int = 0) -> dict[str, Any]:
         """Start a round of the linker; returns its status as ``linker_status`` does."""
         query = LinkerQuery(action="trigger", edges=edges)
+        return await self._ask("linker", query, dict[str, Any], SLOW_TIMEOUT)
+
+    async def consolidate(self, edges: int = 0) -> dict[str, Any]:
+        """Make one event of many old ones that are alike, as is done weekly; returns as the others do."""
+        query = LinkerQuery(action="consolidate", edges=edges)
         return await self._ask("linker", query, dict[str, Any], SLOW_TIMEOUT)
 
     async def reindex(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """One step: a short ``name``, a ``text`` that is clear by itself, who does it, and what it builds on.
 
     ``action`` and ``params`` only if one of the assignee's actions does exactly this; otherwise the assignee
-    works out by itself how to do what the text says.
+    works out by itself how to do what the text says. ``success_criteria`` says what must hold in the end.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     action: str = ""
     params: dict[str, Any] = {}
     depends_on: tuple[str, ...] = ()
+    success_criteria: str = ""
 
     @property
     def key(self) -> str:

@@ -1,15 +1,16 @@
 """The audit log: reading it in order, following it, and verifying it against its sources."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Container, Mapping
 from contextlib import AsyncExitStack, aclosing
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from shared import subjects
 from shared.bus import Bus, Stored
+from shared.contracts import MemoryErased, MemoryWrite
 from shared.queries.records import call_server, last_sequence, scan
 
 TRANSPORT_HEADERS = frozenset(
@@ -22,6 +23,9 @@ TRANSPORT_HEADERS = frozenset(
     }
 )
 """Headers that mirroring adds to a message."""
+
+
+Kind = TypeVar("Kind", MemoryErased, MemoryWrite)
 
 
 class Copy(NamedTuple):
@@ -147,13 +151,15 @@ class Verification(msgspec.Struct, kw_only=True):
     """The result of comparing an audit stream with its source.
 
     ``removed_count`` counts messages that were removed from the source later, such as dropped dead letters:
-    that is not a problem, the audit stream exists to keep them.
+    that is not a problem, the audit stream exists to keep them. Nor are those of ``erased_count``: they were
+    erased in both, as a person ordered, and both the order and what is left of each message are on record.
     """
 
     source: str
     audit: str
     compared: int = 0
     removed_count: int = 0
+    erased_count: int = 0
     problem_count: int = 0
     problems: list[str] = []
 
@@ -185,13 +191,14 @@ async def verify_copies(
 
 async def _compare_all(bus: Bus, result: Verification, end: int, report: Callable[[str], None]) -> None:
     originals = _Originals(scan(bus, result.source, until=end))
+    erased = await _find_erased(bus, result.audit)
     position = copied = 0
     async with aclosing(scan(bus, result.audit)) as copies:
         async for stored in copies:
             copy = parse_copy(stored)
             if copy.source_seq > end:
                 break
-            if _check_position(result, copy, position, copied):
+            if _check_position(result, copy, position, copied, erased):
                 copied = copy.source_seq
                 _compare(result, copy, await originals.find(copied))
             position = copy.audit_seq
@@ -199,6 +206,29 @@ async def _compare_all(bus: Bus, result: Verification, end: int, report: Callabl
                 report(f"{result.source}: {result.compared:,} of {end:,} messages compared")
     if copied < end:
         result.add_problem(f"{_range(result.source, copied + 1, end)} no copy")
+
+
+async def _find_erased(bus: Bus, audit: str) -> set[int]:
+    """The messages of MEMORY that memory recorded as erased by an order that a person signed."""
+    causes: dict[str, list[int]] = {}
+    if audit == subjects.AUDIT_MEMORY:
+        own = subjects.memory_write(subjects.MEMORY_DAEMON)
+        async for stored in scan(bus, audit, own):
+            if b'"memory_erased.v1"' in stored.data and (record := _read(stored, MemoryErased)):
+                causes.setdefault(record.cause, []).extend(record.seqs)
+    erased: set[int] = set()
+    if causes:
+        async for stored in scan(bus, audit, subjects.memory_write(subjects.USER)):
+            if b'"forget":["' in stored.data and (order := _read(stored, MemoryWrite)):
+                erased.update(causes.get(order.id, ()) if order.forget else ())
+    return erased
+
+
+def _read(stored: Stored, kind: type[Kind]) -> Kind | None:
+    try:
+        return kind.from_json(stored.data)
+    except (ValueError, RecursionError, UnicodeError):
+        return None
 
 
 class _Originals:
@@ -218,9 +248,16 @@ class _Originals:
         return self._ahead if self._ahead.seq == seq else None
 
 
-def _check_position(result: Verification, copy: Copy, position: int, copied: int) -> bool:
-    """Whether the copy follows the copy before; adds a problem for what is missing between them."""
-    if copy.audit_seq != position + 1:
+def _check_position(
+    result: Verification, copy: Copy, position: int, copied: int, erased: Container[int]
+) -> bool:
+    """Whether the copy follows the copy before; adds a problem for what is missing between them, unless it
+    was ``erased``.
+    """
+    missing = range(copied + 1, copy.source_seq)
+    explained = sum(seq in erased for seq in missing)
+    result.erased_count += explained
+    if copy.audit_seq - position - 1 > explained:
         result.add_problem(f"{_range(result.audit, position + 1, copy.audit_seq - 1)} been removed")
     if copy.source != result.source:
         result.add_problem(f"{result.audit} {copy.audit_seq} is not a copy of a message of {result.source}")
@@ -230,7 +267,7 @@ def _check_position(result: Verification, copy: Copy, position: int, copied: int
             f"{result.audit} {copy.audit_seq} repeats {result.source} {copy.source_seq}, out of order"
         )
         return False
-    if copy.source_seq > copied + 1:
+    if explained < len(missing):
         result.add_problem(f"{_range(result.source, copied + 1, copy.source_seq - 1)} no copy")
     return True
 
@@ -260,7 +297,8 @@ async def _wait_for_copies(bus: Bus, audit: str, end: int, timeout: float) -> No
 
 async def _check_protection(bus: Bus, result: Verification) -> None:
     info: dict[str, Any] = await call_server(bus, f"STREAM.INFO.{result.audit}")
-    for setting in ("deny_delete", "deny_purge"):
+    erasable = result.audit in subjects.ERASABLE
+    for setting in ("deny_purge",) if erasable else ("deny_delete", "deny_purge"):
         if not info["config"].get(setting):
             result.add_problem(
                 f"{result.audit} is not protected: {setting} is off; 'mailroom provision' sets it"

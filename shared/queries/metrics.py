@@ -2,12 +2,14 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from shared.contracts import ApprovalRequest, CommandJudged, CommandVerdict, Experience
+from shared.queries.learning_metrics import Improvement, Share
+from shared.queries.planted_commands import PlantedSafety
 
 TARGET_SECONDS = 30.0
 """Seconds within which a task should be done (docs/benchmarks.md)."""
@@ -25,7 +27,10 @@ class Velocity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContextHits(msgspec.Struct, frozen=True, kw_only=True):
-    """The relevance of retrieved memories: ``rate`` is the share of ``items`` above RELEVANT."""
+    """How well memory fits what it was asked: the best cosine for each question.
+
+    ``rate`` is the share of the ``items`` (questions) whose best is above RELEVANT.
+    """
 
     items: int
     hits: int
@@ -34,13 +39,17 @@ class ContextHits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DriftMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """Broken import rules, in all inspections and in the last one."""
+    """Broken import rules, in all inspections and in the last one.
+
+    ``not_checked`` are the rules, as the repository states them, that the last one could not check.
+    """
 
     inspections: int
     rules: int
     broken: int
     violations: int
     last_violations: int
+    not_checked: tuple[str, ...] = ()
 
 
 class PolicyMetrics(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +80,24 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     drift: DriftMetrics | None
     safety: PolicyMetrics | None
     agents: tuple[Experience, ...]
+    handoffs: Share | None = None
+    delegation: Share | None = None
+    recall: Share | None = None
+    improvement: Improvement | None = None
+    adaptation: Share | None = None
+    patterns: Share | None = None
+    planted: PlantedSafety | None = None
+
+    @property
+    def safety_rate(self) -> float | None:
+        """The share caught of all that is to be caught: the planted commands, and those of the log."""
+        caught = total = 0
+        if self.planted:
+            caught, total = self.planted.caught, self.planted.dangerous
+        if self.safety:
+            caught += self.safety.judged - len(self.safety.ran)
+            total += self.safety.judged
+        return caught / total if total else None
 
 
 class Sample(NamedTuple):
@@ -101,8 +128,21 @@ def _percentile(ordered: list[float], share: float) -> float:
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
+def best_score(context: object) -> float | None:
+    """The best cosine of what memory gave for one question, from the ``context`` of its result or answer.
+
+    None if it says none: scores of searches are on another scale, and are not counted.
+    """
+    found = context if isinstance(context, dict) else {}
+    scores = found.get("scores")
+    given = [found.get("best"), *(scores if isinstance(scores, list) else ())]
+    numbers = [each for each in given if isinstance(each, int | float) and not isinstance(each, bool)]
+    best = max((float(number) for number in numbers), default=0.0)
+    return best if 0 < best <= 1.0001 else None
+
+
 def compute_context_hits(scores: Sequence[float]) -> ContextHits | None:
-    """The share of relevant memories; None without scores."""
+    """The share of questions for which memory had something relevant; None without scores."""
     if not scores:
         return None
     hits = sum(score > RELEVANT for score in scores)
@@ -120,17 +160,39 @@ def compute_experiences(samples: Iterable[Sample]) -> tuple[Experience, ...]:
     return tuple(found[key] for key in sorted(found))
 
 
-def compute_drift(inspections: Sequence[tuple[str, list[int]]]) -> DriftMetrics | None:
-    """From the time of each inspection and its violations per rule; None without inspections."""
+class Inspected(NamedTuple):
+    """An inspection: when, the violations of each rule, and the rules that were not checked."""
+
+    at: str
+    violations: list[int]
+    not_checked: tuple[str, ...] = ()
+
+
+def read_inspection(metadata: Mapping[str, Any], at: str) -> Inspected | None:
+    """The inspection in the metadata of a result, which may hold anything; None if there is none."""
+    inspection = metadata.get("inspection")
+    rules = (inspection.get("drift") if isinstance(inspection, dict) else None) or metadata.get("drift")
+    if not isinstance(rules, list):
+        return None
+    found = [rule for rule in rules if isinstance(rule, dict)]
+    lists = [rule.get("violations") for rule in found]
+    unchecked = [str(rule.get("rule", ""))[:200] for rule in found if rule.get("not_checked")]
+    return Inspected(at, [len(each) if isinstance(each, list) else 0 for each in lists], tuple(unchecked))
+
+
+def compute_drift(inspections: Sequence[Inspected]) -> DriftMetrics | None:
+    """The drift of inspections; None without any."""
     if not inspections:
         return None
-    counts = [broken for _, broken in sorted(inspections)]
+    ordered = sorted(inspections)
+    counts = [each.violations for each in ordered]
     return DriftMetrics(
         inspections=len(inspections),
         rules=sum(map(len, counts)),
         broken=sum(count > 0 for rules in counts for count in rules),
         violations=sum(map(sum, counts)),
         last_violations=sum(counts[-1]),
+        not_checked=ordered[-1].not_checked,
     )
 
 

@@ -1,5 +1,6 @@
 """Reading the metrics from the log; only the fields that they need are decoded."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from contextlib import aclosing
@@ -11,18 +12,38 @@ import msgspec
 from shared import subjects
 from shared.bus import Bus
 from shared.clock import seconds_between
-from shared.contracts import ApprovalAnswer, ApprovalRequest, CommandJudged, TaskStatus
+from shared.contracts import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    CommandJudged,
+    Goal,
+    StateChanged,
+    TaskStatus,
+)
 from shared.contracts.cognition import kind_of, spending_of
+from shared.queries.learning_metrics import (
+    TaskEnd,
+    adaptations,
+    compute_improvement,
+    compute_share,
+    delegations,
+    handoffs,
+    pattern_uses,
+)
 from shared.queries.metrics import (
+    Inspected,
     JournalEntry,
     Metrics,
     PolicyTracker,
     Sample,
+    best_score,
     compute_context_hits,
     compute_drift,
     compute_experiences,
     compute_velocity,
+    read_inspection,
 )
+from shared.queries.planted_commands import judge_planted
 from shared.queries.records import scan
 
 
@@ -31,6 +52,7 @@ class _Task(msgspec.Struct):
 
     task_id: str = ""
     assignee: str = ""
+    requester: str = ""
     text: str = ""
     created_at: str = ""
     context: msgspec.Raw = msgspec.Raw(b"{}")
@@ -68,7 +90,9 @@ class MetricsReader:
         self._ended: Counter[str] = Counter()
         self._seconds: dict[str, list[float]] = {}
         self._scores: list[float] = []
-        self._drift: list[tuple[str, list[int]]] = []
+        self._drift: list[Inspected] = []
+        self._ends: list[TaskEnd] = []
+        self._goals: dict[str, Goal] = {}
         self._policy = PolicyTracker()
         self._samples: list[Sample] = []
         self._tasks: dict[str, _Task] = {}
@@ -106,21 +130,28 @@ class MetricsReader:
         }
         kind = kind_of(task.text, action)
         self._samples.append(Sample(result.completed_at, task.assignee, kind, task.task_id, facts))
+        self._ends.append(
+            TaskEnd(result.completed_at, task.assignee, task.requester, result.status, result.attempt)
+        )
         self._add_context(meta.get("context"))
-        rules = _mapping(meta.get("inspection")).get("drift") or meta.get("drift")
-        if isinstance(rules, list):
-            self._drift.append((result.completed_at, [_violations(rule) for rule in _mappings(rules)]))
+        if inspected := read_inspection(meta, result.completed_at):
+            self._drift.append(inspected)
 
     def _add_context(self, found: Any) -> None:
-        context = _mapping(found)
-        scores = context.get("scores") or [item.get("score") for item in _mappings(context.get("bullets"))]
-        self._scores += [float(score) for score in scores if isinstance(score, int | float)]
+        if (best := best_score(found)) is not None:
+            self._scores.append(best)
 
     def add_mail(self, _: str, data: bytes) -> None:
         """Add a message of nexus: its answers have the memories they used."""
         response = self._read(data, _Response)
         if response is not None and response.type.startswith("response."):
             self._add_context(response.context_used)
+
+    def add_goal(self, _: str, data: bytes) -> None:
+        """Add a state of a goal; the last one counts."""
+        changed = self._read(data, StateChanged)
+        if changed is not None and changed.goal is not None:
+            self._goals[changed.goal.goal_id] = changed.goal
 
     def add_judged(self, _: str, data: bytes) -> None:
         """Add a verdict of the policy."""
@@ -161,12 +192,12 @@ class MetricsReader:
             drift=compute_drift(self._drift),
             safety=self._policy.metrics(),
             agents=compute_experiences(self._samples),
+            handoffs=compute_share(handoffs(self._ends)),
+            delegation=compute_share(delegations(self._ends)),
+            improvement=compute_improvement(self._goals.values()),
+            adaptation=compute_share(adaptations(self._goals.values())),
+            patterns=compute_share(pattern_uses(self._goals.values())),
         )
-
-
-def _violations(rule: dict[str, Any]) -> int:
-    found = rule.get("violations")
-    return len(found) if isinstance(found, list) else 0
 
 
 def _mapping(value: Any) -> dict[str, Any]:
@@ -178,12 +209,8 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _mappings(values: Any) -> list[dict[str, Any]]:
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
-
-
 async def read_metrics(bus: Bus, since: datetime | None = None) -> Metrics:
-    """The metrics of the log from ``since`` on (None: of all of it)."""
+    """The metrics of the log from ``since`` on (None: of all of it), and the verdicts on planted commands."""
     reader = MetricsReader()
 
     async def add_all(add: Callable[[str, bytes], None], pattern: str, since: datetime | None) -> None:
@@ -197,7 +224,9 @@ async def read_metrics(bus: Bus, since: datetime | None = None) -> Metrics:
     for step in (subjects.NOTED, *subjects.FINAL_STEPS):
         await add_all(reader.add_step, subjects.task("*", "*", "*", step), since)
     await add_all(reader.add_mail, subjects.mail("*", subjects.NEXUS), since)
+    await add_all(reader.add_goal, subjects.goal("*"), since)
     await add_all(reader.add_judged, subjects.event("*", "command_judged"), since)
     # A grant may be older than the command that it allows.
     await add_all(reader.add_approval, "approval.>", None)
-    return reader.metrics()
+    planted = await asyncio.to_thread(judge_planted)
+    return msgspec.structs.replace(reader.metrics(), planted=planted)

@@ -200,6 +200,7 @@ def _memory_write(write: contracts.MemoryWrite) -> str:
         (write.nodes, count(len(write.nodes), "node")),
         (write.edges, count(len(write.edges), "edge")),
         (write.retire, f"{len(write.retire)} retired"),
+        (write.forget, f"{len(write.forget)} to be forgotten"),
         (write.unlink, f"{len(write.unlink)} unlinked"),
         (write.accessed, f"{len(write.accessed)} accessed"),
     )
@@ -295,6 +296,14 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
     contracts.MemoryRefused: (
         "refused",
         lambda e: f"{e.rejection.check}: {e.error}" if e.rejection else e.error,
+    ),
+    contracts.MemoryErased: (
+        "erased",
+        lambda e: f"a message of {e.time[:19]} on {e.subject}, {count(len(e.seqs), 'place')}",
+    ),
+    contracts.MemoryForgotten: (
+        "forgotten",
+        lambda e: f"{count(len(e.ids), 'node')}, {count(len(e.seqs), 'message')} erased",
     ),
     contracts.GraphVersion: (
         "version",

@@ -9,6 +9,7 @@ from shared.contracts import Node, Pattern, PatternOrigin
 from shared.errors import MailroomError
 from shared.log import logger
 from shared.memory import Memory
+from shared.tasks.context import current_task
 from shared.text.excerpt import fence
 
 NEAR = 0.7
@@ -66,6 +67,18 @@ async def _nearest(
     scores = [sum(map(operator.mul, asked, vector)) for vector in found]
     ranked = sorted(zip(scores, known, strict=True), key=lambda pair: -pair[0])
     return tuple(each for score, each in ranked[:limit] if score >= NEAR)
+
+
+async def patterns_for(memory: Memory, text: str) -> str:
+    """The patterns near to ``text`` for a prompt of the task at hand, whose result will name them.
+
+    Empty outside of a task, as in the conductor, which recalls them for its goals.
+    """
+    task = current_task.get()
+    known = await recall_patterns(memory, text) if task is not None else ()
+    if known and task is not None:
+        task.facts[FACT] = list(dict.fromkeys([*task.facts.get(FACT, ()), *(each.id for each in known)]))
+    return format_patterns(known)
 
 
 def format_patterns(known: Iterable[KnownPattern]) -> str:

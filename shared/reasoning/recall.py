@@ -10,6 +10,7 @@ from shared.contracts import Briefing, Hit
 from shared.errors import BusUnavailable, MailroomError
 from shared.log import logger
 from shared.memory import Memory
+from shared.reasoning.patterns import patterns_for
 from shared.settings import Settings
 
 WAIT = 3.0
@@ -53,7 +54,8 @@ class MemoryRecall:
             log.warning("nothing_recalled", reason=str(error))
             return "", {}
         lines = [f"- [{hit.node.id}] {hit.node.title}: {hit.node.body[:300]}" for hit in hits]
-        return "\n".join(lines), relevance
+        learned = await patterns_for(self._memory, asked)
+        return "\n".join(filter(None, [*lines, learned])), relevance
 
     async def _ask(self, question: Callable[[], Awaitable[T]]) -> T:
         if time.monotonic() < self._paused_until:

@@ -304,6 +304,7 @@ CONTEXT_PACKET = c.ContextPacket(
     bullets=(CONTEXT_ITEM,),
     unknowns=("Since when it fails",),
     assumptions=("The latest check-up is meant",),
+    best=0.75,
 )
 STEP = c.TaskStep(
     step_number=2,
@@ -517,6 +518,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         nodes=(NODE,),
         edges=(EDGE,),
         retire=(OTHER_NODE_ID,),
+        forget=(OTHER_NODE_ID,),
         unlink=(EDGE_KEY,),
         accessed={NODE_ID: 2},
         vectors=struct.pack("<2f", 0.6, -0.8),
@@ -534,6 +536,23 @@ EXAMPLES: tuple[c.Contract, ...] = (
         **header(21, "memory", "memory"),
         error="Memory holds a pattern that says the same (0.97)",
         rejection=REJECTION,
+    ),
+    c.MemoryErased(
+        **header(44, "memory", "memory"),
+        seqs=(17, 23),
+        subject="memory.write.critic",
+        time="2026-01-02T14:30:22.123456789Z",
+        digest="9f86d081884c7d659a2feaa0c55ad015",
+        write=c.MemoryWrite(**header(17, "critic", "memory"), unlink=(EDGE_KEY,)),
+        refused=c.MemoryRefused(**header(21, "memory", "memory"), error="It was refused"),
+    ),
+    c.MemoryForgotten(
+        **header(45, "memory", "memory"),
+        orders=(NODE_ID,),
+        ids=(OTHER_NODE_ID,),
+        seqs=(17, 23),
+        copies=(16, 22),
+        remains="2 messages of AUDIT_MEMORY",
     ),
     c.GraphVersion(
         **header(19, "memory", "user"), version=42, kinds=("fact",), agents=("critic",), ids=(NODE_ID,)

@@ -39,7 +39,7 @@ REQUIRED = {
     **dict.fromkeys(("importance", "confidence", "weight", "min_weight"), units),
     **dict.fromkeys(("attempt", "iteration_count", "version", "at", "changed_since", "visited"), counts),
     **dict.fromkeys(("created_version", "retired_version", "access_count", "omitted", "origin"), counts),
-    **dict.fromkeys(("ids", "retire", "anchors"), st.lists(tokens, max_size=2)),
+    **dict.fromkeys(("ids", "retire", "forget", "orders", "anchors"), st.lists(tokens, max_size=2)),
     "accessed": st.dictionaries(tokens, counts, max_size=2),
     **dict.fromkeys(("approval_id", "session_id", "reminder_id"), tokens),
     **dict.fromkeys(("expires_at", "due_at", "given_at"), moments),
@@ -82,6 +82,10 @@ SPECIAL = {
     (c.Said, "until"): moments,
     (c.Said, "signature"): tokens,
     (c.MemoryRefused, "cause"): tokens,
+    (c.MemoryErased, "cause"): tokens,
+    (c.MemoryErased, "seqs"): st.lists(counts, min_size=1, max_size=3),
+    (c.MemoryForgotten, "seqs"): st.lists(counts, max_size=3),
+    (c.MemoryForgotten, "copies"): st.lists(counts, max_size=3),
     (c.EdgesQuery, "node"): tokens,
     (c.ListQuery, "after"): tokens,
     (c.ListQuery, "agent"): texts,
@@ -116,6 +120,7 @@ SPECIAL = {
     **{(c.Pattern, name): filled for name in ("condition", "strategy")},
     **{(c.Setback, name): counts for name in ("plan", "told")},
     (c.Setback, "task"): tokens,
+    (c.ContextPacket, "best"): units,
 }
 
 

@@ -94,8 +94,8 @@ WRONG = [
     (NODE, {"access_count": -1}, "access_count must be at least 0, not -1"),
     (
         WRITE,
-        {"nodes": (), "edges": (), "retire": (), "unlink": (), "accessed": {}},
-        "nodes, edges, retire, unlink or accessed must have at least one entry",
+        {"nodes": (), "edges": (), "retire": (), "forget": (), "unlink": (), "accessed": {}},
+        "nodes, edges, retire, forget, unlink or accessed must have at least one entry",
     ),
     (WRITE, {"retire": ("a b",)}, "retire must be 1 to 128 letters"),
     (WRITE, {"accessed": {"a b": 1}}, "accessed must be 1 to 128 letters"),

@@ -23,6 +23,7 @@ NEEDED = {
     ("TaskResult", "error_message"),
     ("CancelGoal", "goal_id"),
     ("GoalDue", "goal_id"),
+    ("MemoryErased", "cause"),
     ("MemoryRefused", "cause"),
     ("MemoryWrite", "nodes"),
 }

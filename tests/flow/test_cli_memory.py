@@ -114,6 +114,45 @@ def test_what_is_remembered_can_be_read_listed_and_retired(desk: Desk) -> None:
     )
 
 
+def test_what_is_forgotten_is_gone_and_where_it_still_stands_is_told(desk: Desk) -> None:
+    title = "The lamp oil is bought from Ignatius Quill in secret"
+    node_id, merged = (
+        desk.add(title, "--insist"),
+        desk.add("The cellar key is kept by Ignatius alone", "--insist"),
+    )
+    joined = desk.add("Ignatius keeps oil and key", "-m", json.dumps([merged]).join(("merged_from=", "")))
+    note = desk.office.config.state_dir / "outputs" / "report.md"
+    note.parent.mkdir(exist_ok=True)
+    note.write_text(f"As is known: {title}.")
+    unknown = desk.run("memory", "forget", node_id, "nowhere", "--yes", code=1)
+    assert "nowhere is not in memory, so nothing was forgotten" in unknown
+    asked = desk.run("memory", "forget", node_id, text="n\n", code=1)
+    assert title in asked
+    assert desk.read("memory", "get", node_id)[0]["title"] == title
+    told = desk.run("memory", "forget", node_id, "--yes")
+    assert told.startswith(f"Forgotten: {node_id} (1 message of the log erased)\nThe texts still stand in:\n")
+    assert f"- {note}\n" in told
+    done = desk.read("memory", "forget", merged, "--yes")
+    assert (done["nodes"], done["remain"]) == ([merged, joined], [])
+    assert [node["title"] for node in desk.read("memory", "get", node_id, merged, joined)] == [
+        "[forgotten]"
+    ] * 3
+    assert "2 messages were erased by order of a person" not in desk.run("audit", "verify", "--json")
+    assert "messages were erased by order of a person" in desk.run("audit", "verify")
+
+
+def test_what_holds_no_longer_is_ended_on_its_day(desk: Desk) -> None:
+    node_id = desk.add("The ferry leaves from the northern quay", "--tag", "ferry")
+    assert "Ended on 2026-03-02" in desk.run("memory", "end", node_id, "--on", "2026-03-02")
+    (node,) = desk.read("memory", "get", node_id)
+    assert (node["valid_to"][:10], node["title"], node["tags"]) == (
+        "2026-03-02",
+        "The ferry leaves from the northern quay",
+        ["ferry"],
+    )
+    assert "nowhere is not in memory" in desk.run("memory", "end", "nowhere", code=1)
+
+
 def test_a_list_goes_on_where_the_page_before_ended(desk: Desk) -> None:
     ids = [desk.add(f"Buoy number {number} was painted {colour}", "--kind", "buoy") for number, colour in
            enumerate(["red", "green", "white"])]  # fmt: skip

@@ -232,12 +232,14 @@ async def test_the_figures_are_those_of_the_command(worked: RunningGateway) -> N
     assert expected.context_hits is not None
     assert metrics["velocity"]["tasks"] == expected.velocity.tasks
     assert metrics["velocity"]["p50"] == pytest.approx(expected.velocity.p50, abs=0.002)
-    assert metrics["context_hits"]["items"] == expected.context_hits.items == 2
+    assert metrics["context_hits"]["items"] == expected.context_hits.items == 1
     assert metrics["safety"]["denied"] == 1
     assert {each["kind"] for each in metrics["agents"]} == {each.kind for each in expected.agents}
     figures = {each["name"]: each for each in found["figures"]}
     assert figures["velocity"]["met"] is True
-    assert figures["context"]["met"] is False
+    assert (figures["context"]["value"], figures["context"]["met"]) == (0.8, True)
+    assert figures["handoffs"]["value"] is figures["adaptation"]["value"] is None
+    assert found["metrics"]["planted"]["missed"] == []
     assert figures["drift"]["value"] is None
     assert figures["safety"]["value"] == 1.0
     assert figures["tokens"]["value"] == 240

@@ -1,6 +1,7 @@
 """``mailroom kpi`` on a real log."""
 
 import json
+import re
 
 import pytest
 
@@ -31,8 +32,10 @@ async def do(bus: Bus, number: int) -> None:
 async def test_the_figures_come_from_the_log(office_server: Server) -> None:
     empty = office_server.mailroom("kpi")
     assert empty.returncode == 0, empty.stderr
-    assert "velocity  no data: no task was completed" in empty.stdout
-    assert "safety    no data: the policy has not stopped a command" in empty.stdout
+    assert "velocity     no data: no task was completed" in empty.stdout
+    assert "32 of 32 planted commands" in empty.stdout
+    for name in ("handoffs", "delegation", "recall", "improvement", "adaptation", "patterns"):
+        assert re.search(rf"^{name} +no data", empty.stdout, re.MULTILINE), name
     async with office_server.connection("engineer") as bus:
         for number in range(450):
             await do(bus, number)
@@ -45,13 +48,14 @@ async def test_the_figures_come_from_the_log(office_server: Server) -> None:
         assert figures["tasks"] == {"completed": 450}
         assert figures["velocity"]["tasks"] == figures["velocity_by_agent"]["engineer"]["tasks"] == 450
         assert figures["velocity"]["within_target"] == 1.0
-        assert figures["context_hits"]["rate"] == 0.5
+        assert (figures["context_hits"]["items"], figures["context_hits"]["rate"]) == (450, 1.0)
         assert (figures["safety"]["denied"], figures["safety"]["catch_rate"]) == (1, 1.0)
         assert figures["drift"] is None
         assert figures["agents"][0]["kind"] == "run_tests"
     shown = office_server.mailroom("kpi", "--agents").stdout
-    assert "100% caught: 1 denied" in shown
-    assert "50% of 900 retrieved memories were relevant (score above 0.75)" in shown
+    flat = " ".join(shown.split())
+    assert "100% caught (target: all); 32 of 32 planted commands; at work 1 denied" in flat
+    assert "something relevant for 100% of 450 questions (cosine above 0.75)" in flat
     assert "run_tests" in shown
     later = json.loads(office_server.mailroom("kpi", "--json", "--since", "1ms").stdout)
     assert later["velocity"] is None

@@ -295,9 +295,12 @@ def test_figures_are_wrapped_beneath_their_names() -> None:
     kpi._print(figures, console)
     lines = shown.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
-    heads = [line[:10].strip() for line in lines]
-    assert [head for head in heads if head] == ["tasks", "velocity", "context", "drift", "safety"]
-    assert all(line[10] != " " or line.startswith(" " * 12) for line in lines)
+    heads = [line[:13].strip() for line in lines]
+    assert [head for head in heads if head] == [
+        *("tasks", "velocity", "context", "drift", "safety", "handoffs", "delegation", "recall"),
+        *("improvement", "adaptation", "patterns"),
+    ]
+    assert all(line[13] != " " or line.startswith(" " * 15) for line in lines)
     assert "within the target of 30 s" in " ".join(shown.getvalue().split())
     assert "RAN ALL THE SAME: rm -rf /srv" in " ".join(shown.getvalue().split())
 

@@ -162,7 +162,7 @@ def test_figures_are_those_of_30_days(log: Log) -> None:
     assert not by_name["drift"].met
     assert found.metrics.drift is not None
     assert (found.metrics.drift.rules, found.metrics.drift.broken) == (2, 1)
-    assert by_name["safety"].met is None
+    assert by_name["safety"].met is True, "the planted commands are always judged"
 
 
 def test_a_command_that_ran_all_the_same_is_found(log: Log) -> None:

@@ -115,23 +115,27 @@ def test_context_hits_come_from_answers_and_from_tasks() -> None:
         ),
     )
     reader.add_mail(ANSWER, Response(text="x", context_used=packet).to_json())
+    measured = msgspec.structs.replace(packet, best=0.7)
+    reader.add_mail(ANSWER, Response(text="x", context_used=measured).to_json())
     reader.add_mail(ANSWER, Response(text="x").to_json())
     add_task(reader, "t1", context={"scores": [0.76, 0.75], "best": 0.76})
     hits = reader.metrics().context_hits
-    assert hits is not None
-    assert (hits.items, hits.hits, hits.rate) == (4, 2, 0.5)
+    assert hits is not None, "scores of a search are on another scale and are not counted"
+    assert (hits.items, hits.hits, hits.rate, hits.mean) == (2, 1, 0.5, 0.73)
 
 
 def test_drift_is_counted_over_all_inspections_and_in_the_last() -> None:
     reader = MetricsReader()
     rule = {"rule": "a", "source": "b", "violations": [{}, {}]}
     kept = {"rule": "a", "source": "b", "violations": []}
-    add_task(reader, "late", "2026-01-02T05:00:00+00:00", inspection={"drift": [kept]})
+    vague = {"rule": "Code is beautiful", "violations": [], "not_checked": "no tool can tell"}
+    add_task(reader, "late", "2026-01-02T05:00:00+00:00", inspection={"drift": [kept, vague]})
     add_task(reader, "early", inspection={"drift": [rule, kept]})
     drift = reader.metrics().drift
     assert drift is not None
-    assert (drift.inspections, drift.rules, drift.broken, drift.violations) == (2, 3, 1, 2)
+    assert (drift.inspections, drift.rules, drift.broken, drift.violations) == (2, 4, 1, 2)
     assert drift.last_violations == 0
+    assert drift.not_checked == ("Code is beautiful",)
 
 
 def test_what_was_denied_and_ran_all_the_same_is_found() -> None:

@@ -231,6 +231,9 @@ def _print_verification(result: Verification) -> None:
     if result.removed_count:
         removed = f"{result.removed_count:,} messages were removed from {result.source}"
         click.echo(f"  {removed}; the audit log has them")
+    if result.erased_count:
+        erased = f"{result.erased_count:,} messages were erased by order of a person"
+        click.echo(f"  {erased}; each order, and what is left of each message, is in it")
     for problem in result.problems:
         click.echo(f"  {clean(problem)}")
     hidden = result.problem_count - len(result.problems)

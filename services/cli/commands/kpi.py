@@ -1,5 +1,6 @@
 """``mailroom kpi``: the metrics of the log."""
 
+import math
 from datetime import datetime
 
 import click
@@ -9,6 +10,7 @@ from services.cli.commands.options import json_option, since_option
 from services.cli.connection import run_connected
 from services.cli.output.console import make_table, open_console, print_block, print_json, shorten
 from shared.bus import Bus
+from shared.queries.learning_metrics import TARGETS, Improvement, Share
 from shared.queries.metrics import (
     RELEVANT,
     TARGET_SECONDS,
@@ -19,12 +21,23 @@ from shared.queries.metrics import (
     Velocity,
 )
 from shared.queries.metrics_reader import read_metrics
+from shared.queries.planted_commands import PlantedSafety
 from shared.text.phrases import count
 from shared.text.printable import clean
 from shared.text.times import format_span
 
-HANG = 10
+HANG = 13
 """Columns of the names."""
+NAMED = 5
+"""Rules that a line names; the others are counted."""
+SHARES = {
+    "handoffs": ("tasks that one agent gave another were taken up and ended", "no agent gave another a task"),
+    "delegation": ("of those taken up were completed", "no agent gave another a task"),
+    "recall": ("planted facts were found", "memory did not answer"),
+    "adaptation": ("patterns helped the last time they were used", "no goal used a pattern"),
+    "patterns": ("uses of patterns led to a goal that went well at once", "no goal used a pattern"),
+}
+"""What each share counts, and why there may be none."""
 
 
 @click.command()
@@ -32,9 +45,10 @@ HANG = 10
 @click.option("--agents", "by_agent", is_flag=True, help="Add a table by agent and kind of task.")
 @json_option
 def kpi(since: datetime | None, by_agent: bool, as_json: bool) -> None:
-    """Show metrics: task velocity, context hits, drift, policy.
+    """Show metrics with their targets: time, context, drift, safety, handing on, learning.
 
     Computed from the log on every call; "no data" if the log has none.
+    A trend compares the later half with the earlier one.
     """
 
     async def read(bus: Bus) -> Metrics:
@@ -53,13 +67,22 @@ def kpi(since: datetime | None, by_agent: bool, as_json: bool) -> None:
 
 def _print(metrics: Metrics, console: Console) -> None:
     ended = ", ".join(f"{number:,} {status}" for status, number in metrics.tasks.items())
-    print_block(f"tasks     {ended or 'none ended'}", console, hang=HANG)
-    print_block(f"velocity  {_format_velocity(metrics.velocity)}", console, hang=HANG)
+    _print_line("tasks", ended or "none ended", console)
+    _print_line("velocity", _format_velocity(metrics.velocity), console)
     for agent, velocity in metrics.velocity_by_agent.items():
         print_block(f"{'':{HANG}}{agent}: {_format_velocity(velocity)}", console, hang=HANG + 2)
-    print_block(f"context   {_format_hits(metrics.context_hits)}", console, hang=HANG)
-    print_block(f"drift     {_format_drift(metrics.drift)}", console, hang=HANG)
-    print_block(f"safety    {_format_policy(metrics.safety)}", console, hang=HANG)
+    _print_line("context", _format_hits(metrics.context_hits), console)
+    _print_line("drift", _format_drift(metrics.drift), console)
+    _print_line("safety", _format_safety(metrics), console)
+    for name in ("handoffs", "delegation", "recall"):
+        _print_line(name, _format_share(name, getattr(metrics, name)), console)
+    _print_line("improvement", _format_improvement(metrics.improvement), console)
+    for name in ("adaptation", "patterns"):
+        _print_line(name, _format_share(name, getattr(metrics, name)), console)
+
+
+def _print_line(name: str, text: str, console: Console) -> None:
+    print_block(f"{name:{HANG}}{text}", console, hang=HANG)
 
 
 def _format_velocity(velocity: Velocity | None) -> str:
@@ -73,28 +96,74 @@ def _format_velocity(velocity: Velocity | None) -> str:
 
 def _format_hits(hits: ContextHits | None) -> str:
     if hits is None:
-        return "no data: no answer or task says which memories it used"
-    share = f"{hits.rate:.0%} of {hits.items:,} retrieved memories were relevant"
-    return f"{share} (score above {RELEVANT:g}), mean score {hits.mean:.2f}"
+        return "no data: no answer or task says how near its memories were"
+    asked = count(hits.items, "question")
+    found = f"memory had something relevant for {hits.rate:.0%} of {asked} (cosine above {RELEVANT:g})"
+    return f"{found}, mean of the best {hits.mean:.2f}; target: above {RELEVANT:g}"
 
 
 def _format_drift(drift: DriftMetrics | None) -> str:
     if drift is None:
         return "no data: no repository with import rules was inspected"
-    return (
+    text = (
         f"{drift.violations:,} violations, {drift.broken:,} of {drift.rules:,} rules broken in "
-        f"{count(drift.inspections, 'inspection')}; {drift.last_violations:,} violations in the last"
+        f"{count(drift.inspections, 'inspection')}; {drift.last_violations:,} violations in the last "
+        "(target: none)"
     )
+    if not drift.not_checked:
+        return text
+    more = len(drift.not_checked) - NAMED
+    named = "; ".join(f"“{clean(rule)}”" for rule in drift.not_checked[:NAMED])
+    return f"{text}. Stated and not checked: {named}{f' and {more} more' if more > 0 else ''}"
+
+
+def _format_safety(metrics: Metrics) -> str:
+    rate = metrics.safety_rate
+    if rate is None:
+        return "no data: no command was judged"
+    parts = [_format_planted(metrics.planted)] if metrics.planted else []
+    parts.append(_format_policy(metrics.safety))
+    return f"{_percent(rate)} caught (target: all); {'; '.join(parts)}"
+
+
+def _format_planted(planted: PlantedSafety) -> str:
+    text = f"{planted.caught} of {planted.dangerous} planted commands"
+    missed = f", MISSED: {'; '.join(planted.missed)}" if planted.missed else ""
+    stopped = f", harmless ones stopped: {'; '.join(planted.stopped)}" if planted.stopped else ""
+    return f"{text}{missed}{stopped}"
 
 
 def _format_policy(policy: PolicyMetrics | None) -> str:
     if policy is None:
-        return "no data: the policy has not stopped a command"
+        return "at work the policy has not stopped a command"
     text = (
-        f"{policy.catch_rate:.0%} caught: {policy.denied:,} denied, {policy.asked:,} left to a "
+        f"at work {policy.denied:,} denied, {policy.asked:,} left to a "
         f"person ({policy.granted:,} granted, {policy.refused:,} refused)"
     )
     return f"{text}; RAN ALL THE SAME: {clean('; '.join(policy.ran))}" if policy.ran else text
+
+
+def _format_share(name: str, share: Share | None) -> str:
+    what, none = SHARES[name]
+    aim = f"target {TARGETS[name]:.0%}"
+    if share is None:
+        return f"no data: {none}; {aim}"
+    met = "met" if share.share >= TARGETS[name] else "missed"
+    trend = "" if share.trend is None else f"; trend {round(share.trend * 100):+d} points"
+    return f"{_percent(share.share)}: {share.good:,} of {share.total:,} {what}; {aim}: {met}{trend}"
+
+
+def _format_improvement(found: Improvement | None) -> str:
+    aim = f"target {TARGETS['improvement']:+.0%}"
+    if found is None:
+        return f"no data: it takes 20 goals that ended; {aim}"
+    halves = f"from {found.early:.0%} to {found.late:.0%} of the goals went well at once"
+    return f"{found.gain:+.0%}: {halves}, of {found.goals:,}; {aim}: {'met' if found.met else 'missed'}"
+
+
+def _percent(share: float) -> str:
+    """A share, cut off: what is not all is never 100%."""
+    return f"{math.floor(share * 1000) / 10:g}%"
 
 
 def _print_agents(metrics: Metrics, console: Console) -> None:

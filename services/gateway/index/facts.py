@@ -11,6 +11,7 @@ from shared.bus import Stored
 from shared.contracts import ApprovalRequest, CommandVerdict, ResultOutcome, TaskStatus
 from shared.contracts.cognition import kind_of, spending_of
 from shared.contracts.spans import Span, SpanKind
+from shared.queries.metrics import best_score, read_inspection
 
 TABLES = """
 CREATE TABLE tasks (
@@ -19,7 +20,7 @@ CREATE TABLE tasks (
     status TEXT NOT NULL DEFAULT 'pending', outcome TEXT NOT NULL DEFAULT '',
     attempts INTEGER NOT NULL DEFAULT 0, waited REAL, worked REAL,
     tokens INTEGER NOT NULL DEFAULT 0, cost REAL NOT NULL DEFAULT 0,
-    rules INTEGER, broken INTEGER, violations INTEGER
+    rules INTEGER, broken INTEGER, violations INTEGER, unchecked TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX tasks_by_end ON tasks (ended_at);
 CREATE INDEX open_tasks ON tasks (agent) WHERE ended_at = '';
@@ -34,9 +35,9 @@ CREATE TABLE policy (
     goal_id TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY (kind, name)
 );
 """
-"""``tasks`` has a row for each task with its waiting and working times in seconds; ``scores`` the relevance
-of each memory that was used; ``usage`` model calls by day; ``policy`` verdicts, requests, answers and the
-journals of the tasks whose commands were judged."""
+"""``tasks`` has a row for each task with its waiting and working times in seconds; ``scores`` the cosine
+of the nearest memory for each question; ``usage`` model calls by day; ``policy`` verdicts, requests, answers
+and the journals of the tasks whose commands were judged."""
 
 _SUBMITTED = (
     "INSERT INTO tasks (name, agent, lane, kind, goal_id, submitted_at) VALUES (?, ?, ?, ?, ?, ?) "
@@ -49,7 +50,8 @@ _CLAIMED = (
 )
 _ENDED = (
     "UPDATE tasks SET ended_at = ?1, status = ?2, outcome = ?3, attempts = max(attempts, ?4), "
-    "tokens = ?5, cost = ?6, rules = ?7, broken = ?8, violations = ?9, worked = iif(claimed_at = '', NULL, "
+    "tokens = ?5, cost = ?6, rules = ?7, broken = ?8, violations = ?9, unchecked = ?11, "
+    "worked = iif(claimed_at = '', NULL, "
     "max(0, (julianday(?1) - julianday(claimed_at)) * 86400)) WHERE name = ?10 AND ended_at = ''"
 )
 _SCORE = "INSERT INTO scores VALUES (?, ?)"
@@ -124,7 +126,7 @@ def facts_of(stored: Stored) -> list[Change]:
         match stored.subject.split("."):
             case ["task", agent, requester, task_id, step] if step in subjects.FINAL_STEPS:
                 failed = (stored.time, str(TaskStatus.FAILED), "", 0, 0, 0.0, None, None, None)
-                return [Change(_ENDED, (*failed, f"{agent}.{requester}.{task_id}"))]
+                return [Change(_ENDED, (*failed, f"{agent}.{requester}.{task_id}", ""))]
         return []
 
 
@@ -193,27 +195,24 @@ def _of_end(read: _Step, name: str) -> Iterator[Change]:
     at = read.completed_at or read.created_at
     status, outcome = _known(read.status, TaskStatus), _known(read.outcome, ResultOutcome)
     spent = (_limited(read.attempt), _limited(tokens), cost)
-    yield Change(_ENDED, (at, status, outcome, *spent, *_drift(meta), name))
+    *drift, unchecked = _drift(meta, at)
+    yield Change(_ENDED, (at, status, outcome, *spent, *drift, name, unchecked))
     yield from _scores(at, meta.get("context"))
 
 
-def _drift(meta: dict[str, Any]) -> tuple[int | None, int | None, int | None]:
-    """The rules that an inspection looked at, those broken, and the violations; None if it was none."""
-    inspection = meta.get("inspection")
-    rules = (inspection.get("drift") if isinstance(inspection, dict) else None) or meta.get("drift")
-    if not isinstance(rules, list):
-        return None, None, None
-    found = [rule.get("violations") for rule in rules if isinstance(rule, dict)]
-    counts = [len(each) if isinstance(each, list) else 0 for each in found]
-    return len(counts), sum(count > 0 for count in counts), sum(counts)
+def _drift(meta: dict[str, Any], at: str) -> tuple[int | None, int | None, int | None, str]:
+    """The rules that an inspection looked at, those broken, the violations, and a line for each not checked.
+
+    The numbers are None if it was no inspection.
+    """
+    found = read_inspection(meta, at)
+    if found is None:
+        return None, None, None, ""
+    counts = found.violations
+    unchecked = "\n".join(" ".join(rule.split()) for rule in found.not_checked)
+    return len(counts), sum(count > 0 for count in counts), sum(counts), unchecked
 
 
 def _scores(at: str, context: object) -> Iterator[Change]:
-    if not isinstance(context, dict):
-        return
-    bullets = context.get("bullets")
-    items = bullets if isinstance(bullets, list) else []
-    scores = context.get("scores") or [item.get("score") for item in items if isinstance(item, dict)]
-    for score in scores if isinstance(scores, list) else ():
-        if isinstance(score, int | float):
-            yield Change(_SCORE, (at[:10], float(score)))
+    if (best := best_score(context)) is not None:
+        yield Change(_SCORE, (at[:10], best))

@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing
 
 import msgspec
@@ -23,6 +23,7 @@ from services.gateway.index.rows import (
 from services.gateway.index.store import Filter, Store
 from shared import subjects
 from shared.bus import Bus, Stored
+from shared.contracts import MemoryForgotten
 from shared.errors import BusError
 from shared.log import logger
 from shared.queries.pieces import make_piece
@@ -38,7 +39,13 @@ SILENCE = 5.0
 """Seconds after which the log is looked at although nothing was heard: live messages may get lost."""
 PAGE = 500
 
+_OWN, _FORGOTTEN = subjects.memory_write(subjects.MEMORY_DAEMON), b'"memory_forgotten.v1"'
+
 log = logger(__name__)
+
+
+class _Erased(Exception):
+    """Messages were erased that are indexed."""
 
 
 class LogIndex:
@@ -73,6 +80,9 @@ class LogIndex:
             try:
                 await self._catch_up()
                 await self._follow()
+            except _Erased:
+                log.info("index_renewed", reason="messages were erased")
+                self._renew()
             except (BusError, OSError) as error:
                 log.warning("index_interrupted", reason=str(error))
                 await asyncio.sleep(RETRY)
@@ -86,9 +96,7 @@ class LogIndex:
             log.error("index_unwritable", reason=str(error), path=str(self.store.path))
         self.problem = str(error)
         if type(error) is sqlite3.DatabaseError:  # the others have classes of their own
-            self.store.renew()
-            self._position = Position()
-            self._recent.skip(1, self._position)
+            self._renew()
         self._wake()
 
     async def _hear(self, _: str, payload: bytes, headers: dict[str, str]) -> None:
@@ -160,7 +168,7 @@ class LogIndex:
         ends = [await last_sequence(self._bus, stream) for stream in STREAMS]
         return Position(*ends) != self._position
 
-    def _take(self, messages: Iterable[Stored]) -> None:
+    def _take(self, messages: Sequence[Stored]) -> None:
         """Index messages and pass them on: all, or with an error none."""
         rows, recent, position = [], [], self._position
         for stored in messages:
@@ -180,6 +188,24 @@ class LogIndex:
             else:
                 self._recent.add(make_recent(*each) for each in recent)
             self._wake()
+        if any(map(self._is_erasure, messages)):
+            raise _Erased
+
+    def _is_erasure(self, stored: Stored) -> bool:
+        """Whether a message says that others were erased which are indexed."""
+        if stored.subject != _OWN or _FORGOTTEN not in stored.data:
+            return False
+        try:
+            copies = MemoryForgotten.from_json(stored.data).copies
+        except (ValueError, RecursionError):
+            return False
+        return any(self.store.message(subjects.AUDIT_MEMORY, seq) for seq in copies)
+
+    def _renew(self) -> None:
+        """Make the index anew, of what the log has now."""
+        self.store.renew()
+        self._position = Position()
+        self._recent.skip(1, self._position)
 
     def _wake(self) -> None:
         self._changed.set()

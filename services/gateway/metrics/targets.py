@@ -8,15 +8,17 @@ from typing import Any
 import msgspec
 
 from services.gateway.index.reader import Tables
+from services.gateway.metrics.figure import Figure, Point
+from services.gateway.metrics.learning_figures import add_handled, learning_figures, read_handled
 from shared.contracts import ApprovalAnswer, ApprovalRequest, CommandJudged, TaskStatus
 from shared.queries.metrics import (
     RELEVANT,
     TARGET_SECONDS,
     ContextHits,
     DriftMetrics,
+    Inspected,
     JournalEntry,
     Metrics,
-    PolicyMetrics,
     PolicyTracker,
     Sample,
     Velocity,
@@ -25,39 +27,13 @@ from shared.queries.metrics import (
     compute_experiences,
     compute_velocity,
 )
+from shared.queries.planted_commands import judge_planted
 from shared.text.phrases import count
 
 DAYS = 30
 """Days of a course, today included; days are those of UTC."""
 MAX_SAMPLES = 5_000
 """The tasks, latest first, from which the experience with agents is computed."""
-
-
-class Point(msgspec.Struct, frozen=True):
-    """The value of one day; null if there is nothing to count."""
-
-    day: str
-    value: float | None
-
-
-class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure of the last 30 days: ``value`` is null if there is no data, ``met`` if it has no target too.
-
-    ``unit`` is seconds, share, count, score or dollars; ``good`` says which way is better: less, more, or
-    neither.
-    """
-
-    name: str
-    title: str
-    value: float | None
-    unit: str
-    target: float | None
-    target_text: str
-    met: bool | None
-    good: str
-    detail: str
-    counted: str
-    trend: list[Point]
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +59,7 @@ class _Task(msgspec.Struct, frozen=True):
     rules: int | None
     broken: int | None
     violations: int | None
+    unchecked: str
 
     @property
     def day(self) -> str:
@@ -92,7 +69,7 @@ class _Task(msgspec.Struct, frozen=True):
 
 _TASKS = """
     SELECT name, agent, kind, coalesce(max(0, (julianday(ended_at) - julianday(submitted_at)) * 86400), 0),
-    ended_at, status, attempts, tokens, cost, rules, broken, violations
+    ended_at, status, attempts, tokens, cost, rules, broken, violations, unchecked
     FROM tasks WHERE ended_at >= ? ORDER BY ended_at"""
 
 
@@ -103,6 +80,7 @@ def read_figures(store: Tables, now: datetime | None = None) -> Figures:
     tasks = [_Task(*row) for row in store.query(_TASKS, [days[0]])]
     scores: list[tuple[str, float]] = store.query("SELECT day, score FROM scores WHERE day >= ?", [days[0]])
     policy = _read_policy(store, days[0])
+    handled = read_handled(store, days[0])
     metrics = Metrics(
         messages=store.count,
         tasks=_count(task.status for task in tasks),
@@ -112,7 +90,9 @@ def read_figures(store: Tables, now: datetime | None = None) -> Figures:
         drift=_drift(tasks),
         safety=policy.metrics(),
         agents=compute_experiences(_sample(task) for task in tasks[-MAX_SAMPLES:]),
+        planted=judge_planted(),
     )
+    metrics = add_handled(metrics, handled)
     by_day = {day: list(group) for day, group in groupby(tasks, key=lambda task: task.day)}
 
     def course(compute: Callable[[list[_Task]], float | None]) -> list[Point]:
@@ -122,7 +102,8 @@ def read_figures(store: Tables, now: datetime | None = None) -> Figures:
         _velocity_figure(metrics.velocity, course(lambda found: _p50(_velocity(found)))),
         _context_figure(metrics.context_hits, _course_of_scores(scores, days)),
         _drift_figure(metrics.drift, course(lambda found: _violations(_drift(found)))),
-        _safety_figure(metrics.safety, _course_of_policy(policy, days)),
+        _safety_figure(metrics, _course_of_policy(policy, days)),
+        *learning_figures(metrics, handled, days),
         *_other_figures(store, days, tasks, course),
     ]
     return Figures(figures=figures, metrics=metrics, since=days[0])
@@ -141,7 +122,12 @@ def _velocity_by_agent(tasks: Sequence[_Task]) -> dict[str, Velocity]:
 def _drift(tasks: Sequence[_Task]) -> DriftMetrics | None:
     """As ``compute_drift``, from what the index kept of each inspection."""
     found = [task for task in tasks if task.rules is not None]
-    drift = compute_drift([(task.ended_at, [task.violations or 0]) for task in found])
+    drift = compute_drift(
+        [
+            Inspected(task.ended_at, [task.violations or 0], tuple(task.unchecked.splitlines()))
+            for task in found
+        ]
+    )
     if drift is None:
         return None
     return msgspec.structs.replace(
@@ -237,11 +223,11 @@ def _context_figure(hits: ContextHits | None, trend: list[Point]) -> Figure:
         met=hits.mean > RELEVANT if hits else None,
         good="more",
         detail=(
-            f"{hits.hits:,} of {hits.items:,} memories ({hits.rate:.0%}) score above {RELEVANT:g}"
+            f"{hits.hits:,} of {count(hits.items, 'question')} ({hits.rate:.0%}) found one above {RELEVANT:g}"
             if hits
-            else "No answer or task says which memories it used."
+            else "No answer or task says how near its memories were."
         ),
-        counted="The mean score, 0 to 1, of the memories that answers and tasks were given.",
+        counted="The cosine of the nearest memory for each question of answers and tasks; the mean of these.",
         trend=trend,
     )
 
@@ -259,6 +245,7 @@ def _drift_figure(drift: DriftMetrics | None, trend: list[Point]) -> Figure:
         detail=(
             f"{count(drift.violations, 'violation')} in {count(drift.inspections, 'inspection')}; "
             f"{drift.broken:,} of {count(drift.rules, 'rule')} broken"
+            + (f". Not checked: {'; '.join(drift.not_checked[:5])}" if drift.not_checked else "")
             if drift
             else "No repository with import rules was inspected."
         ),
@@ -267,23 +254,30 @@ def _drift_figure(drift: DriftMetrics | None, trend: list[Point]) -> Figure:
     )
 
 
-def _safety_figure(safety: PolicyMetrics | None, trend: list[Point]) -> Figure:
+def _safety_figure(metrics: Metrics, trend: list[Point]) -> Figure:
+    rate, safety, planted = metrics.safety_rate, metrics.safety, metrics.planted
+    parts = [f"{planted.caught} of {planted.dangerous} planted commands"] if planted else []
+    parts += (
+        [f"{len(planted.missed)} MISSED: {'; '.join(planted.missed)}"] if planted and planted.missed else []
+    )
+    parts += [
+        f"at work {safety.denied:,} denied, {safety.asked:,} left to a person: {safety.granted:,} granted, "
+        f"{safety.refused:,} refused" + (f"; {len(safety.ran):,} RAN ALL THE SAME" if safety.ran else "")
+        if safety
+        else "at work the policy has not stopped a command"
+    ]
     return Figure(
         name="safety",
         title="Risky commands caught",
-        value=safety.catch_rate if safety else None,
+        value=rate,
         unit="share",
         target=1.0,
         target_text="all",
-        met=safety.catch_rate == 1.0 if safety else None,
+        met=None if rate is None else rate == 1.0,
         good="more",
-        detail=(
-            f"{safety.denied:,} denied, {safety.asked:,} left to a person: {safety.granted:,} granted, "
-            f"{safety.refused:,} refused" + (f"; {len(safety.ran):,} RAN ALL THE SAME" if safety.ran else "")
-            if safety
-            else "The policy has not stopped a command."
-        ),
-        counted="Commands that the policy denied or left to a person and that did not run without a grant.",
+        detail="; ".join(parts),
+        counted="A standing set of dangerous commands, and those that the policy stopped at work: those of "
+        "both that did not run without a grant.",
         trend=trend,
     )
 

@@ -16,7 +16,7 @@ def is_at_value(words: Sequence[Word], claim: Claim) -> bool:
         return False
     if first.slot == "copula":
         subject = {table.root(part) for part in claim.text.casefold().split()}
-        return bool(first.verb or first.hard or subject & table.ATTRIBUTES)
+        return bool(first.verb or first.hard or subject & table.ATTRIBUTES or first.word in table.COLOURS)
     if first.slot == "object":
         before = [word for word in claim.words if word.place < first.place]
         behind = [word for word in claim.words if word.place > words[-1].place]

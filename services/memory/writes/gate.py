@@ -1,6 +1,7 @@
 """The write gate: what is not worth remembering is answered with why, and what to do about it."""
 
 import re
+from datetime import UTC, datetime
 
 from services.memory.linking.rules import is_assertion
 from services.memory.linking.supersession import have_other_values
@@ -34,6 +35,26 @@ INSIST = "or store it as it is with insist (mailroom memory add --insist)"
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
 """A word; a character of a script that is written without blanks counts as one."""
+
+EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)
+AHEAD = 86_400.0
+"""Seconds by which a clock may be ahead: the day of a date depends on the place."""
+
+
+def find_wrong_date(created_at: str, moment: float) -> str:
+    """Why nothing that is written at ``moment`` was created then; empty if it may have been."""
+    if not created_at:
+        return ""
+    created = datetime.fromisoformat(created_at)
+    created = created if created.tzinfo else created.replace(tzinfo=UTC)
+    if created < EARLIEST:
+        return f"created_at {created_at[:10]} is before 1900: give the day on which it was so, or none"
+    if created.timestamp() > moment + AHEAD:
+        return (
+            f"created_at {created_at[:10]} is in the future, by more than a day: a date that is to come is "
+            "valid_from or valid_to, or part of the text"
+        )
+    return ""
 
 
 def find_rejection(node: Node, nearest: Node | None, cosine: float) -> Rejection | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from services.memory.engine import MemoryEngine
+from services.memory.forgetting.service import NOTE, REFUSED, Forgetting
 from services.memory.writes.answers import AnswerRegistry
 from services.memory.writes.batcher import MAX_BATCH, MAX_ROWS, Announcer, Batcher, count_rows, fill
 from services.memory.writes.change import LoggedWrite
@@ -17,7 +18,7 @@ from shared import subjects
 from shared.bus import Bus, Delivery
 from shared.bus.claim import dead_letter_for
 from shared.bus.entry import seal
-from shared.contracts import TOKEN, MemoryRefused, MemoryWrite, MemoryWritten
+from shared.contracts import TOKEN, MemoryWrite, MemoryWritten
 from shared.errors import ActionError, MailroomError, Reject
 from shared.log import logger
 from shared.trace import HEADER as TRACE_HEADER
@@ -65,6 +66,7 @@ class LogFollower:
         self._arrived = asyncio.Event()
         self._level = asyncio.Event()
         self._busy = asyncio.Lock()
+        self._forgetting = Forgetting(engine, bus, self._rebuild_at_once)
         self._rebuilding: asyncio.Task[None] | None = None
         self._rebuilt = Progress(done=0, total=0)
         self._problem = ""
@@ -78,9 +80,10 @@ class LogFollower:
 
     def status(self) -> dict[str, object]:
         """What belongs to memory's health: how far a rebuild is, or why the last one failed."""
+        status = self._forgetting.status()
         if self._rebuilding is not None and not self._rebuilding.done():
-            return {"rebuilding": self._rebuilt}
-        return {"rebuild_failed": self._problem} if self._problem else {}
+            return status | {"rebuilding": self._rebuilt}
+        return status | ({"rebuild_failed": self._problem} if self._problem else {})
 
     async def open(self) -> None:
         """Find the place in the log where the store is.
@@ -97,6 +100,12 @@ class LogFollower:
             self._base, self._position = engine.version, 0
             await engine.write_note(BASE_NOTE, str(self._base))
         self._target = await self._log.last()
+        await self._forgetting.open(engine.version)
+
+    async def forget(self) -> None:
+        """Erase what people order to be forgotten, until cancelled."""
+        await self._level.wait()
+        await self._forgetting.run()
 
     async def run(self) -> None:
         """Catch up with the log, then store batch after batch until cancelled."""
@@ -133,7 +142,7 @@ class LogFollower:
         Raises ActionError if the log does not reach back to the beginning, so that something would be lost,
         unless ``force`` is set.
         """
-        if (self._base or await self._log.first() > 1) and not force:
+        if (self._base or not await self._log.reaches_back()) and not force:
             raise ActionError(
                 "The log does not reach back to the beginning of this memory: what is older would be lost",
                 "Export it first (mailroom memory export), or insist with --force",
@@ -151,7 +160,7 @@ class LogFollower:
             refused = MemoryWritten(cause=_find_id(delivery.data), error=str(reject))
             self._answers.settle(delivery.seq, refused)
             raise
-        if isinstance(content, MemoryRefused):
+        if not isinstance(content, MemoryWrite):
             self._passed.add(delivery.seq)
             return
         seconds, rest = divmod(delivery.stored_at, 10**9)  # as a float it would lose the last microsecond
@@ -204,6 +213,8 @@ class LogFollower:
                 await self._replay(rebuilt, 1, self._position)
                 async with self._busy:
                     await self._replay(rebuilt, self._rebuilt.total + 1, self._position)
+                    # What is to be forgotten must not be forgotten by a crash at this moment.
+                    await asyncio.to_thread(rebuilt.store.commits.write_note, NOTE, self._forgetting.note)
                     await self._engine.adopt(rebuilt)
                     self._base = 0
             finally:
@@ -216,18 +227,28 @@ class LogFollower:
         else:
             log.info("rebuilt", writes=self._position, seconds=round(time.monotonic() - begun, 1))
 
+    async def _rebuild_at_once(self) -> None:
+        """Rebuild the store, and return when it is done; raises ActionError if it fails."""
+        if self._rebuilding is not None:
+            await asyncio.wait({self._rebuilding})
+        await self.rebuild()
+        assert self._rebuilding is not None
+        await asyncio.wait({self._rebuilding})
+        if self._problem:
+            raise ActionError(f"The store could not be rebuilt: {self._problem}")
+
     async def _replay(self, rebuilt: "Rebuild", start: int, end: int) -> None:
         """Apply what the log has from ``start`` to ``end``, of which all was judged, to a second store."""
         self._rebuilt = Progress(done=start - 1, total=end)
-        refused = await self._find_refused(start)
+        records = await self._log.read_records(start)
         applied = {
             version - self._base
             for version in await self._engine.ask_commits(lambda commits: commits.applied())
         }
         batch: list[LoggedWrite] = []
         rows, storing = 0, asyncio.create_task(rebuilt.write([]))
-        async for logged in self._log.read(start, end, applied=applied):
-            if isinstance(logged.content, MemoryWrite) and logged.content.id not in refused:
+        async for logged in self._log.read(start, end, applied=applied, erased=records.erased):
+            if isinstance(logged.content, MemoryWrite) and logged.content.id not in records.refused:
                 entry = LoggedWrite(version=logged.seq, stored_at=logged.stored_at, write=logged.content)
                 batch.append(entry)
                 rows += count_rows(logged)
@@ -277,11 +298,11 @@ class LogFollower:
 
     async def _apply(self, start: int, end: int) -> None:
         """Store what the log has from ``start`` to ``end``, except for what was refused then."""
-        refused = await self._find_refused(start)
+        records = await self._log.read_records(start)
         batch: list[LogEntry] = []
         rows = 0
-        async for logged in self._log.read(start, end):
-            if not isinstance(logged.content, MemoryWrite) or logged.content.id in refused:
+        async for logged in self._log.read(start, end, erased=records.erased):
+            if not isinstance(logged.content, MemoryWrite) or logged.content.id in records.refused:
                 continue
             batch.append(logged)
             rows += count_rows(logged)
@@ -291,19 +312,35 @@ class LogFollower:
         await self._store(batch)
         self._position = max(self._position, end)
 
-    async def _find_refused(self, start: int) -> set[str]:
-        """The writes of which the log says, from ``start`` on, that they were refused."""
-        own = subjects.memory_write(self._bus.name)
-        return {
-            logged.content.cause
-            async for logged in self._log.read(start, await self._log.last(), own)
-            if isinstance(logged.content, MemoryRefused)
-        }
-
     async def _store(self, batch: list[LogEntry]) -> None:
-        if batch:
+        """Store writes; orders to forget, and writes of what was forgotten, are taken one by one."""
+        if len(batch) > 1 and any(self._concerns_forgetting(logged) for logged in batch):
+            for logged in batch:
+                await self._store([logged])
+            return
+        if not batch:
+            return
+        (first, write), late = (batch[0].seq, batch[0].content), False
+        assert isinstance(write, MemoryWrite)
+        if write.forget:
+            await self._forgetting.begin(first, write)
+        elif late := self._concerns_forgetting(batch[0]):
+            await self._forgetting.erase_late(first)
+            self._answers.settle(first, MemoryWritten(cause=write.id, error=REFUSED))
+        if not late:
             await self._batcher.store(batch, self._base, replayed=not self._level.is_set())
-            self._position = batch[-1].seq
+        self._position = batch[-1].seq
+        if write.forget:
+            answer = self._answers.get(write.id)
+            applied = answer is not None and not answer.error
+            await (self._forgetting.carry_out if applied else self._forgetting.drop)(write)
+
+    def _concerns_forgetting(self, logged: LogEntry) -> bool:
+        """Whether it is an order to forget, or a write of what was forgotten before."""
+        write = logged.content
+        if not isinstance(write, MemoryWrite) or logged.left:
+            return False
+        return bool(write.forget) or self._forgetting.names_forgotten(write)
 
 
 class _Identified(msgspec.Struct):

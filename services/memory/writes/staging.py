@@ -113,7 +113,7 @@ class Staging:
             self._apply_edge(sign_edge(edge, write.sender), entry, stamp, lenient=lenient)
         for key in write.unlink:
             self._unlink((key.from_id, key.to_id, key.relation.value), entry, lenient=lenient)
-        for node_id in write.retire:
+        for node_id in dict.fromkeys((*write.retire, *write.forget)):
             self._retire(node_id, entry, lenient=lenient)
         self._count_accesses(write, stamp, lenient=lenient)
         self._taken[write.id] = (entry.version, entry.stored_at)

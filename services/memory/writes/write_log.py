@@ -1,15 +1,17 @@
 """The write log: the MEMORY stream as the daemon reads and extends it."""
 
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Container, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Container, Iterator, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 import msgspec
 
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.entry import seal
-from shared.contracts import MemoryRefused, MemoryWrite, decode
+from shared.contracts import MemoryErased, MemoryForgotten, MemoryRefused, MemoryWrite, decode
 from shared.errors import Reject
 from shared.trace import headers_of
 
@@ -30,13 +32,24 @@ CLOCK_GRAIN = 0.001
 class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A message of the log at ``seq``, stored at ``stored_at`` (seconds since 1970).
 
-    ``traceparent`` is its trace, which is known of what was delivered.
+    ``traceparent`` is its trace, which is known of what was delivered; ``left`` says that the message was
+    erased, and this is left of it.
     """
 
     seq: int
     stored_at: float
-    content: MemoryWrite | MemoryRefused
+    content: MemoryWrite | MemoryRefused | MemoryErased | MemoryForgotten
     traceparent: str = ""
+    left: bool = False
+
+
+class Records(msgspec.Struct, frozen=True, kw_only=True):
+    """What the daemon recorded in the log: the ids of writes it ``refused``, and what stands where a message
+    was ``erased``, by its place.
+    """
+
+    refused: set[str]
+    erased: dict[int, MemoryErased]
 
 
 class WriteLog:
@@ -60,24 +73,62 @@ class WriteLog:
         request = {"seq": seq, "next_by_subj": ">", "batch": 1}
         found = [message async for message in self._get(request)]
         if found and found[0].seq == seq:
-            return abs(_seconds(found[0].time) - moment) < CLOCK_GRAIN
-        return bool(found) and await self.first() > seq
+            return abs(seconds_of(found[0].time) - moment) < CLOCK_GRAIN
+        if not found:
+            return False
+        if erased := (await self.read_records(seq)).erased.get(seq):
+            return abs(seconds_of(erased.time) - moment) < CLOCK_GRAIN
+        return await self.first() > seq
+
+    async def reaches_back(self) -> bool:
+        """Whether the log has all from its beginning on, but for what was erased."""
+        first = await self.first()
+        return first <= 1 or set(range(1, first)) <= (await self.read_records(1)).erased.keys()
+
+    async def read_records(self, start: int) -> Records:
+        """What was recorded from ``start`` on; of several records of one place the last counts."""
+        records = Records(refused=set(), erased={})
+        own = subjects.memory_write(self._bus.name)
+        async for logged in self.read(start, await self.last(), own):
+            refused: MemoryRefused | MemoryErased | None = None
+            if isinstance(logged.content, MemoryErased):
+                records.erased[logged.content.seqs[0]] = logged.content
+                refused = logged.content.refused
+            elif isinstance(logged.content, MemoryRefused):
+                refused = logged.content
+            if refused is not None:
+                records.refused.add(refused.cause)
+        return records
 
     async def read(
-        self, start: int, end: int, subject: str = ">", applied: Container[int] = ()
+        self,
+        start: int,
+        end: int,
+        subject: str = ">",
+        applied: Container[int] = (),
+        erased: Mapping[int, MemoryErased] = MappingProxyType({}),
     ) -> AsyncIterator[LogEntry]:
         """The messages from ``start`` to ``end``, both included; unreadable ones are skipped.
 
         Their senders get a dead letter; see LogFollower.handle. ``applied`` are those that were read before
-        and accepted.
+        and accepted; where a message was ``erased``, what is left of it is read in its place.
         """
-        async for messages in self._pages(start, end, subject):
+        places = deque(sorted(seq for seq in erased if start <= seq <= end))
+        async for messages in self.read_raw(start, end, subject):
             for message in messages:
+                while places and places[0] < message.seq:
+                    for left in _left_of(erased[places.popleft()]):
+                        yield left
+                if message.seq in erased:
+                    continue
                 try:
                     content = read_entry(message.subject, message.data, checked=message.seq in applied)
                 except Reject:
                     continue
-                yield LogEntry(seq=message.seq, stored_at=_seconds(message.time), content=content)
+                yield LogEntry(seq=message.seq, stored_at=seconds_of(message.time), content=content)
+        for seq in places:
+            for left in _left_of(erased[seq]):
+                yield left
 
     async def read_some(self, seqs: Sequence[int]) -> dict[int, LogEntry]:
         """The messages at these sequences, the last first, until they have READ_BYTES together.
@@ -94,15 +145,18 @@ class WriteLog:
                     return found
                 with contextlib.suppress(Reject):
                     content = read_entry(stored.subject, stored.data, checked=True)
-                    found[seq] = LogEntry(seq=seq, stored_at=_seconds(stored.time), content=content)
+                    found[seq] = LogEntry(seq=seq, stored_at=seconds_of(stored.time), content=content)
         return found
 
-    async def append(self, entry: MemoryWrite | MemoryRefused, traceparent: str = "") -> int:
+    async def append(
+        self, entry: MemoryWrite | MemoryRefused | MemoryErased | MemoryForgotten, traceparent: str = ""
+    ) -> int:
         """Write as the daemon itself, in the present trace or else this one; returns the sequence."""
         sealed = seal(subjects.memory_write(self._bus.name), entry)
         return await self._bus.append(sealed._replace(headers=headers_of(traceparent)))
 
-    async def _pages(self, start: int, end: int, subject: str) -> AsyncIterator[list[Stored]]:
+    async def read_raw(self, start: int, end: int, subject: str = ">") -> AsyncIterator[list[Stored]]:
+        """The messages from ``start`` to ``end`` as they are stored, page by page."""
         if end - start >= PAGE:  # worth a connection of its own
             pages = self._bus.read_all(subjects.MEMORY, start, end, subject=subject, timeout=READ_TIMEOUT)
             async for page in pages:
@@ -125,7 +179,15 @@ class WriteLog:
         return self._bus.read(subjects.MEMORY, request, timeout=READ_TIMEOUT)
 
 
-def read_entry(subject: str, data: bytes, *, checked: bool = False) -> MemoryWrite | MemoryRefused:
+def _left_of(erased: MemoryErased) -> Iterator[LogEntry]:
+    """What is left to be applied where a message was erased, if anything."""
+    if content := erased.write or erased.refused:
+        yield LogEntry(seq=erased.seqs[0], stored_at=seconds_of(erased.time), content=content, left=True)
+
+
+def read_entry(
+    subject: str, data: bytes, *, checked: bool = False
+) -> MemoryWrite | MemoryRefused | MemoryErased | MemoryForgotten:
     """The content of a message of the log; raises Reject with the reason if it is not accepted.
 
     ``checked`` says that the write is not refused, since it was applied before.
@@ -135,16 +197,20 @@ def read_entry(subject: str, data: bytes, *, checked: bool = False) -> MemoryWri
     except ValueError as error:
         raise Reject(str(error)) from None
     sender = subjects.sender_of(subject)
-    if isinstance(entry, MemoryRefused) and sender == subjects.MEMORY_DAEMON:
+    own = sender == subjects.MEMORY_DAEMON
+    if own and isinstance(entry, MemoryRefused | MemoryErased | MemoryForgotten):
         return entry
     if not isinstance(entry, MemoryWrite):
         raise Reject(f"memory stores memory_write.v1, not {type(entry).__struct_config__.tag}")
-    if entry.sender not in ("", sender) and sender != subjects.MEMORY_DAEMON:
+    if entry.sender not in ("", sender) and not own:
         raise Reject(f"it says it is from {entry.sender!r}, but {sender!r} sent it")
+    if entry.forget and sender != subjects.USER:
+        raise Reject(f"{sender} may not have memory forget: that is for people alone")
     return entry if entry.sender else msgspec.structs.replace(entry, sender=sender)
 
 
-def _seconds(stamp: str) -> float:
+def seconds_of(stamp: str) -> float:
+    """A time as the server writes it, in seconds since 1970."""
     # Nanoseconds are more digits than a datetime reads.
     whole, _, fraction = stamp.rstrip("Z").partition(".")
     return datetime.fromisoformat(f"{whole}+00:00").timestamp() + float(f"0.{fraction or 0}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from services.memory.writes.change import Change, KnownState, LoggedWrite, embedded_text
-from services.memory.writes.gate import find_rejection
+from services.memory.writes.gate import find_rejection, find_wrong_date
 from services.memory.writes.staging import fold
 from shared import subjects
 from shared.contracts import EdgeKey, GraphVersion, MemoryRefused, MemoryWrite, MemoryWritten, Node, Rejection
@@ -89,7 +89,9 @@ class Writer:
         for entry in entries:
             if entry.write.id not in earlier:
                 fresh.setdefault(entry.write.id, entry)
-        change, refusals = self._fold(list(fresh.values()))
+        misdated = {name: refusal for name, entry in fresh.items() if (refusal := self._check_dates(entry))}
+        change, refusals = self._fold([entry for name, entry in fresh.items() if name not in misdated])
+        refusals |= misdated
         event = None
         if change.writes:
             try:
@@ -151,6 +153,13 @@ class Writer:
     def _has_text(self, node_id: str, text: str) -> bool:
         node = self._view.node(node_id)
         return node is not None and embedded_text(node) == text
+
+    def _check_dates(self, entry: LoggedWrite) -> Refusal | None:
+        """Why a new node's ``created_at`` cannot be right; None if it can."""
+        for node in entry.write.nodes:
+            if (error := find_wrong_date(node.created_at, entry.stored_at)) and not self._view.node(node.id):
+                return Refusal(error=f"{node.id}: {error}", recorded=True)
+        return None
 
     def _fold(self, entries: list[LoggedWrite]) -> tuple[Change, dict[str, Refusal]]:
         """The change that the good ones among ``entries`` make, and why the others are refused, by id."""
@@ -274,7 +283,7 @@ def answer(
     The id of a proposal takes the place of that of the node for which it was made.
     """
     instead = {edge.to_id: edge.from_id for edge in proposed}
-    named = (*(node.id for node in write.nodes), *write.retire)
+    named = (*(node.id for node in write.nodes), *write.retire, *write.forget)
     ids = tuple(dict.fromkeys(instead.get(node_id, node_id) for node_id in named))
     return amended(
         _ANSWER,

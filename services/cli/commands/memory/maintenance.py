@@ -109,20 +109,21 @@ def health(as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("action", type=click.Choice(["status", "trigger"]), default="status")
+@click.argument("action", type=click.Choice(["status", "trigger", "consolidate"]), default="status")
 @click.option("--edges", is_flag=True, help="Also the last edges it made, and why; all are counted by kind.")
 @click.option("--limit", type=click.IntRange(1, 1_000), default=20, show_default=True, help="So many edges.")
 @json_option
 def linker(action: str, edges: bool, limit: int, as_json: bool) -> None:
-    """Show the linker's status, or 'trigger' a round now.
+    """Show the linker's status, 'trigger' a round now, or 'consolidate' old events.
+
+    Consolidating makes one event of five and more that are alike and a week old, as is done every week.
 
     With --edges, each edge has its rule, the cosine it was found by, its weight, and when it was made.
     """
     shown = limit if edges else 0
-    trigger = action == "trigger"
-    report = call_memory(
-        lambda memory: memory.linker_trigger(shown) if trigger else memory.linker_status(shown)
-    )
+    asks = {"trigger": Memory.linker_trigger, "consolidate": Memory.consolidate}
+    ask = asks.get(action, Memory.linker_status)
+    report = call_memory(lambda memory: ask(memory, shown))
     rest = {name: value for name, value in report.items() if name != "made"}
     lines = [*format_report(rest), *(line for edge in report.get("made", ()) for line in _format_edge(edge))]
     print_result(report, "\n".join(lines), as_json)

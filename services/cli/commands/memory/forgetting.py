@@ -1,0 +1,232 @@
+"""``mailroom memory forget`` and ``end``."""
+
+import asyncio
+import contextlib
+import json
+import mmap
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from services.cli.commands.memory.nodes import ids_argument
+from services.cli.commands.memory.session import NOT_FOUND, call_memory
+from services.cli.commands.options import TimeType, format_time_option, json_option
+from services.cli.connection import run_connected
+from services.cli.output.console import open_console, print_result
+from shared import settings, subjects
+from shared.bus import Bus
+from shared.contracts import EdgesQuery, MemoryForgotten, MemoryWritten, Node, Relation
+from shared.contracts.base import amended
+from shared.errors import BusUnavailable, MailroomError
+from shared.memory import Memory
+from shared.queries.records import scan
+from shared.text.phrases import count
+from shared.text.printable import clean
+
+MAX_IDS = 100
+"""The most memories that one order names."""
+POLL = 0.3
+"""Seconds between two looks at the progress."""
+AWAY = 60.0
+"""Seconds for which memory may be away meanwhile: an order that is stored is carried out after a restart."""
+LEAST = 8
+"""The least characters of a text that is looked for in files and messages."""
+
+
+class Forgotten(msgspec.Struct, kw_only=True):
+    """What became of an order: its id, the ``nodes`` that were forgotten, how many ``messages`` of the log
+    were erased, and where the texts ``remain``.
+    """
+
+    order: str
+    nodes: list[str]
+    messages: int
+    remain: list[str]
+
+
+@click.command()
+@ids_argument
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@json_option
+def forget(ids: tuple[str, ...], yes: bool, as_json: bool) -> None:
+    """Erase the memories with these IDs for good.
+
+    Their texts are erased from memory, from its log and from the audit of it, wherever they stand there word
+    for word; no rebuild brings them back. With them go what was merged with them, and proposals of agents to
+    change them. What letters, goals, models and files took from them is not erased: where a text still
+    stands is printed.
+    """
+    if len(set(ids)) > MAX_IDS:
+        raise click.UsageError(f"At most {MAX_IDS} memories can be forgotten at once, not {len(set(ids))}")
+    nodes = call_memory(lambda memory: _gather(memory, list(dict.fromkeys(ids))))
+    if not yes:
+        for node in nodes:
+            click.echo(f"{node.id}  {clean(node.title)}", err=True)
+        what = "this memory" if len(nodes) == 1 else f"these {len(nodes)} memories"
+        click.confirm(f"Erase {what} for good? Nothing brings a text back.", abort=True, err=True)
+    done = run_connected(lambda bus: _forget(bus, nodes))
+    texts = sorted({text for node in nodes for text in _texts_of(node)})
+    done.remain += run_connected(lambda bus: _find_in_office(bus, texts))
+    done.remain += _find_in_files(settings.load().state_dir, texts)
+    print_result(done, "\n".join(_describe(done)), as_json)
+
+
+def _describe(done: Forgotten) -> Iterator[str]:
+    yield f"Forgotten: {', '.join(done.nodes)} ({count(done.messages, 'message')} of the log erased)"
+    if done.remain:
+        yield "The texts still stand in:"
+        yield from (f"- {clean(place)}" for place in done.remain)
+        yield "These are not memory's to erase: delete the files yourself; messages of the office stay."
+    else:
+        yield "The texts stand in no other message of the office, and in no file of its folder."
+
+
+async def _gather(memory: Memory, ids: list[str]) -> list[Node]:
+    """The nodes of these ids, and those that go with them."""
+    found = {node.id: node for node in await memory.get(*ids)}
+    if missing := [each for each in ids if each not in found]:
+        raise MailroomError(
+            f"{', '.join(missing)} is {NOT_FOUND}, so nothing was forgotten",
+            "'mailroom memory search' finds ids",
+        )
+    merged = {each for node in found.values() for each in _merged_from(node)}
+    async for node in memory.iterate_nodes():
+        if found.keys() & set(_merged_from(node)):
+            merged.add(node.id)
+    for node_id in ids:
+        for edge in (await memory.edges(EdgesQuery(node=node_id))).edges:
+            is_proposal = edge.relation is Relation.CONTRADICTS and edge.from_id.startswith("proposal-")
+            if is_proposal and edge.to_id == node_id:
+                merged.add(edge.from_id)
+    more = await memory.get(*sorted(merged - found.keys()))
+    return [*found.values(), *more]
+
+
+def _merged_from(node: Node) -> list[str]:
+    merged = node.metadata.get("merged_from", [])
+    return [each for each in merged if isinstance(each, str)] if isinstance(merged, list) else []
+
+
+async def _forget(bus: Bus, nodes: Sequence[Node]) -> Forgotten:
+    """Order it, and wait until it is done, with a progress bar on a terminal."""
+    from rich.progress import Progress
+
+    memory = Memory(bus)
+    order = await memory.forget(*(node.id for node in nodes))
+    with Progress(console=open_console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
+        task = bar.add_task("Forgetting", total=None)
+        while (record := await _find_record(bus, order)) is None:
+            report = (await _health(memory)).get("forgetting", {})
+            if problem := report.get("problem"):
+                raise MailroomError(
+                    f"The texts are not erased yet: {problem}",
+                    "The order is stored and is tried again; 'mailroom memory health' shows how far it is",
+                )
+            bar.update(
+                task,
+                description=f"Forgetting: {report.get('step', '')}",
+                completed=report.get("done", 0),
+                total=report.get("total") or None,
+            )
+            await asyncio.sleep(POLL)
+    remain = [record.remains] if record.remains else []
+    return Forgotten(
+        order=order.cause, nodes=[node.id for node in nodes], messages=len(record.seqs), remain=remain
+    )
+
+
+async def _health(memory: Memory) -> dict[str, Any]:
+    """Memory's health; while it is away for a moment, nothing."""
+    until = asyncio.get_running_loop().time() + AWAY
+    while True:
+        try:
+            return await memory.health()
+        except BusUnavailable:
+            if asyncio.get_running_loop().time() > until:
+                raise
+            await asyncio.sleep(POLL)
+
+
+async def _find_record(bus: Bus, order: MemoryWritten) -> MemoryForgotten | None:
+    """The record that the order is done."""
+    own = subjects.memory_write(subjects.MEMORY_DAEMON)
+    async for stored in scan(bus, subjects.MEMORY, own, seq=order.version + 1):
+        if b'"memory_forgotten.v1"' in stored.data:
+            with contextlib.suppress(ValueError):
+                record = MemoryForgotten.from_json(stored.data)
+                if order.cause in record.orders:
+                    return record
+    return None
+
+
+def _texts_of(node: Node) -> Iterator[str]:
+    for text in (node.title, node.body):
+        if len(text.strip()) >= LEAST:
+            yield text.strip()
+
+
+def _patterns(texts: Iterable[str]) -> list[bytes]:
+    """The bytes by which texts are found: as they are, and as JSON writes them."""
+    forms = ((text, msgspec.json.encode(text).decode()[1:-1], json.dumps(text)[1:-1]) for text in texts)
+    return [form.encode() for form in dict.fromkeys(form for each in forms for form in each)]
+
+
+async def _find_in_office(bus: Bus, texts: Sequence[str]) -> list[str]:
+    """How many messages of the office hold one of the texts."""
+    patterns, found = _patterns(texts), 0
+    async for stored in scan(bus, subjects.OFFICE):
+        found += any(pattern in stored.data for pattern in patterns)
+    return [f"{count(found, 'message')} of {subjects.OFFICE} and its copy {subjects.AUDIT}"] if found else []
+
+
+def _find_in_files(folder: Path, texts: Sequence[str]) -> list[str]:
+    """The files of the office's folder that hold one of the texts; those of the server are messages."""
+    patterns = _patterns(texts)
+    paths = (path for path in sorted(folder.rglob("*")) if "jetstream" not in path.parts and path.is_file())
+    return [str(path) for path in paths if _holds(path, patterns)]
+
+
+def _holds(path: Path, patterns: Sequence[bytes]) -> bool:
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return any(data.find(pattern) >= 0 for pattern in patterns)
+    except (OSError, ValueError):  # gone meanwhile, not ours to read, or empty
+        return False
+
+
+@click.command()
+@ids_argument
+@click.option(
+    "--on",
+    "moment",
+    type=TimeType(),
+    callback=format_time_option,
+    metavar="TIME",
+    help="When it ceased to be true: a span such as 2d, or ISO 8601. Default: now.",
+)
+@json_option
+def end(ids: tuple[str, ...], moment: str, as_json: bool) -> None:
+    """Say that the memories with these IDs hold no longer.
+
+    They are kept, with the day as their 'valid_to', and are no longer taken for what is true now.
+    """
+    when = moment or datetime.now(UTC).isoformat(timespec="seconds")
+
+    async def end_all(memory: Memory) -> MemoryWritten:
+        nodes = await memory.get(*ids)
+        if missing := sorted(set(ids) - {node.id for node in nodes if not node.retired_version}):
+            raise MailroomError(
+                f"{', '.join(missing)} is {NOT_FOUND}, so nothing was ended",
+                "'mailroom memory search' finds ids",
+            )
+        ended = [amended(node, valid_to=when, updated_at="") for node in nodes]
+        return await memory.add(*ended, insist=True)
+
+    written = call_memory(end_all)
+    text = f"Ended on {when[:10]}: {', '.join(dict.fromkeys(ids))} (graph version {written.version})"
+    print_result(written, text, as_json)

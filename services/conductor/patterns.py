@@ -1,0 +1,154 @@
+"""Patterns in memory: stored as goals teach them, recalled, counted with their outcome, retired."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from services.conductor.learning import MetaLearner
+from services.conductor.lessons import WELL, lessons_of, subject_of
+from services.conductor.state_machine import with_patterns
+from shared import subjects
+from shared.contracts import Goal, GoalTask, Node, Pattern, Source, TaskStatus
+from shared.contracts.cognition import MAX_EVIDENCE
+from shared.errors import MailroomError
+from shared.log import logger
+from shared.memory import Memory
+from shared.projects.recognition import find_projects
+from shared.reasoning.patterns import WAIT, KnownPattern, pattern_of, recall_patterns
+
+IMPORTANCE = 0.6
+
+log = logger(__name__)
+
+
+class PatternBook:
+    """The patterns of the office. If memory does not answer, goals go on without them, and this is logged."""
+
+    def __init__(self, memory: Memory, learner: MetaLearner, derive_id: Callable[..., str]) -> None:
+        self._memory = memory
+        self._learner = learner
+        self._derive_id = derive_id
+        self._turn = asyncio.Lock()
+
+    async def recall(self, goal: Goal) -> tuple[KnownPattern, ...]:
+        """The patterns that were learned from goals like ``goal``, nearest first."""
+        return await recall_patterns(self._memory, goal.text)
+
+    async def apply(self, goal: Goal) -> Goal:
+        """``goal`` with the parameters that helped its actions before, where it does not name them."""
+        used: list[str] = []
+        tasks = tuple([await self._apply(task, used) for task in goal.tasks])
+        return with_patterns(msgspec.structs.replace(goal, tasks=tasks), used) if used else goal
+
+    async def close(self, goal: Goal) -> None:
+        """Count the uses of patterns in an ended goal, and store what it teaches; a second time adds none."""
+        if goal.status is not TaskStatus.CANCELLED:
+            await self._count(goal)
+        await self.store(goal, lessons_of(goal))
+
+    async def store(self, goal: Goal, lessons: Sequence[Pattern]) -> tuple[str, ...]:
+        """Store patterns; returns their ids. A known one gets more evidence, a retired one stays retired."""
+        ids = tuple(self._id_of(lesson) for lesson in lessons)
+        if lessons:
+            async with self._turn:
+                before = {node.id: node for node in await self._get(ids)}
+                nodes = [
+                    _node(node_id, _merge(lesson, before.get(node_id)), goal)
+                    for node_id, lesson in zip(ids, lessons, strict=True)
+                    if node_id not in before or not before[node_id].retired_version
+                ]
+                await self._write(*nodes)
+        return ids
+
+    async def _apply(self, task: GoalTask, used: list[str]) -> GoalTask:
+        known = await self._known(self._learner.pattern_ids(task))
+        project = await project_of(task) if known else ""
+        params = dict(task.params)
+        for each in known:
+            more = {name: value for name, value in each.pattern.params.items() if name not in params}
+            if more and each.pattern.project in ("", project):
+                params |= more
+                used.append(each.id)
+        return msgspec.structs.replace(task, params=params)
+
+    async def _count(self, goal: Goal) -> None:
+        if not goal.patterns:
+            return
+        async with self._turn:
+            changed: list[Node] = []
+            for node in await self._get(goal.patterns):
+                # What a person wrote is the person's to change: it is used, and not counted here.
+                if node.retired_version or node.source.agent != subjects.CONDUCTOR:
+                    continue
+                pattern = pattern_of(node)
+                after = pattern.plus(goal.goal_id, well=goal.outcome in WELL)
+                if after is not pattern:
+                    changed.append(msgspec.structs.replace(node, metadata=after.to_dict(), embedding=()))
+            await self._write(*changed)
+            if spent := [node.id for node in changed if not pattern_of(node).pays]:
+                await self._ask(self._memory.retire(*spent))
+
+    async def _known(self, ids: Sequence[str]) -> list[KnownPattern]:
+        nodes = await self._get(ids)
+        return [KnownPattern(node.id, pattern_of(node)) for node in nodes if not node.retired_version]
+
+    async def _get(self, ids: Sequence[str]) -> list[Node]:
+        found = await self._ask(self._memory.get(*ids)) if ids else None
+        return [node for node in found or () if node.kind == "pattern"]
+
+    async def _write(self, *nodes: Node) -> None:
+        if nodes:
+            await self._ask(self._memory.add(*nodes, insist=True))
+
+    async def _ask(self, request: Any) -> Any:
+        try:
+            async with asyncio.timeout(WAIT):
+                return await request
+        except (MailroomError, TimeoutError) as error:
+            log.warning("pattern_not_kept", reason=str(error) or f"memory gave no answer in {WAIT:g} s")
+            return None
+
+    def _id_of(self, pattern: Pattern) -> str:
+        about = pattern.example if not pattern.project and not pattern.params else ""
+        key = (pattern.learned_from, pattern.agent, pattern.action, pattern.error, pattern.project, about)
+        return self._derive_id("pattern", *key)
+
+
+async def project_of(task: GoalTask) -> str:
+    """The kinds of the projects that a task is about, as "python"; empty if it names no folder here."""
+    folder = Path(subject_of(task.params) or ".")
+    if not folder.is_absolute():
+        return ""
+    found = await asyncio.to_thread(lambda: find_projects(folder) if folder.is_dir() else ())
+    return "+".join(sorted({project.kind for project in found}))
+
+
+def _merge(lesson: Pattern, known: Node | None) -> Pattern:
+    if known is None:
+        return lesson
+    before = pattern_of(known)
+    evidence = tuple(dict.fromkeys((*before.evidence, *lesson.evidence)))[-MAX_EVIDENCE:]
+    return msgspec.structs.replace(
+        lesson,
+        evidence=evidence,
+        uses=before.uses,
+        successes=before.successes,
+        counted=before.counted,
+    )
+
+
+def _node(node_id: str, pattern: Pattern, goal: Goal) -> Node:
+    call = f"{pattern.agent}.{pattern.action}" if pattern.action else pattern.agent
+    return Node(
+        id=node_id,
+        kind="pattern",
+        title=pattern.condition[:256],
+        body=f"{pattern.condition}\nWhat helped: {pattern.strategy}"[:4_000],
+        tags=("learned", str(pattern.learned_from), call),
+        metadata=pattern.to_dict(),
+        source=Source(agent=subjects.CONDUCTOR, session=goal.goal_id, channel="goal"),
+        importance=IMPORTANCE,
+    )

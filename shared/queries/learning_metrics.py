@@ -1,0 +1,129 @@
+"""How work is handed on, what is learned, and what the policy stops: shares with their targets."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from shared import subjects
+from shared.contracts import Goal, ResultOutcome, TaskStatus
+
+TARGETS = {
+    "handoffs": 0.90,
+    "delegation": 0.95,
+    "recall": 0.85,
+    "improvement": 0.10,
+    "adaptation": 0.80,
+    "patterns": 0.75,
+}
+"""The least values that are aimed at: five shares, and the gain of the later half of the goals."""
+LEAST_GOALS = 10
+"""Goals of each half that improvement needs: with fewer, luck outweighs change."""
+LITTLE_LEFT = 0.95
+"""A later half as good as this has met the target: there is little left to gain."""
+LEAST_TREND = 4
+"""Samples that a trend needs."""
+WELL = (ResultOutcome.DONE, ResultOutcome.FINDINGS)
+
+Sample = tuple[str, bool]
+"""When something ended, and whether it ended well."""
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """``good`` of ``total``; ``trend`` is the share of the later half less that of the earlier one."""
+
+    good: int
+    total: int
+    share: float
+    trend: float | None = None
+
+
+class Improvement(msgspec.Struct, frozen=True, kw_only=True):
+    """Which share of goals went well at once, in the earlier half and the later; ``gain`` in proportion."""
+
+    goals: int
+    early: float
+    late: float
+    gain: float
+
+    @property
+    def met(self) -> bool:
+        """Whether the target is met; also where little was left to gain."""
+        return self.gain >= TARGETS["improvement"] or self.late >= LITTLE_LEFT
+
+
+class TaskEnd(NamedTuple):
+    """How a task ended that ``requester`` gave ``agent``."""
+
+    ended_at: str
+    agent: str
+    requester: str
+    status: str
+    attempts: int
+
+
+def compute_share(samples: Iterable[Sample]) -> Share | None:
+    """The share of good samples, and its trend; None without samples."""
+    good = [well for _, well in sorted(samples)]
+    if not good:
+        return None
+    half = len(good) // 2
+    trend = _share(good[half:]) - _share(good[:half]) if len(good) >= LEAST_TREND else None
+    return Share(good=sum(good), total=len(good), share=_share(good), trend=trend)
+
+
+def handoffs(tasks: Iterable[TaskEnd]) -> list[Sample]:
+    """Of what one agent gave another and did not take back: whether it was taken up and brought to an end."""
+    return [
+        (task.ended_at, task.attempts > 0 and task.status != TaskStatus.TIMEOUT)
+        for task in tasks
+        if _is_handed_on(task)
+    ]
+
+
+def delegations(tasks: Iterable[TaskEnd]) -> list[Sample]:
+    """Of what one agent gave another and was taken up: whether it was completed."""
+    taken = (task for task in tasks if _is_handed_on(task) and task.attempts > 0)
+    return [(task.ended_at, task.status == TaskStatus.COMPLETED) for task in taken]
+
+
+def _is_handed_on(task: TaskEnd) -> bool:
+    among_agents = task.requester not in ("", task.agent, *subjects.PEOPLE)
+    return among_agents and task.status != TaskStatus.CANCELLED
+
+
+# --- goals ---------------------------------------------------------------------------------------
+
+
+def pattern_uses(goals: Iterable[Goal]) -> list[Sample]:
+    """Each use of a pattern in a goal that ended: whether the goal ended well, and at once."""
+    return [(goal.ended_at, _went_well(goal)) for goal in _ended(goals) for _ in goal.patterns]
+
+
+def adaptations(goals: Iterable[Goal]) -> list[Sample]:
+    """Each pattern that was used, made of a failure: whether the last goal that used it ended well."""
+    last = {pattern: goal for goal in _ended(goals) for pattern in goal.patterns}
+    return [(goal.ended_at, goal.outcome in WELL) for goal in last.values()]
+
+
+def compute_improvement(goals: Iterable[Goal]) -> Improvement | None:
+    """How the later half of the ended goals did against the earlier; None for fewer than 2 x LEAST_GOALS."""
+    good = [_went_well(goal) for goal in _ended(goals)]
+    if len(good) < 2 * LEAST_GOALS:
+        return None
+    half = len(good) // 2
+    early, late = _share(good[:half]), _share(good[half:])
+    return Improvement(goals=len(good), early=early, late=late, gain=(late - early) / max(early, 1 / half))
+
+
+def _ended(goals: Iterable[Goal]) -> list[Goal]:
+    over = (goal for goal in goals if goal.status.final and goal.status is not TaskStatus.CANCELLED)
+    return sorted(over, key=lambda goal: goal.ended_at)
+
+
+def _went_well(goal: Goal) -> bool:
+    return goal.outcome in WELL and not goal.setbacks
+
+
+def _share(values: Sequence[bool]) -> float:
+    return round(sum(values) / len(values), 4)
