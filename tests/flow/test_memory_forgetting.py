@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from services.gateway.index.index import LogIndex
+from services.gateway.index.store import Filter, Store
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import Edge, MemoryErased, MemoryWrite, MemoryWritten, Node
@@ -191,6 +193,32 @@ async def test_killed_at_any_moment_it_is_done_after_the_restart(office: Office)
 
 async def _is_forgotten(memory: Memory, node_id: str) -> bool:
     return (await memory.get(node_id))[0].title == "[forgotten]"
+
+
+async def test_the_index_of_the_gateway_forgets_too(office: Office) -> None:
+    memory, text = Memory(office.user), secret("indexed")
+    index = LogIndex(office.user, Store(office.config.gateway / "index.db"))
+    following = asyncio.create_task(index.run())
+    try:
+        await memory.add(Node(id="indexed", title=text), insist=True)
+
+        async def found() -> bool:
+            return bool(index.store.messages(Filter(text="heliotrope indexed")))
+
+        await eventually(found)
+        await memory.forget("indexed")
+        await done(memory)
+
+        async def is_renewed() -> bool:
+            return not await found() and not index.behind and index.store.count > 0
+
+        await eventually(is_renewed)
+        assert not index.problem
+        assert index.position.memory == await office.stored_count(subjects.AUDIT_MEMORY)
+        assert holders(office, text) == []
+    finally:
+        following.cancel()
+        index.store.close()
 
 
 async def test_an_erasure_without_an_order_is_found(office: Office) -> None:
