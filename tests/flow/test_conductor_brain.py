@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -22,6 +23,8 @@ from shared.contracts import (
     Experience,
     ExperienceIndex,
     Goal,
+    Hit,
+    Node,
     OfficeState,
     StateChanged,
     TaskStatus,
@@ -209,6 +212,32 @@ async def test_it_plans_anew_where_a_task_failed_and_keeps_what_is_done(tmp_path
         assert "The bridge is out" in Path(goal.report_path).read_text()
         passed = await states(playing, "g1")
         assert OfficeState.PLANNING in passed[passed.index(OfficeState.EXECUTING) :]
+
+
+async def test_memory_is_asked_before_a_plan_and_before_another(tmp_path: Path) -> None:
+    """A repair is asked with what went wrong, so that memory can tell what helped."""
+    asked: list[str] = []
+
+    async def search(payload: bytes) -> bytes:
+        asked.append(json.loads(payload)["text"])
+        node = Node(id=f"n{len(asked)}", title="The kettle leaks", body="Use the pan.")
+        return msgspec.json.encode([Hit(node=node, score=0.9)])
+
+    async def embed(payload: bytes) -> bytes:
+        return msgspec.json.encode([[1.0] for _ in json.loads(payload)["texts"]])
+
+    known = r"(?s){}.*What memory holds that may bear on it.*\[n\d\] The kettle leaks: Use the pan\."
+    entries = script([plan(task("a"))], [plan(task("b"))], [answer("Done [b].", "b")])
+    for entry in entries[:2]:
+        entry["match"] = known.format(entry["match"])
+    async with stage(tmp_path, entries) as playing:
+        daemon = await playing.team.connect("memory")
+        await daemon.serve("memory", "0.0.0", "Remembers.", {"search": search, "embed": embed}, {}, {})
+        playing.worker.ways["a"] = fail("the lid is stuck")
+        goal = await playing.play("g1", {})
+        assert (goal.status, goal.plans) == (TaskStatus.COMPLETED, 2), goal.reason
+    assert "do it" in asked
+    assert any("do it" in text and "the lid is stuck" in text for text in asked)
 
 
 async def test_it_plans_anew_twice_and_then_tells_what_failed(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
         PERCEIVES,
         says(r"(?s)Plan how.*\[memory:graph-store\]", {"steps": [STEP]}),
         says("^Say where", finish("In LanceDB.")),
+        says(r"(?s)^Where does graph memory live.*\[memory:graph-store\]", finish("In LanceDB.")),
         says("Judge", WELL),
         says("Answer what was asked", ANSWER),
     ]
@@ -42,13 +43,13 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
         await office.close()
 
 
-async def work_out(office: Office, text: str) -> TaskResult:
+async def work_out(office: Office, text: str, mode: str = "cognitive") -> TaskResult:
     task = Task(
         task_id=generate_task_id(),
         text=text,
         assignee="cortex",
         requester="user",
-        context={"mode": "cognitive"},
+        context={"mode": mode},
     )
     await office.user.commit([submission_entry(task)])
     return await office.result("cortex", task.task_id, timeout=40)
@@ -64,3 +65,10 @@ async def test_memory_is_recalled_cited_and_gets_the_episode(office: Office) -> 
     (episode,) = await memory.search("graph memory stored", kinds=["episodic"])
     assert episode.node.title == "Worked out: Where is graph memory stored?"
     assert episode.node.source.agent == "cortex"
+    reasoned = await work_out(office, "Where does graph memory live?", "reasoning")
+    assert (reasoned.output, reasoned.metadata["mode"]) == ("In LanceDB.", "reasoning/direct")
+    episodes = await memory.search("where graph memory lives", kinds=["episodic"])
+    assert {hit.node.title for hit in episodes} == {
+        "Worked out: Where is graph memory stored?",
+        "Worked out: Where does graph memory live?",
+    }
