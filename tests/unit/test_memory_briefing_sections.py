@@ -495,6 +495,18 @@ def test_a_briefing_differs_by_what_agents_are_named_in() -> None:
     assert set(brief(world, "critic")[RECENT_EVENTS]) == {"seen", "reviewed"}
 
 
+def test_what_is_tagged_global_is_in_every_briefing() -> None:
+    kinds = ("event", "fact", "observation", "task")
+    world = scout_with(
+        *(node(kind, kind, tags=("global",), importance=0.4) for kind in kinds),
+        *(node(f"plain{n}", importance=0.9) for n in range(9)),
+        *(node(f"aim{n}", "goal", importance=0.9) for n in range(90)),
+    )
+    for agent in ("scout", "writer"):
+        query = BriefQuery(agent=agent, max_chars=2_000)
+        assert sorted(ids(compose(world.view, agent, NOW, query))[ACTIVE]) == list(kinds)
+
+
 def test_private_notes_of_another_agent_stay_out() -> None:
     def private(node_id: str, *tags: str, kind: str = "fact") -> Node:
         source = Source(agent="critic", session="agents/critic/notes.md", channel="ingest")

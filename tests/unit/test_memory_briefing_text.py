@@ -275,8 +275,9 @@ def test_a_body_does_not_repeat_its_title() -> None:
         item(1, "We deploy on Fridays", "We deploy on Fridays. Ada agreed."),
         item(2, "We deploy on Fridays", "We deploy on Fridays."),
         item(3, "Use ruff", "Use ruff-lsp in editors"),
+        item(4, "Prices have no commas", "- Prices have no commas"),
     ]
     section = Section(title="Goals", ask="it", units=tuple(Unit(items=(one,)) for one in items))
     text = render_markdown(Page(agent="scout", version=1, moment=0.0, sections=(section,))).text
     assert "- **We deploy on Fridays** (fact): Ada agreed.\n- **We deploy on Fridays** (fact)\n" in text
-    assert "- **Use ruff** (fact): Use ruff-lsp in editors\n" in text
+    assert "- **Use ruff** (fact): Use ruff-lsp in editors\n- **Prices have no commas** (fact)\n" in text

@@ -102,12 +102,14 @@ def find_candidates(view: "View", scope: AgentScope) -> Candidates:
 
 
 def _rank(view: "View", scope: AgentScope, ids: list[str]) -> dict[str, int]:
-    """In which order candidates are read: its own knowledge, decisions and preferences, facts, all else."""
+    """In which order candidates are read: own and global knowledge, decisions, facts, all else."""
+    told = view.select(tags=(GLOBAL,), min_importance=MIN_IMPORTANCE, limit=OWN)
     mine = {*scope.ties, *_select_own(view, scope, KNOWLEDGE)}
     ranks = dict.fromkeys(ids, 3)
     for rank, kinds in ((2, ("fact",)), (1, LASTING)):
         ranks.update(dict.fromkeys(_of_kinds(view, ids, kinds), rank))
     ranks.update({key: 0 for key in _of_kinds(view, ids, KNOWLEDGE) if key in mine})
+    ranks.update({key: 0 for key in told if key in ranks})
     return ranks
 
 
@@ -155,6 +157,9 @@ def _own(view: "View", scope: AgentScope) -> Source:
     for kind in (*SHARED, "fact"):
         ids = _select_own(view, scope, (kind,))
         yield _SECTION_OF.get(kind, ACTIVE), dict.fromkeys(ids, OWN_WEIGHT)
+    kinds = (*CONTEXT, "observation")
+    told = view.select(tags=(GLOBAL,), kinds=kinds, min_importance=MIN_IMPORTANCE, limit=OWN)
+    yield ACTIVE, dict.fromkeys(told, BASE_WEIGHT)
     tagged = view.select(tags=(scope.agent,), min_importance=MIN_IMPORTANCE, limit=OWN)
     yield RECENT_EVENTS, dict.fromkeys(_of_kinds(view, tagged, EVENTS), OWN_WEIGHT)
 

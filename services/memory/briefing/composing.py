@@ -180,9 +180,10 @@ def _limit_passing(units: Iterable[Unit]) -> list[Unit]:
     counts: Counter[str] = Counter()
     kept = []
     for unit in units:
-        kind = "event" if unit.items[0].node.kind in EVENTS else unit.items[0].node.kind
-        counts[kind] += 1
-        if kind not in ("event", "task") or counts[kind] <= PASSING:
+        (item,) = unit.items
+        kind = "event" if item.node.kind in EVENTS else item.node.kind
+        counts[kind] += item.tier > SHARED
+        if item.tier <= SHARED or kind not in ("event", "task") or counts[kind] <= PASSING:
             kept.append(unit)
     return kept
 

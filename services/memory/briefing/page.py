@@ -40,6 +40,9 @@ DETAILED = 3
 TITLE = 100
 """The most characters of a title."""
 
+BULLET = re.compile(r"^\s*[-*+•]\s+")
+"""The mark of a list at the start of a body."""
+
 _STARTS = re.compile(r"^(\d{0,9})([-#>+=.)])")
 """What at the start of a line makes a heading, a list or a quotation of it."""
 
@@ -144,7 +147,7 @@ def _format_item(title_limit: int, own_limit: int, body_limit: int, item: Item) 
 def _continue(title: str, body: str, limit: int) -> str:
     """The body in one line of at most ``limit`` characters, without the title that it may begin with."""
     begun = title.removesuffix("…").rstrip(" .")
-    text = flatten(body, len(begun) + limit) if limit else ""
+    text = flatten(BULLET.sub("", body), len(begun) + limit) if limit else ""
     following = text[len(begun) : len(begun) + 1]
     if not begun or not text.startswith(begun) or (following not in " …" and following not in ENDS):
         return flatten(body, limit) if limit else ""

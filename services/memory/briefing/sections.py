@@ -104,13 +104,14 @@ def _choose_tier(node: Node, section: str, *, mine: bool, others: bool) -> int:
     The REST is what other agents are named in, what says the same as many others, tasks, and events that
     are no longer recent.
     """
-    passing = section == ACTIVE and node.kind in (*EVENTS, "task")
+    told = GLOBAL in node.tags
+    passing = section == ACTIVE and node.kind in (*EVENTS, "task") and not told
     generic = node.metadata.get("flag") == GENERIC and node.kind not in LASTING
     if others or generic or passing:
         return NEAR if mine and node.kind == "task" else REST
     if node.kind in (*LASTING, "fact") and (mine or section == IDENTITY):
         return OWN if mine else FOR_ALL
-    return FOR_ALL if node.kind in SHARED or section == UNRESOLVED else NEAR
+    return FOR_ALL if told or node.kind in SHARED or section == UNRESOLVED else NEAR
 
 
 def _choose_section(node: Node, scope: AgentScope, facts: EdgeFacts, cosine: float) -> tuple[str, float, str]:
@@ -145,9 +146,12 @@ def _relevance(node: Node, scope: AgentScope, tie: Tie, shared: float, cosine: f
 
     0.5 x near + 0.5 x graph, or the weight of its edge with the agent if that is higher: near is (cosine
     with the mean of the agent's latest nodes - FAR) / (1 - FAR), graph 1 / (1 + steps to the nearest of
-    these). Decisions that concern all agents, and its own facts, have at least the weight of such nodes.
+    these). Decisions that concern all agents, its own facts, and what is tagged global have at least the
+    weight of such nodes.
     """
     shared = shared if node.kind == "decision" else 0.0
+    if node.kind in (*CONTEXT, "observation") and GLOBAL in node.tags:
+        shared = max(shared, ranking.BASE_WEIGHT)
     if node.kind not in CONTEXT:
         return shared
     if node.kind == "fact" and is_own(node, scope.agent):

@@ -46,6 +46,12 @@ CHANNEL = "ingest"
 OPEN_LINKS = "open-links"
 """The tag of notes that link to notes which are not there yet."""
 
+FOR_ALL = ("AGENTS.MD", "USER.MD")
+"""Files whose passages are tagged GLOBAL: the rules of all agents, and the people they work for."""
+
+GLOBAL = "global"
+"""The tag of what concerns all agents, which their briefings show."""
+
 AGENTS_FOLDER = "agents"
 """What lies in ``agents/<name>/`` is the memory of that agent."""
 
@@ -191,7 +197,8 @@ def _node(piece: Piece, node_id: str, file: str, created: datetime) -> Node:
     kind = piece.kind or choose_kind(score_piece(piece))
     importance = default_importance(kind) if piece.importance is None else piece.importance
     title, body = _clean(piece.title)[:256], _clean(piece.body)
-    tags = piece.tags[:MAX_TAGS]
+    tags = ((GLOBAL,) if file.upper() in FOR_ALL else ()) + piece.tags
+    tags = tuple(dict.fromkeys(tags))[:MAX_TAGS]
     stated = (kind, str(importance), piece.date, piece.valid_to, piece.agent)
     metadata: dict[str, Any] = {
         "file": file,
