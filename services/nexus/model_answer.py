@@ -83,12 +83,8 @@ class Answerer:
 
     async def search(self, text: str) -> tuple[ContextPacket, list[Hit]]:
         """The context packet of ``text``, and the hits it is made from; raises BusError."""
-<<<<<<< HEAD
         # Settled: what a goal found is written just before it ends, and people ask about it at once.
         hits = await self._context.memory.search(text, limit=MAX_MEMORIES, settled=True)
-        return build_packet(text, hits, limit=MAX_MEMORIES), hits
-=======
-        hits = await self._context.memory.search(text, limit=MAX_MEMORIES)
         packet = build_packet(text, hits, limit=MAX_MEMORIES)
         shown = {item.evidence_id for item in packet.bullets}
         kept = [hit for hit in hits if hit.node.id in shown]
@@ -96,7 +92,6 @@ class Answerer:
         best = relevance.get("best")
         nearest = min(1.0, max(0.0, best)) if isinstance(best, float) else 0.0
         return msgspec.structs.replace(packet, best=nearest), hits
->>>>>>> memory13
 
 
 def _without_memory(error: BusError) -> Response:
