@@ -196,6 +196,7 @@ def format_report(plan: TaskPlan, results: Sequence[StepResult]) -> str:
         f"{summarise_results(results)}.",
         f"Ended {generate_iso_timestamp()}.",
         "",
+        *_format_estimates(plan),
     ]
     for result in results:
         lines += [f"## {result.step_number}. {' '.join(result.action.split())[:120]}", ""]
@@ -206,6 +207,17 @@ def format_report(plan: TaskPlan, results: Sequence[StepResult]) -> str:
             lines += ["", "~~~text", result.output[:EXCERPT].replace("~~~", "~ ~ ~"), "~~~"]
         lines.append("")
     return "\n".join(lines)
+
+
+def _format_estimates(plan: TaskPlan) -> list[str]:
+    """What the plan said of itself, to be compared with what came of it."""
+    said = {
+        "complexity": plan.overall_complexity,
+        "duration": plan.estimated_duration,
+        "tools": ", ".join(plan.required_tools),
+    }
+    known = [f"{name} {value}" for name, value in said.items() if value]
+    return [f"Planned: {'; '.join(known)}.", ""] if known else []
 
 
 def plan_outcome(results: Sequence[StepResult], path: Path) -> Outcome:

@@ -187,6 +187,10 @@ async def plan_run(
     parts = [f"Plan how to do this:\n<asked>\n{state.user_query}\n</asked>"]
     if percept.get("intent"):
         parts.append(f"It was understood as: {percept.get('intent')} ({percept.get('query_type')})")
+        named = {name: percept.get(name) or () for name in ("entities", "resources", "commands")}
+        parts += [
+            f"It names these {name}: {', '.join(map(str, found))}" for name, found in named.items() if found
+        ]
     if state.conversation_history:
         lines = [f"{message.get('role')}: {message.get('text')}" for message in state.conversation_history]
         parts.append("What was said before:\n" + "\n".join(line[:500] for line in lines[-MAX_MESSAGES:]))

@@ -40,6 +40,8 @@ from shared.tasks.actions import Outcome
 
 MAX_ITERATIONS = 3
 """How often a run plans and acts before it answers with what it has."""
+MAX_CRITERIA = 20
+"""The most criteria of success of a plan that are judged one by one."""
 
 
 class Run:
@@ -202,8 +204,12 @@ class Run:
     async def _evaluate(self) -> EvaluationResult:
         if not self._with_model:
             return evaluate_by_steps(self.state.findings)
-        query = self.state.workspace.user_query
-        return await evaluate_with_model(self.context, query, self.state.findings)
+        workspace = self.state.workspace
+        plan = TaskPlan.from_dict(workspace.current_plan or {})
+        stated = [step.success_criteria.strip() for step in plan.steps if step.success_criteria.strip()]
+        return await evaluate_with_model(
+            self.context, workspace.user_query, self.state.findings, stated[:MAX_CRITERIA]
+        )
 
     async def _adjust(self, evaluation: EvaluationResult) -> bool:
         """Plan what is missing; False if the plan has only steps that were done before."""
@@ -234,6 +240,7 @@ class Run:
                 "confidence": state.evaluation.confidence,
                 "iterations": state.workspace.iteration_count,
                 "steps": [_brief(finding) for finding in findings],
+                "criteria": msgspec.to_builtins(state.evaluation.criteria),
                 **missing,
                 **({"memory": problem} if problem else {}),
             },

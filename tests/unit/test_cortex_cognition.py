@@ -2,14 +2,18 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from services.cortex.findings import (
     EvaluationResult,
     Finding,
+    JudgedCriterion,
+    add_unmet,
     correct_by_facts,
     digest_of,
     evaluate_by_steps,
+    find_unjudged,
     is_changing,
     quote,
 )
@@ -207,3 +211,17 @@ def test_a_context_moves_on_without_changing() -> None:
         "cognitive",
     )
     assert isinstance(SCOPE.actions["add"], Action)
+
+
+def test_each_criterion_is_judged_and_what_is_not_met_is_missing() -> None:
+    criteria = ("All fields are there", "Passwords are hashed")
+    half = EvaluationResult(
+        is_complete=True, confidence=0.9, criteria=(JudgedCriterion(number=2, met=False, why="plain text"),)
+    )
+    assert find_unjudged(half, 2) == "criteria must say whether criterion 1 is met"
+    whole = msgspec.structs.replace(half, criteria=(*half.criteria, JudgedCriterion(number=1, met=True)))
+    assert find_unjudged(whole, 2) is None
+    judged = add_unmet(whole, criteria)
+    assert judged.missing_aspects == ("Passwords are hashed (plain text)",)
+    assert not judged.holds()
+    assert find_unjudged(half, 0) is None

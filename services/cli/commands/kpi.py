@@ -4,12 +4,14 @@ import math
 from datetime import datetime
 
 import click
+import msgspec
 from rich.console import Console
 
 from services.cli.commands.options import json_option, since_option
 from services.cli.connection import run_connected
 from services.cli.output.console import make_table, open_console, print_block, print_json, shorten
 from shared.bus import Bus
+from shared.memory import Memory
 from shared.queries.learning_metrics import TARGETS, Improvement, Share
 from shared.queries.metrics import (
     RELEVANT,
@@ -22,6 +24,7 @@ from shared.queries.metrics import (
 )
 from shared.queries.metrics_reader import read_metrics
 from shared.queries.planted_commands import PlantedSafety
+from shared.queries.planted_facts import measure_recall
 from shared.text.phrases import count
 from shared.text.printable import clean
 from shared.text.times import format_span
@@ -33,7 +36,7 @@ NAMED = 5
 SHARES = {
     "handoffs": ("tasks that one agent gave another were taken up and ended", "no agent gave another a task"),
     "delegation": ("of those taken up were completed", "no agent gave another a task"),
-    "recall": ("planted facts were found", "memory did not answer"),
+    "recall": ("planted facts were among the five nearest", "memory did not answer"),
     "adaptation": ("patterns helped the last time they were used", "no goal used a pattern"),
     "patterns": ("uses of patterns led to a goal that went well at once", "no goal used a pattern"),
 }
@@ -53,7 +56,8 @@ def kpi(since: datetime | None, by_agent: bool, as_json: bool) -> None:
 
     async def read(bus: Bus) -> Metrics:
         with open_console(stderr=True).status("Reading the log"):
-            return await read_metrics(bus, since)
+            metrics = await read_metrics(bus, since)
+            return msgspec.structs.replace(metrics, recall=await measure_recall(Memory(bus)))
 
     metrics = run_connected(read)
     if as_json:

@@ -101,9 +101,10 @@ _WORDS = {
     ),
     "recall": (
         "Planted facts recalled",
-        "planted facts found",
-        "It is measured by mailroom kpi.",
-        "A standing set of facts among others: those among the first five of what their question finds.",
+        "planted facts among the five nearest",
+        "Memory did not answer.",
+        "A standing set of facts among notes of an office's work: those whose question, reworded, has them "
+        "among the five nearest by memory's model.",
     ),
     "adaptation": (
         "Patterns that helped",
@@ -136,6 +137,11 @@ def _share(name: str, share: Share | None, trend: list[Point]) -> Figure:
         counted=counted,
         trend=trend,
     )
+
+
+def recall_figure(recall: Share | None, trend: list[Point]) -> Figure:
+    """The recall of the planted facts, measured now; it has no course."""
+    return _share("recall", recall, trend)
 
 
 def _improvement(found: Improvement | None, trend: list[Point]) -> Figure:

@@ -9,8 +9,14 @@ import msgspec
 
 from services.gateway.index.reader import Tables
 from services.gateway.metrics.figure import Figure, Point
-from services.gateway.metrics.learning_figures import add_handled, learning_figures, read_handled
+from services.gateway.metrics.learning_figures import (
+    add_handled,
+    learning_figures,
+    read_handled,
+    recall_figure,
+)
 from shared.contracts import ApprovalAnswer, ApprovalRequest, CommandJudged, TaskStatus
+from shared.queries.learning_metrics import Share
 from shared.queries.metrics import (
     RELEVANT,
     TARGET_SECONDS,
@@ -107,6 +113,13 @@ def read_figures(store: Tables, now: datetime | None = None) -> Figures:
         *_other_figures(store, days, tasks, course),
     ]
     return Figures(figures=figures, metrics=metrics, since=days[0])
+
+
+def with_recall(figures: Figures, recall: Share | None) -> Figures:
+    """``figures`` with the recall of the planted facts, which the index does not know."""
+    found = [recall_figure(recall, each.trend) if each.name == "recall" else each for each in figures.figures]
+    metrics = msgspec.structs.replace(figures.metrics, recall=recall)
+    return msgspec.structs.replace(figures, figures=found, metrics=metrics)
 
 
 def _velocity(tasks: Sequence[_Task]) -> Velocity | None:
