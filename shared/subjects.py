@@ -114,6 +114,7 @@ MEMORY_VERBS = (
     "search",
     "get",
     "embed",
+    "read",
     "stats",
     "health",
     "list",

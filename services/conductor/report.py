@@ -11,6 +11,7 @@ import msgspec
 from services.conductor.checkup_report import compose_checkup, format_goal
 from services.conductor.markdown import embedded, escape, place, prose, result_text
 from services.conductor.outcome import WORDS
+from services.conductor.planner import NAMED
 from services.conductor.playbook import Playbook
 from services.conductor.report_sections import (
     common_sections,
@@ -64,6 +65,10 @@ WORST = 3
 IMPORTANCE = {"high": 0.8, "medium": 0.6, "low": 0.4}
 """The importance of a memory by the severity of its finding."""
 
+GOAL_IMPORTANCE = {TaskStatus.COMPLETED: 0.3, TaskStatus.CANCELLED: 0.2}
+"""The importance of the event of a goal by how it ended; .4 if it failed or found something: what people
+state weighs .5."""
+
 log = logger(__name__)
 
 
@@ -100,6 +105,8 @@ class Reporter:
 
     async def _remember(self, goal: Goal, results: Mapping[str, Any], path: Path) -> None:
         nodes, edges = memories_of(goal, results, path, self._derive_id)
+        if not nodes:
+            return
         try:
             await self._memory.queue(*nodes, edges=edges, insist=True)
         except BusError as error:
@@ -215,8 +222,10 @@ def memories_of(
     """The memories of an ended goal: one event, and its findings as observations that it led to.
 
     Their ids follow from the goal's, so that they are stored once. Their tags name who did the work, whose
-    briefings they belong into.
+    briefings they belong into. A goal that names a single action leaves none: what it found is in its answer.
     """
+    if goal.playbook == NAMED:
+        return [], []
     subject = Path(str(goal.parameters["repo"])).name if goal.parameters.get("repo") else ""
     title = f"Check-up of {subject}" if goal.playbook == "checkup" else goal.text.partition("\n")[0]
     tags = tuple(tag for tag in (goal.playbook.replace(" ", "-"), subject) if tag)
@@ -237,7 +246,8 @@ def memories_of(
 
     findings = [finding for suffix in folders_of(goal) for finding in _findings(results, suffix)]
     workers = [task.assignee for task in goal.tasks]
-    event = node(0, "event", f"{title} ({goal.ended_at[:10]})", _story(goal, findings), 0.9, workers)
+    weight = _weigh(goal, findings)
+    event = node(0, "event", f"{title} ({goal.ended_at[:10]})", _story(goal, findings), weight, workers)
     nodes = [event]
     for finding in findings[:MAX_OBSERVATIONS]:
         heading = f"{subject}: {finding.message}".partition("\n")[0]
@@ -258,6 +268,10 @@ def _finders(goal: Goal, finding: Finding) -> list[str]:
     """The agents of the check-up's task that brought the finding."""
     source = "tests" if finding.tool == "tests" else "inspection"
     return [task.assignee for task in goal.tasks if task.name.startswith(source)]
+
+
+def _weigh(goal: Goal, findings: Sequence[Finding]) -> float:
+    return 0.4 if findings else GOAL_IMPORTANCE.get(goal.status, 0.4)
 
 
 def _story(goal: Goal, findings: Sequence[Finding]) -> str:

@@ -38,7 +38,7 @@ from shared.contracts import (
     VersionsQuery,
 )
 from shared.errors import ActionError
-from shared.memory import EmbedQuery, LinkerQuery, RebuildQuery, WrittenQuery
+from shared.memory import EmbedQuery, LinkerQuery, ReadQuery, RebuildQuery, WrittenQuery
 
 WRITES_AT_ONCE = 1_000
 """The most writes delivered and not yet answered: what arrives while one batch is stored makes the next."""
@@ -127,6 +127,7 @@ class MemoryService(Agent):
         return {
             **{verb: self._once_caught_up(answer) for verb, answer in reads.items()},
             "written": _answering(WrittenQuery, lambda query: follower.answer(query.id, query.seq)),
+            "read": _answering(ReadQuery, lambda query: engine.read(query.question, query.passages)),
             "embed": _answering(EmbedQuery, lambda query: engine.embed(query.texts)),
             "stats": _answering(_NoParameters, lambda _: self._stats()),
             "health": _answering(_NoParameters, lambda _: self._health()),

@@ -10,8 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
+import msgspec
+
 from services.memory.allocator import release_ram
 from services.memory.loading import WORTH_SAVING, load_view, open_store, release, save_view
+from services.memory.retrieval.precedence import WIDE, arrange
 from services.memory.writes.change import LoggedWrite
 from services.memory.writes.writer import BatchResult, Watcher, Writer
 from shared.contracts import (
@@ -46,6 +49,8 @@ READERS = 4
 EMBEDDED_AT_ONCE = 64
 """Texts of one step when all are embedded again: writes wait for no more than that."""
 
+MAX_READ = 100
+"""Passages that are read at once: 7 ms each on one core."""
 IDLE = 3.0
 """Seconds without a write or a query after which memory is tidied."""
 LEAST_UNSAVED = 1_000
@@ -186,7 +191,9 @@ class MemoryEngine:
         return await self.run_in_reader(view.graph.page, query, view.version)
 
     async def search(self, query: MemoryQuery) -> list[Hit]:
-        """The live nodes that fit a query best, scored as ``retrieval.ranking`` documents."""
+        """The live nodes that fit a query best, scored as ``retrieval.ranking`` documents and in the order of
+        ``retrieval.precedence``.
+        """
         self._counts["searches"] += 1
         view = await self.view_at(query.at)
         return await self.run_in_reader(self._search, view, query)
@@ -210,6 +217,15 @@ class MemoryEngine:
         vectors = await self.run_in_reader(self._embedder.embed, [*texts])
         result: list[list[float]] = vectors.tolist()
         return result
+
+    async def read(self, question: str, passages: Sequence[str]) -> list[float]:
+        """How well each passage answers the question: the logits of the cross-encoder, -11 to 10.
+
+        Raises ActionError for more than MAX_READ passages.
+        """
+        if len(passages) > MAX_READ:
+            raise ActionError(f"There are {len(passages)} passages to read", f"Send at most {MAX_READ}")
+        return await self.run_in_reader(self._reranker.read, question, [*passages])
 
     async def view_at(self, version: int) -> "View":
         """Memory at a graph version; 0 is as it is now. An older one is read from disk, and kept until
@@ -315,9 +331,12 @@ class MemoryEngine:
 
         given = np.array(query.vector, np.float32) if query.vector else None
         vector = self._embedder.embed([query.text])[0] if given is None else given
+        wide = msgspec.structs.replace(query, limit=max(query.limit, WIDE))
         if query.deep:
-            return self._reranker.search(view, query, vector, time.time())
-        return view.search(query, vector, time.time())
+            hits = self._reranker.search(view, wide, vector, time.time())
+        else:
+            hits = view.search(wide, vector, time.time())
+        return arrange(hits, query, view.vector)
 
     async def tidy_when_idle(self) -> None:
         """After many writes, once memory is idle, bring it into the form in which a restart finds it.

@@ -13,7 +13,8 @@ from services.nexus.model_answer import Answerer
 from services.nexus.reminder_service import ReminderService
 from services.nexus.reminder_store import ReminderStore, retry_timers
 from services.nexus.router import Request, Router, tool_response
-from services.nexus.sentence_type import greeting_reply
+from services.nexus.routing_rules import is_by_example
+from services.nexus.sentence_type import greeting_reply, is_question
 from services.nexus.unsupported_claims import remove_reminder_claims
 from shared import subjects
 from shared.agent.base import Agent, Outbox
@@ -210,6 +211,11 @@ class Nexus(Agent):
 
     async def _follow(self, request: Request, decision: RoutingDecision) -> Outbox:
         if decision.tool_name:
+            if is_question(request.text) and is_by_example(decision):
+                # Likeness to an example decides, unless memory knows: "How warm is it in the cold room?"
+                known = await self.answerer.quote(request.text)
+                if known.citations:
+                    return [request.reply(known)]
             return await self.router.submit_tool(request, decision)
         if decision.route != self.context.profile.name:
             goal, response = self.router.make_goal(request, decision)

@@ -1,5 +1,6 @@
-"""Answers from memory alone: the context packet of a message, and quotations with their nodes."""
+"""Answers from memory alone: the context packet of a message, and quotations with their origin and date."""
 
+import math
 import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -7,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from services.nexus.sentence_type import is_statement
+from services.nexus.evidence import Chosen, Evidence
+from services.nexus.sentence_type import is_question, is_statement
 from shared.clock import parse_timestamp
 from shared.contracts import ContextItem, ContextPacket, Hit, Node, Response
 from shared.text.sentences import split_sentences
@@ -111,12 +113,14 @@ MIN_SHARED = 0.5
 these three, 59 of 60 questions about the notes found something to quote, and 1 of 60 other questions did."""
 
 MIN_SCORE = 0.1
-"""The least score of a hit that is quoted by its words, or named as the nearest."""
+"""The least score of a hit that is quoted by its words."""
 
 DATE_SUFFIX = re.compile(r" \(\d{4}-\d\d-\d\d\)$")
 MAX_QUOTES = 5
 MAX_QUOTE = 500
 """The longest quotation, in characters."""
+MAX_MORE = 2
+"""Further sentences, and earlier ones, that an answer has behind the first."""
 
 
 REMEMBER_REQUEST = re.compile(r"(?i)\W*(?:please\s+)?(?:remember|note|keep\s+in\s+mind)\s+(?:that\b|:)\s*")
@@ -131,17 +135,15 @@ class _Finding(msgspec.Struct, frozen=True):
     near: bool
 
 
-def answer_from_memory(
+def answer_by_likeness(
     question: str, packet: ContextPacket, hits: Sequence[Hit], problem: str = ""
 ) -> Response:
-    """An answer of quotations from memory alone, the most relevant first, each with its citation.
+    """An answer of quotations by likeness and words alone: for a topic, or if memory cannot read sentences.
 
-    Importance raises or lowers the relevance by at most a quarter.
-
-    ``confidence`` is the relevance of the first one, lowered by up to half by the share of the question's
-    terms that no quotation has; it is 0 if nothing is similar enough, and the text then says what else can be
-    done. ``problem`` is why a configured model was not asked; the answer ends with it. A question with names
-    is answered only by nodes that have one of them.
+    Importance raises or lowers the relevance by at most a quarter. ``confidence`` is the relevance of the
+    first one, lowered by up to half by the share of the question's terms that no quotation has. ``problem``
+    is why a configured model was not asked; the answer ends with it. A question with names is answered only
+    by nodes that have one of them.
     """
     terms = find_terms(question)
     names = frozenset(stem_term(name) for name in NAME.findall(question))
@@ -150,23 +152,70 @@ def answer_from_memory(
     findings.sort(key=lambda finding: -finding.relevance * (0.75 + 0.5 * finding.node.importance))
     near = [finding for finding in findings if finding.near][:MAX_QUOTES]
     if not near:
-        return Response(text=_no_answer(question, findings, problem), context_used=packet, confidence=0.0)
+        return decline(question, packet, hits, problem)
     missing = find_unknowns(question, [finding.node for finding in near])
     share = 1 - len(missing) / len(terms) if terms else 1.0
+    gap = [f"Memory says nothing about: {', '.join(missing)}."] if missing else []
+    quotes = [cite(quote_node(finding.node, terms), finding.node) for finding in near]
     return Response(
-        text="\n".join([_format_answer(near, terms, missing), *_memory_only(problem)]),
+        text="\n".join([*quotes, *gap, *_memory_only(problem)]),
         citations=tuple(finding.node.id for finding in near),
-        context_used=packet,
-        confidence=round(near[0].relevance * (0.5 + 0.5 * share), 3),
+        context_used=msgspec.structs.replace(packet, unknowns=missing),
+        confidence=round(min(1.0, near[0].relevance) * (0.5 + 0.5 * share), 3),
+    )
+
+
+def answer_from_sentences(
+    question: str, packet: ContextPacket, chosen: Chosen, titles: Mapping[str, str], problem: str = ""
+) -> Response:
+    """The answer of the sentences that were chosen: the first answers, then others, then what held before.
+
+    ``titles`` has the titles of the nodes that superseded one of them, by id.
+    """
+    first, *others = chosen.answers
+    lines = [_cite_sentence(first, titles)]
+    for label, more in (("Also:", others[:MAX_MORE]), ("Before that:", chosen.earlier[:MAX_MORE])):
+        lines += [label, *(f"- {_cite_sentence(each, titles)}" for each in more)] if more else []
+    told = [first, *others[:MAX_MORE], *chosen.earlier[:MAX_MORE]]
+    return Response(
+        text="\n".join([*lines, *_memory_only(problem)]),
+        citations=tuple(each.hit.node.id for each in told),
+        context_used=msgspec.structs.replace(packet, unknowns=()),
+        confidence=round(1 / (1 + math.exp(-(first.mark + 2) / 2)), 3),
+    )
+
+
+def _cite_sentence(evidence: Evidence, titles: Mapping[str, str]) -> str:
+    node = evidence.hit.node
+    until = f"until {node.valid_to[:10]}" if node.valid_to else ""
+    title = titles.get(evidence.hit.superseded_by, "")
+    then = f"then: {flatten(title, 200)}" if title else ""
+    return cite(shorten(evidence.text, MAX_QUOTE), node, *filter(None, (until, then)))
+
+
+def cite(text: str, node: Node, *more: str) -> str:
+    """A quotation with its file or author, its own date, and ``more``, in brackets behind it."""
+    return f"{text} ({', '.join([*filter(None, [find_origin(node)]), node.created_at[:10], *more])})"
+
+
+def find_origin(node: Node) -> str:
+    """The file that a node was taken from, else who remembered it."""
+    file = node.metadata.get("file") or node.metadata.get("path")
+    return (
+        " › ".join(filter(None, map(str, (file, node.metadata.get("heading") or ""))))
+        if file
+        else node.source.agent
     )
 
 
 def _latest_versions(findings: Sequence[_Finding]) -> list[_Finding]:
-    """The latest of the findings with the same title, such as the check-ups of one project."""
+    """The latest of the findings with the same title, such as the check-ups of one project; best first."""
     latest: dict[tuple[str, str], _Finding] = {}
-    for finding in sorted(findings, key=lambda finding: finding.node.created_at):
-        latest[finding.node.kind, DATE_SUFFIX.sub("", finding.node.title)] = finding
-    return list(latest.values())
+    for finding in findings:
+        key = finding.node.kind, DATE_SUFFIX.sub("", finding.node.title)
+        if key not in latest or latest[key].node.created_at < finding.node.created_at:
+            latest[key] = finding
+    return sorted(latest.values(), key=lambda finding: -finding.relevance)
 
 
 def _assess(hit: Hit, terms: Mapping[str, str], names: frozenset[str]) -> _Finding:
@@ -174,15 +223,8 @@ def _assess(hit: Hit, terms: Mapping[str, str], names: frozenset[str]) -> _Findi
     shared = len(terms.keys() & stems) / len(terms) if terms else 0.0
     similar = hit.why.get("vector", hit.score) >= MIN_SIMILARITY
     near = similar or (shared >= MIN_SHARED and hit.score >= MIN_SCORE)
-    relevance = min(1.0, max(hit.score, 0.0) + shared / 2)
+    relevance = max(hit.score, 0.0) + shared / 2
     return _Finding(hit.node, relevance, near=near and (not names or bool(names & stems)))
-
-
-def _format_answer(near: Sequence[_Finding], terms: Mapping[str, str], missing: Sequence[str]) -> str:
-    quotes = [f"[{place}] {quote_node(finding.node, terms)}" for place, finding in enumerate(near, start=1)]
-    sources = [f"[{place}] {_describe(finding.node)}" for place, finding in enumerate(near, start=1)]
-    gap = [f"Memory says nothing about: {', '.join(missing)}.", ""] if missing else []
-    return "\n".join(["From memory:", "", *quotes, "", *gap, "Sources:", *sources])
 
 
 def quote_node(node: Node, terms: Mapping[str, str]) -> str:
@@ -203,24 +245,19 @@ def quote_node(node: Node, terms: Mapping[str, str]) -> str:
     return f"{title}: {quoted}" if quoted else shorten(whole, MAX_QUOTE)
 
 
-def _describe(node: Node) -> str:
-    by = f" by {node.source.agent}" if node.source.agent else ""
-    return f"{node.kind} of {(node.updated_at or node.created_at)[:10]}{by}, memory node {node.id}"
-
-
 def _memory_only(problem: str) -> list[str]:
     return ["", f"I looked into memory only, for the model could not be asked: {problem}"] if problem else []
 
 
-def _no_answer(question: str, findings: Sequence[_Finding], problem: str) -> str:
+def decline(question: str, packet: ContextPacket, hits: Sequence[Hit], problem: str = "") -> Response:
+    """The answer that memory has none, and what can be done: nothing is quoted.
+
+    A statement can be remembered, a question found out; neither is done by itself.
+    """
     lines = ["Memory holds nothing that answers this."]
-    if findings and findings[0].relevance >= MIN_SCORE:
-        nearest = findings[0].node
-        title = flatten(nearest.title, 100)
-        lines.append(f"The nearest it holds is {title!r} (memory node {nearest.id}).")
     if problem:
-        return "\n".join([*lines, *_memory_only(problem)[1:]])
-    if is_statement(question) or REMEMBER_REQUEST.match(question):
+        lines += _memory_only(problem)[1:]
+    elif REMEMBER_REQUEST.match(question) or (is_statement(question) and not is_question(question)):
         statement = shlex.quote(flatten(REMEMBER_REQUEST.sub("", question), 200))
         lines.append(f"I kept nothing of it. To have it remembered: mailroom memory add {statement}")
     else:
@@ -228,4 +265,6 @@ def _no_answer(question: str, findings: Sequence[_Finding], problem: str) -> str
             "Without a model I answer from memory only. Ask with other words, or have it found out: "
             f"mailroom submit {shlex.quote(flatten(question, 200))}"
         )
-    return "\n".join(lines)
+    missing = find_unknowns(question, [hit.node for hit in hits])
+    packet = msgspec.structs.replace(packet, unknowns=missing)
+    return Response(text="\n".join(lines), context_used=packet, confidence=0.0)

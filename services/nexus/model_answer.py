@@ -6,10 +6,17 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from services.nexus.memory_answer import answer_from_memory, build_packet
+from services.nexus.evidence import READ, choose, is_noted, read_evidence
+from services.nexus.memory_answer import (
+    answer_by_likeness,
+    answer_from_sentences,
+    build_packet,
+    may_be_shown,
+)
 from services.nexus.reminder_store import ReminderStore
 from services.nexus.reminders import ENDED
 from services.nexus.routing_rules import make_decision
+from services.nexus.sentence_type import is_question
 from services.nexus.unsupported_claims import remove_unsupported
 from shared.agent.context import AgentContext
 from shared.contracts import (
@@ -25,7 +32,9 @@ from shared.errors import BusError, ModelError
 from shared.llm.protocol import Message
 from shared.reasoning.model import ModelSession
 from shared.reasoning.recall import measure_relevance
+from shared.text.cues import asks_about_work
 from shared.text.shorten import flatten, shorten
+from shared.text.words import find_terms
 
 CITATION = re.compile(r"\[([A-Za-z0-9][A-Za-z0-9_-]{0,127})\]")
 """How an answer cites: the id of a memory in brackets."""
@@ -38,6 +47,8 @@ UNCITED_CONFIDENCE = 0.2
 
 MAX_MEMORIES = 8
 """The most memories in a context packet."""
+SEARCHED = READ
+"""Hits of a search."""
 
 
 class Answerer:
@@ -74,12 +85,34 @@ class Answerer:
         )
 
     async def quote(self, text: str, problem: str = "") -> Response:
-        """Quotations from memory; ``problem`` is why the model was not asked, if there is one."""
+        """Quotations from memory; ``problem`` is why the model was not asked, if there is one.
+
+        A question is answered by the sentences that answer it, a topic ("the billing service") by what is
+        like it.
+        """
         try:
             packet, hits = await self.search(text)
         except BusError as error:
             return _without_memory(error)
-        return answer_from_memory(text, packet, hits, problem)
+        if not is_question(text):
+            return answer_by_likeness(text, packet, hits, problem)
+        try:
+            return await self._answer_question(text, packet, hits, problem)
+        except BusError:  # it found, and cannot read: the model is missing, or it just ended
+            return answer_by_likeness(text, packet, hits, problem)
+
+    async def _answer_question(
+        self, text: str, packet: ContextPacket, hits: Sequence[Hit], problem: str
+    ) -> Response:
+        memory, terms = self._context.memory, find_terms(text)
+        shown = [hit for hit in hits if may_be_shown(hit.node, terms)]
+        chosen = choose(text, await read_evidence(memory, text, shown))
+        if not chosen.answers:
+            noted = [hit for hit in hits if is_noted(hit.node)] if asks_about_work(text) else []
+            return answer_by_likeness(text, packet, noted, problem)
+        later = {each.hit.superseded_by for each in (*chosen.answers, *chosen.earlier)} - {""}
+        titles = {node.id: node.title for node in await memory.get(*sorted(later))} if later else {}
+        return answer_from_sentences(text, packet, chosen, titles, problem)
 
     async def search(self, text: str) -> tuple[ContextPacket, list[Hit]]:
         """The context packet of ``text``, and the hits it is made from; raises BusError."""

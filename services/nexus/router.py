@@ -192,8 +192,8 @@ class Router:
         decision = route_request(text, keywords, personal)
         if decision.route != self._home or not text.strip():
             return decision
+        candidates = candidate_routes(text, self._routes, {f"tool:{name}" for name in personal})
         try:
-            candidates = candidate_routes(text, self._routes, {f"tool:{name}" for name in personal})
             nearest = await self.examples.decide(text, candidates)
         except BusError as error:
             self._context.log.warning("examples_unknown", reason=str(error))
@@ -201,8 +201,9 @@ class Router:
         models = self._context.models
         if nearest or not with_model or decision.rationale != UNDECIDED or not models.model.available:
             return nearest or decision
+        offered = {route: what for route, what in self._routes.items() if route in candidates}
         try:
-            return await choose_route(models, text, {**self._routes, self._home: "answers from memory"})
+            return await choose_route(models, text, {**offered, self._home: "answers from memory"})
         except ModelError as error:
             self._context.log.warning("route_unthought", reason=str(error))
             return decision

@@ -32,6 +32,9 @@ REMINDERS = "reminders"
 UNDECIDED = "it names no work and no tool"
 """The rationale if no rule matched: an example, or a model, may still find a route."""
 
+LIKE = "it is like"
+"""How the rationale begins if an example decided."""
+
 _WRITE_CODE = re.compile(
     r"\b(?:re)?write\s+(?:(?!to\b)[\w'’+#.-]+\s+){0,4}?(?:code|scripts?|functions?|programs?|modules?|class(?:es)?)\b"
 )
@@ -43,7 +46,6 @@ _SEARCH_WEB = re.compile(
 )
 _CONDUCTOR = (match_orders(CONDUCTOR_WORDS), _SEARCH_WEB)
 _FRONTIER = (match_orders(FRONTIER_WORDS), _REVIEW)
-_FRONTIER_TOPIC = (re.compile("|".join(inflect(word) for word in FRONTIER_WORDS)), _REVIEW)
 
 
 def route_request(
@@ -54,8 +56,8 @@ def route_request(
     1. nothing but blanks: nexus; 2. a request about reminders, if they are a tool;
     3. a keyword of a registered tool (``tools``: keywords by name, the longest first): ``tool:<name>``;
     4. cortex words asked for: cortex; 5. a check-up or a search of the web asked for: conductor;
-    6. frontier words asked for or asked about: frontier; 7. anything else: nexus, with the rationale
-    UNDECIDED unless it is about what is known here.
+    6. frontier words asked for: frontier; 7. anything else: nexus, with the rationale UNDECIDED unless it is
+    about what is known here. A question never goes where a goal would be made of it.
 
     Words count whole and in their simple forms ("latest" does not contain "test"), and only in requests: "fix
     it", "can you run", not "the build is old" or "testing the water". Questions about what people here know,
@@ -76,7 +78,7 @@ def route_request(
         or _find_tool([sentence for _, sentence in sentences if not is_statement(sentence)], own)
         or _find_work("cortex", _first(wanted, _CORTEX))
         or _find_work("conductor", _first(wanted, _CONDUCTOR))
-        or _find_work("frontier", _first(wanted, _FRONTIER) or _first(asked, _FRONTIER_TOPIC))
+        or _find_work("frontier", _first(wanted, _FRONTIER))
         or make_decision("nexus", "it is about what is known here" if recalls else UNDECIDED)
     )
 
@@ -174,14 +176,21 @@ class RouteExamples:
         example, similarity = await self.find(text, routes)
         if similarity < NEAR_ENOUGH or example.route == self._home:
             return None
-        return make_decision(example.route, f"it is like {example.text!r} ({similarity:.2f})")
+        return make_decision(example.route, f"{LIKE} {example.text!r} ({similarity:.2f})")
+
+
+def is_by_example(decision: RoutingDecision) -> bool:
+    """Whether likeness to an example decided, not a rule."""
+    return decision.rationale.startswith(LIKE)
 
 
 def candidate_routes(text: str, routes: Collection[str], personal: Collection[str]) -> frozenset[str]:
     """The ``routes`` that are possible for ``text``, by the types of its sentences.
 
     None for statements; the ``personal`` tools for a question about the people, unless it is about the past;
-    for a question about the world all but cortex; the conductor only if something can be checked.
+    for a question about the world the tools, for a goal is never made of a question: only one that names a
+    path or an address goes to the conductor, for memory cannot know what is there. A request goes there
+    only if something can be checked.
     """
     sentences = split_sentences(text)
     if not sentences or all(map(is_statement, sentences)):
@@ -190,12 +199,18 @@ def candidate_routes(text: str, routes: Collection[str], personal: Collection[st
     if SentenceType.REQUEST in types:
         allowed = set(routes)
     elif SentenceType.QUESTION in types:
-        allowed = set(routes) - {"cortex"}
+        allowed = {route for route in routes if route.startswith("tool:")}
+        allowed |= {"conductor"} & set(routes) if names_place(text) else set()
     else:
         allowed = set() if is_past(text) else set(personal)
     if not _CHECKABLE.search(text):
         allowed.discard("conductor")
     return frozenset(allowed)
+
+
+def names_place(text: str) -> bool:
+    """Whether ``text`` names a path or an address."""
+    return bool(_PATH.search(text) or _URL.search(text))
 
 
 def normalise(text: str) -> str:

@@ -17,9 +17,14 @@ _GREETING = r"^(?:(?:so|and|but|well|hey|hello|hi|ok|okay)\b[,!\s]*)?"
 _SUBJECT = r"(?:i|we|you|he|she|it|they|there|any|anyone|anybody|someone|somebody)\b"
 _AUXILIARY = r"(?:is|are|am|was|were|does|did|do|has|had|have|should|shall|may|might)\b"
 
+_PREPOSITION = (
+    r"(?:on|in|at|to|as|by|of|for|from|with|after|before|under|since|until|till|into|about|through)"
+)
+
 _QUESTION = re.compile(
-    rf"{_GREETING}(?:(?:who|whose|whom|what|which|when|where|why|how)(?:['’]?(?:s|re|d|ll))?\b"
-    rf"(?!\s+(?:about\s+you|don['’]?t\s+you))|{_AUXILIARY}\s+{_SUBJECT}|{_AUXILIARY}.*\?\s*$)"
+    rf"{_GREETING}(?:(?:{_PREPOSITION}\s+)?(?:who|whose|whom|what|which|when|where|why|how)(?:['’]?(?:s|re|d|ll))?\b"
+    rf"(?!\s+(?:about\s+you|don['’]?t\s+you))|{_AUXILIARY}\s+{_SUBJECT}|{_AUXILIARY}.*\?\s*$"
+    r"|(?:can|could|must|will|would)\s+(?:i|he|she|it|they|there|the(?!\s+team\b)|an?|this|that|these|our|my)\b.*\?\s*$)"
 )
 _ABOUT_KNOWN = re.compile(
     r"^(?:please\s+)?(?:(?:can|could|would|will)\s+you\s+)?(?:please\s+)?"
@@ -80,6 +85,11 @@ _PAST = re.compile(r"\b(?:did|was|were|had|found|yesterday|ago|earlier|last\s+(?
 def is_past(sentence: str) -> bool:
     """Whether ``sentence`` is about the past, of which only memory knows."""
     return bool(_PAST.search(sentence.lower()))
+
+
+def is_question(sentence: str) -> bool:
+    """Whether ``sentence`` asks for something: it begins as a question does, or ends with its mark."""
+    return bool(_QUESTION.match(sentence.lower().strip())) or sentence.rstrip().endswith("?")
 
 
 def is_statement(sentence: str) -> bool:

@@ -48,6 +48,8 @@ class MemoryQuery(Contract, frozen=True, kw_only=True):
     memory as it was at that graph version (0: as it is); ``deep`` reranks the top hits with a
     cross-encoder (slower, more accurate); ``vector`` is the embedding of the text, if known already;
     ``settled`` waits, ten seconds at most, for the writes that have reached memory and are not stored yet.
+    What is superseded or past its ``valid_to`` is left out, unless ``history`` is set, ``at`` is, or the text
+    asks for the past ("what was", "before", "used to").
     """
 
     text: Text
@@ -61,16 +63,20 @@ class MemoryQuery(Contract, frozen=True, kw_only=True):
     anchors: tuple[Token, ...] = ()
     at: Version = 0
     deep: bool = False
+    history: bool = False
     vector: tuple[float, ...] = ()
     settled: bool = False
 
 
 class Hit(Contract, frozen=True, kw_only=True):
-    """A found node with its score in 0..1 and the parts of the score."""
+    """A found node with its score in 0..1 and the parts of the score; ``superseded_by`` is the id of what
+    superseded it, if anything did.
+    """
 
     node: Node
     score: float
     why: dict[str, float] = {}
+    superseded_by: str = ""
 
 
 class GetQuery(Contract, frozen=True, kw_only=True):

@@ -1,12 +1,21 @@
 """The client of the memory daemon: ``Memory`` for agents, plain functions for scripts."""
 
-from shared.memory.client import EmbedQuery, LinkerQuery, Memory, RebuildQuery, WriteRefused, WrittenQuery
+from shared.memory.client import (
+    EmbedQuery,
+    LinkerQuery,
+    Memory,
+    ReadQuery,
+    RebuildQuery,
+    WriteRefused,
+    WrittenQuery,
+)
 from shared.memory.scripts import add_memory_entry, get_memory_health, search_memory
 
 __all__ = [
     "EmbedQuery",
     "LinkerQuery",
     "Memory",
+    "ReadQuery",
     "RebuildQuery",
     "WriteRefused",
     "WrittenQuery",

@@ -56,6 +56,13 @@ class EmbedQuery(msgspec.Struct, frozen=True, kw_only=True):
     texts: tuple[str, ...]
 
 
+class ReadQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks how well passages answer a question; at most 100 of them."""
+
+    question: str
+    passages: tuple[str, ...]
+
+
 class LinkerQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Asks for the linker's status, starts a round, or consolidates old events as is done weekly.
 
@@ -227,6 +234,10 @@ class Memory:
     async def embed(self, *texts: str) -> list[list[float]]:
         """Unit vectors of the texts, 384 numbers each with the default model."""
         return await self._ask("embed", EmbedQuery(texts=texts), list[list[float]])
+
+    async def read(self, question: str, *passages: str) -> list[float]:
+        """How well each passage answers the question, by a cross-encoder: about -11 (not at all) to 10."""
+        return await self._ask("read", ReadQuery(question=question, passages=passages), list[float])
 
     # --- maintenance -----------------------------------------------------------------------------
 

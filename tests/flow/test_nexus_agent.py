@@ -138,13 +138,13 @@ async def test_a_letter_is_answered_by_a_letter_in_its_thread(team: Team) -> Non
     assert reply["subject"] == "Re: A question"
     assert reply["in_reply_to"] == reply["cause"] == wrote.id
     assert reply["user_session_id"] == "s1"
-    assert "memory node n2" in reply["body"]
+    assert "The office key hangs beside the kitchen door (2" in reply["body"]
 
 
 async def test_a_letter_with_only_a_subject_and_an_empty_one(team: Team) -> None:
     await store_discoveries(team)
     await team.write(letter("", subject="Where is the key?"), "nexus")
-    assert "memory node n2" in (await team.receive("nexus"))["body"]
+    assert "The office key hangs beside the kitchen door (2" in (await team.receive("nexus"))["body"]
     await team.write(letter(" \n"), "nexus")
     while not (reply := await team.receive("nexus"))["body"].startswith("The email is empty"):
         await asyncio.sleep(0.02)

@@ -164,7 +164,7 @@ async def test_a_model_that_fails_leaves_the_answer_to_memory(desk: Desk) -> Non
     script = {"match": "Answer the question", "replies": [{"error": "unavailable"}]}
     async with desk(script) as team:
         response = await ask(team, "Where is the key?")
-    assert response.text.startswith("From memory:")
+    assert response.text.startswith("The office key hangs beside the kitchen door (")
     assert "for the model could not be asked: " in response.text
     assert response.citations[0] == "note1"
 

@@ -48,13 +48,9 @@ SEEN = {
         Have a look at the project in ~/src/demo and assess its quality
     """,
     "frontier": """
-        What is new in reinforcement learning?
         Look up recent work on tool use
-        What has been published on planning this year?
-        Which methods exist for compressing language models?
         Summarise the state of the art in speech recognition
         Find out what others do about prompt injection
-        What are people working on in graph neural networks?
         Survey the field of code generation
     """,
     "tool:news": """
@@ -76,6 +72,10 @@ SEEN = {
         Do I have any meetings today?
     """,
     "nexus": """
+        What is new in reinforcement learning?
+        What has been published on planning this year?
+        Which methods exist for compressing language models?
+        What are people working on in graph neural networks?
         Hi
         Good evening
         Thanks a lot
@@ -133,9 +133,7 @@ UNSEEN = {
         Assess the code base at /opt/tool
     """,
     "frontier": """
-        What is new in computer vision?
         Find out which methods exist for tracking objects
-        What has been written about forgetting in neural networks?
         Survey recent work on speech synthesis
         Look into what others do about long contexts
     """,
@@ -156,6 +154,8 @@ UNSEEN = {
         When do I meet the customer?
     """,
     "nexus": """
+        What is new in computer vision?
+        What has been written about forgetting in neural networks?
         Hey
         See you tomorrow
         Well done

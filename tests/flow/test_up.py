@@ -199,7 +199,7 @@ def test_the_demonstration_shows_a_piece_of_work_from_end_to_end(tmp_path: Path)
     assert "## What it is" in done.stdout
     answer = done.stdout.partition('== mailroom ask "What did the check-up find?"')[2]
     assert "1 of 1 test fails" in answer
-    assert "memory node" in answer
+    assert "(conductor, 20" in answer
     assert git(repo, "status", "--porcelain", "--ignored") == before
     assert not processes_of(report.parents[2])
 

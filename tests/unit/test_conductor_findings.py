@@ -113,14 +113,24 @@ def test_what_cannot_be_read_is_left_out() -> None:
 
 
 def test_other_goals_are_told_by_their_words() -> None:
-    asked = msgspec.structs.replace(GOAL, playbook="named action", parameters={}, text="x" * 400)
+    asked = msgspec.structs.replace(GOAL, playbook="model plan", parameters={}, text="x" * 400)
     (event,), _ = remember({"task": {"status": "completed", "output": "done"}}, asked)
     assert event.title == "x" * 256
-    assert event.tags == ("named-action", "engineer")
+    assert event.tags == ("model-plan", "engineer")
     long = msgspec.structs.replace(GOAL, text="\n" + "y" * 9_000, playbook="")
     (event,), _ = remember({}, long)
     assert event.title.strip()
     assert len(event.body) == 4_000
+
+
+def test_a_single_action_leaves_no_memory_and_an_event_weighs_less_than_what_people_say() -> None:
+    named = msgspec.structs.replace(GOAL, playbook="named action")
+    assert remember({"task": {"status": "completed", "output": "done"}}, named) == ([], [])
+    ended = {status: msgspec.structs.replace(GOAL, status=status) for status in TaskStatus}
+    weights = {status: remember({}, goal)[0][0].importance for status, goal in ended.items()}
+    assert weights[TaskStatus.COMPLETED] == 0.3
+    assert weights[TaskStatus.FAILED] == 0.4
+    assert all(0.2 <= weight <= 0.4 < Node(title="said").importance for weight in weights.values())
 
 
 def test_an_event_begins_with_what_was_found() -> None:

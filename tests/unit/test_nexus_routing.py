@@ -50,15 +50,16 @@ CHECK_UPS = """
 """
 DISCOVERY = """
     Research graph memory for agents
-    What are the current trends in retrieval?
     Show me current trends in retrieval
     monitor the field of robotics
     I need a literature review on caching
-    Which research is there on agents?
     Could you scout for new methods?
     please scan the journals for robotics
 """
 NEITHER = """
+    What are the current trends in retrieval?
+    Which research is there on agents?
+    Which tool monitors the batch machines?
     hello
     What is the latest on the project?
     Newest of the greatest contests

@@ -22,8 +22,9 @@ POLL_INTERVAL = 1.0
 @click.command()
 @click.argument("text", type=TextType())
 @timeout_option(60.0)
+@click.option("--why", is_flag=True, help="Show the ids of the memories that the answer is from.")
 @json_option
-def ask(text: str, timeout: float, as_json: bool) -> None:
+def ask(text: str, timeout: float, why: bool, as_json: bool) -> None:
     """Ask the front desk a question.
 
     TEXT is the question in your own words; '-' reads it from standard input. Relative paths in it, such as
@@ -37,16 +38,22 @@ def ask(text: str, timeout: float, as_json: bool) -> None:
     if as_json:
         print_json(answer)
     else:
-        print_answer(answer)
+        print_answer(answer, why=why)
     if answer.outcome is ResultOutcome.FAILED:
         raise SystemExit(FAILED)
 
 
-def print_answer(answer: Response) -> None:
-    """Print an answer and those of its sources that the text does not name."""
+def print_answer(answer: Response, *, why: bool = False) -> None:
+    """Print an answer and those of its sources that the text does not name.
+
+    Memories are named by their ids only to tell ``why``.
+    """
     console = open_console()
     print_block(clean_block(answer.text).strip(), console)
-    unnamed = [citation for citation in answer.citations if citation not in answer.text]
+    if why and answer.context_used:
+        click.echo(f"\nConfidence {answer.confidence:.2f}.")
+    known = {item.evidence_id for item in answer.context_used.bullets} if answer.context_used else set()
+    unnamed = [each for each in answer.citations if each not in answer.text and (why or each not in known)]
     if unnamed:
         click.echo("\nSources:")
         for citation in unnamed:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from services.memory.graph.edge_rows import CODES
 from services.memory.graph.network import Network, relation_mask
-from shared.contracts import Edge, EdgePage, EdgesQuery, Node
+from shared.contracts import Edge, EdgePage, EdgesQuery, Node, Relation
 from shared.contracts.queries import Direction
 
 MAX_NEAR = 10_000
@@ -187,6 +187,16 @@ class Graph:
             live = self._network.nodes["live"]
             passing = live[edges["start"]] & live[edges["end"]] & (weights >= floor)
         return edges["start"][passing], edges["end"][passing], weights[passing]
+
+    def successors(self) -> dict[str, str]:
+        """The id of a live node that supersedes each, by id; that the edge grew weak brings nothing back."""
+        with self._lock:
+            rows = self._network.rows.live()
+            edges = self._network.rows.array[rows]
+            edges = edges[edges["relation"] == CODES[Relation.SUPERSEDES]]
+            edges = edges[self._network.nodes["live"][edges["start"]]]
+            ids = self._network.ids
+            return {ids[end]: ids[start] for start, end in zip(edges["start"], edges["end"], strict=True)}
 
     def between(
         self, places: Sequence[int], relations: Collection[str], floor: float, moment: float, limit: int

@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 
 from services.memory.graph.decay import parse_time
 from services.memory.retrieval.arrays import GrowingArray
-from services.memory.retrieval.node_table import NodeRows, flatten_tags, measure, read_tags, read_times
+from services.memory.retrieval.node_table import (
+    NodeRows,
+    flatten_tags,
+    measure,
+    read_ends,
+    read_tags,
+    read_times,
+)
 from services.memory.retrieval.postings import Postings, renumber
 from services.memory.retrieval.sessions import Sessions
 from services.memory.storage.rows import write_nodes
@@ -27,6 +34,7 @@ COLUMNS: dict[str, type[np.generic]] = {
     "current": np.bool_,
     "created": np.float64,
     "changed": np.float64,
+    "ends": np.float64,
     "importance": np.float64,
     "version": np.int64,
     "kind": np.int32,
@@ -34,7 +42,8 @@ COLUMNS: dict[str, type[np.generic]] = {
     "session": np.int32,
     "size": np.int32,
 }
-"""What is kept of a node in arrays: times in seconds since the epoch, names as numbers (0 for none), the
+"""What is kept of a node in arrays: times in seconds since the epoch (``ends`` is infinite without a
+valid_to), names as numbers (0 for none), the
 characters of title, body and tags. A slot is ``current`` until its node is written again, and ``live`` as
 long as the node is not retired either."""
 
@@ -270,6 +279,7 @@ class NodeIndex:
             True,
             parse_time(node.created_at),
             parse_time(node.updated_at or node.created_at),
+            parse_time(node.valid_to) if node.valid_to else np.inf,
             node.importance,
             node.version,
             self._number(node.kind),
@@ -288,6 +298,7 @@ class NodeIndex:
             "current": np.ones(table.num_rows, np.bool_),
             "created": read_times(created),
             "changed": read_times(pc.if_else(pc.equal(updated, ""), created, updated)),
+            "ends": read_ends(table.column("valid_to")),
             "importance": table.column("importance").to_numpy(),
             "version": table.column("version").to_numpy(),
             "kind": names["kind"],

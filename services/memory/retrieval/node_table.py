@@ -47,6 +47,15 @@ def read_times(column: pa.Array) -> NDArray[np.float64]:
     return np.array([parse_time(text) for text in column.to_pylist()], np.float64)
 
 
+def read_ends(column: pa.Array) -> NDArray[np.float64]:
+    """``parse_time`` of each, infinite where it is empty."""
+    ends = np.full(len(column), np.inf)
+    told = np.flatnonzero(pc.not_equal(column, "").to_numpy(zero_copy_only=False))
+    if len(told):
+        ends[told] = read_times(column.take(pa.array(told)))
+    return ends
+
+
 class NodeRows:
     """The rows of the table, read one by one; columns in which no row says anything are skipped."""
 

@@ -102,6 +102,11 @@ class Reranker:
         ranked = [_add(read[place], SHARE * max(own[place], around[place])) for place in order]
         return _level([*ranked, *rest])[:limit]
 
+    def read(self, question: str, passages: Sequence[str]) -> list[float]:
+        """The logit of each passage as an answer to the question. Raises StartError as ``load`` does."""
+        self.load()
+        return list(self._pool.map(lambda passage: self._logit(question, passage), passages))
+
     def close(self) -> None:
         """Stop the threads; what is being read is finished first."""
         self._pool.shutdown(cancel_futures=True)
@@ -113,6 +118,9 @@ class Reranker:
         return [marks[passage] for passage in passages]
 
     def _score(self, text: str, passage: str) -> float:
+        return 1 / (1 + math.exp(-self._logit(text, passage) / SOFTNESS))
+
+    def _logit(self, text: str, passage: str) -> float:
         assert self._model is not None
         tokenizer, session = self._model
         encoded = tokenizer.encode(text[:MAX_CHARACTERS], passage[:MAX_CHARACTERS])
@@ -120,7 +128,7 @@ class Reranker:
         kinds = np.array([encoded.type_ids], np.int64)
         inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": kinds}
         (logits,) = session.run(["logits"], inputs)
-        return 1 / (1 + math.exp(-float(logits[0, 0]) / SOFTNESS))
+        return float(logits[0, 0])
 
 
 def fuse(*columns: Sequence[float]) -> list[int]:

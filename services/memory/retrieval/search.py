@@ -83,9 +83,16 @@ class Search:
         self._total = int(np.count_nonzero(live))
 
     def run(
-        self, query: MemoryQuery, vector: Vectors, moment: float, hops: Mapping[int, int]
+        self,
+        query: MemoryQuery,
+        vector: Vectors,
+        moment: float,
+        hops: Mapping[int, int],
+        holds: Mask | None = None,
     ) -> list[Scored]:
         """The best nodes, best first; ``hops`` has the distances of the slots around the anchors.
+
+        Only slots that ``holds`` has are found; the others still count as neighbours.
 
         The score is the sum of the parts that ``ranking.score`` documents and of ``graph``: GRAPH for an
         anchor and its neighbours, GRAPH / 2 and GRAPH / 3 for those at two and three hops; at most 1. ``why``
@@ -94,7 +101,7 @@ class Search:
         the neighbours of these in their sessions, and those NEAR the anchors; if filters leave FEW, all that
         are left. ``hops`` begins with the nearest.
         """
-        admitted = admit(self._index, query, self._live)
+        admitted = admit(self._index, query, self._live if holds is None else self._live & holds)
         near = np.fromiter((slot for slot in hops if slot < self._count), np.intp)
         near = near[admitted[near]][:NEAR]
         words = self.weigh(query.text)

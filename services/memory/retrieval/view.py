@@ -1,7 +1,7 @@
 """The view of memory at one graph version, for readers: nodes, search, edges."""
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
@@ -15,6 +15,7 @@ from services.memory.retrieval.keywords import Keywords, load_keywords, save_key
 from services.memory.retrieval.node_index import Mask, NodeIndex
 from services.memory.retrieval.node_table import searchable_text
 from services.memory.retrieval.postings import renumber
+from services.memory.retrieval.precedence import wants_history
 from services.memory.retrieval.search import Search, SearchState, admit
 from services.memory.retrieval.vectors import Vectors, build_vectors
 from shared.contracts import Hit, ListQuery, MemoryQuery, Node, NodePage
@@ -140,17 +141,34 @@ class View:
     def search(self, query: MemoryQuery, vector: Vectors, moment: float) -> list[Hit]:
         """The best nodes for a query, best first, at most ``query.limit``; ``vector`` is its embedded text.
 
-        How they are scored is documented at ``Search.run``.
+        How they are scored is documented at ``Search.run``. What a live node supersedes, and what is past its
+        ``valid_to`` at ``moment``, is left out unless the query ``wants_history``; it then says what
+        superseded it.
         """
         hops = self.graph.hops(query.anchors) if query.anchors else {}
         state, live = self._freeze()
         near = {slot: far for node_id, far in hops.items() if (slot := state.nodes.find(node_id)) is not None}
-        scored = Search(state, live).run(query, vector, moment, near)
+        successors = self.graph.successors()
+        holds = None if wants_history(query) else self._find_valid(state, len(live), successors, moment)
+        scored = Search(state, live).run(query, vector, moment, near, holds)
         nodes = self._read(state.nodes, [entry.slot for entry in scored])
         return [
-            amended(_HIT, node=node, score=entry.score, why=entry.why)
+            amended(
+                _HIT,
+                node=node,
+                score=entry.score,
+                why=entry.why,
+                superseded_by=successors.get(node.id, ""),
+            )
             for node, entry in zip(nodes, scored, strict=True)
         ]
+
+    def _find_valid(self, state: SearchState, count: int, superseded: Collection[str], moment: float) -> Mask:
+        """The slots whose nodes hold: not ended, not superseded."""
+        valid = state.nodes.column("ends", count) > moment
+        slots = state.nodes.locate([*superseded])
+        valid[slots[(slots >= 0) & (slots < count)]] = False
+        return valid
 
     def similar(
         self, vector: Vectors, limit: int, floor: float = 0.0, kinds: Sequence[str] = ()

@@ -1,5 +1,6 @@
 """``mailroom memory add``, ``search``, ``get``, ``list``, ``retire``, and ``mailroom brief``."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -37,7 +38,18 @@ from services.cli.output.console import (
 )
 from shared import settings, subjects
 from shared.bus import Bus
-from shared.contracts import KINDS, Briefing, BriefQuery, Hit, ListQuery, MemoryWritten, Node, Source
+from shared.contracts import (
+    KINDS,
+    Briefing,
+    BriefQuery,
+    EdgesQuery,
+    Hit,
+    ListQuery,
+    MemoryWritten,
+    Node,
+    Relation,
+    Source,
+)
 from shared.errors import MailroomError
 from shared.memory import Memory
 from shared.text.printable import clean, clean_block
@@ -102,28 +114,49 @@ def add(
 @click.option(
     "--deep", is_flag=True, help="Rerank the top hits with a cross-encoder (slower, more accurate)."
 )
-@click.option("--why", is_flag=True, help="Show the parts of each score.")
+@click.option("--history", is_flag=True, help="Include what was superseded or has ended.")
+@click.option("--why", is_flag=True, help="Show the parts of each score, and what superseded it.")
 @at_option
 @json_option
 def search(text: str, why: bool, as_json: bool, **options: Any) -> None:
-    """Search memory for TEXT, best match first."""
-    hits = call_memory(lambda memory: memory.search(text, **options))
+    """Search memory for TEXT, best match first.
+
+    What was superseded or has ended is left out, unless --history or --at is given or TEXT asks for the past
+    ('what was', 'before', 'used to').
+    """
+    hits, later = call_memory(lambda memory: _search(memory, text, options))
     if as_json:
         print_json(hits)
         return
     console = open_console()
     for hit in hits:
-        _print_hit(hit, console, why)
+        _print_hit(hit, console, why, later.get(hit.superseded_by))
     if not hits:
         click.echo(f"Memory holds nothing about it.{format_kind_hint(options['kinds'])}")
 
 
-def _print_hit(hit: Hit, console: Console, why: bool) -> None:
+async def _search(memory: Memory, text: str, options: dict[str, Any]) -> tuple[list[Hit], dict[str, Node]]:
+    """The hits, and by id what superseded them."""
+    hits = await memory.search(text, **options)
+    later = {hit.superseded_by for hit in hits} - {""}
+    return hits, {node.id: node for node in await memory.get(*sorted(later))} if later else {}
+
+
+def _print_hit(hit: Hit, console: Console, why: bool, later: Node | None) -> None:
     _print_two_lines(hit.node, console, lead=f"{hit.score:.2f} ", indent=5)
+    if until := _describe_end(hit.node, [later] if later else []):
+        console.print(Text(f"     {until}", style="yellow"), soft_wrap=not console.is_terminal)
     if why:
         parts = sorted(hit.why.items(), key=lambda part: -abs(part[1]))
         text = "  ".join(f"{clean(name)} {part:.3f}" for name, part in parts)
         console.print(Text(f"     = {text}", style="cyan"), soft_wrap=not console.is_terminal)
+
+
+def _describe_end(node: Node, later: Sequence[Node]) -> str:
+    """Until when a node held, and what superseded it; empty if nothing is known of an end."""
+    until = f"valid until {format_date(node.valid_to)}" if node.valid_to else ""
+    by = "; ".join(f"{clean(other.title)} ({other.id})" for other in later)
+    return ", ".join(filter(None, (until, f"superseded by: {by}" if by else "")))
 
 
 def _print_two_lines(node: Node, console: Console, *, lead: str = "", mark: str = "", indent: int) -> None:
@@ -139,13 +172,13 @@ def _print_two_lines(node: Node, console: Console, *, lead: str = "", mark: str 
 @json_option
 def get(ids: tuple[str, ...], at: int, as_json: bool) -> None:
     """Show the memories with these IDs in full."""
-    nodes = call_memory(lambda memory: memory.get(*ids, at=at))
+    nodes, later = call_memory(lambda memory: _get(memory, ids, at))
     if as_json:
         print_json(nodes)
     else:
         console = open_console()
         for node in nodes:
-            _print_node(node, console)
+            _print_node(node, console, later[node.id])
     missing = sorted(set(ids) - {node.id for node in nodes})
     if missing:
         raise MailroomError(
@@ -153,13 +186,26 @@ def get(ids: tuple[str, ...], at: int, as_json: bool) -> None:
         )
 
 
-def _print_node(node: Node, console: Console) -> None:
+async def _get(memory: Memory, ids: Sequence[str], at: int) -> tuple[list[Node], dict[str, list[Node]]]:
+    """The nodes, and by id of each what superseded it."""
+    nodes = await memory.get(*ids, at=at)
+    later: dict[str, list[Node]] = {}
+    for node in nodes:
+        query = EdgesQuery(node=node.id, direction="in", relations=(Relation.SUPERSEDES,), at=at)
+        edges = (await memory.edges(query)).edges
+        later[node.id] = await memory.get(*(edge.from_id for edge in edges), at=at) if edges else []
+    return nodes, later
+
+
+def _print_node(node: Node, console: Console, later: Sequence[Node]) -> None:
     click.secho(clean(node.title), bold=True)
     source = " ".join(filter(None, (node.source.agent, node.source.session, node.source.channel)))
     origin = clean(source) or "unknown"
     click.echo(f"{node.kind}, importance {node.importance:g}, {format_date(node.created_at)}, from {origin}")
     if node.retired_version:
         click.echo(colour(f"retired at graph version {node.retired_version}", "yellow"))
+    if until := _describe_end(node, [other for other in later if not other.retired_version]):
+        click.echo(colour(until, "yellow"))
     if node.tags:
         click.echo(f"tags: {clean(', '.join(node.tags))}")
     for key, value in node.metadata.items():

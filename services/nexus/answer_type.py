@@ -1,0 +1,106 @@
+"""What kind of thing a question asks for, and whether a sentence has one: a person, a time, a number."""
+
+import re
+from collections.abc import Callable
+
+from shared.text.words import EMPTY_WORDS, find_stems, stem_term
+
+_MONTHS = "january february march april may june july august september october november december"
+_DAYS = "monday tuesday wednesday thursday friday saturday sunday"
+_CALENDAR = frozenset(f"{_MONTHS} {_DAYS}".split())
+_TIME = re.compile(
+    rf"\d|\b(?:{'|'.join(_CALENDAR)})s?\b|\b(?:(?:week)?days?|weeks?|weekends?|months?|quarters?|years?|sprints?|hours?|minutes?"
+    r"|seconds?|noon|midnight|mornings?|afternoons?|evenings?|nights?|spring|summer|autumn|fall|winter|easter|christmas|daily"
+    r"|weekly|monthly|yearly|hourly|annually|today|tomorrow|yesterday|now|soon|later|before|after|when|once|until|since|never"
+    r"|always|during|second|third|fourth|fifth|sixth|last|first)\b",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(
+    r"\d|\b(?:no|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|hundred|thousand"
+    r"|million|dozen|half|quarter|double|twice|none|both|all)\b",
+    re.IGNORECASE,
+)
+_MONEY = re.compile(
+    r"[€$£]|\b(?:eur|usd|euros?|dollars?|pounds?|francs?|cents?|free|gratis|budget)\b", re.IGNORECASE
+)
+_AGE = re.compile(r"\b(?:years?|born|aged?|months?|old|since)\b", re.IGNORECASE)
+_DIGITS = re.compile(r"\d(?:[ /-]?\d){2}")
+_WEIGHT = re.compile(
+    r"(?i)\d\s*(?:kg|g|t|lbs?)\b|\b(?:kilos?|kilograms?|grams?|tons?|tonnes?|pounds?|ounces?|light|heavy)\b"
+)
+_COLOUR = re.compile(
+    r"\b(?:red|green|blue|yellow|orange|purple|violet|pink|brown|black|white|gr[ae]y|beige|teal|navy|cyan|magenta|gold"
+    r"|silver|ivory|turquoise|#[0-9a-f]{3,8})\b",
+    re.IGNORECASE,
+)
+_PEOPLE = re.compile(
+    r"\b(?:team|group|staff|finance|legal|marketing|sales|support|everyone|everybody|nobody|anyone|people|users?|customers?"
+    r"|administrators?|engineers?|developers?|designers?|managers?|volunteers?|colleagues?|interns?|company|agency"
+    r"|departments?|partners?|sister|brother|i|we|he|she|they)\b",
+    re.IGNORECASE,
+)
+_CAPITAL = re.compile(r"\b[A-ZÀ-Þ][\w’'-]*")
+_WORD = re.compile(r"[\w-]+")
+_HOW_MANY = re.compile(r"\bhow\s+many\s+([\w-]+)", re.IGNORECASE)
+_BETWEEN = 3
+"""Words from a number to what it counts."""
+
+
+def _has_person(question: str, sentence: str) -> bool:
+    asked = {word.lower() for word in _WORD.findall(question)}
+    named = (word.lower() for word in _CAPITAL.findall(sentence))
+    return bool(_PEOPLE.search(sentence)) or any(
+        word not in asked and word not in EMPTY_WORDS and word.removesuffix("s") not in _CALENDAR
+        for word in named
+    )
+
+
+def _has_count(question: str, sentence: str) -> bool:
+    """A number; if the sentence names what is counted, the number stands before it."""
+    asked = _HOW_MANY.search(question)
+    if not _NUMBER.search(sentence):
+        return False
+    if not asked or stem_term(asked[1]) not in find_stems(sentence):
+        return True
+    words = _WORD.findall(sentence)
+    return any(
+        _NUMBER.search(word) and stem_term(asked[1]) in map(stem_term, words[place : place + _BETWEEN + 1])
+        for place, word in enumerate(words)
+    )
+
+
+def _holds(pattern: re.Pattern[str]) -> Callable[[str, str], bool]:
+    return lambda _, sentence: bool(pattern.search(sentence))
+
+
+_EXPECTED: tuple[tuple[re.Pattern[str], Callable[[str, str], bool]], ...] = tuple(
+    (re.compile(asked, re.IGNORECASE), has)
+    for asked, has in (
+        (r"\b(?:phone|telephone|fax)\s+number\b|\bextension\b", _holds(_DIGITS)),
+        (r"\b(?:cost|costs|price|salary|wage|earn|earns|paid\s+for)\b", _holds(_MONEY)),
+        (r"\bhow\s+old\b", lambda _, text: bool(_AGE.search(text) and _NUMBER.search(text))),
+        (r"\bhow\s+(?:heavy|much\s+does\b.*\bweigh)\b", _holds(_WEIGHT)),
+        (r"\bwhat\s+(?:colou?r)\b", _holds(_COLOUR)),
+        (r"\bhow\s+(?:long|soon|often|frequently)\b", _holds(_TIME)),
+        (
+            r"^\W*(?:since\s+|until\s+|till\s+|by\s+)?when\b|\b(?:what|which)\s+(?:time|date|day|weekday|month|year)\b"
+            r"|\bbirthday\b",
+            _holds(_TIME),
+        ),
+        (
+            r"\bhow\s+(?:many|much|tall|high|large|big|far|heavy|wide|deep|fast|cold|warm|hot)\b",
+            _has_count,
+        ),
+        (r"^\W*(?:(?:with|to|from|by|for|of)\s+)?who(?:m|se|['’]s)?\b", _has_person),
+    )
+)
+
+
+def fits_type(question: str, sentence: str) -> bool:
+    """Whether ``sentence`` has what ``question`` asks for: a person for "who", a time for "when", a number
+    for "how many". True for questions that tell no type, such as those with "what" and "where".
+    """
+    for asked, has in _EXPECTED:
+        if asked.search(question):
+            return has(question, sentence)
+    return True

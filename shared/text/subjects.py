@@ -1,0 +1,58 @@
+"""What a question is about: the names and noun phrases of it that a text holds too."""
+
+import re
+
+LONGEST = 5
+"""The most words of a phrase."""
+
+_WORD = re.compile(r"[\w#@](?:[\w#@./:'’-]*\w)?")
+_POSSESSIVE = re.compile(r"['’]s$")
+_ARTICLES = frozenset("a an the our my your his her their its this that these those".split())
+_FUNCTION = _ARTICLES | frozenset(
+    """
+    of in on at to for from by with without into over under is are was were be been being and or not as do
+    does did has have had need needs take takes go goes get gets we you i it they he she who what which when
+    where how
+    """.split()
+)
+"""Words that end a phrase: it does not end with one of them."""
+
+
+def find_phrases(question: str, text: str) -> frozenset[str]:
+    """The phrases of ``question`` that stand in ``text`` as well, in lower case.
+
+    A phrase is what follows an article or a pronoun such as "our", as many words of it as ``text`` has in the
+    same order, or a name: a capitalised word within the question. "How many approvals does a release branch
+    need?" and "A release branch needs two" share "release branch".
+    """
+    held = f" {' '.join(_split(text))} "
+    words = [_POSSESSIVE.sub("", word) for word in _WORD.findall(question)]
+    lower = [word.lower() for word in words]
+    found = {_longest_run(lower, place + 1, held) for place, word in enumerate(lower) if word in _ARTICLES}
+    found |= {word.lower() for word in words[1:] if word[0].isupper() and f" {word.lower()} " in held}
+    return frozenset(found - {""})
+
+
+def find_names(question: str) -> tuple[str, ...]:
+    """The capitalised words within ``question``, without the first one."""
+    words = [_POSSESSIVE.sub("", word) for word in _WORD.findall(question)[1:]]
+    return tuple(word for word in words if word[0].isupper() and word != "I")
+
+
+def count_missing(phrases: frozenset[str], text: str) -> int:
+    """How many words the phrases have that do not stand in ``text``."""
+    held = f" {' '.join(_split(text))} "
+    return sum(len(phrase.split()) for phrase in phrases if f" {phrase} " not in held)
+
+
+def _split(text: str) -> list[str]:
+    return [_POSSESSIVE.sub("", word).lower() for word in _WORD.findall(text)]
+
+
+def _longest_run(words: list[str], start: int, held: str) -> str:
+    end = start
+    while end < min(len(words), start + LONGEST) and f" {' '.join(words[start : end + 1])} " in held:
+        end += 1
+    while end > start and words[end - 1] in _FUNCTION:
+        end -= 1
+    return " ".join(words[start:end])

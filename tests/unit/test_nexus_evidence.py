@@ -1,0 +1,150 @@
+"""Which sentences answer a question: judged without the models, whose marks are given."""
+
+import pytest
+
+from services.nexus.answer_type import fits_type
+from services.nexus.evidence import Evidence, choose, in_context
+from services.nexus.memory_answer import answer_from_sentences, build_packet
+from shared.contracts import Hit, Node, Source
+from shared.text.cues import asks_about_work, asks_past
+from shared.text.subjects import count_missing, find_names, find_phrases
+
+QUESTION = "On which day do we deploy the storefront?"
+
+
+def told(sentence: str, mark: float, day: int, **more: object) -> Evidence:
+    fields = {"kind": "decision", "superseded_by": "", "valid_to": "", "likeness": 0.7, **more}
+    node = Node(
+        id=f"day{day}",
+        kind=str(fields["kind"]),
+        title=sentence,
+        created_at=f"2026-11-{day:02}T10:00:00+00:00",
+        valid_to=str(fields["valid_to"]),
+        source=Source(agent="user"),
+    )
+    hit = Hit(node=node, score=0.5, superseded_by=str(fields["superseded_by"]))
+    unnamed = fields.get("unnamed")
+    return Evidence(
+        hit=hit,
+        sentence=sentence,
+        mark=mark,
+        bare=mark,
+        likeness=float(str(fields["likeness"])),
+        unnamed=None if unnamed is None else float(str(unnamed)),
+        vector=(1.0,),
+    )
+
+
+OLD = told("We deploy the storefront on Mondays.", 8.0, 1)
+NEW = told("The storefront ships on Fridays now instead of Mondays.", 1.0, 9)
+OTHER = told("We deploy the billing service on Thursdays.", 2.0, 20)
+
+
+def first(question: str, *evidence: Evidence) -> str:
+    chosen = choose(question, evidence)
+    return chosen.answers[0].hit.node.id if chosen.answers else ""
+
+
+def test_the_newest_of_those_that_say_the_same_answers_and_another_subject_does_not() -> None:
+    chosen = choose(QUESTION, [OLD, OTHER, NEW])
+    assert chosen.answers[0] is NEW
+    assert chosen.earlier == (OLD,)
+    assert first(QUESTION, OTHER, OLD) == "day1"
+
+
+def test_a_question_about_the_past_is_answered_by_what_held_before() -> None:
+    assert first("What was the day on which we deploy the storefront?", NEW, OLD) == "day1"
+    ended = told("We deployed the storefront on Tuesdays.", 3.0, 5, superseded_by="day9")
+    assert first("On which day did we deploy the storefront before?", NEW, ended, OLD) == "day5"
+
+
+def test_what_happened_later_replaces_nothing() -> None:
+    event = told("A deploy of the storefront failed on a Friday.", 7.5, 9, kind="event")
+    assert first(QUESTION, OLD, event) == "day1"
+
+
+@pytest.mark.parametrize(
+    ("question", "evidence"),
+    [
+        ("Who waters the plants?", told("The plants stand in the hall.", -6.0, 1)),
+        ("How old is Ada Stone?", told("Ada Stone is at the dentist at 3.", 3.0, 1, unnamed=-8.0)),
+        ("What does Bob like?", told("Ada likes tea.", 9.0, 1, unnamed=5.0)),
+        ("What did the storefront cost?", told("The storefront ships on Fridays.", 2.0, 1, likeness=0.5)),
+        ("Who built the cold store?", told("The cold store needs 3 litres.", 1.0, 1, likeness=0.55)),
+    ],
+)
+def test_what_only_names_the_subject_is_no_answer(question: str, evidence: Evidence) -> None:
+    assert choose(question, [evidence]).answers == ()
+
+
+def test_an_answer_tells_the_sentence_its_origin_and_dates_and_no_ids() -> None:
+    ended = told("We used Celery.", 9.0, 3, superseded_by="later", valid_to="2026-11-09T00:00:00+00:00")
+    packet = build_packet("What did we use before?", [ended.hit])
+    chosen = choose("What did we use before?", [ended])
+    response = answer_from_sentences(packet.query, packet, chosen, {"later": "We moved to Temporal."})
+    dates = "2026-11-03, until 2026-11-09"
+    assert response.text == f"We used Celery. (user, {dates}, then: We moved to Temporal.)"
+    assert response.citations == ("day3",)
+    assert 0.9 < response.confidence <= 1
+
+
+def test_a_sentence_under_a_heading_is_read_with_it() -> None:
+    under = Hit(node=Node(title="AGENTS › Deploys", body="On Tuesdays only."), score=0.5)
+    assert in_context(under, "On Tuesdays only.") == "AGENTS › Deploys: On Tuesdays only."
+    goal = Node(title="Where is the key?", kind="event", source=Source(channel="goal"))
+    assert in_context(Hit(node=goal, score=0.5), "It is done.") == "It is done."
+
+
+@pytest.mark.parametrize(
+    ("question", "fitting", "unfit"),
+    [
+        ("Who leads the group?", "Led by Paul Okafor.", "It meets on Mondays."),
+        ("When does it close?", "At 18:30.", "It has a door."),
+        ("How many approvals does it need?", "It takes two approvals.", "It takes approvals."),
+        ("How many interns are there?", "We have 3 interns.", "Interns get a key after two weeks."),
+        ("What does it cost?", "It is 2,300 euros.", "It needs 14 litres."),
+        ("What colour is the van?", "It is dark green.", "It is a Renault."),
+        ("How heavy is the parcel?", "It has 3 kg.", "It was late for 73 minutes."),
+        ("What is the phone number of Ada?", "Call 4417.", "Ada is away for 2 days."),
+        ("How old is she?", "She was born in 1984.", "She sits in room 12."),
+    ],
+)
+def test_a_type_that_a_question_asks_for_must_be_there(question: str, fitting: str, unfit: str) -> None:
+    assert fits_type(question, fitting)
+    assert not fits_type(question, unfit)
+    assert fits_type("Where is it?", unfit)
+
+
+def test_phrases_of_a_question_are_found_in_a_text() -> None:
+    question = "How many approvals does a change to the payment code need?"
+    assert find_phrases(question, "It takes two to merge a change to the payment code.") == {
+        "change to the payment code",
+        "payment code",
+    }
+    assert find_phrases("What does Ada think of Ada's team?", "ADA left.") == {"ada"}
+    assert find_phrases("", "") == frozenset()
+    assert find_names("How old is Chiara Conti?") == ("Chiara", "Conti")
+    assert count_missing(frozenset({"staging cluster"}), "The staging area.") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "past"),
+    [
+        ("What was the deploy day?", True),
+        ("What did we use before Temporal?", True),
+        ("Who used to own the audit export?", True),
+        ("Which tool did we previously use?", True),
+        ("What was decided about caching?", False),
+        ("What must be checked before a release?", False),
+        ("Why was the van in the garage?", False),
+        ("On which day do we deploy?", False),
+    ],
+)
+def test_words_that_ask_for_the_past(text: str, past: bool) -> None:
+    assert asks_past(text) is past
+
+
+def test_words_that_ask_for_the_work_of_the_office() -> None:
+    assert asks_about_work("What did the engineer do yesterday?")
+    assert asks_about_work("What did the check-up find?")
+    assert not asks_about_work("What do the background jobs run on?")
