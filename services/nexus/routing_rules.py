@@ -170,11 +170,12 @@ class RouteExamples:
         )
 
     async def decide(self, text: str, routes: Collection[str]) -> RoutingDecision | None:
-        """The route of the nearest example; None if it is too far, or is ``home``."""
+        """The route of the nearest example; None if it is too far, ``home``, or not among ``routes``."""
         if not routes:
             return None
-        example, similarity = await self.find(text, routes)
-        if similarity < NEAR_ENOUGH or example.route == self._home:
+        # An agent that may not have it is not replaced by the next best: it stays.
+        example, similarity = await self.find(text, {*routes, "frontier"})
+        if similarity < NEAR_ENOUGH or example.route not in routes:
             return None
         return make_decision(example.route, f"{LIKE} {example.text!r} ({similarity:.2f})")
 

@@ -662,10 +662,11 @@ EXAMPLES: tuple[c.Contract, ...] = (
         anchors=(OTHER_NODE_ID,),
         at=42,
         deep=True,
+        history=True,
         vector=(0.6, -0.8),
         settled=True,
     ),
-    c.Hit(node=NODE, score=0.875, why={"vector": 0.75, "keyword": 1.0}),
+    c.Hit(node=NODE, score=0.875, why={"vector": 0.75, "keyword": 1.0}, superseded_by=OTHER_NODE_ID),
     c.GetQuery(ids=(NODE_ID, OTHER_NODE_ID), at=42),
     c.ListQuery(
         after=NODE_ID,
