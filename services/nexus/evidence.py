@@ -3,12 +3,14 @@
 import asyncio
 import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import chain
 
 import msgspec
 
 from services.nexus.answer_type import fits_type
+from shared.clock import parse_timestamp
 from shared.contracts import Hit, Node
 from shared.memory import Memory
 from shared.text.cues import asks_past
@@ -16,8 +18,8 @@ from shared.text.sentences import split_sentences
 from shared.text.subjects import count_missing, find_names, find_phrases
 from shared.text.words import find_stems, find_terms
 
-READ = 16
-"""Hits whose sentences are read; 4 hold the answer nearly always, but bookkeeping may stand before them."""
+READ = 20
+"""Hits that are read; 4 hold the answer nearly always, but bookkeeping may stand before them."""
 OF_ONE = 4
 """Sentences of one hit that are read: those with most of the question's words."""
 MOST = 40
@@ -92,8 +94,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ended(self) -> bool:
-        """Whether something superseded it, or it was ended."""
-        return bool(self.hit.superseded_by or self.hit.node.valid_to)
+        """Whether something superseded it, or it is past its end."""
+        return has_ended(self.hit)
 
     @property
     def changes(self) -> bool:
@@ -109,8 +111,11 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def read_evidence(memory: Memory, question: str, hits: Sequence[Hit]) -> list[Evidence]:
-    """The best sentence of each hit, best first; raises BusError if memory does not read."""
-    pairs = [(hit, sentence) for hit in hits[:READ] for sentence in _pick_sentences(hit, question)][:MOST]
+    """The best sentence of each hit, best first; raises BusError if memory does not read.
+
+    What superseded one that may answer is among them whatever its mark, if it is among ``hits``.
+    """
+    pairs = [(hit, sentence) for hit in hits for sentence in _pick_sentences(hit, question)][:MOST]
     if not pairs:
         return []
     marks = await memory.read(question, *(in_context(hit, sentence) for hit, sentence in pairs))
@@ -119,7 +124,12 @@ async def read_evidence(memory: Memory, question: str, hits: Sequence[Hit]) -> l
         if hit.node.id not in best or mark > best[hit.node.id].mark:
             best[hit.node.id] = Evidence(hit=hit, sentence=sentence, mark=mark)
     near = [each for each in best.values() if each.mark >= (CHANGE_LEAST if each.changes else LEAST)]
-    return await _complete(memory, question, sorted(near, key=lambda each: -each.mark)[:DEPTH])
+    near = sorted(near, key=lambda each: -each.mark)[:DEPTH]
+    for each in near:  # which grows
+        later = best.get(each.hit.superseded_by)
+        if later and later not in near:
+            near.append(later)
+    return await _complete(memory, question, near)
 
 
 async def _complete(memory: Memory, question: str, evidence: Sequence[Evidence]) -> list[Evidence]:
@@ -168,35 +178,61 @@ async def _read_unnamed(
 def choose(question: str, evidence: Sequence[Evidence]) -> Chosen:
     """What of ``evidence`` answers the question; nothing if no sentence does.
 
-    Of sentences that say the same the newest is the answer, unless the question asks for the past: then it
-    is what was ended last, or else what the newest one replaced.
+    Of sentences that say the same the newest is the answer; instead of one that was superseded, what
+    superseded it. If the question asks for the past, it is what was ended last, or else what the newest one
+    replaced.
     """
     fitting = [each for each in evidence if _may_answer(question, each)]
     phrases = frozenset(chain.from_iterable(find_phrases(question, each.text) for each in fitting))
-    missing = {each.hit.node.id: count_missing(phrases, each.text) for each in fitting}
+    missing = {each.hit.node.id: count_missing(phrases, each.text) for each in evidence}
     answering = [each for each in fitting if _answers(question, each)]
-    if not answering:
-        return Chosen()
     answering.sort(
         key=lambda each: MISSING * missing[each.hit.node.id] + NOTED * is_noted(each.hit.node) - each.mark
     )
-    leader = answering[0]
-    same = [
-        each
-        for each in fitting
-        if each is leader
-        or (
-            missing[each.hit.node.id] <= missing[leader.hit.node.id]
+    past = asks_past(question)
+    known = {each.hit.node.id: each for each in evidence}
+    for leader in answering:
+        same = [
+            each
+            for each in fitting
+            if missing[each.hit.node.id] <= missing[leader.hit.node.id]
             and fits_type(question, each.text)
             and _say_same(each, leader)
-        )
-    ]
-    same.sort(key=lambda each: each.hit.node.created_at, reverse=True)
-    if asks_past(question):
-        ended = [each for each in same if each.ended] or same[1:]
-        same = [*ended, *(each for each in same if each not in ended)]
-    others = [each for each in answering if each not in same and each.mark >= max(0.0, leader.mark - 4)]
-    return Chosen(answers=(same[0], *others), earlier=tuple(same[1:]))
+        ]
+        later = _find_later(leader, known)
+        same = _unique([leader, *later, *same])
+        same.sort(key=lambda each: each.hit.node.created_at, reverse=True)
+        current = [each for each in same if not each.ended]
+        if past:
+            first = [each for each in same if each.ended] or same[1:] or same
+        else:
+            first = [each for each in current if missing[each.hit.node.id] <= missing[leader.hit.node.id]]
+        if first:
+            others = [each for each in answering if each not in same and each.mark >= max(0, leader.mark - 4)]
+            others = [each for each in others if past or not each.ended]
+            earlier = _unique([*first[1:], *same])
+            return Chosen(
+                answers=(first[0], *others), earlier=tuple(each for each in earlier if each is not first[0])
+            )
+    return Chosen()
+
+
+def has_ended(hit: Hit) -> bool:
+    """Whether something superseded what was found, or it is past its end."""
+    end = hit.node.valid_to
+    return bool(hit.superseded_by) or (bool(end) and parse_timestamp(end) <= datetime.now(UTC))
+
+
+def _find_later(first: Evidence, known: Mapping[str, Evidence]) -> list[Evidence]:
+    """What superseded it, what superseded that, and so on."""
+    found = [first]
+    while (later := known.get(found[-1].hit.superseded_by)) and later not in found:
+        found.append(later)
+    return found[1:]
+
+
+def _unique(evidence: Iterable[Evidence]) -> list[Evidence]:
+    return list({each.hit.node.id: each for each in evidence}.values())
 
 
 def in_context(hit: Hit, sentence: str) -> str:

@@ -47,8 +47,6 @@ UNCITED_CONFIDENCE = 0.2
 
 MAX_MEMORIES = 8
 """The most memories in a context packet."""
-SEARCHED = READ
-"""Hits of a search."""
 
 
 class Answerer:
@@ -105,14 +103,22 @@ class Answerer:
         self, text: str, packet: ContextPacket, hits: Sequence[Hit], problem: str
     ) -> Response:
         memory, terms = self._context.memory, find_terms(text)
-        shown = [hit for hit in hits if may_be_shown(hit.node, terms)]
+        found = await self._find_with_later(text)
+        shown = [hit for hit in found if may_be_shown(hit.node, terms)]
         chosen = choose(text, await read_evidence(memory, text, shown))
         if not chosen.answers:
             noted = [hit for hit in hits if is_noted(hit.node)] if asks_about_work(text) else []
             return answer_by_likeness(text, packet, noted, problem)
-        later = {each.hit.superseded_by for each in (*chosen.answers, *chosen.earlier)} - {""}
-        titles = {node.id: node.title for node in await memory.get(*sorted(later))} if later else {}
+        titles = {hit.node.id: hit.node.title for hit in found}
         return answer_from_sentences(text, packet, chosen, titles, problem)
+
+    async def _find_with_later(self, text: str) -> list[Hit]:
+        """Hits with those that were superseded, and what superseded these: it may be put in other words."""
+        memory = self._context.memory
+        hits = await memory.search(text, limit=READ, history=True)
+        known = {hit.node.id for hit in hits}
+        later = sorted({hit.superseded_by for hit in hits} - known - {""})
+        return [*hits, *(Hit(node=node, score=0.0) for node in await memory.get(*later))] if later else hits
 
     async def search(self, text: str) -> tuple[ContextPacket, list[Hit]]:
         """The context packet of ``text``, and the hits it is made from; raises BusError."""
