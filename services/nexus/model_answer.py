@@ -127,8 +127,10 @@ class Answerer:
         packet = build_packet(text, hits, limit=MAX_MEMORIES)
         shown = {item.evidence_id for item in packet.bullets}
         kept = [hit for hit in hits if hit.node.id in shown]
-        relevance = await measure_relevance(self._context.memory, text, kept)
-        best = relevance.get("best")
+        try:
+            best = (await measure_relevance(self._context.memory, text, kept)).get("best")
+        except BusError:  # a figure that is only counted: the answer does not wait for it
+            best = None
         nearest = min(1.0, max(0.0, best)) if isinstance(best, float) else 0.0
         return msgspec.structs.replace(packet, best=nearest), hits
 
