@@ -126,11 +126,15 @@ def test_what_is_forgotten_is_gone_and_where_it_still_stands_is_told(desk: Desk)
     note.write_text(f"As is known: {title}.")
     unknown = desk.run("memory", "forget", node_id, "nowhere", "--yes", code=1)
     assert "nowhere is not in memory, so nothing was forgotten" in unknown
+    quoting = desk.add("Heard at the harbour", "--body", f"Somebody said: {title}!", "--insist")
     asked = desk.run("memory", "forget", node_id, text="n\n", code=1)
+    assert f"1 other memory with the same text lose it too: {quoting}" in asked.replace("\n", " ")
     assert title in asked
     assert desk.read("memory", "get", node_id)[0]["title"] == title
     told = desk.run("memory", "forget", node_id, "--yes")
-    assert told.startswith(f"Forgotten: {node_id} (1 message of the log erased)\nThe texts still stand in:\n")
+    assert told.startswith(
+        f"Forgotten: {node_id} (2 messages of the log erased)\nThe texts still stand in:\n"
+    )
     assert f"- {note}\n" in told
     done = desk.read("memory", "forget", merged, "--yes")
     assert (done["nodes"], done["remain"]) == ([merged, joined], [])

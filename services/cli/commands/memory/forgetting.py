@@ -34,6 +34,8 @@ POLL = 0.3
 """Seconds between two looks at the progress."""
 AWAY = 60.0
 """Seconds for which memory may be away meanwhile: an order that is stored is carried out after a restart."""
+WORDS = 3
+"""The least words of a text that is erased in other memories too."""
 LEAST = 8
 """The least characters of a text that is looked for in files and messages."""
 
@@ -63,7 +65,11 @@ def forget(ids: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """
     if len(set(ids)) > MAX_IDS:
         raise click.UsageError(f"At most {MAX_IDS} memories can be forgotten at once, not {len(set(ids))}")
-    nodes = call_memory(lambda memory: _gather(memory, list(dict.fromkeys(ids))))
+    nodes, sharing = call_memory(lambda memory: _gather(memory, list(dict.fromkeys(ids))))
+    if sharing:
+        shown = ", ".join(sharing[:5]) + (", ..." if len(sharing) > 5 else "")
+        others = count(len(sharing), "other memory", "other memories")
+        click.echo(f"{others} with the same text lose it too: {shown}", err=True)
     if not yes:
         for node in nodes:
             click.echo(f"{node.id}  {clean(node.title)}", err=True)
@@ -86,8 +92,8 @@ def _describe(done: Forgotten) -> Iterator[str]:
         yield "The texts stand in no other message of the office, and in no file of its folder."
 
 
-async def _gather(memory: Memory, ids: list[str]) -> list[Node]:
-    """The nodes of these ids, and those that go with them."""
+async def _gather(memory: Memory, ids: list[str]) -> tuple[list[Node], list[str]]:
+    """The nodes of these ids and those that go with them; and the others in which their texts stand."""
     found = {node.id: node for node in await memory.get(*ids)}
     if missing := [each for each in ids if each not in found]:
         raise MailroomError(
@@ -95,16 +101,20 @@ async def _gather(memory: Memory, ids: list[str]) -> list[Node]:
             "'mailroom memory search' finds ids",
         )
     merged = {each for node in found.values() for each in _merged_from(node)}
+    texts = [text for node in found.values() for text in _texts_of(node) if len(text.split()) >= WORDS]
+    sharing = []
     async for node in memory.iterate_nodes():
         if found.keys() & set(_merged_from(node)):
             merged.add(node.id)
+        elif node.id not in found and any(text in node.title or text in node.body for text in texts):
+            sharing.append(node.id)
     for node_id in ids:
         for edge in (await memory.edges(EdgesQuery(node=node_id))).edges:
             is_proposal = edge.relation is Relation.CONTRADICTS and edge.from_id.startswith("proposal-")
             if is_proposal and edge.to_id == node_id:
                 merged.add(edge.from_id)
     more = await memory.get(*sorted(merged - found.keys()))
-    return [*found.values(), *more]
+    return [*found.values(), *more], [each for each in sharing if each not in merged]
 
 
 def _merged_from(node: Node) -> list[str]:
