@@ -121,7 +121,6 @@ class Forgetting:
             while self._orders.late or any(self._is_applied(order) for order in self._orders.waiting):
                 try:
                     await self._carry_out()
-                    self._problem = ""
                 except (MailroomError, OSError) as error:
                     self._problem = str(error)
                     log.warning("not_forgotten_yet", reason=self._problem)
@@ -132,6 +131,7 @@ class Forgetting:
         return ids[0] in self._orders.ids
 
     async def _carry_out(self) -> None:
+        self._problem = ""
         orders = [order for order in self._orders.waiting if self._is_applied(order)]
         late = list(self._orders.late)
         ids = sorted({node_id for order in orders for node_id in self._orders.waiting[order][1]})

@@ -33,7 +33,7 @@ MAX_IDS = 100
 POLL = 0.3
 """Seconds between two looks at the progress."""
 AWAY = 60.0
-"""Seconds for which memory may be away meanwhile: an order that is stored is carried out after a restart."""
+"""Seconds for which memory may be away or fail meanwhile: an order that is stored is tried again."""
 WORDS = 3
 """The least words of a text that is erased in other memories too."""
 LEAST = 8
@@ -127,12 +127,14 @@ async def _forget(bus: Bus, nodes: Sequence[Node]) -> Forgotten:
     from rich.progress import Progress
 
     memory = Memory(bus)
-    order = await memory.forget(*(node.id for node in nodes))
+    order, troubled = await memory.forget(*(node.id for node in nodes)), 0.0
     with Progress(console=open_console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
         task = bar.add_task("Forgetting", total=None)
         while (record := await _find_record(bus, order)) is None:
             report = (await _health(memory)).get("forgetting", {})
-            if problem := report.get("problem"):
+            problem = report.get("problem")
+            troubled += POLL if problem else 0.0
+            if troubled > AWAY:
                 raise MailroomError(
                     f"The texts are not erased yet: {problem}",
                     "The order is stored and is tried again; 'mailroom memory health' shows how far it is",
