@@ -13,7 +13,17 @@ from services.memory.model import fetch
 from services.memory.retrieval.ranking import MEANING
 from services.memory.writes.change import LoggedWrite
 from services.memory.writes.writer import BatchResult
-from shared.contracts import Edge, EdgesQuery, MemoryQuery, MemoryWrite, MemoryWritten, Node, Source
+from shared.contracts import (
+    Edge,
+    EdgesQuery,
+    MemoryQuery,
+    MemoryWrite,
+    MemoryWritten,
+    Node,
+    Relation,
+    Source,
+)
+from shared.errors import ActionError
 from shared.settings import Settings, load
 
 
@@ -189,6 +199,38 @@ async def test_search_keeps_to_its_filters(memory: MemoryEngine) -> None:
     assert await find(memory, "disk", agent="scout") == ["Fault ERR_4242"]
     assert await find(memory, "disk", agent="nobody") == []
     assert len(await find(memory, "when do we ship", limit=2)) == 2
+
+
+async def test_search_leaves_out_what_no_longer_holds_unless_it_is_asked_for(memory: MemoryEngine) -> None:
+    old, new, ended, later = (
+        Node(id="old", title="The queue of the importer is Celery"),
+        Node(id="new", title="Temporal runs the jobs of the importer"),
+        Node(id="ended", title="The importer is frozen", valid_to="2026-01-31T00:00:00+00:00"),
+        Node(id="later", title="The importer has a licence", valid_to="2999-01-01T00:00:00+00:00"),
+    )
+    await store_one(memory, nodes=(old, new, ended, later))
+    before = memory.version
+    await store_one(memory, edges=(Edge(from_id="new", to_id="old", relation=Relation.SUPERSEDES),))
+
+    async def hits(text: str, **fields: object) -> dict[str, str]:
+        query = MemoryQuery(text=text, **fields)  # type: ignore[arg-type]
+        return {hit.node.id: hit.superseded_by for hit in await memory.search(query)}
+
+    assert await hits("queue of the importer") == {"new": "", "later": ""}
+    everything = {"old": "new", "new": "", "ended": "", "later": ""}
+    assert await hits("queue of the importer", history=True) == everything
+    assert await hits("What was the queue of the importer?") == everything
+    assert (await hits("queue of the importer", at=before))["old"] == ""
+    await store_one(memory, retire=("new",))
+    assert await hits("queue of the importer") == {"old": "", "later": ""}
+
+
+async def test_passages_are_read_as_answers(memory: MemoryEngine) -> None:
+    good, bad = await memory.read("Who owns the export?", ["Ada owns the export.", "The printer is on fire."])
+    assert good > 5 > -5 > bad
+    assert await memory.read("Who owns the export?", []) == []
+    with pytest.raises(ActionError, match="There are 101 passages to read"):
+        await memory.read("x", ["y"] * 101)
 
 
 async def test_embed_gives_the_vectors_that_nodes_may_bring(memory: MemoryEngine) -> None:
