@@ -26,6 +26,10 @@ PROBE_WAIT = 0.25
 """Seconds until a probe counts as lost: the server does not answer if another process got the messages."""
 REFUSED_PAUSE = 0.1
 """Seconds until a request is repeated that the server refused."""
+NO_RESPONDERS = "503"
+"""The status of a request that nobody takes: a server that starts or stops has no durables for a moment."""
+TOLD_AFTER = 5.0
+"""Seconds after which that is no moment any more, and is logged."""
 POSITION_WAIT = 2.0
 """Seconds within which the server must say how far a durable is."""
 
@@ -65,6 +69,7 @@ class Pull:
         self._inbox = ""
         self._requests = 0
         self._heard_at = 0.0
+        self._refused_at = 0.0
         self._beating = False
         self._draining: set[asyncio.Task[None]] = set()
 
@@ -141,6 +146,7 @@ class Pull:
             return
         delivery = Delivery(message, self._answer, self._client.connection)
         if current:
+            self._refused_at = 0.0
             self._count_down(1)
             self.behind = delivery.behind
             self.probing = self.probing and delivery.behind > 0
@@ -155,11 +161,15 @@ class Pull:
         reason = headers.get("Description", "")
         self._count_down(int(headers.get("Nats-Pending-Messages") or message.subject.rpartition(".")[2]))
         empty = status == "404" or (status == "408" and not self.requested)
+        if status in ("404", "408"):
+            self._refused_at = 0.0
         if empty:
             self.behind = 0
             self.probing = False
         elif status != "408" and "MaxBytes" not in reason:
-            log.warning("pull_ended", durable=self.durable, status=status, reason=reason)
+            self._refused_at = self._refused_at or time.monotonic()
+            if status != NO_RESPONDERS or time.monotonic() - self._refused_at > TOLD_AFTER:
+                log.warning("pull_ended", durable=self.durable, status=status, reason=reason)
             self._count_down(self.requested)
             self.refused = True
             await asyncio.sleep(REFUSED_PAUSE)

@@ -10,7 +10,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, Route
 
 from services.gateway.assets import is_complete, read_manifest
-from tests.browser.pages import SCREENSHOTS, Desk, overflow, sign_in
+from tests.browser.pages import LOOKS, SCREENSHOTS, Desk, overflow, sign_in
 from tests.browser.planted import HOME, PERSON, open_planted
 from tests.support.gateway import RunningGateway
 
@@ -54,10 +54,12 @@ async def test_pictures_of_each_view(planted: RunningGateway, browser: Browser) 
     session = await sign_in(browser, planted.config, planted.url, PERSON)
     desk = Desk(browser, planted.url, session)
     for look in ("light", "dark", "narrow"):
-        options = {} if look == "narrow" else {"viewport": SIZE}
-        context = await desk.context(look, **options)
+        context = await desk.context()
         await show_as_at_home(context, planted.config.state_dir.parent)
         page = await context.new_page()
+        shown = LOOKS[look]
+        await page.set_viewport_size(shown["viewport"] if look == "narrow" else SIZE)
+        await page.emulate_media(color_scheme=shown["color_scheme"])
         for name in NARROW if look == "narrow" else VIEWS:
             await desk.go(page, VIEWS[name])
             await page.mouse.move(0, 0)
