@@ -40,8 +40,8 @@ MARK, LIKENESS, TYPE = 0.05, 20.0, 3.5
 SUPPORT = 12.7
 """The least support. Shares and limit were chosen on a made-up team's store (make bench-answers, half work)
 with 131 questions that name a subject it knows and ask what it does not know, and whose best sentence has
-enough of a mark: 90 were declined, and 3 of 71 that it answers. Of 59 such about a flower shop, not used
-for it, 6 of 11 were declined and 1 of 48. The mark alone, losing as many answers, declines less than 11 of
+enough of a mark: 90 were declined, and 3 of 71 that it answers. Of 59 such about a flower shop, to which
+the shares were not fitted, 6 of 11 were declined and 1 of 48. The mark alone, losing as many answers, declines less than 11 of
 the 131."""
 CERTAIN = 7.0
 """The mark from which a sentence answers whatever its support."""
@@ -53,9 +53,11 @@ NOTED = 3.0
 SAME, CHANGE_SAME = 0.68, 0.5
 """The cosine of sentences that say the same; and if the newer one tells of a change."""
 MARGIN, WEAK_MARGIN = 9.0, 3.0
-"""How much lower the mark of a newer sentence may be that says the same as the best one; and if that has less
-than 2. Without any help by the linker the first quotation was current so in 56 of 58 questions of that
-store, and in 50 of 58 of another in other words; before it was outdated in 26 of 40."""
+"""How much lower the mark of a newer sentence may be that says the same as the best one; and if that has
+less than 2. In a calculation from stored marks, before the words of a change and without any help by the
+linker, the first quotation was current in 56 of 58 questions of that store, and in 50 of 58 of another in
+other words. Some misses of that other store were seen before the words of a change and the type of a weight
+were added."""
 
 _HAPPENED = ("event", "episodic", "task", "agent")
 """Kinds that say what happened, so that a later one does not replace an earlier one."""
