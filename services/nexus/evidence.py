@@ -41,8 +41,8 @@ SUPPORT = 12.7
 """The least support. Shares and limit were chosen on a made-up team's store (make bench-answers, half work)
 with 131 questions that name a subject it knows and ask what it does not know, and whose best sentence has
 enough of a mark: 90 were declined, and 3 of 71 that it answers. Of 59 such about a flower shop, to which
-the shares were not fitted, 6 of 11 were declined and 1 of 48. The mark alone, losing as many answers, declines less than 11 of
-the 131."""
+the shares were not fitted, 6 of 11 were declined and 1 of 48. The mark alone, losing as many answers,
+declines less than 11 of the 131."""
 CERTAIN = 7.0
 """The mark from which a sentence answers whatever its support."""
 
