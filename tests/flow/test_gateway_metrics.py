@@ -238,7 +238,7 @@ async def test_the_figures_are_those_of_the_command(worked: RunningGateway) -> N
     figures = {each["name"]: each for each in found["figures"]}
     assert figures["velocity"]["met"] is True
     assert (figures["context"]["value"], figures["context"]["met"]) == (0.8, True)
-    assert figures["handoffs"]["value"] is figures["adaptation"]["value"] is None
+    assert (figures["handoffs"]["value"], figures["adaptation"]["value"]) == (1.0, None)
     assert found["metrics"]["planted"]["missed"] == []
     assert figures["drift"]["value"] is None
     assert figures["safety"]["value"] == 1.0
