@@ -271,13 +271,13 @@ def test_it_tells_how_it_is(desk: Desk) -> None:
     assert desk.read("memory", "linker", "trigger")["rounds"] >= 1
     desk.add("The harbour office on the second floor of the tower opens at nine", "--insist")
     linked = desk.read("memory", "linker", "trigger", "--edges")
-    (made, *_) = linked["made"]
-    assert (made["relation"], made["by"]) == ("related_to", "similarity")
+    made = next(edge for edge in linked["made"] if edge["by"] == "similarity")
+    assert made["relation"] == "related_to"
     assert 0.75 <= made["score"] <= 1
     assert made["from_title"].startswith("The harbour office")
     assert linked["edges_by_kind"]["related_to"]["similarity"] >= 1
-    lines = desk.run("memory", "linker", "--edges", "--limit", "1").splitlines()
-    assert "related_to by similarity" in lines[-2]
+    lines = desk.run("memory", "linker", "--edges").splitlines()
+    assert any("related_to by similarity" in line for line in lines)
     assert all(len(line) <= 80 for line in lines)
     assert desk.run("memory", "reindex")
 
