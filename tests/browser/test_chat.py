@@ -32,7 +32,7 @@ async def test_an_answer_with_citations_and_a_follow_up(desk: Desk, office: Runn
     answer = page.locator(".reply").first
     await expect(answer).to_contain_text("Oda Brandt")
     await expect(page.get_by_role("heading", level=1)).to_contain_text("Oda Brandt")
-    await answer.get_by_role("button", name="Source 1").click()
+    await answer.get_by_role("list", name="Sources").get_by_role("button").first.click()
     panel = page.get_by_role("complementary", name="Node")
     await expect(panel).to_contain_text("lighthouse")
     await page.keyboard.press("Escape")
@@ -103,6 +103,6 @@ async def test_good_looks(desk: Desk, office: RunningGateway, axe: None) -> None
     page = await desk.open("/chat")
     await page.get_by_label("Message to the front desk").fill("Who is the lighthouse keeper?")
     await page.keyboard.press("Enter")
-    await page.locator("button.cite").first.click()
+    await page.get_by_role("list", name="Sources").get_by_role("button").first.click()
     await expect(page.get_by_role("complementary", name="Node")).to_contain_text("Kind")
     await require_good_looks(page, "chat-answer")

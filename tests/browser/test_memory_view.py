@@ -45,7 +45,7 @@ async def test_what_is_found_says_why_and_opens_with_its_history(desk: Desk, mem
         re.compile(r"^[\d,]+ facts and links, version [\d,]+$")
     )
     await page.keyboard.press("/")
-    await page.keyboard.type("when is the walrus fed")
+    await page.keyboard.type("when was the walrus fed before")
     found = page.get_by_role("region", name="Found in memory")
     await expect(found.get_by_role("button").first).to_contain_text("The walrus is fed")
     await expect(found.get_by_role("button").first).to_contain_text("meaning")

@@ -153,7 +153,7 @@ async def test_a_deep_search_of_memory(tmp_path: Path, models: Path) -> None:
             )
             for place, text in enumerate(CHAT)
         )
-        entry = LoggedWrite(version=1, stored_at=0.0, write=MemoryWrite(nodes=nodes, insist=True))
+        entry = LoggedWrite(version=1, stored_at=1.8e9, write=MemoryWrite(nodes=nodes, insist=True))
         assert [answer.error for answer in (await memory.write([entry])).answers] == [""]
         fast = await memory.search(MemoryQuery(text=QUESTION, limit=2))
         deep = await memory.search(MemoryQuery(text=QUESTION, limit=2, deep=True))

@@ -132,7 +132,7 @@ async def test_a_day_without_a_model(office: Office, tmp_path: Path) -> None:
 
     async def known() -> bool:
         told[:] = [await ask(office, "What did the check-up of the house find?")]
-        return "house" in told[0].lower() and "[" in told[0]
+        return "house" in told[0].lower() and "(" in told[0]
 
     await eventually(known, 30)
 

@@ -48,7 +48,7 @@ SHARES = {
 @click.option("--agents", "by_agent", is_flag=True, help="Add a table by agent and kind of task.")
 @json_option
 def kpi(since: datetime | None, by_agent: bool, as_json: bool) -> None:
-    """Show metrics with their targets: time, context, drift, safety, handing on, learning.
+    """Show metrics with their targets: time, safety, learning.
 
     Computed from the log on every call; "no data" if the log has none.
     A trend compares the later half with the earlier one.

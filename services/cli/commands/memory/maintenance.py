@@ -114,8 +114,9 @@ def health(as_json: bool) -> None:
 @click.option("--limit", type=click.IntRange(1, 1_000), default=20, show_default=True, help="So many edges.")
 @json_option
 def linker(action: str, edges: bool, limit: int, as_json: bool) -> None:
-    """Show the linker's status, 'trigger' a round now, or 'consolidate' old events.
+    """Show the linker's status, or start a round of it.
 
+    'trigger' links now what was written; 'consolidate' makes one event of many old ones.
     Consolidating makes one event of five and more that are alike and a week old, as is done every week.
 
     With --edges, each edge has its rule, the cosine it was found by, its weight, and when it was made.

@@ -47,11 +47,11 @@ function Answer({ answer, asked }) {
 /** The text with its marks, such as [1], as buttons that open what they cite. */
 function AnswerText({ answer }) {
   if (answer.goal_id && STARTED.test(answer.text)) return html`<p class="text">That is work for the office. The conductor plans it, and its report comes by mail.</p>`;
-  const text = answer.text.replace(SOURCES, "").replace(CANCEL, "").replace(/^From memory:\n+/, "").replace(/\n*Memory says nothing about: [^\n]*\.\s*$/, "");
+  const text = answer.text.replace(SOURCES, "").replace(CANCEL, "").replace(/\n*Memory says nothing about: [^\n]*\.\s*$/, "");
   const marks = /\[(\d{1,2}|[A-Za-z0-9_-]{3,128})\]/g;
   const cites = [...text.matchAll(marks)].some(([, mark]) => cited(answer, mark));
   if (!cites) return html`<div class="text"><${Markdown} text=${text} /></div>`;
-  return html`<div class=${`text prose${/^From memory:/.test(answer.text) ? " listed" : ""}`}>${text.split(/\n{2,}|\n(?=\[)/).map((paragraph, index) => html`<p key=${index}>${withMarks(paragraph, answer, marks)}</p>`)}</div>`;
+  return html`<div class="text prose">${text.split(/\n{2,}|\n(?=\[)/).map((paragraph, index) => html`<p key=${index}>${withMarks(paragraph, answer, marks)}</p>`)}</div>`;
 }
 
 function cited(answer, mark) {
@@ -77,7 +77,7 @@ function Mark({ number, source }) {
 }
 
 function Citations({ answer }) {
-  if (!answer.citations.length || /^From memory:/.test(answer.text)) return null; // a list from memory is its own list of sources
+  if (!answer.citations.length) return null;
   const told = describeSources(answer);
   return html`<ol class="citations" aria-label="Sources">${answer.citations.map((source, index) => html`<li key=${source}><${Citation} source=${source} number=${index + 1} told=${told[index]} /></li>`)}</ol>`;
 }
