@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from services.cli.commands.memory.session import call_memory
-from services.cli.commands.options import json_option
+from services.cli.commands.options import NumberType, json_option
 from services.cli.output.console import open_console, print_result
 from shared.memory import Memory
 from shared.text.printable import clean
@@ -111,7 +111,7 @@ def health(as_json: bool) -> None:
 @click.command()
 @click.argument("action", type=click.Choice(["status", "trigger", "consolidate"]), default="status")
 @click.option("--edges", is_flag=True, help="Also the last edges it made, and why; all are counted by kind.")
-@click.option("--limit", type=click.IntRange(1, 1_000), default=20, show_default=True, help="So many edges.")
+@click.option("--limit", type=NumberType(1, 1_000), default=20, show_default=True, help="The most to show.")
 @json_option
 def linker(action: str, edges: bool, limit: int, as_json: bool) -> None:
     """Show the linker's status, or start a round of it.
