@@ -26,7 +26,7 @@ VIEWS = {
     "goals": "/goals",
     "goal": "/goals/check-up-parser",
     "diff": "/goals/fix-parser?tab=diff",
-    "traffic": "/traffic",
+    "traffic": "/traffic?agent=conductor",
     "agents": "/agents/engineer",
     "memory": "/memory",
     "chat": "/chat/morning",

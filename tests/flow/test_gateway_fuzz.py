@@ -33,8 +33,9 @@ async def test_made_up_requests_end_in_no_internal_error(gateway: RunningGateway
         *(str(Path(sys.executable).parent / "schemathesis"), "run", f"{gateway.url}/openapi.json"),
         *("--header", f"Authorization: Bearer {token}"),
         *("--checks", "not_a_server_error", "--max-examples", str(EXAMPLES), "--seed", "1"),
-        # nobody is there to start what is restarted
+        # Nobody is there to start what is restarted, and who was paused answers no more.
         *("--exclude-path", "/api/v1/agents/{name}/restart"),
+        *("--exclude-path", "/api/v1/agents/{name}/pause"),
         *("--exclude-path", "/api/v1/events", "--phases", "examples,fuzzing"),
         *("--exclude-path-regex", "^/api/(cortex|frontier)"),  # they are waited for, and not at work here
         *("--request-timeout", "20", "--no-color", "--rate-limit", "80/s"),

@@ -38,6 +38,14 @@ async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
         await running.close()
 
 
+@pytest_asyncio.fixture(scope="class", loop_scope="module", autouse=True)
+async def fresh_limits(running: RunningGateway) -> None:
+    """Each class begins with a new process, which has counted no attempts: ten in a minute are allowed."""
+    running.office.kill(subjects.GATEWAY)
+    running.office.start(subjects.GATEWAY)
+    await running.office.ready(subjects.GATEWAY)
+
+
 @pytest.fixture
 def gateway(running: RunningGateway) -> Iterator[RunningGateway]:
     """The one gateway, whose files are as at first."""
