@@ -174,9 +174,15 @@ def answer_from_sentences(
     """
     first, *others = chosen.answers
     lines = [_cite_sentence(first, titles)]
-    for label, more in (("Also:", others[:MAX_MORE]), ("Before that:", chosen.earlier[:MAX_MORE])):
+    earlier = chosen.earlier[:MAX_MORE]
+    for label, more in (
+        ("Also:", others[:MAX_MORE]),
+        # Nothing says that these have ended: that they read alike does not prove that they were replaced.
+        ("Older, and alike:", [each for each in earlier if not each.ended]),
+        ("Before that:", [each for each in earlier if each.ended]),
+    ):
         lines += [label, *(f"- {_cite_sentence(each, titles)}" for each in more)] if more else []
-    told = [first, *others[:MAX_MORE], *chosen.earlier[:MAX_MORE]]
+    told = [first, *others[:MAX_MORE], *sorted(earlier, key=lambda each: each.ended)]
     return Response(
         text="\n".join([*lines, *_memory_only(problem)]),
         citations=tuple(each.hit.node.id for each in told),

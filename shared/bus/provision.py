@@ -63,7 +63,7 @@ async def _close_shared_timers(bus: Bus) -> bool:
 
 
 async def _open_memory_audit(bus: Bus) -> list[str]:
-    """Copy MEMORY anew if its copy is of an earlier version, in which the server lets nobody erase a text.
+    """Copy MEMORY again if its copy is of an earlier version, in which the server lets nobody erase a text.
 
     The copy stays as it is if it has a message that MEMORY has not: it is all there is of that.
     """
@@ -77,7 +77,7 @@ async def _open_memory_audit(bus: Bus) -> list[str]:
     if kept["messages"] < copy["state"]["messages"] or kept["messages"] != kept["last_seq"]:
         return []
     await _api(bus, f"STREAM.DELETE.{subjects.AUDIT_MEMORY}")
-    return [f"copied {subjects.MEMORY} to {subjects.AUDIT_MEMORY} anew: texts can be erased there"]
+    return [f"copied {subjects.MEMORY} to {subjects.AUDIT_MEMORY} again: texts can be erased there"]
 
 
 async def _has_old_tasks(bus: Bus) -> bool:

@@ -52,6 +52,16 @@ def test_the_newest_of_those_that_say_the_same_answers_and_another_subject_does_
     assert first(QUESTION, OTHER, OLD) == "day1"
 
 
+def test_only_what_has_ended_is_said_to_have_held_before() -> None:
+    ended = told("We deployed the storefront on Tuesdays.", 3.0, 5, superseded_by="day9")
+    for older, label in ((OLD, "Older, and alike:"), (ended, "Before that:")):
+        chosen = choose(QUESTION, [NEW, older])
+        lines = answer_from_sentences(QUESTION, build_packet(QUESTION, []), chosen, {}).text.splitlines()
+        assert label in lines
+        assert lines[lines.index(label) + 1].startswith(f"- {older.sentence}")
+        assert len({"Older, and alike:", "Before that:"} & set(lines)) == 1
+
+
 def test_a_question_about_the_past_is_answered_by_what_held_before() -> None:
     assert first("What was the day on which we deploy the storefront?", NEW, OLD) == "day1"
     ended = told("We deployed the storefront on Tuesdays.", 3.0, 5, superseded_by="day9")

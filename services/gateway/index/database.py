@@ -58,7 +58,7 @@ ANALYZE sqlite_schema;
 
 
 def open_database(path: Path) -> sqlite3.Connection:
-    """A connection that writes; a database that is damaged or of another version is made anew."""
+    """A connection that writes; a database that is damaged or of another version is made again."""
     db = _connect(path)
     try:
         if db.execute("PRAGMA user_version").fetchone() == (VERSION,):

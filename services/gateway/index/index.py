@@ -91,7 +91,7 @@ class LogIndex:
                 await asyncio.sleep(RETRY)
 
     def _note_problem(self, error: sqlite3.Error) -> None:
-        """Say why nothing is indexed; a file that is damaged is made anew, for the log has all it held."""
+        """Say why nothing is indexed; a file that is damaged is rebuilt, for the log has all it held."""
         if not self.problem:
             log.error("index_unwritable", reason=str(error), path=str(self.store.path))
         self.problem = str(error)
@@ -202,7 +202,7 @@ class LogIndex:
         return any(self.store.message(subjects.AUDIT_MEMORY, seq) for seq in copies)
 
     def _renew(self) -> None:
-        """Make the index anew, of what the log has now."""
+        """Rebuild the index from what the log has now."""
         self.store.renew()
         self._position = Position()
         self._recent.skip(1, self._position)

@@ -112,7 +112,7 @@ class Store:
         self._number += len(rows)
 
     def renew(self) -> None:
-        """Make the database anew, empty; raises sqlite3.Error or OSError."""
+        """Make the database again, empty; raises sqlite3.Error or OSError."""
         self._db.close()
         self._db = create_database(self.path)
         self._number = 0

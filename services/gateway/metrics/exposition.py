@@ -213,7 +213,7 @@ def _of_server(server: ServerFigures) -> Iterator[Metric]:
 
 
 def _of_process(process: ServerProcess) -> Iterator[Metric]:
-    """The figures of nats-server itself; counts begin anew when it is started."""
+    """The figures of nats-server itself; counts begin at 0 when it is started."""
     gauges = {
         "connections": ("Connections to nats-server now", process.connections),
         "memory_bytes": ("Memory that nats-server has", process.mem),

@@ -45,7 +45,7 @@ class Forgetting:
 
     For each message of the log that holds a text, a record of what is left of it is appended first. When all
     are, and copied to the audit, the messages are erased in the log, then in its copy, and the store is made
-    anew of the log. An order counts as done only then, so after a crash it is done again from the start:
+    again from the log. An order counts as done only then, so after a crash it is done again from the start:
     what was erased has its record, the rest still has the texts.
     """
 
