@@ -40,10 +40,16 @@ function Sessions({ sessions, current }) {
 function Conversation({ id, begun }) {
   const [state, setState] = useState({ turns: [], earlier: 0, loaded: !begun, error: null });
   const [notes, setNotes] = useState({});
+  const [draft, setDraft] = useState("");
+  const field = useRef(null);
   const end = useRef(null);
   const stopped = useRef(new AbortController());
   useEffect(() => () => stopped.current.abort(), []);
   const put = (turn) => setState((known) => ({ ...known, turns: replaced(known.turns, turn) }));
+  const take = (text) => {
+    setDraft(text);
+    field.current?.focus();
+  };
   const note = (message, content) => setNotes((known) => ({ ...known, [message]: [...(known[message] || []), content] }));
   const follow = async (options) => {
     const onEvent = (kind, content) => {
@@ -80,9 +86,9 @@ function Conversation({ id, begun }) {
   return html`<section class="conversation" aria-label="Conversation"><h1 class=${state.turns.length ? "last" : ""}>${headline(state)}</h1>
     ${state.error && html`<${Problem} error=${state.error} />`}${!state.loaded && html`<${Loading} what="the conversation" />`}
     ${state.earlier > 0 && html`<p><button type="button" onClick=${() => read(state.earlier)}>Earlier</button></p>`}
-    ${state.loaded && !state.turns.length && !state.error && html`<${Begin} onTry=${(text) => document.querySelector("#say").dispatchEvent(new CustomEvent("try", { detail: text }))} />`}
+    ${state.loaded && !state.turns.length && !state.error && html`<${Begin} onTry=${take} />`}
     <ol class="turns" aria-live="polite" aria-relevant="additions text">${state.turns.map((turn) => html`<${Turn} key=${turn.id} turn=${turn} notes=${notes[turn.id] || []} onAgain=${() => say(turn.text)} />`)}</ol>
-    <div class="end" ref=${end}></div><${Composer} onSay=${say} /></section>`;
+    <div class="end" ref=${end}></div><${Composer} field=${field} text=${draft} onText=${setDraft} onSay=${say} /></section>`;
 }
 
 function replaced(turns, turn) {
@@ -109,25 +115,17 @@ function Begin({ onTry }) {
     <ul class="examples">${EXAMPLES.map(([title, text]) => html`<li key=${title}><button type="button" onClick=${() => onTry(text)}><b>${title}</b><span>${text}</span></button></li>`)}</ul>`;
 }
 
-function Composer({ onSay }) {
-  const field = useRef(null);
-  const [text, setText] = useState("");
+function Composer({ field, text, onText, onSay }) {
   const allowed = may("submit");
   useKeys({ "/": { label: "write a message", run: () => field.current?.focus() } });
   useEffect(() => {
-    const fill = (event) => {
-      setText(event.detail);
-      field.current.focus();
-    };
-    field.current?.addEventListener("try", fill);
     if (matchMedia("(min-width: 721px)").matches) field.current?.focus({ preventScroll: true });
-    return () => field.current?.removeEventListener("try", fill);
   }, []);
   const send = (event) => {
     event?.preventDefault();
     if (!text.trim()) return;
     onSay(text.trim());
-    setText("");
+    onText("");
   };
   const press = (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -135,6 +133,6 @@ function Composer({ onSay }) {
   };
   if (!allowed) return html`<p class="soft composer">You may read conversations, and not take part: that needs the scope <code>submit</code>.</p>`;
   return html`<form class="composer" onSubmit=${send}><label class="visually-hidden" for="say">Message to the front desk</label>
-    <textarea id="say" ref=${field} rows="2" value=${text} placeholder="Ask something, or say what is to be done" onInput=${(event) => setText(event.target.value)} onKeyDown=${press}></textarea>
+    <textarea id="say" ref=${field} rows="2" value=${text} placeholder="Ask something, or say what is to be done" onInput=${(event) => onText(event.target.value)} onKeyDown=${press}></textarea>
     <button class="primary" disabled=${!text.trim()}>Send <kbd aria-hidden="true">Enter</kbd></button></form>`;
 }
