@@ -6,16 +6,16 @@ from typing import Any
 
 import msgspec
 
-from services.nexus.briefing_sources import BriefingOptions, BriefingSources, OvernightReports
-from services.nexus.briefings import PREFIX, BriefingSchedule
-from services.nexus.calendar_range import parse_calendar_range, wants_calendar_change
-from services.nexus.model_answer import Answerer
-from services.nexus.reminder_service import ReminderService
-from services.nexus.reminder_store import ReminderStore, retry_timers
-from services.nexus.router import Request, Router, tool_response
-from services.nexus.routing_rules import is_by_example
-from services.nexus.sentence_type import greeting_reply, is_question
-from services.nexus.unsupported_claims import remove_reminder_claims
+from services.nexus.answers.model_answer import Answerer
+from services.nexus.answers.unsupported_claims import remove_reminder_claims
+from services.nexus.briefings.schedule import PREFIX, BriefingSchedule
+from services.nexus.briefings.sources import BriefingOptions, BriefingSources, OvernightReports
+from services.nexus.reminders.service import ReminderService
+from services.nexus.reminders.store import ReminderStore, retry_timers
+from services.nexus.routing.calendar_range import parse_calendar_range, wants_calendar_change
+from services.nexus.routing.router import Request, Router, tool_response
+from services.nexus.routing.rules import is_by_example
+from services.nexus.routing.sentence_type import greeting_reply, is_question
 from shared import subjects
 from shared.agent.base import Agent, Outbox
 from shared.agent.process import run

@@ -10,7 +10,7 @@ import pytest
 
 from services.frontier.__main__ import Frontier
 from services.nexus.__main__ import Nexus
-from services.nexus.sentence_type import greeting_reply
+from services.nexus.routing.sentence_type import greeting_reply
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import Email, Hit, MemoryQuery, Node, Question, RoutingDecision, TaskStatus

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from services.nexus.__main__ import Nexus
-from services.nexus.reminder_store import set_timer
-from services.nexus.reminders import to_timestamp
+from services.nexus.reminders.state import to_timestamp
+from services.nexus.reminders.store import set_timer
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import AgentReport, Reminder, ReminderDue, Reminders

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from services.memory.local_embedder import LocalEmbedder
-from services.nexus.router import read_tools
-from services.nexus.routing_rules import (
+from services.nexus.routing.router import read_tools
+from services.nexus.routing.rules import (
     NEAR_ENOUGH,
     RouteExamples,
     candidate_routes,

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from services.nexus import reminder_store
 from services.nexus.__main__ import Nexus
-from services.nexus.reminder_store import set_timer
-from services.nexus.reminders import MAX_OPEN, to_timestamp
+from services.nexus.reminders import store as reminder_store
+from services.nexus.reminders.state import MAX_OPEN, to_timestamp
+from services.nexus.reminders.store import set_timer
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import (

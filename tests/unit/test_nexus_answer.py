@@ -2,7 +2,7 @@
 
 import msgspec
 
-from services.nexus.memory_answer import (
+from services.nexus.answers.memory_answer import (
     MAX_QUOTE,
     answer_by_likeness,
     build_packet,

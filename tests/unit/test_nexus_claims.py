@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from services.nexus.model_answer import (
+from services.nexus.answers.model_answer import (
     ModelAnswer,
     RouteChoice,
     check_choice,
@@ -12,7 +12,7 @@ from services.nexus.model_answer import (
     question_prompt,
     to_decision,
 )
-from services.nexus.unsupported_claims import remove_unsupported
+from services.nexus.answers.unsupported_claims import remove_unsupported
 from shared.contracts import ContextItem, ContextPacket, Reminder
 
 FALSE = """

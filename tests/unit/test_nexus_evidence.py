@@ -2,9 +2,9 @@
 
 import pytest
 
-from services.nexus.answer_type import fits_type
-from services.nexus.evidence import Evidence, choose, in_context
-from services.nexus.memory_answer import answer_from_sentences, build_packet
+from services.nexus.answers.answer_type import fits_type
+from services.nexus.answers.evidence import Evidence, choose, in_context
+from services.nexus.answers.memory_answer import answer_from_sentences, build_packet
 from shared.contracts import Hit, Node, Source
 from shared.text.cues import asks_about_work, asks_past
 from shared.text.subjects import count_missing, find_names, find_phrases

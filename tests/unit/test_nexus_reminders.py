@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from services.nexus.reminder_intents import ReminderIntent, find_intent, parse_intent
-from services.nexus.reminders import (
+from services.nexus.reminders.intents import ReminderIntent, find_intent, parse_intent
+from services.nexus.reminders.state import (
     MAX_ENDED,
     add_reminder,
     due_time,
@@ -18,8 +18,8 @@ from services.nexus.reminders import (
     snooze,
     to_timestamp,
 )
-from services.nexus.router import Tool, fill_params
-from services.nexus.routing_rules import route_request
+from services.nexus.routing.router import Tool, fill_params
+from services.nexus.routing.rules import route_request
 from shared.contracts import Reminder, Reminders, ReminderStatus
 from shared.errors import ActionError
 

@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from services.nexus.router import Tool, find_subject, read_tools
-from services.nexus.routing_rules import route_request
-from services.nexus.sentence_type import SentenceType, classify_sentence
+from services.nexus.routing.router import Tool, find_subject, read_tools
+from services.nexus.routing.rules import route_request
+from services.nexus.routing.sentence_type import SentenceType, classify_sentence
 from shared.errors import ConfigError
 
 TOOLS = {

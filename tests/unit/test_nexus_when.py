@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.nexus.calendar_range import parse_calendar_range
-from services.nexus.recurrence import (
+from services.nexus.reminders.recurrence import (
     EVERY_DAY,
     decode_recurrence,
     encode_recurrence,
     format_recurrence,
     next_occurrence,
 )
-from services.nexus.time_parser import find_time, parse_time
+from services.nexus.reminders.time_parser import find_time, parse_time
+from services.nexus.routing.calendar_range import parse_calendar_range
 from shared.errors import ActionError
 
 ZONE = ZoneInfo("Europe/Zurich")

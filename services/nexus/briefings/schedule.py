@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, tzinfo
 
-from services.nexus.briefing_sources import BriefingOptions, BriefingSources, Section
-from services.nexus.recurrence import EVERY_DAY, Recurrence, next_occurrence
-from services.nexus.reminder_store import set_timer
+from services.nexus.briefings.sources import BriefingOptions, BriefingSources, Section
+from services.nexus.reminders.recurrence import EVERY_DAY, Recurrence, next_occurrence
+from services.nexus.reminders.store import set_timer
 from shared import subjects
 from shared.agent.base import Outbox
 from shared.agent.context import AgentContext

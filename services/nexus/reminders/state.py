@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import msgspec
 
-from services.nexus.recurrence import decode_recurrence, format_recurrence, next_occurrence
-from services.nexus.reminder_intents import strip_request
-from services.nexus.time_parser import ParsedTime, find_time, parse_time
+from services.nexus.reminders.intents import strip_request
+from services.nexus.reminders.recurrence import decode_recurrence, format_recurrence, next_occurrence
+from services.nexus.reminders.time_parser import ParsedTime, find_time, parse_time
 from shared.clock import format_moment, parse_timestamp
 from shared.contracts import Reminder, Reminders, ReminderStatus
 from shared.errors import ActionError

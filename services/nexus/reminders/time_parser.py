@@ -7,9 +7,8 @@ from typing import Any
 
 import msgspec
 
-from services.nexus import time_phrases as patterns
-from services.nexus.calendar_range import add_span, parse_day
-from services.nexus.recurrence import (
+from services.nexus.reminders import time_phrases as patterns
+from services.nexus.reminders.recurrence import (
     ZONE,
     Recurrence,
     next_occurrence,
@@ -18,7 +17,8 @@ from services.nexus.recurrence import (
     part_of_day,
     zone_name,
 )
-from services.nexus.time_phrases import spell_in_digits, unclear
+from services.nexus.reminders.time_phrases import spell_in_digits, unclear
+from services.nexus.routing.calendar_range import add_span, parse_day
 from shared.clock import datetime_exists, format_moment, localize
 from shared.errors import ActionError
 

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from services.nexus.evidence import READ, choose, is_noted, read_evidence
-from services.nexus.memory_answer import (
+from services.nexus.answers.evidence import READ, choose, is_noted, read_evidence
+from services.nexus.answers.memory_answer import (
     answer_by_likeness,
     answer_from_sentences,
     build_packet,
     may_be_shown,
 )
-from services.nexus.reminder_store import ReminderStore
-from services.nexus.reminders import ENDED
-from services.nexus.routing_rules import make_decision
-from services.nexus.sentence_type import is_question
-from services.nexus.unsupported_claims import remove_unsupported
+from services.nexus.answers.unsupported_claims import remove_unsupported
+from services.nexus.reminders.state import ENDED
+from services.nexus.reminders.store import ReminderStore
+from services.nexus.routing.rules import make_decision
+from services.nexus.routing.sentence_type import is_question
 from shared.agent.context import AgentContext
 from shared.contracts import (
     MAX_TEXT,

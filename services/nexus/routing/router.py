@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from services.nexus.model_answer import choose_route
-from services.nexus.routing_rules import UNDECIDED, RouteExamples, candidate_routes, route_request
-from services.nexus.sentence_type import inflect
-from services.nexus.time_phrases import DATES, SPAN, TIMES, VAGUE
+from services.nexus.answers.model_answer import choose_route
+from services.nexus.reminders.time_phrases import DATES, SPAN, TIMES, VAGUE
+from services.nexus.routing.rules import UNDECIDED, RouteExamples, candidate_routes, route_request
+from services.nexus.routing.sentence_type import inflect
 from shared import subjects
 from shared.agent.base import Outbox
 from shared.agent.context import AgentContext

@@ -5,8 +5,8 @@ from enum import Enum
 
 import msgspec
 
-from services.nexus.time_parser import is_only_time, mentions_time
-from services.nexus.time_phrases import COUNT, LONG_UNITS, MONTHLY_UNITS, NUMBERS, SPAN, UNIT, UNITS
+from services.nexus.reminders.time_parser import is_only_time, mentions_time
+from services.nexus.reminders.time_phrases import COUNT, LONG_UNITS, MONTHLY_UNITS, NUMBERS, SPAN, UNIT, UNITS
 from shared.text.sentences import split_sentences
 
 MAX_LENGTH = 2_000

@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from services.nexus.recurrence import encode_recurrence, format_recurrence
-from services.nexus.reminder_intents import ReminderIntent, parse_intent
-from services.nexus.reminder_store import ReminderStore
-from services.nexus.reminders import (
+from services.nexus.reminders.intents import ReminderIntent, parse_intent
+from services.nexus.reminders.recurrence import encode_recurrence, format_recurrence
+from services.nexus.reminders.state import (
     DEFAULT_SNOOZE,
     ENDED,
     OPEN,
@@ -24,8 +23,9 @@ from services.nexus.reminders import (
     snooze_until,
     to_timestamp,
 )
-from services.nexus.router import Request
-from services.nexus.time_parser import parse_time
+from services.nexus.reminders.store import ReminderStore
+from services.nexus.reminders.time_parser import parse_time
+from services.nexus.routing.router import Request
 from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus import Entry

@@ -5,7 +5,15 @@ from calendar import isleap
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
-from services.nexus.time_phrases import DATES, LONG_UNITS, MONTHLY_UNITS, NUMBERS, UNITS, WEEKDAYS, unclear
+from services.nexus.reminders.time_phrases import (
+    DATES,
+    LONG_UNITS,
+    MONTHLY_UNITS,
+    NUMBERS,
+    UNITS,
+    WEEKDAYS,
+    unclear,
+)
 from shared.clock import localize
 from shared.errors import ActionError
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from services.nexus.reminders import WAITING, add_reminder, due_time, replace_reminder
+from services.nexus.reminders.state import WAITING, add_reminder, due_time, replace_reminder
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal

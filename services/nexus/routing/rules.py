@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from services.nexus.reminder_intents import find_intent
-from services.nexus.sentence_type import (
+from services.nexus.reminders.intents import find_intent
+from services.nexus.routing.sentence_type import (
     ORDER_START,
     SentenceType,
     classify_sentence,

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import msgspec
 
-from services.nexus.time_phrases import DAY_PARTS, EXAMPLE, WEEKDAYS
+from services.nexus.reminders.time_phrases import DAY_PARTS, EXAMPLE, WEEKDAYS
 from shared.clock import localize, read_zone
 from shared.errors import ActionError
 from shared.text.phrases import format_list

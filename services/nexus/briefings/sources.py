@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from services.nexus.reminder_store import ReminderStore
-from services.nexus.reminders import ENDED, WAITING, due_time, format_reminder
+from services.nexus.reminders.state import ENDED, WAITING, due_time, format_reminder
+from services.nexus.reminders.store import ReminderStore
 from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus import Bus, Entry

@@ -9,7 +9,7 @@ from itertools import chain
 
 import msgspec
 
-from services.nexus.answer_type import fits_type
+from services.nexus.answers.answer_type import fits_type
 from shared.clock import parse_timestamp
 from shared.contracts import Hit, Node
 from shared.memory import Memory

@@ -1,0 +1,1 @@
+"""The briefings of morning and evening: their sections, sources and times."""

@@ -1,0 +1,1 @@
+"""Reminders: times in words, recurrence, and the records of what is due."""

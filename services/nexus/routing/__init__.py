@@ -1,0 +1,1 @@
+"""Which agent or tool a message is for."""
