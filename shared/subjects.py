@@ -248,6 +248,11 @@ def position(stream: str, durable: str) -> str:
     return f"position.{stream}.{durable}"
 
 
+def listing(stream: str) -> str:
+    """A request for the subjects of a stream; the answer is the server's ``STREAM.INFO``."""
+    return f"listing.{stream}"
+
+
 def peer(agent: str, instance: str) -> str:
     """Where one process of ``agent`` answers the others; it never leaves the agent's account."""
     return f"peer.{agent}.{instance}"

@@ -209,6 +209,14 @@ def _task_step(step: str, summary: str, kind: Any) -> Channel:
 def _people() -> list[Channel]:
     return [
         Channel(
+            name="listing",
+            address=subjects.listing("{stream}"),
+            summary="The subjects of a stream; the answer is the server's STREAM.INFO",
+            group="runtime",
+            messages=(dict[str, Any],),
+            answer=dict[str, Any],
+        ),
+        Channel(
             name="mail",
             address=subjects.mail("{recipient}", "{sender}"),
             summary="Mail: emails, questions and answers, reports, requests to cancel",

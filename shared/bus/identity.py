@@ -17,6 +17,7 @@ from shared import subjects
 from shared.errors import StartError
 from shared.settings import Settings
 
+_APPROVALS = (subjects.approval_asked, subjects.approval_answered)
 OFFICE_ACCOUNT = "OFFICE"
 SYSTEM_ACCOUNT = "$SYS"
 _STATISTICS = "$SYS.REQ.SERVER.PING.STATSZ"
@@ -36,7 +37,8 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
 
     It may publish and subscribe to these subjects of the office, and send requests to those of memory, of
     which ``signed_request`` get its name appended; ``serve`` are the requests it answers. ``durables`` are
-    those of a stream whose position it may ask for; of the streams ``erase`` it may erase single messages.
+    those of a stream whose position it may ask for; of the streams ``erase`` it may erase single messages, of
+    those ``listed`` it may list the subjects.
     """
 
     publish: tuple[str, ...]
@@ -46,6 +48,7 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
     serve: tuple[str, ...] = ()
     durables: tuple[tuple[str, str], ...] = ()
     erase: tuple[str, ...] = ()
+    listed: tuple[str, ...] = ()
 
 
 def rights_of(name: str, agents: Sequence[str]) -> Rights:
@@ -55,7 +58,7 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
     if name == subjects.GATEWAY:
         return _gateway_rights()
     follows = (subjects.control(name), subjects.task(name, "*", "*", subjects.CANCELLED))
-    publish = (*_sends_of_all(name, agents), *_sends_of_some(name))
+    publish = (*_sends_of_all(name, agents), *_sends_of_some(name, agents))
     if name == subjects.MEMORY_DAEMON:
         signed = (f"{subject}.*" for subject in (*_signed_verbs(), *_people_verbs()))
         return Rights(
@@ -71,6 +74,7 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
         request=_memory_verbs(),
         signed_request=_signed_verbs(),
         durables=_durables(name),
+        listed=(subjects.OFFICE,) if name == subjects.NEXUS else (),
     )
 
 
@@ -93,7 +97,7 @@ def _sends_of_all(name: str, agents: Sequence[str]) -> list[str]:
     ]
 
 
-def _sends_of_some(name: str) -> list[str]:
+def _sends_of_some(name: str, agents: Sequence[str]) -> list[str]:
     """The same of the conductor, or of all others; of those that set timers, and that submit goals."""
     if name == subjects.CONDUCTOR:
         records = (subjects.goal("*"), subjects.OFFICE_STATE)
@@ -108,7 +112,27 @@ def _sends_of_some(name: str) -> list[str]:
         ]
     if name in subjects.SUBMITTING:
         send.append(subjects.SUBMIT)
+    if name == subjects.NEXUS:
+        send += _desk_reads([other for other in agents if other != name])
     return send
+
+
+def _desk_reads(others: Sequence[str]) -> list[str]:
+    """What the front desk may read to tell people what waits for them, failed, was done and was spent.
+
+    The last message on each of these subjects: no task, and no mail but the record that its sender has of it.
+    """
+    kinds = ("spending", "letter")
+    wanted = [
+        subjects.goal("*"),
+        subjects.dead("*"),
+        *(subject(other, "*") for other in others for subject in _APPROVALS),
+        *(subjects.record(other, kind, "*") for other in others for kind in kinds),
+    ]
+    return [
+        f"$JS.API.STREAM.INFO.{subjects.OFFICE}",
+        *(_direct_get(subjects.OFFICE, each) for each in wanted),
+    ]
 
 
 def _memory_sends(name: str) -> list[str]:
@@ -388,7 +412,11 @@ def _renamed(rights: Rights) -> list[tuple[str, str]]:
     infos = (
         (f"$JS.API.CONSUMER.INFO.{'.'.join(each)}", subjects.position(*each)) for each in rights.durables
     )
-    return [*infos, *((f"$JS.API.STREAM.MSG.DELETE.{each}", subjects.erasure(each)) for each in rights.erase)]
+    return [
+        *infos,
+        *((f"$JS.API.STREAM.MSG.DELETE.{each}", subjects.erasure(each)) for each in rights.erase),
+        *((f"$JS.API.STREAM.INFO.{each}", subjects.listing(each)) for each in rights.listed),
+    ]
 
 
 def _import(kind: str, account: str, subject: str, *, to: str = "") -> str:

@@ -32,12 +32,13 @@ RESENT = "Mailroom-Resent"
 """The header with the number of the dead letter whose message was sent again."""
 
 
-async def call_server(bus: Bus, verb: str, body: object = None) -> dict[str, object]:
+async def call_server(bus: Bus, verb: str, body: object = None, *, subject: str = "") -> dict[str, object]:
     """Call the server's JetStream API, for instance ``STREAM.INFO.OFFICE``.
 
-    Raises BusError with the server's reason if it refuses.
+    An agent has to ask by another ``subject``. Raises BusError with the server's reason if it refuses.
     """
-    answer = await bus.request(f"$JS.API.{verb}", json.dumps(body).encode() if body is not None else b"")
+    payload = json.dumps(body).encode() if body is not None else b""
+    answer = await bus.request(subject or f"$JS.API.{verb}", payload)
     result: dict[str, object] = json.loads(answer)
     if error := result.get("error"):
         assert isinstance(error, dict)
@@ -104,7 +105,9 @@ async def count_subjects(bus: Bus, stream: str, pattern: str) -> dict[str, int]:
     found: dict[str, int] = {}
     while True:
         request = {"subjects_filter": pattern, "offset": len(found)}
-        info = await call_server(bus, f"STREAM.INFO.{stream}", request)
+        # only people ask by the server's own subject
+        subject = "" if bus.name in (*subjects.PEOPLE, subjects.ADMIN) else subjects.listing(stream)
+        info = await call_server(bus, f"STREAM.INFO.{stream}", request, subject=subject)
         state = info["state"]
         assert isinstance(state, dict)
         page = state.get("subjects") or {}

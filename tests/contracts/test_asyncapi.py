@@ -105,7 +105,7 @@ def test_the_operations_of_an_identity_are_its_rights(name: str) -> None:
     sent = {subject for each in mine.values() if each["action"] == "send" for subject in each["x-subjects"]}
     for right in (each for each in allowed if not each.startswith("$JS.")):
         assert any(overlap(right, subject) for subject in sent), right
-    own = ("peer.", "position.", "erase.")
+    own = ("peer.", "position.", "erase.", "listing.")
     for subject in (each for each in sent if not each.startswith(own)):
         assert any(overlap(right, subject) == subject for right in allowed), subject
 
