@@ -53,6 +53,13 @@ Sync = Annotated[
         pattern=r"^(always|([0-9]+(ms|s|m|h))+)$", description="'always', or a span such as '500ms' or '2m'"
     ),
 ]
+Night = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^(always|([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d)$",
+        description="the hours of the night as '22:00-06:00', or 'always'",
+    ),
+]
 Replicas = Annotated[
     dict[str, Annotated[int, msgspec.Meta(ge=0, le=100)]],
     msgspec.Meta(description="agents with numbers from 0 to 100, such as engineer=2,scout=1"),
@@ -210,6 +217,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The town of the office's people, such as ``Bern``: for the weather in briefings."""
     time_zone: str = ""
     """Their time zone, such as ``Europe/Zurich``; empty: this machine's."""
+    night: Night = "22:00-06:00"
+    """When jobs of the overnight queue begin that name no time, in ``time_zone``; ``always``: at once."""
+    night_load: Annotated[float, msgspec.Meta(ge=0)] = 2.0
+    """The load of the machine (1 minute, for each core) above which none begins; 0 is no limit."""
+    night_on_battery: bool = False
+    """Whether they begin while the machine runs on its battery."""
+    night_tokens: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """The tokens that all agents may use in a night before no further job begins; 0 is no limit."""
+    night_cost: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    """The same in US dollars, by ``brain_price`` or ``prices``."""
     calendar: str = ""
     """An ICS calendar: the path of a file or an https address."""
     smtp_url: str = ""

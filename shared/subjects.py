@@ -52,6 +52,8 @@ TIMED = (CONDUCTOR, NEXUS)
 CORTEX = "cortex"
 SUBMITTING = (NEXUS, CORTEX)
 """The agents that submit goals: what people ask of them, and overnight jobs."""
+COUNTING = (CONDUCTOR, CORTEX)
+"""The agents that read what all agents have used of models: for reports, and for the budget of a night."""
 CRITIC = "critic"
 MEMORY_DAEMON = "memory"
 USER = "user"

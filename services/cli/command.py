@@ -22,6 +22,7 @@ COMMANDS = {
     "ask": "services.cli.commands.ask:ask",
     "mail": "services.cli.commands.mail:mail",
     "reminders": "services.cli.commands.reminders:reminders",
+    "queue": "services.cli.commands.queue:queue",
     "tasks": "services.cli.commands.tasks:tasks",
     "show": "services.cli.commands.show:show",
     "diff": "services.cli.commands.patches:diff",

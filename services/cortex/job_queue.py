@@ -6,7 +6,8 @@ archive/  results, as <job id>.json                     failed/   files that are
 
 import os
 import time
-from datetime import UTC, datetime, tzinfo
+from collections.abc import Callable
+from datetime import datetime, tzinfo
 from pathlib import Path
 
 import msgspec
@@ -20,6 +21,7 @@ from services.cortex.jobs import (
     read_bytes,
     task_id_for,
 )
+from shared.clock import utc_now
 from shared.contracts import TaskResult
 from shared.errors import ActionError
 from shared.files import write_atomically
@@ -65,10 +67,13 @@ class JobQueue:
         for folder in self._folders:
             folder.mkdir(parents=True, exist_ok=True)
 
-    def take(self, count: int, now: datetime | None = None) -> list[QueuedJob]:
+    def take(
+        self, count: int, now: datetime | None = None, held: Callable[[Job], object] = lambda _: False
+    ) -> list[QueuedJob]:
         """Claim up to ``count`` due jobs in their order; files that are not jobs are moved to failed/.
 
-        Reads only the folder's time while nothing waits and tonight/ does not change.
+        Those for which ``held`` is true wait on. Reads only the folder's time while nothing waits and
+        tonight/ does not change.
         """
         self.make_folders()
         changed = self.tonight.stat().st_mtime_ns
@@ -77,7 +82,8 @@ class JobQueue:
         waiting, unsettled = self.scan()
         taken: list[QueuedJob] = []
         for entry in waiting:
-            if len(taken) < count and entry.job.is_due(now or datetime.now(UTC), self._zone):
+            due = len(taken) < count and entry.job.is_due(now or utc_now(), self._zone)
+            if due and not held(entry.job):
                 taken += self._claim(entry)
         # A folder's time is only accurate to some milliseconds: one changed just now is read again.
         fresh = time.time_ns() - changed < 2_000_000_000

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -40,14 +40,16 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A job file: ``id`` and ``task`` are required; a ``run_at`` without a time zone is in ``time_zone``.
 
     ``context`` may name an ``assignee``, ``action`` and ``params``, or a ``plan`` (TaskPlan), or a ``mode``.
-    A job that fails is tried again up to ``retries`` times (0 to 10); the queue lists the failed tasks in
-    ``tried``. ``by_agent`` is True if an agent, not a person, wanted the job.
+    ``when`` is ``night``, ``now`` (neither window nor limits hold it back), or empty: at ``run_at``, and at
+    night if there is none. A job that fails is tried again up to ``retries`` times (0 to 10); the queue lists
+    the failed tasks in ``tried``. ``by_agent`` is True if an agent, not a person, wanted the job.
     """
 
     id: str
     task: str
     priority: str = "medium"
     run_at: str = ""
+    when: Literal["", "night", "now"] = ""
     created_at: str = ""
     context: dict[str, Any] = {}
     retries: int = 0
@@ -74,8 +76,17 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         """The priority of the job's task."""
         return PRIORITIES[self.priority.lower()]
 
+    @property
+    def waits_for_night(self) -> bool:
+        """Whether the job begins at night only."""
+        return self.when == "night" or not (self.when or self.run_at)
+
+    def begins_at(self, zone: tzinfo | None) -> datetime | None:
+        """The time before which it does not begin, in UTC; None if it names none."""
+        return _moment(self.run_at, zone) if self.run_at else None
+
     def is_due(self, now: datetime, zone: tzinfo | None) -> bool:
-        """Whether the job may run at ``now``."""
+        """Whether its own time, if it names one, has come at ``now``."""
         return not self.run_at or _moment(self.run_at, zone) <= now
 
     def rank(self, written_at: float, zone: tzinfo | None) -> tuple[int, float, float, str]:
@@ -93,9 +104,9 @@ def schedule_retry(job: Job, task_id: str, now: datetime) -> Job | None:
         return None
     first, longest = RETRY_DELAYS
     delay = min(longest, first * 2 ** len(job.tried))
-    return msgspec.structs.replace(
-        job, tried=(*job.tried, task_id), run_at=(now + timedelta(seconds=delay)).isoformat()
-    )
+    run_at = (now + timedelta(seconds=delay)).isoformat()
+    when = "night" if job.waits_for_night else job.when
+    return msgspec.structs.replace(job, tried=(*job.tried, task_id), run_at=run_at, when=when)
 
 
 class BrokenJson(ValueError):
@@ -149,6 +160,8 @@ def read_bytes(path: Path) -> tuple[bytes, os.stat_result]:
         written = os.fstat(number)
         if not stat.S_ISREG(written.st_mode):
             raise ValueError("it is not a regular file")
+        if written.st_uid not in (0, os.geteuid(), path.parent.stat().st_uid):
+            raise ValueError(f"it belongs to another user of this machine (uid {written.st_uid})")
         if written.st_size > MAX_JOB_BYTES:
             raise ValueError(f"it has {written.st_size:,} bytes; the limit is {MAX_JOB_BYTES:,}")
         return os.read(number, MAX_JOB_BYTES), written

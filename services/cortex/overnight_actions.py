@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -11,6 +10,7 @@ from services.cortex.jobs import Job, job_of
 from services.cortex.overnight_worker import OvernightWorker
 from services.cortex.plan_actions import PlanActions
 from services.cortex.plan_parser import parse_plan, plan_of
+from services.cortex.queue_status import because
 from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus import Bus, Entry
@@ -139,7 +139,8 @@ class OvernightActions:
         {
             "task": "What is to be done",
             "priority": "low, medium, high or critical",
-            "run_at": "ISO 8601 date and time before which it is not begun; empty: as soon as there is room",
+            "run_at": "ISO 8601 date and time at which it begins; empty: at night",
+            "when": "night, also if run_at is given; or now: neither the night nor a limit holds it back",
             "context": "Perhaps an assignee, action and params, a plan, or a mode",
             "retries": "How often it is tried again if it fails, 0 to 10",
         },
@@ -149,24 +150,38 @@ class OvernightActions:
         task: str,
         priority: str = "medium",
         run_at: str = "",
+        when: str = "",
         context: dict[str, Any] | None = None,
         retries: int = 0,
     ) -> Outcome:
-        """The job's id, job-YYYYMMDD-NNN, in data key ``id``."""
-        now, current = datetime.now().astimezone(), self._context.task
+        """The job's id, job-YYYYMMDD-NNN, in data key ``id``, and why it waits in ``reason``."""
+        night, current = self._worker.night, self._context.task
+        now = night.clock().astimezone(night.zone)
         given = f"{current.text}\n{current.context.get('params')}"
         requested = current.context.get("action") == "queue_job" or (task in given and not context)
         fields = {
             "task": task,
             "priority": priority,
             "run_at": run_at,
+            "when": when,
             "retries": retries,
             "by_agent": not (requested and is_said(task, current)),
         }
         job = job_of({"id": "new", "created_at": now.isoformat(), "context": context or {}, **fields})
         async with self._context.effect(f"queue the job {task[:200]}"):
             queued = await asyncio.to_thread(self._worker.queue.drop, job, f"{now:%Y%m%d}")
-        return Outcome(output=f"Queued as {queued.id}.", data={"id": queued.id})
+        reason = night.hold_reason(queued, now)
+        begins = f"It waits {because(reason)}" if reason else "It begins as soon as there is room"
+        return Outcome(
+            output=f"Queued as {queued.id}. {begins}. To stop it: mailroom queue remove {queued.id}",
+            data={"id": queued.id, "reason": reason},
+        )
+
+    @register_action("Begin a job of the overnight queue now", {"job_id": "Its id, such as job-20260102-001"})
+    async def run_job(self, job_id: str) -> Outcome:
+        """Says that it has begun, whatever it waited for."""
+        async with self._context.effect(f"begin the job {job_id[:80]}", repeatable=True):
+            return await self._worker.begin(job_id.strip())
 
     @register_action(
         "Cancel a job of the overnight queue, whether it waits or runs",
@@ -182,8 +197,10 @@ class OvernightActions:
 
     @register_action("List what waits in the overnight queue, what runs and what failed")
     async def queue_status(self) -> Outcome:
-        """Counts and jobs in data keys ``counts``, ``waiting``, ``running`` and ``failed``."""
-        return await asyncio.to_thread(self._worker.describe)
+        """Data keys: ``counts``, ``jobs`` with what each waits for, ``night``; ids in ``waiting`` and
+        ``running``, reasons in ``failed``.
+        """
+        return await self._worker.describe()
 
     def _plan_of(self, job: Job) -> TaskPlan:
         name, task_id = self._context.profile.name, self._context.task.task_id

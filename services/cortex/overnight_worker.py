@@ -11,11 +11,12 @@ from datetime import UTC, datetime, timedelta
 
 from services.cortex.job_queue import JobQueue, QueuedJob
 from services.cortex.jobs import Job, schedule_retry
+from services.cortex.night import Night
+from services.cortex.queue_status import describe_queue
 from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus.entry import seal
 from shared.bus.records import cancel_task, read_task, submission_entry
-from shared.clock import read_zone
 from shared.contracts import AgentReport, Task, TaskResult, TaskStatus, generate_id
 from shared.contracts.base import amended
 from shared.errors import ActionError, BusError, Conflict
@@ -26,8 +27,6 @@ PRUNE_EVERY = 86_400.0
 """Seconds between two deletions of old results."""
 RETRIED = frozenset({TaskStatus.FAILED, TaskStatus.TIMEOUT})
 """How a task must have ended to be tried again; a cancelled one is not."""
-MAX_LISTED = 50
-"""The most jobs of a kind that the status lists."""
 EXCERPT = 2_000
 """The most characters of a job's task and of its output in its report."""
 MAX_REFERENCES = 50
@@ -44,7 +43,8 @@ class OvernightWorker:
         self, context: AgentContext, *, max_jobs: int = 10, poll: float = 5.0, job_timeout: float = 28_800.0
     ) -> None:
         settings = context.settings
-        self.queue = JobQueue(settings.state_dir / "job_queue", read_zone(settings.time_zone))
+        self.night = Night(settings, context.bus, context.directory.read)
+        self.queue = JobQueue(settings.state_dir / "job_queue", self.night.zone)
         self._context = context
         self._max_jobs = max_jobs
         self._poll = poll
@@ -78,7 +78,9 @@ class OvernightWorker:
             job = await asyncio.to_thread(self.queue.find_job, result.task_id)
             if job is None:
                 return
-            if result.status in RETRIED and (retry := schedule_retry(job, result.task_id, datetime.now(UTC))):
+            if result.status in RETRIED and (
+                retry := schedule_retry(job, result.task_id, self.night.clock())
+            ):
                 await asyncio.to_thread(self.queue.put_back, retry, result.task_id)
                 self._context.log.info("job_retried_later", task_id=result.task_id, until=retry.run_at)
             else:
@@ -93,10 +95,7 @@ class OvernightWorker:
         async with self._scanning:
             claimed = await asyncio.to_thread(self.queue.find, job_id)
             if claimed is None:
-                raise ActionError(
-                    f"No job {job_id[:80]!r} waits or runs",
-                    "See the queue: action queue_status of cortex",
-                )
+                raise _no_such_job(job_id)
             task = self._task(claimed)
             result = await cancel_task(self._context.bus, task, reason, unsubmitted=True)
             if result is not None:
@@ -127,48 +126,41 @@ class OvernightWorker:
         except Conflict:
             self._context.log.info("reported_before", task_id=result.task_id)
 
-    def describe(self) -> Outcome:
+    async def begin(self, job_id: str) -> Outcome:
+        """Begin a job that waits, whatever it waits for; raises ActionError if there is none with that id."""
+        async with self._scanning:
+            claimed = await asyncio.to_thread(self.queue.find, job_id)
+            if claimed is None:
+                raise _no_such_job(job_id)
+            await self._submit(claimed)
+        data = {"id": job_id, "task_id": claimed.task_id}
+        return Outcome(output=f"Job {job_id} has begun.", data=data)
+
+    async def describe(self) -> Outcome:
         """The state of the queue, as text and as data."""
-        self.queue.make_folders()
-        # Scanning moves files that are not jobs to failed/, so it comes before counting.
-        waiting, unsettled = self.queue.scan()
-        running = self.queue.find_claimed()
-        counts = self.queue.count()
-        reasons = self.queue.refused.reasons()
-        names = {"tonight": "waiting", "claimed": "running", "archive": "done", "failed": "refused"}
-        totals = ", ".join(f"{counts[folder]} {name}" for folder, name in names.items())
-        lines = [f"Overnight queue: {totals}."]
-        lines += [
-            f"- running: {entry.job.id}: {' '.join(entry.job.task.split())[:100]}"
-            for entry in running[:MAX_LISTED]
-        ]
-        for entry in waiting[:MAX_LISTED]:
-            terms = ", from ".join(filter(None, (entry.job.priority, entry.job.run_at)))
-            lines.append(f"- waiting: {entry.job.id} ({terms})")
-        if unsettled:
-            lines.append(f"- waiting: {unsettled} that cannot be read yet, perhaps half-written")
-        lines += [f"- refused: {reason}" for reason in reasons[:MAX_LISTED]]
-        return Outcome(
-            output="\n".join(lines),
-            data={
-                "counts": counts,
-                "waiting": [entry.job.id for entry in waiting],
-                "running": [claimed.job.id for claimed in running],
-                "failed": reasons[:MAX_LISTED],
-            },
-        )
+        now = await self.night.look()
+        return await asyncio.to_thread(describe_queue, self.queue, self.night, now)
 
     async def _scan(self) -> None:
         async with self._scanning:
             claimed = await asyncio.to_thread(self.queue.find_claimed)
             jobs = [job for job in claimed if job.task_id not in self._submitted]
-            if free := max(0, self._max_jobs - len(claimed)):
-                jobs += await asyncio.to_thread(self.queue.take, free)
+            jobs += await asyncio.to_thread(self._take, len(claimed), await self.night.look())
             for job in jobs:
                 await self._submit(job)
             if time.monotonic() - self._pruned_at > PRUNE_EVERY or not self._pruned_at:
                 await asyncio.to_thread(self.queue.prune)
                 self._pruned_at = time.monotonic()
+
+    def _take(self, claimed: int, now: datetime) -> list[QueuedJob]:
+        """Claim what may begin: first what a person wants now, then as much as there is room for.
+
+        With a budget of the night that is one at a time, so that what a job uses counts before the next.
+        """
+        taken = self.queue.take(self._max_jobs - claimed, now, lambda job: job.when != "now")
+        busy = claimed + len(taken)
+        free = 1 - busy if self.night.has_budget else self._max_jobs - busy
+        return [*taken, *self.queue.take(free, now, lambda job: self.night.hold_reason(job, now))]
 
     async def _submit(self, claimed: QueuedJob) -> None:
         task = self._task(claimed)
@@ -197,6 +189,10 @@ class OvernightWorker:
             deadline=deadline,
             said=None if job.by_agent else sign_said(self._context.bus, words, deadline),
         )
+
+
+def _no_such_job(job_id: str) -> ActionError:
+    return ActionError(f"No job {job_id[:80]!r} waits or runs", "See the queue: mailroom queue list")
 
 
 def job_report(job: Job, result: TaskResult, path: str, *, sender: str, report_id: str) -> AgentReport:

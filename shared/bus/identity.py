@@ -98,7 +98,7 @@ def _sends_of_all(name: str, agents: Sequence[str]) -> list[str]:
 
 
 def _sends_of_some(name: str, agents: Sequence[str]) -> list[str]:
-    """The same of the conductor, or of all others; of those that set timers, and that submit goals."""
+    """The same of the conductor, or of all others; of those that set timers, submit goals, keep budgets."""
     if name == subjects.CONDUCTOR:
         records = (subjects.goal("*"), subjects.OFFICE_STATE)
         send = [*records, *(_direct_get(subjects.OFFICE, record) for record in records)]
@@ -114,6 +114,10 @@ def _sends_of_some(name: str, agents: Sequence[str]) -> list[str]:
         send.append(subjects.SUBMIT)
     if name == subjects.NEXUS:
         send += _desk_reads([other for other in agents if other != name])
+    if name in subjects.COUNTING:
+        # Not its own: nothing may match two imports, and its records are among them.
+        spent = [subjects.record(each, "spending", "*") for each in agents if each != name]
+        send += [_direct_get(subjects.OFFICE, record) for record in spent]
     return send
 
 

@@ -126,6 +126,7 @@ from shared.contracts.records import (
     TaskChanged,
     TaskRecordV1,
 )
+from shared.contracts.schedule import NightState, Schedule, Schedules, ScheduleStatus
 from shared.contracts.spans import Span, SpanKind
 from shared.contracts.task import (
     ResultOutcome,

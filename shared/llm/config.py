@@ -99,9 +99,10 @@ def _choose(
         price=read_price(price, f"{variable}_PRICE"),
         timeout=settings.brain_timeout,
     )
-    if settings.day_cost and not price:
+    limit = "DAY_COST" if settings.day_cost else "NIGHT_COST" if settings.night_cost else ""
+    if limit and not price:
         raise ConfigError(
-            f"MAILROOM_DAY_COST limits the cost of models, but {choice.name} has no price",
+            f"MAILROOM_{limit} limits the cost of models, but {choice.name} has no price",
             f"Set {variable}_PRICE to US dollars for a million tokens in and out, as 3/15",
         )
     if kind in HOMES:

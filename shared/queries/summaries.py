@@ -327,6 +327,8 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
     ),
     contracts.ExperienceIndex: ("experience", lambda e: f"{count(len(e.records), 'kind')} of tasks known"),
     contracts.Reminders: ("reminders", lambda e: f"{count(len(e.reminders), 'reminder')} kept"),
+    contracts.Schedules: ("schedules", lambda e: f"{count(len(e.schedules), 'schedule')} kept"),
+    contracts.NightState: ("night", lambda e: e.held or (f"until {e.ends_at}" if e.ends_at else "by day")),
     contracts.TaskPlan: ("plan", lambda e: f"{count(len(e.steps), 'step')} for {e.task_id}"),
     contracts.GoalDue: ("due", lambda e: f"is it done: {e.what}" if e.what else "the deadline of the goal"),
     contracts.ReminderDue: ("due", lambda e: e.reminder_id),

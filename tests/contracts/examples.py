@@ -127,6 +127,24 @@ REMINDER = c.Reminder(
     fired_at=AT,
     repeats="mon,thu 14:00",
 )
+SCHEDULE = c.Schedule(
+    schedule_id="s4f2a90",
+    text="Check up on /srv/shop",
+    requester="user",
+    rule="FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR",
+    start="2026-01-05T07:00:00",
+    zone="Europe/Zurich",
+    words="every weekday at 7",
+    status=c.ScheduleStatus.PAUSED,
+    next_at=LATER,
+    runs=3,
+    missed=1,
+    last_at=AT,
+    last_goal="goal_7",
+    note="1 run was missed while the office was stopped",
+    person="ana",
+    created_at=AT,
+)
 EFFECT = c.Effect(
     what="run the tests: pytest -q", step="t-1-3-", repeatable=True, started_at=AT, finished_at=LATER
 )
@@ -837,6 +855,18 @@ EXAMPLES: tuple[c.Contract, ...] = (
     ),
     c.Reminders(**header(48, "nexus", "nexus"), reminders=(REMINDER,)),
     REMINDER,
+    c.Schedules(**header(148, "nexus", "nexus"), schedules=(SCHEDULE,)),
+    SCHEDULE,
+    c.NightState(
+        **header(149, "cortex", "cortex"),
+        began_at=AT,
+        ends_at=LATER,
+        base_tokens=900,
+        base_cost=0.01,
+        tokens=120,
+        cost=0.02,
+        held="The night's budget is spent",
+    ),
     c.ReminderDue(**header(49, "nexus", "nexus"), reminder_id="call-the-bank-1", count=2),
     c.Experience(
         **header(50, "conductor", "conductor"),

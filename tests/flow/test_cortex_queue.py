@@ -16,7 +16,8 @@ import pytest
 from services.cortex import job_queue as queue_module
 from services.cortex.job_queue import KEEP_DAYS, JobQueue
 from services.cortex.jobs import Job, job_of
-from services.cortex.overnight_worker import OvernightWorker
+from services.cortex.night import Night
+from services.cortex.queue_status import describe_queue
 from shared.contracts import TaskResult, TaskStatus
 from shared.errors import ActionError
 from shared.settings import Settings
@@ -153,13 +154,16 @@ def test_a_name_that_is_no_text_or_too_long_for_a_note_stops_nothing(queue: JobQ
 
 
 def test_the_state_of_the_queue_counts_what_it_lists(tmp_path: Path) -> None:
-    context = SimpleNamespace(settings=Settings(state_dir=tmp_path))
-    worker = OvernightWorker(context)  # type: ignore[arg-type]
-    worker.queue.make_folders()
-    drop_text(worker.queue, "broken", "{")
-    drop_text(worker.queue, "coming", '{"id": "com', age=0)
-    told = worker.describe().output.splitlines()
-    assert told[0] == "Overnight queue: 1 waiting, 0 running, 0 done, 1 refused."
+    settings, bus = Settings(state_dir=tmp_path, time_zone="UTC"), SimpleNamespace(name="cortex")
+    queue, night = JobQueue(tmp_path / "job_queue"), Night(settings, bus, list)  # type: ignore[arg-type]
+    queue.make_folders()
+    drop_text(queue, "broken", "{")
+    drop_text(queue, "coming", '{"id": "com', age=0)
+    told = describe_queue(queue, night, NOW).output.splitlines()
+    assert told[0] == (
+        "Overnight queue: 1 waiting, 0 running, 0 done, 1 refused. "
+        "The night begins on Saturday 21 November 2026 at 22:00 (UTC)."
+    )
     assert told[1] == "- waiting: 1 that cannot be read yet, perhaps half-written"
     assert told[2].startswith("- refused: broken.json: it is not valid JSON")
 

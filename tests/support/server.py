@@ -33,6 +33,10 @@ def environment(state_dir: Path, **more: str) -> dict[str, str]:
         "MAILROOM_NATS_PORT": "0",
         "MAILROOM_GATEWAY_PORT": "0",
         "MAILROOM_NATS_MAX_STORE": str(1 << 30),
+        # Whenever tests run, jobs of the overnight queue begin at once.
+        "MAILROOM_NIGHT": "always",
+        "MAILROOM_NIGHT_LOAD": "0",
+        "MAILROOM_NIGHT_ON_BATTERY": "true",
         "COLUMNS": "80",
         **more,
     }

@@ -4,32 +4,22 @@ from typing import Any
 
 import click
 
-from services.cli.commands.ask import no_answer_error
+from services.cli.commands.actions import perform_action
 from services.cli.commands.options import TextType, json_option
 from services.cli.connection import run_connected
 from services.cli.output.console import open_console, print_block, print_json
 from shared import settings, subjects
 from shared.bus import Bus
-from shared.bus.records import read_record, read_task, submission_entry, task_steps
+from shared.bus.records import read_record
 from shared.clock import format_moment, parse_timestamp, read_zone
 from shared.contracts import (
     Reminder,
     Reminders,
     ReminderStatus,
-    Task,
-    TaskResult,
-    TaskStatus,
-    generate_task_id,
 )
-from shared.errors import MailroomError
-from shared.queries.records import Listener
 from shared.text.printable import clean, clean_block
 from shared.text.times import parse_span
 
-TIMEOUT = 20.0
-"""Seconds until nexus must have answered; if it runs, it takes a tenth of a second."""
-POLL_INTERVAL = 0.5
-"""Seconds between reads if no message arrives."""
 ENDED = (ReminderStatus.ACKNOWLEDGED, ReminderStatus.CANCELLED)
 STATES = {
     ReminderStatus.SCHEDULED: "due",
@@ -141,31 +131,8 @@ def cancel(reminder: str, as_json: bool) -> None:
 
 def _perform(text: str, action: str, params: dict[str, Any], as_json: bool) -> None:
     """Run an action of nexus as a task, and print its result."""
-    task = Task(
-        task_id=generate_task_id(),
-        text=text,
-        assignee=subjects.NEXUS,
-        requester=subjects.USER,
-        context={"action": action, "params": params},
-    )
-    result = run_connected(lambda bus: _run_task(bus, task))
-    if result.status is not TaskStatus.COMPLETED:
-        raise MailroomError(clean(result.error_message or f"It ended as {result.status}"))
+    result = perform_action(subjects.NEXUS, action, params, text)
     if as_json:
         print_json(result.metadata.get("reminder"))
     else:
         print_block(clean_block(result.output).strip(), open_console())
-
-
-async def _run_task(bus: Bus, task: Task) -> TaskResult:
-    async def read_result() -> TaskResult | None:
-        state = await read_task(bus, task)
-        return state.result if state else None
-
-    listener = Listener(bus, POLL_INTERVAL)
-    await listener.subscribe(task_steps(task))
-    await bus.commit([submission_entry(task)])
-    try:
-        return await listener.wait_for(read_result, TIMEOUT)
-    except TimeoutError:
-        raise no_answer_error("task", TIMEOUT) from None
