@@ -308,6 +308,8 @@ async def test_jobs_of_the_night_are_done_and_archived(team: Team, tmp_path: Pat
     assert "names nothing executable without a model" in results[1].error_message
     assert [result.metadata["job"]["id"] for result in results] == [f"job-{number}" for number in range(1, 5)]
     assert results[0].task_id.startswith("job-1-")
+    for result in results:
+        await gone(team.config.state_dir / "job_queue" / "claimed" / f"{result.task_id}.json")
     status = await team.perform("cortex", "queue_status")
     assert status.metadata["counts"] == {"tonight": 0, "claimed": 0, "archive": 4, "failed": 0}
 
