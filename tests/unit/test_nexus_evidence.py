@@ -3,7 +3,8 @@
 import pytest
 
 from services.nexus.answers.answer_type import fits_type
-from services.nexus.answers.evidence import Evidence, choose, in_context
+from services.nexus.answers.choice import choose
+from services.nexus.answers.evidence import Evidence, in_context, measure_rest
 from services.nexus.answers.memory_answer import answer_from_sentences, build_packet
 from shared.contracts import Hit, Node, Source
 from shared.text.cues import asks_about_work, asks_past
@@ -13,7 +14,7 @@ QUESTION = "On which day do we deploy the storefront?"
 
 
 def told(sentence: str, mark: float, day: int, **more: object) -> Evidence:
-    fields = {"kind": "decision", "superseded_by": "", "valid_to": "", "likeness": 0.7, **more}
+    fields = {"kind": "decision", "superseded_by": "", "valid_to": "", "rest": 0.7, **more}
     node = Node(
         id=f"day{day}",
         kind=str(fields["kind"]),
@@ -23,15 +24,14 @@ def told(sentence: str, mark: float, day: int, **more: object) -> Evidence:
         source=Source(agent="user"),
     )
     hit = Hit(node=node, score=0.5, superseded_by=str(fields["superseded_by"]))
-    unnamed = fields.get("unnamed")
     return Evidence(
         hit=hit,
         sentence=sentence,
         mark=mark,
-        bare=mark,
-        likeness=float(str(fields["likeness"])),
-        unnamed=None if unnamed is None else float(str(unnamed)),
-        vector=(1.0,),
+        bare=float(str(fields.get("bare", mark))),
+        cover=0.5,
+        rest=float(str(fields["rest"])),
+        vector=fields.get("vector", (1.0,)),  # type: ignore[arg-type]
     )
 
 
@@ -76,15 +76,33 @@ def test_what_happened_later_replaces_nothing() -> None:
 @pytest.mark.parametrize(
     ("question", "evidence"),
     [
-        ("Who waters the plants?", told("The plants stand in the hall.", -6.0, 1)),
-        ("How old is Ada Stone?", told("Ada Stone is at the dentist at 3.", 3.0, 1, unnamed=-8.0)),
-        ("What does Bob like?", told("Ada likes tea.", 9.0, 1, unnamed=5.0)),
-        ("What did the storefront cost?", told("The storefront ships on Fridays.", 2.0, 1, likeness=0.5)),
-        ("Who built the cold store?", told("The cold store needs 3 litres.", 1.0, 1, likeness=0.55)),
+        ("Who waters the plants?", [told("The plants stand in the hall.", -6.0, 1, bare=-11.0, rest=0.55)]),
+        ("What does Bob like?", [told("Ada likes tea.", 9.0, 1)]),
+        ("What did the storefront cost?", [told("The storefront ships on Fridays.", 2.0, 1, bare=-10.0)]),
+        (
+            "Which room is the pump in?",
+            [
+                told("The pump hums.", 2.0, 1, bare=-9.0, vector=(1.0, 0.0)),
+                told("The pump is new.", 1.9, 2, bare=-9.0, vector=(0.0, 1.0)),
+            ],
+        ),
     ],
 )
-def test_what_only_names_the_subject_is_no_answer(question: str, evidence: Evidence) -> None:
-    assert choose(question, [evidence]).answers == ()
+def test_what_only_names_the_subject_is_no_answer(question: str, evidence: list[Evidence]) -> None:
+    assert choose(question, evidence).answers == ()
+
+
+def test_a_sentence_in_other_words_answers_if_nothing_else_is_near_it() -> None:
+    asked = "How long can customers bring things back?"
+    assert first(asked, told("Returns are accepted within 30 days.", -5.0, 1, bare=-5.0)) == "day1"
+    song = told("The Turkish song is sung by Cem.", -5.0, 1, bare=-5.0)
+    assert first("Who sings for Turkey?", song) == "day1"
+
+
+def test_words_that_a_sentence_lacks_are_compared_with_those_that_it_has() -> None:
+    words = {"ill": (1.0, 0.0), "sick": (0.6, 0.8), "office": (0.0, 1.0)}
+    assert measure_rest(["Ill"], ["sick", "office"], words) == 0.6
+    assert measure_rest([], ["sick"], words) > measure_rest(["ill"], [], words)
 
 
 def test_an_answer_tells_the_sentence_its_origin_and_dates_and_no_ids() -> None:

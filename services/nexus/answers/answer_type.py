@@ -7,12 +7,13 @@ from shared.text.words import EMPTY_WORDS, find_stems, stem_term
 
 _MONTHS = "january february march april may june july august september october november december"
 _DAYS = "monday tuesday wednesday thursday friday saturday sunday"
-_CALENDAR = frozenset(f"{_MONTHS} {_DAYS}".split())
+CALENDAR = frozenset(f"{_MONTHS} {_DAYS} christmas easter".split())
+"""Words with a capital that name times."""
 _TIME = re.compile(
-    rf"\d|\b(?:{'|'.join(_CALENDAR)})s?\b|\b(?:(?:week)?days?|weeks?|weekends?|months?|quarters?|years?|sprints?|hours?|minutes?"
+    rf"\d|\b(?:{'|'.join(CALENDAR)})s?\b|\b(?:(?:week)?days?|weeks?|weekends?|months?|quarters?|years?|sprints?|hours?|minutes?"
     r"|seconds?|noon|midnight|mornings?|afternoons?|evenings?|nights?|spring|summer|autumn|fall|winter|easter|christmas|daily"
     r"|weekly|monthly|yearly|hourly|annually|today|tomorrow|yesterday|now|soon|later|before|after|when|once|until|since|never"
-    r"|always|during|second|third|fourth|fifth|sixth|last|first)\b",
+    r"|always|during|half|past|o.?clock|second|third|fourth|fifth|sixth|last|first)\b",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(
@@ -39,6 +40,8 @@ _PEOPLE = re.compile(
     r"|departments?|partners?|sister|brother|i|we|he|she|they)\b",
     re.IGNORECASE,
 )
+_SPEAKER = re.compile(r"^\W*(?:\d+:\d+\W+)?(?:FYI|(?:\w+\s+from\s+)?[A-ZÀ-Þ]\w*):\s+")
+"""What stands before a message: who wrote it says nothing about what it says."""
 _CAPITAL = re.compile(r"\b[A-ZÀ-Þ][\w’'-]*")
 _WORD = re.compile(r"[\w-]+")
 _HOW_MANY = re.compile(r"\bhow\s+many\s+([\w-]+)", re.IGNORECASE)
@@ -48,9 +51,10 @@ _BETWEEN = 3
 
 def _has_person(question: str, sentence: str) -> bool:
     asked = {word.lower() for word in _WORD.findall(question)}
+    sentence = _SPEAKER.sub("", sentence)
     named = (word.lower() for word in _CAPITAL.findall(sentence))
     return bool(_PEOPLE.search(sentence)) or any(
-        word not in asked and word not in EMPTY_WORDS and word.removesuffix("s") not in _CALENDAR
+        word not in asked and word not in EMPTY_WORDS and word.removesuffix("s") not in CALENDAR
         for word in named
     )
 

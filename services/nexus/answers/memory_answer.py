@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from services.nexus.answers.evidence import Chosen, Evidence
+from services.nexus.answers.choice import Chosen
+from services.nexus.answers.evidence import Evidence
 from services.nexus.routing.sentence_type import is_question, is_statement
 from shared.clock import parse_timestamp
 from shared.contracts import ContextItem, ContextPacket, Hit, Node, Response

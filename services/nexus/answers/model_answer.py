@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from services.nexus.answers.evidence import READ, choose, is_noted, read_evidence
+from services.nexus.answers.choice import choose, is_noted
+from services.nexus.answers.evidence import READ, read_evidence
 from services.nexus.answers.memory_answer import (
     answer_by_likeness,
     answer_from_sentences,

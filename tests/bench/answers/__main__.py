@@ -30,6 +30,7 @@ from tests.bench.answers.figures import (
     supersession_figures,
 )
 from tests.bench.answers.ground import Ground, open_ground
+from tests.bench.answers.others import measure_others
 from tests.bench.answers.story import AGENTS, DAYS
 from tests.bench.answers.surroundings import tell_story
 from tests.bench.answers.wording import HALVES, read_wording
@@ -45,7 +46,8 @@ async def measure(half: str, seed: int) -> list[Figure]:
         await ground.fill(story, start)
         held = Held(story, await ground.nodes(), await ground.supersessions())
         seen = supersession_figures(held, ground.refused)
-        return [*seen, *await _ask(ground, held), *await _brief(ground, held)]
+        seen = [*seen, *await _ask(ground, held), *await _brief(ground, held)]
+    return [*seen, *await measure_others(half)]
 
 
 async def _ask(ground: Ground, held: Held) -> list[Figure]:
