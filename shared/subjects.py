@@ -165,6 +165,11 @@ def goal(goal_id: str) -> str:
     return f"state.goal.{goal_id}"
 
 
+def words(question_id: str) -> str:
+    """The words of the answer to a question as a model writes it; only nexus publishes, nothing is stored."""
+    return f"words.{NEXUS}.{question_id}"
+
+
 def event(agent: str, what: str) -> str:
     """Something that happened to ``agent``; ``what`` is a verb in the past tense."""
     return f"event.{agent}.{what}"

@@ -14,6 +14,7 @@ from shared.contracts import (
     GoalDue,
     Question,
     ReminderDue,
+    StopAnswer,
     Task,
     TaskResult,
 )
@@ -82,6 +83,10 @@ class Agent:
 
     async def on_question(self, question: Question) -> Outbox:
         """Answer a question."""
+        raise Reject(f"{self.context.profile.name} does not answer questions; ask {subjects.NEXUS}")
+
+    async def on_stop_answer(self, request: StopAnswer) -> Outbox:
+        """End what is done for a question."""
         raise Reject(f"{self.context.profile.name} does not answer questions; ask {subjects.NEXUS}")
 
     async def on_result(self, result: TaskResult) -> Outbox:

@@ -24,6 +24,7 @@ from shared.contracts import (
     Question,
     ReminderDue,
     Response,
+    StopAnswer,
     Task,
     TaskResult,
     decode,
@@ -35,7 +36,7 @@ from shared.tasks.said import SaidChecker
 from shared.trace import HEADER as TRACE_HEADER
 from shared.trace import continue_trace
 
-MAIL = (Email, Question, Response, CancelGoal, AgentReport)
+MAIL = (Email, Question, Response, CancelGoal, AgentReport, StopAnswer)
 """Envelopes that go to the recipient's mailbox; others are events of their sender."""
 
 Handler = Callable[[Any], Awaitable[Outbox | None]]
@@ -199,6 +200,7 @@ def _handlers_of(agent: Agent) -> dict[type, tuple[Handler, ...]]:
         Email: (context.requests.accept_answer, agent.on_email),
         TaskResult: (context.delegation.accept_result, context.threads.accept_result, agent.on_result),
         Question: (agent.on_question,),
+        StopAnswer: (agent.on_stop_answer,),
         CancelGoal: (agent.on_cancel,),
         GoalDue: (agent.on_due,),
         ReminderDue: (agent.on_due,),

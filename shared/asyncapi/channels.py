@@ -10,6 +10,7 @@ from shared.contracts import (
     AccessChanged,
     AgentControl,
     AgentReport,
+    AnswerWords,
     ApprovalAnswer,
     ApprovalRequest,
     Briefing,
@@ -18,6 +19,7 @@ from shared.contracts import (
     CognitiveMessage,
     CommandConnected,
     CommandJudged,
+    Conversation,
     DailySpending,
     DeadLetter,
     DiscoveryResult,
@@ -56,6 +58,7 @@ from shared.contracts import (
     Schedules,
     SentEmail,
     StateChanged,
+    StopAnswer,
     Task,
     TaskChanged,
     TaskPlan,
@@ -98,6 +101,7 @@ PARAMETERS = {
     "instance": "One process of an agent.",
     "kind": "The kind of record.",
     "name": "A name, unique within its agent.",
+    "question_id": "The id of a question.",
     "recipient": "Whose mailbox it is.",
     "record_id": "The id of a record, unique within its kind.",
     "requester": "Who asks for it. The broker puts it there, or refuses a wrong one.",
@@ -113,6 +117,7 @@ EVENTS = (AccessChanged, CommandJudged, CommandConnected, CognitiveMessage, Disc
 """The envelopes that agents publish as events; the graph's version has a channel of its own."""
 RECORDS: dict[str, Any] = {
     "cognition": CognitiveMessage,
+    "conversation": Conversation,
     "goals": AgentReport,
     "instructions": Instructions,
     "learning": (Experience, ExperienceIndex),
@@ -223,9 +228,16 @@ def _people() -> list[Channel]:
         Channel(
             name="mail",
             address=subjects.mail("{recipient}", "{sender}"),
-            summary="Mail: emails, questions and answers, reports, requests to cancel",
+            summary="Mail: emails, questions and answers, reports, requests to cancel and to stop",
             group="mail",
-            messages=(Email, Question, Response, AgentReport, CancelGoal),
+            messages=(Email, Question, Response, AgentReport, CancelGoal, StopAnswer),
+        ),
+        Channel(
+            name="words",
+            address=subjects.words("{question_id}"),
+            summary="The words of an answer as a model writes it; sent by nexus alone, stored by nothing",
+            group="mail",
+            messages=(AnswerWords,),
         ),
         Channel(
             name="approval_asked",

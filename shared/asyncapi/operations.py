@@ -50,12 +50,14 @@ def _reaches(name: str, rights: Rights, delivered: Mapping[str, list[str]]) -> I
     positions += [subjects.erasure(stream) for stream in rights.erase]
     positions += [subjects.listing(stream) for stream in rights.listed]
     peers = [subjects.peer(name, "*")]
-    yield Reach("send", [*rights.publish, *rights.request, *rights.signed_request, *positions, *peers])
+    yield Reach(
+        "send", [*rights.publish, *rights.request, *rights.signed_request, *rights.tell, *positions, *peers]
+    )
     for subject in rights.publish:
         durable = subject.removeprefix(PULL)
         if durable in delivered:
             yield Reach("receive", delivered[durable], durable=durable)
-    yield Reach("receive", rights.subscribe)
+    yield Reach("receive", [*rights.subscribe, *rights.hear])
     yield Reach("receive", rights.serve, queue=name)
     yield Reach("receive", peers)
 

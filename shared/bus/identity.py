@@ -39,6 +39,7 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
     which ``signed_request`` get its name appended; ``serve`` are the requests it answers. ``durables`` are
     those of a stream whose position it may ask for; of the streams ``erase`` it may erase single messages, of
     those ``listed`` it may list the subjects.
+    What it may ``tell`` goes to people as it is, ``hear`` is what they get so: nothing stores that.
     """
 
     publish: tuple[str, ...]
@@ -49,6 +50,8 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
     durables: tuple[tuple[str, str], ...] = ()
     erase: tuple[str, ...] = ()
     listed: tuple[str, ...] = ()
+    tell: tuple[str, ...] = ()
+    hear: tuple[str, ...] = ()
 
 
 def rights_of(name: str, agents: Sequence[str]) -> Rights:
@@ -75,7 +78,12 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
         signed_request=_signed_verbs(),
         durables=_durables(name),
         listed=(subjects.OFFICE,) if name == subjects.NEXUS else (),
+        tell=_words() if name == subjects.NEXUS else (),
     )
+
+
+def _words() -> tuple[str, ...]:
+    return (subjects.words("*"),)
 
 
 def _sends_of_all(name: str, agents: Sequence[str]) -> list[str]:
@@ -165,6 +173,7 @@ def _user_rights() -> Rights:
         subscribe=(subjects.AUDIT_ALL, subjects.event("*", ">")),
         request=_memory_verbs(),
         signed_request=(*_signed_verbs(), *_people_verbs()),
+        hear=_words(),
     )
 
 
@@ -183,6 +192,7 @@ def _gateway_rights() -> Rights:
         subscribe=(subjects.AUDIT_ALL, subjects.event("*", ">")),
         request=_memory_verbs(),
         signed_request=(*_signed_verbs(), *_people_verbs()),
+        hear=_words(),
     )
 
 
@@ -378,7 +388,12 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
     if name == subjects.GATEWAY:
         imports.append(_import("service", SYSTEM_ACCOUNT, _STATISTICS, to=subjects.SERVER_STATISTICS))
     imports += [_subscription(subject) for subject in rights.subscribe]
+    if subjects.NEXUS in agents:
+        nexus = _account_name(subjects.NEXUS)
+        imports += [_import("stream", nexus, subject) for subject in rights.hear]
     exports = [f"{{ service: {json.dumps(subject)} }}" for subject in rights.serve]
+    people = ", ".join(_account_name(each) for each in subjects.PEOPLE if each in (*agents, subjects.USER))
+    exports += [f"{{ stream: {json.dumps(told)}, accounts: [ {people} ] }}" for told in rights.tell]
     if name == subjects.USER:
         imports += [_import("service", _account_name(agent), "$SRV.>") for agent in agents]
     else:
@@ -386,7 +401,7 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
         only = f"accounts: [ {_account_name(subjects.USER)} ]"
         exports.append(f'{{ service: "$SRV.>", response_type: stream, {only} }}')
     peers = subjects.peer(name, "*")
-    publish = [*rights.publish, *rights.request, *rights.signed_request, "_INBOX.>", peers]
+    publish = [*rights.publish, *rights.request, *rights.signed_request, *rights.tell, "_INBOX.>", peers]
     publish += [local for _, local in _renamed(rights)]
     if name == subjects.GATEWAY:
         publish.append(subjects.SERVER_STATISTICS)
@@ -395,7 +410,7 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
     else:
         # The subjects the server makes up for answers to requests from other accounts.
         publish.append("_R_.>")
-    subscribe = ["_INBOX.>", "$SRV.>", peers, *rights.subscribe, *rights.serve]
+    subscribe = ["_INBOX.>", "$SRV.>", peers, *rights.subscribe, *rights.hear, *rights.serve]
     permissions = (
         f"publish: {{ allow: {json.dumps(publish)} }}, subscribe: {{ allow: {json.dumps(subscribe)} }}"
     )

@@ -46,6 +46,15 @@ from shared.contracts.cognition import (
     Pattern,
     PatternOrigin,
 )
+from shared.contracts.conversation import (
+    AnswerWords,
+    AskedBack,
+    Choice,
+    Conversation,
+    ConversationTurn,
+    Mentioned,
+    StopAnswer,
+)
 from shared.contracts.layout import (
     Layout,
     LayoutQuery,

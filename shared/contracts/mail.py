@@ -21,6 +21,7 @@ from shared.contracts.base import (
     require_token,
     text_up_to,
 )
+from shared.contracts.conversation import AskedBack
 from shared.contracts.task import ResultOutcome
 
 
@@ -139,6 +140,7 @@ class Response(Envelope, frozen=True, kw_only=True, tag="response.v1"):
     """The answer to a message; ``citations`` are memory ids, task ids or addresses.
 
     ``outcome`` is FAILED if what the message asks for was not done, such as a reminder that was not set.
+    ``asks`` is what it asks back; ``understood`` is the whole message that a short one was taken for.
     """
 
     text: Text
@@ -147,6 +149,8 @@ class Response(Envelope, frozen=True, kw_only=True, tag="response.v1"):
     context_used: ContextPacket | None = None
     confidence: Unit = 0.0
     outcome: ResultOutcome = ResultOutcome.NONE
+    asks: AskedBack | None = None
+    understood: Annotated[str, at_most(4_000)] = ""
 
 
 class DiscoveryResult(Envelope, frozen=True, kw_only=True, tag="discovery_result.v1"):

@@ -385,6 +385,24 @@ DRIFT_RULE = c.DriftRule(
 )
 SECTION = c.BriefingSection(title="Active Context", nodes=(NODE,), omitted=2)
 
+CHOICE = c.Choice(label="9:00 in the morning", text="Remind me on Friday at 9:00 to call Ana")
+ASKED_BACK = c.AskedBack(
+    choices=(CHOICE,), template="Remind me on Friday {answer} to call Ana", expects="time"
+)
+MENTIONED = c.Mentioned(what="goal", ref=GOAL_ID, text="Run the tests")
+CONVERSATION_TURN = c.ConversationTurn(
+    id=_id(9),
+    text="and staging?",
+    meant="What about staging?",
+    answer="The login test fails.",
+    route="nexus",
+    state="answered",
+    assignee="engineer",
+    task_id=TASK_ID,
+    goal_id=GOAL_ID,
+    asked_at=AT,
+)
+
 EXAMPLES: tuple[c.Contract, ...] = (
     c.Email(
         **header(3, "conductor", "user"),
@@ -456,6 +474,8 @@ EXAMPLES: tuple[c.Contract, ...] = (
         context_used=CONTEXT_PACKET,
         confidence=0.75,
         outcome=c.ResultOutcome.DONE,
+        asks=ASKED_BACK,
+        understood="What does the login test say about staging?",
     ),
     c.CognitiveMessage(
         **header(11, "cortex", "memory"),
@@ -827,6 +847,24 @@ EXAMPLES: tuple[c.Contract, ...] = (
         status=c.SessionStatus.WAITING,
         history=({"role": "user", "text": "Is the login fixed?"},),
     ),
+    CHOICE,
+    ASKED_BACK,
+    MENTIONED,
+    CONVERSATION_TURN,
+    c.Conversation(
+        **header(90, "nexus", "nexus"),
+        session_id="session-7",
+        asker="user",
+        title="What did the check-up find?",
+        owner="ada",
+        begun_at=AT,
+        questions=2,
+        turns=(CONVERSATION_TURN,),
+        asks=ASKED_BACK,
+        mentioned=(MENTIONED,),
+    ),
+    c.StopAnswer(**header(91, "user", "nexus"), question_id=_id(9), session_id="session-7"),
+    c.AnswerWords(question_id=_id(9), number=3, text="The login test fails. "),
     c.SentEmail(
         **header(45, "engineer", "engineer"),
         email=LETTER,

@@ -41,13 +41,13 @@ REQUIRED = {
     **dict.fromkeys(("created_version", "retired_version", "access_count", "omitted", "origin"), counts),
     **dict.fromkeys(("ids", "retire", "forget", "orders", "anchors"), st.lists(tokens, max_size=2)),
     "accessed": st.dictionaries(tokens, counts, max_size=2),
-    **dict.fromkeys(("approval_id", "session_id", "reminder_id", "schedule_id"), tokens),
-    **dict.fromkeys(("expires_at", "due_at", "given_at"), moments),
-    "original_sender": names,
+    **dict.fromkeys(("approval_id", "session_id", "reminder_id", "schedule_id", "question_id"), tokens),
+    **dict.fromkeys(("expires_at", "due_at", "given_at", "begun_at"), moments),
+    **dict.fromkeys(("original_sender", "asker"), names),
     "check": names,
     "depth": st.integers(1, 20),
     "generated_at": moments,
-    **dict.fromkeys(("hops", "restarts"), counts),
+    **dict.fromkeys(("hops", "restarts", "questions"), counts),
     "k": st.integers(1, 20),
     "limit": st.integers(1, 100),
     "score": numbers,
@@ -61,17 +61,19 @@ OPTIONAL = {
     **dict.fromkeys(("cause", "goal_id", "parent_goal_id", "in_reply_to", "retry_of", "request_id"), tokens),
     "last_goal": tokens,
     **dict.fromkeys(("sender", "recipient"), names),
-    **dict.fromkeys(("person", "asked_by"), people),
+    **dict.fromkeys(("person", "asked_by", "owner"), people),
     **dict.fromkeys(
         ("deadline", "since", "until", "updated_at", "last_accessed_at", "valid_from", "valid_to"),
         moments,
     ),
     **dict.fromkeys(("finished_at", "touched_at", "began_at", "ends_at", "next_at", "last_at"), moments),
+    "asked_at": moments,
 }
 """What a field of this name holds where it is not empty and empty is its default."""
 
 SPECIAL = {
     (c.Email, "body"): texts,
+    (c.AnswerWords, "number"): counts,
     (c.TaskResult, "output"): texts,
     (c.TaskRequest, "requester"): filled,
     (c.Presence, "version"): filled,

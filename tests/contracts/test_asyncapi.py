@@ -100,7 +100,7 @@ def test_every_parameter_says_what_it_means() -> None:
 @pytest.mark.parametrize("name", [*AGENTS, subjects.USER])
 def test_the_operations_of_an_identity_are_its_rights(name: str) -> None:
     rights = rights_of(name, AGENTS)
-    allowed = [*rights.publish, *rights.request, *rights.signed_request]
+    allowed = [*rights.publish, *rights.request, *rights.signed_request, *rights.tell]
     mine = {key: each for key, each in DOCUMENT["operations"].items() if key.startswith(f"{name}_")}
     sent = {subject for each in mine.values() if each["action"] == "send" for subject in each["x-subjects"]}
     for right in (each for each in allowed if not each.startswith("$JS.")):

@@ -1,0 +1,1 @@
+"""Conversations: what was said, what an answer asked back, and what a short message means after it."""

@@ -1,0 +1,116 @@
+"""Short answers to what was asked back: "2", "yes", "the first one", "no, the other", "at 9"."""
+
+import re
+from collections.abc import Sequence
+
+from services.nexus.conversation.asking import format_question
+from services.nexus.conversation.phrases import ORDINALS, find_clock, is_time, plain
+from services.nexus.conversation.resolved import Resolved
+from shared.contracts import AskedBack, Choice
+from shared.contracts.conversation import SLOT
+
+NOTHING = "All right, nothing is done."
+MAX_WORDS = 14
+"""The most words of a short answer; a longer message is a new one."""
+
+_YES = re.compile(
+    r"(?:(?:oh\s+)?(?:yes|yep|yeah|yup|ya|y|sure|ok|okay|right|correct|exactly|absolutely|please|confirmed?|do(?:\s+it)?"
+    r"|go\s+ahead|go\s+for\s+it|of\s+course|that\s+one|that'?s\s+(?:it|right|the\s+one)|sounds\s+good)\s*)+"
+)
+_NO = re.compile(
+    r"(?:(?:no|nope|nah|n|none(?:\s+of\s+(?:them|those|these|that))?|neither|nothing|never\s*mind|nvm|forget\s+(?:it|that)"
+    r"|cancel(?:\s+(?:it|that))?|leave\s+it|drop\s+it"
+    r"|don'?t|do\s+not|stop|thanks|thank\s+you|not\s+(?:now|any\s+more))\s*)+"
+)
+_OTHER = re.compile(
+    r"(?:no\s+)?(?:the\s+)?other(?:\s+one)?|not\s+that(?:\s+one)?(?:\s+the\s+other(?:\s+one)?)?"
+)
+_NUMBERED = re.compile(
+    r"(?:(?:take|use|choose|pick|i\s+mean|i'?d\s+take|make\s+it|go\s+with|let'?s\s+take)\s+)?"
+    r"(?:number\s+|option\s+|no\s+|#)?"
+    rf"(?:the\s+)?(?P<word>\d{{1,2}}|last|latter|former|{'|'.join(ORDINALS)})(?:\s+(?:one|option|choice))?"
+)
+_COMMAND = re.compile(
+    r"(?:what|who|whom|whose|when|where|why|how|which|is|are|was|were|does|did|do|has|have|can|could|will|would|should"
+    r"|remind|show|list|find|tell|give|send|run|check|fix|set|add|remember|forget|search|look|read|write|brief|stop)\b"
+)
+
+
+def settle(text: str, asks: AskedBack) -> Resolved | None:
+    """What an answer to ``asks`` means; None for a message that does not answer it."""
+    words = plain(text)
+    if not words or len(words.split()) > MAX_WORDS:
+        return None
+    if (number := _find_number(words, asks)) is not None:
+        return _choose(asks.choices[number])
+    if _YES.fullmatch(words):
+        return _agree(asks, text)
+    if _NO.fullmatch(words):
+        return Resolved(text=text, reply=NOTHING)
+    if asks.template and _fits(words, asks):
+        whole = asks.template.replace(SLOT, _slot(text, asks))
+        return Resolved(text=whole, understood=whole)
+    found = _find_by_words(words, asks.choices)
+    return _choose(found) if found else None
+
+
+def _find_number(words: str, asks: AskedBack) -> int | None:
+    """The position of the choice that ``words`` name by number or place."""
+    count = len(asks.choices)
+    if _OTHER.fullmatch(words) and count == 2:
+        return 1
+    found = _NUMBERED.fullmatch(words)
+    if not found or not count:
+        return None
+    word = found["word"]
+    if word in ("last", "latter"):
+        return count - 1
+    position = int(word) if word.isdigit() else ORDINALS.get(word, 1)
+    return position - 1 if 1 <= position <= count else None
+
+
+def _agree(asks: AskedBack, text: str) -> Resolved | None:
+    """What "yes" agrees to: the only thing that is offered; of several it is asked again which."""
+    offered = [each for each in asks.choices if each.text]
+    if len(offered) == 1:
+        return _choose(offered[0])
+    if not offered:
+        return None
+    return Resolved(text=text, reply=format_question("Which one?", asks), asks=asks)
+
+
+def _choose(choice: Choice) -> Resolved:
+    if not choice.text:
+        return Resolved(text=choice.label, reply=NOTHING)
+    shown = choice.label if choice.text.startswith("/") else choice.text
+    return Resolved(text=choice.text, understood=shown)
+
+
+def _fits(words: str, asks: AskedBack) -> bool:
+    if asks.expects == "time":
+        return is_time(words) or words.isdigit()
+    return asks.expects == "text" and not _COMMAND.match(words)
+
+
+def _slot(text: str, asks: AskedBack) -> str:
+    said = text.strip().rstrip(".!?,")
+    if asks.expects != "time":
+        return said
+    said = re.sub(r"(?i)^(?:(?:please|make it|let'?s say|say|maybe|then|yes|ok(?:ay)?|no)[\s,]+)+", "", said)
+    return f"at {said}" if re.fullmatch(r"\d{1,2}(?::\d\d)?(?:\s*[ap]\.?m\.?)?", said.lower()) else said
+
+
+def _find_by_words(words: str, choices: Sequence[Choice]) -> Choice | None:
+    """The one choice whose words, or time, are named."""
+    if clock := find_clock(words):
+        at = [each for each in choices if find_clock(plain(each.label)) == clock]
+        if len(at) == 1:
+            return at[0]
+    wanted = set(words.split()) - _FILLERS
+    named = [each for each in choices if wanted and wanted <= set(plain(each.label).split())]
+    return named[0] if len(named) == 1 else None
+
+
+_FILLERS = frozenset(
+    "the a an one in at on of please i mean meant take want would like it that this my no yes then".split()
+)
