@@ -32,6 +32,10 @@ SECRETS = (
     "gateway_oidc_client_secret",
 )
 """The settings that are printed nowhere."""
+HIDDEN = (*SECRETS, "deliver", "deliver_secrets")
+"""With those whose tables may hold one."""
+DELIVER_PREFIX = f"{PREFIX}DELIVER_"
+"""What the variables with the secrets of channels begin with: ``MAILROOM_DELIVER_<CHANNEL>_<FIELD>``."""
 
 CHARACTERS_A_TOKEN = 3
 """A low estimate, as for code and JSON: English text has about four."""
@@ -235,6 +239,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The address mail to people comes from."""
     smtp_recipients: tuple[str, ...] = ()
     """The only addresses that agents may send mail to."""
+    deliver: dict[str, Any] = {}
+    """By which channels people are told what happens: ``[deliver]`` and ``[deliver.CHANNEL]`` of
+    mailroom.toml, as docs/delivery.md describes."""
+    deliver_secrets: dict[str, str] = {}
+    """The channels' secrets that are in the environment, as ``MAILROOM_DELIVER_<CHANNEL>_<FIELD>``; the
+    gateway alone gets them."""
     http_timeout: Seconds = 20.0
     """Seconds a fetch may take."""
     reach: tuple[str, ...] = ()
@@ -245,7 +255,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __repr__(self) -> str:
         shown = {name: getattr(self, name) for name in self.__struct_fields__}
-        hidden = {name: "(hidden)" for name in SECRETS if shown[name]}
+        hidden = {name: "(hidden)" for name in HIDDEN if shown[name]}
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in (shown | hidden).items())})"
 
     @property
@@ -316,7 +326,11 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         env.get("MAILROOM_STATE_DIR") or _xdg("XDG_STATE_HOME", ".local/state", env) / "mailroom"
     )
     config = Path(env.get("MAILROOM_CONFIG") or state_dir / "mailroom.toml").expanduser()
-    values = {"state_dir": str(state_dir), **_from_file(config, env)}
+    values = {
+        "state_dir": str(state_dir),
+        **_from_file(config, env),
+        "deliver_secrets": _channel_secrets(env),
+    }
     places = {name: f"{config}: {name}" for name in values}
     for variable, name in (*UNPREFIXED, *_variables(env)):
         if env.get(variable):
@@ -334,7 +348,7 @@ def _wrong(
 ) -> ConfigError:
     _, _, path = str(error).partition(" - at `$.")
     name = re.split(r"\W", path)[0]
-    shown = "(hidden)" if name in SECRETS else f"{given.get(name)!r:.100}"
+    shown = "(hidden)" if name in HIDDEN else f"{given.get(name)!r:.100}"
     hint = get_type_hints(Settings, include_extras=True)[name]
     return ConfigError(f"{places.get(name, name)} is {shown}", f"Write {_wanted(hint)}")
 
@@ -393,12 +407,29 @@ def _from_file(path: Path, env: Mapping[str, str]) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read: {error}", "Correct it: it has to be TOML") from None
     for name in values:
         _require_known(name, f"{path}: {name}")
+    if "deliver_secrets" in values:
+        raise ConfigError(
+            f"{path}: deliver_secrets are not read from here", f"Set {DELIVER_PREFIX}<CHANNEL>_<FIELD>"
+        )
     return values
+
+
+def without_secrets(env: Mapping[str, str]) -> dict[str, str]:
+    """``env`` without the secrets of channels, for a process that is not to have them."""
+    return {name: value for name, value in env.items() if not name.startswith(DELIVER_PREFIX)}
+
+
+def _channel_secrets(env: Mapping[str, str]) -> dict[str, str]:
+    """The secrets of channels, as ``<channel>_<field>``."""
+    given = env.items() - without_secrets(env).items()
+    return {name.removeprefix(DELIVER_PREFIX).lower(): text for name, text in given if text}
 
 
 def _variables(env: Mapping[str, str]) -> list[tuple[str, str]]:
     mine = [
-        name for name, text in env.items() if text and name.startswith(PREFIX) and name not in NOT_SETTINGS
+        name
+        for name, text in without_secrets(env).items()
+        if text and name.startswith(PREFIX) and name not in NOT_SETTINGS
     ]
     found = [(variable, variable.removeprefix(PREFIX).lower()) for variable in mine]
     for variable, name in found:

@@ -208,6 +208,10 @@ def record(agent: str, kind: str, record_id: str) -> str:
     return f"record.{agent}.{kind}.{record_id}"
 
 
+DELIVERY, REPLY = "delivery", "reply"
+"""The kinds of the gateway's records: what people are told elsewhere, and what they reply there."""
+
+
 def memory_write(agent: str) -> str:
     """Memory writes of ``agent``."""
     return f"memory.write.{agent}"

@@ -14,6 +14,7 @@ import uvicorn
 
 from services.gateway.app import build_app
 from services.gateway.context import Gateway
+from services.gateway.delivery.service import deliver_for_ever
 from services.gateway.hooks.outgoing import Deliveries
 from services.gateway.index.index import LogIndex
 from services.gateway.index.store import Store
@@ -114,6 +115,7 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
         await presence.write()
         tasks.append(asyncio.create_task(access.run()))
         tasks.append(asyncio.create_task(Deliveries(bus, config, index, access, url).run()))
+        tasks.append(asyncio.create_task(deliver_for_ever(gateway)))
         tasks.append(asyncio.create_task(presence.keep()))
         logger.info("ready", url=url, instance=bus.instance)
         yield

@@ -178,7 +178,10 @@ def _user_rights() -> Rights:
 
 
 def _gateway_rights() -> Rights:
-    """It reads what people may read, and submits goals, writes mail and answers approvals in their name."""
+    """It reads what people may read, and submits goals, writes mail and answers approvals in their name.
+
+    Records of what it told people elsewhere it alone writes.
+    """
     name = subjects.GATEWAY
     return Rights(
         publish=(
@@ -187,6 +190,7 @@ def _gateway_rights() -> Rights:
             subjects.approval_answered("*", "*"),
             subjects.event(name, ">"),
             subjects.presence(name, "*"),
+            *(subjects.record(name, kind, "*") for kind in (subjects.DELIVERY, subjects.REPLY)),
             *_reads(),
         ),
         subscribe=(subjects.AUDIT_ALL, subjects.event("*", ">")),

@@ -55,6 +55,14 @@ from shared.contracts.conversation import (
     Mentioned,
     StopAnswer,
 )
+from shared.contracts.delivery import (
+    Delivery,
+    DeliveryKind,
+    DeliveryReply,
+    DeliveryStatus,
+    ReplyOutcome,
+    Urgency,
+)
 from shared.contracts.layout import (
     Layout,
     LayoutQuery,

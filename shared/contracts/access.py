@@ -17,13 +17,14 @@ class AccessAct(StrEnum):
     TOKEN_REFUSED = "token_refused"  # noqa: S105
     HOOK_REFUSED = "hook_refused"
     HOOK_FAILED = "hook_failed"
+    REPLY_REFUSED = "reply_refused"
 
 
 class AccessChanged(Envelope, frozen=True, kw_only=True, tag="access_changed.v1"):
     """Somebody signed in or out, a token was made or revoked, or something was refused; never a secret.
 
     ``person`` is who did it, as far as that is known, ``address`` the network address it came from, ``about``
-    the name of the token or webhook.
+    the name of the token, webhook or channel.
     """
 
     act: AccessAct

@@ -154,6 +154,8 @@ def _status(envelope: Envelope) -> str:
             return str(goal.status)
         case contracts.AgentReport():
             return str(envelope.metadata.get("status", ""))
+        case contracts.Delivery():
+            return str(envelope.status)
         case contracts.DeadLetter() | contracts.MemoryRefused():
             return str(TaskStatus.FAILED)
     return ""
@@ -292,6 +294,8 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
     contracts.AgentReport: ("report", lambda e: e.summary),
     contracts.DiscoveryResult: ("discovery", lambda e: e.summary or e.query),
     contracts.DeadLetter: ("dead", lambda e: f"{e.subject}: {e.reason}"),
+    contracts.Delivery: ("delivery", lambda e: f"{e.status} by {e.channel}: {e.title}"),
+    contracts.DeliveryReply: ("reply", lambda e: f"{e.outcome} by {e.channel}: {e.text or e.reason}"),
     contracts.MemoryWrite: ("memory", _memory_write),
     contracts.MemoryRefused: (
         "refused",

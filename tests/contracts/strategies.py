@@ -127,6 +127,12 @@ SPECIAL = {
     (c.Schedule, "start"): filled,
     **{(c.Schedule, name): counts for name in ("runs", "missed")},
     **{(c.NightState, name): counts for name in ("base_tokens", "tokens")},
+    **{(cls, "channel"): names for cls in (c.Delivery, c.DeliveryReply)},
+    **{(c.Delivery, name): tokens for name in ("delivery_id", "about", "bundle")},
+    **{(c.DeliveryReply, name): tokens for name in ("reply_id", "delivery_id")},
+    **{(c.Delivery, name): moments for name in ("first_at", "due_at", "ended_at")},
+    (c.Delivery, "kind"): st.sampled_from(c.DeliveryKind),
+    (c.Delivery, "attempts"): counts,
 }
 
 

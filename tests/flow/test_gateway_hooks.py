@@ -18,11 +18,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from services.gateway.hooks.signing import sign, verify
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import ApprovalRequest, DeadLetter, Goal, StateChanged, TaskStatus
 from shared.contracts.records import OfficeState
+from shared.delivery.signing import sign, verify
 from tests.support.gateway import RunningGateway
 from tests.support.waiting import eventually
 

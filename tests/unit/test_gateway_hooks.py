@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
 from services.gateway.hooks.rules import HookFile
-from services.gateway.hooks.signing import (
+from services.gateway.hooks.template import fill
+from shared import settings
+from shared.delivery.signing import (
     DELIVERY,
     SIGNATURE,
     TIMESTAMP,
@@ -21,8 +23,6 @@ from services.gateway.hooks.signing import (
     verify,
     verify_github,
 )
-from services.gateway.hooks.template import fill
-from shared import settings
 from shared.errors import ConfigError
 from shared.settings import Settings
 from shared.tasks.said import names_something, words_in

@@ -12,7 +12,7 @@ from services.cli.supervisor.child import Program
 from services.cli.supervisor.logs import read_last_error, read_last_server_error
 from shared import subjects
 from shared.errors import StartError
-from shared.settings import Settings, environment
+from shared.settings import Settings, environment, without_secrets
 
 SERVER_NAME = "nats"
 AGENT, MEMORY, SERVER = range(3)
@@ -25,7 +25,7 @@ def server_program(config: Settings, port: int) -> Program:
         name=SERVER_NAME,
         command=tuple(server_command(config, find_server(config), port)),
         cwd=config.state_dir,
-        env=environment(),
+        env=without_secrets(environment()),
         log=config.logs / "nats.log",
         stage=SERVER,
         ready=lambda _: is_listening(port),
@@ -110,6 +110,8 @@ def _agent_program(config: Settings, agent: InstalledAgent, url: str, name: str)
 
 def _agent_environment(config: Settings, agent: InstalledAgent, url: str) -> dict[str, str]:
     env = environment(config, nats_url=url, identity=agent.name, log_format="json")
+    if agent.name != subjects.GATEWAY:
+        env = without_secrets(env)
     if agent.built_in:
         return env
     return {**env, "PYTHONPATH": os.pathsep.join(filter(None, [str(SERVICES.parent), env.get("PYTHONPATH")]))}

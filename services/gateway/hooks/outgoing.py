@@ -13,7 +13,6 @@ import msgspec
 
 from services.gateway.hooks.notices import Notice, is_wanted, make_notice, may_concern
 from services.gateway.hooks.rules import HookFile, Outgoing
-from services.gateway.hooks.signing import sign
 from services.gateway.index.index import LogIndex
 from services.gateway.index.rows import STREAMS, Position
 from services.gateway.index.store import Filter
@@ -22,6 +21,7 @@ from shared.access.address import public_address
 from shared.access.file import RecordFile
 from shared.bus import Bus
 from shared.contracts import AccessAct
+from shared.delivery.signing import sign
 from shared.errors import ConfigError, MailroomError
 from shared.log import logger
 from shared.queries.records import last_sequence, read_message

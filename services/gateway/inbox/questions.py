@@ -52,16 +52,18 @@ async def read_questions(gateway: Gateway) -> Questions:
     replies = {mail.session: mail for mail in reversed(written) if mail.session}
     since = datetime.now(UTC) - ASKED_WITHIN
     recent = [mail for mail in asked if parse_time(mail.created_at) > since]
-    waited = await asyncio.gather(*(_is_awaited(gateway, mail) for mail in recent if mail.id not in replies))
     unanswered = [mail for mail in recent if mail.id not in replies]
+    asking = await asyncio.gather(*(is_question(gateway, mail) for mail in unanswered))
     return Questions(
-        open=[
-            mail
-            for mail, awaited in zip(unanswered, waited, strict=True)
-            if awaited or (awaited is None and mail.body.rstrip().endswith("?"))
-        ],
+        open=[mail for mail, is_one in zip(unanswered, asking, strict=True) if is_one],
         answered=[(mail, replies[mail.id]) for mail in recent if mail.id in replies],
     )
+
+
+async def is_question(gateway: Gateway, mail: Mail) -> bool:
+    """Whether a letter that nobody answered expects an answer."""
+    awaited = await _is_awaited(gateway, mail)
+    return awaited or (awaited is None and mail.body.rstrip().endswith("?"))
 
 
 async def _is_awaited(gateway: Gateway, mail: Mail) -> bool | None:

@@ -8,7 +8,14 @@ import msgspec
 
 from shared import subjects
 from shared.bus import Stored
-from shared.contracts import ApprovalRequest, CommandVerdict, ResultOutcome, TaskStatus
+from shared.contracts import (
+    ApprovalRequest,
+    CommandVerdict,
+    Delivery,
+    DeliveryReply,
+    ResultOutcome,
+    TaskStatus,
+)
 from shared.contracts.cognition import kind_of, spending_of
 from shared.contracts.spans import Span, SpanKind
 from shared.queries.metrics import best_score, read_inspection
@@ -34,10 +41,23 @@ CREATE TABLE policy (
     kind TEXT NOT NULL, name TEXT NOT NULL, at TEXT NOT NULL, agent TEXT NOT NULL, label TEXT NOT NULL,
     goal_id TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY (kind, name)
 );
+CREATE TABLE deliveries (
+    delivery_id TEXT PRIMARY KEY, channel TEXT NOT NULL, status TEXT NOT NULL, first_at TEXT NOT NULL,
+    reference TEXT NOT NULL, body BLOB NOT NULL
+);
+CREATE INDEX deliveries_by_time ON deliveries (first_at, delivery_id);
+CREATE INDEX open_deliveries ON deliveries (channel) WHERE status IN ('waiting', 'sending');
+CREATE INDEX deliveries_by_reference ON deliveries (channel, reference) WHERE reference != '';
+CREATE TABLE replies (
+    reply_id TEXT PRIMARY KEY, delivery_id TEXT NOT NULL, outcome TEXT NOT NULL, at TEXT NOT NULL,
+    body BLOB NOT NULL
+);
+CREATE INDEX replies_by_delivery ON replies (delivery_id);
 """
 """``tasks`` has a row for each task with its waiting and working times in seconds; ``scores`` the cosine
 of the nearest memory for each question; ``usage`` model calls by day; ``policy`` verdicts, requests, answers
-and the journals of the tasks whose commands were judged."""
+and the journals of the tasks whose commands were judged; ``deliveries`` and ``replies`` the last record of
+each."""
 
 _SUBMITTED = (
     "INSERT INTO tasks (name, agent, lane, kind, goal_id, submitted_at) VALUES (?, ?, ?, ?, ?, ?) "
@@ -61,6 +81,8 @@ _USED = (
     "cost = cost + excluded.cost"
 )
 _POLICY = "INSERT OR REPLACE INTO policy VALUES (?, ?, ?, ?, ?, ?, ?)"
+_DELIVERY = "INSERT OR REPLACE INTO deliveries VALUES (?, ?, ?, ?, ?, ?)"
+_REPLY = "INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?)"
 _JOURNAL = (
     "INSERT OR REPLACE INTO policy SELECT 'journal', ?1, ?2, ?3, '', '', ?4 "
     "WHERE EXISTS (SELECT 1 FROM policy WHERE kind = 'judged' AND label LIKE '%:' || ?1)"
@@ -113,6 +135,8 @@ _read_step = msgspec.json.Decoder(_Step).decode
 _read_judged = msgspec.json.Decoder(_Judged).decode
 _read_mail = msgspec.json.Decoder(_Mail).decode
 _read_asked = msgspec.json.Decoder(ApprovalRequest).decode
+_read_delivery = Delivery.from_json
+_read_reply = DeliveryReply.from_json
 
 
 def facts_of(stored: Stored) -> list[Change]:
@@ -157,6 +181,14 @@ def _changes(stored: Stored) -> Iterator[Change]:
             yield Change(_POLICY, ("answered", approval_id, stored.time, agent, "", "", stored.data))
         case ["state", "goal", _] if b'"spans":[{' in stored.data:
             yield from _usage(_read_step(stored.data).spans, subjects.CONDUCTOR)
+        case ["record", subjects.GATEWAY, subjects.DELIVERY, delivery_id]:
+            told = _read_delivery(stored.data)
+            state = (told.channel, str(told.status), told.first_at, told.reference)
+            yield Change(_DELIVERY, (delivery_id, *state, stored.data))
+        case ["record", subjects.GATEWAY, subjects.REPLY, reply_id]:
+            reply = _read_reply(stored.data)
+            said = (reply.delivery_id, str(reply.outcome), reply.created_at)
+            yield Change(_REPLY, (reply_id, *said, stored.data))
         case ["mail", _, subjects.NEXUS] if b'"context_used"' in stored.data:
             mail = _read_mail(stored.data)
             yield from _scores(mail.created_at, mail.context_used)

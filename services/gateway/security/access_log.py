@@ -15,7 +15,12 @@ from shared.errors import BusError, ConfigError
 from shared.log import logger
 from shared.settings import Settings
 
-REFUSALS = {AccessAct.SIGN_IN_REFUSED, AccessAct.TOKEN_REFUSED, AccessAct.HOOK_REFUSED}
+REFUSALS = {
+    AccessAct.SIGN_IN_REFUSED,
+    AccessAct.TOKEN_REFUSED,
+    AccessAct.HOOK_REFUSED,
+    AccessAct.REPLY_REFUSED,
+}
 REFUSAL_RATE = Rate(1 / 10, 30)
 """How many refusals are recorded: the log, from which nothing is removed, must not be filled by strangers."""
 MAX_WAITING = 1_000

@@ -3,8 +3,7 @@
 import hashlib
 import hmac
 import time
-
-from starlette.datastructures import Headers
+from collections.abc import Mapping
 
 DELIVERY, TIMESTAMP, SIGNATURE = "x-mailroom-delivery", "x-mailroom-timestamp", "x-mailroom-signature"
 GITHUB_SIGNATURE = "x-hub-signature-256"
@@ -19,7 +18,7 @@ def sign(secret: str, body: bytes, *, delivery: str, moment: int) -> dict[str, s
     return {DELIVERY: delivery, TIMESTAMP: str(moment), SIGNATURE: _digest(secret, content)}
 
 
-def verify(secret: str, headers: Headers, body: bytes) -> str:
+def verify(secret: str, headers: Mapping[str, str], body: bytes) -> str:
     """The id of a delivery, if its signature is that of ``secret`` and its time is now; else empty."""
     delivery, moment = headers.get(DELIVERY, ""), headers.get(TIMESTAMP, "")
     content = f"{delivery}.{moment}.".encode() + body
@@ -28,7 +27,7 @@ def verify(secret: str, headers: Headers, body: bytes) -> str:
     return delivery if genuine and timely and 0 < len(delivery) <= MAX_DELIVERY else ""
 
 
-def verify_github(secret: str, headers: Headers, body: bytes) -> str:
+def verify_github(secret: str, headers: Mapping[str, str], body: bytes) -> str:
     """The same for GitHub's form, which signs neither time nor id: the id follows from the body.
 
     So the same body counts once, whenever and under whichever id it is sent again.

@@ -1,0 +1,182 @@
+"""What people are told, made from the messages of the log."""
+
+import re
+from datetime import timedelta
+
+import msgspec
+
+from services.gateway.context import Gateway
+from services.gateway.inbox.questions import is_question
+from shared import subjects
+from shared.access.address import public_address
+from shared.bus import Stored
+from shared.clock import seconds_between
+from shared.contracts import (
+    AgentReport,
+    ApprovalRequest,
+    DeadLetter,
+    DeliveryKind,
+    Email,
+    Goal,
+    Response,
+    StateChanged,
+    TaskStatus,
+    decode,
+)
+from shared.operations.letters import Mail, parse_mail
+from shared.queries.audit_log import parse_copy
+from shared.text.printable import escape_invisible
+from shared.text.shorten import flatten
+
+TITLE, LINE, BODY = 200, 400, 8_000
+"""The most characters of a title, of a line and of a text."""
+ASKED = "told"
+"""What the ids of questions begin with that people asked by replying."""
+FAILED = (TaskStatus.FAILED, TaskStatus.TIMEOUT)
+_REMINDER = re.compile(r"\breminders \w+ (r[0-9a-f]{6,40})\b")
+_COMMAND = re.compile(r"^.*\bmailroom reminders .*$\n?", re.MULTILINE)
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to tell; ``key`` is the same however often the log is read. ``about`` is as in Delivery.
+
+    ``channel`` is the only one that tells it, empty for all that tell its kind.
+    """
+
+    key: str
+    kind: DeliveryKind
+    title: str
+    text: str = ""
+    goal_id: str = ""
+    about: str = ""
+    link: str = ""
+    channel: str = ""
+
+
+def may_concern(subject: str) -> bool:
+    """Whether a message on ``subject`` can lead to an event."""
+    match subject.split("."):
+        case ["approval", _, "asked", _] | ["dead", _] | ["state", "goal", _]:
+            return True
+        case ["mail", recipient, _]:
+            return recipient == subjects.USER
+    return False
+
+
+async def make_event(stored: Stored, gateway: Gateway, long_goal: timedelta) -> Event | None:
+    """The event of a message, if people are to know of it."""
+    try:
+        envelope = decode(stored.data)
+    except ValueError:
+        return None
+    address = public_address(gateway.settings, gateway.url)
+    match envelope:
+        case StateChanged(goal=Goal() as goal) if goal.status.final and goal.ended_at:
+            return _goal_event(goal, long_goal, address)
+        case ApprovalRequest():
+            return _approval_event(envelope, address)
+        case DeadLetter():
+            return Event(
+                key=f"{stored.stream}-{stored.seq}",
+                kind=DeliveryKind.DEAD_LETTER,
+                title=flatten(f"{envelope.sender} could not handle a message", TITLE),
+                text=flatten(envelope.reason, BODY),
+                goal_id=envelope.goal_id,
+                link=f"{address}/",
+            )
+        case Email() | AgentReport() | Response():
+            sender = subjects.sender_of(stored.subject)
+            if envelope.sender in ("", sender):
+                return await _mail_event(envelope, stored, gateway, address)
+    return None
+
+
+async def _mail_event(
+    envelope: Email | AgentReport | Response, stored: Stored, gateway: Gateway, address: str
+) -> Event | None:
+    sender = subjects.sender_of(stored.subject)
+    if isinstance(envelope, AgentReport):
+        return _briefing_event(envelope, address) if envelope.report_type.endswith("_briefing") else None
+    if isinstance(envelope, Response):
+        return _answer_event(envelope)
+    found = _REMINDER.search(envelope.body)
+    if sender == subjects.NEXUS and envelope.subject.startswith("Reminder: ") and found:
+        return Event(
+            key=envelope.id,
+            kind=DeliveryKind.REMINDER,
+            title=flatten(envelope.subject, TITLE),
+            text=_COMMAND.sub("", envelope.body).strip()[:BODY],
+            about=found[1],
+            link=f"{address}/schedule",
+        )
+    mail = parse_mail(
+        stored._replace(stream=subjects.OFFICE, seq=parse_copy(stored).source_seq or stored.seq)
+    )
+    if mail is None or not await is_question(gateway, mail):
+        return None
+    return _question_event(mail, address)
+
+
+def _goal_event(goal: Goal, long_goal: timedelta, address: str) -> Event | None:
+    failed = goal.status in FAILED
+    long = seconds_between(goal.submitted_at, goal.ended_at) >= long_goal.total_seconds()
+    if not failed and not (goal.status is TaskStatus.COMPLETED and long):
+        return None
+    state = f"Failed ({goal.status})" if failed else "Done"
+    return Event(
+        key=f"{goal.goal_id}-{goal.ended_at}",
+        kind=DeliveryKind.GOAL_FAILED if failed else DeliveryKind.GOAL_DONE,
+        title=flatten(f"{state}: {goal.text}", TITLE),
+        text=(goal.reason or goal.answer)[:BODY],
+        goal_id=goal.goal_id,
+        link=f"{address}/goals/{goal.goal_id}",
+    )
+
+
+def _approval_event(request: ApprovalRequest, address: str) -> Event:
+    why = f"Why it asks: {flatten(request.why, LINE)}" if request.why else ""
+    until = f"Without an answer it is refused at {request.expires_at[:16].replace('T', ' ')} UTC."
+    return Event(
+        key=f"{request.sender}-{request.approval_id}",
+        kind=DeliveryKind.APPROVAL,
+        title=flatten(f"{request.sender} asks: {request.what}", TITLE),
+        text="\n\n".join(filter(None, (escape_invisible(request.what)[:BODY], why, until))),
+        goal_id=request.goal_id,
+        about=request.approval_id,
+        link=f"{address}/goals/{request.goal_id}" if request.goal_id else f"{address}/",
+    )
+
+
+def _question_event(mail: Mail, address: str) -> Event:
+    return Event(
+        key=mail.id,
+        kind=DeliveryKind.QUESTION,
+        title=flatten(f"{mail.sender} asks: {mail.subject or mail.body}", TITLE),
+        text=mail.body[:BODY],
+        about=str(mail.number),
+        link=f"{address}/",
+    )
+
+
+def _briefing_event(report: AgentReport, address: str) -> Event:
+    return Event(
+        key=report.report_id,
+        kind=DeliveryKind.BRIEFING,
+        title=flatten(report.summary.split("\n")[0], TITLE),
+        text="\n".join((report.summary, "", *(f"- {each}" for each in report.findings)))[:BODY],
+        link=f"{address}/",
+    )
+
+
+def _answer_event(response: Response) -> Event | None:
+    """The answer to what a person wrote on a channel, which the dispatcher finds by the question's id."""
+    if not response.cause.startswith(ASKED):
+        return None
+    return Event(
+        key=response.cause,
+        kind=DeliveryKind.ANSWER,
+        title="",
+        text=response.text[:BODY],
+        goal_id=response.goal_id,
+        about=response.cause,
+    )

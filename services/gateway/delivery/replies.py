@@ -1,0 +1,206 @@
+"""What follows from a person's reply: an answer to a request, a reminder done, a letter, or a question.
+
+Whatever it is, it happens once: what a reply does has an id that follows from the reply.
+"""
+
+import re
+import time
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from services.gateway.context import Gateway
+from services.gateway.delivery.codes import LIFE, MAX_WRONG, Codes
+from services.gateway.delivery.commands import Command, parse_decision, parse_reminder
+from services.gateway.delivery.dispatcher import Dispatcher, Wake
+from services.gateway.delivery.events import ASKED, Event
+from services.gateway.delivery.journal import Journal
+from services.gateway.desk.asking import ask
+from services.gateway.desk.sessions import read_history
+from services.gateway.inbox.open_requests import forget_requests
+from shared import subjects
+from shared.clock import parse_timestamp
+from shared.contracts import (
+    AccessAct,
+    Delivery,
+    DeliveryKind,
+    DeliveryReply,
+    Question,
+    ReplyOutcome,
+)
+from shared.contracts.base import MAX_PERSON
+from shared.delivery.config import AnyChannel, Mail
+from shared.delivery.message import Reply
+from shared.errors import BusError, MailroomError
+from shared.operations.approvals import answer_request
+from shared.operations.letters import compose_reply, read_mail_item, send
+from shared.text.shorten import flatten
+
+ASKING = (ReplyOutcome.ASKED, ReplyOutcome.DONE, ReplyOutcome.SNOOZED)
+"""What the front desk is asked to do."""
+DEFAULT_SNOOZE = "for 30 minutes"
+
+
+class Replies:
+    """Acts on what people reply; one after the other, so that wrong codes are counted."""
+
+    def __init__(self, gateway: Gateway, journal: Journal, dispatcher: Dispatcher, wake: Wake) -> None:
+        self._gateway, self._journal, self._dispatcher, self._wake = gateway, journal, dispatcher, wake
+        self._codes = Codes(gateway.bus)
+        self._wrong: dict[str, int] = {}
+
+    async def take(self, name: str, channel: AnyChannel, reply: Reply) -> None:
+        """Do what a reply says, unless that is done; raises BusError if it is to be tried again."""
+        reply_id = ASKED + self._gateway.bus.derive_id("reply", name, reply.id)[:28]
+        if (known := await self._journal.read_reply(reply_id)) is not None:
+            if known.outcome in ASKING:  # a crash may have come between the record and the question
+                await self._say(known)
+            return
+        delivery = await self._journal.find(name, delivery_id=reply.delivery_id, reference=reply.reference)
+        ignored = reply.ignored or self._find_forgery(channel, reply)
+        if ignored:
+            self._gateway.access.note(
+                AccessAct.REPLY_REFUSED, address=reply.address, about=name, reason=ignored
+            )
+            return
+        note = DeliveryReply(
+            sender=subjects.GATEWAY,
+            recipient=subjects.USER,
+            reply_id=reply_id,
+            channel=name,
+            address=reply.address[:300],
+            delivery_id=delivery.delivery_id if delivery else "",
+            text=self._hide_code(delivery, reply.text)[:10_000],
+            outcome=ReplyOutcome.IGNORED,
+            thread=reply.thread[:1_000],
+        )
+        try:
+            outcome, said = await self._act(note, delivery, channel, reply)
+        except BusError:
+            raise
+        except (MailroomError, ValueError) as error:
+            outcome, said = ReplyOutcome.IGNORED, str(error)
+        await self._journal.add_reply(_with(note, outcome, said))
+        if said:
+            title = _title(delivery)
+            event = Event(key=reply_id, kind=DeliveryKind.ANSWER, title=title, text=said, about=reply_id)
+            await self._dispatcher.add(name, channel, event, self._wake)
+
+    def _find_forgery(self, channel: AnyChannel, reply: Reply) -> str:
+        """Why a mail answers none of ours; anybody can write any sender into one."""
+        if isinstance(channel, Mail) and not self._codes.is_token(reply.delivery_id, reply.token):
+            return "it does not bring back the token of a mail of ours"
+        return ""
+
+    async def _act(
+        self, note: DeliveryReply, delivery: Delivery | None, channel: AnyChannel, reply: Reply
+    ) -> tuple[ReplyOutcome, str]:
+        """What follows, and what is said about it at once; an answer of the desk comes by itself."""
+        text = f"{reply.act} {reply.text}".strip()
+        if not text:
+            return ReplyOutcome.IGNORED, "Your reply was empty."
+        if delivery is not None and delivery.kind is DeliveryKind.APPROVAL:
+            command = parse_decision(text)
+            if command.act:
+                return await self._decide(note, delivery, command, needs_code=isinstance(channel, Mail))
+        elif delivery is not None and delivery.kind is DeliveryKind.REMINDER:
+            command = parse_reminder(text)
+            if command.act:
+                return await self._change_reminder(note, delivery, command)
+        elif delivery is not None and delivery.kind is DeliveryKind.QUESTION:
+            return await self._write_back(note, delivery, text)
+        elif delivery is None and parse_decision(text).act and len(text.split()) < 3:
+            return (
+                ReplyOutcome.IGNORED,
+                "I cannot tell what this answers. Reply to the message that you mean.",
+            )
+        return await self._ask(note, text, ReplyOutcome.ASKED)
+
+    async def _decide(
+        self, note: DeliveryReply, delivery: Delivery, command: Command, *, needs_code: bool
+    ) -> tuple[ReplyOutcome, str]:
+        if needs_code and (problem := await self._find_wrong_code(delivery, command.code)):
+            return ReplyOutcome.WRONG_CODE, problem
+        granted = command.act == "approve"
+        await answer_request(self._gateway.bus, delivery.about, granted, command.rest, person=_person(note))
+        forget_requests(self._gateway)
+        if granted:
+            return ReplyOutcome.APPROVED, f"Approved: {delivery.title}"
+        return ReplyOutcome.REFUSED, f"Refused: {delivery.title}"
+
+    async def _find_wrong_code(self, delivery: Delivery, code: str) -> str:
+        """Why a code does not count, empty if it does; after MAX_WRONG none counts."""
+        known = self._gateway.index.store.query(
+            "SELECT count(*) FROM replies WHERE delivery_id = ? AND outcome = ?",
+            [delivery.delivery_id, ReplyOutcome.WRONG_CODE.value],
+        )
+        wrong = max(self._wrong.get(delivery.delivery_id, 0), int(known[0][0]))
+        genuine = self._codes.is_code(delivery.delivery_id, code)
+        if wrong >= MAX_WRONG:
+            return f"{MAX_WRONG} wrong codes came for this request: answer it in the dashboard."
+        if time.time() - parse_timestamp(delivery.first_at).timestamp() > LIFE:
+            return "The code of this request has expired: answer it in the dashboard."
+        if genuine:
+            return ""
+        self._wrong[delivery.delivery_id] = wrong + 1
+        return "The code is missing or wrong: reply with the code that came with the request."
+
+    async def _change_reminder(
+        self, note: DeliveryReply, delivery: Delivery, command: Command
+    ) -> tuple[ReplyOutcome, str]:
+        """Ask nexus in words, whose answer comes back as that to any question."""
+        if command.act == "done":
+            return await self._ask(note, f"Mark the reminder {delivery.about} as done", ReplyOutcome.DONE)
+        until = command.rest.strip(" .!") or DEFAULT_SNOOZE
+        until = until if until.split()[0].casefold() in ("for", "until", "till", "to") else f"for {until}"
+        text = f"Snooze the reminder {delivery.about} {until}"
+        return await self._ask(note, text, ReplyOutcome.SNOOZED)
+
+    async def _write_back(
+        self, note: DeliveryReply, delivery: Delivery, text: str
+    ) -> tuple[ReplyOutcome, str]:
+        original = await read_mail_item(self._gateway.bus, int(delivery.about))
+        email = compose_reply(original, text, person=_person(note), email_id=note.reply_id)
+        await send(self._gateway.bus, email)
+        return ReplyOutcome.REPLIED, f"Your reply went to {original.sender}."
+
+    async def _ask(self, note: DeliveryReply, text: str, outcome: ReplyOutcome) -> tuple[ReplyOutcome, str]:
+        """Say ``text`` to the front desk; the record comes first, for the answer finds by it where to go."""
+        asked = _with(replace(note, text=text[:10_000]), outcome, "")
+        await self._journal.add_reply(asked)
+        await self._say(asked)
+        return outcome, ""
+
+    async def _say(self, note: DeliveryReply) -> None:
+        """Say it in the session of this person on this channel, once."""
+        session = f"{note.channel}-{self._gateway.bus.derive_id('session', note.channel, note.address)[:16]}"
+        question = Question(
+            id=note.reply_id,
+            sender=subjects.USER,
+            recipient=subjects.NEXUS,
+            text=note.text,
+            user_session_id=session,
+            history=await read_history(self._gateway, session),
+            person=_person(note),
+        )
+        await ask(self._gateway, question)
+
+    def _hide_code(self, delivery: Delivery | None, text: str) -> str:
+        """The text without a code, which the log is not to hold."""
+        if delivery is None:
+            return text
+        return re.sub(self._codes.code(delivery.delivery_id), "(code)", text, flags=re.IGNORECASE)
+
+
+def _with(note: DeliveryReply, outcome: ReplyOutcome, reason: str) -> DeliveryReply:
+    moment = datetime.now(UTC).isoformat()
+    return replace(note, outcome=outcome, reason=flatten(reason, 1_000), created_at=moment)
+
+
+def _person(note: DeliveryReply) -> str:
+    """Who wrote it, as records of the office name people."""
+    return flatten(f"{note.channel}:{note.address}", MAX_PERSON)
+
+
+def _title(delivery: Delivery | None) -> str:
+    return f"Re: {delivery.title.removeprefix('Re: ')}"[:500] if delivery else "Mailroom"

@@ -1,0 +1,76 @@
+"""All of the delivery: what follows the log, and for each channel what sends and what reads replies."""
+
+import asyncio
+
+from services.gateway.context import Gateway
+from services.gateway.delivery.dispatcher import Dispatcher
+from services.gateway.delivery.journal import Journal
+from services.gateway.delivery.listener import listen
+from services.gateway.delivery.replies import Replies
+from services.gateway.delivery.sender import Sender
+from services.gateway.delivery.writing import can_be_answered
+from services.gateway.index.rows import STREAMS, Position
+from shared.clock import read_zone
+from shared.delivery.config import Deliver, read_deliver
+from shared.errors import ConfigError, MailroomError
+from shared.log import logger
+from shared.queries.records import last_sequence
+
+PAUSE = 1.0
+"""Seconds until what failed, as with the connection to the bus, is begun again."""
+
+log = logger(__name__)
+
+
+async def deliver_for_ever(gateway: Gateway) -> None:
+    """Tell people what happens until cancelled; without channels, or with wrong ones, return at once."""
+    try:
+        deliver, zone = read_deliver(gateway.settings), read_zone(gateway.settings.time_zone)
+    except ConfigError as error:
+        log.error("deliver_unreadable", reason=str(error))
+        return
+    journal = Journal(gateway)
+    dispatcher = Dispatcher(gateway, deliver, journal, zone)
+    if not deliver.channels:
+        dispatcher.forget()
+        return
+    await _wait_until_indexed(gateway)
+    while True:
+        try:
+            await journal.load()
+            await _run(gateway, deliver, journal, dispatcher)
+        except* (MailroomError, OSError) as errors:
+            log.warning("delivery_interrupted", reason=str(errors.exceptions[0]))
+        await asyncio.sleep(PAUSE)
+
+
+async def _run(gateway: Gateway, deliver: Deliver, journal: Journal, dispatcher: Dispatcher) -> None:
+    zone = read_zone(gateway.settings.time_zone)
+    senders = {
+        name: Sender(gateway, name, channel, journal, quiet=deliver.quiet_span(channel), zone=zone)
+        for name, channel in deliver.channels.items()
+    }
+
+    def wake(channel: str) -> None:
+        senders[channel].wake.set()
+
+    replies = Replies(gateway, journal, dispatcher, wake)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(dispatcher.run(wake))
+        for name, channel in deliver.channels.items():
+            group.create_task(senders[name].run())
+            if can_be_answered(channel):
+                group.create_task(listen(name, channel, replies))
+
+
+async def _wait_until_indexed(gateway: Gateway) -> None:
+    """Return once the index has what was in the log when the gateway started: it knows what was told."""
+    while True:
+        try:
+            ends = Position(*[await last_sequence(gateway.bus, stream) for stream in STREAMS])
+            break
+        except MailroomError as error:
+            log.warning("delivery_interrupted", reason=str(error))
+            await asyncio.sleep(PAUSE)
+    while gateway.index.position.office < ends.office or gateway.index.position.memory < ends.memory:
+        await gateway.index.wait_for_change()

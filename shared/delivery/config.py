@@ -1,0 +1,279 @@
+"""The channels as ``[deliver]`` of mailroom.toml has them; their secrets are in files or the environment."""
+
+import re
+from datetime import time
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from shared.contracts import DeliveryKind, Urgency
+from shared.contracts.base import NAME
+from shared.errors import ConfigError
+from shared.settings import DELIVER_PREFIX, Settings
+
+CURE = "docs/delivery.md shows one that works"
+URGENCY = {
+    DeliveryKind.REMINDER: Urgency.HIGH,
+    DeliveryKind.APPROVAL: Urgency.HIGH,
+    DeliveryKind.QUESTION: Urgency.NORMAL,
+    DeliveryKind.GOAL_FAILED: Urgency.NORMAL,
+    DeliveryKind.DEAD_LETTER: Urgency.NORMAL,
+    DeliveryKind.GOAL_DONE: Urgency.LOW,
+    DeliveryKind.BRIEFING: Urgency.LOW,
+    DeliveryKind.ANSWER: Urgency.HIGH,
+}
+"""How urgent each kind is. A person chose the time of a reminder, work waits for an approval that expires,
+and the answer is to one who just wrote."""
+MOUNTED = Path("/run/secrets")
+"""Where containers find secrets: nobody else is there who could read them."""
+_SPAN = re.compile(r"(\d\d:\d\d)\s*-\s*(\d\d:\d\d)")
+_MAIL = re.compile(r"[^\s@<>,;:\"]+@[^\s@<>,;:\"]+")
+
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
+Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
+
+
+class Span(NamedTuple):
+    """Hours of a day, from ``start`` to ``end``, which may be on the next day."""
+
+    start: time
+    end: time
+
+
+class Channel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
+    """What all channels have: the kinds that it tells, the least urgency, and quiet hours of its own.
+
+    ``quiet_hours`` is None for those of the office, empty for none.
+    """
+
+    secrets: ClassVar[tuple[str, ...]] = ()
+    """The fields that are in files or the environment; a channel may need none of them."""
+    bundles: ClassVar[bool] = True
+    """Whether what waited is told in one message."""
+
+    kinds: tuple[DeliveryKind, ...] = tuple(kind for kind in DeliveryKind if kind is not DeliveryKind.ANSWER)
+    urgency: Urgency = Urgency.LOW
+    quiet_hours: str | None = None
+
+    def problem(self) -> str:
+        """What is wrong with the fields; empty if nothing is."""
+        return ""
+
+
+class Mail(Channel, frozen=True, kw_only=True, tag="mail"):
+    """Mail to one person by ``smtp``, an address such as ``smtp://user@host:587`` (STARTTLS) or ``smtps://``.
+
+    With ``imap``, such as ``imaps://user@host``, replies are read every ``poll`` seconds, and those of the
+    addresses ``allowed`` (default: ``to``) count. ``imap_password`` is by default ``password``.
+    """
+
+    secrets: ClassVar[tuple[str, ...]] = ("password", "imap_password")
+
+    smtp: Text
+    sender: Text
+    to: Text
+    password: str = ""
+    imap: str = ""
+    imap_password: str = ""
+    folder: Text = "INBOX"
+    allowed: tuple[str, ...] = ()
+    poll: Seconds = 30.0
+
+    def problem(self) -> str:
+        """Whether an address is none."""
+        for address in (self.sender, self.to, *self.allowed):
+            if not _MAIL.fullmatch(address):
+                return f"{address[:60]!r} is no mail address"
+        if not _is_address(self.smtp, ("smtp", "smtps")):
+            return "smtp is no address such as smtp://user@mail.example.org:587"
+        if self.imap and not _is_address(self.imap, ("imap", "imaps")):
+            return "imap is no address such as imaps://user@mail.example.org"
+        return ""
+
+
+class Ntfy(Channel, frozen=True, kw_only=True, tag="ntfy"):
+    """Notifications on a telephone by ntfy: ``url`` is that of a topic, ``token`` may be needed for it."""
+
+    secrets: ClassVar[tuple[str, ...]] = ("token",)
+
+    url: Text
+    token: str = ""
+    urgency: Urgency = Urgency.NORMAL
+
+    def problem(self) -> str:
+        """Whether the address names no topic."""
+        topic = urlsplit(self.url).path.strip("/")
+        good = _is_address(self.url, ("http", "https")) and topic
+        return "" if good else "url is no address of a topic such as https://ntfy.sh/my-long-topic"
+
+
+class Webhook(Channel, frozen=True, kw_only=True, tag="webhook"):
+    """Each delivery is posted to ``url`` as JSON, signed with ``secret`` as other webhooks are."""
+
+    secrets: ClassVar[tuple[str, ...]] = ("secret",)
+    bundles: ClassVar[bool] = False
+
+    url: Text
+    secret: str = ""
+
+    def problem(self) -> str:
+        """Whether the address is none, or the secret is too short."""
+        if len(self.secret) < 16:
+            return "secret is missing, or has less than 16 characters"
+        return "" if _is_address(self.url, ("http", "https")) else "url is no http address"
+
+
+class Telegram(Channel, frozen=True, kw_only=True, tag="telegram"):
+    """Messages of a bot with ``token`` to the chat with the number ``chat``; ``allowed`` (default: ``chat``)
+    are the numbers of the people whose replies count. ``api`` is the address of the Bot API.
+    """
+
+    secrets: ClassVar[tuple[str, ...]] = ("token",)
+
+    chat: int
+    token: str = ""
+    allowed: tuple[int, ...] = ()
+    api: Text = "https://api.telegram.org"
+    urgency: Urgency = Urgency.NORMAL
+
+    def problem(self) -> str:
+        """Whether the token is missing or no token."""
+        return "" if re.fullmatch(r"[\w:-]{8,200}", self.token) else "token is missing, or is no bot's token"
+
+
+class Desktop(Channel, frozen=True, kw_only=True, tag="desktop"):
+    """Notifications on the desktop of the machine that the gateway runs on, by notify-send."""
+
+    urgency: Urgency = Urgency.NORMAL
+
+
+class Terminal(Channel, frozen=True, kw_only=True, tag="terminal"):
+    """A line where ``mailroom up`` runs, with the terminal's bell."""
+
+
+class Apprise(Channel, frozen=True, kw_only=True, tag="apprise"):
+    """Slack, Matrix and more than a hundred other services by apprise; ``url`` is as apprise writes it."""
+
+    secrets: ClassVar[tuple[str, ...]] = ("url",)
+
+    url: str = ""
+
+    def problem(self) -> str:
+        """Whether the address is missing."""
+        return "" if "://" in self.url else "url is missing, or is no address of apprise"
+
+
+AnyChannel = Mail | Ntfy | Webhook | Telegram | Desktop | Terminal | Apprise
+TYPES: dict[str, type[Channel]] = {
+    str(kind.__struct_config__.tag): kind
+    for kind in (Mail, Ntfy, Webhook, Telegram, Desktop, Terminal, Apprise)
+}
+
+
+class Deliver(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All channels by their names, and what counts for all of them.
+
+    A goal that took at least ``long_goal`` seconds is told when it is done; ``urgency`` is that of kinds
+    that are to have another than URGENCY says.
+    """
+
+    quiet_hours: str = ""
+    long_goal: Seconds = 300.0
+    urgency: dict[DeliveryKind, Urgency] = {}
+    channels: dict[str, AnyChannel] = {}
+
+    def urgency_of(self, kind: DeliveryKind) -> Urgency:
+        """How urgent a kind is here."""
+        return self.urgency.get(kind, URGENCY[kind])
+
+    def quiet_span(self, channel: Channel) -> Span | None:
+        """The quiet hours of a channel, None if it has none."""
+        own = channel.quiet_hours
+        return parse_span(self.quiet_hours if own is None else own)
+
+    def is_told(self, channel: Channel, kind: DeliveryKind) -> bool:
+        """Whether a channel tells a kind."""
+        return kind in channel.kinds and self.urgency_of(kind).rank >= channel.urgency.rank
+
+
+def read_deliver(config: Settings) -> Deliver:
+    """The channels of the settings, with their secrets; raises ConfigError for what is wrong."""
+    common = {name: value for name, value in config.deliver.items() if not _is_channel(name, value)}
+    tables = {name: value for name, value in config.deliver.items() if _is_channel(name, value)}
+    try:
+        found = msgspec.convert(common, Deliver)
+        parse_span(found.quiet_hours)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise ConfigError(f"[deliver] is wrong: {error}", CURE) from None
+    channels = {name: _read_channel(name, table, config.deliver_secrets) for name, table in tables.items()}
+    return msgspec.structs.replace(found, channels=channels)
+
+
+def parse_span(text: str) -> Span | None:
+    """Hours such as ``22:00-07:00``; None for an empty text. Raises ValueError for another."""
+    if not text.strip():
+        return None
+    found = _SPAN.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text[:40]!r} are no hours such as '22:00-07:00'")
+    span = Span(time.fromisoformat(found[1]), time.fromisoformat(found[2]))
+    if span.start == span.end:
+        raise ValueError(f"{text[:40]!r} begin and end at the same time")
+    return span
+
+
+def _is_channel(name: str, value: Any) -> bool:
+    return isinstance(value, dict) and name != "urgency"
+
+
+def _read_channel(name: str, table: dict[str, Any], secrets: dict[str, str]) -> AnyChannel:
+    section = f"[deliver.{name[:64]}]"
+    if not NAME.fullmatch(name):
+        raise ConfigError(f"{section} has no name of lower-case letters, digits, '_' or '-'", CURE)
+    values = {"type": name} | table
+    kind = TYPES.get(str(values["type"]))
+    if kind is None:
+        raise ConfigError(
+            f"{section} has the type {str(values['type'])[:40]!r}", f"Write one of {', '.join(TYPES)}"
+        )
+    for field in kind.secrets:
+        if field in values:
+            raise ConfigError(
+                f"{section} holds a secret: {field}",
+                f"Write it into a file of mode 600 and name that as {field}_file, "
+                f"or set {DELIVER_PREFIX}{name.upper()}_{field.upper()}",
+            )
+        path = values.pop(f"{field}_file", None)
+        if given := _read_secret(section, path) if path else secrets.get(f"{name}_{field}", ""):
+            values[field] = given
+    try:
+        channel: AnyChannel = msgspec.convert(values, AnyChannel)
+        parse_span(channel.quiet_hours or "")
+    except (msgspec.ValidationError, ValueError) as error:
+        raise ConfigError(f"{section} is wrong: {error}", CURE) from None
+    if problem := channel.problem():
+        raise ConfigError(f"{section} is wrong: {problem}", CURE)
+    return channel
+
+
+def _read_secret(section: str, path: Any) -> str:
+    """The content of a file that nobody else can read; raises ConfigError."""
+    file = Path(str(path)).expanduser()
+    try:
+        others = file.stat().st_mode & 0o077
+        if others and MOUNTED not in file.absolute().parents:
+            raise ConfigError(f"{section}: {file} can be read by others", f"chmod 600 {file}")
+        return file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise ConfigError(f"{section}: {file} cannot be read: {reason}", "Correct the path") from None
+
+
+def _is_address(text: str, schemes: tuple[str, ...]) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False

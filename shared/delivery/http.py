@@ -1,0 +1,126 @@
+"""Channels that take messages by HTTP: ntfy and signed webhooks."""
+
+import json
+import time
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from shared.contracts import Urgency
+from shared.delivery.config import Ntfy, Webhook
+from shared.delivery.message import LONGEST, DeliveryError, Message
+from shared.delivery.signing import sign
+from shared.text.shorten import shorten
+
+TIMEOUT = 10.0
+"""Seconds that a server has to answer."""
+FINAL = (400, 410, 413, 422)
+"""Answers after which the same message is refused again: 410 (gone) by a receiver that wants no more."""
+PRIORITY = {Urgency.LOW: 2, Urgency.NORMAL: 3, Urgency.HIGH: 5}
+"""ntfy's numbers: 2 makes no sound, 5 rings and vibrates."""
+CACHED = "12h"
+"""How long ntfy keeps messages, in which one that may have been sent is looked for."""
+
+
+async def request(method: str, url: str, *, headers: dict[str, str], content: bytes | None = None) -> bytes:
+    """The answer's body, at most 1 MB; raises DeliveryError."""
+    import httpx2
+
+    host = urlsplit(url).netloc.rpartition("@")[2]
+    try:
+        async with (
+            httpx2.AsyncClient(timeout=TIMEOUT, follow_redirects=False) as client,
+            client.stream(method, url, headers=headers, content=content) as answer,
+        ):
+            body = b""
+            async for part in answer.aiter_bytes():
+                body += part
+                if len(body) > 1_000_000:
+                    break
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise DeliveryError(
+            f"{host} cannot be reached: {type(error).__name__}",
+            "Check the address and the network",
+            uncertain=not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout),
+        ) from None
+    if answer.is_success:
+        return body
+    cure = "Check the token" if answer.status_code in (401, 403) else ""
+    raise DeliveryError(f"{host} answered {answer.status_code}", cure, final=answer.status_code in FINAL)
+
+
+class NtfyOutlet:
+    """Publishes to a topic; a message that may have been sent is first looked for among the cached ones."""
+
+    def __init__(self, channel: Ntfy) -> None:
+        self._url = channel.url.rstrip("/")
+        self._headers = {"authorization": f"Bearer {channel.token}"} if channel.token else {}
+
+    async def send(self, message: Message) -> str:
+        """The id that the server gave it."""
+        if message.again and (found := await self._find(message.id)):
+            return found
+        parts = urlsplit(self._url)
+        base, _, topic = parts.path.rpartition("/")
+        body: dict[str, Any] = {
+            "topic": topic,
+            "title": message.title,
+            "message": shorten(message.text or message.title, LONGEST),
+            "priority": PRIORITY[message.urgency],
+            "sequence_id": message.id,  # a newer server and telephone show two of one id once
+            "click": f"{message.link}#told-{message.id}",
+        }
+        if message.link:
+            body["actions"] = [{"action": "view", "label": "Open", "url": message.link}]
+        url = urlunsplit(parts._replace(path=f"{base}/"))
+        return _id_of(await request("POST", url, headers=self._headers, content=json.dumps(body).encode()))
+
+    async def check(self) -> str:
+        """Nothing more is needed."""
+        return ""
+
+    async def _find(self, message_id: str) -> str:
+        """The server's id of a message that it has; empty if it has none."""
+        url = f"{self._url}/json?poll=1&since={CACHED}"
+        for line in (await request("GET", url, headers=self._headers)).splitlines():
+            if message_id.encode() in line:
+                return _id_of(line)
+        return ""
+
+
+def _id_of(answer: bytes) -> str:
+    try:
+        found = msgspec.json.decode(answer)
+    except msgspec.DecodeError:
+        return ""
+    return str(found.get("id", ""))[:100] if isinstance(found, dict) else ""
+
+
+class WebhookOutlet:
+    """Posts what happened, signed; a receiver knows a second one by its id."""
+
+    def __init__(self, channel: Webhook) -> None:
+        self._url, self._secret = channel.url, channel.secret
+
+    async def send(self, message: Message) -> str:
+        """Its own id."""
+        content = {
+            "id": message.id,
+            "kind": message.kind,
+            "urgency": message.urgency,
+            "at": message.at,
+            "title": message.title,
+            "text": message.text,
+            "link": message.link,
+            **message.items,
+        }
+        body = msgspec.json.encode(content)
+        headers = sign(self._secret, body, delivery=message.id, moment=int(time.time()))
+        headers |= {"content-type": "application/json", "user-agent": "mailroom"}
+        await request("POST", self._url, headers=headers, content=body)
+        return message.id
+
+    async def check(self) -> str:
+        """Nothing more is needed."""
+        return ""

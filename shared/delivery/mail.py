@@ -1,0 +1,275 @@
+"""Mail: sent by SMTP, with an id by which replies and repeated messages are known; replies read by IMAP."""
+
+import asyncio
+import contextlib
+import email
+import hashlib
+import imaplib
+import re
+import ssl
+from collections.abc import Iterator
+from email.message import EmailMessage
+from email.policy import SMTP, default
+from email.utils import formatdate, getaddresses
+from html.parser import HTMLParser
+from urllib.parse import unquote, urlsplit
+
+from shared.delivery.config import Mail
+from shared.delivery.message import DeliveryError, Message, Reply
+from shared.errors import ActionError
+from shared.skills.mail import LOCAL, PORTS, MailServer, submit_message
+from shared.text.shorten import flatten
+
+TIMEOUT = 20.0
+"""Seconds that a server has for each step."""
+LONGEST_REPLY = 1_000_000
+"""The most bytes of a reply that is read."""
+MOST_READ = 50
+"""The most replies that are read at once."""
+MARK = "mailroom."
+"""What the id of every mail of ours begins with."""
+_OURS = re.compile(r"<mailroom\.([A-Za-z0-9_-]{1,128})\.([0-9a-f]{32})@[^\s<>]{1,255}>")
+_QUOTED = re.compile(r"^\s*>|^-{2,}\s*(original|forwarded)|^on .{0,200} wrote:\s*$|^_{8,}\s*$", re.IGNORECASE)
+"""Where the quoted mail begins below a reply."""
+_BULK = re.compile(r"bulk|junk|list|auto_reply", re.IGNORECASE)
+HEADERS = ("Message-ID", "In-Reply-To", "Auto-Submitted", "Precedence", "List-Id", "Return-Path")
+"""The headers of a reply that are read, beside its sender."""
+PLAIN = SMTP.clone(cte_type="7bit")
+
+
+class MailOutlet:
+    """Sends to one person, every attempt at a message with the same Message-ID."""
+
+    def __init__(self, channel: Mail) -> None:
+        self._channel = channel
+
+    async def send(self, message: Message) -> str:
+        """The Message-ID."""
+        channel = self._channel
+        mail = compose(channel, message)
+        try:
+            refused = await submit_message(_server(channel), mail, TIMEOUT)
+        except ActionError as error:
+            raise DeliveryError(error.cause, uncertain=True) from None
+        if refused is not None:
+            raise DeliveryError(refused.cause, "Check smtp, sender and password of the channel")
+        return str(mail["Message-ID"])
+
+    async def check(self) -> str:
+        """Whether the mailbox of replies can be opened, if there is one."""
+        if not self._channel.imap:
+            return "replies are not read: the channel has no imap"
+        found = await asyncio.to_thread(read_replies, self._channel, peek=True)
+        return f"replies are read from {self._channel.folder}" + (f" ({len(found)} new)" if found else "")
+
+
+def compose(channel: Mail, message: Message) -> EmailMessage:
+    """The mail; its subject and addresses can begin no further header."""
+    mail = EmailMessage(policy=PLAIN)
+    mail["From"], mail["To"] = f"Mailroom <{channel.sender}>", message.to or channel.to
+    mail["Subject"] = flatten(message.title, 200).encode("utf-8", "replace").decode() or "Mailroom"
+    mail["Date"] = formatdate(usegmt=True)
+    domain = channel.sender.rpartition("@")[2]
+    mail["Message-ID"] = f"<{MARK}{message.id}.{message.token or '0' * 32}@{domain}>"
+    mail["Auto-Submitted"] = "auto-generated"  # so that no holiday notice answers it
+    if message.thread:
+        mail["In-Reply-To"] = mail["References"] = message.thread
+    parts = [message.text or message.title, message.link, _say_how_to_answer(channel, message)]
+    text = "\n\n".join(filter(None, parts))
+    mail.set_content(text.encode("utf-8", "replace").decode())
+    return mail
+
+
+def _say_how_to_answer(channel: Mail, message: Message) -> str:
+    """What a reply may say, below a line of dashes."""
+    if not channel.imap:
+        return ""
+    lines = []
+    if message.code and "approve" in message.acts:
+        lines = [f"approve {message.code}", f"refuse {message.code} and, if you like, why"]
+    elif "done" in message.acts:
+        lines = ["done", "snooze, or snooze 2 hours, or snooze until tomorrow at 9"]
+    if lines:
+        shown = ["--", "Reply with one of these as the first line:", *(f"  {each}" for each in lines)]
+        return "\n".join(shown)
+    return "--\nReply, and the front desk answers." if message.answerable else ""
+
+
+def _server(channel: Mail) -> MailServer:
+    parts = urlsplit(channel.smtp)
+    return MailServer(
+        scheme=parts.scheme,
+        host=parts.hostname or "",
+        port=parts.port or PORTS[parts.scheme],
+        user=unquote(parts.username or "") if channel.password else "",
+        password=channel.password,
+    )
+
+
+# --- replies -------------------------------------------------------------------------------------
+
+
+def read_replies(channel: Mail, *, peek: bool = False) -> list[tuple[bytes, Reply]]:
+    """The new mails that answer one of ours, each with its number in the mailbox; blocks.
+
+    Other mail in the mailbox is not looked at. With ``peek`` they are only counted. Raises DeliveryError.
+    """
+    with _mailbox(channel) as box:
+        numbers = _search(box)[:MOST_READ]
+        if peek:
+            return [(number, Reply(id="", address="")) for number in numbers]
+        return [(number, _fetch(box, number, channel)) for number in numbers]
+
+
+def mark_read(channel: Mail, numbers: list[bytes]) -> None:
+    """Mark replies as read; blocks. Raises DeliveryError."""
+    with _mailbox(channel) as box:
+        for number in numbers:
+            box.uid("STORE", number.decode(), "+FLAGS", "(\\Seen)")
+
+
+@contextlib.contextmanager
+def _mailbox(channel: Mail) -> Iterator[imaplib.IMAP4]:
+    parts = urlsplit(channel.imap)
+    where = f"The mail server {parts.hostname}"
+    try:
+        box = _connect(parts.scheme, parts.hostname or "", parts.port)
+        try:
+            if parts.username:
+                box.login(unquote(parts.username), channel.imap_password or channel.password)
+            if box.select(_quote(channel.folder))[0] != "OK":
+                raise DeliveryError(f"{where} has no folder {channel.folder!r}", "Correct folder")
+            yield box
+        finally:
+            with contextlib.suppress(OSError, imaplib.IMAP4.error):
+                box.logout()
+    except imaplib.IMAP4.error as error:
+        reason = flatten(str(error).removeprefix("b'").removesuffix("'"), 200)
+        raise DeliveryError(f"{where} refused: {reason}", "Check imap and imap_password") from None
+    except OSError as error:
+        raise DeliveryError(f"{where} cannot be reached: {error.strerror or error}", "Check imap") from None
+
+
+def _connect(scheme: str, host: str, port: int | None) -> imaplib.IMAP4:
+    """A connection with TLS, which only this machine itself need not have."""
+    if scheme == "imaps":
+        return imaplib.IMAP4_SSL(host, port or 993, ssl_context=ssl.create_default_context(), timeout=TIMEOUT)
+    box = imaplib.IMAP4(host, port or 143, timeout=TIMEOUT)
+    if host not in LOCAL:
+        box.starttls(ssl.create_default_context())
+    return box
+
+
+def _search(box: imaplib.IMAP4) -> list[bytes]:
+    _, found = box.uid("SEARCH", "UNSEEN", "HEADER", "In-Reply-To", f'"{MARK}"')
+    return (found[0] or b"").split() if found else []
+
+
+def _fetch(box: imaplib.IMAP4, number: bytes, channel: Mail) -> Reply:
+    _, sized = box.uid("FETCH", number.decode(), "(RFC822.SIZE)")
+    size = re.search(rb"RFC822\.SIZE (\d+)", b" ".join(_lines(sized)))
+    if size is None or int(size[1]) > LONGEST_REPLY:
+        return Reply(id=f"large-{number.decode()}", address="", ignored="it is larger than 1 MB")
+    _, parts = box.uid("FETCH", number.decode(), "(BODY.PEEK[])")
+    raw = next((part[1] for part in parts if isinstance(part, tuple)), b"")
+    return parse_reply(raw, channel)
+
+
+def _lines(parts: list[object]) -> Iterator[bytes]:
+    for part in parts:
+        yield from part if isinstance(part, tuple) else [part] if isinstance(part, bytes) else []
+
+
+def _quote(folder: str) -> str:
+    escaped = folder.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def parse_reply(raw: bytes, channel: Mail) -> Reply:
+    """A mail as a reply; ``ignored`` if it is a program's, or not from an address that is allowed."""
+    digest = hashlib.sha256(raw).hexdigest()[:32]
+    try:
+        mail = email.message_from_bytes(raw, policy=default)
+        headers = {name: flatten(str(mail[name] or ""), 1_000) for name in HEADERS}
+        senders = [address for _, address in getaddresses([str(each) for each in mail.get_all("From", [])])]
+        ours = _OURS.search(headers["In-Reply-To"])
+        text = _text_of(mail)
+    except (ValueError, LookupError, AttributeError, TypeError, IndexError) as error:
+        return Reply(id=digest, address="", ignored=f"it cannot be read: {type(error).__name__}")
+    address = senders[0].casefold() if len(senders) == 1 else ""
+    allowed = {each.casefold() for each in channel.allowed or (channel.to,)}
+    reason = _find_program(headers, mail.get_content_type())
+    if not reason and address not in allowed:
+        reason = "its sender is not among those allowed"
+    if not reason and ours is None:
+        reason = "it answers no mail of ours"
+    named = headers["Message-ID"]
+    return Reply(
+        id=hashlib.sha256(named.encode()).hexdigest()[:32] if named else digest,
+        address=address[:300],
+        text=strip_quoted(text),
+        delivery_id=ours[1] if ours else "",
+        token=ours[2] if ours else "",
+        thread=named,
+        ignored=reason,
+    )
+
+
+def _find_program(headers: dict[str, str], content_type: str) -> str:
+    """Why a mail is no person's, empty if it may be: nothing is answered to a program."""
+    if headers["Auto-Submitted"].casefold() not in ("", "no"):
+        return "a program sent it (Auto-Submitted)"
+    if _BULK.search(headers["Precedence"]) or headers["List-Id"]:
+        return "a mailing list or a program sent it"
+    if headers["Return-Path"] == "<>" or content_type == "multipart/report":
+        return "it is the notice of a mail server"
+    return ""
+
+
+def _text_of(mail: email.message.EmailMessage) -> str:
+    part = mail.get_body(("plain", "html"))
+    if part is None:
+        return ""
+    content = str(part.get_content())
+    if part.get_content_type() == "text/plain":
+        return content
+    reader = _Text()
+    reader.feed(content[:LONGEST_REPLY])
+    return "".join(reader.parts)
+
+
+def strip_quoted(text: str) -> str:
+    """What the person wrote above the quoted mail, at most 10,000 characters."""
+    lines = []
+    for line in text.replace("\r\n", "\n").split("\n"):
+        if _QUOTED.search(line) or line.rstrip() == "--":
+            break
+        lines.append(line)
+    clean = "".join(c for c in "\n".join(lines) if c.isprintable() or c in "\n\t")
+    return clean.strip()[:10_000]
+
+
+class _Text(HTMLParser):
+    """The visible text of HTML outside of quotations."""
+
+    BREAKS = frozenset({"br", "p", "div", "li", "tr", "h1", "h2", "h3"})
+    SKIPPED = frozenset({"script", "style", "blockquote", "head"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[str] = []
+        self._skipped = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._skipped += tag in self.SKIPPED
+        if tag in self.BREAKS:
+            self.parts.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._skipped -= tag in self.SKIPPED and self._skipped > 0
+        if tag in self.BREAKS:
+            self.parts.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if not self._skipped:
+            self.parts.append(data)
