@@ -47,7 +47,7 @@ REQUIRED = {
     "check": names,
     "depth": st.integers(1, 20),
     "generated_at": moments,
-    **dict.fromkeys(("hops", "restarts", "questions"), counts),
+    **dict.fromkeys(("hops", "restarts"), counts),
     "k": st.integers(1, 20),
     "limit": st.integers(1, 100),
     "score": numbers,
@@ -133,6 +133,7 @@ SPECIAL = {
     **{(c.Delivery, name): moments for name in ("first_at", "due_at", "ended_at")},
     (c.Delivery, "kind"): st.sampled_from(c.DeliveryKind),
     (c.Delivery, "attempts"): counts,
+    (c.Conversation, "questions"): counts,
 }
 
 
