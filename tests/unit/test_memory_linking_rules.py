@@ -21,7 +21,7 @@ from services.memory.linking.rules import (
     merge_nodes,
     move_edges,
 )
-from shared.contracts import Edge, Node, Relation
+from shared.contracts import Edge, Node, Relation, Source
 from tests.support.memory import NOW, at, note
 
 JUST_UNDER = 1e-6
@@ -224,6 +224,22 @@ def test_only_what_holds_until_something_else_does_is_superseded() -> None:
     assert superseding(port(2, 1, kind="decision"), port(1, 0), 0.9) == "number"
     assert superseding(port(2, 1, kind="event"), port(1, 0), 0.9) == ""
     assert superseding(port(2, 1), port(1, 0, valid_to=at(1)), 0.9) == ""
+
+
+def test_an_agents_own_note_ends_its_own_notes_alone() -> None:
+    def own(agent: str, title: str, minutes: float, **fields: Any) -> Node:
+        source = Source(agent=agent, session=f"agents/{agent}/notes.md", channel="ingest")
+        return note(f"{agent}{minutes}", title, minutes, source=source, **fields)
+
+    said = "The port of the broker is {}"
+    older, shared = own("scout", said.format(1), 0), note("shared", said.format(1), 0)
+    assert superseding(own("scout", said.format(2), 1), older, 0.9) == "number"
+    assert superseding(own("critic", said.format(2), 1), older, 0.9) == ""
+    assert superseding(own("critic", said.format(2), 1), shared, 0.9) == ""
+    assert superseding(own("critic", said.format(2), 1, tags=("global",)), shared, 0.9) == "number"
+    assert superseding(note("new", said.format(2), 1), older, 0.9) == "number"
+    assert not are_duplicates(own("critic", said.format(1), 1), older, 0.99)
+    assert are_duplicates(own("scout", said.format(1), 1), older, 0.99)
 
 
 def policy(node_id: str, title: str, body: str, minutes: float, **fields: Any) -> Node:

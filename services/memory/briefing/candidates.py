@@ -19,7 +19,7 @@ from services.memory.briefing.ranking import (
     OWN_WEIGHT,
     REVIEW_TAGS,
 )
-from services.memory.briefing.scope import GLOBAL, RECENT, AgentScope
+from services.memory.briefing.scope import RECENT, AgentScope
 from services.memory.briefing.sections import (
     ACTIVE,
     CONTEXT,
@@ -39,6 +39,7 @@ from services.memory.briefing.sections import (
     UNRESOLVED,
     nearness,
 )
+from services.memory.ownership import GLOBAL
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View

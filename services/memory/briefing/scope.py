@@ -11,6 +11,7 @@ import numpy as np
 from services.memory.briefing.links import Tie, count_steps, find_links, find_ties
 from services.memory.briefing.ranking import MIN_IMPORTANCE, MIN_WEIGHT, changed_at, is_current
 from services.memory.local_embedder import Vectors
+from services.memory.ownership import GLOBAL, find_owner
 from shared.contracts import MemoryQuery, Node, Relation
 
 if TYPE_CHECKING:
@@ -33,9 +34,6 @@ NEAR = 2
 
 WORK = 2
 """Steps from what the agent has been doing within which the graph says that something is about the same."""
-
-GLOBAL = "global"
-"""The tag of what concerns all agents."""
 
 MAX_HUBS = 50
 """The most nodes an agent acts through."""
@@ -141,9 +139,7 @@ def is_own(node: Node, agent: str) -> bool:
 
 def is_private(node: Node, agent: str) -> bool:
     """Whether it is from another agent's folder, ``ingest/agents/<name>``, and not tagged for this one."""
-    folder, _, rest = node.source.session.partition("/")
-    owner = rest.partition("/")[0] if node.source.channel == "ingest" and folder == "agents" else agent
-    return owner != agent and not {agent, GLOBAL} & set(node.tags)
+    return find_owner(node) not in ("", agent) and agent not in node.tags
 
 
 def is_for_others(node: Node, scope: AgentScope) -> bool:

@@ -57,6 +57,8 @@ class MemoryClient:
         self._pages = pages
         self._slots = asyncio.Semaphore(WRITES_AT_ONCE)
         self._pack_slots = asyncio.Semaphore(PACKS_AT_ONCE)
+        self.sharing = asyncio.Lock()
+        """Held while one file says which texts it shares with others."""
 
     async def find(self, ids: Sequence[str]) -> dict[str, Node]:
         """The nodes of ``ids`` that there are, by id."""

@@ -21,6 +21,7 @@ from services.memory.ingest.pieces import (
     default_importance,
     hash_text,
 )
+from services.memory.ownership import AGENTS_FOLDER, CHANNEL, GLOBAL
 from shared.contracts import NAME, Node, Source
 
 NAMESPACE = uuid.UUID("6f0b6a0e-6c44-5d0e-9a55-6d61696c726d")
@@ -40,20 +41,11 @@ ATTACHMENT = re.compile(
 )
 """The endings of what notes embed and is no note: ``![[picture.png]]``."""
 
-CHANNEL = "ingest"
-"""The ``source.channel`` of these nodes; their ``source.session`` is the file, so they are neighbours."""
-
 OPEN_LINKS = "open-links"
 """The tag of notes that link to notes which are not there yet."""
 
 FOR_ALL = ("AGENTS.MD", "USER.MD")
 """Files whose passages are tagged GLOBAL: the rules of all agents, and the people they work for."""
-
-GLOBAL = "global"
-"""The tag of what concerns all agents, which their briefings show."""
-
-AGENTS_FOLDER = "agents"
-"""What lies in ``agents/<name>/`` is the memory of that agent."""
 
 MAX_HEADINGS = 300
 
@@ -163,7 +155,7 @@ def draft_nodes(document: Document, file: str, modified: float, note_id: str = "
     What bears no date was created when the file was ``modified`` (seconds since the epoch), or now if that is
     later; the pieces of a file follow one another by microseconds, as they do in the file.
     """
-    ids = [_identify(piece, note_id) for piece in document.pieces]
+    ids = [_identify(piece, note_id, _owner_of(file)) for piece in document.pieces]
     by_key = {piece.key: node_id for piece, node_id in zip(document.pieces, ids, strict=True) if piece.key}
     known = min(modified, datetime.now(UTC).timestamp())
     drafts: dict[str, NodeDraft] = {}
@@ -187,10 +179,12 @@ def draft_nodes(document: Document, file: str, modified: float, note_id: str = "
     )
 
 
-def _identify(piece: Piece, note_id: str) -> str:
+def _identify(piece: Piece, note_id: str, owner: str) -> str:
+    """The id of a piece; one text in two files is one node, unless one of them is an agent's own."""
     if piece.key == "note":
         return note_id
-    return text_id(piece.key or hash_text(" ".join(piece.body.split())))
+    key = piece.key or hash_text(" ".join(piece.body.split()))
+    return text_id(f"{key}\0{owner}" if owner else key)
 
 
 def _node(piece: Piece, node_id: str, file: str, created: datetime) -> Node:

@@ -10,6 +10,8 @@ from services.memory.ingest.client import MemoryClient, run_all
 from services.memory.ingest.drafting import FileDrafts, NodeDraft
 from services.memory.ingest.identity import keep_ids
 from services.memory.ingest.pieces import NoteLink
+from services.memory.ingest.sharing import SharedTexts
+from services.memory.ownership import CHANNEL
 from shared.contracts import Edge, EdgeKey, Node, Rejection, Relation
 
 LINK_WEIGHT = 0.8
@@ -71,7 +73,7 @@ class NoteLinks:
         notes = [
             node
             for node in await self._client.list(tags=(drafting.OPEN_LINKS,))
-            if node.source.channel == drafting.CHANNEL
+            if node.source.channel == CHANNEL
         ]
         open_links = {node.id: parse_links(node.metadata.get("unresolved")) for node in notes}
         files = {node.id: str(node.metadata.get("file", "")) for node in notes}
@@ -183,6 +185,7 @@ class FileImport:
         self._links = links
         self._drafts = drafts
         self._progress = progress
+        self._shared = SharedTexts(client, drafts.file)
         self._done = 0
         self._outcome = ImportResult(duplicates=drafts.repeated)
         self._stands_for: dict[str, str] = {}
@@ -194,7 +197,7 @@ class FileImport:
         Safe to be repeated after a crash at any point: what is there as the file has it is not written again.
         """
         mine = await self._client.list(session=self._drafts.file)
-        mine = [node for node in mine if node.source.channel == drafting.CHANNEL]
+        mine = [node for node in mine if node.source.channel == CHANNEL]
         self._drafts = keep_ids(self._drafts, mine)
         known = await self._client.find([draft.node.id for draft in self._drafts.drafts])
         for level in _levels(self._drafts.drafts):
@@ -203,6 +206,7 @@ class FileImport:
             await self._put(passed, known)
             offered = [draft for draft in fresh if draft not in passed]
             await run_all(self._offer(draft, known.get(draft.node.id)) for draft in offered)
+        await self._shared.keep()
         await self._retire_others(mine)
         return self._outcome
 
@@ -216,6 +220,8 @@ class FileImport:
         self._stands_for[draft.node.id] = self._above(draft) if there.retired_version else there.id
         self._outcome.unchanged += mine
         self._outcome.duplicates += not mine
+        if not mine:
+            self._shared.meet(there)
         self._step(1)
         return True
 
@@ -252,6 +258,8 @@ class FileImport:
             self._outcome.updated += there is not None
             return
         self._stands_for[draft.node.id] = rejection.existing.id if rejection.existing else self._above(draft)
+        if rejection.existing and rejection.existing.metadata.get("file") != self._drafts.file:
+            self._shared.meet(rejection.existing)
         self._outcome.duplicates += rejection.existing is not None
         self._outcome.refused += rejection.existing is None
         if len(self._outcome.reasons) < REASONS:
@@ -285,13 +293,10 @@ class FileImport:
         return [EdgeKey(from_id=there.id, to_id=end) for end in sorted(ends)]
 
     async def _retire_others(self, there: Sequence[Node]) -> None:
-        """Retire what earlier states of the file had and this one has not."""
-        mine = {draft.node.id for draft in self._drafts.drafts}
-        gone = [
-            msgspec.structs.replace(node, metadata={**node.metadata, GONE: True})
-            for node in there
-            if node.id not in mine
-        ]
+        """Retire what earlier states of the file had and this one has not, unless another file has it."""
+        mine = {draft.node.id for draft in self._drafts.drafts} | set(self._stands_for.values())
+        left = await self._shared.hand_over([node for node in there if node.id not in mine])
+        gone = [msgspec.structs.replace(node, metadata={**node.metadata, GONE: True}) for node in left]
         async for count in self._client.write_ungated(gone, retire=True):
             self._outcome.retired += count
 

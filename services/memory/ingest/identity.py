@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from services.memory.ingest.drafting import FileDrafts, NodeDraft
+from services.memory.ingest.sharing import find_others
 from shared.contracts import Node
 
 ALIKE = 0.5
@@ -21,7 +22,8 @@ def keep_ids(drafts: FileDrafts, there: Sequence[Node]) -> FileDrafts:
     """The drafts of a file with the ids that memory has for them; ``there`` are the live nodes of the file.
 
     A piece keeps the id of its text, or that under which the same text was stored as an edited one. A new
-    piece takes the id of the most similar one that has gone from under the same heading.
+    piece takes the id of the most similar one that has gone from under the same heading, unless
+    another file has the text of that one too.
     """
     known = {node.id for node in there}
     by_digest = {str(node.metadata.get("hash")): node.id for node in there}
@@ -33,7 +35,7 @@ def keep_ids(drafts: FileDrafts, there: Sequence[Node]) -> FileDrafts:
     kept = set(ids.values())
     gone = [node for node in there if node.id not in kept]
     if drafts.is_note:  # records and stretches of logs are alike by nature
-        ids |= _match_edited(new[:MAX_EDITED], gone[:MAX_EDITED])
+        ids |= _match_edited(new[:MAX_EDITED], [node for node in gone if not find_others(node)][:MAX_EDITED])
     changed = {old: now for old, now in ids.items() if old != now}
     return _rename(drafts, changed) if changed else drafts
 

@@ -8,6 +8,7 @@ import msgspec
 from services.memory.graph.decay import parse_time
 from services.memory.linking.supersession import compare_texts, have_other_values
 from services.memory.linking.text_comparison import are_opposed, find_difference, jaccard, parse_text
+from services.memory.ownership import find_owner, may_end
 from services.memory.writes.change import embedded_text
 from shared.contracts import Edge, Node, Relation
 
@@ -143,11 +144,13 @@ def find_contradiction(newer: Node, older: Node, cosine: float, moment: float) -
 
 def are_duplicates(one: Node, other: Node, cosine: float) -> bool:
     """Whether two nodes are one: of the same kind, alike from DUPLICATE on, and one of them says nothing that
-    the other does not say (see ``find_difference``). Neither was ever replaced.
+    the other does not say (see ``find_difference``). Neither was ever replaced, and both are of one owner.
 
     What took place is one only if it is the same text of the same session and time.
     """
     if cosine < DUPLICATE or one.kind != other.kind or one.valid_to or other.valid_to:
+        return False
+    if find_owner(one) != find_owner(other):
         return False
     if not is_assertion(one):
         return bool(one.source.session) and _occasion(one) == _occasion(other)
@@ -250,10 +253,9 @@ def _edge(start: Node, end: Node, relation: Relation, weight: float, **provenanc
 
 
 def may_supersede(newer: Node, older: Node, cosine: float) -> bool:
-    """Whether ``newer`` can take the place of ``older``, whatever they say: by kinds, cosine and time."""
-    return (
-        cosine >= COMPARED and {newer.kind, older.kind} <= KINDS and valid_since(newer) > valid_since(older)
-    )
+    """Whether ``newer`` can take the place of ``older``, whatever they say: by kinds, cosine, time, owner."""
+    in_time = {newer.kind, older.kind} <= KINDS and valid_since(newer) > valid_since(older)
+    return cosine >= COMPARED and in_time and may_end(newer, older)
 
 
 def find_supersession(newer: Node, older: Node, cosine: float, moment: float) -> Edge | None:

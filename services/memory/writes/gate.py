@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from services.memory.linking.rules import is_assertion
 from services.memory.linking.supersession import have_other_values
 from services.memory.linking.text_comparison import find_difference
+from services.memory.ownership import find_owner
 from services.memory.writes.change import embedded_text
 from shared.contracts import Node, Rejection
 
@@ -109,6 +110,8 @@ def _check_importance(node: Node) -> Rejection | None:
 
 def _check_known(node: Node, nearest: Node | None, cosine: float) -> Rejection | None:
     if nearest is None or nearest.id == node.id or nearest.valid_to:
+        return None
+    if find_owner(nearest) not in ("", find_owner(node)):  # who writes does not see it
         return None
     if not (is_assertion(node) and is_assertion(nearest)):
         return None

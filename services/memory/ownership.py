@@ -1,0 +1,26 @@
+"""Whose memory a node is: what lies in an agent's folder is its own, everything else is everybody's."""
+
+from shared.contracts import Node
+
+GLOBAL = "global"
+"""The tag of what concerns all agents, which their briefings show."""
+
+AGENTS_FOLDER = "agents"
+"""What lies in ``agents/<name>/`` of the ingest folder is the memory of that agent."""
+
+CHANNEL = "ingest"
+"""The ``source.channel`` of what was taken in from files; their ``source.session`` is the file."""
+
+
+def find_owner(node: Node) -> str:
+    """The agent whose own memory a node is; empty if it is everybody's, as what is tagged GLOBAL is."""
+    folder, _, rest = node.source.session.partition("/")
+    is_own = node.source.channel == CHANNEL and folder == AGENTS_FOLDER and "/" in rest
+    return rest.partition("/")[0] if is_own and GLOBAL not in node.tags else ""
+
+
+def may_end(newer: Node, older: Node) -> bool:
+    """Whether what ``newer`` says can end what ``older`` says: an agent's own note ends its own notes alone,
+    since the others do not see it.
+    """
+    return find_owner(newer) in ("", find_owner(older))
