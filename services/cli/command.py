@@ -23,6 +23,7 @@ COMMANDS = {
     "mail": "services.cli.commands.mail:mail",
     "reminders": "services.cli.commands.reminders:reminders",
     "queue": "services.cli.commands.queue:queue",
+    "deliver": "services.cli.commands.deliver:deliver",
     "tasks": "services.cli.commands.tasks:tasks",
     "show": "services.cli.commands.show:show",
     "diff": "services.cli.commands.patches:diff",

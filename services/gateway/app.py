@@ -33,6 +33,7 @@ PAGES = (
     "/chat",
     "/chat/{rest:path}",
     "/schedule",
+    "/deliveries",
     "/figures",
 )
 """The paths of the dashboard: the browser's own router shows the view."""

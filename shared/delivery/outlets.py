@@ -1,5 +1,7 @@
 """The sending side of each type of channel."""
 
+from urllib.parse import urlsplit
+
 from shared.delivery.config import AnyChannel, Apprise, Desktop, Mail, Ntfy, Telegram, Terminal, Webhook
 from shared.delivery.message import Outlet
 
@@ -43,7 +45,7 @@ def describe(channel: AnyChannel) -> str:
         case Mail():
             return f"mail to {channel.to}"
         case Ntfy() | Webhook():
-            return f"{channel.__struct_config__.tag} at {channel.url.partition('?')[0]}"
+            return f"{channel.__struct_config__.tag} at {urlsplit(channel.url).hostname}"
         case Telegram():
             return f"Telegram, chat {channel.chat}"
         case Desktop():

@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,9 +17,11 @@ from shared import subjects
 from shared.access.people import People
 from shared.access.tokens import Tokens
 from shared.bus import Bus
-from shared.bus.records import read_presences
+from shared.bus.records import read_presence, read_presences
+from shared.delivery.config import read_deliver
 from shared.errors import BusError, ConfigError, MailroomError
 from shared.memory import Memory
+from shared.queries.deliveries import read_deliveries
 from shared.queries.records import call_server, last_sequence
 from shared.settings import Settings
 
@@ -29,6 +32,7 @@ FREE_WARN = 2 * 1000**3
 """Free bytes on the disk: with less streams cannot be created; with less a busy week may fill it."""
 BEHIND_WARN = 2_000
 """Messages that the gateway's index may lack: some seconds of a busy office."""
+DAY = timedelta(days=1)
 MEMORY_TIMEOUT = 5.0
 """Seconds until memory must report its health."""
 
@@ -103,6 +107,25 @@ async def check_agents(bus: Bus, agents: Sequence[str]) -> Check:
         fix = "'mailroom up' starts them; their logs say why they ended"
         return warn("agents", f"not running: {', '.join(missing)}", fix)
     return ok("agents", f"{len(running)} running")
+
+
+async def check_deliver(bus: Bus, config: Settings) -> Check:
+    """Whether people are told what happens: by which channels, and whether the gateway runs that tells it."""
+    try:
+        channels = read_deliver(config).channels
+    except ConfigError as error:
+        return fail("deliver", error.cause, error.cure)
+    if not channels:
+        return ok("deliver", "no channel is set: reminders and requests are in the mailbox and the dashboard")
+    names = f"{', '.join(channels)} ('mailroom deliver test' tries them)"
+    if await read_presence(bus, subjects.GATEWAY) is None:
+        fix = "'mailroom up' starts it; its log says why it ended"
+        return fail("deliver", f"nothing is told by {names}: the gateway is not running", fix)
+    failed = [each for each in await read_deliveries(bus, datetime.now(UTC) - DAY) if each.status == "failed"]
+    if failed:
+        fix = "'mailroom deliver log --open' says why"
+        return warn("deliver", f"{len(failed)} of the last day could not be told; channels: {names}", fix)
+    return ok("deliver", names)
 
 
 async def check_memory(bus: Bus) -> Check:

@@ -125,6 +125,13 @@ async def test_a_reminder_is_told_on_every_channel_once(channels: Channels) -> N
         return [each.status for each in told.values()] == [DeliveryStatus.DELIVERED] * 4
 
     await eventually(all_delivered, 10)
+    async with channels.gateway.client() as client:
+        page = (await client.get("/api/v1/deliveries?limit=3")).json()
+        assert [each["name"] for each in page["channels"]] == ["mail", "ntfy", "webhook", "telegram"]
+        rest = (await client.get("/api/v1/deliveries", params={"before": page["next"]})).json()
+        assert (len(page["deliveries"]), len(rest["deliveries"]), rest["next"]) == (3, 1, "")
+        assert {each["status"] for each in page["deliveries"]} == {"delivered"}
+        assert (await client.get("/api/v1/deliveries?before=x")).status_code == 422
     await channels.restart()
     await remind(channels, "water the plants")
     await eventually(lambda: len(channels.mail.mails) == 2 and len(web.hooks) == 2, 15)

@@ -22,6 +22,7 @@ from shared.queries.checks import (
     Check,
     check_access,
     check_agents,
+    check_deliver,
     check_disk,
     check_index,
     check_keys,
@@ -51,8 +52,8 @@ sys.exit(0 if is_complete(Path(sys.argv[1])) else 1)
 def doctor(as_json: bool) -> None:
     """Check the installation, and say how to fix problems.
 
-    Checks bus, streams, agents, memory, commits, keys, access, disk, embedding model, language model and
-    sandbox. Exits with 1 if a check fails.
+    Checks bus, streams, agents, memory, deliveries, commits, keys, access, disk, embedding model, language
+    model and sandbox. Exits with 1 if a check fails.
     """
     checks = asyncio.run(_run_checks())
     if as_json:
@@ -98,6 +99,7 @@ async def _run_bus_checks(bus: Bus, config: Settings) -> list[Check]:
         "streams": lambda: check_streams(bus, _agents(config)),
         "agents": lambda: check_agents(bus, _agents(config)),
         "memory": lambda: check_memory(bus),
+        "deliver": lambda: check_deliver(bus, config),
         "index": lambda: check_index(bus, config),
         "commits": lambda: check_commits(bus, config),
     }

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import sys
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +20,8 @@ MAX_TEXT = 400
 HIDDEN_KEYS = frozenset({"event", "level", "service", "module", "timestamp", "exception", "task", "cause"})
 COLOURS = {"warning": "yellow", "error": "red", "critical": "red"}
 """The levels that are printed, and their colours."""
+TOLD = "told"
+"""The event, and the level of its line, by which the gateway tells people something here, with the bell."""
 
 
 class LogLine(NamedTuple):
@@ -33,6 +36,8 @@ def print_log_line(line: LogLine) -> None:
     """Print time, name and text; a closed terminal is ignored."""
     level = f"{line.level}: " if line.level in COLOURS else ""
     text = colour(f"{level}{line.text}", COLOURS.get(line.level))
+    if line.level == TOLD and sys.stdout.isatty():
+        text = f"\a{click.style(line.text, bold=True)}"
     with contextlib.suppress(OSError):
         click.echo(f"{datetime.now().astimezone():%H:%M:%S}  {line.name:<10}  {text}")
 
@@ -107,6 +112,8 @@ def _parse_line(name: str, line: str) -> LogLine | None:
     """A warning or an error; None for any other line."""
     event = _parse_event(line)
     if event is not None:
+        if event["event"] == TOLD:
+            return LogLine(name, TOLD, " ".join(str(event.get("title", "")).split())[:MAX_TEXT])
         level = str(event.get("level", ""))
         return LogLine(name, level, _format_event(event)) if level in COLOURS else None
     for mark, level in (("[WRN] ", "warning"), ("[ERR] ", "error"), ("[FTL] ", "error")):

@@ -13,6 +13,7 @@ from shared.errors import MailroomError
 from shared.queries.checks import (
     Check,
     check_agents,
+    check_deliver,
     check_disk,
     check_memory,
     check_server,
@@ -42,6 +43,7 @@ async def run_checks(call: Call) -> Checks:
         "streams": lambda: check_streams(bus, agents),
         "agents": lambda: check_agents(bus, agents),
         "memory": lambda: check_memory(bus),
+        "deliver": lambda: check_deliver(bus, call.gateway.settings),
     }
     checks = [check_server(bus), check_disk(call.gateway.settings), _check_index(call.gateway.index)]
     for name, probe in probes.items():
