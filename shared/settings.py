@@ -64,6 +64,10 @@ Night = Annotated[
         description="the hours of the night as '22:00-06:00', or 'always'",
     ),
 ]
+Prices = Annotated[
+    dict[str, str],
+    msgspec.Meta(description="models with prices in US dollars for a million tokens: openai:gpt-5=1.25/10"),
+]
 Replicas = Annotated[
     dict[str, Annotated[int, msgspec.Meta(ge=0, le=100)]],
     msgspec.Meta(description="agents with numbers from 0 to 100, such as engineer=2,scout=1"),
@@ -152,7 +156,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The key for it; empty: at OpenAI and Anthropic themselves OPENAI_API_KEY or ANTHROPIC_API_KEY. It is
     printed nowhere."""
     brain_price: str = ""
-    """US dollars for a million tokens in and out, as ``3/15``; empty: cost is not counted."""
+    """US dollars for a million tokens in and out, as ``3/15``; empty: what ``prices`` says, if anything."""
+    prices: Prices = {}
+    """Prices of models by their names, such as openai:gpt-5=1.25/10; without one only tokens are counted."""
     brain_timeout: Seconds = 120.0
     """Seconds a model has for one answer."""
     brain_context: Annotated[int, msgspec.Meta(ge=4_000)] = 100_000
@@ -438,7 +444,7 @@ def _variables(env: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _parse(name: str, text: str) -> Any:
-    if name in ("replicas", "memory_keep"):
+    if name in ("replicas", "memory_keep", "prices"):
         pairs = (pair.partition("=") for pair in text.split(",") if pair.strip())
         return {agent.strip(): count.strip() for agent, _, count in pairs}
     if name in ("feeds", "private_hosts", "reach", "briefed_agents", "smtp_recipients", "gateway_hosts"):

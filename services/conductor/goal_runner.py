@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 import msgspec
 
@@ -40,6 +41,7 @@ from shared.bus.entry import seal
 from shared.bus.records import submission_entry
 from shared.contracts import Goal, GoalTask, Task, TaskResult, TaskStatus
 from shared.errors import BusUnavailable, Conflict
+from shared.queries.spending import read_left
 from shared.reasoning.patterns import FACT
 from shared.spans import SpanRecorder, record_spans_in
 from shared.trace import continue_trace
@@ -74,7 +76,8 @@ class GoalRunner:
         self._bus = context.bus
         self._spawn = context.spawn
         self._model = context.models.model
-        self._reporter = Reporter(context.settings.outputs, context.memory, context.bus.derive_id)
+        left = partial(read_left, context.bus, context.settings)
+        self._reporter = Reporter(context.settings.outputs, context.memory, context.bus.derive_id, left)
         self._store = store
         self._playbooks = playbooks
         self._roster = roster

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ from shared.contracts import (
     Verdict,
 )
 from shared.contracts.base import Contract
+from shared.contracts.cognition import spending_of
 from shared.errors import BusError
 from shared.files import write_atomically
 from shared.log import logger
@@ -69,22 +70,28 @@ GOAL_IMPORTANCE = {TaskStatus.COMPLETED: 0.3, TaskStatus.CANCELLED: 0.2}
 """The importance of the event of a goal by how it ended; .4 if it failed or found something: what people
 state weighs .5."""
 
+Budget = Callable[[Collection[str]], Awaitable[str]]
+"""What is left of the budgets of the models of so many agents, in words."""
+
 log = logger(__name__)
 
 
 class Reporter:
     """Writes reports under ``outputs`` and their findings to memory; doing it twice changes nothing."""
 
-    def __init__(self, outputs: Path, memory: Memory, derive_id: Callable[..., str]) -> None:
+    def __init__(self, outputs: Path, memory: Memory, derive_id: Callable[..., str], left: Budget) -> None:
         self._outputs = outputs
         self._memory = memory
         self._derive_id = derive_id
+        self._left = left
 
     async def report(self, goal: Goal, playbook: Playbook | None, results: Mapping[str, Any]) -> Goal:
         """``goal`` with its report written and its answer set."""
         if not goal.tasks:
             return goal
-        text = _compose(goal, playbook, results)
+        used = {str(each.get("agent")): spending_of(each.get("metadata") or {}) for each in results.values()}
+        asked = [agent for agent, (tokens, _) in used.items() if tokens]
+        text = _compose(goal, playbook, results, await self._left(asked))
         path = self._outputs / goal.goal_id / "report.md"
         reported = msgspec.structs.replace(goal, report_path=str(path), answer=goal.answer or headline(text))
         # Side by side: both wait for the disk.
@@ -113,16 +120,16 @@ class Reporter:
             log.warning("findings_not_stored", goal_id=goal.goal_id, reason=str(error))
 
 
-def _compose(goal: Goal, playbook: Playbook | None, results: Mapping[str, Any]) -> str:
+def _compose(goal: Goal, playbook: Playbook | None, results: Mapping[str, Any], left: str = "") -> str:
     if playbook is None or playbook.report != "checkup":
-        return compose_plain(goal, results)
+        return compose_plain(goal, results, left)
     verdict = Verdict.from_dict(goal.verdict) if goal.verdict else None
     texts = []
     for suffix, folder in folders_of(goal).items():
         parts, failures = checkup_parts(results, suffix)
         own = msgspec.structs.replace(goal, parameters={"repo": folder}) if suffix else goal
         texts.append(compose_checkup(goal=own, verdict=verdict, failures=failures, **parts))
-    return join_blocks([*texts, *common_sections(results, run=False)])
+    return join_blocks([*texts, *common_sections(results, left, run=False)])
 
 
 def folders_of(goal: Goal) -> dict[str, str]:
@@ -167,7 +174,7 @@ def report_mail(goal: Goal) -> AgentReport:
     )
 
 
-def compose_plain(goal: Goal, results: Mapping[str, Any]) -> str:
+def compose_plain(goal: Goal, results: Mapping[str, Any], left: str = "") -> str:
     """The report of any other goal: a section a task, with its output and sources."""
     tasks = {task.name: task for task in goal.tasks}
     names = [*(name for name in tasks if name in results), *(name for name in results if name not in tasks)]
@@ -199,7 +206,7 @@ def compose_plain(goal: Goal, results: Mapping[str, Any]) -> str:
             for task in goal.earlier
         ]
         parts += ["## Given up", "\n".join(rows)]
-    return join_blocks([*parts, *common_sections(results), "\n".join(format_goal(goal))])
+    return join_blocks([*parts, *common_sections(results, left), "\n".join(format_goal(goal))])
 
 
 def _status(result: Mapping[str, Any]) -> str:

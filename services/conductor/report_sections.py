@@ -58,15 +58,16 @@ def format_decision(verdict: Verdict) -> str:
     return f"{DECISIONS[verdict.decision]}{f': {reasons}' if reasons else ''}"
 
 
-def common_sections(results: Results, *, run: bool = True) -> list[str]:
+def common_sections(results: Results, left: str = "", *, run: bool = True) -> list[str]:
     """The sections that any report may have, as blocks of Markdown: only those with something to say.
 
-    Without ``run`` they leave out what was run, for a report that has that in a section of its own.
+    Without ``run`` they leave out what was run, for a report that has that in a section of its own. ``left``
+    says what is left of the models' budgets.
     """
     sections = {
         "## What was changed": _diffs(results),
         "## What was run": _commands(results) if run else [],
-        "## Cost": _cost(results),
+        "## Cost": _cost(results, left),
     }
     return [block for title, rows in sections.items() if rows for block in (title, "\n".join(rows))]
 
@@ -209,7 +210,7 @@ def _titled(title: str, entries: Iterable[str], most: int = MAX_LISTED, total: i
     return ["", title, "", *(f"- {entry}" for entry in listed[:most]), *more]
 
 
-def _cost(results: Results) -> list[str]:
+def _cost(results: Results, left: str) -> list[str]:
     """The tokens and the price of the models that worked on the tasks; nothing without any."""
     total = Usage()
     for result in results.values():
@@ -221,7 +222,8 @@ def _cost(results: Results) -> list[str]:
         return []
     price = f", {total.cost:.4f} US dollars" if total.cost else ", no price is configured"
     about = " (estimated)" if total.estimated else ""
-    return [f"- {count(total.calls, 'model call')}, {total.tokens:,} tokens{about}{price}"]
+    rows = [f"- {count(total.calls, 'model call')}, {total.tokens:,} tokens{about}{price}"]
+    return [*rows, f"- {left[0].upper()}{left[1:]}"] if left else rows
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -71,7 +71,9 @@ def configured_small_model(settings: Settings) -> ModelConfig | None:
         "cerebellum",
         url,
         settings.cerebellum_key or (settings.brain_key if same_server else ""),
-        settings.cerebellum_price or (settings.brain_price if same else ""),
+        settings.cerebellum_price
+        or settings.prices.get(settings.cerebellum, "")
+        or (settings.brain_price if same else ""),
     )
 
 
@@ -90,13 +92,15 @@ def _choose(
         _host(HOMES["openai"]): settings.openai_api_key,
         _host(HOMES["anthropic"]): settings.anthropic_api_key,
     }
+    priced = f"{variable}_PRICE" if price else "MAILROOM_PRICES"
+    price = price or settings.prices.get(f"{kind}:{model}", "")
     choice = ModelConfig(
         setting=setting,
         kind=kind,
         model=model,
         url=address,
         key=(key or keys.get(_host(address), "")).strip(),
-        price=read_price(price, f"{variable}_PRICE"),
+        price=read_price(price, priced),
         timeout=settings.brain_timeout,
     )
     limit = "DAY_COST" if settings.day_cost else "NIGHT_COST" if settings.night_cost else ""

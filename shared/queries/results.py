@@ -23,6 +23,8 @@ from shared.contracts import (
 from shared.contracts.base import Contract
 from shared.errors import MailroomError, NotFound
 from shared.queries.records import count_subjects, read_goal, read_goals, read_tasks, scan
+from shared.queries.spending import Spent, read_goal_spending, read_left
+from shared.settings import Settings
 from shared.text.times import parse_time
 
 C = TypeVar("C", bound=Contract)
@@ -42,6 +44,10 @@ class GoalResults(msgspec.Struct, frozen=True, kw_only=True):
     patches: tuple[str, ...] = ()
     unchecked: bool = False
     """Whether tests could not be run, or a folder not be checked."""
+    spent: Spent | None = None
+    """What models used for the goal; None if that was not read."""
+    left: str = ""
+    """What is left of the budgets, in words."""
 
     @property
     def failing(self) -> int:
@@ -58,6 +64,13 @@ async def read_results(bus: Bus, goal: Goal) -> GoalResults:
         if (state := states.get(task.task_id)) and state.result is not None
     }
     return collect_results(goal, results)
+
+
+async def add_spending(bus: Bus, settings: Settings, goal: Goal, results: GoalResults) -> GoalResults:
+    """``results`` with what the goal used of models, and what is left of the budgets."""
+    spent = await read_goal_spending(bus, goal)
+    left = await read_left(bus, settings, spent.agents)
+    return msgspec.structs.replace(results, spent=spent, left=left)
 
 
 class DeliveredPatch(msgspec.Struct, frozen=True, kw_only=True):

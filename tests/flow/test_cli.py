@@ -155,7 +155,10 @@ async def test_a_goal_that_fails_ends_the_command_with_1(office_server: Server) 
 async def test_waiting_with_json_prints_nothing_but_the_goal(office_server: Server) -> None:
     done, conductor = await _submit_and_play(office_server, "--json")
     assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout) == conductor.goal.to_dict()
+    assert json.loads(done.stdout) == {
+        **conductor.goal.to_dict(),
+        "spent": {"tokens": 0, "cost": 0.0, "agents": []},
+    }
 
 
 async def test_a_refused_submission_ends_waiting_with_the_reason(office_server: Server) -> None:

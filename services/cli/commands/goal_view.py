@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.text import Text
 
 from services.cli.output.console import format_end, print_block, shorten
-from services.cli.output.outcomes import format_headline
+from services.cli.output.outcomes import format_cost, format_headline
 from shared.contracts import Goal, GoalTask, ResultOutcome, TaskStatus, generate_iso_timestamp
 from shared.queries.progress import Progress
 from shared.queries.results import GoalResults
@@ -27,6 +27,8 @@ MIN_LINES = 20
 def print_outcome(goal: Goal, console: Console, results: GoalResults | None = None) -> None:
     """Print outcome, reason, answer, and the path and the first screen of the report."""
     console.print(format_headline(goal, results), soft_wrap=True)
+    if results and results.spent:
+        console.print(format_cost(results), style="dim", soft_wrap=True)
     if goal.reason and not _is_in_answer(goal.reason, goal.answer):
         print_block(f"Reason: {clean(goal.reason)}", console)
     if goal.answer:

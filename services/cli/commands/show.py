@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import click
+import msgspec
 from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
@@ -11,9 +12,10 @@ from services.cli.commands.options import fail_on_option, json_option, report_op
 from services.cli.connection import run_connected
 from services.cli.output.activity import print_activity
 from services.cli.output.console import format_status, open_console, print_json, status_style
-from services.cli.output.outcomes import exit_code, format_headline
+from services.cli.output.outcomes import exit_code, format_cost, format_headline
+from shared import settings
 from shared.bus import Bus
-from shared.queries.results import GoalResults, expand_goal_id, read_results
+from shared.queries.results import GoalResults, add_spending, expand_goal_id, read_results
 from shared.queries.summaries import format_sender
 from shared.queries.task_details import Activity, read_activity
 from shared.queries.timeline import GoalTimeline, TaskTimeline, TimelineEntry, read_timeline
@@ -48,7 +50,8 @@ def show(
     write_reports(results, junit, sarif)
     console = open_console()
     if as_json:
-        print_json(timeline)
+        more = {"spent": results.spent} if results.spent else {}
+        print_json(msgspec.to_builtins(timeline) | msgspec.to_builtins(more))
     elif isinstance(timeline, GoalTimeline):
         _print_goal(timeline, results, console)
     else:
@@ -61,7 +64,8 @@ async def _read(bus: Bus, name: str) -> tuple[GoalTimeline | TaskTimeline, GoalR
     timeline = await read_timeline(bus, await expand_goal_id(bus, name))
     if isinstance(timeline, TaskTimeline):
         return timeline, GoalResults()
-    return timeline, await read_results(bus, timeline.goal)
+    results = await read_results(bus, timeline.goal)
+    return timeline, await add_spending(bus, settings.load(), timeline.goal, results)
 
 
 async def _read_activity(bus: Bus, name: str) -> Activity:
@@ -77,6 +81,7 @@ def _print_goal(timeline: GoalTimeline, results: GoalResults, console: Console) 
     facts = {
         "from": f"{requester}, {format_date(goal.submitted_at)}, {goal.priority}",
         "took": format_span(timeline.took) + ("" if goal.ended_at else " so far"),
+        "used": format_cost(results),
         "playbook": goal.playbook,
         "reviews": str(goal.reviews or ""),
         "reason": goal.reason,

@@ -19,10 +19,18 @@ from services.cli.output.console import make_table, open_console, print_json, sh
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.bus.records import read_presences, read_record
-from shared.contracts import OfficeState, Presence, StateChanged
+from shared.clock import utc_now
+from shared.contracts import DailySpending, OfficeState, Presence, StateChanged
 from shared.errors import BusError
 from shared.queries.open_batches import find_open_batches, format_open_batches
 from shared.queries.records import call_server, count_subjects
+from shared.queries.spending import (
+    format_left,
+    format_night,
+    format_spent,
+    read_night_state,
+    read_today,
+)
 from shared.text.phrases import count
 from shared.text.printable import clean
 from shared.text.times import format_span, seconds_between
@@ -43,7 +51,8 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
 class SystemStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The status of everything; ``stored`` and ``free`` (on the state directory's disk) are bytes.
 
-    ``open_commits`` are the atomic commits that were left open while it was read, by who did.
+    ``open_commits`` are the atomic commits that were left open while it was read, by who did. ``spent`` is
+    what models used today (UTC) by agent, ``left`` what is left of budgets, ``night`` how the night stands.
     """
 
     url: str
@@ -57,6 +66,9 @@ class SystemStatus(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: str
     free: int
     open_commits: dict[str, int] = {}
+    spent: dict[str, DailySpending] = {}
+    left: str = ""
+    night: str = ""
 
 
 @click.command()
@@ -78,18 +90,23 @@ async def _read_status() -> SystemStatus:
         change = record.value if record else StateChanged(state=OfficeState.IDLE)
         dead = await count_subjects(bus, subjects.OFFICE, subjects.dead("*"))
         account: dict[str, Any] = await call_server(bus, "INFO")
+        agents = await _read_agents(bus)
+        spent = await read_today(bus, [each.agent for each in agents])
         return SystemStatus(
             url=bus.url,
             server_version=bus.server_version,
             state=change.state,
             active=change.active,
-            agents=await _read_agents(bus),
+            agents=agents,
             memory_writes_pending=sum(await _read_durable(bus, subjects.MEMORY, subjects.MEMORY_DAEMON)),
             dead_letters={subject.partition(".")[2]: count for subject, count in dead.items()},
             stored=int(account["storage"]),
             state_dir=str(config.state_dir),
             free=shutil.disk_usage(config.state_dir).free if config.state_dir.is_dir() else 0,
             open_commits=await watching or {},
+            spent=spent,
+            left=format_left(config, spent),
+            night=format_night(config, await read_night_state(bus), utc_now()),
         )
 
 
@@ -128,6 +145,12 @@ def _print_status(system: SystemStatus, console: Console) -> None:
     console.print(f"server  nats://{system.url}, nats-server {system.server_version}", soft_wrap=True)
     disk = f"{decimal(system.stored)} stored, {decimal(system.free)} free for {system.state_dir}"
     console.print(f"disk    {disk}", soft_wrap=True)
+    tokens = sum(each.input_tokens + each.output_tokens for each in system.spent.values())
+    used = format_spent(tokens, sum(each.cost for each in system.spent.values()))
+    console.print(
+        f"models  {used} today{f'; {system.left}' if tokens and system.left else ''}", soft_wrap=True
+    )
+    console.print(f"night   {system.night}", soft_wrap=True)
     console.print()
     console.print(_make_table(system))
     console.print()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import msgspec
 from rich.console import Console
 
 from services.cli.commands.goal_view import print_outcome, show_progress
@@ -27,11 +28,12 @@ from services.cli.commands.options import (
 from services.cli.connection import connect, run_connected
 from services.cli.output.console import open_console, print_json, print_result
 from services.cli.output.outcomes import exit_code
+from shared import settings
 from shared.bus import Bus
 from shared.contracts import Goal, TaskPriority
 from shared.operations.submission import GOAL_ID, make_body, submit_and_follow, submit_once
 from shared.queries.progress import Progress
-from shared.queries.results import GoalResults, read_results
+from shared.queries.results import GoalResults, add_spending, read_results
 from shared.text.times import format_utc
 
 T = TypeVar("T")
@@ -164,13 +166,18 @@ async def watch_all(
         running = "the goal keeps" if len(goals) == 1 else "the goals keep"
         click.echo(f"\nDetached; {running} running.\n{hints}", err=True)
         raise
-    return [(goal, await read_results(bus, goal)) for goal in ended if goal is not None]
+    config = settings.load()
+    return [
+        (goal, await add_spending(bus, config, goal, await read_results(bus, goal)))
+        for goal in ended
+        if goal is not None
+    ]
 
 
 def print_goal(goal: Goal, results: GoalResults, fail_on: str | None, as_json: bool) -> int:
     """Print a goal that has ended; returns the exit code."""
     if as_json:
-        print_json(goal)
+        print_json(goal.to_dict() | ({"spent": msgspec.to_builtins(results.spent)} if results.spent else {}))
     else:
         print_outcome(goal, open_console(), results)
     return exit_code(goal, results, fail_on)

@@ -8,6 +8,7 @@ from rich.text import Text
 from services.cli.output.console import format_end, format_status, shorten
 from shared.contracts import Finding, Goal, NotChecked, ResultOutcome, TaskStatus, TestFailure, TestRun
 from shared.queries.results import GoalResults
+from shared.queries.spending import Spent, format_spent
 from shared.text.phrases import count
 from shared.text.times import format_span, seconds_between
 
@@ -77,6 +78,14 @@ def _format_findings(results: GoalResults) -> str:
     return ", ".join(parts)
 
 
+def format_cost(results: GoalResults) -> str:
+    """``12,345 tokens, $0.0123; left today: ...``; empty if it was not read."""
+    if results.spent is None:
+        return ""
+    used = format_spent(results.spent.tokens, results.spent.cost)
+    return "; ".join(filter(None, [used, results.left]))
+
+
 class TestCounts(msgspec.Struct, frozen=True, kw_only=True):
     """The sums of all test runs; None if nothing was counted."""
 
@@ -124,6 +133,7 @@ class CheckUp(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     report: str
     seconds: float
+    spent: Spent | None = None
 
     @classmethod
     def of(cls, goal: Goal, results: GoalResults, folder: str, code: int) -> Self:
@@ -142,4 +152,5 @@ class CheckUp(msgspec.Struct, frozen=True, kw_only=True):
             reason=goal.reason,
             report=goal.report_path,
             seconds=round(seconds_between(goal.submitted_at, goal.ended_at), 3),
+            spent=results.spent,
         )

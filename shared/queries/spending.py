@@ -1,0 +1,132 @@
+"""What the models used for a goal, today and in the night, and what is left of the budgets."""
+
+import asyncio
+from collections.abc import Collection, Iterable
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from shared import subjects
+from shared.bus import Bus
+from shared.bus.records import read_record
+from shared.clock import format_moment, read_night, read_zone
+from shared.contracts import DailySpending, Goal, NightState, SpanKind, StateChanged, TaskResult
+from shared.contracts.cognition import spending_of
+from shared.errors import BusError
+from shared.queries.records import scan
+from shared.settings import Settings
+from shared.text.phrases import count
+from shared.text.times import parse_time
+
+MARGIN = timedelta(seconds=1)
+"""Results are searched from this much before the submission: the clocks of processes differ."""
+MODEL = (SpanKind.MODEL, SpanKind.MORE)
+"""The spans that count calls of a model."""
+
+
+class Spent(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens in and out, US dollars, and the ``agents`` whose models used them."""
+
+    tokens: int = 0
+    cost: float = 0.0
+    agents: tuple[str, ...] = ()
+
+
+async def read_goal_spending(bus: Bus, goal: Goal) -> Spent:
+    """What all tasks of a goal used, delegated ones too, and the conductor's own calls for it."""
+    begin = parse_time(goal.submitted_at) - MARGIN
+    results: list[TaskResult] = []
+    ended = subjects.task("*", "*", "*", subjects.ENDED)
+    async for stored in scan(bus, subjects.OFFICE, ended, since=begin):
+        if goal.goal_id.encode() in stored.data:
+            try:
+                results.append(TaskResult.from_json(stored.data))
+            except ValueError:
+                continue
+    mine = [each for each in results if each.goal_id == goal.goal_id]
+    spent = {(each.agent, each.task_id): spending_of(each.metadata) for each in mine}
+    async for stored in scan(bus, subjects.OFFICE, subjects.goal(goal.goal_id), since=begin):
+        try:
+            change = StateChanged.from_json(stored.data)
+        except ValueError:
+            continue
+        calls = [span for span in change.spans if span.kind in MODEL]
+        tokens = sum(span.input_tokens + span.output_tokens for span in calls)
+        spent[(subjects.CONDUCTOR, str(stored.seq))] = tokens, sum(span.cost for span in calls)
+    return Spent(
+        tokens=sum(tokens for tokens, _ in spent.values()),
+        cost=sum(cost for _, cost in spent.values()),
+        agents=tuple(sorted({agent for (agent, _), (tokens, _) in spent.items() if tokens})),
+    )
+
+
+async def read_today(bus: Bus, agents: Iterable[str]) -> dict[str, DailySpending]:
+    """What each of ``agents`` used today (UTC), if anything; one that cannot be read is left out."""
+    day = f"{datetime.now(UTC):%Y-%m-%d}"
+
+    async def read(agent: str) -> tuple[str, DailySpending | None]:
+        try:
+            record = await read_record(bus, subjects.record(agent, "spending", day), DailySpending)
+        except (BusError, ValueError):
+            return agent, None
+        return agent, record.value if record else None
+
+    found = await asyncio.gather(*(read(agent) for agent in sorted(set(agents))))
+    return {agent: spending for agent, spending in found if spending is not None}
+
+
+async def read_left(bus: Bus, settings: Settings, agents: Collection[str]) -> str:
+    """What is left of today's budgets to the one of ``agents`` that has least; empty without a budget."""
+    if not agents or not (settings.day_tokens or settings.day_cost):
+        return ""
+    return format_left(settings, await read_today(bus, agents))
+
+
+def format_left(settings: Settings, today: dict[str, DailySpending]) -> str:
+    """``left today: 4,987,213 of 5,000,000 tokens and $4.58 of $5.00 for engineer``."""
+    tokens, cost = settings.day_tokens, settings.day_cost
+
+    def share(spent: DailySpending) -> float:
+        used = spent.input_tokens + spent.output_tokens
+        return max(used / tokens if tokens else 0.0, spent.cost / cost if cost else 0.0)
+
+    if not today or not (tokens or cost):
+        return ""
+    agent, spent = max(today.items(), key=lambda each: share(each[1]))
+    used = spent.input_tokens + spent.output_tokens
+    left = [f"{max(0, tokens - used):,} of {tokens:,} tokens"] if tokens else []
+    left += [f"${max(0.0, cost - spent.cost):.2f} of ${cost:.2f}"] if cost else []
+    return f"left today: {' and '.join(left)} for {agent}"
+
+
+def format_spent(tokens: int, cost: float) -> str:
+    """``0 tokens``, ``12,345 tokens, $0.0123``, or that no price is set."""
+    if not tokens:
+        return "0 tokens"
+    price = f", ${cost:.2f}" if cost >= 1 else f", ${cost:.4f}" if cost else " (no price is set)"
+    return f"{count(tokens, 'token')}{price}"
+
+
+async def read_night_state(bus: Bus) -> NightState:
+    """How cortex recorded the night that it is, or the last one."""
+    record = await read_record(bus, subjects.record(subjects.CORTEX, "night", "now"), NightState)
+    return record.value if record else NightState()
+
+
+def format_night(settings: Settings, state: NightState, now: datetime) -> str:
+    """When the night is, what it used, and why nothing begins in it."""
+    zone = read_zone(settings.time_zone)
+    window = read_night(settings.night, zone)
+    began, ends = window.find(now)
+    if began > now:
+        return f"from {window}; it begins on {format_moment(began, zone)}"
+    text = "jobs begin at once" if window.is_always else f"until {ends.astimezone(zone):%H:%M}"
+    limits = [f"{settings.night_tokens:,} tokens"] if settings.night_tokens else []
+    limits += [f"${settings.night_cost:.2f}"] if settings.night_cost else []
+    used = format_spent(state.tokens, state.cost)
+    parts = [
+        text,
+        f"{used} of {' and '.join(limits)}" if limits else used if state.tokens else "",
+        state.held,
+    ]
+    return "; ".join(filter(None, parts))
