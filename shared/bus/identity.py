@@ -178,7 +178,8 @@ def _user_rights() -> Rights:
 
 
 def _gateway_rights() -> Rights:
-    """It reads what people may read, and submits goals, writes mail and answers approvals in their name.
+    """It reads what people may read, and submits goals, writes mail, answers approvals and orders memories to
+    be forgotten in their name.
 
     Records of what it told people elsewhere it alone writes.
     """
@@ -187,6 +188,7 @@ def _gateway_rights() -> Rights:
         publish=(
             subjects.SUBMIT,
             subjects.mail("*", subjects.USER),
+            subjects.memory_write(subjects.USER),
             subjects.approval_answered("*", "*"),
             subjects.event(name, ">"),
             subjects.presence(name, "*"),

@@ -142,12 +142,12 @@ class Memory:
         """Retire nodes: they are kept as tombstones and no longer found."""
         return await self.write(MemoryWrite(sender=self._bus.name, retire=ids))
 
-    async def forget(self, *ids: str) -> MemoryWritten:
+    async def forget(self, *ids: str, person: str = "") -> MemoryWritten:
         """Order that nodes be forgotten: retired now, and their texts erased soon; for people alone.
 
-        ``forgetting`` in ``health`` is how far that is.
+        ``forgetting`` in ``health`` is how far that is. The gateway orders it for the ``person`` it knows.
         """
-        return await self.write(MemoryWrite(sender=self._bus.name, forget=ids))
+        return await self.write(MemoryWrite(sender=subjects.USER, person=person, forget=ids))
 
     async def write(self, write: MemoryWrite) -> MemoryWritten:
         """Send a write to the daemon and wait until it is applied; see ``add``."""
@@ -162,7 +162,8 @@ class Memory:
 
     async def _append(self, write: MemoryWrite) -> int:
         """Store a write in the log; returns its sequence."""
-        return await self._bus.append(seal(subjects.memory_write(self._bus.name), write))
+        writer = write.sender if write.forget else self._bus.name
+        return await self._bus.append(seal(subjects.memory_write(writer), write))
 
     # --- finding ---------------------------------------------------------------------------------
 

@@ -138,6 +138,31 @@ async def test_a_write_is_seen_without_loading_again(desk: Desk, memory: Memory)
     await expect(page.locator(".versions li").first).to_contain_text("learnt to whistle")
 
 
+async def test_a_node_is_forgotten_after_it_was_said_what_goes(desk: Desk, memory: Memory) -> None:
+    secret = Node(id="walrus-secret", title="The walrus keeps its savings under the third stone")
+    quoting = Node(id="walrus-gossip", title="Heard at the pool", body=f"They say: {secret.title}")
+    await memory.add(secret, quoting, insist=True)
+    page = await desk.open("/memory?node=walrus-secret")
+    panel = page.get_by_role("complementary", name="Node")
+    await panel.get_by_role("button", name="Forget").click()
+    dialog = page.get_by_role("dialog", name="Forget this for good?")
+    await expect(dialog).to_contain_text(f"“{secret.title}” is erased from memory, from its log")
+    await expect(dialog).to_contain_text("1 other node with the same text loses it too")
+    await expect(dialog).to_contain_text("backups and what models were sent keep it")
+    await require_good_looks(page, "memory-forget")
+    await page.keyboard.type("yes")
+    await page.keyboard.press("Enter")
+    await expect(dialog).to_be_visible()
+    assert not (await memory.get("walrus-secret"))[0].retired_version
+    await dialog.get_by_label("Type forget to confirm").fill("forget")
+    await page.keyboard.press("Enter")
+    await expect(dialog).to_have_count(0)
+    await expect(page.get_by_text("Forgotten: its text is erased")).to_be_visible(timeout=20_000)
+    await expect(panel).to_contain_text("[forgotten]")
+    await expect(panel.get_by_role("button", name="Forget")).to_have_count(0)
+    assert (await memory.get("walrus-gossip"))[0].body == "They say: [forgotten]"
+
+
 async def test_good_looks(desk: Desk, memory: Memory, axe: None) -> None:
     for path, name in {
         "/memory?q=walrus": "memory-search",

@@ -183,7 +183,7 @@ async def read_node(call: Call, query: VersionQuery) -> NodeDetails:
 
     A forgotten node has no edges; its history shows what it was.
     """
-    node_id, memory = _node_id(call), _memory(call)
+    node_id, memory = node_id_of(call), _memory(call)
     found, page, history = await asyncio.gather(
         _of_known(memory.get(node_id, at=query.at)),
         _of_known(memory.edges(EdgesQuery(node=node_id, limit=MAX_EDGES, at=query.at))),
@@ -232,7 +232,7 @@ def _related(edges: list[Neighbour], relation: Relation, direction: str = "") ->
 async def walk_from_node(call: Call, query: NeighboursQuery) -> Traversal:
     """What is near a node in the graph, hop by hop."""
     walk = TraverseQuery(
-        start=(_node_id(call),),
+        start=(node_id_of(call),),
         depth=query.depth,
         direction=query.direction,
         limit=query.limit,
@@ -301,7 +301,8 @@ def _memory(call: Call) -> Memory:
     return Memory(call.gateway.bus)
 
 
-def _node_id(call: Call) -> str:
+def node_id_of(call: Call) -> str:
+    """The id of a node in the path; raises Failure if none can have it."""
     node_id = call.path["id"]
     if not TOKEN.fullmatch(node_id):
         raise not_found(f"node {node_id[:40]!r} in memory", "Search for it; an id is exact")

@@ -1,7 +1,6 @@
 """``mailroom memory forget`` and ``end``."""
 
 import asyncio
-import contextlib
 import json
 import mmap
 import sys
@@ -20,10 +19,11 @@ from services.cli.connection import run_connected
 from services.cli.output.console import open_console, print_result
 from shared import settings, subjects
 from shared.bus import Bus
-from shared.contracts import EdgesQuery, MemoryForgotten, MemoryWritten, Node, Relation
+from shared.contracts import MemoryWritten, Node
 from shared.contracts.base import amended
 from shared.errors import BusUnavailable, MailroomError
 from shared.memory import Memory
+from shared.operations.forgetting import find_record, plan_forgetting, texts_of
 from shared.queries.records import scan
 from shared.text.phrases import count
 from shared.text.printable import clean
@@ -34,10 +34,6 @@ POLL = 0.3
 """Seconds between two looks at the progress."""
 AWAY = 60.0
 """Seconds for which memory may be away or fail meanwhile: an order that is stored is tried again."""
-WORDS = 3
-"""The least words of a text that is erased in other memories too."""
-LEAST = 8
-"""The least characters of a text that is looked for in files and messages."""
 
 
 class Forgotten(msgspec.Struct, kw_only=True):
@@ -65,10 +61,11 @@ def forget(ids: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """
     if len(set(ids)) > MAX_IDS:
         raise click.UsageError(f"At most {MAX_IDS} memories can be forgotten at once, not {len(set(ids))}")
-    nodes, sharing = call_memory(lambda memory: _gather(memory, list(dict.fromkeys(ids))))
-    if sharing:
-        shown = ", ".join(sharing[:5]) + (", ..." if len(sharing) > 5 else "")
-        others = count(len(sharing), "other memory", "other memories")
+    plan = call_memory(lambda memory: plan_forgetting(memory, list(dict.fromkeys(ids))))
+    nodes = plan.nodes
+    if plan.sharing:
+        shown = ", ".join(plan.sharing[:5]) + (", ..." if len(plan.sharing) > 5 else "")
+        others = count(len(plan.sharing), "other memory", "other memories")
         click.echo(f"{others} with the same text lose it too: {shown}", err=True)
     if not yes:
         for node in nodes:
@@ -76,7 +73,7 @@ def forget(ids: tuple[str, ...], yes: bool, as_json: bool) -> None:
         what = "this memory" if len(nodes) == 1 else f"these {len(nodes)} memories"
         click.confirm(f"Erase {what} for good? Nothing brings a text back.", abort=True, err=True)
     done = run_connected(lambda bus: _forget(bus, nodes))
-    texts = sorted({text for node in nodes for text in _texts_of(node)})
+    texts = sorted({text for node in nodes for text in texts_of(node)})
     done.remain += run_connected(lambda bus: _find_in_office(bus, texts))
     done.remain += _find_in_files(settings.load().state_dir, texts)
     print_result(done, "\n".join(_describe(done)), as_json)
@@ -92,36 +89,6 @@ def _describe(done: Forgotten) -> Iterator[str]:
         yield "The texts stand in no other message of the office, and in no file of its folder."
 
 
-async def _gather(memory: Memory, ids: list[str]) -> tuple[list[Node], list[str]]:
-    """The nodes of these ids and those that go with them; and the others in which their texts stand."""
-    found = {node.id: node for node in await memory.get(*ids)}
-    if missing := [each for each in ids if each not in found]:
-        raise MailroomError(
-            f"{', '.join(missing)} is {NOT_FOUND}, so nothing was forgotten",
-            "'mailroom memory search' finds ids",
-        )
-    merged = {each for node in found.values() for each in _merged_from(node)}
-    texts = [text for node in found.values() for text in _texts_of(node) if len(text.split()) >= WORDS]
-    sharing = []
-    async for node in memory.iterate_nodes():
-        if found.keys() & set(_merged_from(node)):
-            merged.add(node.id)
-        elif node.id not in found and any(text in node.title or text in node.body for text in texts):
-            sharing.append(node.id)
-    for node_id in ids:
-        for edge in (await memory.edges(EdgesQuery(node=node_id))).edges:
-            is_proposal = edge.relation is Relation.CONTRADICTS and edge.from_id.startswith("proposal-")
-            if is_proposal and edge.to_id == node_id:
-                merged.add(edge.from_id)
-    more = await memory.get(*sorted(merged - found.keys()))
-    return [*found.values(), *more], [each for each in sharing if each not in merged]
-
-
-def _merged_from(node: Node) -> list[str]:
-    merged = node.metadata.get("merged_from", [])
-    return [each for each in merged if isinstance(each, str)] if isinstance(merged, list) else []
-
-
 async def _forget(bus: Bus, nodes: Sequence[Node]) -> Forgotten:
     """Order it, and wait until it is done, with a progress bar on a terminal."""
     from rich.progress import Progress
@@ -130,7 +97,7 @@ async def _forget(bus: Bus, nodes: Sequence[Node]) -> Forgotten:
     order, troubled = await memory.forget(*(node.id for node in nodes)), 0.0
     with Progress(console=open_console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
         task = bar.add_task("Forgetting", total=None)
-        while (record := await _find_record(bus, order)) is None:
+        while (record := await find_record(bus, order)) is None:
             report = (await _health(memory)).get("forgetting", {})
             problem = report.get("problem")
             troubled += POLL if problem else 0.0
@@ -162,24 +129,6 @@ async def _health(memory: Memory) -> dict[str, Any]:
             if asyncio.get_running_loop().time() > until:
                 raise
             await asyncio.sleep(POLL)
-
-
-async def _find_record(bus: Bus, order: MemoryWritten) -> MemoryForgotten | None:
-    """The record that the order is done."""
-    own = subjects.memory_write(subjects.MEMORY_DAEMON)
-    async for stored in scan(bus, subjects.MEMORY, own, seq=order.version + 1):
-        if b'"memory_forgotten.v1"' in stored.data:
-            with contextlib.suppress(ValueError):
-                record = MemoryForgotten.from_json(stored.data)
-                if order.cause in record.orders:
-                    return record
-    return None
-
-
-def _texts_of(node: Node) -> Iterator[str]:
-    for text in (node.title, node.body):
-        if len(text.strip()) >= LEAST:
-            yield text.strip()
 
 
 def _patterns(texts: Iterable[str]) -> list[bytes]:

@@ -23,12 +23,12 @@ const question = signal(null);
 
 /**
  * Ask for a confirmation or, with `field` (its label), for a text. Resolves with the text, true, or null if it was called off.
- * `text` says what will happen; `yes` is the word on the button; `danger` if it ends or deletes something.
+ * `text` says what will happen; `yes` is the word on the button; `danger` if it ends or deletes something, `word` what is to be typed first.
  */
-export function ask({ title, text = "", yes = "Yes", danger = false, field = "", value = "", required = true }) {
+export function ask({ title, text = "", yes = "Yes", danger = false, field = "", value = "", required = true, word = "" }) {
   question.value?.resolve(null);
   return new Promise((resolve) => {
-    question.value = { title, text, yes, danger, field, value, required, resolve };
+    question.value = { title, text, yes, danger, field, value, required, word, resolve };
   });
 }
 
@@ -48,6 +48,7 @@ export function Questions() {
   return html`<${Dialog} title=${asked.title} onClose=${() => answer(null)}><form onSubmit=${submit}>
     ${asked.text && html`<p>${asked.text}</p>`}
     ${asked.field && html`<label>${asked.field}<textarea name="text" required=${asked.required} autofocus onKeyDown=${sendByKey}>${asked.value}</textarea></label>`}
+    ${asked.word && html`<label>Type ${asked.word} to confirm<input name="word" required autofocus autocomplete="off" pattern=${asked.word} title=${`Type ${asked.word}`} /></label>`}
     <div class="actions"><button type="button" onClick=${() => answer(null)}>Not now</button>
-      <button class=${asked.danger ? "danger" : "primary"} autofocus=${!asked.field}>${asked.yes}</button></div></form><//>`;
+      <button class=${asked.danger ? "danger" : "primary"} autofocus=${!asked.field && !asked.word}>${asked.yes}</button></div></form><//>`;
 }

@@ -1,0 +1,47 @@
+// Having a node forgotten: what that erases is said first, and a word is typed.
+
+import { at, get, post } from "../api.js";
+import { may } from "../store.js";
+import { Button } from "../ui/button.js";
+import { ask } from "../ui/dialog.js";
+import { plural } from "../ui/format.js";
+import { html } from "../ui/html.js";
+import { attempt, toast } from "../ui/toast.js";
+
+const PAUSE = 500; // ms between two looks at how far it is
+const SHOWN = 5; // titles of what goes with it
+
+export function ForgetButton({ node, onDone }) {
+  if (!may("admin") || node.title === "[forgotten]") return null;
+  return html`<${Button} kind="danger" title="Erase its text for good" onClick=${() => forget(node, onDone)}>Forget …<//>`;
+}
+
+async function forget(node, onDone) {
+  const path = at`/memory/nodes/${node.id}/forgetting`;
+  const plan = await attempt(() => get(path));
+  if (!plan) return;
+  const yes = await ask({ title: "Forget this for good?", text: describe(plan), yes: "Forget", danger: true, word: "forget" });
+  if (!yes) return;
+  const ordered = await attempt(() => post(path, { nodes: plan.nodes.map(({ id }) => id) }), "Nothing finds it any more; its text is being erased");
+  if (!ordered) return;
+  onDone?.();
+  watch(onDone);
+}
+
+function describe({ nodes, sharing }) {
+  const [first, ...more] = nodes;
+  const title = (node) => html`<li key=${node.id}>${node.title}</li>`;
+  return html`<span>“${first.title}” is erased from memory, from its log and from the audit of it. Nothing here brings it back.</span>
+    ${more.length > 0 && html`<span>With it ${more.length === 1 ? "goes" : "go"} ${plural(more.length, "node")} that it was merged with, or that would change it:</span><ul>${more.slice(0, SHOWN).map(title)}</ul>`}
+    ${sharing.length > 0 && html`<span> ${plural(sharing.length, "other node")} with the same text ${sharing.length === 1 ? "loses" : "lose"} it too.</span>`}
+    <span> Letters, goals, reports, files, backups and what models were sent keep it.</span>`;
+}
+
+/** Say when it is done, or why it waits. */
+async function watch(onDone, last = "") {
+  const progress = await get("/memory/forgetting").catch(() => null);
+  if (progress?.problem && progress.problem !== last) toast(`Not erased yet: ${progress.problem}. It is tried again.`, "failed");
+  if (!progress || progress.under_way) return setTimeout(() => watch(onDone, progress?.problem || last), PAUSE);
+  toast("Forgotten: its text is erased");
+  onDone?.();
+}
