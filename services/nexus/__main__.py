@@ -8,8 +8,9 @@ import msgspec
 
 from services.nexus.answers.model_answer import Answerer
 from services.nexus.answers.unsupported_claims import remove_reminder_claims
+from services.nexus.briefings.overnight import OvernightReports
 from services.nexus.briefings.schedule import PREFIX, BriefingSchedule
-from services.nexus.briefings.sources import BriefingOptions, BriefingSources, OvernightReports
+from services.nexus.briefings.sources import BriefingOptions, BriefingSources
 from services.nexus.reminders.service import ReminderService
 from services.nexus.reminders.store import ReminderStore, retry_timers
 from services.nexus.routing.calendar_range import parse_calendar_range, wants_calendar_change
@@ -165,7 +166,7 @@ class Nexus(Agent):
         """Report a briefing, or reply to the request that a task was for."""
         me = self.context.profile.name
         if result.agent == me and result.task_id.startswith(PREFIX):
-            return self.briefings.report(result)
+            return await self.briefings.report(result)
         task = await read_submitted(self.context.bus, result.agent, me, result.task_id)
         request = Request.of_task(task) if task else None
         if task is None or request is None:

@@ -118,6 +118,7 @@ PARAMETERS = {
 EVENTS = (AccessChanged, CommandJudged, CommandConnected, CognitiveMessage, DiscoveryResult, TaskPlan)
 """The envelopes that agents publish as events; the graph's version has a channel of its own."""
 RECORDS: dict[str, Any] = {
+    "briefing": AgentReport,
     "cognition": CognitiveMessage,
     "conversation": Conversation,
     subjects.DELIVERY: Delivery,

@@ -36,7 +36,7 @@ from tests.support.team import Team, open_team
 NEXUS = load_profile(Path(__file__).parents[2] / "services" / "nexus" / "profile.yaml")
 ZONE = ZoneInfo("Europe/Zurich")
 AGENTS = ["nexus", "memory", "cortex", "frontier"]
-TITLES = ["Weather", "Calendar", "Reminders", "Overnight jobs", "New papers", "Unresolved contradictions"]
+TITLES = ["Due", "Overnight", "Calendar", "Weather", "New", "Unresolved contradictions"]
 
 
 @pytest.fixture
@@ -53,7 +53,8 @@ async def team(tmp_path: Path, site: Site) -> AsyncIterator[Team]:
 
 
 async def join(team: Team, **options: Any) -> Any:
-    profile = msgspec.structs.replace(NEXUS, options={**NEXUS.options, **options})
+    waits = {"memory_wait": 1.0, "late": [], **options}
+    profile = msgspec.structs.replace(NEXUS, options={**NEXUS.options, **waits})
     return await team.join(Nexus, profile)
 
 
@@ -109,12 +110,14 @@ async def test_the_morning_briefing_tells_what_there_is(team: Team) -> None:
     ]
     assert "Bern" in page
     assert "Water the plants" in page
-    assert "- r1: call Ana: goes off on" in page
-    assert page.count("Overnight job 1 completed: all fine") == 1
+    assert "- 23:59 call Ana [reminder r1]" in page
+    head, _, body = page.partition("Made on")
+    assert head.count("Overnight job 1 completed: all fine") == 1
+    assert body.count("Overnight job 1 completed: all fine") == 1
     assert "Overnight job 2 completed" in page
     assert "Overnight queue: 1 waiting" in page
-    assert "- Remembering # in graphs (arXiv:2601.00001v1)" in page
-    assert "The server is called heron [a1] - but: The server is called stork [b2]" in page
+    assert "- Remembering # in graphs [arXiv:2601.00001v1]" in page
+    assert "- The server is called heron - but: The server is called stork [memory a1]" in page
     assert {"arxiv:2601.00001v1", "a1", "b2"} <= set(result.evidence_refs)
     assert "could not be read" not in page
 
@@ -133,10 +136,10 @@ async def test_a_colleague_that_does_not_answer_holds_up_nothing(team: Team) -> 
     await remember(await team.connect("memory"))
     await join(team, section_timeout=0.5, papers_timeout=0.4)
     result = await team.perform("nexus", "brief_morning")
-    told = {each["title"].partition(" ")[0]: each for each in result.metadata["sections"]}
-    assert told["Overnight"]["problem"] == "cortex did not report its queue's status."
-    assert told["New"]["problem"].startswith("It could not be read")
-    assert told["Unresolved"]["lines"]
+    told = {each["key"]: each for each in result.metadata["sections"]}
+    assert told["night"]["problem"] == "cortex did not report its queue's status."
+    assert told["new"]["problem"].startswith("It could not be read")
+    assert told["contradictions"]["lines"]
 
 
 async def test_the_evening_briefing_is_about_tomorrow(team: Team) -> None:
@@ -144,8 +147,7 @@ async def test_the_evening_briefing_is_about_tomorrow(team: Team) -> None:
     await join(team)
     page = (await team.perform("nexus", "brief_evening")).output
     assert "## Weather tomorrow" in page
-    tomorrow = (datetime.now(ZONE) + timedelta(days=1)).date()
-    assert f"{tomorrow} (all day) Water the plants" in page
+    assert "## Tomorrow\n\n- (all day) Water the plants [calendar]" in page
     assert (team.config.inbox / "evening" / f"{today()}.md").exists()
 
 
@@ -154,16 +156,16 @@ async def test_each_section_says_in_a_sentence_that_its_service_is_away(team: Te
     Path(team.config.calendar).unlink()
     await join(team, section_timeout=0.5, papers_timeout=0.5)
     result = await team.perform("nexus", "brief_morning")
-    told = {each["title"].partition(" ")[0]: each for each in result.metadata["sections"]}
-    assert "The weather service at 127.0.0.1" in told["Weather"]["problem"]
-    assert "No such file" in told["Calendar"]["problem"]
-    assert told["Reminders"]["problem"] == ""
-    assert told["Overnight"]["problem"] == "cortex is not at work. See 'mailroom status'"
-    assert told["New"]["problem"] == ("It could not be read: frontier is not at work. See 'mailroom status'.")
-    assert "The memory daemon does not answer" in told["Unresolved"]["problem"]
+    told = {each["key"]: each for each in result.metadata["sections"]}
+    assert "The weather service at 127.0.0.1" in told["weather"]["problem"]
+    assert "No such file" in told["calendar"]["problem"]
+    assert told["waits"]["problem"] == ""
+    assert told["night"]["problem"] == "cortex is not at work. See 'mailroom status'"
+    assert told["new"]["problem"] == ("It could not be read: frontier is not at work. See 'mailroom status'.")
+    assert "The memory daemon does not answer" in told["contradictions"]["problem"]
     assert all(not each["lines"] for each in told.values())
     assert "Traceback" not in result.output
-    assert "## Reminders\n\nNothing." in result.output
+    assert "## Waits" not in result.output
 
 
 async def test_at_its_time_a_briefing_is_made_once_also_over_a_restart(team: Team) -> None:
@@ -183,7 +185,9 @@ async def test_at_its_time_a_briefing_is_made_once_also_over_a_restart(team: Tea
     await asyncio.sleep(0.8)
     (report,) = await reports(team)
     assert report["report_type"] == "morning_briefing"
-    assert report["summary"] == f"The morning briefing is in {path}."
+    assert report["output_paths"] == [str(path)]
+    assert report["summary"].startswith("Morning briefing, ")
+    assert report["findings"][0].startswith("A quiet night: nothing waits.")
     assert not (team.config.inbox / "evening").exists()
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from shared.agent.base import Agent
 from shared.bus import Bus
-from shared.contracts import Edge, EdgePage, GetQuery, Node, Relation
+from shared.contracts import Edge, EdgePage, EdgesQuery, GetQuery, Node, NodePage, Relation
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
 from tests.support.http import HttpServer, Request
@@ -102,8 +102,15 @@ async def remember(daemon: Bus) -> None:
         query = msgspec.json.decode(payload, type=GetQuery)
         return msgspec.json.encode([nodes[each] for each in query.ids if each in nodes])
 
-    async def edges(_: bytes) -> bytes:
-        return msgspec.json.encode(EdgePage(edges=(edge,)))
+    async def edges(payload: bytes) -> bytes:
+        query = msgspec.json.decode(payload, type=EdgesQuery)
+        return msgspec.json.encode(EdgePage(edges=(edge,) if edge.relation in query.relations else ()))
+
+    async def listed(_: bytes) -> bytes:
+        return msgspec.json.encode(NodePage(nodes=tuple(nodes.values())))
+
+    async def health(_: bytes) -> bytes:
+        return b"{}"
 
     async def search(_: bytes) -> bytes:
         return b"[]"
@@ -112,5 +119,12 @@ async def remember(daemon: Bus) -> None:
         texts: Sequence[str] = msgspec.json.decode(payload)["texts"]
         return msgspec.json.encode([[1.0, *[0.0] * 383] for _ in texts])
 
-    endpoints: Mapping[str, Any] = {"get": get, "edges": edges, "search": search, "embed": embed}
+    endpoints: Mapping[str, Any] = {
+        "get": get,
+        "edges": edges,
+        "list": listed,
+        "health": health,
+        "search": search,
+        "embed": embed,
+    }
     await daemon.serve("memory", "0.0.0", "remembers", endpoints)

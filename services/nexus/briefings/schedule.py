@@ -1,29 +1,36 @@
-"""The morning and the evening briefing: one page each, made on schedule and on demand."""
+"""The morning and the evening briefing: one page each, made on schedule and on demand, and added to."""
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, time, tzinfo
+from datetime import UTC, date, datetime, time, timedelta
 
-from services.nexus.briefings.sources import BriefingOptions, BriefingSources, Section
+import msgspec
+
+from services.nexus.briefings.lines import Section
+from services.nexus.briefings.page import format_title
+from services.nexus.briefings.sources import BriefingOptions, BriefingSources, Span
+from services.nexus.briefings.told import MAX_FINDING, Told, ToldStore, read_told
 from services.nexus.reminders.recurrence import EVERY_DAY, Recurrence, next_occurrence
 from services.nexus.reminders.store import set_timer
 from shared import subjects
 from shared.agent.base import Outbox
 from shared.agent.context import AgentContext
-from shared.bus.records import read_task
-from shared.clock import format_moment, localize, read_zone
+from shared.bus.records import read_task, retry_on_conflict
+from shared.clock import localize, read_zone
 from shared.contracts import AgentReport, ReminderDue, Task, TaskResult, TaskStatus
-from shared.errors import ConfigError
+from shared.errors import ActionError, ConfigError
 from shared.skills.workspace import write_output
 from shared.tasks.actions import Outcome, register_action
-from shared.web.quoting import clean
 
 KINDS = ("morning", "evening")
 PREFIX = "brief_"
 """How the names of a briefing's timer, action and task begin."""
-MAX_LINE = 400
-"""The most characters of a line."""
-MAX_LINES = 20
-"""The most lines of a section."""
+LATE = "late_"
+"""How the names of those go on that tell what could not be told at its time."""
+EVENING_BEGINS = 14
+"""The hour from which a briefing of no kind is the evening's."""
+OLDEST = timedelta(hours=36)
+"""How far back a morning tells, if the last evening was told longer ago."""
+DAY = timedelta(days=1)
 
 
 class BriefingSchedule:
@@ -32,32 +39,113 @@ class BriefingSchedule:
     def __init__(self, context: AgentContext, sources: BriefingSources, options: BriefingOptions) -> None:
         self._context = context
         self._sources = sources
+        self._late = options.late
         self._zone = read_zone(context.settings.time_zone)
         self._clocks = {kind: parse_clock(getattr(options, kind), kind) for kind in KINDS}
+        self._store = ToldStore(context.bus)
+
+    # --- actions -------------------------------------------------------------------------------------
 
     @register_action("Write the morning briefing now")
     async def brief_morning(self) -> Outcome:
-        """The page in the inbox folder, and its text; a section that could not be read says why."""
+        """The page in the inbox folder, and its text; made again it adds what is new."""
         return await self._make("morning")
 
     @register_action("Write the evening briefing now")
     async def brief_evening(self) -> Outcome:
-        """As the morning's; weather and calendar are tomorrow's."""
+        """As the morning's: what was done, missed, learned and spent, and tomorrow."""
         return await self._make("evening")
+
+    @register_action(
+        "Tell the briefing of today, as it was made; it is made if it was not, or with again",
+        {
+            "kind": "morning or evening; empty takes what fits the time of day",
+            "again": "Look again for what is new",
+        },
+    )
+    async def tell_briefing(self, kind: str = "", again: bool = False) -> Outcome:
+        """As brief_morning; data key ``briefing`` has the head, the sections and their sources."""
+        now = datetime.now(UTC).astimezone(self._zone)
+        chosen = kind.strip().lower() or ("morning" if now.hour < EVENING_BEGINS else "evening")
+        if chosen not in KINDS:
+            raise ActionError(f"There is no briefing {kind[:40]!r}", "Name morning or evening")
+        told, _ = await self._store.read(chosen, now.date())
+        return await self._make(chosen) if again or told is None else self._outcome(told)
+
+    @register_action(
+        "Tell what a briefing could not tell at its time",
+        {"kind": "morning or evening", "day": "The day, as 2026-11-23"},
+    )
+    async def brief_late(self, kind: str, day: str) -> Outcome:
+        """What can be told now, in data key ``added``; nothing, if nothing can."""
+        told, _ = await self._store.read(kind, date.fromisoformat(day))
+        if told is None or not told.missed:
+            return Outcome(output="Nothing is left to tell.", data={"added": []})
+        fresh = await self._sources.gather(Span(kind=kind, day=told.day, since=told.since), told.missed)
+        return await self._store_told(told, fresh, late=True)
+
+    # --- making --------------------------------------------------------------------------------------
 
     async def _make(self, kind: str) -> Outcome:
         now = datetime.now(UTC)
         day = now.astimezone(self._zone).date()
-        sections = await self._sources.gather(kind, day)
-        page = format_briefing(kind, day, now, sections, self._zone)
-        path = self._context.settings.inbox / kind / f"{day.isoformat()}.md"
-        await write_output(self._context, path, page, "the briefing")
+        before, _ = await self._store.read(kind, day)
+        since = before.since if before else await self._since(kind, day, now)
+        sections = await self._sources.gather(Span(kind=kind, day=day, since=since))
+        path = str(self._context.settings.inbox / kind / f"{day.isoformat()}.md")
+        empty = Told(kind=kind, day=day, made_at=now, since=since, sections=(), path=path)
+        outcome = await self._store_told(empty, sections)
+        await self._set_late_timer(kind, day, 0)
+        return outcome
+
+    async def _store_told(self, fallback: Told, fresh: Sequence[Section], *, late: bool = False) -> Outcome:
+        """Add ``fresh`` to what was told, or to ``fallback`` if nothing was; the page and the record."""
+
+        async def attempt() -> tuple[Told | None, Told]:
+            before, seq = await self._store.read(fallback.kind, fallback.day)
+            if before is None:
+                after = msgspec.structs.replace(fallback, sections=tuple(fresh))
+            else:
+                after = before.add(fresh, datetime.now(UTC))
+            await self._write(after)
+            await self._context.bus.commit([self._store.entry(after, seq)])
+            return before, after
+
+        before, after = await retry_on_conflict(attempt)
+        added = after.additions[len(before.additions) :] if before else ()
+        return self._outcome(after, added=added, repeated=before is not None and not late)
+
+    async def _write(self, told: Told) -> None:
+        path = self._context.settings.inbox / told.kind / f"{told.day.isoformat()}.md"
+        await write_output(self._context, path, told.page(self._zone), "the briefing")
+
+    def _outcome(
+        self,
+        told: Told,
+        *,
+        added: Sequence[tuple[datetime, tuple[Section, ...]]] = (),
+        repeated: bool = False,
+    ) -> Outcome:
+        page, data = told.page(self._zone), told.data()
+        if repeated and not added:
+            last = told.additions[-1][0] if told.additions else told.made_at
+            page += f"\nNothing is new since {last.astimezone(self._zone):%H:%M}.\n"
+        lines = [one.data() for _, sections in added for each in sections for one in each.lines]
         return Outcome(
             output=page,
-            data={"kind": kind, "day": day.isoformat(), "sections": [each.data() for each in sections]},
-            evidence_refs=tuple(dict.fromkeys(ref for each in sections for ref in each.evidence)),
-            output_paths=(str(path),),
+            data={**data, "briefing": data, "added": lines},
+            evidence_refs=told.references(),
+            output_paths=(told.path,),
         )
+
+    async def _since(self, kind: str, day: date, now: datetime) -> datetime:
+        """The time since which a briefing tells: an evening the day, a morning all since the last evening."""
+        if kind == "evening":
+            return localize(datetime.combine(day, time()), self._zone)
+        evening, _ = await self._store.read("evening", day - DAY)
+        return max(evening.made_at, now - OLDEST) if evening else now - DAY
+
+    # --- timers --------------------------------------------------------------------------------------
 
     async def set_timers(self) -> None:
         """Set the timer of the next briefing of each kind.
@@ -73,18 +161,32 @@ class BriefingSchedule:
             return
         daily = Recurrence(weekdays=EVERY_DAY, clock=clock)
         moment = next_occurrence(daily, datetime.now(UTC), self._zone)
-        name = f"{PREFIX}{kind}_{moment.astimezone(self._zone).date()}"
+        await self._wake(f"{PREFIX}{kind}_{moment.astimezone(self._zone).date()}", moment)
+
+    async def _set_late_timer(self, kind: str, day: date, tries: int) -> None:
+        """Have what is missing tried again, as often as the options say."""
+        told, _ = await self._store.read(kind, day)
+        if told is None or not told.missed or tries >= len(self._late):
+            return
+        elapsed = self._late[tries - 1] if tries else 0.0
+        moment = datetime.now(UTC) + timedelta(minutes=self._late[tries] - elapsed)
+        await self._wake(f"{PREFIX}{LATE}{kind}_{day}_{tries + 1}", moment)
+
+    async def _wake(self, name: str, moment: datetime) -> None:
         me = self._context.profile.name
         due = ReminderDue(sender=me, recipient=me, reminder_id=name)
         await set_timer(self._context.bus, name, due, moment)
 
     async def start(self, due: ReminderDue) -> Outbox:
-        """The task that makes the briefing that is due, once a day.
+        """The task that makes the briefing that is due, once a day; or tells what one could not tell.
 
         A timer of an earlier day, from before Mailroom was stopped, makes today's briefing if its time has
         come too. The next timer is set first: after a crash in between, both are repeated without harm.
         """
-        kind, _, day = due.reminder_id.removeprefix(PREFIX).partition("_")
+        name = due.reminder_id.removeprefix(PREFIX)
+        if name.startswith(LATE):
+            return await self._start_late(due, name.removeprefix(LATE))
+        kind, _, day = name.partition("_")
         clock = self._clocks.get(kind)
         if clock is None:
             return ()
@@ -94,22 +196,51 @@ class BriefingSchedule:
         if day != today.isoformat() and localize(datetime.combine(today, clock), self._zone) > now:
             self._context.log.info("briefing_skipped", kind=kind, day=day)
             return ()
+        text = f"Write the {kind} briefing of {today}"
+        return await self._task(due, f"{PREFIX}{kind}_{today}", text, f"{PREFIX}{kind}", {})
+
+    async def _start_late(self, due: ReminderDue, name: str) -> Outbox:
+        kind, day, _ = name.split("_")
+        text = f"Tell what the {kind} briefing of {day} could not tell"
+        return await self._task(due, f"{PREFIX}{LATE}{name}", text, "brief_late", {"kind": kind, "day": day})
+
+    async def _task(
+        self, due: ReminderDue, task_id: str, text: str, action: str, params: dict[str, str]
+    ) -> Outbox:
         me = self._context.profile.name
         task = Task(
-            task_id=f"{PREFIX}{kind}_{today}",
+            task_id=task_id,
             cause=due.id,
-            text=f"Write the {kind} briefing of {today}",
+            text=text,
             assignee=me,
             requester=me,
-            context={"action": f"{PREFIX}{kind}"},
+            context={"action": action, "params": params},
         )
         return () if await read_task(self._context.bus, task) else [task]
 
-    def report(self, result: TaskResult) -> Outbox:
-        """The report to the person about a briefing's task: where the page is, or why there is none."""
-        kind = result.task_id.removeprefix(PREFIX).partition("_")[0]
+    # --- reports -------------------------------------------------------------------------------------
+
+    async def report(self, result: TaskResult) -> Outbox:
+        """The report to the person about a briefing's task: its head, or why there is none.
+
+        One that tells what is late has those lines alone; there is none if it had nothing to tell.
+        """
+        name = result.task_id.removeprefix(PREFIX)
+        late = name.startswith(LATE)
+        kind = name.removeprefix(LATE).partition("_")[0]
+        if late:
+            tries = int(name.rpartition("_")[2])
+            await self._set_late_timer(kind, date.fromisoformat(name.split("_")[2]), tries)
+            if not result.metadata.get("added"):
+                return ()
         done = result.status is TaskStatus.COMPLETED
-        where = f"The {kind} briefing is in {', '.join(result.output_paths)}."
+        summary = f"The {kind} briefing was not written: {result.error_message}"
+        lines: tuple[str, ...] = ()
+        if done:
+            told = read_told(result.metadata["briefing"])
+            title = format_title(kind, told.day)
+            summary = f"{title}: what could not be told before" if late else title
+            lines = _findings(told, late=late)
         me = self._context.profile.name
         return [
             AgentReport(
@@ -119,33 +250,20 @@ class BriefingSchedule:
                 report_id=result.task_id,
                 agent=me,
                 report_type=f"{kind}_briefing",
-                summary=where if done else f"The {kind} briefing was not written: {result.error_message}",
-                findings=tuple(
-                    f"{each['title']}: {each['problem'] or '; '.join(each['lines'][:3]) or 'nothing'}"[:500]
-                    for each in result.metadata.get("sections", ())
-                ),
+                summary=summary,
+                findings=lines,
                 evidence_refs=result.evidence_refs,
                 output_paths=result.output_paths,
+                metadata={"late": late, **({"briefing": result.metadata["briefing"]} if done else {})},
             )
         ]
 
 
-def format_briefing(
-    kind: str, day: date, made_at: datetime, sections: Sequence[Section], zone: tzinfo | None
-) -> str:
-    """The briefing as Markdown; text from elsewhere is cut to one line each."""
-    parts = [
-        f"# {kind.capitalize()} briefing, {day:%A} {day.day} {day:%B %Y}",
-        f"Made on {format_moment(made_at, zone)}.",
-    ]
-    for section in sections:
-        shown = [f"- {clean(line, MAX_LINE)}" for line in section.lines[:MAX_LINES]]
-        if len(section.lines) > MAX_LINES:
-            shown.append(f"- ... and {len(section.lines) - MAX_LINES} more")
-        remark = [clean(section.problem, 2 * MAX_LINE)] if section.problem else []
-        lines = [*shown, *(["", *remark] if shown and remark else remark)] or ["Nothing."]
-        parts.append("\n".join([f"## {section.title}", "", *lines]))
-    return "\n\n".join(parts) + "\n"
+def _findings(told: Told, *, late: bool) -> tuple[str, ...]:
+    if not late:
+        return tuple(each.told[:MAX_FINDING] for each in told.head)
+    added = told.additions[-1][1] if told.additions else ()
+    return tuple(f"{each.title}: {one.told}"[:MAX_FINDING] for each in added for one in each.lines)
 
 
 def parse_clock(text: str, option: str) -> time | None:

@@ -1,95 +1,75 @@
 """The sections of a briefing, gathered side by side, and the source of each."""
 
 import asyncio
+import re
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from services.nexus.reminders.state import ENDED, WAITING, due_time, format_reminder
+from services.nexus.briefings.deadlines import find_deadlines
+from services.nexus.briefings.lines import Line, Section, Source, line
+from services.nexus.briefings.memory_lines import find_contradictions, learned_since, read_current_nodes
+from services.nexus.briefings.office_lines import (
+    done_lines,
+    due_reminders,
+    failed_lines,
+    missed_reminders,
+    spent_lines,
+    waiting_lines,
+)
+from services.nexus.briefings.overnight import OvernightReports
+from services.nexus.briefings.ranking import find_projects, rank_items, tell_new
+from services.nexus.office import OfficeReader
 from services.nexus.reminders.store import ReminderStore
-from shared import subjects
 from shared.agent.context import AgentContext
-from shared.bus import Bus, Entry
-from shared.bus.entry import seal
-from shared.bus.records import read_record
 from shared.clock import localize, parse_timestamp, read_zone
-from shared.contracts import AgentReport, EdgesQuery, Relation, ReminderStatus, TaskResult, TaskStatus
-from shared.errors import ActionError, MailroomError
+from shared.contracts import Goal, TaskResult, TaskStatus
+from shared.errors import ActionError, BusError, MailroomError
 from shared.tasks.actions import Outcome
 
-MAX_CONTRADICTIONS = 10
-"""The most contradictions that a briefing lists."""
+MAX_NEW = 12
+"""The most papers and news that a briefing lists."""
 START_WAIT = 3.0
 """Seconds to wait for an agent that is just starting: all agents are ready within about one."""
 POLL_INTERVAL = 0.25
-"""Seconds between two reads of the directory."""
-MAX_OVERNIGHT = 100
-"""How many reports of overnight jobs are kept."""
+"""Seconds between two reads of the directory, or of memory's health."""
+LIVE = frozenset({"waits", "weather", "queue", "contradictions", "spent", "tomorrow", "calendar"})
+"""Sections that tell what is true now: made again, they replace what was told before."""
 
 
 class BriefingOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """When the briefings are made, and the seconds that a section, and frontier's section, may take."""
+    """When the briefings are made, and the seconds that a section, and frontier's section, may take.
+
+    ``memory_wait`` is how many seconds memory is waited for, ``late`` after how many minutes a section that
+    could not be told is tried again.
+    """
 
     morning: str = "07:00"
     evening: str = "18:00"
     section_timeout: float = 15.0
     papers_timeout: float = 90.0
+    memory_wait: float = 20.0
+    late: tuple[float, ...] = (5.0, 20.0, 60.0)
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A section of a briefing: its lines, possibly none, and a sentence about what is missing and why."""
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """What a briefing is about: its day, and the time since which it tells."""
 
-    title: str = ""
-    lines: tuple[str, ...] = ()
-    problem: str = ""
-    evidence: tuple[str, ...] = ()
+    kind: str
+    day: date
+    since: datetime
 
-    def data(self) -> dict[str, Any]:
-        """Title, lines and problem, as the data of an outcome."""
-        return {"title": self.title, "lines": list(self.lines), "problem": self.problem}
-
-
-class OvernightReports:
-    """The record of cortex's overnight jobs: one report whose metadata holds the reports, oldest first."""
-
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
-        self._subject = subjects.record(bus.name, "overnight", "all")
-
-    async def add(self, report: AgentReport) -> Entry | None:
-        """The entry that adds ``report`` to the record; None if it is in it already."""
-        reports, seq = await self._read()
-        if any(each.report_id == report.report_id for each in reports):
-            return None
-        kept = [*reports, report][-MAX_OVERNIGHT:]
-        record = AgentReport(
-            sender=self._bus.name,
-            report_id="overnight",
-            agent=self._bus.name,
-            report_type="overnight_jobs",
-            summary=f"{len(kept)} overnight jobs",
-            metadata={"reports": [each.to_dict() for each in kept]},
-        )
-        return seal(self._subject, record, expect=seq)
-
-    async def since(self, start: datetime) -> list[AgentReport]:
-        """The reports of jobs that ended after ``start``, oldest first."""
-        reports, _ = await self._read()
-        ended = ((each, str(each.metadata.get("completed_at") or each.created_at)) for each in reports)
-        return [each for each, moment in ended if parse_timestamp(moment) > start]
-
-    async def _read(self) -> tuple[list[AgentReport], int]:
-        record = await read_record(self._bus, self._subject, AgentReport)
-        if record is None:
-            return [], 0
-        return msgspec.convert(record.value.metadata.get("reports", []), list[AgentReport]), record.seq
+    @property
+    def about(self) -> date:
+        """The day whose calendar it tells: an evening's is tomorrow."""
+        return self.day + timedelta(days=0 if self.kind == "morning" else 1)
 
 
 class BriefingSources:
-    """The sources of a briefing: nexus' own skills and records, memory, and other agents."""
+    """The sources of a briefing: nexus' own skills and records, memory, the office, and other agents."""
 
     def __init__(
         self,
@@ -103,97 +83,196 @@ class BriefingSources:
         self._overnight = overnight
         self._options = options
         self._zone = read_zone(context.settings.time_zone)
+        self._office = OfficeReader(context.bus)
 
-    async def gather(self, kind: str, day: date) -> list[Section]:
-        """The sections of the ``kind`` of briefing, read side by side, each within its time.
+    async def gather(self, span: Span, only: Collection[str] = ()) -> list[Section]:
+        """The sections of a briefing (or ``only`` these), read side by side, each within its time.
 
-        The morning's are about ``day``, the evening's about the day after. A source that fails or takes too
-        long leaves a sentence in its section and does not delay the others.
+        A source that fails or takes too long leaves a sentence in its section and does not delay the others.
+        Memory is waited for first, if it is just starting.
         """
-        ahead = 0 if kind == "morning" else 1
-        about, limit = day + timedelta(days=ahead), self._options.section_timeout
-        when = "today" if kind == "morning" else "tomorrow"
-        sources: dict[str, tuple[Awaitable[Section], float]] = {
-            f"Weather {when}": (self._weather(ahead), limit),
-            f"Calendar {when}": (self._calendar(about), limit),
-            "Reminders": (self._reminders(about), limit),
-            "Overnight jobs": (self._overnight_jobs(), 2 * limit),
-            "New papers": (self._papers(), self._options.papers_timeout),
-            "Unresolved contradictions": (self._contradictions(), limit),
+        await self._wait_for_memory()
+        limit = self._options.section_timeout
+        when = "today" if span.kind == "morning" else "tomorrow"
+        since = f"{span.since.astimezone(self._zone):%A %H:%M}"
+        table: dict[str, tuple[str, Any, float]] = {
+            "waits": ("Waits for you", self._waiting, limit),
+            "failed": (f"Failed since {since}", self._failed, limit),
+            "due": ("Due", self._due, limit),
+            "night": ("Overnight", self._night, 2 * limit),
+            "done": ("Done today", self._done, limit),
+            "missed": ("Missed", self._missed, limit),
+            "learned": ("Learned today", self._learned, limit),
+            "spent": ("Spent today", self._spent, limit),
+            "tomorrow": ("Tomorrow", self._tomorrow, limit),
+            "calendar": ("Calendar today", self._calendar, limit),
+            "weather": (f"Weather {when}", self._weather, limit),
+            "new": ("New", self._new, self._options.papers_timeout),
+            "contradictions": ("Unresolved contradictions", self._contradictions, limit),
         }
-        return list(await asyncio.gather(*(_read_section(title, *each) for title, each in sources.items())))
-
-    async def _weather(self, ahead: int) -> Section:
-        outcome = await self._run_action("tell_weather", {"days": 1 + ahead})
-        forecast: dict[str, Any] = outcome.data.get("forecast", {})
-        head, *days = [line.lstrip("- ") for line in outcome.output.splitlines()]
-        shown = days[ahead : ahead + 1] or days
-        lines = [f"{forecast.get('place') or head}: {shown[0]}"] if ahead and shown else [head, *shown]
-        return Section(lines=tuple(lines), evidence=outcome.evidence_refs)
-
-    async def _calendar(self, about: date) -> Section:
-        outcome = await self._run_action("show_calendar", {"days": 1, "start": about.isoformat()})
-        lines = outcome.output.splitlines()[1:]
-        return Section(
-            lines=tuple(line.removeprefix("- ") for line in lines if line.startswith("- ")),
-            problem=" ".join(line for line in lines if not line.startswith("- ")),
+        wanted = [key for key in self._keys(span.kind) if not only or key in only]
+        return list(
+            await asyncio.gather(
+                *(_read_section(key, table[key][0], table[key][1](span), table[key][2]) for key in wanted)
+            )
         )
 
-    async def _reminders(self, about: date) -> Section:
-        reminders, _ = await self._store.read()
-        until = localize(datetime.combine(about + timedelta(days=1), datetime.min.time()), self._zone)
-        shown = [
-            each
-            for each in sorted(reminders.reminders, key=lambda each: each.due_at)
-            if each.status is ReminderStatus.FIRED or (each.status in WAITING and due_time(each) < until)
-        ]
-        later = sum(each.status not in ENDED for each in reminders.reminders) - len(shown)
-        problem = f"{later} {'more ' if shown else ''}due later: mailroom reminders list" if later else ""
-        return Section(lines=tuple(format_reminder(each, self._zone) for each in shown), problem=problem)
+    def _keys(self, kind: str) -> list[str]:
+        """The sections of a kind of briefing; without those that nothing is set for."""
+        settings = self._context.settings
+        calendar = ["calendar"] if settings.calendar else []
+        weather = ["weather"] if settings.home_place else []
+        if kind == "morning":
+            return ["waits", "failed", "due", "night", *calendar, *weather, "new", "contradictions"]
+        return ["done", "missed", "learned", "spent", "tomorrow", "waits", *weather]
 
-    async def _overnight_jobs(self) -> Section:
-        jobs = await self._overnight.since(datetime.now(UTC) - timedelta(hours=24))
-        lines = tuple(each.summary for each in jobs)
-        refs = tuple(ref for each in jobs for ref in (*each.evidence_refs, *each.output_paths))
+    # --- the office ----------------------------------------------------------------------------------
+
+    async def _waiting(self, _: Span) -> Section:
+        goals = await self._office.goals()
+        approvals, questions, dead = await asyncio.gather(
+            self._office.approvals(goals), self._office.questions(goals), self._office.dead_letters()
+        )
+        return Section(lines=tuple(waiting_lines(approvals, questions, dead)))
+
+    async def _failed(self, span: Span) -> Section:
+        return Section(lines=tuple(failed_lines(await self._office.goals(), span.since)))
+
+    async def _done(self, span: Span) -> Section:
+        return Section(lines=tuple(done_lines(await self._office.goals(), span.since)))
+
+    async def _missed(self, span: Span) -> Section:
+        goals, (reminders, _) = await self._office.goals(), await self._store.read()
+        lines = [*failed_lines(goals, span.since), *missed_reminders(reminders.reminders, self._zone)]
+        return Section(lines=tuple(lines))
+
+    async def _spent(self, span: Span) -> Section:
+        return Section(lines=tuple(spent_lines(await self._office.spending(span.day.isoformat()))))
+
+    async def _night(self, span: Span) -> Section:
+        goals, jobs = await self._office.goals(), await self._overnight.since(span.since)
+        lines = [
+            line(
+                each.summary,
+                Source(kind="task", id=str(each.metadata.get("task_id") or each.report_id)),
+                *(Source(kind="file", id=path) for path in each.output_paths[-1:]),
+                short=each.summary[:200],
+            )
+            for each in jobs
+        ]
+        lines += done_lines(goals, span.since)
         try:
             async with asyncio.timeout(self._options.section_timeout):
                 queue = await self._delegate("cortex", "Say how the queue stands", "queue_status")
         except TimeoutError:
-            return Section(lines=lines, problem="cortex did not report its queue's status.", evidence=refs)
+            return Section(
+                lines=tuple(lines), problem="cortex did not report its queue's status.", missed=True
+            )
         except ActionError as error:
-            return Section(lines=lines, problem=str(error), evidence=refs)
-        status = (line.removeprefix("- ") for line in queue.output.splitlines())
-        return Section(lines=(*lines, *status), evidence=refs)
+            return Section(lines=tuple(lines), problem=str(error), missed=True)
+        left = " ".join(each.removeprefix("- ") for each in queue.output.splitlines())
+        stands = left if re.search(r"\b[1-9]\d* (?:waiting|running|failed)", left) else ""
+        return Section(lines=tuple(lines), problem=stands)
 
-    async def _papers(self) -> Section:
+    # --- dates ---------------------------------------------------------------------------------------
+
+    async def _due(self, span: Span) -> Section:
+        """Today's reminders and deadlines, and the deadlines of the days after."""
+        reminders, _ = await self._store.read()
+        lines = due_reminders(reminders.reminders, self._end_of(span.day), self._zone)
+        return await self._with_deadlines(lines, span.day, 7)
+
+    async def _tomorrow(self, span: Span) -> Section:
+        """The calendar, reminders and deadlines of the next day."""
+        reminders, _ = await self._store.read()
+        due = due_reminders(reminders.reminders, self._end_of(span.about), self._zone, fired=False)
+        section = await self._with_deadlines(due, span.about, 0)
+        if not self._context.settings.calendar:
+            return section
+        calendar = await _read_section("", "", self._calendar(span), self._options.section_timeout)
+        return msgspec.structs.replace(
+            section,
+            lines=(*calendar.lines, *section.lines),
+            problem=" ".join(each for each in (calendar.problem, section.problem) if each),
+            missed=calendar.missed or section.missed,
+        )
+
+    async def _with_deadlines(self, lines: list[Line], day: date, ahead: int) -> Section:
+        try:
+            deadlines = find_deadlines(await read_current_nodes(self._context.memory), day, ahead)
+        except BusError as error:
+            problem = f"Deadlines in memory are not known: {str(error).rstrip('.')}."
+            return Section(lines=tuple(lines), problem=problem, missed=True)
+        return Section(lines=(*lines, *(told for _, told in deadlines)))
+
+    async def _calendar(self, span: Span) -> Section:
+        outcome = await self._run_action("show_calendar", {"days": 1, "start": span.about.isoformat()})
+        lines = outcome.output.splitlines()[1:]
+        source = Source(kind="calendar", id="")
+        return Section(
+            lines=tuple(
+                line(re.sub(rf"^- (?:\w+ )?{span.about}:? ", "", each).removeprefix("- "), source)
+                for each in lines
+                if each.startswith("- ")
+            ),
+            problem=" ".join(each for each in lines if not each.startswith("- ")),
+        )
+
+    async def _weather(self, span: Span) -> Section:
+        ahead = (span.about - span.day).days
+        outcome = await self._run_action("tell_weather", {"days": 1 + ahead})
+        forecast: dict[str, Any] = outcome.data.get("forecast", {})
+        head, *days = [each.lstrip("- ") for each in outcome.output.splitlines()]
+        shown = days[ahead : ahead + 1] or days
+        lines = [f"{forecast.get('place') or head}: {shown[0]}"] if ahead and shown else [head, *shown]
+        sources = [Source(kind="service", id=each) for each in outcome.evidence_refs]
+        return Section(lines=tuple(line(each, *sources[:1]) for each in lines))
+
+    # --- memory and discoveries ----------------------------------------------------------------------
+
+    async def _learned(self, span: Span) -> Section:
+        return await learned_since(self._context.memory, span.since)
+
+    async def _contradictions(self, _: Span) -> Section:
+        return await find_contradictions(self._context.memory)
+
+    async def _new(self, _: Span) -> Section:
         result = await self._delegate("frontier", "Look for what is new", "daily_discovery")
         discovery: dict[str, Any] = result.metadata.get("discovery") or {}
-        papers = [each for each in discovery.get("papers", ()) if isinstance(each, dict)]
-        news = [each for each in discovery.get("news_items", ()) if isinstance(each, dict)]
-        lines = [f"{each.get('title')} (arXiv:{each.get('arxiv_id')})" for each in papers]
-        lines += [f"{each.get('title')} ({each.get('link')})" for each in news]
-        if not lines:
-            lines.append("Nothing that was not reported before.")
-        if path := discovery.get("output_path"):
-            lines.append(f"Written up in {path}")
-        problems = " ".join(str(each) for each in result.metadata.get("problems", ()))
-        return Section(lines=tuple(lines), problem=problems, evidence=result.evidence_refs)
+        items = [
+            each
+            for name in ("papers", "news_items")
+            for each in discovery.get(name, ())
+            if isinstance(each, dict)
+        ]
+        projects = find_projects(await self._recent_goals())
+        ranked = rank_items(items, projects, datetime.now(UTC))[:MAX_NEW]
+        told = await tell_new(self._context.models, ranked, projects)
+        problems = " ".join(f"{str(each).rstrip('.')}." for each in result.metadata.get("problems", ()))
+        return Section(lines=tuple(each for _, each in ranked), problem=problems, told=told)
 
-    async def _contradictions(self) -> Section:
-        memory = self._context.memory
-        page = await memory.edges(EdgesQuery(relations=(Relation.CONTRADICTS,), limit=100))
-        pairs = list(dict.fromkeys(tuple(sorted((edge.from_id, edge.to_id))) for edge in page.edges))
-        nodes = {node.id: node for node in await memory.get(*{each for pair in pairs for each in pair})}
-        live = [
-            pair for pair in pairs if all(each in nodes and not nodes[each].retired_version for each in pair)
-        ]
-        lines = [
-            f"{nodes[one].title} [{one}] - but: {nodes[other].title} [{other}]"
-            for one, other in live[:MAX_CONTRADICTIONS]
-        ]
-        more = f"{len(live) - MAX_CONTRADICTIONS} more." if len(live) > MAX_CONTRADICTIONS else ""
-        evidence = tuple(each for pair in live for each in pair)
-        return Section(lines=tuple(lines), problem=more, evidence=evidence)
+    async def _recent_goals(self) -> list[Goal]:
+        start = datetime.now(UTC) - timedelta(days=30)
+        try:
+            return [goal for goal in await self._office.goals() if parse_timestamp(goal.submitted_at) > start]
+        except BusError:
+            return []
+
+    # --- reaching them -------------------------------------------------------------------------------
+
+    def _end_of(self, day: date) -> datetime:
+        return localize(datetime.combine(day + timedelta(days=1), datetime.min.time()), self._zone)
+
+    async def _wait_for_memory(self) -> None:
+        """Return when memory answers, at the latest after ``memory_wait`` seconds."""
+        deadline = time.monotonic() + self._options.memory_wait
+        while time.monotonic() < deadline:
+            try:
+                await self._context.memory.health()
+            except BusError:
+                await asyncio.sleep(POLL_INTERVAL)
+            else:
+                return
 
     async def _run_action(self, action: str, params: Mapping[str, Any]) -> Outcome:
         """The outcome of an action of nexus; raises ActionError if the profile has no skill with it."""
@@ -219,11 +298,12 @@ class BriefingSources:
             await asyncio.sleep(POLL_INTERVAL)
 
 
-async def _read_section(title: str, source: Awaitable[Section], limit: float) -> Section:
+async def _read_section(key: str, title: str, source: Awaitable[Section], limit: float) -> Section:
     try:
         async with asyncio.timeout(limit):
-            return msgspec.structs.replace(await source, title=title)
+            return msgspec.structs.replace(await source, key=key, title=title)
     except TimeoutError:
-        return Section(title=title, problem=f"It could not be read within {limit:g} s.")
+        problem = f"It could not be read within {limit:g} s."
     except (MailroomError, OSError, ValueError) as error:
-        return Section(title=title, problem=f"It could not be read: {str(error).rstrip('.')}.")
+        problem = f"It could not be read: {str(error).rstrip('.')}."
+    return Section(key=key, title=title, problem=problem, missed=True)

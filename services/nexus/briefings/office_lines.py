@@ -1,0 +1,147 @@
+"""Lines about the office: what waits for a person, failed, was done, and was spent. Pure functions."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, tzinfo
+
+from services.nexus.briefings.lines import Line, Source, line
+from services.nexus.office import DeadLetters
+from shared.clock import parse_timestamp
+from shared.contracts import (
+    ApprovalRequest,
+    DailySpending,
+    Email,
+    Goal,
+    Reminder,
+    ReminderStatus,
+    ResultOutcome,
+    TaskStatus,
+)
+from shared.text.phrases import count
+from shared.web.quoting import clean
+
+FAILED = (TaskStatus.FAILED, TaskStatus.TIMEOUT)
+PART = 120
+"""The most characters of a goal's text, or of a reason, within a line."""
+
+
+def waiting_lines(
+    approvals: Sequence[ApprovalRequest], questions: Sequence[Email], dead: Sequence[DeadLetters]
+) -> list[Line]:
+    """Approvals, then questions, then dead letters; the oldest of each first."""
+    lines = [
+        line(
+            f"{each.sender} asks whether it may: {clean(each.what, PART)}"
+            + (f" ({clean(each.why, PART)})" if each.why else ""),
+            Source(kind="approval", id=each.approval_id[:12]),
+            short=f"{each.sender} asks for your approval: {clean(each.what, PART)}",
+        )
+        for each in approvals
+    ]
+    lines += [
+        line(
+            f"{each.sender} asks: {clean(each.subject or each.body, PART)}",
+            Source(kind="mail", id=each.id[:12]),
+        )
+        for each in questions
+    ]
+    lines += [
+        line(
+            f"{count(each.count, 'dead letter')} of {each.agent}: {clean(each.last.reason, PART)}",
+            Source(kind="dead", id=str(each.number)),
+            short=f"{count(each.count, 'dead letter')} of {each.agent}",
+        )
+        for each in dead
+    ]
+    return lines
+
+
+def failed_lines(goals: Iterable[Goal], since: datetime) -> list[Line]:
+    """The goals that failed after ``since``, the latest first."""
+    return [
+        line(
+            f"{clean(goal.text, PART)}: {clean(goal.reason or goal.answer or str(goal.status), PART)}",
+            Source(kind="goal", id=goal.goal_id),
+        )
+        for goal in ended_since(goals, since)
+        if has_failed(goal)
+    ]
+
+
+def done_lines(goals: Iterable[Goal], since: datetime) -> list[Line]:
+    """The goals that were done after ``since``, the latest first."""
+    return [
+        line(
+            f"{clean(goal.text, PART)}{_say_outcome(goal)}",
+            Source(kind="goal", id=goal.goal_id),
+            short=clean(goal.text, PART),
+        )
+        for goal in ended_since(goals, since)
+        if goal.status is TaskStatus.COMPLETED and not has_failed(goal)
+    ]
+
+
+def ended_since(goals: Iterable[Goal], since: datetime) -> list[Goal]:
+    """The goals that ended after ``since``, the latest first."""
+    ended = [goal for goal in goals if goal.ended_at and parse_timestamp(goal.ended_at) > since]
+    return sorted(ended, key=lambda goal: goal.ended_at, reverse=True)
+
+
+def has_failed(goal: Goal) -> bool:
+    """Whether it ended without being done."""
+    return goal.status in FAILED or goal.outcome is ResultOutcome.FAILED
+
+
+def _say_outcome(goal: Goal) -> str:
+    answer = clean(goal.answer, PART)
+    if answer:
+        return f": {answer}"
+    return "" if goal.outcome in (ResultOutcome.NONE, ResultOutcome.DONE) else f" ({goal.outcome})"
+
+
+def due_reminders(
+    reminders: Iterable[Reminder], until: datetime, zone: tzinfo | None, *, fired: bool = True
+) -> list[Line]:
+    """The reminders due before ``until``, and with ``fired`` those that went off and are not done."""
+    lines = []
+    for each in sorted(reminders, key=lambda one: one.due_at):
+        due = parse_timestamp(each.due_at)
+        went_off = each.status is ReminderStatus.FIRED
+        waits = each.status in (ReminderStatus.SCHEDULED, ReminderStatus.SNOOZED)
+        if (went_off and fired) or (waits and due < until):
+            clock = f"{due.astimezone(zone):%H:%M}"
+            said = f"{each.text}: went off at {clock}, not done" if went_off else f"{clock} {each.text}"
+            lines.append(line(said, Source(kind="reminder", id=each.reminder_id)))
+    return lines
+
+
+def missed_reminders(reminders: Iterable[Reminder], zone: tzinfo | None) -> list[Line]:
+    """The reminders that went off and are not done."""
+    return due_reminders(
+        (each for each in reminders if each.status is ReminderStatus.FIRED),
+        datetime.max.replace(tzinfo=UTC),
+        zone,
+    )
+
+
+def spent_lines(spent: Sequence[DailySpending]) -> list[Line]:
+    """What all agents used of their models, then each; nothing if they used nothing."""
+    used = [each for each in spent if each.input_tokens + each.output_tokens]
+    if not used:
+        return []
+    tokens = sum(each.input_tokens + each.output_tokens for each in used)
+    total = f"{tokens:,} tokens{_say_cost(sum(each.cost for each in used))} in all"
+    lines = [line(total, Source(kind="spending", id=used[0].day))]
+    if len(used) == 1:
+        lines = []
+    return lines + [
+        line(
+            f"{each.sender}: {each.input_tokens + each.output_tokens:,} tokens{_say_cost(each.cost)} "
+            f"in {count(each.calls, 'call')}",
+            Source(kind="spending", id=each.day),
+        )
+        for each in used
+    ]
+
+
+def _say_cost(cost: float) -> str:
+    return f", {cost:.2f} USD" if cost else ""

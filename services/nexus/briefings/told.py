@@ -1,0 +1,132 @@
+"""What a day was told: the record of a briefing, to which later ones add."""
+
+from collections.abc import Sequence
+from datetime import date, datetime, tzinfo
+from typing import Any
+
+import msgspec
+
+from services.nexus.briefings.head import make_head
+from services.nexus.briefings.lines import Line, Section, added_lines, merge_sections, read_section
+from services.nexus.briefings.page import format_page, format_title
+from services.nexus.briefings.sources import LIVE
+from shared import subjects
+from shared.bus import Bus, Entry
+from shared.bus.entry import seal
+from shared.bus.records import read_record
+from shared.clock import parse_timestamp
+from shared.contracts import AgentReport
+
+RECORD = "briefing"
+"""The kind of the records of briefings."""
+NOT_ADDED = frozenset({"weather", "calendar", "tomorrow"})
+"""Sections whose changes are no news: they are replaced without a word."""
+MAX_FINDING = 500
+"""The most characters of a line in a report."""
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """A briefing of a day: what it told at ``made_at`` about the time from ``since``, and added later."""
+
+    kind: str
+    day: date
+    made_at: datetime
+    since: datetime
+    sections: tuple[Section, ...]
+    additions: tuple[tuple[datetime, tuple[Section, ...]], ...] = ()
+    path: str = ""
+
+    @property
+    def head(self) -> tuple[Line, ...]:
+        """At most five lines."""
+        return make_head(self.kind, self.sections)
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """The keys of the sections that could not be told yet."""
+        return tuple(each.key for each in self.sections if each.missed)
+
+    def page(self, zone: tzinfo | None) -> str:
+        """The page of Markdown."""
+        return format_page(self.kind, self.day, self.made_at, self.head, self.sections, self.additions, zone)
+
+    def add(self, fresh: Sequence[Section], now: datetime) -> "Told":
+        """With what ``fresh`` adds; nothing that was told gets lost."""
+        sections = tuple(merge_sections(self.sections, fresh, LIVE))
+        new = tuple(added_lines(self.sections, sections, but=NOT_ADDED))
+        additions = (*self.additions, (now, new)) if new else self.additions
+        return msgspec.structs.replace(self, sections=sections, additions=additions)
+
+    def references(self) -> tuple[str, ...]:
+        """The sources of all lines, as evidence, each once."""
+        lines = (one for each in self.sections for one in each.lines)
+        return tuple(dict.fromkeys(source.reference for one in lines for source in one.sources))
+
+    def data(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "kind": self.kind,
+            "day": self.day.isoformat(),
+            "title": format_title(self.kind, self.day),
+            "made_at": self.made_at.isoformat(),
+            "since": self.since.isoformat(),
+            "head": [each.data() for each in self.head],
+            "sections": [each.data() for each in self.sections],
+            "additions": [
+                {"made_at": moment.isoformat(), "sections": [each.data() for each in added]}
+                for moment, added in self.additions
+            ],
+            "path": self.path,
+        }
+
+
+def read_told(data: dict[str, Any]) -> Told:
+    """A briefing as ``Told.data`` made it; raises ValueError or KeyError for something else."""
+    return Told(
+        kind=data["kind"],
+        day=date.fromisoformat(data["day"]),
+        made_at=parse_timestamp(data["made_at"]),
+        since=parse_timestamp(data["since"]),
+        sections=tuple(map(read_section, data["sections"])),
+        additions=tuple(
+            (parse_timestamp(each["made_at"]), tuple(map(read_section, each["sections"])))
+            for each in data["additions"]
+        ),
+        path=data["path"],
+    )
+
+
+class ToldStore:
+    """The records of briefings, one for each kind and day."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def read(self, kind: str, day: date) -> tuple[Told | None, int]:
+        """What was told, and the sequence of its record, which the next one expects."""
+        record = await read_record(self._bus, self._subject(kind, day), AgentReport)
+        if record is None:
+            return None, 0
+        try:
+            return read_told(record.value.metadata), record.seq
+        except (ValueError, KeyError, TypeError):  # of another version: it is told anew
+            return None, record.seq
+
+    def entry(self, told: Told, expect: int) -> Entry:
+        """The entry that stores ``told``."""
+        name = self._bus.name
+        report = AgentReport(
+            sender=name,
+            report_id=f"{told.kind}_{told.day}",
+            agent=name,
+            report_type=f"{told.kind}_briefing",
+            summary=format_title(told.kind, told.day),
+            findings=tuple(each.told[:MAX_FINDING] for each in told.head),
+            evidence_refs=told.references(),
+            output_paths=(told.path,) if told.path else (),
+            metadata=told.data(),
+        )
+        return seal(self._subject(told.kind, told.day), report, expect=expect)
+
+    def _subject(self, kind: str, day: date) -> str:
+        return subjects.record(self._bus.name, RECORD, f"{day}_{kind}")
