@@ -35,7 +35,7 @@ COMMANDS = {
     "status": "services.cli.commands.status:status",
     "agents": "services.cli.commands.agents:agents",
     "memory": "services.cli.command:memory",
-    "brief": "services.cli.commands.memory.nodes:brief",
+    "brief": "services.cli.commands.brief:brief",
     "approvals": "services.cli.commands.approvals:approvals",
     "policy": "services.cli.commands.policy:policy",
     "dead": "services.cli.commands.dead:dead",

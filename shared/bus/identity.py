@@ -141,10 +141,7 @@ def _desk_reads(others: Sequence[str]) -> list[str]:
         *(subject(other, "*") for other in others for subject in _APPROVALS),
         *(subjects.record(other, kind, "*") for other in others for kind in kinds),
     ]
-    return [
-        f"$JS.API.STREAM.INFO.{subjects.OFFICE}",
-        *(_direct_get(subjects.OFFICE, each) for each in wanted),
-    ]
+    return [_direct_get(subjects.OFFICE, each) for each in wanted]
 
 
 def _memory_sends(name: str) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -22,11 +22,15 @@ FRONTIER = Profile(name="frontier", description="Discovers.")
 
 
 class NightWorker(Agent):
-    """Stands in for cortex."""
+    """Stands in for cortex, with ``jobs`` in its queue."""
+
+    jobs: ClassVar = [
+        {"id": "gulls", "state": "waiting", "task": "Count the gulls", "reason": "until tonight"}
+    ]
 
     @register_action("Say how the queue stands")
     async def queue_status(self) -> Outcome:
-        return Outcome(output="Overnight queue: 1 waiting, 0 running, 2 done, 0 failed.")
+        return Outcome(output="Overnight queue", data={"jobs": self.jobs, "failed": []})
 
 
 class Discoverer(Agent):

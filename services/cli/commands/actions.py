@@ -17,10 +17,12 @@ POLL_INTERVAL = 0.5
 """Seconds between reads if no message arrives."""
 
 
-def perform_action(agent: str, action: str, params: dict[str, Any], text: str) -> TaskResult:
+def perform_action(
+    agent: str, action: str, params: dict[str, Any], text: str, *, timeout: float = TIMEOUT
+) -> TaskResult:
     """The result of an action; raises MailroomError with the reason if it is not completed.
 
-    ``text`` says in words what is wanted: it is the text of the task.
+    ``text`` says in words what is wanted: it is the text of the task. ``timeout`` is in seconds.
     """
     task = Task(
         task_id=generate_task_id(),
@@ -29,13 +31,13 @@ def perform_action(agent: str, action: str, params: dict[str, Any], text: str) -
         requester=subjects.USER,
         context={"action": action, "params": params},
     )
-    result = run_connected(lambda bus: _run(bus, task))
+    result = run_connected(lambda bus: _run(bus, task, timeout))
     if result.status is not TaskStatus.COMPLETED:
         raise MailroomError(clean(result.error_message or f"It ended as {result.status}"))
     return result
 
 
-async def _run(bus: Bus, task: Task) -> TaskResult:
+async def _run(bus: Bus, task: Task, timeout: float) -> TaskResult:
     async def read_result() -> TaskResult | None:
         state = await read_task(bus, task)
         return state.result if state else None
@@ -44,9 +46,9 @@ async def _run(bus: Bus, task: Task) -> TaskResult:
     await listener.subscribe(task_steps(task))
     await bus.commit([submission_entry(task)])
     try:
-        return await listener.wait_for(read_result, TIMEOUT)
+        return await listener.wait_for(read_result, timeout)
     except TimeoutError:
         raise BusUnavailable(
-            f"{task.assignee} has not answered within {TIMEOUT:g} s; the task stays in its mailbox",
+            f"{task.assignee} has not answered within {timeout:g} s; the task stays in its mailbox",
             "See with 'mailroom status' whether it runs",
         ) from None

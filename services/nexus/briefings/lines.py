@@ -207,4 +207,6 @@ def added_lines(before: Sequence[Section], after: Sequence[Section], *, but: fro
 
 
 def _identity(one: Line) -> str:
-    return re.sub(r"\W+", " ", one.text).casefold().strip()
+    about = one.sources[0].id if one.sources else ""
+    words = re.sub(r"\W+", " ", one.text).casefold().strip()
+    return f"{about} {words}"

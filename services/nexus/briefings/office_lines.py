@@ -7,6 +7,7 @@ from services.nexus.briefings.lines import Line, Source, line
 from services.nexus.office import DeadLetters
 from shared.clock import parse_timestamp
 from shared.contracts import (
+    AgentReport,
     ApprovalRequest,
     DailySpending,
     Email,
@@ -14,6 +15,7 @@ from shared.contracts import (
     Reminder,
     ReminderStatus,
     ResultOutcome,
+    TaskResult,
     TaskStatus,
 )
 from shared.text.phrases import count
@@ -78,6 +80,32 @@ def done_lines(goals: Iterable[Goal], since: datetime) -> list[Line]:
         for goal in ended_since(goals, since)
         if goal.status is TaskStatus.COMPLETED and not has_failed(goal)
     ]
+
+
+def job_lines(reports: Iterable[AgentReport]) -> list[Line]:
+    """The overnight jobs that ended."""
+    return [
+        line(
+            each.summary,
+            Source(kind="task", id=str(each.metadata.get("task_id") or each.report_id)),
+            *(Source(kind="file", id=path) for path in each.output_paths[-1:]),
+        )
+        for each in reports
+    ]
+
+
+def queue_lines(queue: TaskResult) -> list[Line]:
+    """What is left of the night by cortex's status of its queue: jobs that run, wait (why), were refused."""
+    jobs = [each for each in queue.metadata.get("jobs") or () if isinstance(each, dict)]
+    lines = []
+    for job in jobs:
+        name, state = str(job.get("id", ""))[:128], job.get("state", "")
+        why = f" ({clean(str(job['reason']), PART)})" if job.get("reason") else ""
+        task = clean(str(job.get("task", "")), PART)
+        said = f"Job {name} {'runs' if state == 'running' else 'waits'}: {task}{why}"
+        lines.append(line(said, Source(kind="job", id=name)))
+    refused = [str(each) for each in queue.metadata.get("failed") or ()]
+    return lines + [line(f"A job was refused: {each}", Source(kind="job", id="")) for each in refused]
 
 
 def ended_since(goals: Iterable[Goal], since: datetime) -> list[Goal]:

@@ -16,7 +16,9 @@ from services.nexus.briefings.office_lines import (
     done_lines,
     due_reminders,
     failed_lines,
+    job_lines,
     missed_reminders,
+    queue_lines,
     spent_lines,
     waiting_lines,
 )
@@ -151,28 +153,15 @@ class BriefingSources:
 
     async def _night(self, span: Span) -> Section:
         goals, jobs = await self._office.goals(), await self._overnight.since(span.since)
-        lines = [
-            line(
-                each.summary,
-                Source(kind="task", id=str(each.metadata.get("task_id") or each.report_id)),
-                *(Source(kind="file", id=path) for path in each.output_paths[-1:]),
-                short=each.summary[:200],
-            )
-            for each in jobs
-        ]
-        lines += done_lines(goals, span.since)
+        lines = (*job_lines(jobs), *done_lines(goals, span.since))
         try:
             async with asyncio.timeout(self._options.section_timeout):
                 queue = await self._delegate("cortex", "Say how the queue stands", "queue_status")
         except TimeoutError:
-            return Section(
-                lines=tuple(lines), problem="cortex did not report its queue's status.", missed=True
-            )
+            return Section(lines=lines, problem="cortex did not report its queue's status.", missed=True)
         except ActionError as error:
-            return Section(lines=tuple(lines), problem=str(error), missed=True)
-        left = " ".join(each.removeprefix("- ") for each in queue.output.splitlines())
-        stands = left if re.search(r"\b[1-9]\d* (?:waiting|running|failed)", left) else ""
-        return Section(lines=tuple(lines), problem=stands)
+            return Section(lines=lines, problem=str(error), missed=True)
+        return Section(lines=(*lines, *queue_lines(queue)))
 
     # --- dates ---------------------------------------------------------------------------------------
 

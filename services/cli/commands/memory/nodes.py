@@ -1,6 +1,6 @@
 """``mailroom memory add``, ``search``, ``get``, ``list``, ``retire``, and ``mailroom brief``."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -254,21 +254,41 @@ def retire(ids: tuple[str, ...], as_json: bool) -> None:
     print_result(written, f"Retired {', '.join(ids)} (graph version {written.version})", as_json)
 
 
+_BRIEF_OPTIONS = (
+    click.option("--compact", is_flag=True, help="Titles only, so that about four times as many have room."),
+    click.option(
+        "--max-chars", type=int, default=8_000, show_default=True, help="The most characters of it."
+    ),
+    click.option("--per-section", type=int, default=0, help="The most nodes of a section (0: any)."),
+    click.option("--no-contradictions", is_flag=True, help="Without the contradictions under Unresolved."),
+    at_option,
+    click.option(
+        "--prompt",
+        is_flag=True,
+        help="The whole prompt as the agent's model gets it: persona and briefing, sized to the model.",
+    ),
+    json_option,
+)
+
+
+def brief_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of an agent's briefing from memory."""
+    for option in reversed(_BRIEF_OPTIONS):
+        command = option(command)
+    return command
+
+
 @click.command()
 @click.argument("agent")
-@click.option("--compact", is_flag=True, help="Titles only, so that about four times as many have room.")
-@click.option("--max-chars", type=int, default=8_000, show_default=True, help="The most characters of it.")
-@click.option("--per-section", type=int, default=0, help="The most nodes of a section (0: any).")
-@click.option("--no-contradictions", is_flag=True, help="Without the contradictions under Unresolved.")
-@at_option
-@click.option(
-    "--prompt",
-    is_flag=True,
-    help="The whole system prompt as the agent's model gets it: persona and briefing, sized to the model.",
-)
-@json_option
-def brief(
+@brief_options
+def brief(agent: str, **options: Any) -> None:
+    """Print AGENT's briefing from memory."""
+    print_agent_brief(agent, **options)
+
+
+def print_agent_brief(
     agent: str,
+    *,
     compact: bool,
     max_chars: int,
     per_section: int,
@@ -277,7 +297,7 @@ def brief(
     prompt: bool,
     as_json: bool,
 ) -> None:
-    """Print AGENT's briefing from memory."""
+    """Print the briefing of an agent from memory, or the prompt of its model."""
     query = build(
         BriefQuery,
         agent=agent,
