@@ -84,7 +84,7 @@ async def team(tmp_path: Path, site: Site) -> AsyncIterator[Team]:
         "MAILROOM_ARXIV_URL": site.page("/api/query", FEED.format(total=1, entries=paper)),
         "MAILROOM_FEEDS": site.page("/rss", news),
         "MAILROOM_MODEL_DIR": str(fetch(load().models, lambda _: None)),
-        "MAILROOM_HTTP_TIMEOUT": "2",
+        "MAILROOM_HTTP_TIMEOUT": "20",
         "MAILROOM_LINKER_INTERVAL": "1000000",
     }
     async with open_team(tmp_path, AGENTS, **settings) as team:
