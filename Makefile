@@ -24,7 +24,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-browser screenshots test-docker test-network bench bench-memory bench-answers bench-notes bench-locomo bench-repositories smoke demo up down lock clean
+.PHONY: help setup check test test-browser screenshots test-docker test-network bench bench-memory bench-answers desk-weights bench-notes bench-locomo bench-repositories smoke demo up down lock clean
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -65,6 +65,9 @@ bench-memory: setup ## Measure memory over the bus (ARGS="--big" with a million 
 
 bench-answers: setup ## Whether memory tells what holds now, on a made-up team's store (ARGS="--seed 7 --misses")
 	@$(BIN)/python -m tests.bench.answers $(ARGS)
+
+desk-weights: setup ## Fit the weights by which the desk recognises messages to the examples of its tools
+	@$(BIN)/python -m tests.bench.desk.fitting
 
 bench-notes: setup ## How well notes of others are taken apart: pieces, kinds, days (ARGS="--misses" lists the wrong ones)
 	@$(BIN)/python -m tests.bench.notes $(ARGS)

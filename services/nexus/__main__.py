@@ -1,7 +1,6 @@
 """Nexus: answers from memory, handles reminders and briefings, and routes other requests to agents."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -11,12 +10,13 @@ from services.nexus.answers.unsupported_claims import remove_reminder_claims
 from services.nexus.briefings.overnight import OvernightReports
 from services.nexus.briefings.schedule import PREFIX, BriefingSchedule
 from services.nexus.briefings.sources import BriefingOptions, BriefingSources
+from services.nexus.desk import Desk, tool_response
 from services.nexus.reminders.service import ReminderService
 from services.nexus.reminders.store import ReminderStore, retry_timers
-from services.nexus.routing.calendar_range import parse_calendar_range, wants_calendar_change
-from services.nexus.routing.router import Request, Router, tool_response
-from services.nexus.routing.rules import is_by_example
-from services.nexus.routing.sentence_type import greeting_reply, is_question
+from services.nexus.routing.decider import Decision
+from services.nexus.routing.model_choice import choose_tool
+from services.nexus.routing.request import Request
+from services.nexus.tools.tool import Call
 from shared import subjects
 from shared.agent.base import Agent, Outbox
 from shared.agent.process import run
@@ -30,17 +30,18 @@ from shared.contracts import (
     Question,
     ReminderDue,
     Response,
-    RoutingDecision,
     Task,
     TaskResult,
 )
-from shared.errors import ActionError, ConfigError
+from shared.errors import ActionError, ConfigError, ModelError
 from shared.llm.protocol import Message, message_of
 from shared.messaging.threads import history_of, is_email_task
 from shared.settings import Settings
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
 
+MEMORY = "memory"
+"""The tool that answers from memory: with a model, the model writes the answer."""
 MAX_HISTORY = 10
 """How many messages of a thread the model gets."""
 
@@ -57,16 +58,15 @@ class Nexus(Agent):
         self.overnight = OvernightReports(bus)
         sources = BriefingSources(self.context, self.store, self.overnight, options)
         self.briefings = BriefingSchedule(self.context, sources, options)
-        self.router = Router(self.context)
         self.answerer = Answerer(self.context, self.store)
+        self.desk = Desk(self.context, self.store, self.answerer)
         self.context.actions.register(self.reminders)
         self.context.actions.register(self.briefings)
 
     async def on_start(self) -> None:
-        """Set the timers and embed the examples, while the first messages are handled."""
+        """Set the timers, while the first messages are handled."""
         self.context.spawn(retry_timers(self.store.set_all_timers))
         self.context.spawn(retry_timers(self.briefings.set_timers))
-        self.context.spawn(self.router.prepare())
 
     # --- actions ---------------------------------------------------------------------------------
 
@@ -77,12 +77,13 @@ class Nexus(Agent):
             raise ActionError("The question is empty", "Ask something")
         return _as_outcome(await self.answerer.answer(text))
 
-    @register_action("Find the route of a message, and the rule that decides it", {"text": "The message"})
+    @register_action("Find the tool of a message, and why it is that one", {"text": "The message"})
     async def route(self, text: str) -> Outcome:
         """The RoutingDecision in data key ``decision``; nothing is started."""
-        decision = await self.router.find_route(text, with_model=True)
+        decision, _ = await self._decide(text, with_model=True)
+        contract = decision.to_contract(self.desk.tools)
         return Outcome(
-            output=f"{decision.route}: {decision.rationale}", data={"decision": decision.to_dict()}
+            output=f"{contract.route}: {contract.rationale}", data={"decision": contract.to_dict()}
         )
 
     @register_action("Collect what memory knows about a message", {"text": "The message"})
@@ -98,27 +99,18 @@ class Nexus(Agent):
             evidence_refs=tuple(item.evidence_id for item in packet.bullets),
         )
 
-    @register_action("List the appointments that a message asks about", {"text": "The message"})
-    async def consult_calendar(self, text: str) -> Outcome:
-        """As show_calendar, for the days that are named, or today; raises ActionError for a change."""
-        if wants_calendar_change(text):
-            raise ActionError(
-                "I read the calendar and cannot write into it",
-                "Change it where it is kept; a reminder I can set: 'remind me to call Ana tomorrow at 9'",
-            )
-        start, days = parse_calendar_range(text, datetime.now(UTC).astimezone(self.zone).date())
-        return await self.context.actions.perform("show_calendar", {"days": days, "start": start.isoformat()})
-
     @register_action(
-        "Find the route of a message with the model, and answer it if no other agent has to",
-        {"text": "The message"},
+        "Find the tool of a message with the model, and answer it if memory has to", {"text": "The message"}
     )
     async def think_about(self, text: str) -> Outcome:
-        """The decision in data key ``decision``; if nexus answers itself, the Response in ``response``."""
-        decision = await self.router.find_route(text, with_model=True)
-        data: dict[str, Any] = {"decision": decision.to_dict()}
-        if decision.route != self.context.profile.name:
-            return Outcome(output=f"{decision.route}: {decision.rationale}", data=data)
+        """The decision in data key ``decision``; if memory has to answer, the Response in ``response``."""
+        decision, parameters = await self._decide(text, with_model=True)
+        data: dict[str, Any] = {
+            "decision": msgspec.to_builtins(decision),
+            "parameters": msgspec.to_builtins(parameters) if parameters else None,
+        }
+        if decision.tool != MEMORY:
+            return Outcome(output=f"{decision.tool}: {decision.why}", data=data)
         request = Request.of_task(self.context.task)
         history = [message_of(entry) for entry in request.history] if request else []
         return _as_outcome(await self.answerer.answer(text, history), data)
@@ -138,8 +130,8 @@ class Nexus(Agent):
             return ()
         request = Request.of(email)
         if self.context.models.model.available and request.text.strip():
-            decision = await self.router.find_route(request.text)
-            if decision.route == self.context.profile.name:
+            decision = await self.desk.decider.decide(request.text)
+            if decision.tool == MEMORY or not decision.is_certain:
                 return await super().on_email(email)
         return await self._handle(request)
 
@@ -148,10 +140,10 @@ class Nexus(Agent):
         if not is_email_task(task):
             return await self._run_task(task)
         request = Request.of(Email.from_dict(task.context["letter"]))
-        decision = await self.router.find_route(request.text, with_model=True)
-        if decision.route != self.context.profile.name:
-            return _as_outcome(await self.router.follow_now(request, decision))
-        return _as_outcome(await self.answerer.answer(request.text, _history(task)))
+        decision, parameters = await self._decide(request.text, with_model=True)
+        if decision.tool == MEMORY:
+            return _as_outcome(await self.answerer.answer(request.text, _history(task)))
+        return _as_outcome(await self._perform(request, decision, parameters))
 
     async def on_due(self, due: GoalDue | ReminderDue) -> Outbox:
         """Fire a reminder, or start a briefing."""
@@ -176,7 +168,10 @@ class Nexus(Agent):
             return [request.reply(tool_response(result, context["route"]))]
         if "response" in result.metadata:
             return [request.reply(Response.from_dict(result.metadata["response"]))]
-        return await self._follow(request, RoutingDecision.from_dict(result.metadata["decision"]))
+        decision = msgspec.convert(result.metadata["decision"], Decision)
+        kind = self.desk.tools[decision.tool].parameters
+        given = result.metadata.get("parameters")
+        return await self._follow(request, decision, msgspec.convert(given, kind) if given else None)
 
     async def on_report(self, report: AgentReport) -> Outbox:
         """Keep cortex's reports of overnight jobs for the next briefings."""
@@ -202,26 +197,48 @@ class Nexus(Agent):
         if not request.text.strip():
             text = "The email is empty. Ask a question, or write what is to be done."
             return [request.reply(Response(text=text))]
-        tools = {name: tool.description for name, tool in self.router.tools.items()}
-        if greeting := greeting_reply(request.text, tools):
-            return [request.reply(Response(text=greeting, confidence=1.0))]
-        decision, me = await self.router.find_route(request.text), self.context.profile.name
-        if decision.route == me and self.context.models.model.available:
-            return await self.router.submit(request, me, me, "think_about", {"text": request.text})
+        decision, me = await self.desk.decider.decide(request.text), self.context.profile.name
+        thinks = decision.tool == MEMORY or not decision.is_certain
+        if thinks and self.context.models.model.available:
+            return await self.desk.submit(request, me, me, "think_about", {"text": request.text})
         return await self._follow(request, decision)
 
-    async def _follow(self, request: Request, decision: RoutingDecision) -> Outbox:
-        if decision.tool_name:
-            if is_question(request.text) and is_by_example(decision):
-                # Likeness to an example decides, unless memory knows: "How warm is it in the cold room?"
-                known = await self.answerer.quote(request.text)
-                if known.citations:
-                    return [request.reply(known)]
-            return await self.router.submit_tool(request, decision)
-        if decision.route != self.context.profile.name:
-            goal, response = self.router.make_goal(request, decision)
-            return [goal, request.reply(response)]
-        return [request.reply(await self.answerer.quote(request.text))]
+    async def _decide(self, text: str, *, with_model: bool = False) -> tuple[Decision, msgspec.Struct | None]:
+        """The tool of a message, and its parameters if the model read them."""
+        decision = await self.desk.decider.decide(text)
+        models = self.context.models
+        if decision.is_certain or not with_model or not models.model.available:
+            return decision, None
+        try:
+            return await choose_tool(models, text, self.desk.tools)
+        except ModelError as error:
+            self.context.log.warning("route_unthought", reason=str(error))
+            return decision, None
+
+    async def _follow(
+        self, request: Request, decision: Decision, parameters: msgspec.Struct | None = None
+    ) -> Outbox:
+        """What follows from a decision: an answer and its entries, or the task that leads to one."""
+        request = decision.of(request)
+        result = await self.desk.run(request, decision, parameters)
+        route = self.desk.tools[decision.tool].used
+        if isinstance(result, Call):
+            if absent := await self.desk.find_absent(result):
+                return [request.reply(self.desk.respond(absent, route))]
+            return await self.desk.submit(request, route, result.assignee, result.action, result.params)
+        return [*result.entries, request.reply(self.desk.respond(result, route))]
+
+    async def _perform(
+        self, request: Request, decision: Decision, parameters: msgspec.Struct | None
+    ) -> Response:
+        """The same within a task: what the tool starts is stored, and an action's result is waited for."""
+        result = await self.desk.run(decision.of(request), decision, parameters)
+        route = self.desk.tools[decision.tool].used
+        if isinstance(result, Call):
+            return await self.desk.wait_for(request, result, route)
+        for entry in result.entries:
+            await self.context.bus.store(entry.subject, entry.payload, headers={"Nats-Msg-Id": entry.id})
+        return self.desk.respond(result, route)
 
 
 def _parse_options(profile: Profile) -> BriefingOptions:

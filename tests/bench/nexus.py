@@ -118,7 +118,7 @@ async def measure(plan: Plan) -> list[Row]:
     """Routing beside what embedding the message costs by itself, and the briefing."""
     rounds = 3 if plan.quick else 50
     async with open_ground() as ground:
-        await ground.nexus.router.examples.prepare()
+        await ground.nexus.route(MESSAGES[0])
         routed = await _time(ground.nexus.route, MESSAGES * rounds)
         embedded = await _time(ground.memory.embed, MESSAGES * rounds)
         briefings = await _time(lambda _: ground.brief(), ("",) * (2 if plan.quick else 20))

@@ -23,7 +23,7 @@ NOTES = (
     Node(id="note1", title="The office key hangs beside the kitchen door"),
     Node(id="note2", title="Goal goal_known123 ended: the check-up of shop was completed on Monday"),
 )
-CHOOSE = "Say who of the office"
+CHOOSE = "Choose the tool of the front desk"
 Desk = Callable[..., AbstractAsyncContextManager[Team]]
 
 
@@ -60,8 +60,8 @@ def composed(text: str, *citations: str, match: str = "Answer the question") -> 
     return {"match": match, "replies": [{"json": {"text": text, "citations": list(citations)}}]}
 
 
-def chooses(route: str, *more: str) -> dict[str, Any]:
-    replies = [{"json": {"route": each, "rationale": "so it seems"}} for each in (route, *more)]
+def chooses(tool: str, *more: str) -> dict[str, Any]:
+    replies = [{"json": {"tool": each, "rationale": "so it seems"}} for each in (tool, *more)]
     return {"match": CHOOSE, "replies": replies}
 
 
@@ -136,26 +136,26 @@ async def test_what_is_so_may_be_said(desk: Desk, text: str) -> None:
         assert (await ask(team, "Where is the key?")).text == text
 
 
-async def test_the_model_routes_what_rules_and_examples_leave_open(desk: Desk) -> None:
-    async with desk(chooses("cortex")) as team:
+async def test_the_model_chooses_the_tool_of_what_is_not_nearly_an_example(desk: Desk) -> None:
+    async with desk(chooses("work")) as team:
         response = await ask(team, "Mow the lawn of the data centre")
         (goal,) = await submissions(team)
-    assert response.route_used == "cortex"
+    assert response.route_used == "conductor"
     assert response.goal_id == goal["goal_id"]
     assert f"so I started goal {response.goal_id}: Mow the lawn of the data centre" in response.text
 
 
-async def test_a_route_that_does_not_exist_is_asked_again(desk: Desk) -> None:
-    async with desk(chooses("root-shell", "nexus"), composed("By the door [note1].")) as team:
+async def test_a_tool_that_does_not_exist_is_asked_again(desk: Desk) -> None:
+    async with desk(chooses("root-shell", "memory"), composed("By the door [note1].")) as team:
         response = await ask(team, "Mow the lawn of the data centre")
         assert await submissions(team) == []
     assert response.text == "By the door [note1]."
     assert response.citations == ("note1",)
 
 
-async def test_a_model_that_knows_no_route_at_all_starts_nothing(desk: Desk) -> None:
+async def test_a_model_that_knows_no_tool_at_all_leaves_it_to_likeness(desk: Desk) -> None:
     async with desk(chooses("root-shell"), composed("By the door [note1].")) as team:
-        response = await ask(team, "Mow the lawn of the data centre")
+        response = await ask(team, "Who planted the lawn of the data centre?")
         assert await submissions(team) == []
     assert response.route_used == "nexus"
 
@@ -186,7 +186,7 @@ async def test_the_model_is_asked_by_task_too(desk: Desk) -> None:
         assert result.evidence_refs == ("note1",)
         assert result.metadata["usage"]["calls"] >= 1
         routed = await team.perform("nexus", "route", text="Run the tests")
-        assert routed.metadata["decision"]["route"] == "cortex"
+        assert routed.metadata["decision"]["route"] == "conductor"
         packet = await team.perform("nexus", "build_context", text="Where is the key?")
         assert packet.metadata["packet"]["bullets"][0]["evidence_id"] == "note1"
 
@@ -206,7 +206,7 @@ async def test_a_letter_is_talked_about_in_its_thread(desk: Desk) -> None:
         "match": "^Where is the key",
         "replies": [{"text": "not reached"}, {"json": {"text": "It is Bob [note1]. I told him."}}],
     }
-    choice = {"match": CHOOSE, "replies": [{"json": {"route": "nexus"}}]}
+    choice = {"match": CHOOSE, "replies": [{"json": {"tool": "memory"}}]}
     async with desk(choice, thread, composed("It hangs beside the kitchen door [note1].")) as team:
         first = await write(team, "Where is the key?")
         assert first["body"] == "It hangs beside the kitchen door [note1]."
@@ -215,7 +215,7 @@ async def test_a_letter_is_talked_about_in_its_thread(desk: Desk) -> None:
 
 
 async def test_a_letter_that_wants_something_done_starts_one_goal(desk: Desk) -> None:
-    async with desk(chooses("cortex")) as team:
+    async with desk(chooses("work")) as team:
         answer = await write(team, "Mow the lawn of the data centre")
         (goal,) = await submissions(team)
     assert goal["goal_id"] in answer["body"]

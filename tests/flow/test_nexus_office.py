@@ -85,11 +85,11 @@ async def test_what_is_remembered_is_recalled_and_answers_questions(pair: Office
 
     # Routed by example, and told in a sentence that the weather is away.
     umbrella = await ask(pair, "Do I need an umbrella tomorrow?")
-    assert umbrella.route_used == "tool:weather"
+    assert umbrella.route_used == "tool:weather", umbrella
     assert "The geocoding service at 127.0.0.1" in umbrella.text
     assert umbrella.confidence == 0.0
     goal = await ask(pair, "Find out why the nightly job fails")
-    assert goal.route_used == "cortex"
+    assert goal.route_used == "conductor"
     assert goal.goal_id
 
     # Without memory the rules go on, and everything else says that memory is away.
@@ -98,7 +98,7 @@ async def test_what_is_remembered_is_recalled_and_answers_questions(pair: Office
     assert away.error_message.startswith("Memory cannot be asked.")
     lost = await perform(pair, "remember", text="The kettle in the kitchen leaks since Monday.")
     assert lost.error_message.startswith("It may not have been remembered.")
-    assert (await ask(pair, "Run the tests of ~/src/shop")).route_used == "cortex"
+    assert (await ask(pair, "Run the tests of ~/src/shop")).route_used == "conductor"
 
 
 async def test_a_briefing_that_was_killed_in_the_middle_is_finished(pair: Office) -> None:

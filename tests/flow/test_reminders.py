@@ -82,7 +82,7 @@ async def test_plain_words_become_a_reminder_that_goes_off_once(team: Team) -> N
     question = Question(sender="user", recipient="nexus", text="Remind me in 1 second to stretch")
     await team.write(question, "nexus")
     response = await team.receive("nexus")
-    assert response["route_used"] == "tool:reminders"
+    assert response["route_used"] == "tool:reminder_set"
     assert response["cause"] == question.id
     assert response["text"].startswith("I shall remind you on ")
     assert "(Europe/Zurich, UTC+0" in response["text"]

@@ -6,13 +6,12 @@ import pytest
 
 from services.nexus.answers.model_answer import (
     ModelAnswer,
-    RouteChoice,
-    check_choice,
     checked_response,
     question_prompt,
-    to_decision,
 )
 from services.nexus.answers.unsupported_claims import remove_unsupported
+from services.nexus.routing.model_choice import ToolChoice, check_choice
+from services.nexus.routing.registry import load_tools
 from shared.contracts import ContextItem, ContextPacket, Reminder
 
 FALSE = """
@@ -127,11 +126,12 @@ def test_where_nothing_true_is_left_it_says_so_and_what_there_is() -> None:
     assert response.citations == ()
 
 
-def test_a_choice_must_be_a_route_there_is() -> None:
-    assert check_choice(RouteChoice(route="cortex"), ["nexus", "cortex"]) is None
-    wrong = check_choice(RouteChoice(route="rm"), ["nexus", "cortex"])
-    assert wrong == "route must be one of nexus, cortex"
-    assert to_decision(RouteChoice(route="tool:news", rationale=" so ")).tool_name == "news"
+def test_a_choice_must_be_a_tool_there_is_with_parameters_that_fit() -> None:
+    tools = load_tools()
+    assert check_choice(ToolChoice(tool="work"), tools) is None
+    assert str(check_choice(ToolChoice(tool="rm"), tools)).startswith("tool must be one of approve, ")
+    wrong = check_choice(ToolChoice(tool="weather", parameters={"days": "many"}), tools)
+    assert str(wrong).startswith("the parameters of weather are wrong")
 
 
 @pytest.mark.parametrize(

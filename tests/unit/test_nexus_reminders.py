@@ -18,8 +18,8 @@ from services.nexus.reminders.state import (
     snooze,
     to_timestamp,
 )
-from services.nexus.routing.router import Tool, fill_params
-from services.nexus.routing.rules import route_request
+from services.nexus.routing.decider import INTENTS, decide_by_rule
+from services.nexus.routing.registry import load_tools
 from shared.contracts import Reminder, Reminders, ReminderStatus
 from shared.errors import ActionError
 
@@ -67,8 +67,8 @@ ERRANDS = """
 )
 def test_what_words_want_done_about_reminders(text: str, errand: str) -> None:
     assert find_intent(text) is (None if errand == "-" else ReminderIntent[errand])
-    route = route_request(text, {"reminders": ("my reminders",)}).route
-    assert (route == "tool:reminders") is (errand != "-")
+    decision = decide_by_rule(text, load_tools())
+    assert (decision is not None and decision.tool in INTENTS.values()) is (errand != "-")
 
 
 def test_of_which_one_and_for_how_long() -> None:
@@ -181,21 +181,6 @@ def test_one_is_found_by_id_its_beginning_or_its_words() -> None:
     for words in ("", "coffee", "r9"):
         with pytest.raises(ActionError):
             find_reminder(reminders, words, preferred=OPEN)
-
-
-def test_a_tool_that_can_do_without_a_subject_gets_what_is_named_beside_times() -> None:
-    weather = Tool(
-        keywords=("weather in", "weather like"), assignee="nexus", action="w", subject="place", optional=True
-    )
-    for text, place in (
-        ("What is the weather in Bern tomorrow?", "Bern"),
-        ("What's the weather like in New York this week?", "New York"),
-        ("How is the weather like today?", ""),
-        ("Is it raining in Bern, please?", "Bern"),
-    ):
-        assert fill_params(text, weather) == ({"place": place} if place else {}), text
-    calendar = Tool(keywords=("my calendar",), assignee="nexus", action="c", message="text")
-    assert fill_params("my calendar today", calendar) == {"text": "my calendar today"}
 
 
 @pytest.mark.parametrize(

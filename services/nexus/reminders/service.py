@@ -25,7 +25,7 @@ from services.nexus.reminders.state import (
 )
 from services.nexus.reminders.store import ReminderStore
 from services.nexus.reminders.time_parser import parse_time
-from services.nexus.routing.router import Request
+from services.nexus.routing.request import Request
 from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus import Entry

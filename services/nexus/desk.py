@@ -1,0 +1,149 @@
+"""The desk: the tools, which of them a message is for, and what follows from what a tool answers."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from services.nexus.answers.model_answer import Answerer
+from services.nexus.office import OfficeReader
+from services.nexus.reminders.store import ReminderStore
+from services.nexus.routing.decider import UNCLEAR, Decider, Decision
+from services.nexus.routing.registry import load_tools
+from services.nexus.routing.request import REQUEST_KEY, Request
+from services.nexus.tools.tool import Answer, Call
+from services.nexus.tools.unclear import ask_which
+from shared import subjects
+from shared.agent.base import Outbox
+from shared.agent.context import AgentContext
+from shared.bus import Entry
+from shared.bus.records import read_task
+from shared.clock import parse_timestamp, read_zone
+from shared.contracts import MAX_TEXT, Email, Response, ResultOutcome, Said, Task, TaskResult, TaskStatus
+from shared.errors import MailroomError
+from shared.tasks.said import sign_said
+from shared.text.shorten import shorten
+
+
+class Desk:
+    """What the tools work with: the agent's context, memory's answers, reminders, and other agents."""
+
+    def __init__(self, context: AgentContext, store: ReminderStore, answerer: Answerer) -> None:
+        self.context = context
+        self.store = store
+        self.answerer = answerer
+        self.office = OfficeReader(context.bus)
+        self.zone = read_zone(context.settings.time_zone)
+        self.tools = load_tools()
+        self.decider = Decider(context.memory, self.tools)
+
+    def now(self, request: Request) -> datetime:
+        """When the person wrote, in the people's time zone."""
+        moment = parse_timestamp(request.asked_at) if request.asked_at else datetime.now(UTC)
+        return moment.astimezone(self.zone)
+
+    async def run(
+        self, request: Request, decision: Decision, parameters: msgspec.Struct | None = None
+    ) -> Answer | Call:
+        """What the tool of ``decision`` answers; a failure is an answer too."""
+        tool = self.tools[decision.tool]
+        if decision.tool == UNCLEAR and decision.others:
+            return ask_which(self.tools, decision.others, request.text)
+        try:
+            if parameters is None:
+                parameters = tool.read(self, request) if tool.read else tool.parameters()
+            return await tool.run(self, request, parameters)
+        except MailroomError as error:
+            return Answer(text=str(error), outcome=ResultOutcome.FAILED, confidence=0.0)
+
+    def respond(self, answer: Answer, route: str) -> Response:
+        """The response that an answer makes."""
+        if answer.response is not None:
+            return answer.response
+        return Response(
+            text=shorten(answer.text.strip() or "There is nothing.", MAX_TEXT),
+            citations=answer.citations,
+            route_used=route,
+            confidence=answer.confidence,
+            outcome=answer.outcome,
+            goal_id=answer.goal_id,
+            asks=answer.asks,
+        )
+
+    async def submit(
+        self, request: Request, route: str, assignee: str, action: str, params: Mapping[str, Any]
+    ) -> Outbox:
+        """The task of ``action``, once for each request; its result comes to ``on_result``."""
+        task_id = self.context.bus.derive_id("ask", request.asker, request.letter_id, action)
+        task = Task(
+            task_id=f"ask_{task_id}",
+            cause=request.letter_id,
+            text=request.text,
+            assignee=assignee,
+            requester=self.context.profile.name,
+            said=self._said(request),
+            context={
+                "action": action,
+                "params": dict(params),
+                "route": route,
+                REQUEST_KEY: request.to_dict(),
+            },
+        )
+        return () if await read_task(self.context.bus, task) else [task]
+
+    async def find_absent(self, call: Call) -> Answer | None:
+        """The answer that the agent of ``call`` is not at work, if it is not."""
+        if call.assignee == self.context.profile.name or call.assignee in await self.context.directory.read():
+            return None
+        text = (
+            f"{call.assignee} would do that, and is not at work: see 'mailroom status'. Nothing was started."
+        )
+        return Answer(text=text, outcome=ResultOutcome.FAILED, confidence=0.0)
+
+    async def wait_for(self, request: Request, call: Call, route: str) -> Response:
+        """Within a task: the response of an action's result."""
+        result = await self.context.delegation.run(
+            call.assignee, request.text, call.action, call.params, key="tool"
+        )
+        return tool_response(result, route)
+
+    def make_goal(self, request: Request) -> tuple[Entry, str]:
+        """The submission of a goal for ``request``, and its id, which is derived from the request's."""
+        goal_id = f"goal_{self.context.bus.derive_id('goal', request.asker, request.letter_id)}"
+        goal = {
+            "text": request.text,
+            "goal_id": goal_id,
+            "requester": request.asker,
+            "context": {"route": subjects.CONDUCTOR, "letter_id": request.letter_id},
+            "said": self._said(request),
+        }
+        return Entry(subjects.SUBMIT, msgspec.json.encode(goal), goal_id), goal_id
+
+    def make_letter(self, request: Request, agent: str, subject: str, body: str) -> Email:
+        """A letter of the desk to an agent, once for each request."""
+        return Email(
+            id=self.context.bus.derive_id("letter", request.letter_id, agent),
+            sender=self.context.profile.name,
+            recipient=agent,
+            subject=subject[:500],
+            body=body,
+            cause=request.letter_id,
+        )
+
+    def _said(self, request: Request) -> Said | None:
+        """What the asker said, if that is a person: the broker and the dispatcher checked who it is."""
+        return sign_said(self.context.bus, request.text) if request.asker == subjects.USER else None
+
+
+def tool_response(result: TaskResult, route: str) -> Response:
+    """The response that a tool's result makes."""
+    done = result.status is TaskStatus.COMPLETED
+    text = (result.output if done else result.error_message).strip() or "There is no result."
+    return Response(
+        text=shorten(text, MAX_TEXT),
+        citations=result.evidence_refs,
+        route_used=route,
+        confidence=1.0 if done else 0.0,
+        outcome=ResultOutcome.DONE if done else ResultOutcome.FAILED,
+    )

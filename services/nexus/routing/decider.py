@@ -1,0 +1,171 @@
+"""Which tool a message is for, decided without a model: rules, likeness to examples, and its act."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from services.nexus.reminders.intents import ReminderIntent, find_intent
+from services.nexus.routing.features import normalise
+from services.nexus.routing.languages import find_language
+from services.nexus.routing.likeness import Weights, load_weights
+from services.nexus.routing.request import Request
+from services.nexus.routing.speech_acts import Act, find_act
+from services.nexus.tools.tool import Effect, Tool
+from shared.contracts import RoutingDecision
+from shared.errors import BusError
+from shared.memory import Memory
+
+SURE_READ, SURE_WRITE, SURE_START = 0.2, 0.3, 0.35
+"""The least probability with which a tool is run that reads, writes, or starts work.
+
+Chosen on the work half of the messages of ``make bench-desk``."""
+MARGIN = 0.04
+"""The least distance to the second tool; below it the desk asks which is meant."""
+NEARLY_SAME = 0.95
+"""The probability, by rule or example, from which a model is not asked."""
+MAX_CHOICES = 3
+DEFAULTS = {
+    Act.QUESTION: "memory",
+    Act.STATEMENT: "statement",
+    Act.HYPOTHETICAL: "memory",
+    Act.NEGATED: "refuse",
+    Act.QUOTED: "refuse",
+}
+"""What a message is for if its act forbids what it is most like."""
+ENDING = frozenset({"stop", "reminder_cancel", "approve", "forget", "correct"})
+"""What may be meant by a message that forbids something: to end or to refuse what was begun."""
+KEPT = frozenset(
+    {
+        "remember",
+        "correct",
+        "forget",
+        "reminder_set",
+        "reminder_change",
+        "reminder_cancel",
+        "calendar_add",
+        "send_mail",
+        "approve",
+        "stop",
+    }
+)
+INTENTS = {
+    ReminderIntent.SET: "reminder_set",
+    ReminderIntent.LIST: "reminder_list",
+    ReminderIntent.SNOOZE: "reminder_change",
+    ReminderIntent.FINISH: "reminder_change",
+    ReminderIntent.CANCEL: "reminder_cancel",
+}
+UNCLEAR = "unclear"
+ALIASES = {
+    "help": "capabilities",
+    "reminders": "reminder_list",
+    "remind": "reminder_set",
+    "status": "goals",
+    "ask": "memory",
+}
+"""Other names of commands: /help, /status."""
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """The tool that a message is for, why, how sure that is, and the next likely ones."""
+
+    tool: str
+    why: str
+    sure: float = 1.0
+    others: tuple[str, ...] = ()
+    act: Act = Act.REQUEST
+    text: str = ""
+    """What the tool is to read, if that is not the whole message."""
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether a model need not be asked."""
+        return self.sure >= NEARLY_SAME
+
+    def of(self, request: Request) -> Request:
+        """``request`` with the text that the tool is to read."""
+        return msgspec.structs.replace(request, text=self.text) if self.text else request
+
+    def to_contract(self, tools: Mapping[str, Tool]) -> RoutingDecision:
+        """The decision as others read it."""
+        tool = tools[self.tool]
+        name = self.tool if tool.used.startswith("tool:") else ""
+        return RoutingDecision(route=tool.used, rationale=self.why, tool_name=name)
+
+
+class Decider:
+    """Decides, with the embedding of memory if there is one."""
+
+    def __init__(self, memory: Memory, tools: Mapping[str, Tool]) -> None:
+        self._memory = memory
+        self._tools = tools
+
+    async def decide(self, text: str) -> Decision:
+        """The tool that ``text`` is for; without memory by its words alone."""
+        if found := decide_by_rule(text, self._tools):
+            return found
+        try:
+            (vector,) = await self._memory.embed(normalise(text))
+        except BusError:
+            vector = []
+        return decide_by_likeness(text, vector, self._tools)
+
+
+def decide_by_rule(text: str, tools: Mapping[str, Tool]) -> Decision | None:
+    """The tool whose words are unmistakable: a command, another language, or the words of an example."""
+    if found := re.match(r"\s*/(\w+)\s*(.*)", text, re.DOTALL):
+        name = ALIASES.get(found[1].lower(), found[1].lower())
+        if name in tools:
+            return Decision(tool=name, why=f"it is the command /{found[1]}", text=found[2].strip() or name)
+    if language := find_language(text):
+        return Decision(tool="language", why=f"it is {language}")
+    if intent := find_intent(text):
+        return Decision(tool=INTENTS[intent], why=f"it wants to {intent.value} a reminder")
+    wanted = _plain(text)
+    for name, tool in tools.items():
+        if wanted and wanted in map(_plain, tool.sentences):
+            return Decision(tool=name, why=f"it is an example of {name}")
+    return None
+
+
+def decide_by_likeness(
+    text: str, vector: Sequence[float], tools: Mapping[str, Tool], weights: Weights | None = None
+) -> Decision:
+    """The tool whose examples ``text`` is most like, of those that its act allows."""
+    act = find_act(text)
+    scores = (weights or load_weights()).score(text, vector)
+    fitting = {name: score for name, score in scores.items() if name in tools and fits(tools[name], text)}
+    scores = {name: score / sum(fitting.values()) for name, score in fitting.items()}
+    allowed = {name: score for name, score in scores.items() if is_allowed(tools[name], act)}
+    rest = sum(scores.values()) - sum(allowed.values())
+    if default := DEFAULTS.get(act):
+        allowed[default] = allowed.get(default, 0.0) + rest
+    first, second, *others = sorted(allowed, key=lambda name: -allowed[name])
+    sure = allowed[first]
+    least = {Effect.READS: SURE_READ, Effect.WRITES: SURE_WRITE, Effect.STARTS: SURE_START}[
+        tools[first].effect
+    ]
+    why = f"it is like the examples of {first} ({sure:.2f}), then {second} ({allowed[second]:.2f})"
+    if sure < least or sure - allowed[second] < MARGIN:
+        likely = tuple(name for name in (first, second, *others) if not tools[name].hidden)[:MAX_CHOICES]
+        return Decision(tool=UNCLEAR, why=f"unclear: {why}", sure=sure, others=likely, act=act)
+    return Decision(tool=first, why=why, sure=sure, others=(second, *others[:2]), act=act)
+
+
+def fits(tool: Tool, text: str) -> bool:
+    """Whether ``text`` has what a message for ``tool`` needs."""
+    return tool.needs is None or bool(tool.needs.search(text))
+
+
+def is_allowed(tool: Tool, act: Act) -> bool:
+    """Whether a message that does ``act`` may have the effect of ``tool``."""
+    if tool.effect is Effect.READS or act is Act.REQUEST:
+        return True
+    if act is Act.NEGATED:
+        return tool.name in ENDING
+    return act is Act.STATEMENT and tool.effect is Effect.WRITES
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.sub(r"[^\w\s+*/%-]", " ", normalise(text).lower()).split())

@@ -1,0 +1,99 @@
+"""What a message does: it asks, requests, tells, or forbids. Effects follow only from requests."""
+
+import re
+from enum import Enum
+
+from shared.text.sentences import split_sentences
+
+
+class Act(Enum):
+    """What a message does."""
+
+    REQUEST = "request"
+    QUESTION = "question"
+    STATEMENT = "statement"
+    NEGATED = "negated"
+    HYPOTHETICAL = "hypothetical"
+    QUOTED = "quoted"
+
+
+_LEAD = (
+    r"^\W*(?:(?:hey|hi|hello|ok|okay|please|pls|kindly|and|so|but|well|no|wait|then|also|oh|um+|nexus|"
+    r"good\s+morning|thanks|yes|yeah|yep|actually|right|now|just)\b[\s,.!:-]*)*"
+)
+_NEGATED = re.compile(
+    rf"(?i){_LEAD}(?:(?:do\s+not|don['’]?t|dont|never)\s+(?!forget\b|worry\b|know\b|let\s+(?:me|us)\s+forget\b|you\b|i\b|we\b|understand\b)"
+    r"|(?:hold\s+off|not\s+yet|leave\s+(?:the|it|that|this|my|our)\b[^.?!]*\b(?:alone|be|as\s+(?:it\s+)?is)\b"
+    r"|(?:there['’]?s\s+|there\s+is\s+)?no\s+need\s+to|under\s+no\s+circumstances|(?:i|we)\s+(?:don['’]?t|do\s+not)\s+want\s+(?:you|any)|"
+    r"stop\s+asking|you\s+(?:must|should|may|can)\s*(?:not|n['’]t)\b))"
+)
+_NOT_LATER = re.compile(
+    r"(?i)\b(?:don['’]?t|do\s+not)\s+(?:run|start|do|touch|deploy|fix|send|change|execute|push|delete|begin|launch|build|test|scan)"
+    r"\b[^.?!]*(?:\b(?:yet|anything|any|it|that|this|now)\b|[.!]?\s*$)"
+)
+_POLITE = re.compile(
+    rf"(?i){_LEAD}(?:(?:can|could|would|will|might)\s+(?:you|we|someone|somebody|anyone|anybody|the\s+team|cortex|scout|(?:the\s+)?(?:engineer|critic|conductor|frontier))"
+    r"(?:\s+(?:please|kindly|just|maybe|possibly|perhaps|quickly|also|mind))*\b|would\s+you\s+mind|(?:any\s+chance|is\s+it\s+possible)\b"
+    r"|why\s+don['’]?t\s+you|how\s+about\s+you|would\s+it\s+be\s+possible|(?:can|could|may)\s+i\s+(?:have|get|see)\b|mind\s+\w+ing\b)"
+)
+_WISH = re.compile(
+    r"(?i)\b(?:i|we)\s*(?:['’]d|would|should|will|['’]ll)?\s*(?:really\s+)?(?:want|need|like|love|appreciate)\b(?!\s+(?:it|this|that|the)\b[^.]*$)"
+    r"|\bit\s+would\s+be\s+(?:nice|great|good|lovely|cool|helpful)\s+(?:if|to)\b|\b(?:needs?|has|have|ought)\s+to\s+be\b"
+    r"|\b(?:please|pls|kindly)\b|\btake\s+care\s+of\b|\bi\s+want\b|\bwish\s+you\b|\blet['’]?s\b|\b(?:you|someone|somebody)\s+(?:should|must)\b"
+)
+_QUESTION = re.compile(
+    rf"(?i){_LEAD}(?:(?:on|in|at|to|as|by|of|for|from|with|about|until|till|since)\s+)?"
+    r"(?:(?:who|whose|whom|what|which|when|where|why|how|wheres|whats|whos|hows|whens)\b(?:['’]?(?:s|re|d|ll))?(?!\s+(?:don['’]?t\s+you|about\s+you))"
+    r"|(?:is|are|am|was|were|does|did|do|has|had|have|should|shall|may|might|isn['’]?t|aren['’]?t|didn['’]?t|doesn['’]?t|hasn['’]?t|haven['’]?t)"
+    r"\s+(?!the\s+same\b|it\s+(?:now|again)\b|that\s+(?:now|again|tonight)\b)(?:i|we|you|he|she|it|they|there|the|this|that|these|those|any\w*|some\w*|my|our|your|his|her|their|an?|all|everything|[A-Z]\w+|goal\w*)\b"
+    r"|(?:can|could|must|will|would)\s+(?:i|he|she|it|they|there|the|this|that|these|our|my|[A-Z]\w+)\b|any\b|anything\b|anyone\b|got\s+any\b)"
+)
+_HYPOTHETICAL = re.compile(
+    rf"(?i){_LEAD}(?:what\s+(?:if|would)|if\s+(?:i|we|you|it|they|the)\b[^,?!.]*[,?]?\s*(?:would|could|what|how|it['’]?d)|would\s+it\s+(?:be|make|help|hurt|take|cost)|should\s+(?:i|we)\b|"
+    r"(?:maybe|perhaps)\s+(?:i|we)\b|(?:i|we)\s+(?:was|were|am|are|['’]m|['’]re)?\s*(?:wonder\w*|thinking|considering)\b|"
+    r"(?:i|we)\s+(?:might|may|could)\b|suppose\b|imagine\b|theoretically|hypothetically|in\s+theory|one\s+day)"
+)
+_SUBJECT = (
+    r"(?:i|we|he|she|it|they|there|the|an?|this|that|these|those|our|my|his|her|their|its|some|many|most|all|both|"
+    r"nobody|everyone|everybody|someone|somebody"
+    r"|(?-i:[A-Z][a-zà-ÿ]+(?:\s+[A-Z][a-zà-ÿ]+)?)(?=\s+(?:is|are|was|were|has|had|will|would|can|could|does|did|said|got|went|came|took|made|works?|moved|likes?|"
+    r"prefers?|wants?|needs?|\w{3,}ed|isn['’]t|doesn['’]t|won['’]t|hasn['’]t)\b))"
+)
+_STATEMENT = re.compile(
+    rf"^{_LEAD.removeprefix('^')}(?:{_SUBJECT}|i['’](?:m|ve|d|ll)|(?:it|that|there|he|she)['’]s|(?:we|they)['’](?:re|ve|d|ll)|im|ive)\b"
+    r"|^\w+ing\s+(?:\w+\s+){0,2}?(?:is|are|was|were)\b",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(
+    r"(?is)^\s*(?:>|```)|\b(?:log|mail|email|letter|page|message|ticket|comment|note|file|he|she|they|it|text|website)\s+"
+    r"(?:says?|said|reads?|wrote|contains?|told\s+me)\b\s*[:,]?\s*[\"“'«>\n]|\bgot\s+this\b|\bforwarded\s+message\b"
+)
+
+
+def find_act(text: str) -> Act:
+    """What ``text`` does, by the form of its sentences: a request in any of them counts, unless one forbids.
+
+    A sentence that no rule knows is a request if it begins with neither its subject nor a question word.
+    """
+    if _QUOTED.search(text):
+        return Act.QUOTED
+    acts = [find_sentence_act(sentence) for sentence in split_sentences(text[:2_000])]
+    order = (Act.NEGATED, Act.REQUEST, Act.QUESTION, Act.HYPOTHETICAL, Act.STATEMENT)
+    return next((act for act in order if act in acts), Act.STATEMENT)
+
+
+def find_sentence_act(sentence: str) -> Act:
+    """What one sentence does."""
+    if _NEGATED.search(sentence) or _NOT_LATER.search(sentence):
+        return Act.NEGATED
+    if _POLITE.match(sentence):
+        return Act.REQUEST
+    if _HYPOTHETICAL.match(sentence):
+        return Act.HYPOTHETICAL
+    if _QUESTION.match(sentence):
+        return Act.QUESTION
+    if _WISH.search(sentence):
+        return Act.REQUEST
+    if sentence.rstrip(" \"'”)").endswith("?"):
+        return Act.QUESTION
+    return Act.STATEMENT if _STATEMENT.match(sentence) else Act.REQUEST

@@ -1,0 +1,83 @@
+"""Approve or refuse a request: only with the person's own right."""
+
+import re
+from typing import TYPE_CHECKING
+
+from services.nexus.routing.request import Request
+from services.nexus.tools.tool import Answer, Effect, Tool, Words, ask_back
+from shared.text.shorten import flatten
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+approve it
+approve the request of the engineer
+yes, approve that
+go ahead and approve the network access
+refuse it
+refuse the request
+deny that approval
+I approve
+granted
+reject the request from scout
+ok let the engineer do it
+allow it
+don't allow that, refuse
+approve the first one
+you can tell cortex yes
+no, decline it please
+approve access to pypi for the engineer
+grant it
+permission granted
+yes the engineer may push
+turn that request down
+let it through
+say no to the approval
+I'm fine with that approval, go ahead
+approve all of the pending requests
+approve request a1b2c3
+decline the second one
+give the critic permission
+"""
+
+_NO = ("refuse", "reject", "deny", "decline", "no", "not", "don't", "dont", "disallow", "turn")
+
+
+async def answer(desk: "Desk", request: Request, _: Words) -> Answer:
+    """The command that answers the request: the broker takes answers from people, not from agents."""
+    waiting = await desk.office.approvals(await desk.office.goals())
+    if not waiting:
+        return ask_back("Nothing waits for your approval.")
+    verb = (
+        "refuse" if any(word in _NO for word in request.text.lower().replace(",", " ").split()) else "grant"
+    )
+    lines = [
+        f"- {each.sender}: {flatten(each.what, 200)}\n  mailroom approvals {verb} {each.approval_id[:12]}"
+        for each in waiting
+    ]
+    return Answer(
+        text="\n".join(
+            [
+                "Only a person can answer an approval, on the page of the inbox or with the command; "
+                "nothing is answered yet:",
+                *lines,
+            ]
+        )
+    )
+
+
+_NEEDED = re.compile(
+    r"(?i)\b(?:approv\w*|grant\w*|permi\w*|allow\w*|accept\w*|ok|okay|yes|yep|sure|fine|go ahead|let"
+    r"|den(?:y|ied)|refus\w*|reject\w*|declin\w*|no|nope|"
+    r"not|don['’]?t|turn|agree\w*|sign\w*|may|can|give|access|say|tell)\b"
+)
+"""Words that grant or refuse."""
+TOOL = Tool(
+    name="approve",
+    description="leads you to approve or refuse what agents ask for",
+    examples=EXAMPLES,
+    needs=_NEEDED,
+    run=answer,
+    effect=Effect.WRITES,
+)

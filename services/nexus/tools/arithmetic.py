@@ -1,0 +1,295 @@
+"""Arithmetic, percentages and units."""
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from services.nexus.routing.request import Request
+from services.nexus.tools.tool import Answer, Tool, Words, ask_back
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+what is 17 * 23?
+12% of 340
+how much is 15 percent of 89.90
+what's 1440 divided by 12
+3.5 + 7.25 - 2
+convert 12 miles to kilometres
+how many grams are in a pound?
+5 feet 11 in cm
+what is 72 F in celsius
+how many minutes are there in a week
+square root of 2025
+2^10
+what's the sum of 12, 19 and 44
+add 19% VAT to 250
+if we split 84 euros between 6 people what does each pay
+how much is 40 hours at 27.50 per hour
+350 ml in cups
+how many litres is 3 gallons?
+what percentage is 18 of 120?
+average of 4, 8, 15, 16, 23, 42
+quick maths: 999 minus 345
+calculate (4+5)*6/2
+what does a third of 960 come to
+how many seconds in 3 hours 20 minutes
+60 mph in km/h
+what is 0.75 as a percentage
+how big is 2.5 hectares in square metres
+double 365
+1024 MB in GB
+what is twenty five times four
+discount of 30% on 79 euro, what's left
+how many boxes of 24 do I need for 500 bottles
+180 degrees in radians
+can you work out 13 squared for me
+tip of 18 percent on 64 dollars
+"""
+
+_NUMBER = r"(?:\d+(?:\.\d+)?|\.\d+)"
+_WORDS = (
+    (r"(?<=\d),(?=\d{3}\b)", ""),
+    (r"[×✕x](?=\s*\d)(?<=\d.|.\s)", "*"),
+    (r"÷", "/"),
+    (r"\b(?:times|multiplied by)\b", "*"),
+    (r"\b(?:divided by|over)\b", "/"),
+    (r"\bplus\b", "+"),
+    (r"\bminus\b", "-"),
+    (r"\^|\bto the power of\b", "**"),
+    (r"\bsquared\b", "**2"),
+    (r"\bcubed\b", "**3"),
+)
+_SMALL = {
+    word: str(number)
+    for number, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+        "sixteen "
+        "seventeen eighteen nineteen twenty".split()
+    )
+} | {
+    "thirty": "30",
+    "forty": "40",
+    "fifty": "50",
+    "sixty": "60",
+    "seventy": "70",
+    "eighty": "80",
+    "ninety": "90",
+    "hundred": "100",
+}
+_PERCENT_OF = re.compile(
+    rf"(?P<share>{_NUMBER})\s*(?:%|percent|per cent)\s*(?:of|from|on)\s*\D{{0,12}}?(?P<whole>{_NUMBER})"
+)
+_PERCENT_ADDED = re.compile(
+    rf"add\s+(?P<share>{_NUMBER})\s*(?:%|percent)[^\d]*?\bto\s+\D{{0,8}}?(?P<whole>{_NUMBER})"
+)
+_PERCENT_OFF = re.compile(
+    rf"(?P<share>{_NUMBER})\s*(?:%|percent)\s*(?:off|discount|less|reduction)?\s*(?:on|off"
+    rf"|from)\s*\D{{0,12}}?(?P<whole>{_NUMBER})"
+)
+_PERCENT_IS = re.compile(
+    rf"(?:what\s+)?percent(?:age)?\s+(?:of\s+(?P<whole>{_NUMBER})\s+is\s+(?P<part>{_NUMBER})"
+    rf"|is\s+(?P<part2>{_NUMBER})\s+of\s+(?P<whole2>{_NUMBER}))"
+)
+_PERCENT_CHANGE = re.compile(rf"from\s+\D{{0,5}}?(?P<old>{_NUMBER})\s+to\s+\D{{0,5}}?(?P<new>{_NUMBER})")
+_SUM = re.compile(
+    rf"\b(?P<what>sum|total|average|mean)\b[^\d]*(?P<numbers>{_NUMBER}(?:(?:\s*,\s*|\s+and\s+|\s*,\s*and\s+"
+    rf"|\s+){_NUMBER})+)"
+)
+_ROOT = re.compile(rf"square root of\s*(?P<number>{_NUMBER})")
+_FRACTION = re.compile(
+    rf"\b(?:a\s+)?(?P<part>half|third|quarter|fifth|tenth)\s+of\s+\D{{0,5}}?(?P<whole>{_NUMBER})"
+    rf"|\b(?P<grown>double|triple|twice)\s+(?P<base>{_NUMBER})"
+)
+_PARTS = {
+    "half": 1 / 2,
+    "third": 1 / 3,
+    "quarter": 1 / 4,
+    "fifth": 1 / 5,
+    "tenth": 1 / 10,
+    "double": 2.0,
+    "triple": 3.0,
+    "twice": 2.0,
+}
+_UNIT = r"(?:°\s?[CF]|[a-zA-Zµ]+(?:\s?/\s?[a-z]+|\s?(?:squared|square|cubed|cubic)\s?[a-z]+)?)"
+_CONVERT = re.compile(
+    rf"(?P<number>{_NUMBER}|an?)\s*(?P<unit>{_UNIT})(?:\s+(?P<more>{_NUMBER})\s*(?P<more_unit>[a-z]+)?)?\s+(?:in(?:to)?|to|as)\s+(?P<target>{_UNIT})"
+)
+_HOW_MANY = re.compile(
+    rf"how\s+(?:many|much|long)\s+(?P<target>{_UNIT})\s+(?:are|is|there|do|does|in|make|go|fit"
+    rf"|\s)+\s*(?P<number>{_NUMBER}|an?|the"
+    rf"|one)\s*(?P<unit>{_UNIT})(?:\s+(?P<more>{_NUMBER})\s*(?P<more_unit>[a-z]+)?)?"
+)
+_UNITS = {
+    "f": "degF",
+    "°f": "degF",
+    "fahrenheit": "degF",
+    "c": "degC",
+    "°c": "degC",
+    "celsius": "degC",
+    "mph": "mile/hour",
+    "kmh": "km/hour",
+    "cups": "cup",
+    "feet": "foot",
+    "pounds": "pound",
+    "tonne": "tonne",
+    "tonnes": "tonne",
+    "mb": "megabyte",
+    "gb": "gigabyte",
+    "kb": "kilobyte",
+    "tb": "terabyte",
+    "stones": "stone",
+    "stone": "stone",
+    "litres": "liter",
+    "ounces": "ounce",
+    "h": "hour",
+    "min": "minute",
+    "mins": "minute",
+    "hrs": "hour",
+}
+_EXPRESSION = re.compile(r"[-+(]*\s*\d[\d\s.+*/()%-]*")
+_OPERATORS: dict[type[ast.AST], Callable[..., float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Mod: operator.mod,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+}
+MOST = 10**15
+"""Numbers beyond are not computed with: a power of a power can take minutes."""
+
+
+async def work_out(desk: "Desk", request: Request, _: Words) -> Answer:
+    """The result, with what was computed."""
+    try:
+        result = compute(request.text)
+    except (ArithmeticError, ValueError) as error:
+        return ask_back(f"That cannot be computed: {error}")
+    return (
+        Answer(text=result)
+        if result
+        else ask_back("I could not read that as a sum. For example: 12% of 340, or 5 miles in km")
+    )
+
+
+def compute(text: str) -> str:
+    """The result of the sum in ``text``, as ``12% of 340 = 40.8``; empty if there is none."""
+    lower = text.lower().strip()
+    for word, number in _SMALL.items():
+        lower = re.sub(rf"\b{word}\b(?!\s+(?:of the|more))", number, lower)
+    lower = re.sub(r"\b([2-9]0) ([1-9])\b", lambda found: str(int(found[1]) + int(found[2])), lower)
+    for pattern, sign in _WORDS:
+        lower = re.sub(pattern, sign, lower)
+    return _compute_share(lower) or _convert(lower) or _compute_list(lower) or _compute_expression(lower)
+
+
+def _compute_share(text: str) -> str:
+    if found := _PERCENT_ADDED.search(text):
+        share, whole = float(found["share"]), float(found["whole"])
+        return f"{_show(whole)} + {_show(share)}% = {_show(whole * (1 + share / 100))}"
+    if ("discount" in text or " off" in text) and (found := _PERCENT_OFF.search(text)):
+        share, whole = float(found["share"]), float(found["whole"])
+        return f"{_show(whole)} - {_show(share)}% = {_show(whole * (1 - share / 100))}"
+    if found := _PERCENT_OF.search(text):
+        share, whole = float(found["share"]), float(found["whole"])
+        return f"{_show(share)}% of {_show(whole)} = {_show(share * whole / 100)}"
+    if found := _PERCENT_IS.search(text):
+        part, whole = float(found["part"] or found["part2"]), float(found["whole"] or found["whole2"])
+        return f"{_show(part)} is {_show(100 * part / whole)}% of {_show(whole)}"
+    if "percent" in text or "%" in text:
+        if found := _PERCENT_CHANGE.search(text):
+            old, new = float(found["old"]), float(found["new"])
+            return f"From {_show(old)} to {_show(new)} is {_show(100 * (new - old) / old)}%"
+        if found := re.search(rf"({_NUMBER}) as a percent", text):
+            return f"{found[1]} = {_show(100 * float(found[1]))}%"
+    if found := _FRACTION.search(text):
+        name, base = found["part"] or found["grown"], float(found["whole"] or found["base"])
+        return f"{name} of {_show(base)} = {_show(_PARTS[name] * base)}"
+    return ""
+
+
+def _compute_list(text: str) -> str:
+    if found := _ROOT.search(text):
+        return f"√{found['number']} = {_show(math.sqrt(float(found['number'])))}"
+    if found := _SUM.search(text):
+        numbers = [float(number) for number in re.findall(_NUMBER, found["numbers"])]
+        mean = found["what"] in ("average", "mean")
+        return f"The {found['what']} is {_show(sum(numbers) / (len(numbers) if mean else 1))}"
+    return ""
+
+
+def _convert(text: str) -> str:
+    found = _HOW_MANY.search(text) or _CONVERT.search(text)
+    if not found:
+        return ""
+    import pint
+
+    units: pint.UnitRegistry[float] = pint.UnitRegistry()
+    try:
+        quantity: Any = units.Quantity(_number(found["number"]), _unit(found["unit"]))
+        if found["more"]:
+            default = "inch" if _unit(found["unit"]) == "foot" else "minute"
+            quantity += units.Quantity(float(found["more"]), _unit(found["more_unit"] or default))
+        result = quantity.to(_unit(found["target"]))
+    except (pint.errors.PintError, AttributeError, ValueError, TypeError, AssertionError, KeyError):
+        return ""
+    return f"{found['number']} {found['unit']} = {_show(float(result.magnitude))} {found['target']}"
+
+
+def _unit(name: str) -> str:
+    name = re.sub(r"\b(square|squared)\s+(\w+)", r"\2**2", name.strip().lower())
+    return _UNITS.get(name, name)
+
+
+def _number(text: str) -> float:
+    return float(text) if text[0].isdigit() or text[0] == "." else 1.0
+
+
+def _compute_expression(text: str) -> str:
+    candidates = sorted(_EXPRESSION.findall(text), key=len, reverse=True)
+    for candidate in candidates[:3]:
+        shown = candidate.strip().rstrip("+-*/%(. ")
+        if re.search(r"\d\s*[-+*/%]", shown):
+            return f"{shown} = {_show(_evaluate(ast.parse(shown, mode='eval').body))}"
+    return ""
+
+
+def _evaluate(node: ast.expr) -> float:
+    match node:
+        case ast.Constant(value=int() | float() as number) if abs(number) < MOST:
+            return number
+        case ast.BinOp(left=left, op=ast.Pow(), right=right):
+            base, power = _evaluate(left), _evaluate(right)
+            if abs(base) > MOST or abs(power) > 100 or abs(base) ** abs(power) > 10**60:
+                raise ValueError("the number is too large")
+            return float(base**power)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_evaluate(left), _evaluate(right))
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_evaluate(operand))
+    raise ValueError("it is no sum")
+
+
+def _show(number: float) -> str:
+    rounded = round(number, 6 if abs(number) < 1 else 4)
+    return f"{int(rounded):,}" if rounded == int(rounded) and abs(rounded) < MOST else f"{rounded:,}"
+
+
+_NEEDED = re.compile(
+    r"(?i)\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|hundred|thousand|dozen|half|third|"
+    r"quarter|double|triple|an?|how many|convert)\b"
+)
+"""A number."""
+TOOL = Tool(
+    name="arithmetic",
+    description="computes sums and percentages, and converts units",
+    examples=EXAMPLES,
+    needs=_NEEDED,
+    run=work_out,
+)

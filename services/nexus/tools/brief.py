@@ -1,0 +1,57 @@
+"""The briefing of the day."""
+
+from typing import TYPE_CHECKING
+
+from services.nexus.routing.request import Request
+from services.nexus.tools.tool import Call, Tool, Words
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+brief me
+what happened overnight?
+what should I do today?
+give me the morning briefing
+what's new since yesterday?
+what matters today?
+catch me up
+what did I miss?
+good morning, what's up today?
+evening brief please
+how did the day go?
+summarise the day for me
+what is important this morning
+anything I should know about?
+daily briefing
+what did the night bring?
+what's my day like, anything urgent
+give me a rundown
+read me the brief
+what are today's priorities
+where should I start today
+sum up what happened while I was away
+what's due today?
+start my day
+short summary of yesterday
+wrap up of today please
+what do I need to know before the meeting starts
+anything happen while I was out?
+what should I focus on this afternoon
+morning! fill me in
+"""
+
+
+async def brief(desk: "Desk", request: Request, _: Words) -> Call:
+    """The evening's after 16:00 or if it is named, else the morning's."""
+    evening = "evening" in request.text.lower() or desk.now(request).hour >= 16
+    action = "brief_evening" if evening and "morning" not in request.text.lower() else "brief_morning"
+    return Call(assignee=desk.context.profile.name, action=action)
+
+
+TOOL = Tool(
+    name="brief",
+    description="briefs you: what waits, what failed, what is due, what the night brought",
+    examples=EXAMPLES,
+    run=brief,
+)

@@ -1,0 +1,61 @@
+"""The calendar's appointments."""
+
+from typing import TYPE_CHECKING
+
+from services.nexus.routing.calendar_range import parse_calendar_range
+from services.nexus.routing.request import Request
+from services.nexus.tools.tool import Call, Tool, Words
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+what is on my calendar?
+do I have a meeting today?
+am I free on Friday?
+am I busy tomorrow afternoon?
+when is my next meeting?
+what do I have on today
+which appointments do I have this week?
+what's on the agenda tomorrow
+show my calendar for next week
+is there anything on Tuesday evening?
+when do I meet the customer?
+do I have time for lunch on thursday
+what does my week look like
+any appointments at the weekend?
+what time is my dentist appointment
+how many meetings do I have tomorrow
+am I double booked on Monday?
+whats my schedule for today
+when's the first thing tomorrow morning
+is my afternoon free
+next appointment?
+are there events in the calendar for May
+do I have anything after 4?
+who am I meeting at 3
+what's happening on the 24th
+where is the meeting at ten
+my calendar please
+have I got a free slot this week for an hour
+which day next week is emptiest
+is the rehearsal in my calendar?
+"""
+
+
+async def show(desk: "Desk", request: Request, _: Words) -> Call:
+    """The appointments of the days that the message names, or of today."""
+    start, days = parse_calendar_range(request.text, desk.now(request).date())
+    return Call(
+        assignee=desk.context.profile.name,
+        action="show_calendar",
+        params={"days": days, "start": start.isoformat()},
+    )
+
+
+TOOL = Tool(
+    name="calendar",
+    description="lists the appointments of the calendar",
+    examples=EXAMPLES,
+    run=show,
+)

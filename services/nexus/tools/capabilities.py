@@ -1,0 +1,75 @@
+"""What the desk and the team can do, made from the list of tools."""
+
+from typing import TYPE_CHECKING
+
+from services.nexus.routing.request import Request
+from services.nexus.tools.tool import Answer, Tool, Words
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+what can you do?
+help
+how can you help me?
+what are you able to do
+which commands are there?
+how does this work?
+what can I ask you
+how do I use this
+list your features
+show me what you can do
+can you set reminders?
+can you read my calendar?
+do you speak German?
+are you able to send mail?
+what do you do here
+I'm new here, where do I start
+how do I give you work
+what kind of tasks can the agents do
+which agents are there and what do they do?
+who is on the team of agents and what are they good at
+how do I set a reminder
+how do I start a goal
+can you search the web?
+what are your limits
+what can't you do
+instructions please
+explain yourself, what are you for
+is there a manual
+give me examples of what I can say
+can you run code
+do you have access to the internet
+can you help me with something
+what tools do you have
+"""
+
+TEAM = (
+    "tests, check-ups, security scans and what changed in a repository",
+    "research on the web and in papers, with sources",
+    "with a model: fixes and changes of code as patches, documents, analyses, whatever you describe",
+)
+"""What the team works on."""
+
+
+async def explain(desk: "Desk", request: Request, _: Words) -> Answer:
+    """One line for each tool, and the team's work."""
+    tools = [f"- {tool.description}" for tool in desk.tools.values() if not tool.hidden]
+    team = [f"- {what}" for what in TEAM]
+    lines = (
+        "This is Nexus, the front desk. Ask a question, and I answer it from memory. I also have tools:",
+        *tools,
+        "The team works for you on:",
+        *team,
+        "For example: 'remind me to call Ana tomorrow at 9', 'what waits for me?', 'run the tests of "
+        "~/src/shop'.",
+    )
+    return Answer(text="\n".join(lines))
+
+
+TOOL = Tool(
+    name="capabilities",
+    description="says what it can do, with examples",
+    examples=EXAMPLES,
+    run=explain,
+)

@@ -1,0 +1,77 @@
+"""A fact that is otherwise now."""
+
+import re
+from typing import TYPE_CHECKING
+
+from services.nexus.routing.request import Request
+from services.nexus.routing.speech_acts import Act, find_act
+from services.nexus.tools.keeping import find_known, keep, offer_to_keep
+from services.nexus.tools.tool import Answer, Effect, Tool, Words, ask_back
+from shared.contracts.conversation import SLOT
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+that's wrong, deploys are on Thursdays now
+actually the key hangs beside the kitchen door
+no, the treasurer is Lea, not Ana
+correct that: the lease ends in July
+that is out of date, we moved to Bern
+the wifi code has changed, it is 8812 now
+we no longer use jenkins, it's github actions now
+Bob isn't on call any more, it's Mia
+update: the rehearsal is on Wednesdays from now on
+you got that wrong. the price is 45
+this is not true any more, the supplier is now Metro
+please correct your memory, we have 14 students
+change the opening hours in memory to 9 to 5
+actually it's port 4223, not 4222
+the fact about the logo is wrong: it's green
+we switched from mysql to postgres
+that changed last week: standup is at 10 now
+forget the old number, the new one is 0171 555
+fix that note, the pH was 7.1 and not 6.8
+the contact at the printer is not Jan anymore but Petra
+amend that: fiscal year starts in January
+the deploy day was moved to Thursday, please update what you know
+no it's the third floor
+what you said about the projector is outdated, it has been repaired
+wrong, we have two microscopes
+your info on the refund policy is stale, it's 30 days now
+replace what you know about the gate code with 1234
+"""
+
+_LEAD = re.compile(
+    r"(?i)^\W*(?:(?:no|wrong|actually|correction|update|correct\s+that|that['’]?s\s+(?:wrong|not\s+(?:true|right)(?:\s+any\s*more)?)|"
+    r"that\s+is\s+(?:wrong|out\s+of\s+date|not\s+true(?:\s+any\s*more)?)|you\s+got\s+that\s+wrong|well)\b[\s,.:;-]*)+"
+)
+
+
+async def correct(desk: "Desk", request: Request, _: Words) -> Answer:
+    """The new fact, kept; and what memory held about it before. Of a mere statement it asks first."""
+    fact = _LEAD.sub("", request.text, count=1).strip()
+    if len(fact.split()) < 3:
+        return ask_back("What is right? Say the whole fact in a sentence.", f"correct that: {SLOT}")
+    known = await find_known(desk, fact)
+    if find_act(request.text) is Act.STATEMENT and not known:
+        return offer_to_keep("Memory has nothing like that yet.", fact)
+    kept = await keep(desk, request, fact)
+    return (
+        kept
+        if not known
+        else Answer(
+            text=f"{kept.text}\nUntil now memory held: {known}",
+            outcome=kept.outcome,
+            citations=kept.citations,
+        )
+    )
+
+
+TOOL = Tool(
+    name="correct",
+    description="corrects what memory holds",
+    examples=EXAMPLES,
+    run=correct,
+    effect=Effect.WRITES,
+)

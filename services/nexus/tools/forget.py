@@ -1,0 +1,69 @@
+"""Forget something: it says what, and a person confirms."""
+
+from typing import TYPE_CHECKING
+
+from services.nexus.routing.request import Request
+from services.nexus.tools.keeping import find_hits
+from services.nexus.tools.tool import Answer, Effect, Tool, Words, ask_back
+from shared.contracts.conversation import SLOT
+from shared.text.shorten import flatten
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+forget that
+forget what I said about the contract
+please forget my phone number
+delete that from your memory
+erase everything you know about Ana
+remove the note about the wifi code
+forget the gate code
+wipe the memory of the pricing talk
+I want the note about my allergy deleted
+delete the memory about the supplier
+drop what you know about the old office
+you should not keep my address, remove it
+can you unlearn that?
+forget everything about customer 88, gdpr request
+get rid of the entry on salaries
+please purge the note that Tom is leaving
+strike that from the record
+take back what I told you about the budget
+scrub my birthday from memory
+forget it, I mean the thing about the key
+delete all facts about the old server
+make sure the password I told you is erased
+clear the note with the door code
+"""
+
+MOST = 3
+"""The most memories that are offered at once."""
+
+
+async def forget(desk: "Desk", request: Request, _: Words) -> Answer:
+    """What would be forgotten, and how: erasing for good is a person's own act, so nothing is erased here."""
+    hits = (await find_hits(desk, f"forget {SLOT}"))[:MOST]
+    if not hits:
+        return ask_back("Memory holds nothing like that. Which memory do you mean?", f"forget {SLOT}")
+    lines = [f"- {flatten(hit.node.title, 200)}: mailroom memory forget {hit.node.id}" for hit in hits]
+    return Answer(
+        text="\n".join(
+            [
+                "Nothing is forgotten yet: a text is erased for good, from the logs too, and only by a "
+                "person. "
+                "The nearest memories, and the command that erases each after a yes:",
+                *lines,
+            ]
+        ),
+        citations=tuple(hit.node.id for hit in hits),
+    )
+
+
+TOOL = Tool(
+    name="forget",
+    description="finds what is to be forgotten, and says how",
+    examples=EXAMPLES,
+    run=forget,
+    effect=Effect.WRITES,
+)

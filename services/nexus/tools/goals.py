@@ -1,0 +1,108 @@
+"""Goals, their tasks and failures: what the agents did and do."""
+
+from typing import TYPE_CHECKING
+
+from services.nexus.routing.request import Request
+from services.nexus.tools.office import format_goal
+from services.nexus.tools.tool import Answer, Tool, Words
+from shared.contracts import Goal, ResultOutcome, TaskStatus
+from shared.text.words import find_stems, find_terms
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+what is the status of my goal?
+any failed goals?
+which goals failed?
+did anything fail today?
+what are the agents doing right now?
+what's running at the moment?
+what is the team working on
+how far along is the checkup?
+is the goal from this morning done?
+did the job I gave you finish?
+what did you do today?
+what have the agents done since yesterday?
+show me the last goals
+list my goals
+which tasks are still open for the engineer?
+how many goals finished this week?
+why did the last goal fail?
+what went wrong with the test run?
+status
+status update please
+hows it going with the thing I asked for
+progress on goal_12ab34?
+is anything still running?
+has the engineer finished?
+is cortex busy?
+what is scout up to
+who is at work right now
+is everything ok in the office?
+what happened to my request from an hour ago
+did the tests I asked you to run pass?
+have the tests been run?
+is the report finished yet
+when will the goal be done?
+what are you working on?
+show failures
+anything stuck?
+which agents are online?
+how many tasks failed last night
+what was the result of the last goal?
+did the scan of the shop repo find something
+give me an overview of open work
+are we done with the upgrade goal
+where does my goal stand
+is it done yet?
+how did the last run go?
+"""
+
+MOST = 8
+"""The most goals of an answer."""
+_COMMON = frozenset("goal task run status agent job office test fail work".split())
+
+
+async def tell(desk: "Desk", request: Request, _: Words) -> Answer:
+    """The goals that the message asks about: failed, running, named ones, else the last."""
+    goals = (await desk.office.goals())[::-1]
+    if not goals:
+        return Answer(text="There are no goals yet. Say what is to be done, and I start one.")
+    head, chosen = _choose(goals, request.text)
+    lines = [f"- {format_goal(goal)}" for goal in chosen[:MOST]]
+    more = [f"... and {len(chosen) - MOST} more: mailroom status"] if len(chosen) > MOST else []
+    return Answer(
+        text="\n".join([head, *lines, *more]), citations=tuple(goal.goal_id for goal in chosen[:MOST])
+    )
+
+
+def _choose(goals: list[Goal], text: str) -> tuple[str, list[Goal]]:
+    lower = text.lower()
+    running = [goal for goal in goals if not goal.status.final]
+    failed = [
+        goal
+        for goal in goals
+        if goal.status in (TaskStatus.FAILED, TaskStatus.TIMEOUT) or goal.outcome is ResultOutcome.FAILED
+    ]
+    terms = find_terms(text).keys() - _COMMON
+    named = [goal for goal in goals if goal.goal_id in text or terms & find_stems(goal.text)]
+    if "fail" in lower or "went wrong" in lower or "stuck" in lower:
+        return (
+            (f"{len(failed)} of {len(goals)} goals failed:", failed)
+            if failed
+            else ("No goal has failed.", [])
+        )
+    if named and len(named) < len(goals):
+        return "About that:", named
+    if running:
+        return f"{len(running)} goals are at work:", running
+    return "Nothing is at work. The last goals:", goals
+
+
+TOOL = Tool(
+    name="goals",
+    description="tells how goals and tasks stand, what failed, and what the agents do",
+    examples=EXAMPLES,
+    run=tell,
+)

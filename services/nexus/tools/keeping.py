@@ -1,0 +1,68 @@
+"""Keeping facts: the memory that a message becomes, and what memory holds like it."""
+
+from typing import TYPE_CHECKING
+
+from services.nexus.answers.memory_answer import node_statement
+from services.nexus.routing.request import Request
+from services.nexus.tools.tool import Answer
+from shared import subjects
+from shared.contracts import AskedBack, Choice, Hit, Node, ResultOutcome, Source
+from shared.errors import BusError
+from shared.memory import WriteRefused
+from shared.text.sentences import split_title
+from shared.text.shorten import flatten
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+ALIKE = 0.55
+"""The least similarity of a memory that counts as about the same."""
+
+
+async def keep(desk: "Desk", request: Request, fact: str) -> Answer:
+    """Store ``fact`` as said by the person, once for each request; says what was kept, or why it was not."""
+    title, body = split_title(fact[0].upper() + fact[1:])
+    node = Node(
+        id=desk.context.bus.derive_id("said", request.letter_id),
+        kind="fact",
+        title=title,
+        body=body,
+        importance=0.6,
+        source=Source(agent=desk.context.profile.name, session=request.session, channel="desk"),
+        metadata={"said_by": subjects.USER},
+    )
+    try:
+        await desk.context.memory.add(node)
+    except WriteRefused as refused:
+        known = refused.rejection.existing if refused.rejection else None
+        held = f" Memory holds: {flatten(node_statement(known), 200)}" if known else ""
+        return Answer(text=f"{refused}{held}", outcome=ResultOutcome.FAILED, confidence=0.0)
+    except BusError as error:
+        return Answer(text=f"It may not be kept: {error}", outcome=ResultOutcome.FAILED, confidence=0.0)
+    return Answer(
+        text=f"I shall remember: {flatten(fact, 400)}\nTo erase it for good: mailroom memory forget "
+        f"{node.id}",
+        citations=(node.id,),
+    )
+
+
+def offer_to_keep(before: str, fact: str) -> Answer:
+    """That nothing was kept, and the offer to: "yes" keeps it."""
+    said = flatten(fact, 400)
+    asks = AskedBack(choices=(Choice(label="remember it", text=f"remember that {said}"),))
+    return Answer(text=f"{before} Shall I remember it? Answer yes, or say: remember that {said}", asks=asks)
+
+
+async def find_hits(desk: "Desk", text: str) -> list[Hit]:
+    """The memories that are like ``text``, nearest first; none if memory does not answer."""
+    try:
+        hits = await desk.context.memory.search(text, limit=8)
+    except BusError:
+        return []
+    return [hit for hit in hits if hit.why.get("vector", hit.score) >= ALIKE / 2]
+
+
+async def find_known(desk: "Desk", fact: str) -> str:
+    """What memory holds about the same as ``fact``, in a line; empty if nothing is."""
+    hits = await find_hits(desk, fact)
+    return flatten(node_statement(hits[0].node), 200) if hits else ""

@@ -1,0 +1,47 @@
+"""The news."""
+
+from typing import TYPE_CHECKING
+
+from services.nexus.routing.request import Request
+from services.nexus.tools.tool import Call, Tool, Words
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+what's in the news?
+any AI news today?
+latest news please
+give me the headlines
+what happened in the world of AI today
+anything new in tech?
+news about OpenAI
+what is going on in the world
+read me the news
+is there any news on the elections
+what's new in artificial intelligence
+top stories this morning
+news on climate policy
+did anything big happen in the industry this week
+today's headlines in AI
+what are people talking about in machine learning
+show news
+anything in the press about our city
+what's the latest on the chip shortage
+tech news summary
+recent developments in robotics?
+what was announced at the conference yesterday
+"""
+
+
+async def read_news(desk: "Desk", request: Request, _: Words) -> Call:
+    """The latest items of the feeds."""
+    return Call(assignee="frontier", action="monitor_ai_news")
+
+
+TOOL = Tool(
+    name="news",
+    description="reads the latest news of your feeds",
+    examples=EXAMPLES,
+    run=read_news,
+)

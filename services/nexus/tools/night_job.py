@@ -1,0 +1,88 @@
+"""Work for the night."""
+
+import re
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from services.nexus.routing.request import Request
+from services.nexus.tools.tool import Answer, Call, Effect, Tool, Words, ask_back
+from shared import subjects
+from shared.contracts.conversation import SLOT
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+run the tests tonight
+do that tonight please
+tonight run the full checkup of ~/src/shop
+while I sleep, look through the logs for errors
+overnight, please benchmark the index
+after work run the long simulation
+queue this for tonight: rebuild the docs
+can you do the migration during the night
+have the engineer run the slow tests overnight
+put a security scan of /srv/app into the night queue
+leave the heavy stuff for tonight and reprocess the images then
+when nobody is around tonight, clean up the data folder
+once I'm in bed start the batch conversion
+check the repository at ~/work/cart for vulnerabilities tonight
+tonight find out why the importer is slow
+do the research on heat pumps overnight so I can read it in the morning
+I'd like the report to be generated while we're asleep
+by tomorrow morning I want a summary of all papers on graph memory
+schedule the refactoring for tonight
+make the full test run happen after hours
+add a job for the night: transcribe the interviews
+later tonight compile the statistics for the grant
+not now, run it tonight
+could this be done overnight? render the video
+run the experiment after everyone has gone home
+this evening when I'm off, reindex the library catalogue
+sort the sample images while I'm sleeping
+before tomorrow morning please have the dependencies updated
+"""
+
+_WHEN = re.compile(
+    r"(?i)\\b(?:later\s+tonight|tonight|over\s?night|during\s+the\s+night|(?:while|when|once|after)\s+(?:i"
+    r"|we|nobody|everyone)\b[^,.]*|"
+    r"after\s+(?:work|hours)|before\s+tomorrow\s+morning|by\s+tomorrow\s+morning|for\s+(?:tonight"
+    r"|the\s+night)|please)\\b[\s,:]*"
+)
+NIGHT = 22
+"""The hour at which a job for tonight begins."""
+
+
+async def queue(desk: "Desk", request: Request, _: Words) -> Answer | Call:
+    """The job, put into cortex's queue for tonight."""
+    task = " ".join(_WHEN.sub(" ", request.text).split()).strip(" ,.:")
+    if len(task.split()) < 2:
+        return ask_back("What is to be done tonight?", f"tonight {SLOT}")
+    return Call(
+        assignee=subjects.CORTEX,
+        action="queue_job",
+        params={"task": task, "run_at": begin_of_night(desk.now(request)).isoformat(timespec="seconds")},
+    )
+
+
+def begin_of_night(now: datetime) -> datetime:
+    """Tonight at NIGHT; ``now`` if that has passed."""
+    tonight = now.replace(hour=NIGHT, minute=0, second=0, microsecond=0)
+    return max(now, tonight) if now.hour >= 6 else now + timedelta(seconds=1)
+
+
+_NEEDED = re.compile(
+    r"(?i)\b(?:tonight|over\s?night|night|asleep|sleep\w*|bed|(?:after|out of) (?:work|hours)|evening"
+    r"|morning|later|no rush|queue\w*|"
+    r"(?:gone|go|went) home|nobody|everyone|quiet|midnight|off\s?peak|when (?:i|we)['’]?(?:m| am|re| are)? "
+    r"(?:off|away|out|done))\b"
+)
+"""Words of the night, or of later."""
+TOOL = Tool(
+    name="night_job",
+    description="puts work into the queue for the night",
+    examples=EXAMPLES,
+    needs=_NEEDED,
+    run=queue,
+    effect=Effect.STARTS,
+)

@@ -1,0 +1,78 @@
+"""Papers on a topic."""
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from services.nexus.routing.request import Request
+from services.nexus.tools.places import find_topic
+from services.nexus.tools.tool import Answer, Call, Tool, ask_back
+from shared.contracts.conversation import SLOT
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+find papers on graph memory
+search arxiv for sparse attention
+any new papers about protein folding?
+what has been published on soil microbes lately?
+find me recent articles on reinforcement learning
+is there research on the effect of sleep on memory
+look on arxiv for temporal knowledge graphs
+show the latest papers by Hinton
+literature on teaching fractions to kids
+papers about battery degradation please
+what are the most relevant publications on corals
+read the paper 2310.08560 and tell me what it says
+recent work on retrieval for language models?
+scientific studies about noise in classrooms
+do a literature search on yeast fermentation
+which papers came out this week on world models
+I need references on acoustic treatment of rehearsal rooms
+what's the state of the art in reranking
+get me three good papers about explainable AI
+preprints on quantum error correction
+what are researchers saying about long contexts
+survey of multi-agent systems, any papers?
+has anyone published on that
+find the paper "Attention is all you need"
+find me some papers
+search arxiv please
+"""
+
+
+class Topic(msgspec.Struct, frozen=True, kw_only=True):
+    """What it is about, in a few words."""
+
+    topic: str = ""
+
+
+def read(desk: "Desk", request: Request) -> Topic:
+    """The topic that is named."""
+    return Topic(topic=find_topic(request.text))
+
+
+async def find(desk: "Desk", request: Request, about: Topic) -> Answer | Call:
+    """The papers that frontier finds."""
+    if not about.topic:
+        what = "I can ask frontier for papers, but not about what. Name the topic."
+        return ask_back(what, f"find papers on {SLOT}")
+    return Call(assignee="frontier", action="find_papers", params={"topic": about.topic})
+
+
+_NEEDED = re.compile(
+    r"(?i)\b(?:papers?|articles?|arxiv|publi\w+|preprints?|research\w*|stud(?:y|ies)|literature|scien\w+|authors?|journals?|references?|"
+    r"state of the art|survey|work on|doi|methods?|approaches|scholar|thesis|citations?)\b|\d{4}\.\d{4,5}"
+)
+"""Words of science."""
+TOOL = Tool(
+    name="papers",
+    description="finds papers on a topic",
+    examples=EXAMPLES,
+    needs=_NEEDED,
+    run=find,
+    parameters=Topic,
+    read=read,
+)

@@ -1,0 +1,101 @@
+"""Projects: milestones, open points, and who does what."""
+
+from typing import TYPE_CHECKING
+
+from services.nexus.routing.request import Request
+from services.nexus.tools.office import format_goal
+from services.nexus.tools.tool import Answer, Tool, Words
+from shared.contracts import Hit
+from shared.errors import BusError
+from shared.text.shorten import flatten
+from shared.text.words import find_stems, find_terms
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+which TODOs are open?
+what are the open points?
+who does what?
+what are the milestones of the project?
+how far are we with the website relaunch
+what's left to do for the concert?
+who is working on the importer?
+next milestone?
+what is still open in the garden project
+are we on track for the release?
+project status of the app
+which tasks are assigned to Lea
+what has to be done before the launch
+list the action items from the last meeting
+what's blocking the move to the new office
+when is the deadline of the grant proposal
+who owns which part of the album
+which open issues do we have for the shop
+overview of the project
+what's the roadmap
+what did Tom commit to
+show the to do list
+remaining work for the exhibition?
+who has to deliver what by Friday
+is the school trip planned completely or is something missing
+what are the next steps in the renovation
+outstanding points with the landlord?
+"""
+
+KINDS = ("goal", "event", "decision", "fact", "observation")
+_OPEN = frozenset(
+    find_stems(
+        "todo open task milestone deadline due assigned action item next step missing blocked plan owner "
+        "must should"
+    )
+)
+MOST = 6
+"""The most memories and the most goals of an answer."""
+
+
+async def tell(desk: "Desk", request: Request, _: Words) -> Answer:
+    """What memory holds of open points about it, with the sources, and the goals at work."""
+    try:
+        hits = await desk.context.memory.search(f"open points, tasks, milestones: {request.text}", limit=30)
+    except BusError:
+        hits = []
+    about = find_terms(request.text).keys() - _OPEN
+    kept = [hit for hit in hits if _is_open(hit) and (not about or about & find_stems(_text(hit)))]
+    kept = kept or [hit for hit in hits if _is_open(hit)]
+    goals = [goal for goal in await desk.office.goals() if not goal.status.final]
+    lines = [f"- {flatten(_text(hit), 240)} ({hit.node.created_at[:10]})" for hit in kept[:MOST]]
+    work = [f"- {format_goal(goal)}" for goal in goals[:MOST]]
+    return Answer(
+        text="\n".join(
+            [
+                *(
+                    ["Open points in memory:", *lines]
+                    if lines
+                    else ["Memory names no open points about that."]
+                ),
+                *(["At work:", *work] if work else ["No goal is at work."]),
+            ]
+        ),
+        citations=tuple(hit.node.id for hit in kept[:MOST]),
+    )
+
+
+def _text(hit: Hit) -> str:
+    return (
+        hit.node.body
+        if hit.node.body.startswith(hit.node.title)
+        else f"{hit.node.title} {hit.node.body}".strip()
+    )
+
+
+def _is_open(hit: Hit) -> bool:
+    return hit.node.kind in KINDS and bool(_OPEN & find_stems(f"{_text(hit)} {' '.join(hit.node.tags)}"))
+
+
+TOOL = Tool(
+    name="project",
+    description="tells milestones, open points, and who does what",
+    examples=EXAMPLES,
+    run=tell,
+)

@@ -1,0 +1,53 @@
+"""The overnight queue and what is planned."""
+
+from typing import TYPE_CHECKING
+
+from services.nexus.routing.request import Request
+from services.nexus.tools.tool import Call, Tool, Words
+from shared import subjects
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+what is in the overnight queue?
+what's planned for tonight?
+show the queue
+is anything queued?
+which jobs run tonight?
+what will you do overnight
+list the scheduled jobs
+which schedules are set up?
+what is scheduled?
+how does the overnight queue stand?
+how many jobs are waiting?
+is the nightly backup still scheduled
+when does the next job start?
+what runs every night?
+which goals repeat
+did you queue the thing for tonight?
+what's on the list for the night
+show me all recurring goals
+what jobs are lined up
+is the linter scheduled for tonight already?
+what's coming up in the night window
+how full is the queue
+are there failed jobs in the queue?
+which job is running now in the queue
+when's the weekly check next due
+show planned runs
+do we have anything set to run on weekends?
+"""
+
+
+async def tell(desk: "Desk", request: Request, _: Words) -> Call:
+    """What waits in the queue, what runs and what failed."""
+    return Call(assignee=subjects.CORTEX, action="queue_status")
+
+
+TOOL = Tool(
+    name="queue",
+    description="tells what is queued for the night, and what is scheduled",
+    examples=EXAMPLES,
+    run=tell,
+)

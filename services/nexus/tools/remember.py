@@ -1,0 +1,69 @@
+"""Remember a fact for the team."""
+
+import re
+from typing import TYPE_CHECKING
+
+from services.nexus.routing.request import Request
+from services.nexus.tools.keeping import keep
+from services.nexus.tools.tool import Answer, Effect, Tool, Words, ask_back
+from shared.contracts.conversation import SLOT
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+remember that the client prefers email
+please remember that Bob is allergic to nuts
+note that deploys happen on Tuesdays
+keep in mind that the lab is closed on Friday
+make a note: the key is under the mat
+save this: the wifi code is 4711
+store that Ana is the new treasurer
+don't forget that the lease ends in June
+for the record, we chose postgres because of the extensions
+write down that the rehearsal room costs 40 euros an hour
+take a note that the supplier changed their bank details
+add to memory: our fiscal year starts in April
+FYI please memorise that Tom prefers to be called Thomas
+remember this for later: staging is at 10.0.0.7
+can you remember my birthday is on 9 October
+put into memory that the projector in room 3 is broken
+I want you to remember that we never ship on Fridays
+note to self: the spare fuse is in the drawer
+jot down that Lea takes over the bakery order
+you should know that the concert starts at 8, please keep that
+log that we replaced the filter today
+decision: we use tabs. please record it
+remember we agreed to pay the band 300
+keep this: the pH of sample 12 was 6.8
+let the team's memory know that the gate code is 9921
+could you make a mental note that Peter is on leave until May
+pls save: customer 88 wants invoices as PDF
+make sure you remember the new phone number is 555 0199
+yes, remember it
+learn this: the red cable is ground
+"""
+
+_LEAD = re.compile(
+    r"(?i)^\W*(?:(?:please|pls|hey|ok|okay|nexus|yes|can|could|would|you|i\s+want\s+you\s+to|just)\b[\s,]*)*"
+    r"(?:remember|memori[sz]e|note(?:\s+down)?|keep\s+in\s+mind|make\s+a\s+(?:mental\s+)?note|take\s+a\s+note|save|store|write\s+down|"
+    r"jot\s+down|log|keep|record|add\s+to\s+memory|put\s+into\s+memory|for\s+the\s+record|fyi|note\s+to\s+self|learn)\b"
+    r"(?:\s+(?:this|it|that|of\s+that|for\s+later|down))*\s*[:,-]?\s*(?:that\b\s*)?"
+)
+
+
+async def remember(desk: "Desk", request: Request, _: Words) -> Answer:
+    """What was kept, word for word, and how to have it forgotten."""
+    fact = _LEAD.sub("", request.text, count=1).strip()
+    if len(fact.split()) < 2:
+        return ask_back("What shall I remember? Say it in a sentence.", f"remember that {SLOT}")
+    return await keep(desk, request, fact)
+
+
+TOOL = Tool(
+    name="remember",
+    description="remembers facts for the team",
+    examples=EXAMPLES,
+    run=remember,
+    effect=Effect.WRITES,
+)

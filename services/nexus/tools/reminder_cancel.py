@@ -1,0 +1,44 @@
+"""Reminders: cancel one."""
+
+from typing import TYPE_CHECKING
+
+from services.nexus.routing.request import Request
+from services.nexus.tools.tool import Call, Effect, Tool, Words
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+cancel the reminder about the bank
+delete my reminder for tomorrow
+remove the alarm at 7
+cancel all reminders
+drop the reminder to call Ana
+I don't need the reminder about rent any more
+turn off the alarm
+stop reminding me about the plants
+no more reminders about the backup please
+delete all reminders about the bank
+cancel that reminder
+forget the reminder for the dentist
+stop the timer
+get rid of the birthday reminder
+you needn't remind me of the call any more
+clear my reminders
+unset the 6:45 alarm
+take away the reminder r81c2
+"""
+
+
+async def mind(desk: "Desk", request: Request, _: Words) -> Call:
+    """What the reminders' service makes of the message."""
+    return Call(assignee=desk.context.profile.name, action="mind_reminders", params={"text": request.text})
+
+
+TOOL = Tool(
+    name="reminder_cancel",
+    description="cancels reminders",
+    examples=EXAMPLES,
+    run=mind,
+    effect=Effect.WRITES,
+)

@@ -1,0 +1,50 @@
+"""Reminders: snooze, move, rename or finish one."""
+
+from typing import TYPE_CHECKING
+
+from services.nexus.routing.request import Request
+from services.nexus.tools.tool import Call, Effect, Tool, Words
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+snooze that
+snooze the bank reminder for an hour
+move the bank reminder to 10am
+remind me again in 15 minutes
+postpone the reminder about rent to Monday
+later, in an hour
+make it 10 instead
+push the alarm back by half an hour
+change my reminder for the dentist to 9:30
+done with the reminder about the plants
+mark the invoice reminder as done
+I did that, tick off the reminder
+the reminder should say call Anna not Ana
+move it to tomorrow
+not at 9, at 10 please
+put the reminder off until Friday
+reschedule the reminder for the parcel to the evening
+remind me about it an hour earlier
+shift my alarm to 7
+can you delay the oven timer by 5 minutes
+rename the reminder to "order flour and sugar"
+make the reminder weekly
+change the time of the rent reminder to noon
+that reminder is done
+"""
+
+
+async def mind(desk: "Desk", request: Request, _: Words) -> Call:
+    """What the reminders' service makes of the message."""
+    return Call(assignee=desk.context.profile.name, action="mind_reminders", params={"text": request.text})
+
+
+TOOL = Tool(
+    name="reminder_change",
+    description="moves, snoozes and finishes reminders",
+    examples=EXAMPLES,
+    run=mind,
+    effect=Effect.WRITES,
+)

@@ -1,0 +1,59 @@
+"""Reminders: set one."""
+
+from typing import TYPE_CHECKING
+
+from services.nexus.routing.request import Request
+from services.nexus.tools.tool import Call, Effect, Tool, Words
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+remind me to call Ana tomorrow at 9
+remind me in 20 minutes to take the bread out
+set a reminder for Friday at 3 to pay the rent
+remind me every weekday at 8:30 to clock in
+please remind me on the 24th to water the plants
+can you ping me at 5 about the invoice
+set an alarm for 6:45
+wake me at 7
+don't let me forget to send the form tomorrow morning
+I need a reminder to order flour on Monday
+remind me every first Monday of the month to do the backup tapes
+remind me next friday to pay rent
+reminder: dentist tomorrow 8am
+remind me every year on 3 May that it's Ana's birthday
+in half an hour tell me to check the oven
+nudge me this evening about the report
+set a timer for 10 minutes
+timer 5 min
+remind us at noon to join the call
+could you remind me later to look at the logs
+remind me about the parent meeting on thursday
+remember to remind me of the tax return at the end of the month
+give me a shout at half past four to leave
+remind me to run the tests tomorrow at 10
+alert me in 2 hours
+I'd like to be reminded to stretch every hour
+reminder for tomorrow: bring the contract
+tell me at 18:00 to feed the cat
+make me a reminder to renew the domain on 1 June
+tomorrow morning remind me to pick up the parcel
+it would be great if you could remind me about the call with Tom on monday at ten
+every evening at 9 remind me to lock the shed
+remind me when I'm back on Monday to answer the client
+"""
+
+
+async def mind(desk: "Desk", request: Request, _: Words) -> Call:
+    """What the reminders' service makes of the message."""
+    return Call(assignee=desk.context.profile.name, action="mind_reminders", params={"text": request.text})
+
+
+TOOL = Tool(
+    name="reminder_set",
+    description="sets reminders, once or repeated",
+    examples=EXAMPLES,
+    run=mind,
+    effect=Effect.WRITES,
+)

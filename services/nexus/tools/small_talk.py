@@ -1,0 +1,107 @@
+"""Greetings, thanks and other talk, answered shortly."""
+
+import re
+from typing import TYPE_CHECKING
+
+from services.nexus.routing.request import Request
+from services.nexus.tools.tool import Answer, Tool, Words
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+hello
+hi there
+hey nexus
+good morning
+good evening everyone
+how are you?
+how's it going
+thanks
+thank you very much
+thanks, that was helpful
+thx
+great job
+well done!
+you're the best
+tell me a joke
+sing me a song
+I'm tired today
+I am so stressed
+bye
+see you tomorrow
+good night
+what's your name?
+who are you?
+are you a robot
+do you like music?
+happy birthday!
+lol
+haha nice one
+cool
+ok
+okay great
+perfect
+sorry, my mistake
+no worries
+merry christmas
+I love you
+nice weather today isn't it
+I'm bored
+what is your favourite colour
+you are useless
+that's all for today
+have a nice weekend
+cheers mate
+long day huh
+wow
+ugh mondays
+how was your weekend?
+are you there?
+morning!
+do you ever sleep
+🙂
+👍
+I missed you
+write a poem about spring
+"""
+
+_REPLIES = (
+    (
+        r"thank|thx|cheers|appreciate|helpful|great|perfect|well done|good job|nice one|brilliant|awesome",
+        "You are welcome.",
+    ),
+    (r"\b(?:bye|goodbye|good night|see you|that's all|nice weekend|later)\b", "Goodbye."),
+    (r"how(?:'s| is| are) (?:you|it going|everyone)", "I am at work, thank you. What can I do for you?"),
+    (
+        r"who are you|your name|robot|real person|human|are you (?:an? )?(?:ai|bot)",
+        "I am Nexus, the front desk of this office: a program, no person.",
+    ),
+    (r"joke", "A message queue walks into a bar. It leaves once it is acknowledged."),
+    (r"sorry|no worries|my mistake", "No harm done."),
+    (
+        r"tired|stressed|sad|hard|exhausted|angry|annoyed|ugh|frustrat",
+        "I am sorry to hear that. If I can take something off your hands, say what.",
+    ),
+    (r"grant|accepted|won|passed|birthday|married|congrat|hurray|yay|🎉", "Congratulations!"),
+    (
+        r"\b(?:hi|hello|hey|morning|evening|afternoon|day|there)\b",
+        "Hello. What can I do for you? 'What can you do?' lists it.",
+    ),
+)
+
+
+async def reply(desk: "Desk", request: Request, _: Words) -> Answer:
+    """A short sentence."""
+    lower = request.text.lower()
+    found = (text for pattern, text in _REPLIES if re.search(pattern, lower))
+    return Answer(text=next(found, "All right."))
+
+
+TOOL = Tool(
+    name="small_talk",
+    description="answers greetings and thanks",
+    examples=EXAMPLES,
+    run=reply,
+    hidden=True,
+)

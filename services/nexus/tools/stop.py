@@ -1,0 +1,101 @@
+"""Stop a goal, a job or a schedule."""
+
+import re
+from typing import TYPE_CHECKING
+
+from services.nexus.routing.request import Request
+from services.nexus.tools.office import format_goal
+from services.nexus.tools.tool import Answer, Call, Effect, Tool, Words, ask_back, command
+from shared import subjects
+from shared.bus.entry import seal
+from shared.contracts import CancelGoal, Choice, Goal
+from shared.text.shorten import flatten
+from shared.text.words import find_stems, find_terms
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+stop it
+cancel the goal
+stop the running goal
+abort the test run
+cancel that goal please
+kill the job
+stop what you're doing
+cancel the nightly tests
+delete the schedule for the linter
+remove the job from the queue
+don't do the overnight job any more
+stop goal_12ab34
+call off the research
+abort
+take the scan off tonight's list
+turn off the weekly report
+stop the engineer
+never mind the checkup, cancel it
+please end the run of the benchmark
+pull the job I queued earlier
+I changed my mind, stop the migration goal
+cancel everything that is running
+no more nightly builds please
+halt the refactoring
+discontinue the daily scan
+scrap the task for cortex
+unschedule the friday report
+"""
+
+_JOB = re.compile(r"\bjob-\d{8}-\d{3}\b")
+
+
+async def stop(desk: "Desk", request: Request, _: Words) -> Answer | Call:
+    """The goal that is named, or the only one at work, is cancelled; several are choices."""
+    if job := _JOB.search(request.text):
+        return Call(assignee=subjects.CORTEX, action="cancel_job", params={"job_id": job[0]})
+    running = [goal for goal in await desk.office.goals() if not goal.status.final]
+    terms = find_terms(request.text)
+    named = [goal for goal in running if goal.goal_id in request.text or terms.keys() & find_stems(goal.text)]
+    chosen = named or running
+    if not chosen:
+        return ask_back("No goal is at work. Jobs of the night: 'what is in the queue?'")
+    if len(chosen) > 1:
+        choices = [
+            Choice(label=flatten(format_goal(goal), 200), text=command("stop", goal.goal_id))
+            for goal in chosen[:5]
+        ]
+        return ask_back("Which one? Answer with its number.", choices=choices)
+    return _cancel(desk, request, chosen[0])
+
+
+def _cancel(desk: "Desk", request: Request, goal: Goal) -> Answer:
+    bus = desk.context.bus
+    order = CancelGoal(
+        id=bus.derive_id("cancel", request.letter_id, goal.goal_id),
+        sender=desk.context.profile.name,
+        recipient=subjects.CONDUCTOR,
+        cause=request.letter_id,
+        goal_id=goal.goal_id,
+        reason="a person asked for it at the desk",
+    )
+    if not goal.context.get("letter_id"):
+        return ask_back(f"I did not start it, so stop it yourself: mailroom cancel {goal.goal_id}")
+    entry = seal(subjects.mail(subjects.CONDUCTOR, bus.name), order)
+    return Answer(
+        text=f"I asked the conductor to stop it: {format_goal(goal)}", goal_id=goal.goal_id, entries=(entry,)
+    )
+
+
+_NEEDED = re.compile(
+    r"(?i)\b(?:stop\w*|cancel\w*|abort\w*|kill\w*|end|halt|pause|delete|remove|call (?:it |that )?off"
+    r"|don['’]?t|no more|never\s?mind|"
+    r"take|turn off|switch off|off|drop|scrap|pull|unschedule|discontinue|quit|enough|undo|not|no longer)\b"
+)
+"""Words that end something."""
+TOOL = Tool(
+    name="stop",
+    description="stops a goal or a job",
+    examples=EXAMPLES,
+    needs=_NEEDED,
+    run=stop,
+    effect=Effect.WRITES,
+)

@@ -1,0 +1,107 @@
+"""A tool of the desk: what it is for, how people ask for it, and what it does."""
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from services.nexus.conversation.asking import format_question
+from services.nexus.routing.request import Request
+from shared.bus import Entry
+from shared.contracts import AskedBack, Choice, Response, ResultOutcome
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+
+class Effect(Enum):
+    """What running a tool changes: nothing, something that is kept, or that work begins."""
+
+    READS = "reads"
+    WRITES = "writes"
+    STARTS = "starts work"
+
+
+class Words(msgspec.Struct, frozen=True, kw_only=True):
+    """The parameters of a tool that reads them from the message itself."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool answers at once.
+
+    ``entries`` are committed together with the answer; ``asks`` is what it asks back.
+    """
+
+    text: str
+    outcome: ResultOutcome = ResultOutcome.DONE
+    citations: tuple[str, ...] = ()
+    confidence: float = 1.0
+    goal_id: str = ""
+    entries: tuple[Entry, ...] = ()
+    response: Response | None = None
+    asks: AskedBack | None = None
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """An action of an agent whose result is the answer; ``note`` stands before it."""
+
+    assignee: str
+    action: str
+    params: dict[str, Any] = {}
+
+
+Run = Callable[["Desk", Request, Any], Awaitable[Answer | Call]]
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that the desk does.
+
+    ``description`` is one line, for people and for a model, ``examples`` one sentence a line. ``run`` gets
+    the desk, the request and ``parameters``: those of a model, else what ``read`` finds in the message.
+    ``route`` is what an answer names as its route. A message in which ``needs`` is not found is for another
+    tool. A ``hidden`` tool is not among what the desk says it can do.
+    """
+
+    name: str
+    description: str
+    examples: str
+    run: Run
+    effect: Effect = Effect.READS
+    parameters: type[msgspec.Struct] = Words
+    read: Callable[["Desk", Request], msgspec.Struct] | None = None
+    route: str = ""
+    needs: re.Pattern[str] | None = None
+    hidden: bool = False
+
+    @property
+    def used(self) -> str:
+        """The route that an answer names."""
+        return self.route or f"tool:{self.name}"
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The examples, one by one."""
+        return tuple(line.strip() for line in self.examples.splitlines() if line.strip())
+
+
+def ask_back(
+    text: str,
+    template: str = "",
+    choices: Sequence[Choice] = (),
+    expects: Literal["choice", "time", "text"] = "text",
+) -> Answer:
+    """An answer that asks for what is missing; nothing was done. See AskedBack for what settles it."""
+    asks = AskedBack(choices=tuple(choices), template=template[:4_000], expects=expects)
+    return Answer(
+        text=format_question(text, asks),
+        outcome=ResultOutcome.FAILED,
+        confidence=0.0,
+        asks=asks if choices or template else None,
+    )
+
+
+def command(tool: str, text: str) -> str:
+    """The whole message that has ``tool`` read ``text``."""
+    return f"/{tool} {text}"[:4_000]

@@ -1,0 +1,67 @@
+"""Messages that cannot be understood: the desk asks back."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from services.nexus.routing.request import Request
+from services.nexus.tools.tool import Answer, Tool, Words, ask_back, command
+from shared.contracts import Choice
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+asdf
+???
+hmm
+do the thing
+that one
+the other
+it
+make it better
+more
+xyz
+and?
+blah
+can you do that
+do something
+1
+the usual
+you know what I mean
+huh
+what about it
+go
+uh
+well
+same as last time
+or not
+what?
+erm no idea
+foo bar
+qwertz
+"""
+
+
+async def ask_again(desk: "Desk", request: Request, _: Words) -> Answer:
+    """That it was not understood."""
+    return ask_back("I did not understand that. Say it in a sentence, or ask 'what can you do?'")
+
+
+def ask_which(tools: Mapping[str, Tool], likely: Sequence[str], text: str) -> Answer:
+    """The likely tools as choices, which a number settles; nothing is done."""
+    choices = [
+        Choice(label=tools[name].description, text=command(name, text))
+        for name in likely
+        if not tools[name].hidden
+    ]
+    head = "I did not understand that. Did you mean one of these? Answer with its number."
+    return ask_back(head, choices=choices)
+
+
+TOOL = Tool(
+    name="unclear",
+    description="asks what is meant",
+    examples=EXAMPLES,
+    run=ask_again,
+    hidden=True,
+)

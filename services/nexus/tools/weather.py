@@ -1,0 +1,74 @@
+"""The weather at a place."""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from services.nexus.routing.request import Request
+from services.nexus.tools.places import find_place
+from services.nexus.tools.tool import Call, Tool
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+what's the weather like?
+how is the weather in Bern?
+will it rain tomorrow?
+do I need an umbrella today?
+is it cold outside
+what temperature is it in Oslo
+weather forecast for the weekend
+is it going to snow this week?
+how warm will it get tomorrow
+do I need a jacket tonight?
+will it be sunny on Saturday for the picnic
+weather in Lisbon next week
+is there a storm coming?
+can I hang the washing out
+is it windy at the coast today
+should I take the bike or will it rain
+forecast please
+how hot is it in Madrid right now
+rain today?
+will there be frost tonight, the plants are outside
+what's it like outside
+weather london tomorrow
+good weather for a bbq on sunday?
+is it raining in Hamburg
+when does it stop raining
+how's the weather looking for the open air
+minimum temperature tonight?
+"""
+
+
+class Where(msgspec.Struct, frozen=True, kw_only=True):
+    """The name of a town, empty for where the office is, and for how many days from today, 1 to 16."""
+
+    place: str = ""
+    days: int = 3
+
+
+def read(desk: "Desk", request: Request) -> Where:
+    """The place that is named, if one is; a week if the message looks further ahead than some days."""
+    lower = request.text.lower()
+    return Where(place=find_place(request.text), days=8 if "week" in lower or "next" in lower else 3)
+
+
+async def tell(desk: "Desk", request: Request, where: Where) -> Call:
+    """The forecast."""
+    return Call(
+        assignee=desk.context.profile.name,
+        action="tell_weather",
+        params={"place": where.place, "days": min(max(where.days, 1), 16)},
+    )
+
+
+TOOL = Tool(
+    name="weather",
+    description="tells the weather at a place",
+    examples=EXAMPLES,
+    run=tell,
+    parameters=Where,
+    read=read,
+)

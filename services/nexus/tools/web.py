@@ -1,0 +1,84 @@
+"""The web: a page, or a search."""
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from services.nexus.routing.request import Request
+from services.nexus.tools.places import find_topic
+from services.nexus.tools.tool import Answer, Call, Tool, ask_back
+from shared.contracts.conversation import SLOT
+
+if TYPE_CHECKING:
+    from services.nexus.desk import Desk
+
+EXAMPLES = """
+search the web for the boiling point of ethanol
+look up the opening hours of the town library online
+google the best practice for composting
+read the page at URL
+what does the page at URL say?
+summarise URL
+find out on the internet how much a used piano costs
+look it up on the web
+can you check online when the museum opens
+search for a recipe for sourdough
+what does Wikipedia say about tardigrades?
+open URL and tell me the main points
+find the website of the ministry of education
+look up the phone number of the city hall
+search online for cheap train tickets to Vienna
+what's the current price of copper
+who won the match last night? look it up
+is the website URL down?
+find a good plumber near us on the web
+do a web search on grants for small theatres
+check the docs online for how to use asyncio timeouts
+what's the exchange rate of the dollar to the euro
+what is written on URL about the licence
+get me the latest release version of node from the internet
+could you look up the address of the embassy
+search the internet for tulip bulbs wholesale
+browse to URL
+"""
+
+_URL = re.compile(r"(?i)\bhttps?://[^\s<>\"'“”)]+|\bwww\.[^\s<>\"'“”)]+")
+_COMMAND = re.compile(
+    r"(?i)^\W*(?:(?:please|can|could|would|you|hey|just|quickly)\s+)*(?:(?:search|look|google|check|find|browse)\b"
+    r"(?:\s+(?:up|out|for|online|on|the|web|internet|in|a|it))*|do\s+a\s+web\s+search\s+(?:on|for))\s*"
+)
+
+
+class Lookup(msgspec.Struct, frozen=True, kw_only=True):
+    """A page's address, or what to look for on the web."""
+
+    url: str = ""
+    query: str = ""
+
+
+def read(desk: "Desk", request: Request) -> Lookup:
+    """The address in the message, else what it asks."""
+    if found := _URL.search(request.text):
+        url = found[0].rstrip(".,;:!?")
+        return Lookup(url=url if url.lower().startswith("http") else f"https://{url}")
+    return Lookup(query=_COMMAND.sub("", request.text).strip(" ?.!") or find_topic(request.text))
+
+
+async def look_up(desk: "Desk", request: Request, lookup: Lookup) -> Answer | Call:
+    """The page's text, or the results of a search."""
+    if lookup.url:
+        return Call(assignee="scout", action="fetch_page", params={"url": lookup.url})
+    if not lookup.query:
+        return ask_back("What am I to look for on the web?", f"search the web for {SLOT}")
+    return Call(assignee="scout", action="research", params={"question": lookup.query})
+
+
+TOOL = Tool(
+    name="web",
+    description="searches the web and reads pages",
+    examples=EXAMPLES,
+    run=look_up,
+    parameters=Lookup,
+    read=read,
+)

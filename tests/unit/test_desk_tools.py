@@ -1,0 +1,145 @@
+"""The desk's tools: what they compute, and by what a message is recognised, without an office."""
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from services.nexus.routing.decider import decide_by_likeness, decide_by_rule
+from services.nexus.routing.languages import SENTENCES, find_language
+from services.nexus.routing.likeness import fingerprint, load_weights
+from services.nexus.routing.registry import load_tools
+from services.nexus.routing.speech_acts import Act, find_act
+from services.nexus.tools.arithmetic import compute
+from services.nexus.tools.clock import tell_time
+from services.nexus.tools.tool import Effect
+
+NOW = datetime(2026, 3, 18, 14, 5, tzinfo=ZoneInfo("Europe/Berlin"))
+TOOLS = load_tools()
+
+
+def test_the_weights_were_fitted_to_the_examples_as_they_are() -> None:
+    header = load_weights().header
+    assert header.fingerprint == fingerprint(TOOLS), "run 'make desk-weights'"
+    assert set(header.labels) == {name for name, tool in TOOLS.items() if tool.sentences}
+
+
+def test_every_tool_has_a_line_that_describes_it_and_examples() -> None:
+    for name, tool in TOOLS.items():
+        assert tool.name == name
+        assert tool.description
+        assert "\n" not in tool.description
+        assert name == "language" or len(tool.sentences) >= 18, name
+
+
+@pytest.mark.parametrize(
+    ("text", "act"),
+    [
+        ("Run the tests of ~/x", Act.REQUEST),
+        ("could you please refactor the parser?", Act.REQUEST),
+        ("Look up the opening hours", Act.REQUEST),
+        ("I'd like you to check the links", Act.REQUEST),
+        ("have the tests been run?", Act.QUESTION),
+        ("can I merge on Friday?", Act.QUESTION),
+        ("who fixed it", Act.QUESTION),
+        ("please don't run the tests yet", Act.NEGATED),
+        ("don't forget to run the tests", Act.REQUEST),
+        ("I already fixed it", Act.STATEMENT),
+        ("Bob is on holiday next week", Act.STATEMENT),
+        ("should we fix the parser first?", Act.HYPOTHETICAL),
+        ("what if we deployed on Friday?", Act.HYPOTHETICAL),
+        ('the mail says: "delete all goals"', Act.QUOTED),
+    ],
+)
+def test_what_a_message_does(text: str, act: Act) -> None:
+    assert find_act(text) is act
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "please don't run the tests",
+        "have the tests been run?",
+        "I ran the tests of ~/src/shop",
+        "should we run the tests of ~/src/shop?",
+        "what would happen if we ran the tests?",
+        'the log says: "run the tests of /srv/app"',
+    ],
+)
+def test_only_a_request_starts_work(text: str) -> None:
+    decision = decide_by_rule(text, TOOLS) or decide_by_likeness(text, (), TOOLS)
+    assert TOOLS[decision.tool].effect is not Effect.STARTS
+
+
+def test_a_command_names_its_tool() -> None:
+    decision = decide_by_rule("/work tidy the shed", TOOLS)
+    assert decision is not None
+    assert (decision.tool, decision.text) == ("work", "tidy the shed")
+    assert decide_by_rule("/srv/app is broken", TOOLS) is None
+    helped = decide_by_rule("/help", TOOLS)
+    assert helped is not None
+    assert helped.tool == "capabilities"
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Erinnere mich bitte morgen um acht an die Müllabfuhr", "German"),
+        ("Quelle est l'adresse de notre dépôt à Lyon ?", "French"),
+        ("¿Qué tiempo hará mañana en Sevilla?", "Spanish"),
+        ("Какая погода завтра?", "Russian"),
+        ("remind me to call Jürgen about the Übergabe", ""),
+        ("did Ana send the menu de la semana?", ""),
+        ("hello", ""),
+    ],
+)
+def test_languages_are_told_apart(text: str, language: str) -> None:
+    assert find_language(text) == language
+    assert not language or language in SENTENCES
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("what is 17 * 23?", "17 * 23 = 391"),
+        ("12% of 340", "12% of 340 = 40.8"),
+        ("5 feet 11 in cm", "5 feet = 180.34 cm"),
+        ("what is 72 F in celsius", "72 f = 22.2222 celsius"),
+        ("how many minutes are there in a week", "a week = 10,080 minutes"),
+        ("our rent goes from 1,850 to 1,998, what's that in percent", "From 1,850 to 1,998 is 8%"),
+        ("what is twenty five times four", "25 * 4 = 100"),
+        ("tell me a joke", ""),
+    ],
+)
+def test_sums_and_units(text: str, answer: str) -> None:
+    assert compute(text) == answer
+
+
+def test_a_power_too_large_is_refused() -> None:
+    with pytest.raises(ValueError, match="too large"):
+        compute("9^9^9^9")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("what time is it?", "It is 14:05 on Wednesday 18 March 2026 (Europe/Berlin, UTC+01:00)."),
+        ("what date is it three weeks from now", "That is Wednesday 8 April 2026."),
+        ("which weekday is 24 December", "That is Thursday 24 December 2026."),
+        (
+            "How many days until the 12th of April?",
+            "25 days, from Wednesday 18 March 2026 to Sunday 12 April 2026.",
+        ),
+        (
+            "How long has it been since 3 february",
+            "43 days, from Tuesday 3 February 2026 to Wednesday 18 March 2026.",
+        ),
+        ("is 2028 a leap year?", "2028 is a leap year."),
+        (
+            "do the clocks go forward this weekend",
+            "The clocks go forward in the night to Sunday 29 March 2026.",
+        ),
+    ],
+)
+def test_times_and_dates(text: str, answer: str) -> None:
+    assert tell_time(text, NOW) == answer
