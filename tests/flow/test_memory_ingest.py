@@ -246,6 +246,43 @@ async def test_a_text_stays_as_long_as_a_file_has_it(memory: DirectMemory, root:
         assert folder.status()["failed"] == 0
 
 
+async def test_what_cannot_have_been_written_then_is_left_out_and_the_rest_kept(
+    memory: DirectMemory, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = capture_log(monkeypatch, folder_module)
+    records = (
+        '[{"title": "The camel house burned down", "created_at": "1850-01-01"},'
+        ' {"title": "The camel house was built of stone"},'
+        ' {"title": "The camel house gets a roof", "date": "2099-05-05"},'
+        ' {"title": "The camel house is closed", "created": "2099-05-05T10:00:00Z"}]'
+    )
+    note = "---\ncreated: 2099-01-01\n---\n# Seals\n\nThe seals eat herring.\n\n2026-01-02: The pool leaks.\n"
+    async with watching(memory, root) as folder:
+        drop(root, "camels.json", records)
+        drop(root, "seals.md", note)
+        drop(root, "whale.md", "---\ncreated_at: 2099-01-01\n---\nThe whale bones hang in the hall.\n")
+        drop(
+            root, "old.md", "---\ndate: 1850-01-01\n---\n# Camels\n\n## Old\nThe first camel came by ship.\n"
+        )
+        await taken(folder, 4)
+        status = folder.status()
+    assert (status["files"], status["failed"], status["refused"]) == (3, 1, 3)
+    nodes = {node.title.split(" › ")[-1]: node for node in (await memory.nodes()).values()}
+    assert nodes.keys() == {
+        "The camel house was built of stone",
+        "The camel house gets a roof",
+        "Seals",
+        "The pool leaks.",
+        "Camels",
+        "The first camel came by ship.",
+    }
+    assert nodes["The camel house gets a roof"].valid_from.startswith("2099-05-05")
+    assert nodes["The first camel came by ship."].valid_from.startswith("1850")
+    assert nodes["The pool leaks."].created_at.startswith("2026-01-02")
+    assert "is in the future" in (root / "failed/whale.md.reason.txt").read_text()
+    assert "1850-01-01 is before 1900" in str(said)
+
+
 async def test_the_same_note_of_two_agents_is_each_ones_own(memory: DirectMemory, root: Path) -> None:
     said = "Ask for a smaller sample before the long run."
     async with watching(memory, root) as folder:

@@ -16,12 +16,14 @@ from services.memory.ingest.kinds import choose_kind
 from services.memory.ingest.pieces import (
     SEPARATOR,
     Document,
+    IngestError,
     NoteLink,
     Piece,
     default_importance,
     hash_text,
 )
 from services.memory.ownership import AGENTS_FOLDER, CHANNEL, GLOBAL
+from services.memory.writes.gate import EARLIEST, find_wrong_date
 from shared.contracts import NAME, Node, Source
 
 NAMESPACE = uuid.UUID("6f0b6a0e-6c44-5d0e-9a55-6d61696c726d")
@@ -140,21 +142,26 @@ class NodeDraft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileDrafts(msgspec.Struct, frozen=True, kw_only=True):
-    """The nodes of a file, parents first; ``links`` are those of the first, ``repeated`` counts copies."""
+    """The nodes of a file, parents first; ``links`` are those of the first, ``repeated`` counts copies,
+    ``refused`` says why pieces are left out.
+    """
 
     file: str
     drafts: tuple[NodeDraft, ...]
     links: tuple[NoteLink, ...] = ()
     is_note: bool = False
     repeated: int = 0
+    refused: tuple[str, ...] = ()
 
 
 def draft_nodes(document: Document, file: str, modified: float, note_id: str = "") -> FileDrafts:
     """The nodes of a document; the note itself has the id ``note_id``, the others one made of their text.
 
     What bears no date was created when the file was ``modified`` (seconds since the epoch), or now if that is
-    later; the pieces of a file follow one another by microseconds, as they do in the file.
+    later; the pieces of a file follow one another by microseconds, as they do in the file. A piece that says
+    it was created in the future, or before 1900, is left out; raises IngestError if no other is there.
     """
+    document, refused = _leave_out_wrong(document)
     ids = [_identify(piece, note_id, _owner_of(file)) for piece in document.pieces]
     by_key = {piece.key: node_id for piece, node_id in zip(document.pieces, ids, strict=True) if piece.key}
     known = min(modified, datetime.now(UTC).timestamp())
@@ -176,7 +183,27 @@ def draft_nodes(document: Document, file: str, modified: float, note_id: str = "
         links=document.links,
         is_note=bool(document.note),
         repeated=len(ids) - len(drafts),
+        refused=refused,
     )
+
+
+def _leave_out_wrong(document: Document) -> tuple[Document, tuple[str, ...]]:
+    """The document without the pieces whose time of creation cannot be right, and why for each of these.
+
+    The outline of a note stays, without that time.
+    """
+    now = datetime.now(UTC).timestamp()
+    kept: list[Piece] = []
+    refused: list[str] = []
+    for piece in document.pieces:
+        reason = find_wrong_date(piece.created, now)
+        if reason and not (piece.key == "note" and len(document.pieces) > 1):
+            refused.append(f"line {piece.line}: {reason}")
+        else:
+            kept.append(msgspec.structs.replace(piece, date="") if reason else piece)
+    if refused and not any(piece.key != "note" for piece in kept):
+        raise IngestError(refused[0])
+    return msgspec.structs.replace(document, pieces=tuple(kept)), tuple(refused)
 
 
 def _identify(piece: Piece, note_id: str, owner: str) -> str:
@@ -239,6 +266,7 @@ def _with_note(draft: NodeDraft, document: Document, by_key: dict[str, str]) -> 
 def _instant(date: str, modified: float, number: int) -> datetime:
     known = datetime.fromtimestamp(max(0.0, modified), UTC)
     moment = datetime.fromisoformat(date) if date else known
+    moment = moment if moment >= EARLIEST else known  # of something old one writes today
     return min(moment, known) + timedelta(microseconds=number)  # what is planned is known already
 
 

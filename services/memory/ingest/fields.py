@@ -33,6 +33,7 @@ OWN = frozenset(
 """Properties that become fields of the nodes; the others are kept in the note's metadata."""
 
 BLOCK = re.compile(r"---[ \t]*\n(.{0,50000}?)(?<=\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+OLD_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 TAG = re.compile(r"(?<![\w/#&\[!])(?<!\]\()#([^\W\d_][\w/-]*|\d[\w/-]*[^\W\d_][\w/-]*)")
 """A tag in a text: something in it is a letter, so that "#12" stays the number of an issue."""
 
@@ -79,6 +80,18 @@ def _stamp(moment: datetime) -> str:
         return ""
 
 
+def parse_created(fields: Mapping[str, Any]) -> str:
+    """When something was written, as its fields say; "" if they do not."""
+    values = filter(None, (fields.get(name) for name in ("created_at", "created")))
+    return next((day for each in values if (day := parse_date(each) or _read_old(each))), "")
+
+
+def _read_old(value: object) -> str:
+    """A day of another century, which no text means by chance in such a field."""
+    match = OLD_DAY.match(value.strip()) if isinstance(value, str) else None
+    return _read(match[0], None) if match else ""
+
+
 class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):
     """A note's front matter; ``lines`` is the number of its lines, ``text`` its source."""
 
@@ -86,6 +99,7 @@ class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = ""
     tags: tuple[str, ...] = ()
     date: str = ""
+    created: str = ""
     valid_to: str = ""
     importance: float | None = None
     agent: str = ""
@@ -119,6 +133,7 @@ def parse_front_matter(text: str) -> FrontMatter:
             ),
             "",
         ),
+        created=parse_created(fields),
         valid_to=parse_date(fields.get("valid_to", fields.get("expires"))),
         importance=parse_importance(fields.get("importance")),
         agent=parse_agent_name(fields.get("agent")),

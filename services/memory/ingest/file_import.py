@@ -187,7 +187,9 @@ class FileImport:
         self._progress = progress
         self._shared = SharedTexts(client, drafts.file)
         self._done = 0
-        self._outcome = ImportResult(duplicates=drafts.repeated)
+        self._outcome = ImportResult(
+            duplicates=drafts.repeated, refused=len(drafts.refused), reasons=list(drafts.refused[:REASONS])
+        )
         self._stands_for: dict[str, str] = {}
         """What each draft is in memory: its own node, one that says the same, or the node above it."""
 

@@ -18,16 +18,18 @@ from shared.log import logger
 
 TICK = 0.25
 """Seconds between two scans while files are being written."""
-RESCAN = 20.0
+RESCAN = 5.0
 """Seconds between two scans without a change notification: not every file system sends them."""
 SHARE = 10
 """The pause after a scan, in multiples of its duration, for folders with thousands of files."""
+LONGEST = 3.0
+"""The longest such pause, in seconds: on a busy machine a scan of few files takes seconds too."""
 FILES_AT_ONCE = 8
 """Files on their way into memory at the same time, so that their texts are embedded together."""
 ATTEMPTS = 3
 """How often memory is asked to take a file before the file counts as failed."""
 FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 60.0
+LONGEST_PAUSE = 5.0
 """Seconds between attempts while memory does not answer: twice as long each time, up to the longest."""
 COUNTS = ("files", "failed", "stored", "updated", "unchanged", "duplicates", "refused", "retired")
 PROGRESS = 10.0
@@ -88,7 +90,7 @@ class IngestFolder:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(TICK if again else RESCAN):
                         await self._changed.wait()
-                await asyncio.sleep(max(TICK, SHARE * cost))
+                await asyncio.sleep(min(LONGEST, max(TICK, SHARE * cost)))
         finally:
             for task in (watching, *self._processing.values()):
                 task.cancel()

@@ -40,8 +40,9 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     the key of a note itself, it is made of the text, so that the same text anywhere is the same thing.
     ``parent`` is the key of the piece it belongs under (None: under none). ``kind``, ``date``, ``valid_to``
     and ``importance`` are what the file says itself (empty or None if it does not); ``default_kind`` is the
-    kind if nothing speaks for another. ``prose`` is the text without code, to be searched for words. With
-    ``whole``, it is stored even if it is thin or like another: it is a record or a note, not a passage.
+    kind if nothing speaks for another. ``created`` is when the file says
+    that it was written, ``prose`` the text without code, to be searched for words. With ``whole``, it is
+    stored even if it is thin or like another: it is a record or a note, not a passage.
     """
 
     title: str
@@ -54,6 +55,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     default_kind: str = "fact"
     tags: tuple[str, ...] = ()
     date: str = ""
+    created: str = ""
     valid_to: str = ""
     importance: float | None = None
     agent: str = ""

@@ -8,7 +8,13 @@ from typing import Any
 import msgspec
 import yaml
 
-from services.memory.ingest.fields import parse_agent_name, parse_date, parse_importance, parse_tags
+from services.memory.ingest.fields import (
+    parse_agent_name,
+    parse_created,
+    parse_date,
+    parse_importance,
+    parse_tags,
+)
 from services.memory.ingest.pieces import MAX_BODY, IngestError, Piece, join_title, parse_kind
 from services.memory.ingest.splitting import first_words, split_text
 
@@ -151,6 +157,7 @@ def _piece(stem: str, entry: Entry, budget: list[int]) -> Iterator[Piece]:
             kind=parse_kind(fields.get("kind")) or parse_kind(fields.get("type")),
             tags=parse_tags(fields.get("tags", fields.get("tag"))),
             date=next((date for name in DATES if (date := parse_date(fields.get(name)))), ""),
+            created=parse_created(fields),
             valid_to=parse_date(fields.get("valid_to")),
             importance=parse_importance(fields.get("importance")),
             agent=parse_agent_name(fields.get("agent")),
