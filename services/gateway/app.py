@@ -32,6 +32,8 @@ PAGES = (
     "/memory/{rest:path}",
     "/chat",
     "/chat/{rest:path}",
+    "/today",
+    "/today/{rest:path}",
     "/schedule",
     "/deliveries",
     "/figures",

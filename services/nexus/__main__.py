@@ -174,7 +174,9 @@ class Nexus(Agent):
         return await self._follow(request, decision, msgspec.convert(given, kind) if given else None)
 
     async def on_report(self, report: AgentReport) -> Outbox:
-        """Keep cortex's reports of overnight jobs for the next briefings."""
+        """Keep cortex's reports of overnight jobs for the briefings; make a briefing that a person wants."""
+        if report.sender == subjects.USER:
+            return await self.briefings.start_wanted(report)
         if report.sender != "cortex" or report.report_type != "overnight_job":
             return ()
         entry = await self.overnight.add(report)

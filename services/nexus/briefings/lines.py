@@ -34,7 +34,7 @@ _PAGES = {
     "reminder": "/schedule",
     "calendar": "/schedule",
     "job": "/schedule",
-    "memory": "/memory?node={}",
+    "memory": "/memory/{}",
     "spending": "/figures",
 }
 """Where the dashboard shows a source, by its kind."""
@@ -167,28 +167,27 @@ def merge_sections(
 
     Those tell what is true now, so the fresh one replaces the earlier one, if it could be read.
     """
-    known = {each.key: each for each in before}
-    merged = []
-    for section in fresh:
-        earlier = known.pop(section.key, None)
-        if earlier is None or (section.key in live and not section.missed):
-            merged.append(section)
-            continue
-        told = {_identity(each) for each in earlier.lines}
-        new = tuple(each for each in section.lines if _identity(each) not in told)
-        still = section.missed and earlier.missed
+    found = {each.key: each for each in fresh}
+    merged = [_merge(each, found.pop(each.key, None), each.key in live) for each in before]
+    return [*merged, *found.values()]
+
+
+def _merge(before: Section, fresh: Section | None, is_live: bool) -> Section:
+    if fresh is None:
+        return before
+    if is_live and not fresh.missed:
+        return fresh
+    told = {_identity(each) for each in before.lines}
+    new = tuple(each for each in fresh.lines if _identity(each) not in told)
+    missed = fresh.missed and before.missed
+    return msgspec.structs.replace(
+        before,
+        lines=(*before.lines, *new),
         # what could be read once is not told to be missing later
-        problem = section.problem if still or not section.missed else earlier.problem
-        merged.append(
-            msgspec.structs.replace(
-                earlier,
-                lines=(*earlier.lines, *new),
-                problem=problem,
-                missed=still,
-                told=section.told or earlier.told,
-            )
-        )
-    return [*merged, *known.values()]
+        problem=fresh.problem if missed or not fresh.missed else before.problem,
+        missed=missed,
+        told=fresh.told or before.told,
+    )
 
 
 def added_lines(before: Sequence[Section], after: Sequence[Section], *, but: frozenset[str]) -> list[Section]:

@@ -16,7 +16,7 @@ from shared.agent.base import Outbox
 from shared.agent.context import AgentContext
 from shared.bus.records import read_task, retry_on_conflict
 from shared.clock import localize, read_zone
-from shared.contracts import AgentReport, ReminderDue, Task, TaskResult, TaskStatus
+from shared.contracts import AgentReport, Envelope, ReminderDue, Task, TaskResult, TaskStatus
 from shared.errors import ActionError, ConfigError
 from shared.skills.workspace import write_output
 from shared.tasks.actions import Outcome, register_action
@@ -31,6 +31,8 @@ EVENING_BEGINS = 14
 OLDEST = timedelta(hours=36)
 """How far back a morning tells, if the last evening was told longer ago."""
 DAY = timedelta(days=1)
+WANTED = "briefing_wanted"
+"""The type of the report by which a person wants a briefing made, or added to."""
 
 
 class BriefingSchedule:
@@ -199,18 +201,27 @@ class BriefingSchedule:
         text = f"Write the {kind} briefing of {today}"
         return await self._task(due, f"{PREFIX}{kind}_{today}", text, f"{PREFIX}{kind}", {})
 
+    async def start_wanted(self, report: AgentReport) -> Outbox:
+        """The task that makes the briefing that a person wants; none for a report of something else."""
+        kind = report.metadata.get("kind")
+        if report.report_type != WANTED or kind not in KINDS:
+            return ()
+        return await self._task(
+            report, f"wanted_{report.id}", f"Write the {kind} briefing", f"{PREFIX}{kind}", {}
+        )
+
     async def _start_late(self, due: ReminderDue, name: str) -> Outbox:
         kind, day, _ = name.split("_")
         text = f"Tell what the {kind} briefing of {day} could not tell"
         return await self._task(due, f"{PREFIX}{LATE}{name}", text, "brief_late", {"kind": kind, "day": day})
 
     async def _task(
-        self, due: ReminderDue, task_id: str, text: str, action: str, params: dict[str, str]
+        self, cause: Envelope, task_id: str, text: str, action: str, params: dict[str, str]
     ) -> Outbox:
         me = self._context.profile.name
         task = Task(
             task_id=task_id,
-            cause=due.id,
+            cause=cause.id,
             text=text,
             assignee=me,
             requester=me,

@@ -14,6 +14,7 @@ export const VIEWS = [
   { name: "agents", title: "Agents", paths: ["/agents", "/agents/:name"], key: "a", styles: true },
   { name: "memory", title: "Memory", paths: ["/memory", "/memory/:id"], key: "m", narrow: 4, styles: true },
   { name: "chat", title: "Chat", paths: ["/chat", "/chat/:id"], key: "c", narrow: 2, styles: true },
+  { name: "morning", title: "Today", paths: ["/today", "/today/:day/:kind"], key: "b", styles: true },
   { name: "schedule", title: "Schedule", paths: ["/schedule"], key: "s", styles: true },
   { name: "deliveries", title: "Deliveries", paths: ["/deliveries"], key: "d", styles: true },
   { name: "figures", title: "Figures", paths: ["/figures"], key: "f", styles: true },

@@ -1,0 +1,185 @@
+"""The briefings of morning and evening, as nexus recorded them; a new look; what a person thinks of news."""
+
+import asyncio
+from datetime import UTC, date, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from services.gateway.context import Call
+from services.gateway.pages.task import message_id_of
+from services.gateway.problems import not_found
+from services.gateway.routing import Endpoint
+from services.gateway.security.scopes import Scope
+from shared import subjects
+from shared.bus.records import read_record
+from shared.clock import read_zone
+from shared.contracts import AgentReport
+from shared.queries.records import count_subjects
+
+API = "/api/v1"
+BRIEFINGS = f"{API}/briefings"
+KINDS = ("morning", "evening")
+WANTED = "briefing_wanted"
+"""The type of the report by which a person has nexus look again."""
+
+Kind = Literal["morning", "evening"]
+
+
+class LineSource(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a line comes from: what it is, the command that shows it, its address or its path here."""
+
+    kind: str = ""
+    id: str = ""
+    label: str = ""
+    open: str = ""
+    link: str = ""
+
+
+class BriefingLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A statement; ``inline``: its sources stand within the text, in brackets."""
+
+    text: str
+    sources: list[LineSource] = []
+    inline: bool = False
+    score: float = 0.0
+
+
+class BriefingSection(msgspec.Struct, frozen=True, kw_only=True):
+    """A section; ``problem`` says what is missing and why, ``missed`` that it is tried again."""
+
+    key: str
+    title: str
+    lines: list[BriefingLine] = []
+    problem: str = ""
+    missed: bool = False
+
+
+class BriefingAddition(msgspec.Struct, frozen=True, kw_only=True):
+    """What was told after the first time."""
+
+    made_at: str
+    sections: list[BriefingSection] = []
+
+
+class DayBriefing(msgspec.Struct, frozen=True, kw_only=True):
+    """A briefing of a day: its head of at most five lines, its sections, and what was added."""
+
+    kind: Kind
+    day: str
+    title: str
+    made_at: str
+    head: list[BriefingLine] = []
+    sections: list[BriefingSection] = []
+    additions: list[BriefingAddition] = []
+
+
+class BriefingNote(msgspec.Struct, frozen=True, kw_only=True):
+    """A briefing of a day that was made."""
+
+    kind: Kind
+    day: str
+
+
+class BriefingList(msgspec.Struct, frozen=True, kw_only=True):
+    """The briefings that were made, the latest first."""
+
+    briefings: list[BriefingNote]
+
+
+class TodaysBriefings(msgspec.Struct, frozen=True, kw_only=True):
+    """The briefings of today that were made, the evening's first; ``day`` is today in the office's zone."""
+
+    day: str
+    time_zone: str
+    briefings: list[DayBriefing]
+
+
+class WantedBriefing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which briefing nexus is to make, or to add to."""
+
+    kind: Kind
+
+
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
+    """The id of the request."""
+
+    id: str
+
+
+async def list_briefings(call: Call) -> BriefingList:
+    """The briefings that were made."""
+    names = await count_subjects(call.gateway.bus, subjects.OFFICE, _subject("*"))
+    made = [name.rpartition(".")[2].partition("_") for name in names]
+    notes = [
+        BriefingNote(kind="morning" if kind == "morning" else "evening", day=day)
+        for day, _, kind in made
+        if kind in KINDS
+    ]
+    return BriefingList(
+        briefings=sorted(notes, key=lambda each: (each.day, each.kind == "evening"), reverse=True)
+    )
+
+
+async def read_today(call: Call) -> TodaysBriefings:
+    """The briefings of today, each line with its sources."""
+    name = call.gateway.settings.time_zone
+    day = datetime.now(UTC).astimezone(read_zone(name)).date().isoformat()
+    found = await asyncio.gather(*(_read(call, day, kind) for kind in reversed(KINDS)))
+    return TodaysBriefings(day=day, time_zone=name, briefings=[each for each in found if each])
+
+
+async def read_briefing(call: Call) -> DayBriefing:
+    """A briefing by its day, as 2026-11-23, and its kind, morning or evening."""
+    day, kind = call.path["day"], call.path["kind"]
+    found = await _read(call, date.fromisoformat(day).isoformat(), kind) if kind in KINDS else None
+    if found is None:
+        raise not_found(f"{kind[:20]!r} briefing of {day}", f"Read {BRIEFINGS} for those there are")
+    return found
+
+
+async def make_briefing(call: Call, body: WantedBriefing) -> Accepted:
+    """Have nexus look again, and add what is new to the briefing of today; it takes up to some minutes."""
+    return await send_wish(
+        call, subjects.NEXUS, WANTED, f"Write the {body.kind} briefing", {"kind": body.kind}
+    )
+
+
+async def send_wish(call: Call, agent: str, kind: str, summary: str, details: dict[str, Any]) -> Accepted:
+    """Send an agent a report of what a person wants or thinks."""
+    number = message_id_of(call)
+    report = AgentReport(
+        id=number,
+        sender=subjects.USER,
+        recipient=agent,
+        report_id=number,
+        agent=subjects.USER,
+        report_type=kind,
+        summary=summary,
+        metadata=details,
+    )
+    subject = subjects.mail(agent, subjects.USER)
+    await call.gateway.bus.store(subject, report.to_json(), headers={"Nats-Msg-Id": number})
+    return Accepted(id=number)
+
+
+def _subject(name: str) -> str:
+    return subjects.record(subjects.NEXUS, "briefing", name)
+
+
+async def _read(call: Call, day: str, kind: str) -> DayBriefing | None:
+    record = await read_record(call.gateway.bus, _subject(f"{day}_{kind}"), AgentReport)
+    if record is None:
+        return None
+    try:
+        return msgspec.convert(record.value.metadata, DayBriefing)
+    except msgspec.ValidationError:  # one of another version
+        return None
+
+
+ENDPOINTS = (
+    Endpoint("GET", BRIEFINGS, list_briefings, scope=Scope.READ, tag="briefings"),
+    Endpoint("GET", f"{BRIEFINGS}/today", read_today, scope=Scope.READ, tag="briefings"),
+    Endpoint("GET", f"{BRIEFINGS}/{{day}}/{{kind}}", read_briefing, scope=Scope.READ, tag="briefings"),
+    Endpoint("POST", BRIEFINGS, make_briefing, scope=Scope.SUBMIT, tag="briefings", status=202),
+)
