@@ -35,7 +35,7 @@ async def test_the_day_is_told_with_its_sources(desk: Desk, office: RunningGatew
     page = await desk.open("/today")
     await expect(page.get_by_role("heading", level=1)).to_contain_text("Morning briefing, ")
     head = page.get_by_label("In short")
-    await expect(head.get_by_role("listitem").first).to_contain_text("Failed: Run the tests of shop")
+    await expect(head.get_by_role("listitem").first).to_contain_text("Failed: Run the tests of ~/src/shop")
     await expect(head.get_by_role("link", name="[goal g-tests]")).to_have_count(0)
     await expect(head.get_by_role("link", name="goal g-tests").first).to_have_attribute(
         "href", "/goals/g-tests"
