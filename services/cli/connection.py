@@ -30,7 +30,7 @@ def find_url(config: Settings, wait: float = START_WAIT) -> str:
     An office that is starting is waited for, ``wait`` seconds at most.
     """
     deadline = time.monotonic() + wait
-    if not config.nats_url and _is_between(config):
+    if wait and not config.nats_url and _is_between(config):
         click.echo(f"Waiting for the office in {config.state_dir}, which is starting or stopping.", err=True)
         while _is_between(config):
             if time.monotonic() >= deadline:
@@ -46,12 +46,15 @@ def _is_between(config: Settings) -> bool:
 
 
 @asynccontextmanager
-async def connect(name: str = subjects.USER) -> AsyncIterator[Bus]:
-    """A connection as ``name``; raises StartError, BusUnavailable or Denied."""
+async def connect(name: str = subjects.USER, *, wait: float = START_WAIT) -> AsyncIterator[Bus]:
+    """A connection as ``name``; an office that is starting is waited for, ``wait`` seconds at most.
+
+    Raises StartError, BusUnavailable or Denied.
+    """
     config = settings.load()
     log.configure("mailroom", level="error", form="console")
     continue_trace("")
-    bus = await Bus.connect(name, find_url(config), config.keys / f"{name}.nk", wait=CONNECT_WAIT)
+    bus = await Bus.connect(name, find_url(config, wait), config.keys / f"{name}.nk", wait=CONNECT_WAIT)
     try:
         yield bus
     finally:

@@ -10,6 +10,7 @@ from services.nexus.answers.unsupported_claims import remove_reminder_claims
 from services.nexus.briefings.overnight import OvernightReports
 from services.nexus.briefings.schedule import PREFIX, BriefingSchedule
 from services.nexus.briefings.sources import BriefingOptions, BriefingSources
+from services.nexus.conversation.store import Conversations
 from services.nexus.desk import Desk, tool_response
 from services.nexus.reminders.service import ReminderService
 from services.nexus.reminders.store import ReminderStore, retry_timers
@@ -30,10 +31,11 @@ from shared.contracts import (
     Question,
     ReminderDue,
     Response,
+    StopAnswer,
     Task,
     TaskResult,
 )
-from shared.errors import ActionError, ConfigError, ModelError
+from shared.errors import ActionError, ConfigError, ModelError, Reject
 from shared.llm.protocol import Message, message_of
 from shared.messaging.threads import history_of, is_email_task
 from shared.settings import Settings
@@ -60,6 +62,7 @@ class Nexus(Agent):
         self.briefings = BriefingSchedule(self.context, sources, options)
         self.answerer = Answerer(self.context, self.store)
         self.desk = Desk(self.context, self.store, self.answerer)
+        self.conversations = Conversations(bus, with_model=lambda: self.context.models.model.available)
         self.context.actions.register(self.reminders)
         self.context.actions.register(self.briefings)
 
@@ -113,13 +116,14 @@ class Nexus(Agent):
             return Outcome(output=f"{decision.tool}: {decision.why}", data=data)
         request = Request.of_task(self.context.task)
         history = [message_of(entry) for entry in request.history] if request else []
-        return _as_outcome(await self.answerer.answer(text, history), data)
+        question_id = request.letter_id if request and request.subject is None else ""
+        return _as_outcome(await self.answerer.answer(text, history, question_id), data)
 
     # --- handlers --------------------------------------------------------------------------------
 
     async def on_question(self, question: Question) -> Outbox:
         """Answer, or start what the question asks for and reply where it went."""
-        return await self._handle(Request.of(question))
+        return await self.conversations.hold(Request.of(question), self._handle)
 
     async def on_email(self, email: Email) -> Outbox:
         """The same for an email; with a model, an email that no rule routes is answered in its thread.
@@ -133,7 +137,13 @@ class Nexus(Agent):
             decision = await self.desk.decider.decide(request.text)
             if decision.tool == MEMORY or not decision.is_certain:
                 return await super().on_email(email)
-        return await self._handle(request)
+        return await self.conversations.hold(request, self._handle)
+
+    async def on_stop_answer(self, request: StopAnswer) -> Outbox:
+        """End what is done for a question, if a person asks for it."""
+        if request.sender != subjects.USER:
+            raise Reject("only people stop answers")
+        return await self.conversations.stop(request)
 
     async def on_task(self, task: Task) -> Outcome:
         """Run an action, answer the email of an email task, or work on any other text in an agent loop."""
@@ -163,6 +173,10 @@ class Nexus(Agent):
         request = Request.of_task(task) if task else None
         if task is None or request is None:
             return ()
+        return await self.conversations.complete(request, await self._conclude(request, task, result))
+
+    async def _conclude(self, request: Request, task: Task, result: TaskResult) -> Outbox:
+        """What follows from the result of a task that was for a request."""
         context = task.context
         if "decision" not in result.metadata or context.get("action") != "think_about":
             return [request.reply(tool_response(result, context["route"]))]

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from services.nexus.answers.model_answer import Answerer
+from services.nexus.conversation.asking import read_asked
 from services.nexus.office import OfficeReader
 from services.nexus.reminders.store import ReminderStore
 from services.nexus.routing.decider import UNCLEAR, Decider, Decision
@@ -146,4 +147,5 @@ def tool_response(result: TaskResult, route: str) -> Response:
         route_used=route,
         confidence=1.0 if done else 0.0,
         outcome=ResultOutcome.DONE if done else ResultOutcome.FAILED,
+        asks=read_asked(result.metadata),
     )

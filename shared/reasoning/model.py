@@ -1,7 +1,8 @@
 """How one agent asks its models: with its system prompt, within its budgets, its usage counted."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from typing import TypeVar, Unpack
 
 import msgspec
@@ -59,9 +60,18 @@ class RecordedModel:
             call.cost = thought.usage.cost
         return thought
 
-    def stream(self, messages: Sequence[Message], **options: Unpack[StreamOptions]) -> Pieces:
-        """As LanguageModel.stream; a stream is not recorded."""
-        return self._model.stream(messages, **options)
+    async def stream(self, messages: Sequence[Message], **options: Unpack[StreamOptions]) -> Pieces:
+        """As LanguageModel.stream."""
+        asked = messages[-1].text if messages else ""
+        with span(SpanKind.MODEL, self.name, asked) as call:
+            async with aclosing(self._model.stream(messages, **options)) as pieces:
+                async for piece in pieces:
+                    if isinstance(piece, Thought):
+                        call.output = piece.text
+                        call.input_tokens = piece.usage.input_tokens
+                        call.output_tokens = piece.usage.output_tokens
+                        call.cost = piece.usage.cost
+                    yield piece
 
 
 class ModelSession:
@@ -114,6 +124,22 @@ class ModelSession:
         await self._require_budget()
         prompt = Message(role="system", text=await self.system_prompt(persona))
         thought = await RecordedModel(self.model).complete([prompt, *messages], tools=tools)
+        await self._count(thought.usage)
+        return thought
+
+    async def stream_model(
+        self, messages: Sequence[Message], on_piece: Callable[[str], Awaitable[None]]
+    ) -> Thought:
+        """The model's answer, whose pieces ``on_piece`` gets as they are written; raises as ``ask_model``."""
+        await self._require_budget()
+        prompt = Message(role="system", text=await self.system_prompt())
+        thought = Thought(text="")
+        async with aclosing(RecordedModel(self.model).stream([prompt, *messages])) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Thought):
+                    thought = piece
+                else:
+                    await on_piece(piece)
         await self._count(thought.usage)
         return thought
 

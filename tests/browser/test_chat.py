@@ -5,7 +5,9 @@ from pathlib import Path
 
 from playwright.async_api import expect
 
-from shared.contracts import Node
+from shared import subjects
+from shared.bus.entry import seal
+from shared.contracts import Node, Question
 from shared.memory import Memory
 from tests.browser.pages import Desk, require_good_looks
 from tests.support.gateway import RunningGateway
@@ -72,7 +74,8 @@ async def test_hostile_text_stays_text(desk: Desk, office: RunningGateway) -> No
     )
     page = await desk.open("/chat")
     field = page.get_by_label("Message to the front desk")
-    await field.fill("What about the pelican harbour? <img src=x onerror=\"document.title='hacked'\">")
+    image = "<img src=x onerror=\"document.title='hacked'\">"
+    await field.fill(f"What do we know about the pelican harbour? {image}")
     await page.keyboard.press("Enter")
     await expect(page.locator(".reply")).to_contain_text("<img src=x")
     await expect(page.locator(".question")).to_contain_text("<img src=x")
@@ -106,3 +109,53 @@ async def test_good_looks(desk: Desk, office: RunningGateway, axe: None) -> None
     await page.get_by_role("list", name="Sources").get_by_role("button").first.click()
     await expect(page.get_by_role("complementary", name="Node")).to_contain_text("Kind")
     await require_good_looks(page, "chat-answer")
+
+
+async def test_what_is_asked_back_is_chosen_with_a_button(desk: Desk) -> None:
+    page = await desk.open("/chat")
+    field = page.get_by_label("Message to the front desk")
+    await field.fill("Remind me tomorrow at 9:00 to water the palms")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".reply")).to_contain_text("water the palms")
+    await field.fill("what about the figs?")
+    await page.keyboard.press("Enter")
+    choices = page.get_by_role("group", name="Answers").get_by_role("button")
+    await expect(choices).to_have_text(["Yes", "No"])
+    await expect(page.locator(".reply").nth(1)).to_contain_text("Shall I do this")
+    await choices.first.click()
+    last = page.locator(".turn").nth(2)
+    await expect(last.locator(".reply")).to_contain_text("water the figs")
+    await expect(last.locator(".taken")).to_contain_text("Remind me tomorrow at 9:00 to water the figs")
+    await expect(choices).to_have_count(0)
+    await field.fill("cancel that")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".turn").nth(3).locator(".reply")).to_contain_text("cancelled")
+    await require_good_looks(page, "chat-follow-up")
+
+
+async def test_a_conversation_of_the_command_line_goes_on(desk: Desk, office: RunningGateway) -> None:
+    await remember(office)
+    question = Question(
+        sender="user",
+        recipient="nexus",
+        text="Who is the lighthouse keeper?",
+        user_session_id="chat-terminal",
+    )
+    await office.office.user.commit([seal(subjects.mail("nexus", "user"), question)])
+    page = await desk.open("/chat/chat-terminal")
+    await expect(page.locator(".reply")).to_contain_text("Oda Brandt")
+    await page.get_by_label("Message to the front desk").fill("say that again")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".turn").nth(1).locator(".reply")).to_contain_text("Oda Brandt")
+
+
+async def test_an_answer_that_is_made_can_be_stopped(desk: Desk, office: RunningGateway) -> None:
+    office.office.kill("nexus")
+    page = await desk.open("/chat")
+    await page.get_by_label("Message to the front desk").fill("Remind me tomorrow at 9:00 to fly to Mars")
+    await page.keyboard.press("Enter")
+    await page.get_by_role("button", name="Stop").click()
+    await expect(page.get_by_role("button", name="Stop")).to_be_disabled()
+    office.office.start("nexus")
+    reply = page.locator(".reply")
+    await expect(reply).to_be_visible(timeout=40_000)

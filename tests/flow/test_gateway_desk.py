@@ -10,8 +10,10 @@ from typing import Any
 import httpx2
 import pytest
 
+from shared import subjects
 from shared.access.scopes import Scope
-from shared.contracts import Node, TaskPlan, TaskResult
+from shared.bus.entry import seal
+from shared.contracts import Node, Question, TaskPlan, TaskResult
 from shared.memory import Memory
 from tests.support.gateway import RunningGateway
 
@@ -106,6 +108,50 @@ async def test_work_becomes_a_goal_and_an_answer_outlives_the_gateway(gateway: R
         found = await client.get(f"{DESK}/work/messages/q?wait=20")
         assert "Tuesdays" in found.json()["answer"]["text"]
         assert len((await client.get(f"{DESK}/work")).json()["turns"]) == 2
+
+
+async def test_a_conversation_is_its_persons(gateway: RunningGateway) -> None:
+    question = Question(sender="user", recipient="nexus", text="hello", user_session_id="terminal")
+    await gateway.office.user.commit([seal(subjects.mail("nexus", "user"), question)])
+    async with (
+        gateway.client(Scope.SUBMIT, "ana") as ana,
+        gateway.client(Scope.SUBMIT, "bob") as bob,
+        gateway.client(Scope.ADMIN, "ada") as admin,
+    ):
+        hello = {"text": "hello"}
+        assert (await ana.post(f"{DESK}/hers/messages", json=hello)).status_code == 200
+        message = (await ana.get(f"{DESK}/hers")).json()["turns"][0]["id"]
+        for path in ("hers", f"hers/messages/{message}", "terminal"):
+            assert (await bob.get(f"{DESK}/{path}")).status_code == 404
+        for path in ("hers/messages", f"hers/messages/{message}/stop", "terminal/messages"):
+            assert (await bob.post(f"{DESK}/{path}", json=hello)).status_code == 404
+        assert (await bob.get(DESK)).json()["sessions"] == []
+        assert [each["session_id"] for each in (await ana.get(DESK)).json()["sessions"]] == ["hers"]
+        assert len((await admin.get(DESK)).json()["sessions"]) == 2
+        assert (await admin.get(f"{DESK}/hers")).status_code == 200
+        assert (await admin.post(f"{DESK}/hers/messages", json=hello)).status_code == 403
+        assert (await admin.post(f"{DESK}/terminal/messages", json=hello)).status_code == 200
+
+
+async def test_what_is_asked_back_is_in_the_answer_and_an_answer_can_be_stopped(
+    gateway: RunningGateway,
+) -> None:
+    async with gateway.client() as client:
+        path = f"{DESK}/s1/messages"
+        await client.post(path, json={"text": "Remind me tomorrow at 9:00 to water the palms"})
+        asked = (await client.post(path, json={"text": "what about the figs?"})).json()["answer"]
+        assert [each["label"] for each in asked["asks"]["choices"]] == ["Yes", "No"]
+        done = (await client.post(path, json={"text": "yes"})).json()["answer"]
+        assert done["understood"] == "Remind me tomorrow at 9:00 to water the figs"
+        gateway.office.kill("nexus")
+        headers = {"Idempotency-Key": "q-stop"}
+        await client.post(f"{path}?wait=0.2", json={"text": "what is 2 plus 2?"}, headers=headers)
+        stopping = asyncio.create_task(client.post(f"{path}/q-stop/stop", json={}))
+        gateway.office.start("nexus")
+        assert (await stopping).status_code == 200
+        turn = (await client.get(f"{path}/q-stop?wait=20")).json()
+        assert turn["state"] == "answered"
+        assert (await client.post(f"{path}/q-none/stop", json={})).status_code == 404
 
 
 async def test_reminders_and_the_schedule(gateway: RunningGateway) -> None:

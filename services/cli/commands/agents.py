@@ -5,6 +5,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from services.cli.commands.completion import AgentName
 from services.cli.commands.options import json_option
 from services.cli.connection import run_connected
 from services.cli.output.console import open_console, print_block, print_json, print_result
@@ -27,7 +28,7 @@ class AgentsGroup(click.Group):
         return super().resolve_command(ctx, args if args[0] in self.commands else ["show", *args])
 
 
-name_argument = click.argument("name")
+name_argument = click.argument("name", type=AgentName())
 
 
 @click.group(cls=AgentsGroup, invoke_without_command=True)

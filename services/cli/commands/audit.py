@@ -12,6 +12,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from services.cli.commands.completion import AgentName, GoalName
 from services.cli.commands.options import json_option, since_option
 from services.cli.connection import connect, run_connected
 from services.cli.output.console import (
@@ -78,8 +79,10 @@ def _ids_of(copy: Copy) -> list[str]:
 
 @click.command()
 @click.option("--task", default="", metavar="ID", help="Only messages of this task.")
-@click.option("--agent", default="", metavar="NAME", help="Only messages from or to this agent.")
-@click.option("--goal", default="", metavar="ID", help="Only messages of this goal.")
+@click.option(
+    "--agent", type=AgentName(), default="", metavar="NAME", help="Only messages from or to this agent."
+)
+@click.option("--goal", type=GoalName(), default="", metavar="ID", help="Only messages of this goal.")
 @since_option
 @click.option("--no-follow", is_flag=True, help="Print stored messages (all without --since), and exit.")
 @json_option

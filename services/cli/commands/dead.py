@@ -5,6 +5,7 @@ import json
 import click
 from rich.text import Text
 
+from services.cli.commands.completion import AgentName
 from services.cli.commands.options import NumberType, json_option
 from services.cli.connection import run_connected
 from services.cli.output.console import (
@@ -41,7 +42,9 @@ def dead() -> None:
 
 
 @dead.command(name="list")
-@click.option("--agent", default="*", metavar="NAME", help="Only those of this agent's mailbox.")
+@click.option(
+    "--agent", type=AgentName(), default="*", metavar="NAME", help="Only those of this agent's mailbox."
+)
 @json_option
 def list_letters(agent: str, as_json: bool) -> None:
     """List the dead letters, latest last."""

@@ -140,7 +140,7 @@ def _channel_to_dict(found: Deliver, name: str) -> dict[str, list[str] | str]:
 @click.option("--open", "only_open", is_flag=True, help="Only what was not told: waiting, failed, dropped.")
 @json_option
 def log(since: datetime | None, only_open: bool, as_json: bool) -> None:
-    """Show what was told when and by which channel, what failed and why, and what people replied.
+    """Show what was told, what failed and why, and what was replied.
 
     Without --since: of the last seven days.
     """

@@ -13,10 +13,11 @@ from pathlib import Path
 import click
 
 from services.cli.agents import SERVICES
-from services.cli.commands.ask import ask_nexus, print_answer
 from services.cli.commands.audit import MessageFilter, print_copy, print_gap
+from services.cli.commands.chat.answering import ask_nexus
 from services.cli.commands.goal_view import print_outcome
 from services.cli.commands.up import EXAMPLE, load_settings, require_valid_settings
+from services.cli.output.answers import print_answer
 from services.cli.output.console import open_console
 from services.cli.supervisor.lifecycle import run_until, stop_on_signals
 from services.cli.supervisor.lock import InstanceLock, is_held

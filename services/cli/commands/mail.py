@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
+from services.cli.commands.completion import AgentName
 from services.cli.commands.options import (
     NumberType,
     TextType,
@@ -50,8 +51,8 @@ def mail() -> None:
 
 
 @mail.command(name="list")
-@click.option("--from", "sender", default="*", metavar="NAME", help="Only mail from NAME.")
-@click.option("--to", "recipient", default="*", metavar="NAME", help="Only mail to NAME.")
+@click.option("--from", "sender", type=AgentName(), default="*", metavar="NAME", help="Only mail from NAME.")
+@click.option("--to", "recipient", type=AgentName(), default="*", metavar="NAME", help="Only mail to NAME.")
 @click.option("--thread", default="", metavar="ID", help="Only the thread of this message (number or id).")
 @click.option("--contains", default="", metavar="TEXT", help="Only mail with this text, ignoring case.")
 @click.option("--limit", type=NumberType(1), default=30, show_default=True, help="The most to list.")
@@ -116,7 +117,7 @@ _wait = click.option("--wait", is_flag=True, help="Wait for the reply and print 
 
 
 @mail.command()
-@click.argument("agent")
+@click.argument("agent", type=AgentName())
 @click.argument("text", type=TextType())
 @click.option("--subject", default="", metavar="TEXT", help="The subject line.")
 @_wait

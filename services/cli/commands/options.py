@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
+from services.cli.commands.completion import GoalName
 from services.cli.output.outcomes import FAIL_ON
 from shared.contracts import MAX_TEXT, Contract, TestRun, TestSuite, ToolRun
 from shared.errors import MailroomError
@@ -147,7 +148,7 @@ def combine(*decorators: Callable[[Command], Command]) -> Callable[[Command], Co
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-goal_argument = click.argument("name", metavar="GOAL")
+goal_argument = click.argument("name", metavar="GOAL", type=GoalName())
 fail_on_option = click.option(
     "--fail-on",
     type=click.Choice(FAIL_ON),

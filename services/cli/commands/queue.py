@@ -55,7 +55,7 @@ def parse_moment(text: str, now: datetime, zone: tzinfo | None) -> datetime:
 
 @click.group()
 def queue() -> None:
-    """The overnight queue: what is done at night, and what waits for it.
+    """The overnight queue: what waits for the night.
 
     A job waits for the night (setting 'night') unless it has a time of its own, and while the night's budget
     is spent or the machine is busy. One that is not done when the night ends goes on to its end.
@@ -100,7 +100,7 @@ def add(
     context: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """Put a job into the queue: a goal in your own words, as for 'mailroom submit'.
+    """Put a job into the queue: a goal, as for 'mailroom submit'.
 
     Without --at and --now it begins at night.
     """

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
+from services.cli.commands.completion import GoalName
 from services.cli.commands.options import fail_on_option, json_option, report_options, write_reports
 from services.cli.connection import run_connected
 from services.cli.output.activity import print_activity
@@ -27,7 +28,7 @@ Row = TaskTimeline | TimelineEntry
 
 
 @click.command()
-@click.argument("name", metavar="ID")
+@click.argument("name", metavar="ID", type=GoalName())
 @fail_on_option
 @report_options
 @click.option("--thoughts", is_flag=True, help="Show what happened inside: thoughts, calls, memories, cost.")

@@ -6,6 +6,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from services.cli.commands.completion import GoalName
 from services.cli.commands.options import json_option
 from services.cli.connection import run_connected
 from services.cli.output.console import (
@@ -74,7 +75,7 @@ def _format_task(task: GoalTask) -> Text:
 
 
 @click.command()
-@click.argument("goal_id", metavar="ID")
+@click.argument("goal_id", metavar="ID", type=GoalName())
 @click.option("--reason", default="", help="The reason, stored in the goal's record.")
 @json_option
 def cancel(goal_id: str, reason: str, as_json: bool) -> None:

@@ -7,7 +7,7 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from services.gateway.context import Call
-from services.gateway.desk.asking import Asked, Note, ask, follow, wait_for_answer
+from services.gateway.desk.asking import Asked, Note, ask, follow, stop, wait_for_answer
 from services.gateway.desk.sessions import (
     Session,
     SessionSummary,
@@ -16,18 +16,20 @@ from services.gateway.desk.sessions import (
     read_history,
     read_session,
     read_turn,
+    require_own,
+    require_readable,
 )
 from services.gateway.problems import Failure, not_found
 from services.gateway.routing import JSON, Endpoint
 from services.gateway.security.scopes import Scope
 from shared import subjects
-from shared.contracts import TOKEN, Question, generate_id
+from shared.contracts import TOKEN, AnswerWords, Question, generate_id
 
 API = "/api/v1/desk/sessions"
 STREAM = "text/event-stream"
 LONGEST_WAIT = 120.0
 """Seconds that a request may wait for an answer."""
-KIND = {Note: b"note", Turn: b"answer"}
+KIND = {Note: b"note", AnswerWords: b"words", Turn: b"answer"}
 
 Cursor = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
@@ -65,27 +67,31 @@ class WaitQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def list_desk_sessions(call: Call, query: SessionsQuery) -> SessionPage:
-    """The conversations with the front desk, those that went on last first."""
-    found = list_sessions(call.gateway, query.before, query.limit)
+    """The person's conversations with the front desk, the latest first; administrators see all."""
+    found = list_sessions(call.gateway, call.person, query.before, query.limit)
     return SessionPage(sessions=found, next=found[-1].next if len(found) == query.limit else 0)
 
 
 async def read_desk_session(call: Call, query: TurnsQuery) -> Session:
     """A conversation: its questions and answers, oldest first."""
-    return await read_session(call.gateway, _token(call, "id", "session"), query.before)
+    session = _token(call, "id", "session")
+    require_readable(call.gateway, session, call.person)
+    return await read_session(call.gateway, session, query.before)
 
 
 async def say_to_desk(call: Call, query: WaitQuery, body: DeskMessage) -> Response:
     """Say something in a conversation, and get the answer as it is made.
 
     The session's id is chosen by whoever begins it. With ``Accept: text/event-stream`` the answer is a
-    stream: ``accepted`` at once, a ``note`` for each step of an agent, and ``answer`` with the whole turn.
+    stream: ``accepted`` at once, a ``note`` for each step of an agent, ``words`` as a model writes them, and
+    ``answer`` with the whole turn, which is what counts.
     Otherwise it is the turn as JSON: 200 with the answer, or 202 with its Location if it takes longer than
     ``wait`` seconds. The Idempotency-Key becomes the id of the message.
     """
     session = _token(call, "id", "session")
     if not body.text.strip():
         raise Failure(422, "The message is empty", "Say something")
+    require_own(call.gateway, session, call.person)
     question = Question(
         id=call.key if TOKEN.fullmatch(call.key) else generate_id(),
         sender=subjects.USER,
@@ -102,13 +108,27 @@ async def say_to_desk(call: Call, query: WaitQuery, body: DeskMessage) -> Respon
 async def read_desk_turn(call: Call, query: WaitQuery) -> Response:
     """One question with its answer, or what is done for it as a stream; as ``say_to_desk`` answers."""
     message_id, session = _token(call, "message", "message"), _token(call, "id", "session")
-    turn = await read_turn(call.gateway, message_id)
-    if turn is None or turn.session_id != session:
-        raise not_found(f"message {message_id!r} in session {session!r}")
+    require_readable(call.gateway, session, call.person)
+    turn = await _find_turn(call, session, message_id)
     row = call.gateway.index.store.message(subjects.AUDIT, turn.seq)
     position = row.position if row else str(call.gateway.index.position)
     asked = Asked(id=message_id, session_id=session, position=position)
     return await _answer(call, asked, query.wait)
+
+
+async def stop_desk_turn(call: Call) -> Turn:
+    """End what is done for a question, and the goal that it started; answers with the turn as it is then."""
+    message_id, session = _token(call, "message", "message"), _token(call, "id", "session")
+    require_own(call.gateway, session, call.person)
+    turn = await _find_turn(call, session, message_id)
+    return await stop(call.gateway, session, message_id, call.person.name) or turn
+
+
+async def _find_turn(call: Call, session: str, message_id: str) -> Turn:
+    turn = await read_turn(call.gateway, message_id)
+    if turn is None or turn.session_id != session:
+        raise not_found(f"message {message_id!r} in session {session!r}")
+    return turn
 
 
 async def _answer(call: Call, asked: Asked, seconds: float) -> Response:
@@ -144,4 +164,7 @@ ENDPOINTS = (
     Endpoint("GET", f"{API}/{{id}}", read_desk_session, scope=Scope.READ, tag="desk"),
     Endpoint("POST", f"{API}/{{id}}/messages", say_to_desk, scope=Scope.SUBMIT, tag="desk"),
     Endpoint("GET", f"{API}/{{id}}/messages/{{message}}", read_desk_turn, scope=Scope.READ, tag="desk"),
+    Endpoint(
+        "POST", f"{API}/{{id}}/messages/{{message}}/stop", stop_desk_turn, scope=Scope.SUBMIT, tag="desk"
+    ),
 )

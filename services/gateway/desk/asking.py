@@ -1,6 +1,7 @@
 """Asking the front desk: the question is stored once, and what follows from it is told as it happens."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
@@ -12,12 +13,15 @@ from services.gateway.index.recent import Recent
 from services.gateway.index.rows import MessageRow, Position
 from services.gateway.index.store import Filter
 from shared import subjects
-from shared.contracts import Question
-from shared.errors import Conflict
+from shared.contracts import AnswerWords, Question, StopAnswer
+from shared.errors import Conflict, NotFound, TooLate
+from shared.operations.goals import cancel_goal
 from shared.queries.records import read_message
 
 PATIENCE = 600.0
 """Seconds for which an answer is waited for; it is in the session whenever it comes."""
+STOP_PATIENCE = 10.0
+"""Seconds until an answer that was stopped should have ended."""
 
 _ANSWERS = subjects.mail(subjects.USER, subjects.NEXUS)
 _REFUSED = subjects.dead(subjects.NEXUS)
@@ -56,21 +60,22 @@ async def ask(gateway: Gateway, question: Question) -> Asked:
     return Asked(id=question.id, session_id=session, position=position)
 
 
-async def follow(gateway: Gateway, asked: Asked) -> AsyncGenerator[Note | Turn, None]:
+async def follow(gateway: Gateway, asked: Asked) -> AsyncGenerator[Note | AnswerWords | Turn, None]:
     """What is done for a question, and at last its turn, answered or refused; or as it is after PATIENCE."""
     turn = await read_turn(gateway, asked.id)
     if turn is not None and turn.state != "waiting":
         yield turn
         return
     tasks: set[str] = set()
-    events = gateway.index.events(Position.parse(asked.position), Filter())
-    end = asyncio.get_running_loop().time() + PATIENCE
-    async with aclosing(events):
-        while batch := await _next(events, end):
-            for each in batch:
-                if note := await _note(gateway, each.row, asked.id, tasks):
+    async with aclosing(_listen(gateway, asked)) as heard:
+        async for each in heard:
+            if isinstance(each, AnswerWords):
+                yield each
+                continue
+            for event in each:
+                if note := await _note(gateway, event.row, asked.id, tasks):
                     yield note
-            if any(each.row.subject in (_ANSWERS, _REFUSED) for each in batch):
+            if any(event.row.subject in (_ANSWERS, _REFUSED) for event in each):
                 turn = await read_turn(gateway, asked.id)
                 if turn is not None and turn.state != "waiting":
                     yield turn
@@ -79,13 +84,53 @@ async def follow(gateway: Gateway, asked: Asked) -> AsyncGenerator[Note | Turn, 
         yield turn
 
 
-async def _next(events: AsyncGenerator[list[Recent], None], end: float) -> list[Recent]:
-    """The next events; none once it is ``end``, in seconds of the loop."""
+async def _listen(gateway: Gateway, asked: Asked) -> AsyncGenerator[AnswerWords | list[Recent], None]:
+    """The words of an answer, and what is indexed meanwhile, as they come, for PATIENCE seconds."""
+    heard: asyncio.Queue[AnswerWords | list[Recent]] = asyncio.Queue()
+
+    async def on_words(_: str, payload: bytes, __: dict[str, str]) -> None:
+        with contextlib.suppress(ValueError):
+            heard.put_nowait(AnswerWords.from_json(payload))
+
+    async def pass_on() -> None:
+        async with aclosing(gateway.index.events(Position.parse(asked.position), Filter())) as events:
+            async for batch in events:
+                heard.put_nowait(batch)
+
+    end = await gateway.bus.subscribe(subjects.words(asked.id), on_words)
+    indexed = asyncio.create_task(pass_on())
     try:
-        async with asyncio.timeout_at(end):
-            return await anext(events)
-    except TimeoutError:
-        return []
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                while not indexed.done() or not heard.empty():
+                    yield await heard.get()
+    finally:
+        indexed.cancel()
+        await end()
+
+
+async def stop(gateway: Gateway, session_id: str, question_id: str, person: str) -> Turn | None:
+    """Have nexus end what it does for a question, and the conductor the goal that it started.
+
+    Returns the turn as it is then.
+    """
+    turn = await read_turn(gateway, question_id)
+    if turn is not None and turn.state == "waiting":
+        order = StopAnswer(
+            sender=subjects.USER,
+            recipient=subjects.NEXUS,
+            question_id=question_id,
+            session_id=session_id,
+            person=person,
+        )
+        asked = Asked(id=question_id, session_id=session_id, position=str(gateway.index.position))
+        subject = subjects.mail(subjects.NEXUS, subjects.USER)
+        await gateway.bus.store(subject, order.to_json(), headers={"Nats-Msg-Id": order.id})
+        turn = await wait_for_answer(gateway, asked, STOP_PATIENCE)
+    if turn is not None and turn.answer is not None and turn.answer.goal_id:
+        with contextlib.suppress(TooLate, NotFound):
+            await cancel_goal(gateway.bus, turn.answer.goal_id, "its answer was stopped", person=person)
+    return turn
 
 
 async def wait_for_answer(gateway: Gateway, asked: Asked, seconds: float) -> Turn | None:

@@ -5,9 +5,10 @@ from typing import Any
 import msgspec
 
 from services.gateway.context import Gateway
-from services.gateway.problems import not_found
+from services.gateway.problems import Failure, not_found
 from shared import subjects
-from shared.contracts import ContextItem, Question, Response
+from shared.access.scopes import Person, Scope
+from shared.contracts import AskedBack, ContextItem, Question, Response
 from shared.queries.records import find_dead_letter, read_message
 from shared.text.shorten import shorten
 
@@ -42,6 +43,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     ``goal_id`` is the goal that it started, ``outcome`` is ``failed`` if what was asked for was not done,
     ``context`` are the memories that the answer was made from, ``unknowns`` the words that none of them has.
+    ``asks`` is what it asks back, ``understood`` the whole message that a short one was taken for.
     """
 
     id: str
@@ -54,6 +56,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     goal_id: str = ""
     context: tuple[ContextItem, ...] = ()
     unknowns: tuple[str, ...] = ()
+    asks: AskedBack | None = None
+    understood: str = ""
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,15 +85,46 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     earlier: int = 0
 
 
-def list_sessions(gateway: Gateway, before: int, limit: int) -> list[SessionSummary]:
-    """The conversations, those that went on last first; ``before`` is a cursor (0: none)."""
+def list_sessions(gateway: Gateway, person: Person, before: int, limit: int) -> list[SessionSummary]:
+    """The conversations that ``person`` may read, those that went on last first; ``before`` is a cursor."""
     query = gateway.index.store.query
     rows = query(
-        "SELECT session, min(number), max(number), count(*) FROM letters WHERE session NOT IN ('', ?) "
-        "GROUP BY session HAVING ? = 0 OR max(number) < ? ORDER BY max(number) DESC LIMIT ?",
-        [REMINDERS_SESSION, before, before, limit],
+        "SELECT session, first, last, count FROM (SELECT session, min(number) AS first, max(number) AS last, "
+        "count(*) AS count FROM letters WHERE session NOT IN ('', ?) GROUP BY session) "
+        "JOIN messages ON messages.number = first "
+        "WHERE (? = 0 OR last < ?) AND (? OR person = ?) ORDER BY last DESC LIMIT ?",
+        [REMINDERS_SESSION, before, before, person.scope is Scope.ADMIN, person.name, limit],
     )
     return [_summarize(query, *row) for row in rows]
+
+
+def require_readable(gateway: Gateway, session_id: str, person: Person) -> None:
+    """Raise Failure unless ``person`` may read a conversation: their own, and administrators any.
+
+    To others it is as if there were none. One that nobody has begun may be read by all.
+    """
+    owner = find_owner(gateway, session_id)
+    if owner not in (None, person.name) and person.scope is not Scope.ADMIN:
+        raise not_found(f"session {session_id!r}", "Begin one by asking something")
+
+
+def require_own(gateway: Gateway, session_id: str, person: Person) -> None:
+    """Raise Failure unless ``person`` may go on with a conversation: their own, or one of the command line's.
+
+    What was said at the machine itself, without the gateway, is for administrators to go on with.
+    """
+    require_readable(gateway, session_id, person)
+    if find_owner(gateway, session_id) not in (None, "", person.name):
+        raise Failure(403, "This conversation is another person's", "Begin one of your own")
+
+
+def find_owner(gateway: Gateway, session_id: str) -> str | None:
+    """Who began a conversation; empty for the one at the machine, None if nobody did."""
+    rows = gateway.index.store.query(
+        "SELECT person FROM letters JOIN messages USING (number) WHERE session = ? ORDER BY number LIMIT 1",
+        [session_id],
+    )
+    return str(rows[0][0]) if rows else None
 
 
 def _summarize(query: Any, session: str, first: int, last: int, questions: int) -> SessionSummary:
@@ -195,6 +230,8 @@ def make_answer(response: Response, at: str) -> Answer:
         goal_id=response.goal_id,
         context=packet.bullets if packet else (),
         unknowns=packet.unknowns if packet else (),
+        asks=response.asks,
+        understood=response.understood,
     )
 
 

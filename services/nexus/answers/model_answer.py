@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -15,6 +16,7 @@ from services.nexus.answers.memory_answer import (
     may_be_shown,
 )
 from services.nexus.answers.unsupported_claims import remove_unsupported
+from services.nexus.conversation.words import SpokenAnswer
 from services.nexus.reminders.state import ENDED
 from services.nexus.reminders.store import ReminderStore
 from services.nexus.routing.sentence_type import is_question
@@ -29,6 +31,7 @@ from shared.contracts import (
 )
 from shared.errors import BusError, ModelError
 from shared.llm.protocol import Message
+from shared.llm.structured_output import read_answer
 from shared.reasoning.recall import measure_relevance
 from shared.text.cues import asks_about_work
 from shared.text.shorten import flatten, shorten
@@ -54,10 +57,11 @@ class Answerer:
         self._context = context
         self._store = store
 
-    async def answer(self, text: str, history: Sequence[Message] = ()) -> Response:
+    async def answer(self, text: str, history: Sequence[Message] = (), question_id: str = "") -> Response:
         """The model's checked answer, else quotations; ``history`` is the thread before ``text``.
 
-        The last question of the thread helps to find the memories that ``text`` is about.
+        The last question of the thread helps to find the memories that ``text`` is about. If ``text`` is a
+        question with an id, people hear the answer while it is written.
         """
         models = self._context.models
         if not models.model.available:
@@ -67,17 +71,31 @@ class Answerer:
             packet, _ = await self.search("\n".join([*before, text]))
             reminders, _ = await self._store.read()
             messages = [*history, question_prompt(text, packet)]
-            answer = await models.ask_model_for(
-                messages,
-                ModelAnswer,
-                lambda answer: None if answer.text.strip() else "text must not be empty",
-            )
+            answer = await self._write(messages, packet, question_id)
         except ModelError as error:
             return await self.quote(text, str(error))
         except BusError as error:
             return _without_memory(error)
         return checked_response(
             answer, packet, [each for each in reminders.reminders if each.status not in ENDED]
+        )
+
+    async def _write(
+        self, messages: Sequence[Message], packet: ContextPacket, question_id: str
+    ) -> "ModelAnswer":
+        models = self._context.models
+        if question_id:
+            spoken = SpokenAnswer(
+                self._context.bus, question_id, lambda sentence: check_sentence(sentence, packet)
+            )
+            thought = await models.stream_model(messages, spoken.add)
+            await spoken.end()
+            if (answer := read_written(thought.text)).text.strip():
+                return answer
+        return await models.ask_model_for(
+            messages,
+            ModelAnswer,
+            lambda answer: None if answer.text.strip() else "text must not be empty",
         )
 
     async def quote(self, text: str, problem: str = "") -> Response:
@@ -143,6 +161,22 @@ class ModelAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     citations: tuple[str, ...] = ()
+
+
+def read_written(text: str) -> ModelAnswer:
+    """The answer in a model's text: the text itself, or JSON if it wrote that unasked."""
+    if text.lstrip().startswith(("{", "```")):
+        with suppress(ValueError):
+            return read_answer(text, ModelAnswer)
+    return ModelAnswer(text=text)
+
+
+def check_sentence(sentence: str, packet: ContextPacket) -> str:
+    """What people may see of a sentence before the answer is whole: nothing invented, nothing claimed."""
+    known = {item.evidence_id for item in packet.bullets}
+    text = CITATION.sub(lambda mark: mark[0] if mark[1] in known or not _is_id(mark[1]) else "", sentence)
+    given = " ".join([packet.query, *(item.text for item in packet.bullets)])
+    return remove_unsupported(text, given, known)[0].strip()
 
 
 def question_prompt(question: str, packet: ContextPacket) -> Message:

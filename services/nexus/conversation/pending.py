@@ -14,11 +14,13 @@ MAX_WORDS = 14
 """The most words of a short answer; a longer message is a new one."""
 
 _YES = re.compile(
-    r"(?:(?:oh\s+)?(?:yes|yep|yeah|yup|ya|y|sure|ok|okay|right|correct|exactly|absolutely|please|confirmed?|do(?:\s+it)?"
+    r"(?:(?:oh\s+)?(?:yes|yep|yeah|yup|ya|y|sure|ok|okay|right|correct|exactly|absolutely|please"
+    r"|confirmed?|do(?:\s+it)?"
     r"|go\s+ahead|go\s+for\s+it|of\s+course|that\s+one|that'?s\s+(?:it|right|the\s+one)|sounds\s+good)\s*)+"
 )
 _NO = re.compile(
-    r"(?:(?:no|nope|nah|n|none(?:\s+of\s+(?:them|those|these|that))?|neither|nothing|never\s*mind|nvm|forget\s+(?:it|that)"
+    r"(?:(?:no|nope|nah|n|none(?:\s+of\s+(?:them|those|these|that))?|neither|nothing|never\s*mind|nvm"
+    r"|forget\s+(?:it|that)"
     r"|cancel(?:\s+(?:it|that))?|leave\s+it|drop\s+it"
     r"|don'?t|do\s+not|stop|thanks|thank\s+you|not\s+(?:now|any\s+more))\s*)+"
 )
@@ -31,8 +33,10 @@ _NUMBERED = re.compile(
     rf"(?:the\s+)?(?P<word>\d{{1,2}}|last|latter|former|{'|'.join(ORDINALS)})(?:\s+(?:one|option|choice))?"
 )
 _COMMAND = re.compile(
-    r"(?:what|who|whom|whose|when|where|why|how|which|is|are|was|were|does|did|do|has|have|can|could|will|would|should"
-    r"|remind|show|list|find|tell|give|send|run|check|fix|set|add|remember|forget|search|look|read|write|brief|stop)\b"
+    r"(?:what|who|whom|whose|when|where|why|how|which|is|are|was|were|does|did|do|has|have|can|could"
+    r"|will|would|should"
+    r"|remind|show|list|find|tell|give|send|run|check|fix|set|add|remember|forget|search|look|read"
+    r"|write|brief|stop)\b"
 )
 
 
@@ -43,6 +47,8 @@ def settle(text: str, asks: AskedBack) -> Resolved | None:
         return None
     if (number := _find_number(words, asks)) is not None:
         return _choose(asks.choices[number])
+    if same := next((each for each in asks.choices if plain(each.label) == words), None):
+        return _choose(same)
     if _YES.fullmatch(words):
         return _agree(asks, text)
     if _NO.fullmatch(words):
@@ -93,7 +99,7 @@ def _fits(words: str, asks: AskedBack) -> bool:
 
 
 def _slot(text: str, asks: AskedBack) -> str:
-    said = text.strip().rstrip(".!?,")
+    said = re.sub(r"(?i)[\s,]*(?:please|thanks|thank you)?[\s.!?,]*$", "", text.strip())
     if asks.expects != "time":
         return said
     said = re.sub(r"(?i)^(?:(?:please|make it|let'?s say|say|maybe|then|yes|ok(?:ay)?|no)[\s,]+)+", "", said)

@@ -22,22 +22,27 @@ ORDINALS = {
 }
 _WEEKDAY = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?s?"
 _MONTH = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"|oct(?:ober)?"
     r"|nov(?:ember)?|dec(?:ember)?)"
 )
 _PART = r"(?:morning|noon|afternoon|evening|night|lunch(?:time)?|midnight|midday)"
 _COUNT = r"(?:\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|half\s+an?|a\s+couple\s+of|a\s+few)"
 _UNIT = r"(?:seconds?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?)"
 CLOCK = (
-    r"(?:(?:at|by|around|about|from|until|till)\s+)?(?:\d{1,2}(?:[:.]\d\d)?\s*(?:am|pm|o'?clock|h\b)|\d{1,2}:\d\d"
+    r"(?:(?:at|by|around|about|from|until|till)\s+)?(?:\d{1,2}(?:[:.]\d\d)?\s*(?:am|pm|o'?clock|h\b)"
+    r"|\d{1,2}:\d\d"
     r"|(?:half|quarter)\s+(?:past|to)\s+\w+|noon|midnight|midday)|at\s+\d{1,2}\b(?!\s*%)"
 )
 DAY = (
-    rf"(?:on\s+)?(?:(?:the\s+day\s+after\s+)?tomorrow(?:\s+{_PART})?|today|tonight|yesterday(?:\s+{_PART})?|now"
+    rf"(?:on\s+)?(?:(?:the\s+day\s+after\s+)?tomorrow(?:\s+{_PART})?|today|tonight"
+    rf"|yesterday(?:\s+{_PART})?|now"
     rf"|(?:this|next|last|coming|the\s+coming)\s+(?:week(?:end)?|month|quarter|year|{_WEEKDAY}|{_PART})"
-    rf"|(?:at\s+the\s+)?weekend|{_WEEKDAY}(?:\s+{_PART})?|\d{{4}}-\d\d-\d\d"
-    rf"|(?:the\s+)?\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}(?:\s+\d{{4}})?|{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?(?:\s+\d{{4}})?"
-    rf"|(?:the\s+)\d{{1,2}}(?:st|nd|rd|th))|in\s+the\s+{_PART}|in\s+{_COUNT}\s+{_UNIT}|{_COUNT}\s+{_UNIT}\s+(?:ago|earlier|later)"
+    rf"|(?:at\s+)?(?:the\s+)?weekend|{_WEEKDAY}(?:\s+{_PART})?|\d{{4}}-\d\d-\d\d"
+    rf"|(?:the\s+)?\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}(?:\s+\d{{4}})?"
+    rf"|{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?(?:\s+\d{{4}})?"
+    rf"|(?:the\s+)\d{{1,2}}(?:st|nd|rd|th))|in\s+the\s+{_PART}|in\s+{_COUNT}\s+{_UNIT}"
+    rf"|{_COUNT}\s+{_UNIT}\s+(?:ago|earlier|later)"
     rf"|every\s+\w+"
 )
 _TIME = re.compile(

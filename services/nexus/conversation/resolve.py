@@ -1,10 +1,48 @@
 """What a message means in its conversation: a short one becomes the whole message that it stands for."""
 
+import re
 from datetime import datetime
 
+from services.nexus.conversation.ellipsis import swap
 from services.nexus.conversation.pending import settle
+from services.nexus.conversation.phrases import CLOCK, DAY, is_time, plain
+from services.nexus.conversation.references import find_ended, find_numbered, refer
 from services.nexus.conversation.resolved import Resolved
-from shared.contracts import Conversation
+from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn
+
+MAX_WORDS = 9
+"""The most words of an ellipsis; a longer message stands for itself."""
+_WHAT_ABOUT = re.compile(
+    r"(?i)(?:ok(?:ay)?|and|so|but|hm+|right|great|thanks|thank you|,|\s)*"
+    r"(?:(?:and\s+)?(?:what|how)\s+about|and(?:\s+(?:what|how)\s+about)?"
+    r"|(?:the\s+)?same\s+(?:question\s+)?(?:for|with|about)|also\s+for|now)"
+    r"\s+(?P<other>.+?)\s*(?:instead|then|too|as well|please)?[?.! ]*"
+)
+_CHANGE = re.compile(
+    r"(?i)(?:(?:no|oh|actually|wait|sorry|hm+|well|ok|please|rather|better)[,\s]+)*"
+    r"(?:(?:(?:can|could)\s+you\s+)?(?:make|change|move|push|shift|set|put)\s+(?:it|that"
+    r"|this)(?:\s+(?:to|on|at|for))?|i\s+(?:meant|mean|said|want)|rather|let'?s\s+(?:say|make\s+it)"
+    r"|not\s+\S+\s*,?\s*but|better)\s+(?P<other>.+?)\s*(?:instead|please|rather|then)?[?.! ]*"
+)
+_INSTEAD = re.compile(
+    r"(?i)(?:(?:no|actually|oh|wait|sorry)[,\s]+)?(?P<other>.+?)\s+(?:instead|rather|would be better"
+    r"|is better)[.! ]*"
+)
+_BARE = re.compile(r"(?i)(?P<other>(?:in|for|on|about|from|near|with)\s+\S+(?:\s+\S+){0,2}?)\s*\?")
+_TIMED = re.compile(
+    r"(?i)(?:no|actually|oh|wait|sorry|rather|better)(?:[,\s]+(?:no|wait|sorry|rather|better))*[,\s]+"
+    rf"(?P<other>{CLOCK}|{DAY})[.! ]*"
+)
+_AGAIN = re.compile(
+    r"(?:(?:please\s+)?(?:once\s+more|again|do\s+(?:it|that)\s+again|try\s+again|same\s+again"
+    r"|repeat))(?:\s+please)?"
+)
+_VERB = re.compile(
+    r"(?i)(?:who|when|where|why|what|which|how|is|are|was|were|does|did|do|has|have|can|could|will"
+    r"|would|should|if|because|then"
+    r"|remind|show|list|find|tell|give|send|run|check|fix|set|add|remember|forget|search|look|read"
+    r"|write|brief|stop|cancel|i|we|you|he|she|they|it|that|this|thanks|thank|bye|now)\b"
+)
 
 
 def resolve(text: str, conversation: Conversation, now: datetime, *, with_model: bool = False) -> Resolved:
@@ -13,5 +51,90 @@ def resolve(text: str, conversation: Conversation, now: datetime, *, with_model:
     It is ``text`` itself unless it answers what was asked back, or refers to what was said. A model reads the
     conversation itself: ``with_model`` only what was asked back is settled, and what was named by number.
     """
-    settled = settle(text, conversation.asks) if conversation.asks else None
-    return settled or Resolved(text=text)
+    whole = Resolved(text=text)
+    if conversation.asks and (settled := settle(text, conversation.asks)):
+        return settled
+    if not conversation.turns or text.lstrip().startswith("/"):
+        return whole
+    if found := find_ended(text, conversation) or find_numbered(text, conversation):
+        return found
+    if with_model:
+        return whole
+    return complete(text, conversation) or refer(text, conversation) or whole
+
+
+def complete(text: str, conversation: Conversation) -> Resolved | None:
+    """An ellipsis as the message before with its words changed; None for any other message."""
+    turn = conversation.turns[-1]
+    before = turn.meant or turn.text
+    if _AGAIN.fullmatch(plain(text)):
+        return _repeat(before, turn)
+    if len(text.split()) > MAX_WORDS:
+        return None
+    if changed := _CHANGE.fullmatch(text) or _INSTEAD.fullmatch(text) or _TIMED.fullmatch(text):
+        return _change(changed["other"], before, conversation)
+    asked = _WHAT_ABOUT.fullmatch(text) or _BARE.fullmatch(text)
+    other = re.sub(r"(?i)^there\s+", "", asked["other"]) if asked else text if is_time(plain(text)) else ""
+    about = bool(re.search(r"(?i)\b(?:about|same)\b", text))
+    begins = not about and _VERB.match(other) and not is_time(plain(other))
+    if not other or begins or _is_topic(other, before):
+        return None
+    return _repeat(
+        swap(before, other),
+        turn,
+        asked=text.rstrip().endswith("?") or bool(re.search(r"(?i)\babout\b", text)),
+    )
+
+
+def _is_topic(other: str, before: str) -> bool:
+    """Whether ``other`` is about something else: "the weather in Bern" after a question on deploys."""
+    words = set(plain(other).split())
+    linked = re.search(r"\s(?:in|of|on|for|at|from|with|about)\s", other)
+    return bool(linked) and not is_time(plain(other)) and not words & set(plain(before).split()) - _SMALL
+
+
+_SMALL = frozenset("the a an in of on for at from with about to is are and our my your".split())
+
+
+def _repeat(whole: str, turn: ConversationTurn, *, asked: bool = True) -> Resolved:
+    """The changed message; what had an effect is done again only after a yes, if it was put as a question."""
+    if asked and _has_effect(turn):
+        asks = AskedBack(choices=(Choice(label="Yes", text=whole), Choice(label="No")))
+        return Resolved(text=whole, reply=f"Shall I do this: {whole}\n1. Yes\n2. No", asks=asks)
+    return Resolved(text=whole, understood=whole)
+
+
+def _has_effect(turn: ConversationTurn) -> bool:
+    return bool(turn.goal_id) or turn.route in EFFECTS
+
+
+EFFECTS = frozenset(
+    f"tool:{name}"
+    for name in (
+        "reminder_set",
+        "reminder_change",
+        "remember",
+        "correct",
+        "calendar_add",
+        "send_mail",
+        "night_job",
+        "schedule",
+        "work",
+    )
+)
+"""The routes of answers after which something is otherwise than before."""
+
+
+def _change(other: str, before: str, conversation: Conversation) -> Resolved | None:
+    """What "make it 10" changes: the reminder that was named, or else the message before."""
+    named = [each.ref for each in conversation.mentioned if each.what == "reminder"]
+    words = plain(other)
+    timed = is_time(words) or bool(re.fullmatch(r"\d{1,2}(?:[:.]\d\d)?", words))
+    if len(named) == 1 and timed:
+        to = re.sub(r"(?i)^(?:at|to|on)\s+", "", other.strip())
+        whole = f"Move reminder {named[0]} to {to}"
+        return Resolved(text=whole, understood=whole)
+    if _VERB.match(other) and not timed:
+        return None
+    swapped = swap(before, other)
+    return Resolved(text=swapped, understood=swapped) if not _has_effect(conversation.turns[-1]) else None

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from shared.contracts import Contract, Email, Question, Response, Task
+from shared.contracts import MAX_TEXT, Contract, Email, Question, Response, Task
 
 REQUEST_KEY = "visit"
 """The key of a task's context that holds the request it is for; stored tasks have it."""
@@ -14,7 +14,8 @@ class Request(Contract, frozen=True, kw_only=True):
     """A question or an email to nexus, with what is needed to answer it later.
 
     ``subject`` is None for a question. ``asked_at`` is when it was written: "in 20 minutes" counts from then.
-    ``history`` are the messages of its session before it.
+    ``history`` are the messages of its session before it, ``person`` is who of the people wrote it.
+    ``understood`` is the whole message that a short one was taken for.
     """
 
     asker: str
@@ -24,6 +25,8 @@ class Request(Contract, frozen=True, kw_only=True):
     session: str = ""
     asked_at: str = ""
     history: tuple[dict[str, Any], ...] = ()
+    person: str = ""
+    understood: str = ""
 
     @classmethod
     def of(cls, message: Question | Email) -> "Request":
@@ -38,9 +41,10 @@ class Request(Contract, frozen=True, kw_only=True):
             letter_id=message.id,
             text=text,
             subject=subject,
-            session=message.user_session_id,
+            session=message.user_session_id or message.id,
             asked_at=message.created_at,
             history=history,
+            person=message.person,
         )
 
     @classmethod
@@ -48,12 +52,21 @@ class Request(Contract, frozen=True, kw_only=True):
         """The request that nexus submitted ``task`` for; None if it is for something else."""
         return cls.from_dict(task.context[REQUEST_KEY]) if REQUEST_KEY in task.context else None
 
-    def reply(self, response: Response) -> Response | Email:
-        """``response`` addressed to the asker: an email in the same thread if the request was one."""
-        if self.subject is None:
-            return msgspec.structs.replace(response, recipient=self.asker, cause=self.letter_id)
-        is_reply = not self.subject.strip() or self.subject.lower().startswith("re:")
-        subject = self.subject if is_reply else f"Re: {self.subject}"
+    def reply(self, response: Response) -> Response:
+        """``response`` addressed to the asker; it says what a short message was taken for."""
+        text = f"(Taken as: {self.understood})\n{response.text}" if self.understood else response.text
+        return msgspec.structs.replace(
+            response,
+            text=text[:MAX_TEXT],
+            understood=self.understood,
+            recipient=self.asker,
+            cause=self.letter_id,
+        )
+
+    def as_email(self, response: Response) -> Email:
+        """A reply as an email in the thread of the email that the request was."""
+        wrote = self.subject or ""
+        subject = wrote if not wrote.strip() or wrote.lower().startswith("re:") else f"Re: {wrote}"
         return Email(
             sender="nexus",
             recipient=self.asker,

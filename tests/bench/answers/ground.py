@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from services.cli.commands.ask import ask_nexus
+from services.cli.commands.chat.answering import ask_nexus
 from services.conductor.report import memories_of
 from shared import subjects
 from shared.bus import Bus

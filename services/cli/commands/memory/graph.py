@@ -6,6 +6,7 @@ from typing import Any
 import click
 from rich.text import Text
 
+from services.cli.commands.completion import KindName
 from services.cli.commands.memory.session import at_option, call_memory, changed_since_option, write_memory
 from services.cli.commands.options import SHARE, NumberType, build, combine, json_option
 from services.cli.output.console import open_console, print_json, print_line, print_result
@@ -151,7 +152,9 @@ def unlink(from_id: str, relation: str, to_id: str, as_json: bool) -> None:
     metavar="RELATION",
     help="Only such edges. Repeatable.",
 )
-@click.option("--kind", "kinds", multiple=True, help="Show only this kind; others are still traversed.")
+@click.option(
+    "--kind", "kinds", type=KindName(), multiple=True, help="Show only this kind; others are still traversed."
+)
 @click.option(
     "--strategy",
     type=click.Choice(["bfs", "dfs", "weighted"]),

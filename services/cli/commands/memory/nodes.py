@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from services.cli.agents import load_agents, load_specialists
+from services.cli.commands.completion import AgentName, KindName
 from services.cli.commands.memory.session import (
     at_option,
     call_memory,
@@ -62,7 +63,11 @@ ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.argument("title", type=TextType())
 @click.option("--body", default="", help="The full text; '-' reads it from standard input.")
 @click.option(
-    "--kind", default="fact", show_default=True, help=f"One of {', '.join(KINDS)}; or a kind of your own."
+    "--kind",
+    type=KindName(),
+    default="fact",
+    show_default=True,
+    help=f"One of {', '.join(KINDS)}; or a kind of your own.",
 )
 @click.option("--tag", "tags", multiple=True, help="A tag. Repeatable.")
 @click.option("--importance", type=SHARE, default=0.5, show_default=True, help="How important it is.")
@@ -279,7 +284,7 @@ def brief_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command()
-@click.argument("agent")
+@click.argument("agent", type=AgentName())
 @brief_options
 def brief(agent: str, **options: Any) -> None:
     """Print AGENT's briefing from memory."""

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import click
 
+from services.cli.commands.completion import AgentName, KindName, SessionName
 from services.cli.commands.options import Command, NumberType, TimeType, combine, format_time_option
 from services.cli.connection import run_connected
 from services.cli.output.console import print_json
@@ -34,10 +35,10 @@ def changed_since_option(text: str) -> Callable[[Command], Command]:
 
 time_option = partial(click.option, type=TimeType(), callback=format_time_option, metavar="TIME")
 filter_options = combine(
-    click.option("--kind", "kinds", multiple=True, help="Only this kind. Repeatable."),
+    click.option("--kind", "kinds", type=KindName(), multiple=True, help="Only this kind. Repeatable."),
     click.option("--tag", "tags", multiple=True, help="Only with this tag. Repeatable."),
-    click.option("--agent", default="", metavar="NAME", help="Only what this agent added."),
-    click.option("--session", default="", metavar="ID", help="Only from this session."),
+    click.option("--agent", type=AgentName(), default="", metavar="NAME", help="Only what this agent added."),
+    click.option("--session", type=SessionName(), default="", metavar="ID", help="Only from this session."),
     time_option("--since", help="Only changed since TIME: a span such as 10m, or ISO 8601."),
     time_option("--until", help="Only changed before TIME."),
 )

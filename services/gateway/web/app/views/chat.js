@@ -1,6 +1,6 @@
 // Chat with the front desk: what one asks, what is done for it, the answer with citations that open beside it.
 
-import { at, get, newKey } from "../api.js";
+import { at, get, newKey, post } from "../api.js";
 import { useKeys } from "../keyboard.js";
 import { navigate, setQuery } from "../router.js";
 import { may } from "../store.js";
@@ -9,6 +9,7 @@ import { plural } from "../ui/format.js";
 import { html, useEffect, useRef, useState } from "../ui/html.js";
 import { useLiveResource } from "../ui/resource.js";
 import { Ago } from "../ui/time.js";
+import { toastError } from "../ui/toast.js";
 import { Turn } from "./chat_turn.js";
 import { converse } from "./desk_stream.js";
 import { NodePanel } from "./memory_panel.js";
@@ -40,6 +41,7 @@ function Sessions({ sessions, current }) {
 function Conversation({ id, begun }) {
   const [state, setState] = useState({ turns: [], earlier: 0, loaded: !begun, error: null });
   const [notes, setNotes] = useState({});
+  const [words, setWords] = useState({});
   const [draft, setDraft] = useState("");
   const field = useRef(null);
   const end = useRef(null);
@@ -54,6 +56,7 @@ function Conversation({ id, begun }) {
   const follow = async (options) => {
     const onEvent = (kind, content) => {
       if (kind === "note") note(options.id, content);
+      if (kind === "words") setWords((known) => ({ ...known, [options.id]: (content.number ? known[options.id] || "" : "") + content.text }));
       if (kind === "answer") put(content);
     };
     try {
@@ -70,6 +73,15 @@ function Conversation({ id, begun }) {
     if (!begun) history.replaceState(history.state, "", at`/chat/${id}`);
     follow({ id: key, key, text, turn });
   };
+  const stop = async (turn) => {
+    put({ ...turn, stopping: true });
+    try {
+      put({ ...(await post(at`/desk/sessions/${id}/messages/${turn.id}/stop`)), stopping: false });
+    } catch (error) {
+      put({ ...turn, stopping: false });
+      toastError(error);
+    }
+  };
   const read = async (before = 0) => {
     try {
       const session = await get(at`/desk/sessions/${id}`, { before });
@@ -82,12 +94,13 @@ function Conversation({ id, begun }) {
   useEffect(() => {
     if (begun) read();
   }, []);
-  useEffect(() => end.current?.scrollIntoView({ block: "end" }), [state.turns.length, state.turns.at(-1)?.state, state.loaded]);
+  useEffect(() => end.current?.scrollIntoView({ block: "end" }), [state.turns.length, state.turns.at(-1)?.state, state.loaded, words[state.turns.at(-1)?.id]]);
   return html`<section class="conversation" aria-label="Conversation"><h1 class=${state.turns.length ? "last" : ""}>${headline(state)}</h1>
     ${state.error && html`<${Problem} error=${state.error} />`}${!state.loaded && html`<${Loading} what="the conversation" />`}
     ${state.earlier > 0 && html`<p><button type="button" onClick=${() => read(state.earlier)}>Earlier</button></p>`}
     ${state.loaded && !state.turns.length && !state.error && html`<${Begin} onTry=${take} />`}
-    <ol class="turns" aria-live="polite" aria-relevant="additions text">${state.turns.map((turn) => html`<${Turn} key=${turn.id} turn=${turn} notes=${notes[turn.id] || []} onAgain=${() => say(turn.text)} />`)}</ol>
+    <ol class="turns" aria-live="polite" aria-relevant="additions text">${state.turns.map((turn) => html`<${Turn} key=${turn.id} turn=${turn} notes=${notes[turn.id] || []} words=${words[turn.id] || ""}
+      last=${turn === state.turns.at(-1)} onAgain=${() => say(turn.text)} onSay=${say} onStop=${() => stop(turn)} />`)}</ol>
     <div class="end" ref=${end}></div><${Composer} field=${field} text=${draft} onText=${setDraft} onSay=${say} /></section>`;
 }
 
@@ -105,7 +118,8 @@ function headline({ turns, loaded }) {
 
 function firstLine({ text, context, citations, goal_id: goal }) {
   if (goal) return "Started a goal";
-  const said = text.startsWith("From memory:") && context?.length ? context.find((each) => each.evidence_id === citations[0])?.text || text : text;
+  const bare = text.replace(/^\(Taken as: [^\n]*\)\n/, "");
+  const said = bare.startsWith("From memory:") && context?.length ? context.find((each) => each.evidence_id === citations[0])?.text || bare : bare;
   const line = said.split("\n").find((each) => each.trim()) || "";
   return line.length > 120 ? `${line.slice(0, 119)}…` : line;
 }

@@ -2,6 +2,7 @@
 
 import { at, get } from "../api.js";
 import { setQuery } from "../router.js";
+import { may } from "../store.js";
 import { AgentChip } from "../ui/agent.js";
 import { plural, span } from "../ui/format.js";
 import { html } from "../ui/html.js";
@@ -14,16 +15,25 @@ const NODE = /^[A-Za-z0-9_-]{1,128}$/;
 const SOURCES = /\n\nSources:\n((?:\[\d+\].*(?:\n|$))+)$/;
 const CANCEL = /\nIt is reminder \S+\. Not what you meant\? mailroom reminders cancel \S+/; // the link below does it
 const STARTED = /^That is work for the office, so I started goal /; // the card says the same, and goes on
+const TAKEN = /^\(Taken as: [^\n]*\)\n+/; // the line above the answer says it
 const STEPS = { asked: "is asked", begun: "began", noted: "", ended: "is done" };
 
-export function Turn({ turn, notes, onAgain }) {
+export function Turn({ turn, notes, words, last, onAgain, onSay, onStop }) {
   return html`<li class="turn"><div class="question"><div class="who"><${AgentChip} name="user" person=${turn.person} /><${Clock} at=${turn.at} /></div><p>${turn.text}</p></div>
     ${notes.length > 0 && html`<${Steps} notes=${notes} open=${turn.state === "waiting"} />`}
-    ${turn.state === "waiting" && html`<p class="answering" role="status"><span class="mark" aria-hidden="true">◐</span> The front desk is answering, <${Took} from=${turn.at} /></p>`}
+    ${turn.state === "waiting" && words && html`<div class="reply writing"><div class="who"><${AgentChip} name="nexus" /></div><div class="text"><${Markdown} text=${words} /></div></div>`}
+    ${turn.state === "waiting" && html`<p class="answering" role="status"><span class="mark" aria-hidden="true">◐</span> The front desk is answering, <${Took} from=${turn.at} />
+      ${may("submit") && html`<button type="button" class="stop" disabled=${turn.stopping} onClick=${onStop}>Stop</button>`}</p>`}
     ${turn.state === "late" && html`<p class="standing">It takes longer than ten minutes. The answer appears here when it comes; you need not wait.</p>`}
     ${["refused", "failed"].includes(turn.state) && html`<div class="standing bad" role="alert"><b>${turn.state === "refused" ? "The front desk could not handle it." : "It was not sent."}</b> ${turn.reason} ${turn.cure || ""}
       <p><button type="button" onClick=${onAgain}>Ask again</button></p></div>`}
-    ${turn.answer && html`<${Answer} answer=${turn.answer} asked=${turn.at} />`}</li>`;
+    ${turn.answer && html`<${Answer} answer=${turn.answer} asked=${turn.at} />`}
+    ${last && turn.answer?.asks?.choices.length > 0 && may("submit") && html`<${Choices} choices=${turn.answer.asks.choices} onSay=${onSay} />`}</li>`;
+}
+
+/** What the answer asks back, to be chosen; the list in its text says the same. */
+function Choices({ choices, onSay }) {
+  return html`<div class="choices" role="group" aria-label="Answers">${choices.map((choice) => html`<button type="button" key=${choice.label} onClick=${() => onSay(choice.label)}>${choice.label}</button>`)}</div>`;
 }
 
 function Steps({ notes, open }) {
@@ -37,6 +47,7 @@ function Answer({ answer, asked }) {
   const seconds = (Date.parse(answer.at) - Date.parse(asked)) / 1000;
   return html`<div class=${`reply${failed ? " failed" : ""}`}><div class="who"><${AgentChip} name="nexus" />${answer.route && answer.route !== "nexus" && html`<span class="soft">by ${answer.route.replace("tool:", "")}</span>`}
       ${failed && html`<${Outcome} status="failed" />`}<span class="soft number">${seconds > 0 && span(seconds)}</span></div>
+    ${answer.understood && html`<p class="taken soft">Taken as <q>${answer.understood}</q></p>`}
     <${AnswerText} answer=${answer} />
     ${answer.goal_id && html`<${GoalCard} id=${answer.goal_id} />`}
     ${CANCEL.test(answer.text) && html`<p class="small"><a href="/schedule">Change or cancel it in the schedule</a></p>`}
@@ -47,11 +58,17 @@ function Answer({ answer, asked }) {
 /** The text with its marks, such as [1], as buttons that open what they cite. */
 function AnswerText({ answer }) {
   if (answer.goal_id && STARTED.test(answer.text)) return html`<p class="text">That is work for the office. The conductor plans it, and its report comes by mail.</p>`;
-  const text = answer.text.replace(SOURCES, "").replace(CANCEL, "").replace(/\n*Memory says nothing about: [^\n]*\.\s*$/, "");
+  const text = withoutChoices(answer).replace(TAKEN, "").replace(SOURCES, "").replace(CANCEL, "").replace(/\n*Memory says nothing about: [^\n]*\.\s*$/, "");
   const marks = /\[(\d{1,2}|[A-Za-z0-9_-]{3,128})\]/g;
   const cites = [...text.matchAll(marks)].some(([, mark]) => cited(answer, mark));
   if (!cites) return html`<div class="text"><${Markdown} text=${text} /></div>`;
   return html`<div class="text prose">${text.split(/\n{2,}|\n(?=\[)/).map((paragraph, index) => html`<p key=${index}>${withMarks(paragraph, answer, marks)}</p>`)}</div>`;
+}
+
+/** The text without the numbered list of choices, which are buttons. */
+function withoutChoices({ text, asks }) {
+  const listed = (asks?.choices || []).map((choice, index) => `\n${index + 1}. ${choice.label}`).join("");
+  return listed && text.includes(listed) ? text.replace(listed, "") : text;
 }
 
 function cited(answer, mark) {

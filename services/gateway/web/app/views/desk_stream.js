@@ -5,7 +5,7 @@ import { signedOut } from "../store.js";
 
 /**
  * Say something in a session, or follow what was said (`message` is its id): calls `onEvent(kind, content)` with "accepted",
- * "note" and "answer", and resolves with the turn of the answer.
+ * "note", "words" and "answer", and resolves with the turn of the answer.
  */
 export async function converse(session, { text = "", message = "", key = "", onEvent, signal }) {
   const path = `/desk/sessions/${encodeURIComponent(session)}/messages${message ? `/${encodeURIComponent(message)}` : ""}`;

@@ -1,0 +1,216 @@
+"""``mailroom chat``: a conversation with the front desk in the terminal."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import aclosing, contextmanager
+from typing import Any
+
+import click
+from rich.text import Text
+
+from services.cli.commands.chat.answering import STOP_TIMEOUT, Note, follow_answer, stop_answer
+from services.cli.commands.chat.line import COMMANDS, PROMPT, Words, is_terminal, open_line
+from services.cli.commands.chat.sessions import choose_session, find_session, make_session, print_sessions
+from services.cli.commands.chat.shown import ShownAnswer
+from services.cli.commands.completion import SessionName, list_agents, list_goals, list_sessions
+from services.cli.commands.options import json_option, print_resolved, resolve_text
+from services.cli.connection import run_connected
+from services.cli.output.console import open_console, print_block, print_json_line
+from services.cli.output.outcomes import FAILED
+from shared import settings, subjects
+from shared.bus import Bus
+from shared.contracts import MAX_TEXT, AnswerWords, Question, Response, ResultOutcome
+from shared.errors import MailroomError, TooLate
+from shared.operations.goals import cancel_goal
+from shared.queries.conversations import list_conversations, read_conversation
+from shared.text.printable import clean_block
+
+HELP = """Write as to a colleague: a question, a request, "remind me tomorrow at 9 to call Ana".
+A short message goes on with what was said: "at 10 instead", "and who decided that?", "cancel that".
+
+{commands}
+
+Tab completes commands, agents, goals and paths; the arrow up brings back what was written.
+Ctrl-C stops an answer, Ctrl-D leaves. "what can you do?" lists what the front desk does."""
+SHOWN_TURNS = 3
+"""Turns of a session that are shown when it is gone on with."""
+
+
+@click.command()
+@click.option("--session", type=SessionName(), default="", metavar="ID", help="Go on with this session.")
+@click.option("--new", "fresh", is_flag=True, help="Begin a new session, though one is not old.")
+@json_option
+def chat(session: str, fresh: bool, as_json: bool) -> None:
+    """Talk to the front desk.
+
+    Without --new it goes on with the latest session, if that was within the last 8 hours; 'mailroom sessions'
+    lists them. Where input or output is no terminal, and with --json, each line of the input is a message,
+    and the session is new unless one is named: echo "what time is it?" | mailroom chat
+    """
+    if session and fresh:
+        raise click.UsageError("--session and --new contradict each other")
+    run_connected(lambda bus: _talk(bus, session, fresh=fresh, as_json=as_json))
+
+
+async def _talk(bus: Bus, session: str, *, fresh: bool, as_json: bool) -> None:
+    live = is_terminal() and not as_json
+    chosen = await choose_session(bus, session, recent=live and not fresh)
+    conversation = TerminalChat(bus, chosen)
+    if live:
+        await conversation.run()
+    elif not await conversation.run_lines(as_json=as_json):
+        raise SystemExit(FAILED)
+
+
+class TerminalChat:
+    """A conversation in a terminal, or over a pipe."""
+
+    def __init__(self, bus: Bus, session_id: str) -> None:
+        self._bus = bus
+        self._session = session_id
+        self._console = open_console()
+        self._words = Words()
+
+    async def run(self) -> None:
+        """Read messages from a terminal until Ctrl-D."""
+        line = open_line(settings.load(), self._words)
+        await self._show_session()
+        while True:
+            await self._learn_words()
+            try:
+                text = await line.prompt_async(PROMPT)
+            except KeyboardInterrupt:
+                click.echo("Ctrl-D leaves.")
+                continue
+            except EOFError:
+                click.echo(f"Go on later: mailroom chat --session {self._session}")
+                return
+            if text.strip() in ("/quit", "/exit"):
+                return
+            if text.strip():
+                await self._take(text.strip())
+
+    async def run_lines(self, *, as_json: bool = False) -> bool:
+        """Read messages line by line; False if the last one was not done."""
+        done = True
+        self._console.quiet = as_json
+        async for line in _read_lines():
+            if line.strip():
+                answer = await self._say(line.strip())
+                if as_json and answer:
+                    print_json_line(answer)
+                done = answer is not None and answer.outcome is not ResultOutcome.FAILED
+        return done
+
+    async def _take(self, text: str) -> None:
+        """Follow a command, or say a message; an error is told, and the conversation goes on."""
+        command, _, rest = text.partition(" ")
+        try:
+            match command:
+                case "/help":
+                    commands = "\n".join(f"{name:<10} {told}" for name, told in COMMANDS)
+                    print_block(HELP.format(commands=commands), self._console)
+                case "/new":
+                    self._session = make_session()
+                    await self._show_session()
+                case "/sessions":
+                    print_sessions(await list_conversations(self._bus))
+                case "/session":
+                    self._session = find_session(await list_conversations(self._bus), rest.strip()).session_id
+                    await self._show_session()
+                case _:
+                    await self._say(text)
+        except MailroomError as error:
+            click.echo(f"Error: {error}", err=True)
+
+    async def _say(self, text: str) -> Response | None:
+        """Ask, show the answer as it is made, and stop it at Ctrl-C; None if there is no answer."""
+        text, resolved = resolve_text(text[:MAX_TEXT])
+        print_resolved(resolved)
+        question = Question(
+            sender=subjects.USER, recipient=subjects.NEXUS, text=text, user_session_id=self._session
+        )
+        shown = ShownAnswer(self._console)
+        try:
+            return await _until_interrupted(self._follow(question, shown))
+        except asyncio.CancelledError:
+            shown.close()
+            await self._stop(question)
+            return None
+        finally:
+            shown.close()
+
+    async def _follow(self, question: Question, shown: ShownAnswer) -> Response | None:
+        async with aclosing(follow_answer(self._bus, question)) as steps:
+            async for step in steps:
+                match step:
+                    case Note():
+                        shown.show_note(step)
+                    case AnswerWords():
+                        shown.show_words(step)
+                    case Response():
+                        shown.show(step)
+                        return step
+        return None
+
+    async def _stop(self, question: Question) -> None:
+        """Have the answer end, and a goal that it started; says what was stopped."""
+        click.echo("\nStopping.")
+        await stop_answer(self._bus, question)
+        answer = None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOP_TIMEOUT), aclosing(follow_answer(self._bus, question)) as steps:
+                async for step in steps:
+                    answer = step if isinstance(step, Response) else answer
+        if answer is None:
+            click.echo("The front desk has not answered yet; it stops as soon as it does.")
+            return
+        print_block(clean_block(answer.text), self._console)
+        if answer.goal_id:
+            with contextlib.suppress(TooLate):
+                goal = await cancel_goal(self._bus, answer.goal_id, "its answer was stopped")
+                click.echo(f"The goal {goal.goal_id} is {goal.status}.")
+
+    async def _show_session(self) -> None:
+        known = (await read_conversation(self._bus, self._session)).value
+        for turn in known.turns[-SHOWN_TURNS:]:
+            self._console.print(Text(f"{PROMPT}{clean_block(turn.text)}", style="bold dim"), soft_wrap=True)
+            self._console.print(Text(clean_block(turn.answer), style="dim"), soft_wrap=True)
+        begun = "Session" if known.turns else "New session"
+        click.echo(f"{begun} {self._session}. /help helps, Ctrl-D leaves.")
+
+    async def _learn_words(self) -> None:
+        """Read what can be completed; without it there is less to complete."""
+        with contextlib.suppress(MailroomError, TimeoutError):
+            async with asyncio.timeout(1.0):
+                self._words.names = [*await list_agents(self._bus), *await list_goals(self._bus)]
+                self._words.sessions = await list_sessions(self._bus)
+
+
+async def _until_interrupted(work: Coroutine[Any, Any, Response | None]) -> Response | None:
+    """The result of ``work``; raises CancelledError once Ctrl-C was pressed and it has ended."""
+    task = asyncio.ensure_future(work)
+    with _interrupts(task):
+        await asyncio.wait({task})
+    return task.result()
+
+
+@contextmanager
+def _interrupts(task: "asyncio.Future[Any]") -> Iterator[None]:
+    """Have Ctrl-C cancel ``task`` alone."""
+    loop = asyncio.get_running_loop()
+    before = signal.getsignal(signal.SIGINT)
+    loop.add_signal_handler(signal.SIGINT, task.cancel)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, before)
+
+
+async def _read_lines() -> AsyncIterator[str]:
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        yield line

@@ -1,0 +1,181 @@
+"""Ellipses: "and tomorrow?" is the message before with another day, "what about Ana?" with another name."""
+
+import re
+
+from services.nexus.conversation.phrases import CLOCK, DAY, is_time
+
+_WORD = r"[\w'’@/.~+#&%-]+"
+_STOP = (
+    "a an the my our your his her their its this that these those is are was were be been am do does"
+    " did has have had can"
+    " could will would should shall may might must not no who whom whose what which when where why"
+    " how many much any some all"
+    " i we you he she it they there me us him them of for on in at to from by with about into over"
+    " and or but if so then"
+    " please just also only still yet again today tomorrow yesterday tonight now ever".split()
+)
+_DETERMINER = r"(?:the|my|our|your|his|her|their|an?|any|all|this|these|those)"
+_PLACE = re.compile(r"(?P<prep>in|near|around)\s+(?P<name>.+)", re.IGNORECASE)
+_LINKED = re.compile(
+    rf"\b(?P<prep>of|for|about|on|with|from|by|in|at)\s+(?P<name>{_WORD}(?:\s+{_WORD}){{0,3}})\W*$"
+)
+_QUANTITY = re.compile(r"(?<![\w.])\d[\d.,]*\s*(?:%|percent\b)?")
+_ASKED = re.compile(
+    rf"\b(?:how\s+many|how\s+much|which|what|any|list|show(?:\s+me)?"
+    rf"|all)\s+(?:of\s+)?(?P<name>(?!{_DETERMINER}\b)\w+)",
+    re.IGNORECASE,
+)
+_SUBJECT = re.compile(
+    rf"\b(?:is|are|was|were|does|did|do|has|have|can|will|should)\s+(?P<name>{_WORD})", re.IGNORECASE
+)
+_NOUNS = re.compile(rf"\b{_DETERMINER}\s+(?P<name>{_WORD}(?:\s+{_WORD}){{0,3}})", re.IGNORECASE)
+_NAMES = re.compile(r"(?<=\s)(?!I\b)[A-ZÀ-Þ][\w’'-]+(?:\s+[A-ZÀ-Þ][\w’'-]+)*")
+_ONE = re.compile(r"(?:(?:the|my|our)\s+)?(?P<kind>[\w-]+)\s+ones?", re.IGNORECASE)
+
+
+def swap(before: str, other: str) -> str:
+    """The message ``before`` with ``other`` in place of what is of its kind: a time, a number, a name."""
+    before, other = before.strip(), other.strip(" ?.!,")
+    if is_time(other.lower()):
+        span = _find_time(before, other)
+    else:
+        span = _find_quantity(before, other) or _find_name(before, other)
+    if span:
+        start, end, new = span
+        return f"{before[:start]}{new}{before[end:]}"
+    body, mark = re.fullmatch(r"(.*?)([?.!]*)", before, re.DOTALL).groups()  # type: ignore[union-attr]
+    return f"{body} {other}{mark}"
+
+
+def find_subject(message: str) -> str:
+    """The noun phrase that a message is about; empty if there is none."""
+    for find in (_linked_noun, _phrase_noun, _name_noun, _subject_noun, _asked_noun):
+        if found := find(message):
+            return message[slice(*found)]
+    return ""
+
+
+Span = tuple[int, int, str]
+"""Where to replace, and by what."""
+
+
+def _find_time(before: str, other: str) -> Span | None:
+    has_clock = re.search(CLOCK, other, re.IGNORECASE)
+    has_day = re.search(DAY, re.sub(CLOCK, " ", other, flags=re.IGNORECASE), re.IGNORECASE)
+    pattern = CLOCK if has_clock and not has_day else DAY
+    found = re.search(rf"\b(?:{pattern})(?!\w)", before, re.IGNORECASE)
+    if not found and has_clock and not has_day:
+        found = re.search(r"\bat\s+\d{1,2}\b", before, re.IGNORECASE)
+    if not found:
+        return None
+    new = other
+    lead = re.match(r"(?:on|at|by|until)\s+", found[0], re.IGNORECASE)
+    if lead and not re.match(
+        r"(?:on|at|by|until|in|next|this|last|tomorrow|today|now|every)\b", new, re.IGNORECASE
+    ):
+        new = lead[0] + new
+    return found.start(), found.end(), new
+
+
+def _find_quantity(before: str, other: str) -> Span | None:
+    if not re.fullmatch(r"\d[\d.,]*\s*(?:%|percent)?", other):
+        return None
+    amounts = list(_QUANTITY.finditer(before))
+    percent = "%" in other or "percent" in other
+    alike = [each for each in amounts if ("%" in each[0] or "percent" in each[0]) == percent]
+    if not alike:
+        return None
+    chosen = alike[-1]
+    return chosen.start(), chosen.start() + len(chosen[0].rstrip()), other
+
+
+def _find_name(before: str, other: str) -> Span | None:
+    if place := _PLACE.fullmatch(other):
+        found = re.search(rf"\b{place['prep']}\s+(?P<name>[A-ZÀ-Þ][\w’'-]*(?:\s+[A-ZÀ-Þ][\w’'-]*)*)", before)
+        return (found.start(), found.end(), other) if found else None
+    if one := _ONE.fullmatch(other):
+        found = re.search(rf"\b{_DETERMINER}\s+(?P<kind>{_WORD})\s+{_WORD}", before, re.IGNORECASE)
+        return (found.start("kind"), found.end("kind"), one["kind"]) if found else None
+    bare = re.sub(r"(?i)^(?:for|of|about|on|with|from|by|at)\s+", "", other)
+    return _find_noun(before, bare)
+
+
+def _find_noun(before: str, other: str) -> Span | None:
+    """The noun phrase of ``before`` that is most like ``other``: of the same head, or a name."""
+    words = [word.lower() for word in re.findall(_WORD, other)]
+    phrases = [span for span in map(_trim, _NOUNS.finditer(before)) if span]
+    if words:
+        head = words[-1].rstrip("s")
+        for start, end in phrases:
+            if before[start:end].lower().split()[-1].rstrip("s") == head:
+                return start, end, other
+    name = _name_noun(before)
+    if name and not re.match(rf"{_DETERMINER}\s", other, re.IGNORECASE):
+        return (*name, other)
+    for find in (_linked_noun, _asked_noun, _phrase_noun, _subject_noun):
+        if found := find(before):
+            return (*found, _with_determiner(before[found[0] : found[1]], other))
+    return None
+
+
+def _with_determiner(old: str, new: str) -> str:
+    """``new`` with what it leaves out of ``old``: "silver" for "the gold plan" is "the silver plan"."""
+    first, *rest = old.split()
+    if not rest or not re.fullmatch(r"[a-z][\w-]*", new) or not re.fullmatch(_DETERMINER, first.lower()):
+        return new
+    return " ".join([first, new, *rest[1:]])
+
+
+def _trim(found: re.Match[str]) -> tuple[int, int] | None:
+    """The phrase up to its last noun: it ends before a verb, a preposition or a time."""
+    start, end = found.start("name"), found.start("name")
+    for word in re.finditer(_WORD, found["name"]):
+        lower = word[0].lower().strip(".")
+        if lower in _STOP or lower in _VERBS or (end > start and lower.endswith(("ed", "ing"))):
+            break
+        end = found.start("name") + word.start() + len(word[0].rstrip("."))
+    return (found.start(), end) if end > start else None
+
+
+_VERBS = frozenset(
+    "run runs use uses used ship ships start starts end ends close closes open opens go goes come"
+    " comes live lives stand stands"
+    " work works need needs cost costs take takes happen happens mean means say says called done due"
+    " failed fail fails"
+    " deploy deploys".split()
+)
+
+
+def _name_noun(before: str) -> tuple[int, int] | None:
+    names = [each for each in _NAMES.finditer(before) if not is_time(each[0].lower())]
+    return names[-1].span() if names else None
+
+
+def _asked_noun(before: str) -> tuple[int, int] | None:
+    found = _ASKED.search(before)
+    if not found or found["name"].lower() in (*_STOP, "time", "day", "date"):
+        return None
+    second = re.match(r"\s+(?P<head>\w+s)\b", before[found.end() :])
+    if second and second["head"].lower() not in (*_STOP, *_VERBS):
+        return found.end() + second.start("head"), found.end() + second.end("head")
+    return found.span("name")
+
+
+def _linked_noun(before: str) -> tuple[int, int] | None:
+    """The noun behind the last preposition, if it ends the message."""
+    found = _LINKED.search(re.sub(rf"(?i)[\s,]+(?:{DAY}|{CLOCK})\W*$", "", before))
+    if not found or is_time(f"{found['prep']} {found['name']}".lower()) or is_time(found["name"].lower()):
+        return None
+    return found.span("name")
+
+
+def _phrase_noun(before: str) -> tuple[int, int] | None:
+    phrases = [span for span in map(_trim, _NOUNS.finditer(before)) if span]
+    return phrases[-1] if phrases else None
+
+
+def _subject_noun(before: str) -> tuple[int, int] | None:
+    found = _SUBJECT.search(before)
+    if not found or found["name"].lower() in _STOP:
+        return None
+    return found.span("name")

@@ -1,0 +1,47 @@
+"""What an answer named: goals, reminders, approvals, memories, or the lines of a list, in their order."""
+
+import re
+
+from shared.contracts import Mentioned, Response
+from shared.contracts.conversation import CUT, MAX_MENTIONED
+
+_GOAL = re.compile(r"\bgoal_[A-Za-z0-9_]{6,}\b")
+_REMINDER = re.compile(r"\br[0-9a-f]{10}\b")
+_APPROVAL = re.compile(r"\bapprovals (?:grant|refuse) (?P<id>[0-9a-f]{12,32})\b")
+_ITEM = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<text>\S.*)$")
+
+
+def find_mentioned(response: Response) -> tuple[Mentioned, ...]:
+    """What ``response`` names, each once; if nothing has an id the lines of its list."""
+    found: dict[tuple[str, str], Mentioned] = {}
+
+    def add(what: str, ref: str, text: str) -> None:
+        found.setdefault((what, ref), Mentioned(what=what, ref=ref, text=_cut(text)))  # type: ignore[arg-type]
+
+    items = []
+    for line in response.text.splitlines():
+        for goal in _GOAL.findall(line):
+            add("goal", goal, line)
+        for reminder in _REMINDER.findall(line):
+            add("reminder", reminder, line)
+        for approval in _APPROVAL.finditer(line):
+            add("approval", approval["id"], line)
+        if item := _ITEM.match(line):
+            items.append(item["text"])
+    if response.goal_id:
+        add("goal", response.goal_id, response.text)
+    said = (
+        {each.evidence_id: each.text for each in response.context_used.bullets}
+        if response.context_used
+        else {}
+    )
+    if not found:
+        found = {("line", text): Mentioned(what="line", text=_cut(text)) for text in items}
+    for node_id in response.citations:
+        if not found or all(each.what == "memory" for each in found.values()):
+            add("memory", node_id, said.get(node_id, ""))
+    return tuple(found.values())[:MAX_MENTIONED]
+
+
+def _cut(text: str) -> str:
+    return " ".join(text.split())[:CUT]

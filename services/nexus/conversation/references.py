@@ -1,0 +1,248 @@
+"""What short messages refer to: "cancel that", "the second one", "why?", "and who decided that?"."""
+
+import re
+
+from services.nexus.conversation.ellipsis import find_subject
+from services.nexus.conversation.phrases import ORDINALS, plain
+from services.nexus.conversation.resolved import Resolved
+from shared.contracts import Conversation, ConversationTurn, Mentioned
+
+MAX_WORDS = 14
+"""The most words of a question that is read for its pronouns."""
+_PLACES = (
+    rf"(?:number\s+|no\.?\s*|#)\d{{1,2}}"
+    rf"|(?:the\s+)?(?:{'|'.join(ORDINALS)}|last)(?:\s+(?:one|result|entry|item))?"
+)
+_NAMED = re.compile(
+    rf"(?:the\s+)?(?:{'|'.join(ORDINALS)}|last)\s+(?:one|result|entry|item|goal|reminder|paper|request)\b"
+    rf"|\b(?:number|no\.|item)\s*\d{{1,2}}\b|#\d{{1,2}}\b",
+    re.IGNORECASE,
+)
+_END = re.compile(
+    r"(?:no\s+)?(?:(?:please|ok|okay|actually|oh|well|wait|hmm|sorry)\s+)*(?:(?:cancel|stop|abort"
+    r"|undo|delete|remove|drop|scrap|kill"
+    r"|call\s+off|get\s+rid\s+of)\s+(?:that|it|this|them|the\s+(?:goal|reminder|job)|that\s+one"
+    r"|that\s+(?:goal|reminder|job))(?:\s+off)?"
+    r"|never\s*mind(?:\s+(?:that|cancel\s+(?:that|it)))?|call\s+(?:it|that)\s+off"
+    r"|i\s+changed\s+my\s+mind)(?:\s+(?:please|again|then))*"
+)
+_MORE = re.compile(
+    r"(?:(?:and|ok|please)\s+)*(?:(?:tell\s+me\s+)?(?:a\s+bit\s+)?more(?:\s+(?:about|on)\s+(?:that|it"
+    r"|this))?(?:\s+details?)?|more\s+details?|go\s+on"
+    r"|details|elaborate|what\s+else|anything\s+else\s+(?:about|on)\s+(?:that|it))(?:\s+please)?"
+)
+_AGAIN = re.compile(
+    r"(?:please\s+)?(?:say\s+(?:that|it)\s+again|repeat\s+(?:that|it)|come\s+again"
+    r"|what\s+did\s+you\s+say|pardon)(?:\s+please)?"
+)
+_BARE = re.compile(
+    r"(?:(?:and|but|so|ok|hm+)\s+)*(?P<word>why|when|where|who|how|since\s+when|how\s+come|by\s+whom"
+    r"|how\s+many|how\s+much|why\s+not|how\s+so)(?:\s+(?:is|was)\s+(?:that|it|this))?(?:\s+(?:exactly"
+    r"|then|though))?"
+)
+_ASKS = re.compile(
+    r"(?:(?:and|but|so|ok|oh)[,\s]+)*(?P<rest>(?:who|whom|whose|when|where|why|what|which|how|is|are"
+    r"|was|were|does|did|do|has|have|had|can|will|would|should)\b.*)",
+    re.IGNORECASE,
+)
+_SAID = re.compile(
+    r"(?i)\b(?P<verb>decided?|sa(?:id|ys?)|told|wrote|noted?|claim(?:s|ed)?|thinks?|thought|agreed?"
+    r"|approved?|suggested?|kn[eo]ws?|known|learn(?:ed|t)"
+    r"|announced?|heard?|found\s+out|changed?|recorded|remember(?:ed)?|added?)\s+(?P<it>that|it|this"
+    r"|so)\b(?!\s+\w)"
+)
+_IDIOM = re.compile(
+    r"(?i)\b(?:what|which)\s+(?:time|day|date|year|month|weekday)\s+(?:is|was)\s+(?:it|that)"
+    r"|\bis\s+it\s+(?:raining|snowing|cold|warm|hot|sunny|going\s+to|time|possible"
+    r"|ok|true|a\b)|\bhow(?:['’]s|\s+is)\s+it\s+going|\bit\s+(?:rain|snow)|\bis\s+that\s+(?:all|ok"
+    r"|you)|\bhow\s+long\s+(?:does|did|will)\s+it\s+take\s+to|\bdoes\s+it\s+(?:rain|snow)"
+)
+_AUX = (
+    r"(?:is|was|are|were|be|been|has|have|had|do|does|did|can|will|would|should|cost|costs|mean|means"
+    r"|take|takes|work|works|run|runs"
+    r"|start|end|begin|happen|happened|again|now|still|already|done|due|for|from|in|on|at|by|to|with"
+    r"|called|use|uses|so|then)"
+)
+_IT = re.compile(rf"(?i)\bit\b(?:['’]s\b)?|\b(?:that|this)\b(?=\s*(?:$|[?.!,]|{_AUX}\b))")
+_PERSON = re.compile(r"(?i)\b(?P<it>he|she|him|her|his|hers)\b")
+_PEOPLE = re.compile(r"(?i)\b(?P<it>they|them|their|those|these)\b")
+_THERE = re.compile(r"(?i)\bthere\b(?=\s*(?:$|[?.!,]|today|tomorrow|now|on|at|this|next))")
+_NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-ZÀ-Þ][a-zà-ÿ]+(?:\s+[A-ZÀ-Þ][a-zà-ÿ]+)*")
+_SOURCE = re.compile(r"\s*\((?:[^()]*,\s*)?\d{4}-\d\d-\d\d\)|\s*\[[\w-]+\]")
+_DATE = re.compile(r"\((?:[^()]*,\s*)?(?P<day>\d{4}-\d\d-\d\d)\)")
+ENDS = {
+    "goal": ("/stop {ref}", "cancel goal {ref}"),
+    "reminder": ("/reminder_cancel cancel reminder {ref}", "cancel reminder {ref}"),
+}
+"""How what was named is ended: what is routed, and the same for people."""
+
+
+def find_numbered(text: str, conversation: Conversation) -> Resolved | None:
+    """A message that names by number what the last answer listed, with its id in place of the number."""
+    found = _NAMED.search(text)
+    listed = conversation.mentioned
+    alone = re.fullmatch(
+        rf"(?:(?:and|show|open|tell\s+me\s+(?:more\s+)?about|what\s+about)\s+)*(?P<place>{_PLACES}"
+        rf"|\d{{1,2}})",
+        plain(text),
+    )
+    if not listed or not (found or alone) or len(text.split()) > 20:
+        return None
+    word = found[0] if found else alone["place"] if alone else ""
+    position = _position(word, len(listed))
+    if position is None:
+        return None
+    named = listed[position]
+    if alone:
+        whole = f"Show goal {named.ref}" if named.what == "goal" else f"Tell me more about {_describe(named)}"
+    else:
+        assert found
+        whole = f"{text[: found.start()]}{_describe(named)}{text[found.end() :]}"
+    return Resolved(text=whole, understood=whole)
+
+
+def _position(word: str, count: int) -> int | None:
+    words = plain(word.replace("#", " ")).split()
+    if "last" in words:
+        return count - 1
+    number = next(
+        (
+            int(each) if each.isdigit() else ORDINALS[each]
+            for each in words
+            if each.isdigit() or each in ORDINALS
+        ),
+        0,
+    )
+    return number - 1 if 1 <= number <= count else None
+
+
+def _describe(named: Mentioned) -> str:
+    return (
+        f"{named.what} {named.ref}"
+        if named.what in ("goal", "reminder", "approval")
+        else f"“{_SOURCE.sub('', named.text)[:200]}”"
+    )
+
+
+def find_ended(text: str, conversation: Conversation) -> Resolved | None:
+    """What "cancel that" ends: the goal or reminder that was named last is ended."""
+    if not _END.fullmatch(plain(text)):
+        return None
+    wanted = next((kind for kind in ENDS if kind in text.lower()), "")
+    named = [each for each in conversation.mentioned if each.what in ENDS and wanted in ("", each.what)]
+    turn = conversation.turns[-1]
+    if turn.goal_id and wanted in ("", "goal"):
+        named = [Mentioned(what="goal", ref=turn.goal_id)]
+    if len(named) != 1:
+        return None
+    routed, shown = ENDS[named[0].what]
+    return Resolved(text=routed.format(ref=named[0].ref), understood=shown.format(ref=named[0].ref))
+
+
+def refer(text: str, conversation: Conversation) -> Resolved | None:
+    """A question about what was said, with that in place of its pronoun; None for any other message."""
+    turn, words = conversation.turns[-1], plain(text)
+    if _AGAIN.fullmatch(words):
+        return Resolved(text=text, reply=turn.answer or "I had not answered yet.")
+    if _MORE.fullmatch(words):
+        return _ask(f"Tell me more about {_topic(turn)}") if _topic(turn) else None
+    if re.fullmatch(r"(?:and )?who(?: is|'s) (?:that|this|he|she|it)", words):
+        return _ask(f"Who is {_find_person(turn)}?") if _find_person(turn) else None
+    if bare := _BARE.fullmatch(words):
+        return _expand(bare["word"], words, turn)
+    asks = _ASKS.fullmatch(text.strip())
+    if not asks or len(words.split()) > MAX_WORDS or (_IDIOM.search(text) and not turn.goal_id):
+        return None
+    whole = _replace_pronoun(asks["rest"], turn)
+    return _ask(whole[0].upper() + whole[1:]) if whole else None
+
+
+def _expand(word: str, words: str, turn: ConversationTurn) -> Resolved | None:
+    """A bare "why?" as a whole question about the last answer."""
+    if turn.goal_id:
+        return _ask(f"{word.capitalize()} did goal {turn.goal_id} end as it did?") if word == "why" else None
+    if (said := _DATE.search(turn.answer)) and re.search(r"\bwhen\b", words):
+        return Resolved(text=words, reply=f"Memory has it from {said['day']}.")
+    fact = find_statement(turn)
+    if not fact:
+        return None
+    told = {"how come": "Why", "by whom": "Who", "how so": "How", "why not": "Why"}.get(
+        word, word.capitalize()
+    )
+    return _ask(f"{told} is it that {fact}?" if told != "Who" else f"Who decided that {fact}?")
+
+
+def _replace_pronoun(question: str, turn: ConversationTurn) -> str:
+    if said := _SAID.search(question):
+        fact = find_statement(turn)
+        return f"{question[: said.start('it')]}that {fact}{question[said.end('it') :]}" if fact else ""
+    if turn.goal_id and (it := _IT.search(question)):
+        return f"{question[: it.start()]}goal {turn.goal_id}{question[it.end() :]}"
+    if (person := _PERSON.search(question)) and (name := _find_person(turn)):
+        ending = "'s" if person["it"].lower() in ("his", "hers") or _is_possessive(question, person) else ""
+        return f"{question[: person.start()]}{name}{ending}{question[person.end() :]}"
+    if (it := _IT.search(question) or _PEOPLE.search(question)) and (
+        subject := find_subject(turn.meant or turn.text)
+    ):
+        ending = "'s" if it[0].lower() == "their" else ""
+        return f"{question[: it.start()]}{subject}{ending}{question[it.end() :]}"
+    if (there := _THERE.search(question)) and (
+        place := re.search(r"\bin\s+[A-ZÀ-Þ]\w+", turn.meant or turn.text)
+    ):
+        return f"{question[: there.start()]}{place[0]}{question[there.end() :]}"
+    return ""
+
+
+def _is_possessive(question: str, person: re.Match[str]) -> bool:
+    return person["it"].lower() == "her" and bool(re.match(r"\s+\w", question[person.end() :]))
+
+
+def _find_person(turn: ConversationTurn) -> str:
+    """The name in the last answer, or else in the last message: "Ana decided it" is about Ana."""
+    answer = _SOURCE.sub("", turn.answer)
+    names = [
+        *re.findall(
+            r"\b[A-ZÀ-Þ][a-zà-ÿ]+(?:\s+[A-ZÀ-Þ][a-zà-ÿ]+)*(?=\s+(?:is|was|has|does|did|said|decided"
+            r"|will|can|owns|wrote|runs|keeps)\b)",
+            answer,
+        )
+    ]
+    names += _NAME.findall(answer) + _NAME.findall(turn.meant or turn.text)
+    names = [each for each in names if each.split()[0] not in _NOT_NAMES]
+    return names[0] if names else ""
+
+
+_NOT_NAMES = frozenset(
+    "The A An We I It They He She This That There Our My Your Monday Tuesday Wednesday Thursday"
+    " Friday Saturday Sunday January"
+    " February March April May June July August September October November December Who What When"
+    " Where Why How Is Are Memory".split()
+)
+
+
+def find_statement(turn: ConversationTurn) -> str:
+    """The first sentence of the last answer, as a clause without its source."""
+    if not turn.answer or turn.state != "answered":
+        return ""
+    line = next((line for line in turn.answer.splitlines() if line.strip()), "")
+    sentence = re.split(r"(?<=[.!?])\s+(?=[A-ZÀ-Þ])", _SOURCE.sub("", line).strip())[0].strip(" .!")
+    if (
+        not sentence
+        or sentence.endswith((":", "?"))
+        or len(sentence) > 300
+        or sentence.startswith("Memory holds nothing")
+    ):
+        return ""
+    first, _, rest = sentence.partition(" ")
+    begins = first in _NOT_NAMES or (first[:5].lower() in turn.text and first not in turn.text)
+    lowered = first.lower() if begins and first != "I" else first
+    return f"{lowered} {rest}".strip()
+
+
+def _topic(turn: ConversationTurn) -> str:
+    return find_subject(turn.meant or turn.text) or find_statement(turn)
+
+
+def _ask(whole: str) -> Resolved:
+    whole = whole if whole.endswith(("?", ".")) or whole.startswith("Tell") else f"{whole}?"
+    return Resolved(text=whole, understood=whole)

@@ -1,0 +1,210 @@
+"""The record of each conversation: read before a message, stored in one commit with its answer.
+
+A message that is delivered again finds its turn there, and is not answered twice. Two messages of a
+conversation that are handled at once write one after the other: the second is handled again.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from services.nexus.conversation.mentions import find_mentioned
+from services.nexus.conversation.resolve import resolve
+from services.nexus.conversation.resolved import Resolved
+from services.nexus.routing.request import Request
+from shared import subjects
+from shared.agent.base import Outbox
+from shared.bus import Bus, Entry
+from shared.bus.entry import seal
+from shared.bus.records import Record, cancelling_entry, read_submitted
+from shared.contracts import (
+    Conversation,
+    ConversationTurn,
+    Envelope,
+    Response,
+    ResultOutcome,
+    StopAnswer,
+    Task,
+    TaskStatus,
+)
+from shared.contracts.conversation import CUT, MAX_TURNS
+from shared.queries.conversations import conversation_subject, read_conversation
+
+FORMS = frozenset({"reminders"})
+"""Sessions that are no conversations: what forms of the dashboard send."""
+ANOTHERS = "This conversation is another person's. Begin one of your own."
+STOPPED = "Stopped, as you asked: nothing more is done for this."
+Handle = Callable[[Request], Awaitable[Outbox]]
+
+
+class Conversations:
+    """The conversations of people with nexus; what agents write is handled without one."""
+
+    def __init__(self, bus: Bus, *, with_model: Callable[[], bool]) -> None:
+        """``with_model`` is whether a model reads the conversation itself."""
+        self._bus = bus
+        self._with_model = with_model
+
+    async def hold(self, request: Request, handle: Handle) -> Outbox:
+        """What follows from a message in its conversation: ``handle`` gets what it stands for."""
+        if request.asker != subjects.USER or request.session in FORMS:
+            return [_sent(each, request) for each in await handle(request)]
+        record = await read_conversation(self._bus, request.session)
+        conversation = record.value
+        if not may_continue(conversation, request.person):
+            refusal = Response(text=ANOTHERS, outcome=ResultOutcome.FAILED)
+            return [_sent(request.reply(refusal), request)]
+        if any(turn.id == request.letter_id for turn in conversation.turns):
+            return ()
+        with_model = self._with_model()
+        resolved = resolve(request.text, conversation, datetime.now(UTC), with_model=with_model)
+        history = request.history or (history_of(conversation) if with_model else ())
+        whole = msgspec.structs.replace(
+            request, text=resolved.text, understood=resolved.understood, history=history
+        )
+        if resolved.reply:
+            outbox: Outbox = [request.reply(Response(text=resolved.reply, asks=resolved.asks))]
+        else:
+            outbox = await handle(whole)
+        begun = _begin(conversation, request, resolved)
+        return self._close(record, begun, request, outbox)
+
+    async def complete(self, request: Request, outbox: Outbox) -> Outbox:
+        """What follows from the result of a task, for its conversation; nothing if it was stopped."""
+        if request.asker != subjects.USER or request.session in FORMS or not outbox:
+            return [_sent(each, request) for each in outbox]
+        record = await read_conversation(self._bus, request.session)
+        turn = _find_turn(record.value, request.letter_id)
+        if turn is None:  # there were many since: it is answered, and no part of what is talked about
+            return [_sent(each, request) for each in outbox]
+        if turn.state == "stopped":
+            return ()
+        return self._close(record, record.value, request, outbox)
+
+    async def stop(self, order: StopAnswer) -> Outbox:
+        """End what is done for a question, and answer that it was; nothing if it is answered already."""
+        record = await read_conversation(self._bus, order.session_id)
+        conversation = record.value
+        turn = _find_turn(conversation, order.question_id)
+        if not may_continue(conversation, order.person) or (turn and turn.state != "waiting"):
+            return ()
+        known = turn or ConversationTurn(id=order.question_id, text="")
+        ended = msgspec.structs.replace(known, state="stopped", answer=STOPPED)
+        changed = _with_turn(conversation, ended)
+        if not turn:  # it comes before its question: that one then finds itself stopped
+            changed = msgspec.structs.replace(changed, owner=conversation.owner or order.person)
+        response = Response(
+            text=STOPPED, recipient=order.sender, cause=order.question_id, outcome=ResultOutcome.FAILED
+        )
+        return [*await self._cancelled(known), response, self._entry(record, changed)]
+
+    async def _cancelled(self, turn: ConversationTurn) -> list[Entry]:
+        """The entry that ends the task of a turn, if it has one that is open."""
+        if not turn.task_id:
+            return []
+        task = await read_submitted(self._bus, turn.assignee, self._bus.name, turn.task_id)
+        if task is None:
+            return []
+        entry, _ = await cancelling_entry(
+            self._bus, task, "the person stopped the answer", status=TaskStatus.CANCELLED
+        )
+        return [entry] if entry else []
+
+    def _close(
+        self, record: Record[Conversation], conversation: Conversation, request: Request, outbox: Outbox
+    ) -> Outbox:
+        """``outbox`` as it is sent, with the record of what it says."""
+        for each in outbox:
+            if isinstance(each, Response) and each.cause == request.letter_id:
+                conversation = _answer(conversation, each)
+            elif isinstance(each, Task):
+                conversation = _give_out(conversation, request.letter_id, each)
+        return [*(_sent(each, request) for each in outbox), self._entry(record, conversation)]
+
+    def _entry(self, record: Record[Conversation], conversation: Conversation) -> Entry:
+        fresh = Conversation(**{name: getattr(conversation, name) for name in _KEPT}, sender=self._bus.name)
+        subject = conversation_subject(conversation.asker, conversation.session_id)
+        return seal(subject, fresh, expect=record.seq)
+
+
+_KEPT = ("session_id", "asker", "title", "owner", "begun_at", "questions", "turns", "asks", "mentioned")
+
+
+def may_continue(conversation: Conversation, person: str) -> bool:
+    """Whether ``person`` (empty: the one at the machine) may go on with a conversation.
+
+    Everybody may begin one. The one at the machine may go on with any, and the gateway decides who of the
+    people may go on with those that were begun there.
+    """
+    return not conversation.questions or not person or conversation.owner in ("", person)
+
+
+def history_of(conversation: Conversation) -> tuple[dict[str, Any], ...]:
+    """The last turns as messages for a model."""
+    answered = [turn for turn in conversation.turns if turn.state == "answered"]
+    pairs = [(("user", turn.meant or turn.text), ("assistant", turn.answer)) for turn in answered]
+    return tuple({"role": role, "text": text} for pair in pairs for role, text in pair if text)
+
+
+def _begin(conversation: Conversation, request: Request, resolved: Resolved) -> Conversation:
+    """The conversation with the message as its last turn; what was asked back is settled, or dropped."""
+    first = not conversation.questions
+    turn = ConversationTurn(
+        id=request.letter_id,
+        text=request.text[:CUT],
+        meant=resolved.text[:CUT] if resolved.understood else "",
+        asked_at=request.asked_at,
+    )
+    changed = msgspec.structs.replace(
+        conversation,
+        questions=conversation.questions + 1,
+        title=" ".join(request.text.split())[:200] if first else conversation.title,
+        owner=request.person if first else conversation.owner,
+        asks=None,
+    )
+    return _with_turn(changed, turn)
+
+
+def _answer(conversation: Conversation, response: Response) -> Conversation:
+    turn = _find_turn(conversation, response.cause)
+    assert turn is not None
+    answered = msgspec.structs.replace(
+        turn,
+        answer=response.text[:CUT],
+        route=response.route_used,
+        state="answered",
+        goal_id=response.goal_id,
+    )
+    return msgspec.structs.replace(
+        _with_turn(conversation, answered), asks=response.asks, mentioned=find_mentioned(response)
+    )
+
+
+def _give_out(conversation: Conversation, letter_id: str, task: Task) -> Conversation:
+    turn = _find_turn(conversation, letter_id)
+    assert turn is not None
+    waiting = msgspec.structs.replace(turn, assignee=task.assignee, task_id=task.task_id)
+    return _with_turn(conversation, waiting)
+
+
+def _find_turn(conversation: Conversation, letter_id: str) -> ConversationTurn | None:
+    return next((turn for turn in conversation.turns if turn.id == letter_id), None)
+
+
+def _with_turn(conversation: Conversation, turn: ConversationTurn) -> Conversation:
+    """The conversation with ``turn`` in the place of the one with its id, or as the last."""
+    turns: Sequence[ConversationTurn] = conversation.turns
+    if any(each.id == turn.id for each in turns):
+        turns = [turn if each.id == turn.id else each for each in turns]
+    else:
+        turns = [*turns, turn]
+    return msgspec.structs.replace(conversation, turns=tuple(turns[-MAX_TURNS:]))
+
+
+def _sent(message: Envelope | Entry, request: Request) -> Envelope | Entry:
+    """A message as it is sent: the answer to an email is an email of its thread."""
+    if isinstance(message, Response) and message.cause == request.letter_id and request.subject is not None:
+        return request.as_email(message)
+    return message

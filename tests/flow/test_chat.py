@@ -1,0 +1,193 @@
+"""``mailroom chat`` on a terminal and over a pipe, with a model that writes its answers piece by piece."""
+
+import asyncio
+import json
+import os
+import pty
+import re
+import subprocess
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from services.cli.commands.chat.answering import follow_answer
+from shared.contracts import AnswerWords, Node, Question, Response
+from shared.memory import Memory
+from tests.support.office import Office
+from tests.support.server import ROOT, mailroom_command, run_mailroom
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+LONG = "Deploys happen on Tuesdays [deploys]. I have set a reminder for you. They begin at noon [deploys]."
+SUM = "what is 6 times 7?"
+SCRIPT = [
+    {"match": "^Choose the tool", "replies": [{"json": {"tool": "memory"}}]},
+    {"match": "pelican", "replies": [{"text": "It is slow.", "delay": 60}]},
+    {"match": "When do we deploy", "replies": [{"text": LONG}, {"text": "That is 42."}]},
+    {"match": "6 times 7", "replies": [{"text": "That is 42."}, {"text": "It is 42 still."}]},
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
+    """An office of nexus and memory with a model that follows a script."""
+    folder: Path = tmp_path_factory.mktemp("chat")
+    script = folder / "script.yaml"
+    script.write_text(json.dumps(SCRIPT))
+    running = Office(folder, MAILROOM_LINKER_INTERVAL="1000000", MAILROOM_BRAIN=f"scripted:{script}")
+    try:
+        await running.open(["memory", "nexus"])
+        node = Node(id="deploys", kind="decision", title="Deploys happen on Tuesdays at noon")
+        await Memory(running.user).add(node, insist=True)
+        yield running
+    finally:
+        await running.close()
+
+
+async def run(office: Office, *arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    return await asyncio.to_thread(run_mailroom, office.environment, *arguments, text=text)
+
+
+class Terminal:
+    """A command on a terminal, which the test types into."""
+
+    def __init__(self, office: Office, *arguments: str, kind: str = "xterm-256color") -> None:
+        self._ours, theirs = pty.openpty()
+        environment = {**office.environment, "TERM": kind, "LINES": "24", "PROMPT_TOOLKIT_NO_CPR": "1"}
+        self.process = subprocess.Popen(
+            mailroom_command(*arguments),
+            cwd=ROOT,
+            env=environment,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            preexec_fn=_take_terminal,  # noqa: PLW1509  # it only makes a system call
+        )
+        os.close(theirs)
+        os.set_blocking(self._ours, False)
+        self.shown = ""
+
+    def type(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
+    async def expect(self, what: str, timeout: float = 30.0) -> str:
+        """Wait until the terminal shows ``what``, a regular expression; the rest is for the next."""
+        deadline = time.monotonic() + timeout
+        while not (found := re.search(what, self.shown)):
+            assert time.monotonic() < deadline, self.shown
+            try:
+                self.shown += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", os.read(self._ours, 65_536).decode())
+            except BlockingIOError:
+                await asyncio.sleep(0.03)
+            except OSError:
+                assert re.search(what, self.shown), self.shown
+        before, self.shown = self.shown[: found.end()], self.shown[found.end() :]
+        return before
+
+    async def end(self) -> int:
+        code = await asyncio.to_thread(self.process.wait, 20)
+        os.close(self._ours)
+        return code
+
+
+def _take_terminal() -> None:
+    """Make standard input the controlling terminal, so that Ctrl-C is a signal."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+async def test_a_line_of_a_pipe_is_a_message(office: Office) -> None:
+    done = await run(office, "chat", text=f"{SUM}\n\n{SUM}\n")
+    assert (done.returncode, done.stdout.splitlines()) == (0, ["That is 42.", "It is 42 still."]), done.stderr
+    as_json = await run(office, "chat", "--json", text=SUM)
+    assert json.loads(as_json.stdout)["text"] == "That is 42."
+
+
+async def test_sessions_are_listed_and_gone_on_with(office: Office) -> None:
+    first = await run(office, "ask", "what is 6 times 7?", "--json")
+    assert "42" in json.loads(first.stdout)["text"]
+    again = await run(office, "ask", "--continue", "say that again")
+    assert "42" in again.stdout
+    listed = json.loads((await run(office, "sessions", "--json")).stdout)
+    assert (listed[0]["title"], listed[0]["questions"]) == ("what is 6 times 7?", 2)
+    name = listed[0]["session_id"]
+    third = await run(office, "ask", "--session", name, "say that again")
+    assert "42" in third.stdout
+    missing = await run(office, "ask", "--session", "nothing-like-it", "hello")
+    assert missing.returncode == 1
+    assert "'mailroom sessions' lists them" in " ".join(missing.stderr.split())
+    table = await run(office, "sessions")
+    assert "what is 6 times 7?" in table.stdout
+
+
+async def test_words_come_as_they_are_written_and_none_that_claims_what_was_not_done(office: Office) -> None:
+    question = Question(sender="user", recipient="nexus", text="When do we deploy?")
+    steps = [step async for step in follow_answer(office.user, question)]
+    words = [step.text for step in steps if isinstance(step, AnswerWords)]
+    assert [each.strip() for each in words] == [
+        "Deploys happen on Tuesdays [deploys].",
+        "They begin at noon [deploys].",
+    ]
+    assert isinstance(steps[-1], Response)
+    assert steps[-1].text.startswith("Deploys happen on Tuesdays [deploys]. They begin at noon [deploys].")
+    assert "set a reminder" not in steps[-1].text
+
+
+async def test_a_conversation_on_a_terminal(office: Office) -> None:
+    chat = Terminal(office, "chat", "--new")
+    await chat.expect(r"New session chat-\w+\. /help helps, Ctrl-D leaves\.")
+    await chat.expect("›")
+    chat.type("When do we deploy?\r")
+    await chat.expect("They begin at noon")
+    chat.type("what is 6 times 7?\r")
+    await chat.expect("42")
+    await chat.expect("›")
+    chat.type("\x1b[A")  # the arrow up: what was written last
+    await chat.expect("what is 6 times 7")
+    chat.type("\r")
+    await chat.expect("42")
+    chat.type("/sess\t")
+    await chat.expect("/sessions")
+    chat.type("\x03")
+    await chat.expect(r"Ctrl-D leaves\.[^›]*›")
+    chat.type("/help\r")
+    await chat.expect("Ctrl-C stops an answer[^›]*›")
+    chat.type("\x04")
+    await chat.expect(r"Go on later: mailroom chat --session chat-\w+")
+    assert await chat.end() == 0
+    history = office.config.state_dir / "chat_history"
+    assert "+what is 6 times 7?" in history.read_text()
+    assert history.stat().st_mode & 0o077 == 0
+
+    again = Terminal(office, "chat")
+    await again.expect("› ?what is 6 times 7")
+    await again.expect(r"Session chat-\w+\.[^›]*›")
+    again.type("\x04")
+    assert await again.end() == 0
+
+
+async def test_ctrl_c_stops_an_answer_and_the_conversation_goes_on(office: Office) -> None:
+    chat = Terminal(office, "chat", "--new")
+    await chat.expect("›")
+    chat.type("Who feeds the pelican of the harbour?\r")
+    await chat.expect("answering")
+    await asyncio.sleep(0.8)
+    chat.type("\x03")
+    await chat.expect("Stopped, as you asked[^›]*›")
+    chat.type("what is 6 times 7?\r")
+    await chat.expect("42[^›]*›")
+    chat.type("\x04")
+    assert await chat.end() == 0
+
+
+async def test_a_dumb_terminal_is_asked_line_by_line(office: Office) -> None:
+    chat = Terminal(office, "chat", kind="dumb")
+    chat.type("what is 6 times 7?\r")
+    await chat.expect("42")
+    chat.type("\x04")
+    assert await chat.end() == 0

@@ -1,0 +1,231 @@
+"""What short messages mean: answers to what was asked back, follow-ups, and what is left as it is."""
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from services.nexus.conversation.asking import format_question, read_asked
+from services.nexus.conversation.ellipsis import find_subject, swap
+from services.nexus.conversation.mentions import find_mentioned
+from services.nexus.conversation.pending import NOTHING, settle
+from services.nexus.conversation.resolve import resolve
+from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Response
+
+NOW = datetime(2026, 3, 18, 13, 5, tzinfo=UTC)
+TIME = AskedBack(template="Remind me next Friday {answer} to call Ana", expects="time")
+HALF = AskedBack(
+    choices=(
+        Choice(label="5:00 in the morning", text="Remind me tomorrow at 5:00 to run"),
+        Choice(label="17:00 in the afternoon", text="Remind me tomorrow at 17:00 to run"),
+    ),
+    template="Remind me tomorrow {answer} to run",
+    expects="time",
+)
+YES = AskedBack(choices=(Choice(label="Yes", text="Forget the note"), Choice(label="No")))
+WHICH = AskedBack(
+    choices=tuple(Choice(label=each, text=f"/{each} x") for each in ("news", "papers", "web search"))
+)
+PLACE = AskedBack(template="Tell the weather in {answer}", expects="text")
+
+
+@pytest.mark.parametrize(
+    ("asks", "said", "meant"),
+    [
+        (TIME, "at 9", "Remind me next Friday at 9 to call Ana"),
+        (TIME, "9", "Remind me next Friday at 9 to call Ana"),
+        (TIME, "9am please", "Remind me next Friday at 9am to call Ana"),
+        (TIME, "half past nine.", "Remind me next Friday half past nine to call Ana"),
+        (TIME, "in the evening", "Remind me next Friday in the evening to call Ana"),
+        (TIME, "what time is it?", None),
+        (TIME, "remind me tomorrow at 9 to call Tom", None),
+        (HALF, "2", "Remind me tomorrow at 17:00 to run"),
+        (HALF, "the second one", "Remind me tomorrow at 17:00 to run"),
+        (HALF, "5pm", "Remind me tomorrow at 5pm to run"),
+        (HALF, "morning", "Remind me tomorrow at 5:00 to run"),
+        (HALF, "no, the other", "Remind me tomorrow at 17:00 to run"),
+        (HALF, "the latter", "Remind me tomorrow at 17:00 to run"),
+        (HALF, "at 6", "Remind me tomorrow at 6 to run"),
+        (YES, "yes", "Forget the note"),
+        (YES, "Yes, please!", "Forget the note"),
+        (YES, "go ahead", "Forget the note"),
+        (YES, "yes but not today, I want to think about what this one means first for us all", None),
+        (WHICH, "papers", "/papers x"),
+        (WHICH, "number 3", "/web search x"),
+        (WHICH, "the last one", "/web search x"),
+        (WHICH, "9", None),
+        (PLACE, "Bern", "Tell the weather in Bern"),
+        (PLACE, "what is 2 plus 2?", None),
+        (PLACE, "", None),
+    ],
+)
+def test_a_short_answer_settles_what_was_asked_back(asks: AskedBack, said: str, meant: str | None) -> None:
+    found = settle(said, asks)
+    assert (found.text if found else None) == meant
+
+
+@pytest.mark.parametrize("said", ["no", "No.", "never mind", "neither", "cancel that", "2"])
+def test_a_no_does_nothing(said: str) -> None:
+    found = settle(said, YES)
+    assert found is not None
+    assert (found.reply, found.understood) == (NOTHING, "")
+
+
+def test_a_yes_to_several_choices_is_asked_again() -> None:
+    found = settle("yes", WHICH)
+    assert found is not None
+    assert found.asks == WHICH
+    assert found.reply == "Which one?\n1. news\n2. papers\n3. web search"
+    assert format_question("Which one?", WHICH) == found.reply
+
+
+def test_what_a_task_asks_back_may_be_anything() -> None:
+    assert read_asked({"asks": HALF.to_dict()}) == HALF
+    for odd in ({}, {"asks": 3}, {"asks": {"choices": "x"}}, {"asks": {"expects": "money"}}):
+        assert read_asked(odd) is None
+
+
+def talk(said: str, answer: str, *, route: str = "nexus", goal: str = "", **more: object) -> Conversation:
+    response = Response(text=answer, route_used=route, goal_id=goal, **more)  # type: ignore[arg-type]
+    turn = ConversationTurn(id="q1", text=said, answer=answer, route=route, goal_id=goal, state="answered")
+    return Conversation(
+        session_id="s",
+        asker="user",
+        begun_at=NOW.isoformat(),
+        questions=1,
+        turns=(turn,),
+        mentioned=find_mentioned(response),
+    )
+
+
+DEPLOYS = talk("When do we deploy?", "Deploys happen on Tuesdays. (user, 2026-11-02)")
+OWNER = talk("Who owns the billing service?", "Ana Brandt owns the billing service. (user, 2026-11-02)")
+WEATHER = talk("What's the weather in Bern today?", "Sunny, 12 degrees", route="tool:weather")
+REMINDER = talk(
+    "Remind me tomorrow at 9 to call Ana",
+    "I shall remind you on Tuesday at 09:00: call Ana\nIt is reminder r81c2aabbcc.",
+    route="tool:reminder_set",
+)
+LISTED = talk("what are my reminders?", "r81c2aabbcc Tue 09:00 call Ana\nr91c2aabbcc Wed 09:00 pay rent")
+GOAL = talk("Run the tests of ~/src/shop", "I started goal goal_abcdef12", goal="goal_abcdef12")
+PAPERS = talk("any new papers on graph memory?", "- Graphs that remember\n- Memory in graphs")
+SUM = talk("what is 15% of 80?", "12", route="tool:arithmetic")
+
+
+@pytest.mark.parametrize(
+    ("before", "said", "meant"),
+    [
+        (DEPLOYS, "and who decided that?", "Who decided that deploys happen on Tuesdays?"),
+        (DEPLOYS, "why?", "Why is it that deploys happen on Tuesdays?"),
+        (DEPLOYS, "who said so?", "Who said that deploys happen on Tuesdays?"),
+        (DEPLOYS, "what about staging?", "When do we deploy staging?"),
+        (DEPLOYS, "and on Friday?", "When do we deploy on Friday?"),
+        (OWNER, "and the search service?", "Who owns the search service?"),
+        (OWNER, "what about search?", "Who owns the search service?"),
+        (OWNER, "when did she start?", "When did Ana Brandt start?"),
+        (OWNER, "what is her number?", "What is Ana Brandt's number?"),
+        (OWNER, "who is that?", "Who is Ana Brandt?"),
+        (OWNER, "what does it do?", "What does the billing service do?"),
+        (WEATHER, "and tomorrow?", "What's the weather in Bern tomorrow?"),
+        (WEATHER, "tomorrow?", "What's the weather in Bern tomorrow?"),
+        (WEATHER, "in Zurich?", "What's the weather in Zurich today?"),
+        (WEATHER, "and Rome?", "What's the weather in Rome today?"),
+        (WEATHER, "and there on Friday?", "What's the weather in Bern on Friday?"),
+        (SUM, "make it 20%", "what is 20% of 80?"),
+        (SUM, "and of 200?", "what is 15% of 200?"),
+        (REMINDER, "make it 10 instead", "Move reminder r81c2aabbcc to 10"),
+        (REMINDER, "no, at 10", "Move reminder r81c2aabbcc to 10"),
+        (REMINDER, "move it to 10am", "Move reminder r81c2aabbcc to 10am"),
+        (REMINDER, "actually Friday would be better", "Move reminder r81c2aabbcc to Friday"),
+        (REMINDER, "cancel that", "/reminder_cancel cancel reminder r81c2aabbcc"),
+        (LISTED, "cancel the second one", "cancel reminder r91c2aabbcc"),
+        (LISTED, "snooze number 2", "snooze reminder r91c2aabbcc"),
+        (GOAL, "cancel that", "/stop goal_abcdef12"),
+        (GOAL, "stop it please", "/stop goal_abcdef12"),
+        (GOAL, "is it done?", "Is goal goal_abcdef12 done?"),
+        (GOAL, "how is it going?", "How is goal goal_abcdef12 going?"),
+        (GOAL, "the same for ~/src/blog", "Run the tests of ~/src/blog"),
+        (PAPERS, "tell me more about the first one", "Tell me more about “Graphs that remember”"),
+        (PAPERS, "2", "Tell me more about “Memory in graphs”"),
+        (PAPERS, "and on vector search?", "any new papers on vector search?"),
+    ],
+)
+def test_a_follow_up_becomes_a_whole_message(before: Conversation, said: str, meant: str) -> None:
+    found = resolve(said, before, NOW)
+    assert found.text == meant
+    assert found.understood
+    assert not found.reply
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "what time is it?",
+        "is it raining?",
+        "thanks",
+        "it is broken",
+        "the second edition of the book is late",
+        "and when does the shop open?",
+        "what about the weather in Rome?",
+        "remind me tomorrow at 9 to cancel the order of the second router",
+        "/help",
+        "Why is the sky blue?",
+        "this that it so they him her there then " * 30,
+    ],
+)
+def test_a_whole_message_is_left_as_it_is(said: str) -> None:
+    found = resolve(said, DEPLOYS, NOW)
+    assert (found.text, found.understood, found.reply) == (said, "", "")
+
+
+@pytest.mark.parametrize("said", ["what about Tom?", "and tomorrow?", "again"])
+def test_what_has_an_effect_is_asked_before_it_is_done_again(said: str) -> None:
+    found = resolve(said, REMINDER, NOW)
+    assert found.reply.startswith("Shall I do this: Remind me")
+    assert found.asks is not None
+    assert [each.label for each in found.asks.choices] == ["Yes", "No"]
+    assert not found.asks.choices[1].text
+
+
+def test_what_was_said_is_repeated_and_dated() -> None:
+    assert resolve("say that again", DEPLOYS, NOW).reply == "Deploys happen on Tuesdays. (user, 2026-11-02)"
+    assert resolve("when was that?", DEPLOYS, NOW).reply == "Memory has it from 2026-11-02."
+
+
+def test_of_several_nothing_is_ended_unless_it_is_named() -> None:
+    assert resolve("cancel that", LISTED, NOW).understood == ""
+
+
+def test_a_model_reads_the_conversation_itself_but_what_was_asked_back_is_settled() -> None:
+    assert resolve("and who decided that?", DEPLOYS, NOW, with_model=True).understood == ""
+    asked = msgspec.structs.replace(DEPLOYS, asks=HALF)
+    assert resolve("2", asked, NOW, with_model=True).text == HALF.choices[1].text
+
+
+def test_the_first_message_of_a_conversation_follows_nothing() -> None:
+    empty = Conversation(session_id="s", asker="user", begun_at=NOW.isoformat())
+    for said in ("and tomorrow?", "cancel that", "the second one", "why?"):
+        assert resolve(said, empty, NOW).text == said
+
+
+@pytest.mark.parametrize(
+    ("before", "other", "after"),
+    [
+        ("What is the staging server called?", "the production one", "What is the production server called?"),
+        ("How many goals failed today?", "tasks", "How many tasks failed today?"),
+        ("any failed goals?", "tasks", "any failed tasks?"),
+        ("Remind me tomorrow at 9 to call Ana", "10", "Remind me tomorrow at 10 to call Ana"),
+        ("Remind me tomorrow at 9 to call Ana", "Friday", "Remind me Friday at 9 to call Ana"),
+        ("what's on my calendar on Friday?", "Monday", "what's on my calendar on Monday?"),
+        ("What is Ana's number?", "Tom's", "What is Tom's number?"),
+        ("run the tests of ~/src/shop", "~/src/blog", "run the tests of ~/src/blog"),
+        ("weather in bern", "zurich", "weather in zurich"),
+    ],
+)
+def test_a_phrase_takes_the_place_of_its_like(before: str, other: str, after: str) -> None:
+    assert swap(before, other) == after
+
+
+def test_the_subject_of_a_message() -> None:
+    assert find_subject("What port does the billing service use?") == "the billing service"
+    assert find_subject("hm") == ""
