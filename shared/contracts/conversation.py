@@ -55,10 +55,10 @@ class AskedBack(Contract, frozen=True, kw_only=True):
 class Mentioned(Contract, frozen=True, kw_only=True):
     """Something that an answer named, by its id ``ref``; ``text`` is what was said of it.
 
-    It is a goal, a reminder, an approval, a memory, or (without an id) a line of a list.
+    It is a goal, a reminder, a job, an approval, a memory, or (without an id) a line of a list.
     """
 
-    what: Literal["goal", "reminder", "approval", "memory", "line"]
+    what: Literal["goal", "reminder", "job", "approval", "memory", "line"]
     ref: Annotated[str, at_most(200)] = ""
     text: Annotated[str, at_most(CUT)] = ""
 
@@ -67,7 +67,8 @@ class ConversationTurn(Contract, frozen=True, kw_only=True):
     """A message of a conversation and its answer; ``meant`` is the whole message that it was taken for.
 
     ``state`` is ``waiting`` until it is answered, and ``stopped`` if the person ended it. ``assignee`` and
-    ``task_id`` name the task that nexus gave out for it, ``route`` what answered.
+    ``task_id`` name the task that nexus gave out for it, ``route`` what answered; ``failed`` says that what
+    was asked for was not done.
     """
 
     id: Token
@@ -76,6 +77,7 @@ class ConversationTurn(Contract, frozen=True, kw_only=True):
     answer: Annotated[str, at_most(CUT)] = ""
     route: Annotated[str, at_most(100)] = ""
     state: Literal["waiting", "answered", "stopped"] = "waiting"
+    failed: bool = False
     assignee: str = ""
     task_id: OptionalToken = ""
     goal_id: OptionalToken = ""

@@ -397,6 +397,7 @@ CONVERSATION_TURN = c.ConversationTurn(
     answer="The login test fails.",
     route="nexus",
     state="answered",
+    failed=True,
     assignee="engineer",
     task_id=TASK_ID,
     goal_id=GOAL_ID,

@@ -10,7 +10,11 @@ from services.nexus.conversation.ellipsis import find_subject, swap
 from services.nexus.conversation.mentions import find_mentioned
 from services.nexus.conversation.pending import NOTHING, settle
 from services.nexus.conversation.resolve import resolve
+from services.nexus.conversation.resolved import Resolved
+from services.nexus.conversation.store import answer, begin, history_of
+from services.nexus.routing.request import Request
 from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Response
+from shared.contracts.conversation import CUT, MAX_TURNS
 
 NOW = datetime(2026, 3, 18, 13, 5, tzinfo=UTC)
 TIME = AskedBack(template="Remind me next Friday {answer} to call Ana", expects="time")
@@ -85,9 +89,13 @@ def test_what_a_task_asks_back_may_be_anything() -> None:
         assert read_asked(odd) is None
 
 
-def talk(said: str, answer: str, *, route: str = "nexus", goal: str = "", **more: object) -> Conversation:
-    response = Response(text=answer, route_used=route, goal_id=goal, **more)  # type: ignore[arg-type]
-    turn = ConversationTurn(id="q1", text=said, answer=answer, route=route, goal_id=goal, state="answered")
+def talk(
+    said: str, answer: str, *, route: str = "nexus", goal: str = "", failed: bool = False
+) -> Conversation:
+    response = Response(text=answer, route_used=route, goal_id=goal)
+    turn = ConversationTurn(
+        id="q1", text=said, answer=answer, route=route, goal_id=goal, state="answered", failed=failed
+    )
     return Conversation(
         session_id="s",
         asker="user",
@@ -108,7 +116,14 @@ REMINDER = talk(
 )
 LISTED = talk("what are my reminders?", "r81c2aabbcc Tue 09:00 call Ana\nr91c2aabbcc Wed 09:00 pay rent")
 GOAL = talk("Run the tests of ~/src/shop", "I started goal goal_abcdef12", goal="goal_abcdef12")
-PAPERS = talk("any new papers on graph memory?", "- Graphs that remember\n- Memory in graphs")
+PAPERS = talk(
+    "any new papers on graph memory?", "- Graphs that remember\n- Memory in graphs", route="tool:papers"
+)
+UNKNOWN = talk("do you remember my shoe size?", "Memory holds nothing that answers this.")
+FAILED = talk(
+    "remind me to call the tuner at 9", "09:00 has passed today", route="tool:reminder_set", failed=True
+)
+QUEUED = talk("render it tonight", "Queued as job-20261123-001.", route="tool:night_job")
 SUM = talk("what is 15% of 80?", "12", route="tool:arithmetic")
 
 
@@ -126,13 +141,13 @@ SUM = talk("what is 15% of 80?", "12", route="tool:arithmetic")
         (OWNER, "what is her number?", "What is Ana Brandt's number?"),
         (OWNER, "who is that?", "Who is Ana Brandt?"),
         (OWNER, "what does it do?", "What does the billing service do?"),
-        (WEATHER, "and tomorrow?", "What's the weather in Bern tomorrow?"),
-        (WEATHER, "tomorrow?", "What's the weather in Bern tomorrow?"),
-        (WEATHER, "in Zurich?", "What's the weather in Zurich today?"),
-        (WEATHER, "and Rome?", "What's the weather in Rome today?"),
-        (WEATHER, "and there on Friday?", "What's the weather in Bern on Friday?"),
-        (SUM, "make it 20%", "what is 20% of 80?"),
-        (SUM, "and of 200?", "what is 15% of 200?"),
+        (WEATHER, "and tomorrow?", "/weather What's the weather in Bern tomorrow?"),
+        (WEATHER, "tomorrow?", "/weather What's the weather in Bern tomorrow?"),
+        (WEATHER, "in Zurich?", "/weather What's the weather in Zurich today?"),
+        (WEATHER, "and Rome?", "/weather What's the weather in Rome today?"),
+        (WEATHER, "and there on Friday?", "/weather What's the weather in Bern on Friday?"),
+        (SUM, "make it 20%", "/arithmetic what is 20% of 80?"),
+        (SUM, "and of 200?", "/arithmetic what is 15% of 200?"),
         (REMINDER, "make it 10 instead", "Move reminder r81c2aabbcc to 10"),
         (REMINDER, "no, at 10", "Move reminder r81c2aabbcc to 10"),
         (REMINDER, "move it to 10am", "Move reminder r81c2aabbcc to 10am"),
@@ -148,11 +163,19 @@ SUM = talk("what is 15% of 80?", "12", route="tool:arithmetic")
         (PAPERS, "tell me more about the first one", "Tell me more about “Graphs that remember”"),
         (PAPERS, "2", "Tell me more about “Memory in graphs”"),
         (PAPERS, "and on vector search?", "any new papers on vector search?"),
+        (PAPERS, "only the ones of today", "/papers any new papers on graph memory, only the ones of today"),
+        (PAPERS, "what does it say", "/papers any new papers on graph memory, what does it say"),
+        (WEATHER, "wind as well please", "What's the weather in Bern today, wind as well please"),
+        (UNKNOWN, "it's 43", "Remember that my shoe size is 43"),
+        (UNKNOWN, "since when", "do you remember my shoe size, since when"),
+        (FAILED, "make it 10 instead", "remind me to call the tuner at 10"),
+        (QUEUED, "cancel that", "/stop job-20261123-001"),
+        (LISTED, "drop the first", "drop reminder r81c2aabbcc"),
     ],
 )
 def test_a_follow_up_becomes_a_whole_message(before: Conversation, said: str, meant: str) -> None:
     found = resolve(said, before, NOW)
-    assert found.text == meant
+    assert meant in (found.text, found.understood)
     assert found.understood
     assert not found.reply
 
@@ -187,7 +210,18 @@ def test_what_has_an_effect_is_asked_before_it_is_done_again(said: str) -> None:
     assert not found.asks.choices[1].text
 
 
+@pytest.mark.parametrize("said", ["just kidding", "thanks a lot", "more coffee for me", "only joking"])
+def test_small_talk_adds_nothing(said: str) -> None:
+    assert resolve(said, PAPERS, NOW).understood == ""
+
+
+@pytest.mark.parametrize("said", ["cancel the third one", "abstract of the fifth", "more on the ninth one"])
+def test_what_was_not_listed_is_said_not_to_be(said: str) -> None:
+    assert resolve(said, LISTED, NOW).reply == "My last answer named only 2, so I do not know what that is."
+
+
 def test_what_was_said_is_repeated_and_dated() -> None:
+    assert resolve("what did I just tell you?", DEPLOYS, NOW).reply == "You wrote: “When do we deploy?”"
     assert resolve("say that again", DEPLOYS, NOW).reply == "Deploys happen on Tuesdays. (user, 2026-11-02)"
     assert resolve("when was that?", DEPLOYS, NOW).reply == "Memory has it from 2026-11-02."
 
@@ -229,3 +263,21 @@ def test_a_phrase_takes_the_place_of_its_like(before: str, other: str, after: st
 def test_the_subject_of_a_message() -> None:
     assert find_subject("What port does the billing service use?") == "the billing service"
     assert find_subject("hm") == ""
+
+
+def test_a_conversation_of_ten_thousand_turns_stays_small() -> None:
+    """The last hundred of them, since none depends on more than the record before it."""
+    conversation = Conversation(
+        session_id="s", asker="user", begun_at=NOW.isoformat(), title="water", questions=9_900
+    )
+    long = "water the palms of the hall " * 40
+    for number in range(9_900, 10_000):
+        request = Request(asker="user", letter_id=f"q{number}", text=f"{number} {long}", person="ana")
+        conversation = begin(conversation, request, Resolved(text=request.text, understood=request.text))
+        response = Response(text=f"r{number:010x} {long}\n" * 3, cause=request.letter_id)
+        conversation = answer(conversation, response)
+    assert (conversation.questions, len(conversation.turns)) == (10_000, MAX_TURNS)
+    assert conversation.turns[-1].id == "q9999"
+    assert len(conversation.to_json()) < 20_000
+    assert conversation.title == "water"
+    assert all(len(each["text"]) <= CUT for each in history_of(conversation))

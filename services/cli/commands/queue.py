@@ -8,6 +8,7 @@ import click
 
 from services.cli.commands.actions import perform_action
 from services.cli.commands.options import (
+    NumberType,
     TextType,
     json_option,
     parse_context,
@@ -81,7 +82,7 @@ def list_jobs(as_json: bool) -> None:
 @click.option("--at", "run_at", type=MomentType(), metavar="TIME", help="When: 23:30, or ISO 8601.")
 @click.option("--now", "at_once", is_flag=True, help="Begin as soon as there is room.")
 @click.option("--priority", type=click.Choice(PRIORITIES), default="medium", show_default=True)
-@click.option("--retries", type=click.IntRange(0, 10), default=0, help="How often to try again if it fails.")
+@click.option("--retries", type=NumberType(0, 10), default=0, help="How often to try again if it fails.")
 @click.option(
     "-c",
     "--context",

@@ -15,7 +15,11 @@ _STOP = (
     " please just also only still yet again today tomorrow yesterday tonight now ever".split()
 )
 _DETERMINER = r"(?:the|my|our|your|his|her|their|an?|any|all|this|these|those)"
-_PLACE = re.compile(r"(?P<prep>in|near|around)\s+(?P<name>.+)", re.IGNORECASE)
+_LINKED_NAME = (
+    r"[A-ZÀ-Þ][\w’'-]*(?:\s+[A-ZÀ-Þ][\w’'-]*)*"
+    rf"|(?:{_DETERMINER}\s+)?{_WORD}(?:\s+{_WORD}){{0,2}}(?=\W*$)"
+)
+_PREPOSITION = re.compile(r"(?P<prep>in|on|at|near|around|of|for|about|with|from|by)\s+\S", re.IGNORECASE)
 _LINKED = re.compile(
     rf"\b(?P<prep>of|for|about|on|with|from|by|in|at)\s+(?P<name>{_WORD}(?:\s+{_WORD}){{0,3}})\W*$"
 )
@@ -69,6 +73,8 @@ def _find_time(before: str, other: str) -> Span | None:
     if not found:
         return None
     new = other
+    if other.lower() == "the day after" and found[0].lower() == "tomorrow":
+        return found.start(), found.end(), "the day after tomorrow"
     lead = re.match(r"(?:on|at|by|until)\s+", found[0], re.IGNORECASE)
     if lead and not re.match(
         r"(?:on|at|by|until|in|next|this|last|tomorrow|today|now|every)\b", new, re.IGNORECASE
@@ -90,9 +96,12 @@ def _find_quantity(before: str, other: str) -> Span | None:
 
 
 def _find_name(before: str, other: str) -> Span | None:
-    if place := _PLACE.fullmatch(other):
-        found = re.search(rf"\b{place['prep']}\s+(?P<name>[A-ZÀ-Þ][\w’'-]*(?:\s+[A-ZÀ-Þ][\w’'-]*)*)", before)
-        return (found.start(), found.end(), other) if found else None
+    if linked := _PREPOSITION.match(other):
+        found = re.search(rf"\b{linked['prep']}\s+(?:{_LINKED_NAME})", before)
+        if found and not is_time(found[0].lower()):
+            return found.start(), found.end(), other
+        if linked["prep"].lower() not in ("of", "for", "about"):
+            return None
     if one := _ONE.fullmatch(other):
         found = re.search(rf"\b{_DETERMINER}\s+(?P<kind>{_WORD})\s+{_WORD}", before, re.IGNORECASE)
         return (found.start("kind"), found.end("kind"), one["kind"]) if found else None

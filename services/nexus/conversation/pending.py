@@ -52,7 +52,7 @@ def settle(text: str, asks: AskedBack) -> Resolved | None:
     if _YES.fullmatch(words):
         return _agree(asks, text)
     if _NO.fullmatch(words):
-        return Resolved(text=text, reply=NOTHING)
+        return _do_nothing(text)
     if asks.template and _fits(words, asks):
         whole = asks.template.replace(SLOT, _slot(text, asks))
         return Resolved(text=whole, understood=whole)
@@ -87,22 +87,31 @@ def _agree(asks: AskedBack, text: str) -> Resolved | None:
 
 def _choose(choice: Choice) -> Resolved:
     if not choice.text:
-        return Resolved(text=choice.label, reply=NOTHING)
+        return _do_nothing(choice.label)
     shown = choice.label if choice.text.startswith("/") else choice.text
     return Resolved(text=choice.text, understood=shown)
 
 
+def _do_nothing(text: str) -> Resolved:
+    return Resolved(text=text, reply=NOTHING, route="tool:small_talk")
+
+
 def _fits(words: str, asks: AskedBack) -> bool:
     if asks.expects == "time":
-        return is_time(words) or words.isdigit()
+        bare = re.sub(
+            r"^(?:make (?:it|that)|let's say|say|then)\s+|\s+(?:instead|then|please|rather)$", "", words
+        )
+        return is_time(bare) or bare.isdigit()
     return asks.expects == "text" and not _COMMAND.match(words)
 
 
 def _slot(text: str, asks: AskedBack) -> str:
-    said = re.sub(r"(?i)[\s,]*(?:please|thanks|thank you)?[\s.!?,]*$", "", text.strip())
+    said = re.sub(r"(?i)[\s,]*(?:please|thanks|thank you|instead|then|rather)?[\s.!?,]*$", "", text.strip())
     if asks.expects != "time":
         return said
-    said = re.sub(r"(?i)^(?:(?:please|make it|let'?s say|say|maybe|then|yes|ok(?:ay)?|no)[\s,]+)+", "", said)
+    said = re.sub(
+        r"(?i)^(?:(?:please|make (?:it|that)|let'?s say|say|maybe|then|yes|ok(?:ay)?|no)[\s,]+)+", "", said
+    )
     return f"at {said}" if re.fullmatch(r"\d{1,2}(?::\d\d)?(?:\s*[ap]\.?m\.?)?", said.lower()) else said
 
 

@@ -35,7 +35,8 @@ CLOCK = (
     r"|(?:half|quarter)\s+(?:past|to)\s+\w+|noon|midnight|midday)|at\s+\d{1,2}\b(?!\s*%)"
 )
 DAY = (
-    rf"(?:on\s+)?(?:(?:the\s+day\s+after\s+)?tomorrow(?:\s+{_PART})?|today|tonight"
+    rf"(?:on\s+)?(?:(?:the\s+day\s+after\s+)?tomorrow(?:\s+{_PART})?|the\s+day\s+(?:after|before)"
+    rf"|today|tonight"
     rf"|yesterday(?:\s+{_PART})?|now"
     rf"|(?:this|next|last|coming|the\s+coming)\s+(?:week(?:end)?|month|quarter|year|{_WEEKDAY}|{_PART})"
     rf"|(?:at\s+)?(?:the\s+)?weekend|{_WEEKDAY}(?:\s+{_PART})?|\d{{4}}-\d\d-\d\d"

@@ -15,6 +15,7 @@ _PLACES = (
 )
 _NAMED = re.compile(
     rf"(?:the\s+)?(?:{'|'.join(ORDINALS)}|last)\s+(?:one|result|entry|item|goal|reminder|paper|request)\b"
+    rf"|\bthe\s+(?:{'|'.join(ORDINALS)}|last)(?=\s*(?:$|[?.!,]|please))"
     rf"|\b(?:number|no\.|item)\s*\d{{1,2}}\b|#\d{{1,2}}\b",
     re.IGNORECASE,
 )
@@ -72,6 +73,7 @@ _SOURCE = re.compile(r"\s*\((?:[^()]*,\s*)?\d{4}-\d\d-\d\d\)|\s*\[[\w-]+\]")
 _DATE = re.compile(r"\((?:[^()]*,\s*)?(?P<day>\d{4}-\d\d-\d\d)\)")
 ENDS = {
     "goal": ("/stop {ref}", "cancel goal {ref}"),
+    "job": ("/stop {ref}", "cancel job {ref}"),
     "reminder": ("/reminder_cancel cancel reminder {ref}", "cancel reminder {ref}"),
 }
 """How what was named is ended: what is routed, and the same for people."""
@@ -86,12 +88,14 @@ def find_numbered(text: str, conversation: Conversation) -> Resolved | None:
         rf"|\d{{1,2}})",
         plain(text),
     )
-    if not listed or not (found or alone) or len(text.split()) > 20:
+    if not (found or alone) or len(text.split()) > MAX_WORDS:
         return None
+    if not listed:
+        return _not_listed(text, conversation) if found and not alone and len(text.split()) < 7 else None
     word = found[0] if found else alone["place"] if alone else ""
     position = _position(word, len(listed))
     if position is None:
-        return None
+        return _not_listed(text, conversation) if found else None
     named = listed[position]
     if alone:
         whole = f"Show goal {named.ref}" if named.what == "goal" else f"Tell me more about {_describe(named)}"
@@ -99,6 +103,14 @@ def find_numbered(text: str, conversation: Conversation) -> Resolved | None:
         assert found
         whole = f"{text[: found.start()]}{_describe(named)}{text[found.end() :]}"
     return Resolved(text=whole, understood=whole)
+
+
+def _not_listed(text: str, conversation: Conversation) -> Resolved:
+    """That there is no such thing, said by what was to have listed it."""
+    count = len(conversation.mentioned)
+    named = f"only {count}" if count else "nothing"
+    reply = f"My last answer named {named}, so I do not know what that is."
+    return Resolved(text=text, reply=reply, route=conversation.turns[-1].route)
 
 
 def _position(word: str, count: int) -> int | None:
@@ -119,7 +131,7 @@ def _position(word: str, count: int) -> int | None:
 def _describe(named: Mentioned) -> str:
     return (
         f"{named.what} {named.ref}"
-        if named.what in ("goal", "reminder", "approval")
+        if named.what in ("goal", "reminder", "approval", "job")
         else f"“{_SOURCE.sub('', named.text)[:200]}”"
     )
 

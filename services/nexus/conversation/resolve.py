@@ -3,12 +3,14 @@
 import re
 from datetime import datetime
 
+from services.nexus.conversation.context import EFFECTS, add, is_reading, stay
 from services.nexus.conversation.ellipsis import swap
 from services.nexus.conversation.pending import settle
 from services.nexus.conversation.phrases import CLOCK, DAY, is_time, plain
 from services.nexus.conversation.references import find_ended, find_numbered, refer
 from services.nexus.conversation.resolved import Resolved
 from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn
+from shared.contracts.conversation import CUT
 
 MAX_WORDS = 9
 """The most words of an ellipsis; a longer message stands for itself."""
@@ -60,7 +62,12 @@ def resolve(text: str, conversation: Conversation, now: datetime, *, with_model:
         return found
     if with_model:
         return whole
-    return complete(text, conversation) or refer(text, conversation) or whole
+    turn = conversation.turns[-1]
+    if len(turn.meant or turn.text) >= CUT or turn.state != "answered":
+        return whole
+    if turn.route == "nexus" or turn.goal_id:
+        return complete(text, conversation) or refer(text, conversation) or add(text, turn) or whole
+    return complete(text, conversation) or add(text, turn) or refer(text, conversation) or whole
 
 
 def complete(text: str, conversation: Conversation) -> Resolved | None:
@@ -76,7 +83,9 @@ def complete(text: str, conversation: Conversation) -> Resolved | None:
     asked = _WHAT_ABOUT.fullmatch(text) or _BARE.fullmatch(text)
     other = re.sub(r"(?i)^there\s+", "", asked["other"]) if asked else text if is_time(plain(text)) else ""
     about = bool(re.search(r"(?i)\b(?:about|same)\b", text))
-    begins = not about and _VERB.match(other) and not is_time(plain(other))
+    begins = re.match(r"(?i)(?:while|if|when|because|that|to)\b", other) or (
+        not about and _VERB.match(other) and not is_time(plain(other))
+    )
     if not other or begins or _is_topic(other, before):
         return None
     return _repeat(
@@ -101,28 +110,11 @@ def _repeat(whole: str, turn: ConversationTurn, *, asked: bool = True) -> Resolv
     if asked and _has_effect(turn):
         asks = AskedBack(choices=(Choice(label="Yes", text=whole), Choice(label="No")))
         return Resolved(text=whole, reply=f"Shall I do this: {whole}\n1. Yes\n2. No", asks=asks)
-    return Resolved(text=whole, understood=whole)
+    return stay(whole, turn) if is_reading(turn) else Resolved(text=whole, understood=whole)
 
 
 def _has_effect(turn: ConversationTurn) -> bool:
-    return bool(turn.goal_id) or turn.route in EFFECTS
-
-
-EFFECTS = frozenset(
-    f"tool:{name}"
-    for name in (
-        "reminder_set",
-        "reminder_change",
-        "remember",
-        "correct",
-        "calendar_add",
-        "send_mail",
-        "night_job",
-        "schedule",
-        "work",
-    )
-)
-"""The routes of answers after which something is otherwise than before."""
+    return not turn.failed and (bool(turn.goal_id) or turn.route in EFFECTS)
 
 
 def _change(other: str, before: str, conversation: Conversation) -> Resolved | None:
@@ -136,5 +128,4 @@ def _change(other: str, before: str, conversation: Conversation) -> Resolved | N
         return Resolved(text=whole, understood=whole)
     if _VERB.match(other) and not timed:
         return None
-    swapped = swap(before, other)
-    return Resolved(text=swapped, understood=swapped) if not _has_effect(conversation.turns[-1]) else None
+    return _repeat(swap(before, other), conversation.turns[-1])

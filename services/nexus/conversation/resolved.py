@@ -9,10 +9,11 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
     """The whole message that a short one stands for.
 
     ``text`` is what is routed, ``understood`` the same for people; empty if the message was not changed.
-    With a ``reply`` nothing is routed: that is the answer, and ``asks`` what it asks back.
+    With a ``reply`` nothing is routed: that is the answer, by ``route``, and ``asks`` what it asks back.
     """
 
     text: str
     understood: str = ""
     reply: str = ""
+    route: str = ""
     asks: AskedBack | None = None

@@ -65,10 +65,11 @@ class Conversations:
             request, text=resolved.text, understood=resolved.understood, history=history
         )
         if resolved.reply:
-            outbox: Outbox = [request.reply(Response(text=resolved.reply, asks=resolved.asks))]
+            reply = Response(text=resolved.reply, asks=resolved.asks, route_used=resolved.route or "nexus")
+            outbox: Outbox = [request.reply(reply)]
         else:
             outbox = await handle(whole)
-        begun = _begin(conversation, request, resolved)
+        begun = begin(conversation, request, resolved)
         return self._close(record, begun, request, outbox)
 
     async def complete(self, request: Request, outbox: Outbox) -> Outbox:
@@ -118,7 +119,7 @@ class Conversations:
         """``outbox`` as it is sent, with the record of what it says."""
         for each in outbox:
             if isinstance(each, Response) and each.cause == request.letter_id:
-                conversation = _answer(conversation, each)
+                conversation = answer(conversation, each)
             elif isinstance(each, Task):
                 conversation = _give_out(conversation, request.letter_id, each)
         return [*(_sent(each, request) for each in outbox), self._entry(record, conversation)]
@@ -148,13 +149,13 @@ def history_of(conversation: Conversation) -> tuple[dict[str, Any], ...]:
     return tuple({"role": role, "text": text} for pair in pairs for role, text in pair if text)
 
 
-def _begin(conversation: Conversation, request: Request, resolved: Resolved) -> Conversation:
+def begin(conversation: Conversation, request: Request, resolved: Resolved) -> Conversation:
     """The conversation with the message as its last turn; what was asked back is settled, or dropped."""
     first = not conversation.questions
     turn = ConversationTurn(
         id=request.letter_id,
         text=request.text[:CUT],
-        meant=resolved.text[:CUT] if resolved.understood else "",
+        meant=resolved.understood[:CUT],
         asked_at=request.asked_at,
     )
     changed = msgspec.structs.replace(
@@ -167,7 +168,8 @@ def _begin(conversation: Conversation, request: Request, resolved: Resolved) -> 
     return _with_turn(changed, turn)
 
 
-def _answer(conversation: Conversation, response: Response) -> Conversation:
+def answer(conversation: Conversation, response: Response) -> Conversation:
+    """The conversation with an answer to one of its turns."""
     turn = _find_turn(conversation, response.cause)
     assert turn is not None
     answered = msgspec.structs.replace(
@@ -175,6 +177,7 @@ def _answer(conversation: Conversation, response: Response) -> Conversation:
         answer=response.text[:CUT],
         route=response.route_used,
         state="answered",
+        failed=response.outcome is ResultOutcome.FAILED,
         goal_id=response.goal_id,
     )
     return msgspec.structs.replace(

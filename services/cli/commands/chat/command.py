@@ -22,8 +22,8 @@ from services.cli.output.console import open_console, print_block, print_json_li
 from services.cli.output.outcomes import FAILED
 from shared import settings, subjects
 from shared.bus import Bus
-from shared.contracts import MAX_TEXT, AnswerWords, Question, Response, ResultOutcome
-from shared.errors import MailroomError, TooLate
+from shared.contracts import MAX_TEXT, Question, Response, ResultOutcome
+from shared.errors import BusUnavailable, MailroomError, TooLate
 from shared.operations.goals import cancel_goal
 from shared.queries.conversations import list_conversations, read_conversation
 from shared.text.printable import clean_block
@@ -35,6 +35,11 @@ A short message goes on with what was said: "at 10 instead", "and who decided th
 
 Tab completes commands, agents, goals and paths; the arrow up brings back what was written.
 Ctrl-C stops an answer, Ctrl-D leaves. "what can you do?" lists what the front desk does."""
+SLOW = 20.0
+"""Seconds without a sign of the front desk after which one is told what to look at."""
+STILL_WAITING = f"No answer yet: 'mailroom status' shows whether {subjects.NEXUS} runs. Ctrl-C ends the wait."
+PATIENCE = 600.0
+"""Seconds that an answer is waited for."""
 SHOWN_TURNS = 3
 """Turns of a session that are shown when it is gone on with."""
 
@@ -136,6 +141,11 @@ class TerminalChat:
         shown = ShownAnswer(self._console)
         try:
             return await _until_interrupted(self._follow(question, shown))
+        except TimeoutError:
+            raise BusUnavailable(
+                f"The front desk did not answer within {PATIENCE:g} s; the question stays in its mailbox",
+                f"'mailroom status' shows whether {subjects.NEXUS} runs",
+            ) from None
         except asyncio.CancelledError:
             shown.close()
             await self._stop(question)
@@ -144,16 +154,17 @@ class TerminalChat:
             shown.close()
 
     async def _follow(self, question: Question, shown: ShownAnswer) -> Response | None:
-        async with aclosing(follow_answer(self._bus, question)) as steps:
-            async for step in steps:
-                match step:
-                    case Note():
-                        shown.show_note(step)
-                    case AnswerWords():
-                        shown.show_words(step)
-                    case Response():
+        hint = asyncio.get_running_loop().call_later(SLOW, shown.show_hint, STILL_WAITING)
+        try:
+            async with asyncio.timeout(PATIENCE), aclosing(follow_answer(self._bus, question)) as steps:
+                async for step in steps:
+                    hint.cancel()
+                    if isinstance(step, Response):
                         shown.show(step)
                         return step
+                    shown.show_note(step) if isinstance(step, Note) else shown.show_words(step)
+        finally:
+            hint.cancel()
         return None
 
     async def _stop(self, question: Question) -> None:

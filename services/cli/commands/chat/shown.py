@@ -1,5 +1,6 @@
 """How an answer is shown while it is made: notes of agents, words as they come, then the rest of it."""
 
+import click
 from rich.console import Console
 from rich.text import Text
 
@@ -32,6 +33,10 @@ class ShownAnswer:
         if self._live:
             line = Text(f"  {note.agent}: {note.text}", style="dim")
             self._console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
+
+    def show_hint(self, text: str) -> None:
+        """Show what one can do while nothing comes."""
+        click.echo(text, err=True)
 
     def show_words(self, words: AnswerWords) -> None:
         """Show words as they come, on a terminal."""

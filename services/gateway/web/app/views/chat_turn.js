@@ -45,7 +45,7 @@ function Steps({ notes, open }) {
 function Answer({ answer, asked }) {
   const failed = answer.outcome === "failed";
   const seconds = (Date.parse(answer.at) - Date.parse(asked)) / 1000;
-  return html`<div class=${`reply${failed ? " failed" : ""}`}><div class="who"><${AgentChip} name="nexus" />${answer.route && answer.route !== "nexus" && html`<span class="soft">by ${answer.route.replace("tool:", "")}</span>`}
+  return html`<div class=${`reply${failed ? " failed" : ""}`}><div class="who"><${AgentChip} name="nexus" />${answer.route && answer.route !== "nexus" && html`<span class="soft">by ${answer.route.replace("tool:", "").replaceAll("_", " ")}</span>`}
       ${failed && html`<${Outcome} status="failed" />`}<span class="soft number">${seconds > 0 && span(seconds)}</span></div>
     ${answer.understood && html`<p class="taken soft">Taken as <q>${answer.understood}</q></p>`}
     <${AnswerText} answer=${answer} />
