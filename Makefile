@@ -24,7 +24,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-browser screenshots test-docker test-network bench bench-memory bench-answers desk-weights bench-notes bench-locomo bench-repositories smoke demo up down lock clean
+.PHONY: help setup check test test-browser screenshots test-docker test-network bench bench-memory bench-answers bench-desk desk-weights bench-notes bench-locomo bench-repositories smoke demo up down lock clean
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -65,6 +65,9 @@ bench-memory: setup ## Measure memory over the bus (ARGS="--big" with a million 
 
 bench-answers: setup ## Whether memory tells what holds now, on a made-up team's store (ARGS="--seed 7 --misses")
 	@$(BIN)/python -m tests.bench.answers $(ARGS)
+
+bench-desk: setup ## How many everyday messages the desk understands, and how many have a wrong effect (ARGS="--misses")
+	@$(BIN)/python -m tests.bench.desk $(ARGS)
 
 desk-weights: setup ## Fit the weights by which the desk recognises messages to the examples of its tools
 	@$(BIN)/python -m tests.bench.desk.fitting

@@ -213,7 +213,7 @@ class Nexus(Agent):
         if not request.text.strip():
             text = "The email is empty. Ask a question, or write what is to be done."
             return [request.reply(Response(text=text))]
-        decision, me = await self.desk.decider.decide(request.text), self.context.profile.name
+        decision, me = await self.desk.decider.decide_in(request), self.context.profile.name
         thinks = decision.tool == MEMORY or not decision.is_certain
         if thinks and self.context.models.model.available:
             return await self.desk.submit(request, me, me, "think_about", {"text": request.text})

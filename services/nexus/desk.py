@@ -13,7 +13,7 @@ from services.nexus.reminders.store import ReminderStore
 from services.nexus.routing.decider import UNCLEAR, Decider, Decision
 from services.nexus.routing.registry import load_tools
 from services.nexus.routing.request import REQUEST_KEY, Request
-from services.nexus.tools.tool import Answer, Call
+from services.nexus.tools.tool import Answer, Call, ask_back
 from services.nexus.tools.unclear import ask_which
 from shared import subjects
 from shared.agent.base import Outbox
@@ -51,6 +51,9 @@ class Desk:
         tool = self.tools[decision.tool]
         if decision.tool == UNCLEAR and decision.others:
             return ask_which(self.tools, decision.others, request.text)
+        if decision.says_part:
+            about = shorten(request.before, 200)
+            return ask_back(f"Is that about: {about}\nThen say it in one sentence; nothing was done yet.")
         try:
             if parameters is None:
                 parameters = tool.read(self, request) if tool.read else tool.parameters()

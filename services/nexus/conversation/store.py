@@ -61,8 +61,14 @@ class Conversations:
         with_model = self._with_model()
         resolved = resolve(request.text, conversation, datetime.now(UTC), with_model=with_model)
         history = request.history or (history_of(conversation) if with_model else ())
+        last = conversation.turns[-1] if conversation.turns else None
         whole = msgspec.structs.replace(
-            request, text=resolved.text, understood=resolved.understood, history=history
+            request,
+            text=resolved.text,
+            understood=resolved.understood,
+            history=history,
+            before=(last.meant or last.text) if last else "",
+            before_route=last.route if last else "",
         )
         if resolved.reply:
             reply = Response(text=resolved.reply, asks=resolved.asks, route_used=resolved.route or "nexus")

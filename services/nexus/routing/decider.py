@@ -16,7 +16,7 @@ from shared.contracts import RoutingDecision
 from shared.errors import BusError
 from shared.memory import Memory
 
-SURE_READ, SURE_WRITE, SURE_START = 0.2, 0.3, 0.35
+SURE_READ, SURE_WRITE, SURE_START = 0.2, 0.3, 0.5
 """The least probability with which a tool is run that reads, writes, or starts work.
 
 Chosen on the work half of the messages of ``make bench-desk``."""
@@ -24,7 +24,17 @@ MARGIN = 0.04
 """The least distance to the second tool; below it the desk asks which is meant."""
 NEARLY_SAME = 0.95
 """The probability, by rule or example, from which a model is not asked."""
+UNCLEAR = "unclear"
 MAX_CHOICES = 3
+CONTINUED = 0.45
+"""A short message with less probability than this goes on with the one before."""
+MAX_WORDS = 9
+"""The most words of such a message."""
+NOT_CONTINUED = frozenset(
+    {"small_talk", "capabilities", "refuse", "statement", UNCLEAR, "language", "approve", "stop"}
+)
+ROUTES = {"nexus": "memory", "conductor": "work"}
+"""The tools of routes that are not named after them."""
 DEFAULTS = {
     Act.QUESTION: "memory",
     Act.STATEMENT: "statement",
@@ -56,7 +66,19 @@ INTENTS = {
     ReminderIntent.FINISH: "reminder_change",
     ReminderIntent.CANCEL: "reminder_cancel",
 }
-UNCLEAR = "unclear"
+_FORBIDDEN = re.compile(
+    r"(?is)\b(?:turn|switch|shut)\s+off\b.{0,20}\b(?:safety|audit|sandbox|jail|approvals?|policy|guards?"
+    r"|logging)\b"
+    r"|\b(?:disable|delete|erase|wipe|remove|skip|bypass|ignore|override|circumvent|break|disregard"
+    r"|forget)\b.{0,20}"
+    r"\b(?:safety|audit|sandbox|jail|approvals?|policy|polic(?:y|ies)|rules?|instructions?|guidelines?"
+    r"|restrictions?|"
+    r"limits\s+for)\b|\bsystem\s+prompt\b|\bdeveloper\s+mode\b|\byou\s+are\s+now\s+(?:an?\s+|in\s+)?(?:dan"
+    r"|root|admin\w*|unrestricted|free)\b"
+    r"|\b(?:act|pretend|behave)\s+(?:as\s+(?:if|though)|like|that)\b.{0,40}\b(?:rules|limits|admin\w*|root"
+    r"|approved|restrict\w*)\b"
+)
+"""Orders to break the office's rules."""
 ALIASES = {
     "help": "capabilities",
     "reminders": "reminder_list",
@@ -75,6 +97,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     sure: float = 1.0
     others: tuple[str, ...] = ()
     act: Act = Act.REQUEST
+    says_part: bool = False
+    """Whether the message says only a part of what is wanted, so that the whole is asked for."""
     text: str = ""
     """What the tool is to read, if that is not the whole message."""
 
@@ -101,6 +125,11 @@ class Decider:
         self._memory = memory
         self._tools = tools
 
+    async def decide_in(self, request: Request) -> Decision:
+        """The tool that a request is for; a short one that is unclear goes on with what was before."""
+        decision = await self.decide(request.text)
+        return continue_talk(decision, request, self._tools) if request.before else decision
+
     async def decide(self, text: str) -> Decision:
         """The tool that ``text`` is for; without memory by its words alone."""
         if found := decide_by_rule(text, self._tools):
@@ -120,6 +149,8 @@ def decide_by_rule(text: str, tools: Mapping[str, Tool]) -> Decision | None:
             return Decision(tool=name, why=f"it is the command /{found[1]}", text=found[2].strip() or name)
     if language := find_language(text):
         return Decision(tool="language", why=f"it is {language}")
+    if _FORBIDDEN.search(text):
+        return Decision(tool="refuse", why="it orders to break the rules")
     if intent := find_intent(text):
         return Decision(tool=INTENTS[intent], why=f"it wants to {intent.value} a reminder")
     wanted = _plain(text)
@@ -156,6 +187,28 @@ def decide_by_likeness(
 def fits(tool: Tool, text: str) -> bool:
     """Whether ``text`` has what a message for ``tool`` needs."""
     return tool.needs is None or bool(tool.needs.search(text))
+
+
+def continue_talk(decision: Decision, request: Request, tools: Mapping[str, Tool]) -> Decision:
+    """``decision``, or that a short message which is unclear by itself goes on with the one before.
+
+    What is only read is read for both messages together; what starts work has to be said as a whole.
+    """
+    name = ROUTES.get(request.before_route, request.before_route.removeprefix("tool:"))
+    name = "reminder_change" if name in ("reminder_set", "reminder_list") else name
+    name = "correct" if name == "remember" else name
+    reads = tools[decision.tool].effect is Effect.READS
+    unclear = decision.tool == UNCLEAR or (decision.sure < CONTINUED and reads)
+    tool = tools.get(name)
+    if not unclear or tool is None or name in NOT_CONTINUED or len(request.text.split()) > MAX_WORDS:
+        return decision
+    if tool.effect is not Effect.READS and decision.tool != UNCLEAR and decision.act is Act.QUESTION:
+        return decision
+    why = f"it is short, and goes on with what was before: {name}"
+    if tool.effect is Effect.READS:
+        return Decision(tool=name, why=why, sure=decision.sure, text=f"{request.before} {request.text}")
+    whole = tool.effect is Effect.STARTS or name == "correct"
+    return Decision(tool=name, why=why, sure=decision.sure, act=decision.act, says_part=whole)
 
 
 def is_allowed(tool: Tool, act: Act) -> bool:

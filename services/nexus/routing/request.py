@@ -15,7 +15,8 @@ class Request(Contract, frozen=True, kw_only=True):
 
     ``subject`` is None for a question. ``asked_at`` is when it was written: "in 20 minutes" counts from then.
     ``history`` are the messages of its session before it, ``person`` is who of the people wrote it.
-    ``understood`` is the whole message that a short one was taken for.
+    ``understood`` is the whole message that a short one was taken for; ``before`` and ``before_route`` are
+    the message before it in the conversation and what answered that.
     """
 
     asker: str
@@ -27,6 +28,8 @@ class Request(Contract, frozen=True, kw_only=True):
     history: tuple[dict[str, Any], ...] = ()
     person: str = ""
     understood: str = ""
+    before: str = ""
+    before_route: str = ""
 
     @classmethod
     def of(cls, message: Question | Email) -> "Request":

@@ -34,12 +34,20 @@ _NOT_LATER = re.compile(
 _POLITE = re.compile(
     rf"(?i){_LEAD}(?:(?:can|could|would|will|might)\s+(?:you|we|someone|somebody|anyone|anybody|the\s+team|cortex|scout|(?:the\s+)?(?:engineer|critic|conductor|frontier))"
     r"(?:\s+(?:please|kindly|just|maybe|possibly|perhaps|quickly|also|mind))*\b|would\s+you\s+mind|(?:any\s+chance|is\s+it\s+possible)\b"
-    r"|why\s+don['’]?t\s+you|how\s+about\s+you|would\s+it\s+be\s+possible|(?:can|could|may)\s+i\s+(?:have|get|see)\b|mind\s+\w+ing\b)"
+    r"|why\s+don['’]?t\s+you|how\s+about\s+you|would\s+it\s+be\s+possible|(?:can|could|may)\s+i\s+(?:have|get|see)\b"
+    r"|(?:can|could)\s+(?:something|this|that|it|these|the\s+[\w-]+(?:\s+[\w-]+)?)\s+(?:please\s+)?be\s+"
+    r"(?:done|run|made|fixed|checked|processed|sorted|prepared|converted|cleaned|tested|moved)\b|mind\s+\w+ing\b)"
 )
 _WISH = re.compile(
     r"(?i)\b(?:i|we)\s*(?:['’]d|would|should|will|['’]ll)?\s*(?:really\s+)?(?:want|need|like|love|appreciate)\b(?!\s+(?:it|this|that|the)\b[^.]*$)"
     r"|\bit\s+would\s+be\s+(?:nice|great|good|lovely|cool|helpful)\s+(?:if|to)\b|\b(?:needs?|has|have|ought)\s+to\s+be\b"
     r"|\b(?:please|pls|kindly)\b|\btake\s+care\s+of\b|\bi\s+want\b|\bwish\s+you\b|\blet['’]?s\b|\b(?:you|someone|somebody)\s+(?:should|must)\b"
+)
+_ORDER = re.compile(
+    rf"(?i){_LEAD}(?:do\s+(?:the|an?|this|that|it|these|those|all|everything|some)\b"
+    r"(?!\s+(?:[\w'’-]+\s+){0,3}?(?:go|have|need|know|come|work|change|exist|start|end|get|look|like)\b)"
+    r"|(?:have|let|get)\s+(?:the\s+)?(?:engineer|critic|scout|cortex|frontier|conductor|team)\s+(?!been\b|found\b|done\b|\w+ed\b))"
+    r"(?!.*\?\s*$)"
 )
 _QUESTION = re.compile(
     rf"(?i){_LEAD}(?:(?:on|in|at|to|as|by|of|for|from|with|about|until|till|since)\s+)?"
@@ -86,7 +94,7 @@ def find_sentence_act(sentence: str) -> Act:
     """What one sentence does."""
     if _NEGATED.search(sentence) or _NOT_LATER.search(sentence):
         return Act.NEGATED
-    if _POLITE.match(sentence):
+    if _POLITE.match(sentence) or _ORDER.match(sentence):
         return Act.REQUEST
     if _HYPOTHETICAL.match(sentence):
         return Act.HYPOTHETICAL

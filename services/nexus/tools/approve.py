@@ -39,6 +39,28 @@ approve all of the pending requests
 approve request a1b2c3
 decline the second one
 give the critic permission
+approve the letter to the suppliers
+approve everything
+that's ok, let it send the mail
+fine by me, let scout fetch the page
+yes to the engineer's request
+you have my permission
+I allow it for this goal
+don't give it access
+deny it, too risky
+not approved
+accept the first request and refuse the second
+tell the engineer yes
+tell scout no
+I sign that off
+it may install the package
+grant access to github for this task only
+nope, request denied
+refuse, and say it should use the mirror
+the approval for npm: granted
+give it the green light
+thumbs up for the request
+permit the download
 """
 
 _NO = ("refuse", "reject", "deny", "decline", "no", "not", "don't", "dont", "disallow", "turn")

@@ -49,6 +49,30 @@ how many boxes of 24 do I need for 500 bottles
 180 degrees in radians
 can you work out 13 squared for me
 tip of 18 percent on 64 dollars
+we can fit 28 kids per bus and there are 173, how many buses
+3 rolls cost 4.20, what do 11 cost
+how much flour for 45 loaves at 650 g each
+if I save 35 a week how much is it after a year
+what's 7/8 as a decimal
+split 1300 by 4
+how many square metres is a room of 4.2 by 3.6
+what is 20 percent off 149
+convert 180 cm to feet
+how many ounces in 500 grams
+17 degrees celsius in fahrenheit
+how many days are 1000 hours
+99 + 45 + 12.5
+half of 387
+8 people, 3 slices each, 8 slices per pizza, how many pizzas
+whats 15% tip on 84.50
+how much is 3 kg in pounds
+5.5 km/h in m/s
+from 80 to 92, how much increase is that
+250 divided by 7, rounded
+average of 12 and 19
+compound 2% on 1000 over 10 years
+how many seconds are in a day
+1/3 + 1/4
 """
 
 _NUMBER = r"(?:\d+(?:\.\d+)?|\.\d+)"

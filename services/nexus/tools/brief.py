@@ -39,6 +39,31 @@ what do I need to know before the meeting starts
 anything happen while I was out?
 what should I focus on this afternoon
 morning! fill me in
+what matters today
+catch me up, I was away since Monday
+I was on holiday for a week, what happened
+what do I have to know this morning
+anything urgent?
+good morning, what's new
+give me the short version of today
+what's going on today
+anything important overnight?
+summary of the night please
+update me
+bring me up to speed
+what's the plan for today
+what's most important right now
+tell me about my day
+how was the night?
+quick overview of the day please
+evening summary
+what happened today
+what have I missed since lunch
+what awaits me tomorrow
+the brief for today, please
+do I need to worry about anything
+what should I look at first
+top things for today
 """
 
 

@@ -40,6 +40,28 @@ my calendar please
 have I got a free slot this week for an hour
 which day next week is emptiest
 is the rehearsal in my calendar?
+anything on tomorrow?
+is Friday free?
+what's planned for me on Thursday
+do I have appointments on the 24th
+when am I free for two hours
+what's my next thing
+who do I see this afternoon
+is there anything in the evening
+how does Monday look
+when's my flight
+where do I have to be at 2
+what time does the parent evening start
+have I something in the diary for Easter Monday
+which meetings are with Joel
+agenda for today?
+what's in the diary
+any events this weekend
+am I in meetings all morning
+do I have to be anywhere tomorrow
+is my Tuesday morning still open
+what's left on my calendar today
+first appointment tomorrow?
 """
 
 

@@ -34,6 +34,26 @@ delete the lunch on Friday from my calendar
 cancel my appointment with the dentist
 add "sprint review" every second Wednesday at 14:00 to the calendar
 schedule lunch for 12:30 tomorrow with Kim
+put the vet in the diary for Thursday 4pm
+make an appointment with the accountant next Tuesday at 11
+I'm meeting Joel on Friday at 2, put it in
+block the whole of next Wednesday
+book the hall for the 12th at 19:00 in the calendar
+staff meeting every Monday at 9, add it
+shift the workshop to the afternoon in my calendar
+remove the dentist from Thursday
+note in the calendar: school holidays start on 30 March
+move lunch with Kim to 1pm
+add to my agenda: call with the bank 10:30 tomorrow
+put "pick up the keys" into the calendar on Saturday 10
+schedule me a haircut on Friday morning
+enter my vacation 3 to 14 August
+save 20 June for the summer party
+set up the interview with Mr. Okafor on Wednesday 3pm
+my appointment on Tuesday is cancelled, take it out
+extend the meeting with the architect to two hours
+can you slot in 30 minutes with Lea tomorrow
+appointment: tyre change, 2 April 7:30
 """
 
 

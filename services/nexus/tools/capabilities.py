@@ -42,6 +42,37 @@ can you run code
 do you have access to the internet
 can you help me with something
 what tools do you have
+how would I find out if somebody wrote to me?
+can you answer my mails by yourself?
+are you able to book flights
+do you understand French
+can you see my files?
+can you do things at night?
+what happens when I ask you to do something
+where do my reminders go
+how do I stop a goal?
+how do I approve something
+how can I teach you something
+how do I change the time of the briefing
+what can the engineer do
+which languages do you speak
+can you phone someone
+do you keep what I tell you?
+who can read what I write here
+what's the command for reminders
+could you do my taxes?
+are there shortcuts
+how do I connect my calendar
+does it cost anything to ask you
+can I talk to the agents directly?
+what do I have to say so that you set a timer
+is it possible to get the brief by mail?
+what are you good for
+can you learn new tricks
+show me the help
+how do I schedule something
+what should I say to start the tests
+can several people use you at the same time
 """
 
 TEAM = (

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
 EXAMPLES = """
-what time is it?
 what time is it right now
 time please
 whats the time
@@ -53,6 +52,27 @@ which weekday is my birthday on, it's 9 October
 how long is it from 9:15 to 17:40?
 what timezone are we using
 tell me the current time
+do the clocks change this weekend
+when does summer time begin
+time?
+date?
+which day is the 1st of May
+what day was yesterday
+what date do we have in 45 days
+how many weeks are left till summer holidays on 24 July
+how long till 5 o'clock
+how many hours until midnight
+what's the time difference to Sydney
+is it a weekday on 3 October
+when is Easter this year
+what day of the week was I born, 8 June 1991
+how many days does february have this year
+how much time is left until Friday noon
+which week is the 20th of May in
+what's tomorrow's date
+is this an even week
+how many sundays till christmas
+current date and time
 """
 
 _ZONES = {

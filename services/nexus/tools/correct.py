@@ -40,6 +40,51 @@ what you said about the projector is outdated, it has been repaired
 wrong, we have two microscopes
 your info on the refund policy is stale, it's 30 days now
 replace what you know about the gate code with 1234
+the printer isn't on the second floor anymore, it's in the basement now
+we don't close at six any more, we close at seven
+no no, it's spelled with two t
+actually it's spelt Meyer with y
+my new number is 0160 778899, forget the old one
+well, vegan really, not vegetarian
+not Tuesday, Wednesday
+it's not 12 percent, it's 15
+the meeting room has a new name, it's called Aquarium now
+Karin has left, Joel does the accounts now
+the price list changed: a loaf is 4.20 now
+since January the library opens at 9, not at 10
+that's no longer right, the pump was replaced
+I told you wrong, the code is 4481
+sorry I meant room 12, not room 21
+change what you have on Huber: they deliver on Fridays now
+what you have about the lease is old, it was extended to 2030
+the phone number you have for the vet is wrong, it's 0711 5566
+it used to be Ana, now it's Ben who signs
+our address has changed to Hafenstrasse 12
+correction: the concert is on the 19th
+I was wrong about the dose, it's 5 mg
+please update: Mia took over from Bob
+we've moved from Slack to Matrix
+the supplier for flour changed from Huber to Kern
+that info about parking is outdated
+there are 24 seats now, not 20
+no, the other way round: first B then A
+the deadline was extended, it's the 30th now
+make that "Dr. Ito" instead of "Mr. Ito" in your notes
+wrong: the rehearsal starts at seven, not at half past
+it's Kern with K
+not anymore, they moved to Bern
+that has changed, Lena is in charge now
+the van's number plate is new: M-KX 221
+you have the wrong email for Joel, it's joel@example.org
+the shop closes at 8 on Fridays from now on
+we don't use the blue bins any longer
+we're 14 people now, not 12
+my address is different since March: Elm Road 3
+scratch that, the code is 5512
+the exam isn't on Monday, it's Tuesday
+the allergy is to nuts, not to milk
+make a correction: Amir has locker 15
+the old supplier is out, Huber is in
 """
 
 _LEAD = re.compile(

@@ -35,6 +35,33 @@ forget it, I mean the thing about the key
 delete all facts about the old server
 make sure the password I told you is erased
 clear the note with the door code
+forget my address please
+I don't want you to keep my salary in there, delete it
+please remove what you have on the job applicant from May
+what I said about Tom's illness should not be stored, erase it
+delete the thing about the alarm code, it's confidential
+lose the note on the old caterer
+forget the last thing I told you
+you can forget about the old gym keys now
+take Mrs. Olsen's number out of your memory
+get the private stuff about Lea out of there
+could you erase all notes tagged holidays
+wipe what you know of my travel plans
+remove me from your memory
+that fact about the discount, delete it please
+expunge the minutes of the secret meeting
+the customer wants her data deleted
+drop the memory of the surprise party
+delete what I told you about Gil
+that was private, please remove it from memory
+what you saved about my knee, get rid of it
+you can throw away the note on the tent
+please erase the entry about Otto's password
+don't keep the thing about my salary
+forget all about the wedding surprise
+the note about the broken pump can be deleted
+strike my old address
+clear everything you stored today
 """
 
 MOST = 3

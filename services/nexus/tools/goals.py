@@ -16,7 +16,6 @@ what is the status of my goal?
 any failed goals?
 which goals failed?
 did anything fail today?
-what are the agents doing right now?
 what's running at the moment?
 what is the team working on
 how far along is the checkup?
@@ -57,6 +56,57 @@ are we done with the upgrade goal
 where does my goal stand
 is it done yet?
 how did the last run go?
+how's the catalogue thing going
+how is the migration coming along
+is anyone working on the login crash
+did the nightly build go through
+how long did last night's reindex take
+how many goals did you finish in february
+what did cortex do all night
+did the engineer manage to fix it?
+has scout found anything yet
+is the research brief ready
+what are the agents up to
+what's the engineer working on
+did the upload job work
+what came out of the security scan?
+are the tests of the shop still running
+how many tasks are running at the moment
+which goal took longest yesterday
+what happened with goal 4f2a
+was the report delivered?
+the thing I asked for this morning, is it finished
+show me everything that went wrong this week
+what did you finish while I was at lunch
+any errors in the last run?
+did critic approve the patch
+is the photo conversion through?
+how many percent of the import are done
+when did the last checkup run
+did anything crash overnight
+what's taking so long
+are you still on it?
+anything new on my request?
+did you do what I asked
+who did the work on the parser?
+have you finished the transcription
+so did it work?
+what are you doing
+what became of the scan I asked for
+did anything go wrong with the export
+how's it going with the paper for Ito
+is the website check done
+how far is cortex
+did the team finish the summary
+show me running work
+have you started yet?
+when did the last goal end
+which of my requests are finished
+what did the critic say about the patch
+why is it not finished
+was the chart made
+is there a result
+how many goals failed this month
 """
 
 MOST = 8

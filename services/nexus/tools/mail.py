@@ -37,6 +37,46 @@ did I get a confirmation mail for the booking?
 summarise my unread mail
 list mails from critic
 search letters for "migration"
+find the email where Hassan sent the floor plan
+anything from the school today?
+has the insurance replied
+what's the latest from the printers
+who wrote me over the weekend
+any post?
+what did the bank write
+look for the mail with the tracking number
+was there something from Ines about the rehearsal
+show mails about the roof
+how many mails are unanswered
+what did I write to the council last month
+pull up the conversation with the caterer
+the letter from the lawyer, what was the deadline in it
+is there a mail with the subject invoice 2231
+did the engineer answer my letter?
+read out the new messages
+what's in my mailbox
+which emails mention the harbour fee
+when did Ben last write
+open the mail from Joel
+search inbox: boat insurance
+got any messages?
+any mail from the council about the parade
+did anyone reply to my offer
+is there a new letter from the authorities
+what was the date in the mail from the bank
+did Karin confirm by mail
+show me what the school sent
+who sent the photos of the stage
+the email about the parcel, where is it
+when did the vet answer us
+find Tom's mail on the tyre prices
+which letters did the agents send me
+have I got anything from scout
+read the mail with the quote for the windows
+has my message reached the council?
+how did the client answer
+did the invoice mail bounce
+mails from January please
 """
 
 

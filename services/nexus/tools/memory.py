@@ -77,6 +77,90 @@ how does caching work
 and who decided that?
 why?
 what was it before that?
+what was the name of the guy who repaired the oven
+the woman from the grant office, how was she called again
+which vet did we use for the horse last autumn
+I can't remember which hotel we booked for the crew, any idea?
+have we ever had a complaint about the rye bread
+do you know my birthday?
+what did I tell you about the parking permit
+did anybody write down how long the dough rests
+the story with the broken pump in may, how did that end and who paid
+where do I find the risk assessment for the chemistry lesson
+do we know why Karin moved the freezer to room 2?
+how come we stopped shipping to Norway
+which colour did the customer choose for the hallway in the end
+who has the spare key of the van
+email address of our distributor in Denmark?
+phone number of the piano tuner?
+what was our conclusion on the pricing experiment
+did Sofia prefer calls or emails
+in which drawer are the fuses kept
+what does the contract say about cancellation
+what's the story behind the blue door
+is there a rule about dogs in the shop
+how many people came to the last open day
+what would happen if we upgraded the framework?
+would it be a problem if I came in late on Monday
+what happens when the freezer alarm goes off at night
+how do we usually label the samples
+what allergies does the Weber family have
+who's the treasurer of the club nowadays
+since when is the old gym closed
+whose idea was the yellow logo
+did we ever decide on a date for the summer party
+what did the architect recommend for the roof
+any idea what the code of the bike shed is
+what do we do with expired chemicals
+can I bring my bike into the office?
+am I allowed to give discounts?
+may volunteers use the van
+which printer cartridges do we need
+what size are the choir robes
+when is bin day
+when's the next delivery of coal
+when does the museum reopen
+when are exams this term
+at what time does the market open for sellers
+how much do we charge for a lesson
+how far is the warehouse from the station
+what temperature must the vaccine fridge have
+what's the difference between plan A and B that we discussed
+who teaches the beginners on Thursdays
+is Karim still responsible for the pricing module
+does the landlord allow barbecues on the balcony
+what are the steps to close the till
+how does the booking system know about holidays
+explain our release process to me
+tell me what we know about the Halvorsen account
+give me everything on the leaky roof
+remind me who won the tender
+what was that restaurant Leo liked so much
+I need the serial number of the big scanner
+what's the IBAN of the association
+summarise what we learned from the last audit
+who signed the lease
+did we pay the deposit for the hall?
+was the boiler replaced or repaired
+which of the two suppliers was cheaper last year
+why is the side entrance locked on weekends
+are the chairs in the hall ours or rented
+what did the client say about the second draft
+what are we not allowed to store in the cellar
+what has changed in the contract since last year
+how should invoices be named
+what's Tom's role in the project
+is it true that we get the grant only once
+which songs are on the set list
+and where was that?
+who else knows about it?
+what about the other one, what did we say there
+when was that decided
+how sure are we of that
+is that still true?
+where did you get that from
+which port does the scanner service listen on
+what did you say the address was
 """
 
 

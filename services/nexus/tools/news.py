@@ -31,6 +31,33 @@ what's the latest on the chip shortage
 tech news summary
 recent developments in robotics?
 what was announced at the conference yesterday
+news from the town council please
+headlines about the strike
+what's happening in AI
+anything new about the ferry line
+what's the news on Ukraine
+did I miss any big news
+news?
+tech headlines
+morning news please
+what's up in the world of physics
+any news about our competitor
+what do the papers say today
+local news
+sports news of the weekend
+news on chips and export rules
+has anything happened in Berlin today
+give me three headlines
+what's trending in tech
+anything about the flood in the news
+what did the government decide today
+which stories are big today
+what's new in battery technology
+news on the film festival
+any news on the transfer market
+what happened in the world this week
+update me on the election
+is there something new about the merger in the press
 """
 
 

@@ -41,6 +41,49 @@ run the experiment after everyone has gone home
 this evening when I'm off, reindex the library catalogue
 sort the sample images while I'm sleeping
 before tomorrow morning please have the dependencies updated
+could something be done overnight about the mess in ~/archive
+no hurry, run the growth model tonight, results in the morning are fine
+can you index the photos after we close
+run the slow simulation once everyone's gone
+tonight please: compress the recordings in ~/audio
+before I'm back tomorrow have the spreadsheet cleaned
+please transcribe the interviews overnight, I need them at 8
+queue up the data cleaning for the night
+make the backup tonight
+save the big download for the night
+let it run through the night
+put that on tonight's list
+when the machine is idle tonight retrain the model
+I'd rather have that done during the night
+run it at 3 in the morning
+wait with the scan till tonight
+have the translation ready when I wake up
+start the long test at midnight
+in the small hours, rebuild the search index
+as soon as I log off, defragment the archive
+overnight job: check all links of the website
+can cortex work on the thesis statistics tonight?
+look for duplicates in the photo collection while we sleep
+do it tonight instead
+not now, tonight
+tonight, when it's cheap, process the satellite images
+finish the catalogue during the night please
+when I've gone to bed, run the checks on ~/farm
+could somebody look at the mess in the photo folder overnight? it's ~/photos
+do the large export tonight while the office is empty
+process the recordings tonight, no rush
+the statistics can wait until tonight, run them then
+I'd like ~/scans sorted by tomorrow morning
+can this run overnight: python simulate.py in ~/model
+start it after ten tonight
+have the engineer clean the repo while I'm asleep
+no need to hurry, tonight is fine: convert the videos
+during the night please look for broken links on our site
+prepare the statistics so that they are there when I get up
+get the backups verified overnight
+tonight's job: retag the library
+do a full security scan tonight at 11
+after closing time, reindex the shop
 """
 
 _WHEN = re.compile(

@@ -40,6 +40,19 @@ has anyone published on that
 find the paper "Attention is all you need"
 find me some papers
 search arxiv please
+did the authors of that sleep paper publish anything new
+papers on urban bees since 2024
+find studies comparing oat and wheat sourdough
+who has written about noise in open offices, scientific please
+any preprints on tide prediction
+latest publications from the group of Ito
+is there a meta-analysis on homework
+look up the paper by Kim et al. on memory
+what does the literature say about no-till farming
+references for teaching music to deaf children
+recent arxiv papers on diffusion
+journal articles on coral bleaching
+summarise the paper 2401.01234
 """
 
 

@@ -41,6 +41,30 @@ who has to deliver what by Friday
 is the school trip planned completely or is something missing
 what are the next steps in the renovation
 outstanding points with the landlord?
+what's blocked
+what is missing for the harvest festival
+who is doing the sound for the play
+where do we stand with the roof renovation
+which milestones are overdue
+what are my tasks in the exhibition project
+who takes care of the catering for the open day
+what still has to be decided for the school trip
+what's next on the greenhouse plan
+is the launch on schedule
+what did everyone take on at the last meeting
+todo list for the move
+any overdue action items
+which points from the retreat are not done
+how many tasks does Lea have
+are there tasks nobody has taken
+what do we need to finish before Easter
+give me the state of the film project
+what are the deliverables for the grant
+deadlines this month?
+what has to happen before we can open
+which work packages are late
+what's left before we can print the book
+what should Joel do next
 """
 
 KINDS = ("goal", "event", "decision", "fact", "observation")

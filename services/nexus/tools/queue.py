@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 what is in the overnight queue?
-what's planned for tonight?
 show the queue
 is anything queued?
 which jobs run tonight?
@@ -37,6 +36,29 @@ which job is running now in the queue
 when's the weekly check next due
 show planned runs
 do we have anything set to run on weekends?
+in which order do the jobs run tonight?
+what happens tonight
+is anything running tonight
+put the backup first in the queue
+what's queued up
+are the two reports in the night queue
+what jobs are there for the weekend
+list my schedules
+show me what repeats
+when do the nightly tests run?
+when's the next scheduled run
+is there still room in the night window
+how long will the night's work take
+did the job make it into the queue
+what do you have planned for the night
+anything scheduled for Sunday?
+which regular jobs do we have
+what's first tonight
+how many schedules are active
+is the weekly report still on
+at what time does the backup job start
+tonight's programme?
+what's left in the queue
 """
 
 

@@ -42,6 +42,51 @@ pls save: customer 88 wants invoices as PDF
 make sure you remember the new phone number is 555 0199
 yes, remember it
 learn this: the red cable is ground
+just so you know, the back door sticks
+for your information: we use only oat milk now, remember it
+I'm allergic to cats, keep that in mind when you plan visits
+I'm vegetarian, bear it in mind please
+put this down somewhere: locker 14 belongs to Amir
+file this under suppliers: Huber delivers on Wednesdays only
+here's something to keep: the alarm code is 4480
+store the following: meter reading 48213 on 1 March
+please keep on record that we agreed on 12 percent
+make a note that the choir sings without the organ this year
+and remember that too
+did I mention that the west gate is closed on Sundays? note it
+new info for your memory: Petra is the new head of the lab
+add this to what you know: the tank holds 900 litres
+don't forget: the inspector's name is Mr. Okafor
+my birthday is 4 June, remember that
+remember my size, it's 43
+our wifi is called Heron, please save that
+record the decision that we go with the green tiles
+take down: order number 5521 is for the theatre
+bookmark this for later: the good plumber is Kovacs, 0171 2233
+I'd like you to remember how we calibrate: first zero, then span
+you may want to note that Lena no longer eats fish
+kindly note down that room B is reserved for exams until May
+hold on to this: the gate opens at 6:30 in summer
+save for next year: 40 kilos of potatoes were too few
+note: Ibrahim takes the minutes from now on
+please memorize the supplier code OF-88
+keep a note of this: battery swapped on the tracker of cow 12
+learn that "the annex" means the building behind the school
+write this into your memory, the spare laptop is in Eva's locker
+it's worth remembering that the lift fails when it is very cold
+important for later: never order from Brandt again
+Amir is left-handed, remember that please
+let's keep in mind that the hall is cold in March
+the password hint is "first dog", store it
+I want it on record that I was against it
+please store this: bus 12 stops at the museum
+mark down that we owe Kern 40 euros
+keep that in the notes: the projector needs 2 minutes to warm up
+remember for me where I parked: level 3, bay 14
+my shoe size is 42, keep it
+so you know it for next time: I drink my coffee black
+memorise: sample 7 goes to Basel
+the dentist's name is Dr. Lund, remember
 """
 
 _LEAD = re.compile(

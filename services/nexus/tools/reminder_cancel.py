@@ -27,6 +27,21 @@ you needn't remind me of the call any more
 clear my reminders
 unset the 6:45 alarm
 take away the reminder r81c2
+cancel that
+delete the second reminder
+I don't need the alarm tomorrow
+scrap the reminder about the tax
+remove all alarms
+you can stop reminding me of the seedlings
+take the dentist off my reminders
+no need to remind me about the call
+the kiln reminder can go
+kill the timer
+cancel my 7 o'clock alarm
+get rid of all the old reminders
+don't remind me of the party any more
+unset the reminder for Friday
+drop the water reminder
 """
 
 

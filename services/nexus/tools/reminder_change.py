@@ -15,7 +15,6 @@ move the bank reminder to 10am
 remind me again in 15 minutes
 postpone the reminder about rent to Monday
 later, in an hour
-make it 10 instead
 push the alarm back by half an hour
 change my reminder for the dentist to 9:30
 done with the reminder about the plants
@@ -33,6 +32,29 @@ rename the reminder to "order flour and sugar"
 make the reminder weekly
 change the time of the rent reminder to noon
 that reminder is done
+push the thing with the inspection back a week
+not 9, half past
+later please, in two hours
+give me ten more minutes
+snooze
+snooze it till tomorrow
+an hour earlier please
+change that to Wednesday
+can we make that 18:00
+put the vet reminder one day later
+remind me a bit later
+I've done it, you can tick it off
+already called her, mark it done
+postpone all of today's reminders to tomorrow
+move my alarm to 6:15
+switch the reminder from Monday to Tuesday
+make the water reminder daily instead of weekly
+reword that reminder: call the vet, not the dentist
+finished that one
+the oven one is done
+5 more minutes
+set the second one to noon
+shift the cactus reminder to Fridays
 """
 
 

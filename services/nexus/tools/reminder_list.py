@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
 EXAMPLES = """
-what reminders do I have?
 list my reminders
 show reminders
 which reminders are open
@@ -29,6 +28,22 @@ have you got a reminder for Ana's birthday
 show me what I asked to be reminded about
 what's my next reminder
 which timers are running
+what's coming up this week in reminders
+which alarms do I have
+when will you remind me about the rent
+is a reminder set for Friday
+why didn't you remind me?
+do I have a timer running
+what was I supposed to be reminded of today
+show all open reminders
+have I already asked you to remind me of the vet
+how many alarms are there
+what is my reminder for tomorrow at
+did you remind me of the call?
+list everything you'll remind me of
+when does my timer end
+which reminders repeat
+next alarm?
 """
 
 

@@ -42,6 +42,35 @@ tomorrow morning remind me to pick up the parcel
 it would be great if you could remind me about the call with Tom on monday at ten
 every evening at 9 remind me to lock the shed
 remind me when I'm back on Monday to answer the client
+on April 3rd is good Friday so remind me the day before to order more eggs
+I need to be told two days before the exam which is on the 30th
+ring me at 4
+remind me of the oven in 25 minutes
+can you remind me when it's time to leave, 17:40
+poke me on Friday about the tax form
+give me a heads up 10 minutes before the call at 3
+I want a reminder the evening before bin day
+remind me again tomorrow
+remind us all to fill in the time sheets on Friday
+on the last Friday of each month remind me to send invoices
+tell me on Sunday evening to pack the sports bag
+I must not forget to water the seedlings tonight at 8, remind me
+reminder for 14 May: renew passport
+3pm reminder: feed the axolotl
+remind me in two weeks to ask Joel about the van
+set an alarm for half six
+wake me up in 40 minutes
+don't let me miss the webinar at 11
+remind me about Ana's birthday a week before
+every Tuesday and Thursday at 6 remind me of training
+remind me monthly to check the smoke detectors
+please let me know at 5 that I should go
+ping me after lunch about the contract
+set a reminder to descale the machine, every three months
+at 9
+at half past ten then
+tomorrow morning please
+make it every week
 """
 
 

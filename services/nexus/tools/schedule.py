@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
 EXAMPLES = """
-every night at 2 run the tests of ~/x
 run the linter every Monday morning
 check the repository for vulnerabilities every week
 each night at 3am scan ~/src/shop
@@ -37,6 +36,41 @@ do that every night from now on
 run the regression suite nightly at 23:30
 every Tuesday search the web for grants for small theatres
 weekly: summarise what changed in ~/src/api
+each Monday morning I'd like a list of overdue books
+sundays at 5am compress the webcam pictures in /data
+every evening after closing count the stock file
+on weekdays at 6 fetch the timetable and save it
+once a week check the links on our website
+every quarter, go through the licences of the dependencies
+every morning summarise the new tickets
+run the checks on ~/depot every night
+on the 1st of every month write the energy report
+every 30 minutes see if the sensor log is still growing
+could you have the photos sorted every weekend?
+I want a security scan each Saturday
+make it a habit: every Friday archive the old logs
+weekly on Wednesday, look for new tenders on the web
+back up ~/thesis every night at 1
+please test the backups monthly
+regularly check the certificates, say every two weeks
+make that every night at 3
+change the nightly run to 4
+from next week on, every Tuesday at 6 do the stock count
+daily at noon: fetch the exchange rates
+every other Monday compile the attendance list
+keep doing that every week
+set it up to run each hour
+do this at the end of each month
+every first of the month make a report on the energy use
+check our site for dead links every Sunday night
+I want the stock counted each evening at 7
+start a checkup of ~/src/shop every Friday at 5pm
+please always run the linter on Mondays
+can the tests run by themselves every night?
+go through the new invoices in ~/in twice a week
+each quarter compare our prices with the market
+tuesdays and thursdays at 4, look for new messages in the forum
+let scout read the tender page daily and tell me what changed
 """
 
 

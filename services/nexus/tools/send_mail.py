@@ -41,6 +41,52 @@ email the list of papers to me
 could you text Ana that I'll call later
 inform the customer by email
 let Lea know I got her mail
+tell the care home we'll visit on Sunday at 3, info@linden.example
+drop a line to the drummer, soundcheck is at 17:30
+mail HR that I need my payslip
+mail the caterer, we need two more vegan meals
+email Jo: can't make it tomorrow
+let the parents know the bus leaves at 7
+tell the landlord by mail that the heating is broken again
+write back that we take the offer
+answer the insurance: yes, the damage was on 3 March
+send my apologies to the committee
+inform the supplier that the delivery was incomplete
+could you write a friendly mail to the neighbours about the noise
+ask the museum by email if they have a ramp
+write an email to billing@host.example and ask for a receipt
+send Karin the address of the hall
+forward the floor plan to the architect
+cc Tom on the answer to the bank
+thank the volunteers by mail
+please pass on to Ines that rehearsal is cancelled
+message the group that training is off today
+write engineer a letter: please use the staging database
+ask scout by letter what the licence of the library is
+send the offer to the client with a short note
+let the office know I'm running late
+send an invitation for the opening to all members
+tell Ana I'm on my way
+draft and send a reminder letter to customer 88 about the unpaid bill
+put out a mail to everyone: the office is closed on Friday
+e-mail the teacher that Mia is ill
+mail accounting, I need the receipt from May
+mail the gardener: please come on Friday
+tell Mrs Novak by email that her shoes are ready
+email the whole team the new door code
+tell the suppliers we're closed next week
+reply to Otto, yes to both
+write to the mayor's office about the street party
+please notify customer 4411 that the parcel is delayed
+let Joel know the samples are in the fridge
+send the minutes to everyone who was there
+drop an email to the venue and confirm 80 guests
+I need you to email the bank about the card
+ping accounting by mail about the invoice
+send Ana a message: I'll be ten minutes late
+mail it to me
+can you text the choir that we start at 6
+write an answer to the complaint, friendly please
 """
 
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")

@@ -64,6 +64,78 @@ do you ever sleep
 👍
 I missed you
 write a poem about spring
+hi! how's everyone today
+are you human?
+you're great, you know that?
+what a day
+so happy today!!
+we won the cup!!!
+we got the funding, hooray 🎉
+happy new year to all of you
+happy easter from the whole team
+greetings from the sea
+good luck today
+guess what, I'm getting married
+I'm so fed up with this
+i hate mondays
+today is just not my day
+tell me something funny
+do you have feelings?
+how old are you
+where do you live
+do you like your job?
+nice to meet you
+thanks a bunch 🙏
+ty
+tysm, you saved my day
+much appreciated
+that's sweet
+ha, good one
+yay
+oops
+brb
+I'm back
+good to see you
+sleep well
+take care
+sure
+fine
+got it
+right
+no that's all, thanks
+never mind
+you too
+same here
+who made you
+do you dream
+are you ok?
+what do you think about love
+sing a birthday song for Ana
+I could use a coffee
+my cat just walked over the keyboard
+sorry for the mess earlier
+do you get bored
+you sound tired
+lovely morning
+my head hurts
+I'm in such a good mood
+I don't feel well
+long time no see
+happy birthday to me
+we did it!
+I'm off, bye
+talk later
+hello hello
+what's up
+hey, all good?
+good evening
+are you busy?
+you made my day
+sorry to bother you
+that was fast!
+you are wrong all the time, annoying
+nobody understands me
+I'm nervous about tomorrow
 """
 
 _REPLIES = (

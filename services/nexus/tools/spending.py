@@ -37,6 +37,23 @@ how many calls to the model today
 are we close to the limit
 give me the bill for the models
 usage and cost please
+what did last night cost
+how many tokens did that take
+cost so far?
+what's our model bill this month
+which goal was the most expensive
+how much did the engineer spend
+what did scout's research cost us
+are we going to exceed the limit
+how much money is left for today
+how expensive is one question to you
+tokens left?
+did the night stay within budget
+show cost by day
+what do we pay per run
+money spent on ai
+spending report please
+is the limit per day or per task
 """
 
 

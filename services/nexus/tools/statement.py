@@ -61,6 +61,74 @@ the heating is off in room 3
 I would have fixed it differently
 he said "run the tests" and left
 I forgot to lock the shed
+yesterday I rewrote the second chapter and it took all day
+maybe we will hire another lifeguard, nothing is decided
+the backup ran fine last night
+I've just pushed the fix
+we tested it twice and it works
+I'm on the train right now
+my colleague takes care of it
+the goats got out again this morning
+I started the dishwasher before I left
+the new oven is amazing
+we're thinking about getting a second van
+if it rains we move the party inside
+I was going to ask for a refund but then they replaced it
+the kids drew all over the whiteboard
+our server room smells of coffee
+the customer called twice about the invoice
+I bought more tape
+the old script did that automatically
+last year we had more visitors
+the engineer told me that the job was slow
+the printer works again
+Ravi passed his exam
+I reminded her already
+someone left the lights on
+it was so cold in the workshop that the glue did not dry
+the delivery is late as usual
+I can do that myself, thanks
+you don't have to run anything, I did it
+the tests have been green for a week
+we cancelled the contract with the cleaners
+I wrote to the council yesterday
+I wonder whether we should change the layout
+one day we should rewrite the importer
+I would like to learn the cello some time
+they say the festival will be cancelled
+in my last job we deployed every day
+the report looks good
+I think that's it
+the sourdough turned out well
+no one has used the kiln since May
+I saw that the test suite is slow
+there was a mouse in the archive
+our neighbour complained about the noise
+it works on my machine
+that was a long meeting
+somebody could paint the fence one of these days
+he asked me to run the script, but I have not done it yet
+I set an alarm on my phone
+my calendar is full this week
+the weather was great at the market
+I read a good paper on bees yesterday
+I cleaned the filter already
+the scan is finished as far as I know
+we had to throw away 30 loaves
+Karim deployed it on Friday
+I think the tests are too slow
+the choir sounded lovely yesterday
+the van needs new tyres soon
+I'd have done it another way
+they want to change the timetable
+he is looking into it himself
+she said she would send the floor plan
+the script was run by Tom this morning
+it's already been taken care of
+I might rewrite it at some point
+our cat slept on the server
+the report was late again
+my neighbour runs every evening
 """
 
 

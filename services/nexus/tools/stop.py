@@ -43,6 +43,29 @@ halt the refactoring
 discontinue the daily scan
 scrap the task for cortex
 unschedule the friday report
+kill the goal about scraping
+cancel the job for tonight
+stop the import
+please stop the engineer's current task
+end that goal
+pull the plug on the simulation
+stop everything
+call off tonight's run
+turn off the weekly scan
+delete the Friday schedule
+take the rendering out of the queue
+drop the backup job
+cancel what I just asked for
+abort mission
+wait, stop that
+forget the checkup, cancel it
+stop the schedule for the tide gauge
+discard the goal from this morning
+I don't need the report any more, cancel the goal
+quit the research on pianos
+halt, wrong folder
+remove the nightly backup from the plan
+cancel that, I'll do it myself
 """
 
 _JOB = re.compile(r"\bjob-\d{8}-\d{3}\b")

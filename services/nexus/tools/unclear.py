@@ -39,6 +39,27 @@ what?
 erm no idea
 foo bar
 qwertz
+fix it.
+do it
+like before
+that stuff
+hmm not sure
+eh
+can you
+please
+uhm the... wait
+the one with the thing
+aaaa
+.
+no the other thing
+something is off
+bla bla
+yes but no
+make it so
+it doesn't work
+what now
+show me
+tell me more
 """
 
 

@@ -40,6 +40,26 @@ is there anything to sign off
 why is the engineer waiting?
 open questions for me?
 what's stuck waiting on a human
+what are the open questions from the agents
+why did the message to the engineer bounce?
+do I owe anyone an answer
+is anyone stuck because of me
+what do I need to sign
+which permissions are they asking for
+what does cortex want from me
+is there something to confirm
+any decisions pending on my side
+what requires my approval today
+show what's pending
+who is waiting on me
+what's holding up the engineer
+does scout need access to something?
+any unanswered requests
+do you have questions?
+have I forgotten to answer something
+are there approvals that expire soon
+what can I unblock
+is there anything left for me to OK
 """
 
 

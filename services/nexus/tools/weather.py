@@ -39,6 +39,36 @@ is it raining in Hamburg
 when does it stop raining
 how's the weather looking for the open air
 minimum temperature tonight?
+temperature in Tromsø?
+when does the sun set tomorrow
+sunset in Lisbon
+sunrise on Saturday?
+will the wind be strong enough for sailing on Sunday
+is it safe to dry hay this week
+how cold does it get tonight
+is a thunderstorm likely
+will we have snow at the weekend
+how's the weather at the festival site
+should I water the garden or does it rain
+t-shirt or coat today?
+any chance of fog in the morning
+weather for the trip on Friday
+is it humid in Singapore
+pollen forecast
+what will the weather be like on the 24th
+dry tomorrow?
+forecast for the next three days
+is the heat wave over
+will the storm hit us tonight
+what will it be like in Ghent on Sunday
+can we eat outside this evening
+how many degrees on Saturday
+is it going to be dry for the parade
+snow in the mountains?
+when is sunrise
+how strong is the wind in Kiel
+do we need to cover the beds tonight, frost?
+wet or dry weekend?
 """
 
 

@@ -41,6 +41,47 @@ get me the latest release version of node from the internet
 could you look up the address of the embassy
 search the internet for tulip bulbs wholesale
 browse to URL
+is github down??
+is the website of the school reachable
+whats the current price of wheat
+what does the page URL say about allergens
+find me the train connections from Ghent to Lille
+check on the web whether the shop in the harbour is still open
+what's the fuel price today
+look for grants for youth theatres
+how do I remove wine stains, look it up
+who is the mayor of Gdansk
+when was the bridge built, google it
+what's the latest version of django
+find the manual of the Bosch dishwasher online
+search for the phone number of the veterinary clinic in Bern
+what do reviews say about the Canon scanner
+compare prices for 50 folding chairs online
+is there a bus strike tomorrow? check the site
+read URL and tell me if it is still valid
+find out when the next total eclipse is, on the internet
+have a look at www.example.org
+look up what the law says about cellar lighting
+how did the match end
+check the timetable of the ferry online
+how late is the post office open, look online
+what are people saying about the new tram on the internet
+find a recipe for plum cake online
+what's on at the cinema tonight
+when does the train to Lyon leave
+how much does a ferry ticket cost
+what does URL say
+is URL any good, read it for me
+open the link URL
+translate what is on URL
+what's the address of the Polish consulate
+who invented the zipper, look it up on the web
+search: best glue for ceramics
+find contact details of the printing shop Kern on the web
+which films won prizes last year? check the web
+what time does the supermarket close today
+is the A7 motorway blocked right now
+look up flights to Porto in June
 """
 
 _URL = re.compile(r"(?i)\bhttps?://[^\s<>\"'“”)]+|\bwww\.[^\s<>\"'“”)]+")

@@ -86,6 +86,88 @@ find out what makes the export crash
 figure out why the totals are off by one
 look for the reason of the timeouts
 get to the bottom of the failing import
+clean up the spreadsheet ~/farm/milk.xlsx
+write a one page summary of the interviews in /srv/interviews
+build the docs
+make a csv from the member list in ~/club/members.docx
+go through ~/thesis/ch3.tex and mark every long sentence
+would you kindly check whether all links on our website still work
+could u convert all the wav files in ~/audio to mp3
+I need a chart of the visitors per month from ~/museum/visits.csv
+compare the two offers in ~/offers and tell me which is cheaper
+please proofread ~/letters/appeal.md
+find all broken images on the site in /srv/www
+rename the files in ~/scans by date
+extract all names and dates from the pdfs in /data/archive
+count how many orders came from France in /srv/shop/orders.csv
+make a timetable for the summer course
+prepare slides about the excavation
+set up a small database for our seeds
+get the website ready for mobile phones
+work out a seating plan for 80 guests
+calculate the statistics of ~/lab/run7.csv and write them up
+look through the logs in /var/log/app and tell me what went wrong
+someone needs to sort the inbox folder in ~/docs by client
+it would be great if somebody could tidy up the repository
+please do a full checkup of ~/work/site
+check /srv/app for secrets
+update the changelog of PATH
+port the plugin to version 5
+benchmark the two parsers in PATH
+do a market analysis for oat milk and write it down
+create a website for the choir
+write a press release about the opening
+improve the error messages in PATH
+review the changes in PATH
+merge the two address lists in ~/club
+translate ~/menu.txt into French
+generate invoices from ~/orders
+put the recipes in ~/recipes into one document
+do it right away
+then fix that too
+now do the same for ~/other
+ok, run it
+start with the first one
+have cortex rewrite the scraper
+let the engineer look at the memory leak
+ask frontier to write a brief on solid state batteries
+get scout to read the docs in PATH and explain the API
+test the login flow and report
+reformat the bibliography in ~/paper.bib
+make the script print the totals as well
+simplify the build of PATH
+check up on PATH and PATH
+I want the parser to accept empty files
+could we have a dark theme please
+the search is broken, please repair it
+add tests for the invoice module
+solve the crossword generator bug
+take care of the duplicates in the address book
+extract the quotes from ~/interviews/anna.txt
+make me a list of all plants in ~/garden.csv that need shade
+please turn ~/notes.md into slides
+check whether the numbers in ~/budget.xlsx add up
+set the till software up on the new laptop
+find the slowest query in PATH and speed it up
+add a contact form to the website
+I need a script that renames my photos
+write a grant application for the youth theatre
+design a flyer for the flea market
+go and fix the typo on the home page
+plot the temperatures in ~/lab/temps.csv
+could you put the addresses into alphabetical order in ~/club/list.txt
+we need a new logo, make three drafts
+remove the unused code from PATH
+the heating script crashes, look into it please
+the totals in ~/till.csv are wrong, find out why
+please write the minutes from ~/rec/meeting.txt
+get the old website running again
+work through ~/todo.md
+draft a contract for the hall rental
+document the API of PATH
+unify the date formats in ~/data
+create an index of the archive in /srv/archive
+prepare the exam questions for chapter 4
 """
 
 

@@ -1,0 +1,59 @@
+"""The everyday messages: conversations with what each line means, in two halves."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+HALVES = ("work", "held")
+FOLDER = Path(__file__).parent
+EFFECTS = {
+    "work": "goal",
+    "reminder_set": "reminder",
+    "reminder_change": "reminder",
+    "reminder_cancel": "reminder",
+    "remember": "memory_write",
+    "correct": "memory_write",
+    "forget": "forget",
+    "night_job": "job",
+    "schedule": "job",
+    "send_mail": "mail_sent",
+    "approve": "approval",
+    "calendar_add": "event",
+}
+"""The effect that a meaning has; the others have none."""
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One message: what it means, other right readings, values, and effects that would be wrong."""
+
+    say: str
+    means: str
+    also: tuple[str, ...] = ()
+    slots: dict[str, Any] = {}
+    never: tuple[str, ...] = ()
+
+    @property
+    def meanings(self) -> frozenset[str]:
+        """Every right reading."""
+        return frozenset((self.means, *self.also))
+
+    def is_wrong(self, effects: Sequence[str]) -> bool:
+        """Whether one of ``effects`` must not be, or is none that a right reading has."""
+        meant = {EFFECTS[each] for each in self.meanings if each in EFFECTS}
+        return any(effect in self.never or effect not in meant for effect in effects)
+
+
+class Talk(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation of one person."""
+
+    id: str
+    area: str
+    lines: tuple[Line, ...]
+
+
+def read_talks(half: str) -> list[Talk]:
+    """The conversations of a half."""
+    lines = (FOLDER / f"{half}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [msgspec.json.decode(line, type=Talk) for line in lines if line.strip()]
