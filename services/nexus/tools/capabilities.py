@@ -73,6 +73,20 @@ show me the help
 how do I schedule something
 what should I say to start the tests
 can several people use you at the same time
+could you remind me by text message?
+are you able to read pdfs
+can you translate?
+can you also do maths
+what happens to my data
+could you write mails for me?
+how often can I ask you
+what is a briefing
+what do you mean by dead letter
+how does the night queue work
+do you work on weekends
+can I talk German to you
+what would you recommend me to try
+can I undo a reminder
 """
 
 TEAM = (

@@ -85,6 +85,22 @@ the exam isn't on Monday, it's Tuesday
 the allergy is to nuts, not to milk
 make a correction: Amir has locker 15
 the old supplier is out, Huber is in
+not anymore, it's Lena now
+nope, the blue one
+that's old, we changed to 14 days
+it's Mrs Lund, not Mr Lund
+the room changed to 204
+wait, I said it wrong, it's the 12th
+the hall costs 300 now
+our bank is no longer Kern, it's Volta
+the band has a new drummer, Ines, since last week
+the previous number is wrong, use 0711 99
+she spells it with a c
+we're no longer at Hafenstrasse, we moved to Elm Road
+Tom doesn't do that any more, ask Karin
+replace Ana by Ben in your notes about the keys
+it moved: the fair is in June this year
+you still have the old price, it is 12 now
 """
 
 _LEAD = re.compile(

@@ -62,6 +62,14 @@ forget all about the wedding surprise
 the note about the broken pump can be deleted
 strike my old address
 clear everything you stored today
+remove that from memory again
+delete that fact
+don't store that, forget it please
+what I told you a minute ago, erase it
+you needn't keep the code any longer
+delete what you know of the tenant
+kindly delete my personal details
+forget about Gil
 """
 
 MOST = 3

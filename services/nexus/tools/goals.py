@@ -107,6 +107,13 @@ why is it not finished
 was the chart made
 is there a result
 how many goals failed this month
+more on the last one
+and the one before?
+what was the reason
+which ones failed
+how long did it take
+who worked on it
+and the second goal?
 """
 
 MOST = 8

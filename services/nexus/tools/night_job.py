@@ -84,6 +84,18 @@ get the backups verified overnight
 tonight's job: retag the library
 do a full security scan tonight at 11
 after closing time, reindex the shop
+the big render of ~/film can run tonight
+tonight at 2 please convert the whole archive
+let cortex chew on ~/genome overnight
+do the deduplication in the night, it's slow
+could you do that after hours?
+while we're closed, regenerate all thumbnails
+use the night for the reindexing
+let the long simulation go tonight, tell me in the morning
+put the license scan of ~/src into tonight's queue
+tonight would be a good time to clean the database
+make it tonight rather than now
+have the transcripts ready by breakfast
 """
 
 _WHEN = re.compile(

@@ -59,6 +59,16 @@ is the weekly report still on
 at what time does the backup job start
 tonight's programme?
 what's left in the queue
+is the backup in tonight's plan
+what did I schedule
+tell me the schedule of the recurring jobs
+will the render run tonight?
+what's running overnight
+how long is the queue
+can I see tonight's jobs
+which one goes first
+are there jobs that failed in the queue last night
+when is the energy report made
 """
 
 

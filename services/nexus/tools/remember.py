@@ -87,6 +87,22 @@ my shoe size is 42, keep it
 so you know it for next time: I drink my coffee black
 memorise: sample 7 goes to Basel
 the dentist's name is Dr. Lund, remember
+we keep the spare filters in locker 9, please remember
+Gil drinks only decaf, worth noting
+add: the choir has 42 members now
+store under contacts: Kern printing, 0711 889
+keep this for the next grant: they want two budgets
+remember that for me
+that's important, don't lose it
+from now on call me Jo
+my favourite colour is teal, remember
+I live at Elm Road 3, save that
+Note: the fire inspection is on 9 May
+for future reference, the oven needs 40 minutes
+let it be known that we no longer take cash, save it
+we decided to skip the fair this year, note that
+here is the wifi password for your records: tulip77
+please save my train number, ICE 775
 """
 
 _LEAD = re.compile(

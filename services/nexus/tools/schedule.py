@@ -71,6 +71,19 @@ go through the new invoices in ~/in twice a week
 each quarter compare our prices with the market
 tuesdays and thursdays at 4, look for new messages in the forum
 let scout read the tender page daily and tell me what changed
+read the water meter page every day at 6 and log it
+on Fridays, tidy up ~/downloads
+I'd like to get the sales figures each Monday at 8
+from Monday on run the smoke tests every hour
+nightly at 1: sync ~/photos
+check weekly if our certificate expires soon
+please repeat the scan on the 15th of each month
+every weekday evening, list what was sold
+run it again every week
+could this be a weekly thing?
+do the same thing each month
+monthly report on the energy use please, on the 1st
+change that to every two weeks
 """
 
 

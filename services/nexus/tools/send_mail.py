@@ -87,6 +87,18 @@ send Ana a message: I'll be ten minutes late
 mail it to me
 can you text the choir that we start at 6
 write an answer to the complaint, friendly please
+ok send them our price list
+mail Kern that we accept
+send it to Joel too
+tell accounting the invoice is wrong
+email it to the printers with kind regards
+say yes to Ines by mail
+send a quick mail to the club that training starts at 7
+can you let the caterer know, 40 people
+reply that Thursday suits us
+send my CV to jobs@museum.example
+make it a bit friendlier and send it
+write her that I'm ill
 """
 
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")

@@ -136,6 +136,21 @@ that was fast!
 you are wrong all the time, annoying
 nobody understands me
 I'm nervous about tomorrow
+that's funny
+you're kidding
+good luck to you too
+I'm starving
+welcome back
+ok thanks, bye
+alright then
+thanks, I'll do it myself
+thank you, that's exactly what I needed
+great, thanks
+no thanks
+it's freezing in here
+have you had breakfast
+my day was awful
+guess who is here
 """
 
 _REPLIES = (

@@ -129,6 +129,23 @@ I might rewrite it at some point
 our cat slept on the server
 the report was late again
 my neighbour runs every evening
+Gil left early today
+I'm done with the tax return
+the tests ran through last night, by the way
+they fixed the lift
+the goats are fine again
+our website was down for an hour yesterday
+we had a good meeting
+the parcel came
+I'm waiting for the plumber
+I'll think about it
+I don't know yet
+we'll see
+I'm just thinking aloud
+Ravi says the pump is loud
+I've asked Tom to do it
+he never answers his mail
+that reminds me of last year
 """
 
 

@@ -66,6 +66,17 @@ quit the research on pianos
 halt, wrong folder
 remove the nightly backup from the plan
 cancel that, I'll do it myself
+forget about the render tonight, cancel it
+don't run the tide job any more
+no need for the weekly list any longer, stop it
+end the recurring scan
+stop checking the tender page
+cancel both
+don't do the thing tonight after all
+call it off
+please stop that now
+stop the one about the website
+that job can be deleted
 """
 
 _JOB = re.compile(r"\bjob-\d{8}-\d{3}\b")

@@ -82,6 +82,17 @@ which films won prizes last year? check the web
 what time does the supermarket close today
 is the A7 motorway blocked right now
 look up flights to Porto in June
+is the museum shop open on Mondays according to their site
+check on wikipedia when the town hall was built
+what does it cost to ship 20 kg to Norway, look at the carrier's page
+get me the programme of the city theatre
+see if URL has a newer version
+what is the exchange rate today
+search for a used cello
+how do you get coffee stains out of wool, search the web
+which pharmacies are on duty tonight
+what's the weather service's website
+who is the author of the blog at URL
 """
 
 _URL = re.compile(r"(?i)\bhttps?://[^\s<>\"'“”)]+|\bwww\.[^\s<>\"'“”)]+")

@@ -168,6 +168,45 @@ document the API of PATH
 unify the date formats in ~/data
 create an index of the archive in /srv/archive
 prepare the exam questions for chapter 4
+go through my receipts in ~/receipts and add them up in a table
+sort out the import of the bank statements
+the booking form loses the phone number, can someone fix that
+please make the poster bigger and save it as pdf
+can we get a summary of ~/minutes/2025
+create three exercises on fractions with solutions
+give ~/src/shop a checkup
+recalculate the averages in ~/lab/assay.csv
+strip the personal data from ~/export.json
+set the version to 2.0 everywhere
+split ~/book.md into chapters
+install the dependencies of PATH and see if it builds
+measure how fast the search is in PATH
+could the team look into the wrong prices on the website
+write me a letter of recommendation for Eva
+work out why the sensor readings jump
+clean the data in ~/survey.csv and tell me what you removed
+put a captcha on the guestbook
+write up the results of the experiment in ~/lab
+collect everything we have on the theatre tender in one document
+make the tests in PATH pass
+draw up a rota for the volunteers
+back up ~/photos to /srv/backup now
+resize the images in PATH to 800 pixels
+the invoice template has the old address, change it please
+try the patch in ~/fix.diff on PATH
+convert ~/recipes.docx to markdown
+have a look why the newsletter signup does not work
+make an inventory of all scripts in PATH
+please finish the report in ~/report.md
+produce a glossary from ~/manual.pdf
+tell me which files in PATH are never used
+crop the scans in ~/scans
+look over ~/contract.txt and list the risks
+find out how many lines of code PATH has
+set up a test environment for the plugin
+now make it shorter
+add the sources too please
+and push it to the branch
 """
 
 
