@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 
 from services.cli.commands.chat.answering import follow_answer
+from shared import subjects
 from shared.contracts import AnswerWords, Node, Question, Response
 from shared.memory import Memory
 from tests.support.office import Office
@@ -136,6 +137,46 @@ async def test_words_come_as_they_are_written_and_none_that_claims_what_was_not_
     assert isinstance(steps[-1], Response)
     assert steps[-1].text.startswith("Deploys happen on Tuesdays [deploys]. They begin at noon [deploys].")
     assert "set a reminder" not in steps[-1].text
+
+
+async def test_words_are_heard_by_people_alone_and_sent_by_nexus_alone(office: Office) -> None:
+    heard: list[str] = []
+
+    async def hear(subject: str, _: bytes, __: dict[str, str]) -> None:
+        heard.append(subject)
+
+    scout = await office.connect("scout")
+    end = await office.user.subscribe(subjects.words("*"), hear)
+    await scout.subscribe(subjects.words("*"), hear)
+    forged = AnswerWords(question_id="q1", number=0, text="All your goals are done.")
+    for bus in (scout, office.user):
+        await bus.publish(subjects.words("q1"), forged.to_json())
+    question = Question(sender="user", recipient="nexus", text="When do we deploy?")
+    async for _ in follow_answer(office.user, question):
+        pass
+    await end()
+    assert heard == [subjects.words(question.id)] * 2
+
+
+async def test_the_shell_completes_agents_goals_sessions_and_kinds(office: Office) -> None:
+    await run(office, "ask", SUM)
+
+    def complete(words: str) -> str:
+        variables = {
+            **office.environment,
+            "_MAILROOM_COMPLETE": "bash_complete",
+            "COMP_WORDS": f"mailroom {words}",
+            "COMP_CWORD": str(len(words.split())),
+        }
+        return run_mailroom(variables).stdout
+
+    assert "nexus" in await asyncio.to_thread(complete, "agents pause ne")
+    assert "last" in await asyncio.to_thread(complete, "show la")
+    assert "chat-" in await asyncio.to_thread(complete, "chat --session chat")
+    assert "decision" in await asyncio.to_thread(complete, "memory list --kind dec")
+    office.environment["NATS_URL"], url = "nats://127.0.0.1:9", office.environment["NATS_URL"]
+    assert not (await asyncio.to_thread(complete, "agents pause ne")).strip()
+    office.environment["NATS_URL"] = url
 
 
 async def test_a_conversation_on_a_terminal(office: Office) -> None:

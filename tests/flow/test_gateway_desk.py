@@ -232,7 +232,8 @@ async def test_a_follow_up_is_answered_in_the_light_of_what_was_said(tmp_path: P
     asked = {"match": "When do we deploy", "replies": [{"json": {"text": "On Tuesdays [deploys]."}}]}
     asked["replies"].append({"json": {"text": "The team decided it [deploys]."}})
     choice = {"match": "Say who of the office", "replies": [{"json": {"route": "nexus"}}]}
-    script.write_text(json.dumps([choice, asked]))
+    told = {"match": "Who feeds the gulls", "replies": [{"text": "The cook does. At noon."}]}
+    script.write_text(json.dumps([choice, told, asked]))
     gateway = RunningGateway(tmp_path / "office", MAILROOM_BRAIN=f"scripted:{script}")
     try:
         await gateway.open("memory", "nexus")
@@ -244,5 +245,9 @@ async def test_a_follow_up_is_answered_in_the_light_of_what_was_said(tmp_path: P
             assert first.json()["answer"]["text"] == "On Tuesdays [deploys]."
             second = await client.post(path, json={"text": "And who decided that?"})
             assert second.json()["answer"]["text"] == "The team decided it [deploys]."
+            events = await stream(client, f"{DESK}/s2/messages", {"text": "Who feeds the gulls?"}, "gulls")
+            words = [content["text"].strip() for kind, content in events if kind == "words"]
+            assert words == ["The cook does.", "At noon."]
+            assert events[-1][1]["answer"]["text"].startswith("The cook does. At noon.")
     finally:
         await gateway.close()
