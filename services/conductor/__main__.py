@@ -42,11 +42,21 @@ from shared.agent.base import Agent, Outbox
 from shared.agent.process import run
 from shared.bus.entry import seal
 from shared.bus.records import read_record
-from shared.contracts import AgentControl, CancelGoal, Goal, GoalDue, ReminderDue, TaskResult, TaskStatus
+from shared.contracts import (
+    AgentControl,
+    CancelGoal,
+    Goal,
+    GoalDue,
+    ReminderDue,
+    Task,
+    TaskResult,
+    TaskStatus,
+)
 from shared.contracts.base import amended
 from shared.errors import ActionError, Reject
+from shared.skills.mentions import open_mentions
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.said import sign_said
+from shared.tasks.said import QUOTED, sign_said
 from shared.tasks.submission import Submission
 from shared.trace import join_trace
 
@@ -68,7 +78,9 @@ class Conductor(Agent):
             context.settings, context.bus, context.models, self._roster.skills_of
         )
         self._patterns = PatternBook(context.memory, self.learner, context.bus.derive_id)
-        decisions = ModelDecisions(context.models, self._factory, self.learner, self._roster, self._patterns)
+        decisions = ModelDecisions(
+            context.models, self._factory, self.learner, self._roster, self._patterns, self._open_mentioned
+        )
         self._runner = GoalRunner(
             context, self._store, self.playbooks, self._roster, self.learner, decisions, self._patterns
         )
@@ -77,6 +89,19 @@ class Conductor(Agent):
         for goal_id in self._board.active:
             self._runner.begin(goal_id)
         context.spawn(self._board.post_changes())
+
+    async def _open_mentioned(self, goal: Goal) -> str:
+        """What the text of a goal mentions as @file, @url or @memory."""
+        asked = Task(
+            task_id=goal.goal_id,
+            goal_id=goal.goal_id,
+            assignee=self.context.profile.name,
+            requester=goal.requester,
+            text=goal.text,
+            said=goal.said,
+            context={"params": {name: value for name, value in goal.context.items() if name != QUOTED}},
+        )
+        return await open_mentions(goal.text, asked, self.context.settings, self.context.memory)
 
     # --- what happens to goals -------------------------------------------------------------------
 

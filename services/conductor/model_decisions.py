@@ -1,7 +1,7 @@
 """What a model decides about a goal: a plan, another plan, or the answer from the results."""
 
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -93,8 +93,10 @@ class ModelDecisions:
         learner: MetaLearner,
         roster: Roster,
         patterns: PatternBook,
+        open_mentioned: Callable[[Goal], Awaitable[str]],
     ) -> None:
         self._models = models
+        self._open_mentioned = open_mentioned
         self._factory = factory
         self._learner = learner
         self._roster = roster
@@ -124,7 +126,8 @@ class ModelDecisions:
         agents = await self._roster.pages()
         free = await self._factory.count_free()
         done = {task.name for task in goal.tasks if task.status is TaskStatus.COMPLETED}
-        known = await self._models.quote_known(_subject_of(goal))
+        recalled = await self._models.quote_known(_subject_of(goal))
+        known = "\n\n".join(filter(None, (recalled, await self._open_mentioned(goal))))
         repair = goal.thinking == REPAIR
         asked = (
             ask_for_repair(goal, agents, free, results, known)

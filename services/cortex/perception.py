@@ -15,7 +15,7 @@ MEDIUM, COMPLEX = 0.35, 0.7
 """The scores from which a task counts as medium and as complex: one verb about one thing is simple, several
 about several things are complex."""
 MAX_NAMED = 20
-"""The most entities, resources and commands that are kept of a text."""
+"""The most entities and commands that are kept of a text."""
 
 QUESTION = re.compile(
     r"\s*(?:who|whom|whose|what|when|where|why|how|which|is|are|was|were|does|do|did|can|could|should)\b",
@@ -44,18 +44,16 @@ PATH = re.compile(
     r"(?<![\w/@:.])(?:/|\./|\.\./|[\w.-]+/)[\w./-]*\w|\b[\w-]+\.(?:py|md|txt|json|yaml|toml|csv|sh)\b"
 )
 PROPER = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][\w-]+(?:\s+[A-Z][\w-]+)*")
-RESOURCE = re.compile(r"(?<![\w.@])@([A-Za-z][\w./-]*\w|[A-Za-z])")
 COMMAND = re.compile(r"(?<!\S)/([a-z][a-z0-9_-]*)(?![\w/.])")
 
 
 class Percept(msgspec.Struct, frozen=True, kw_only=True):
-    """What a text asks for; ``resources`` are mentioned as @name, ``commands`` as /name."""
+    """What a text asks for; ``commands`` are given as /name."""
 
     intent: str
     query_type: QueryType
     complexity: Complexity
     entities: tuple[str, ...] = ()
-    resources: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
 
 
@@ -73,7 +71,6 @@ def perceive(text: str) -> Percept:
         query_type=_query_type(text),
         complexity=complexity_of(score_complexity(text, len(set(named)))),
         entities=_few(named),
-        resources=_few(RESOURCE.findall(bare)),
         commands=_few(commands),
     )
 
@@ -95,7 +92,6 @@ async def perceive_with_model(context: AgentContext, text: str) -> Percept:
     return msgspec.structs.replace(
         understood,
         entities=_few([*understood.entities, *read.entities]),
-        resources=read.resources,
         commands=read.commands,
     )
 

@@ -198,9 +198,11 @@ def format_report(plan: TaskPlan, results: Sequence[StepResult]) -> str:
         "",
         *_format_estimates(plan),
     ]
+    planned = {step.step_number: step.estimated_complexity for step in plan.steps}
     for result in results:
         lines += [f"## {result.step_number}. {' '.join(result.action.split())[:120]}", ""]
         because = f" {result.reason}" if result.reason else ""
+        because += f" Planned as {planned[result.step_number]}." if planned.get(result.step_number) else ""
         lines.append(f"{result.status.value.capitalize()} after {result.seconds:.1f} s.{because}")
         lines += [f"- {path}" for path in result.output_paths]
         if result.output:

@@ -36,6 +36,7 @@ from shared.agent.context import AgentContext
 from shared.contracts import TaskPlan, TaskStep
 from shared.errors import ActionError, BusError
 from shared.plans.agents import AgentPage
+from shared.skills.mentions import open_mentions
 from shared.tasks.actions import Outcome
 
 MAX_ITERATIONS = 3
@@ -106,6 +107,8 @@ class Run:
             return
         await self.state.enter("memory_retrieval", "recalls what is known about it")
         cache = await memory.recall(self.context, self.state.workspace.original_query)
+        query, task = self.state.workspace.original_query, self.context.task
+        cache["mentioned"] = await open_mentions(query, task, self.context.settings, self.context.memory)
         self.state.change(memory_cache=cache, episodic_memories=tuple(cache["episodic"]))
 
     async def plan(self, hints: Sequence[str] = (), max_steps: int = MAX_SUBTASKS) -> None:

@@ -54,7 +54,6 @@ def test_what_a_text_names_is_told_apart() -> None:
         "/brief it"
     )
     percept = perceive(f"{text}. Mail me@example.org.")
-    assert percept.resources == ("scout", "docs/plan")
     assert percept.commands == ("brief",)
     for name in ("graph memory", "src/a.py", "https://example.org/x", "ACME Corp"):
         assert name in percept.entities
