@@ -38,6 +38,7 @@ COMMANDS = {
     "agents": "services.cli.commands.agents:agents",
     "memory": "services.cli.command:memory",
     "brief": "services.cli.commands.brief:brief",
+    "news": "services.cli.commands.news:news",
     "approvals": "services.cli.commands.approvals:approvals",
     "policy": "services.cli.commands.policy:policy",
     "dead": "services.cli.commands.dead:dead",

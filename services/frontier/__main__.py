@@ -12,18 +12,23 @@ from services.frontier.brief import (
     discovery_outcome,
     number_sources,
 )
-from services.frontier.relevance import Rater, merge_interests, ratings_of, remembered_interests, score_of
+from services.frontier.full_text import read_full_texts
+from services.frontier.relevance import Rater, merge_interests, ratings_of, remembered_interests
 from services.frontier.reported_items import ReportedItems, item_key, store_discoveries
+from services.frontier.selection import Selector, all_items, without_private
 from services.frontier.sources import SourceAnswer, Sources, parse_options
+from services.frontier.stories import tell_stories
 from services.frontier.synthesis import find_unsourced, synthesize
-from shared.agent.base import Agent
+from shared import subjects
+from shared.agent.base import Agent, Outbox
 from shared.agent.process import run
 from shared.bus import Bus
 from shared.contracts import AgentReport, Task, generate_task_id
 from shared.errors import ActionError, BusError, ModelError
+from shared.operations.news import JUDGED
 from shared.settings import Settings
 from shared.skills.news import report_news
-from shared.skills.papers import build_query, cite_papers, judge_confidence, report_papers
+from shared.skills.papers import build_query, cite_papers, report_papers
 from shared.skills.workspace import outputs_path, slug, write_output
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
@@ -47,6 +52,7 @@ class Frontier(Agent):
         self.sources = Sources(settings, self.options)
         self.reported = ReportedItems(bus, profile.name)
         self.rater = Rater(self.context)
+        self.selector = Selector(self.context, self.options, self.reported)
 
     async def on_task(self, task: Task) -> Outcome:
         """As any agent; papers and addresses that a model names without having found them are listed."""
@@ -66,18 +72,20 @@ class Frontier(Agent):
         "Read the latest AI news from the configured feeds", {"max_articles": "How many items at most"}
     )
     async def monitor_ai_news(self, max_articles: int = 5) -> Outcome:
-        """Items not reported before in data key ``news_items``, broken feeds in ``problems``.
+        """Stories not reported before in data key ``news_items``, the most interesting first, each once.
 
-        Fails if all feeds are broken.
+        Broken feeds are in ``problems``. Fails if all feeds are broken.
         """
         await self.context.progress(f"reads {len(self.context.settings.feeds)} feeds")
         news = await self.sources.news()
         if not news.items and news.problems:
             raise ActionError("; ".join(news.problems), "Check the network connection and the setting feeds")
-        new = (await self.reported.unreported(news.items, self.context.task))[: max(0, max_articles)]
-        await self._mark_reported(new)
+        wanted, _ = await self._interests(())
+        chosen = await self.selector.stories(news.items, wanted, max(0, max_articles))
+        stories, notes = await tell_stories(self.context.models, chosen)
+        await self._mark_reported(all_items((), stories))
         none = "The feeds hold no news that was not reported before." if news.items else ""
-        return report_news(new, news.problems, none)
+        return report_news(without_private(stories), (*news.problems, *notes), none)
 
     @register_action(
         "Rate a paper's relevance to the interests, out of 10, by embedding and, if there is one, a model",
@@ -119,16 +127,18 @@ class Frontier(Agent):
         if problems and not news.items and not any(found.items for found in by_topic.values()):
             cure = "Check the network connection and the settings arxiv_url and feeds"
             raise ActionError("; ".join(problems), cure)
-        papers, rated = await self._select(by_topic, wanted)
-        shown = {item_key(paper) for found in papers.values() for paper in found}
-        unreported = await self.reported.unreported(news.items, self.context.task)
-        unreported = [item for item in unreported if item_key(item) not in shown]
+        chosen, rated = await self.selector.papers(by_topic, wanted)
+        shown = {item_key(paper) for found in chosen.values() for paper in found}
+        others = [item for item in news.items if item_key(item) not in shown]
+        found_stories = await self.selector.stories(others, wanted, self.options.news_items)
+        papers, judged, unrated = await self.selector.rate_by_model(chosen, found_stories, wanted)
+        stories, untold = await tell_stories(self.context.models, judged)
         at = min((news.at, *(found.at for found in by_topic.values())))
         findings = Findings(
             papers=papers,
-            news=unreported[: self.options.news_items],
+            news=stories,
             problems=problems,
-            notes=[*notes, *rated],
+            notes=[*notes, *rated, *unrated, *untold],
             looked_up=at,
         )
         findings, path = await self._write_up("Daily discovery", findings, ", ".join(wanted) or "news")
@@ -139,9 +149,11 @@ class Frontier(Agent):
         """An AgentReport in data key ``report`` and the brief as Markdown on disk."""
         found = await self._find_papers(topic, max_results)
         papers, problems = await self.rater.rate(found.items, [topic])
-        findings = Findings(papers={topic: papers}, notes=problems, looked_up=found.at)
+        texts, unread = await read_full_texts(papers, self.options.full_texts, self.context.settings)
+        notes = [*problems, *unread]
+        findings = Findings(papers={topic: papers}, notes=notes, looked_up=found.at, texts=texts)
         findings, path = await self._write_up(f"Research brief: {topic}", findings, topic, exclusive=False)
-        confidence = judge_confidence(len(papers))
+        confidence = findings.confidence(topic)
         report = AgentReport(
             report_id=generate_task_id("report"),
             agent=self.context.profile.name,
@@ -163,6 +175,12 @@ class Frontier(Agent):
             output_paths=report.output_paths,
         )
 
+    async def on_report(self, report: AgentReport) -> Outbox:
+        """Keep what a person thinks of an item."""
+        if report.sender == subjects.USER and report.report_type == JUDGED:
+            await self.selector.feedback.accept(report)
+        return ()
+
     async def _find_papers(self, topic: str, max_results: int) -> SourceAnswer:
         await self.context.progress(f"asks arXiv for papers on {topic[:100]!r}")
         return await self.sources.papers(topic, max_results)
@@ -181,24 +199,6 @@ class Frontier(Agent):
             return self.options.interests, [f"Memory was not asked for interests: {error}"]
         return merge_interests(self.options.interests, remembered), []
 
-    async def _select(
-        self, by_topic: dict[str, SourceAnswer], wanted: Sequence[str]
-    ) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
-        """The most relevant papers of each topic that were not reported before."""
-        candidates = {paper["arxiv_id"]: paper for found in by_topic.values() for paper in found.items}
-        unreported = await self.reported.unreported(list(candidates.values()), self.context.task)
-        rated, problems = await self.rater.rate_by_embedding(unreported, wanted)
-        ordered = sorted(rated, key=score_of, reverse=True)
-        chosen: dict[str, list[dict[str, Any]]] = {}
-        for topic, found in by_topic.items():
-            ids = {paper["arxiv_id"] for paper in found.items}
-            chosen[topic] = [p for p in ordered if p["arxiv_id"] in ids][: self.options.papers_per_interest]
-        shown = list({p["arxiv_id"]: p for papers in chosen.values() for p in papers}.values())
-        judged, more = await self.rater.rate_by_model(shown, wanted)
-        final = {paper["arxiv_id"]: paper for paper in judged}
-        by_relevance = {topic: [final[p["arxiv_id"]] for p in papers] for topic, papers in chosen.items()}
-        return by_relevance, problems + more
-
     async def _write_up(
         self, title: str, findings: Findings, topic: str, *, exclusive: bool = True
     ) -> tuple[Findings, Path]:
@@ -207,18 +207,19 @@ class Frontier(Agent):
         notes = list(findings.notes)
         if sources and self.context.models.model.available:
             try:
-                summary = await synthesize(self.context.models, topic, sources)
+                summary = await synthesize(self.context.models, topic, sources, findings.texts)
                 findings = msgspec.structs.replace(findings, summary=summary)
             except ModelError as error:
                 notes.append(f"The model wrote no summary: {error}")
         findings = msgspec.structs.replace(findings, notes=notes)
         path = outputs_path(self.context) / f"{slug(title, 60)}.md"
-        await write_output(self.context, path, compose_brief(title, findings), "the brief")
-        items, me = list(sources.values()), self.context.profile.name
+        await write_output(self.context, path, compose_brief(title, findings, topic), "the brief")
+        items, me = without_private(list(sources.values())), self.context.profile.name
         if problem := await store_discoveries(self.context.memory, me, items, topic):
             findings = msgspec.structs.replace(findings, notes=[*notes, problem])
-        await self._mark_reported(items, exclusive=exclusive)
-        return findings, path
+        reported = all_items(findings.all_papers(), findings.news)
+        await self._mark_reported(reported, exclusive=exclusive)
+        return msgspec.structs.replace(findings, news=without_private(findings.news)), path
 
     async def _mark_reported(self, items: Sequence[dict[str, Any]], *, exclusive: bool = True) -> None:
         if entries := await self.reported.entries(items, self.context.task, exclusive=exclusive):

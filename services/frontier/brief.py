@@ -10,10 +10,11 @@ from urllib.parse import quote
 
 import msgspec
 
+from services.frontier.confidence import depth_of, describe_support, judge_confidence
 from services.frontier.relevance import ratings_of
 from services.frontier.synthesis import NUMBER
 from shared.contracts import DiscoveryResult
-from shared.skills.papers import abstract_url, cite_papers, judge_confidence
+from shared.skills.papers import abstract_url, cite_papers
 from shared.tasks.actions import Outcome
 from shared.text.phrases import count
 from shared.text.sentences import last_sentence_end
@@ -30,7 +31,8 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
 
     ``papers`` are by topic; ``problems`` say what could not be read; ``notes`` are other remarks;
     ``summary`` has the statements of a model with the numbers of their sources, as in ``number_sources``;
-    ``looked_up`` is when the oldest source was read, in seconds since the epoch.
+    ``texts`` are the full texts of papers by their arXiv ids; ``looked_up`` is when the oldest source was
+    read, in seconds since the epoch.
     """
 
     papers: dict[str, list[dict[str, Any]]] = {}
@@ -39,6 +41,12 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str] = []
     summary: tuple[tuple[str, tuple[int, ...]], ...] = ()
     looked_up: float = msgspec.field(default_factory=time.time)
+    texts: dict[str, str] = {}
+
+    def confidence(self, topic: str) -> str:
+        """low, medium or high, as ``judge_confidence``."""
+        claims = [numbers for _, numbers in self.summary]
+        return judge_confidence(topic, number_sources(self), self.texts, claims)
 
     def all_papers(self) -> list[dict[str, Any]]:
         """Every paper once."""
@@ -58,20 +66,20 @@ def item_url(item: Mapping[str, Any]) -> str:
     return quote(item["link"], safe="%/:?#@!$&'()*+,;=~-._")
 
 
-def compose_brief(title: str, found: Findings) -> str:
+def compose_brief(title: str, found: Findings, topic: str = "") -> str:
     """A brief on the findings; what could not be read is listed.
 
     Each paper and item carries a number such as [1], which links to its address.
     """
     sources = number_sources(found)
     numbers = {item_url(item): number for number, item in sources.items()}
-    lines = [f"# {escape(title)}", "", _format_counts(found), ""]
+    lines = [f"# {escape(title)}", "", _format_counts(found, topic), ""]
     if found.summary:
-        lines += ["## Summary (by a model, from the sources below)", "", *_format_summary(found.summary), ""]
+        lines += ["## Summary (by a model, from the sources below)", "", *_format_summary(found, sources), ""]
     shown: set[str] = set()
-    for topic, papers in found.papers.items():
-        lines += [f"## Papers: {escape(topic)}", ""]
-        lines += [line for paper in papers for line in _format_paper(paper, numbers, shown)] or [
+    for interest, papers in found.papers.items():
+        lines += [f"## Papers: {escape(interest)}", ""]
+        lines += [line for paper in papers for line in _format_paper(paper, numbers, shown, found.texts)] or [
             "None found.",
             "",
         ]
@@ -90,26 +98,29 @@ def compose_brief(title: str, found: Findings) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _format_counts(found: Findings) -> str:
+def _format_counts(found: Findings, topic: str) -> str:
     papers_count, news = len(found.all_papers()), len(found.news)
     parts = []
     if found.papers:
-        parts.append(f"{count(papers_count, 'paper')} (confidence: {judge_confidence(papers_count)})")
+        parts.append(f"{count(papers_count, 'paper')} (confidence: {found.confidence(topic)})")
     if news:
         parts.append(count(news, "news item"))
     moment = datetime.fromtimestamp(found.looked_up, UTC)
     return f"{' and '.join(parts) or 'Nothing found'}, looked up {moment:%Y-%m-%d %H:%M} UTC."
 
 
-def _format_summary(summary: Sequence[tuple[str, tuple[int, ...]]]) -> list[str]:
+def _format_summary(found: Findings, sources: Mapping[int, Mapping[str, Any]]) -> list[str]:
     # citations within the text were checked, and are repeated by the numbers after it
     return [
         f"- {escape(CITED.sub('', statement))} {''.join(f'[{number}]' for number in numbers)}"
-        for statement, numbers in summary
+        f" ({describe_support([sources[number] for number in numbers], found.texts)})"
+        for statement, numbers in found.summary
     ]
 
 
-def _format_paper(paper: dict[str, Any], numbers: Mapping[str, int], shown: Collection[str]) -> list[str]:
+def _format_paper(
+    paper: dict[str, Any], numbers: Mapping[str, int], shown: Collection[str], texts: Mapping[str, str]
+) -> list[str]:
     head = f"**{escape(paper['title'])}** [{numbers[abstract_url(paper)]}]"
     if item_url(paper) in shown:
         return [f"- {head}, listed above", ""]
@@ -117,7 +128,8 @@ def _format_paper(paper: dict[str, Any], numbers: Mapping[str, int], shown: Coll
     byline = f"{escape(_format_authors(paper['authors']))}, {paper['published'][:10]}, {categories}"
     abstract = escape(shorten_sentences(paper["abstract"], MAX_ABSTRACT))
     rated = [f"  Relevance: {escape(rating.sentence)}  " for rating in ratings_of(paper)]
-    return [f"- {head}  ", f"  By {byline}  ", *rated, f"  Abstract: {abstract}", ""]
+    read = [f"  Read: {depth_of(paper, texts)}  "] if texts else []
+    return [f"- {head}  ", f"  By {byline}  ", *read, *rated, f"  Abstract: {abstract}", ""]
 
 
 def _format_authors(authors: Sequence[str]) -> str:
@@ -128,7 +140,9 @@ def _format_authors(authors: Sequence[str]) -> str:
 
 def _format_news_item(item: dict[str, Any], numbers: Mapping[str, int]) -> str:
     dated = f", {item['published'][:10]}" if item["published"] else ""
-    return f"- {escape(item['title'])} ({escape(item['source'])}{dated}) [{numbers[item_url(item)]}]"
+    also = f"; also {', '.join(item['also_from'])}" if item.get("also_from") else ""
+    told = escape(item.get("told") or item["title"])
+    return f"- {told} ({escape(item['source'] + also)}{dated}) [{numbers[item_url(item)]}]"
 
 
 def _format_source(number: int, item: Mapping[str, Any]) -> str:
@@ -172,7 +186,7 @@ def discovery_outcome(
             "discovery": result.to_dict(),
             "problems": findings.problems,
             "notes": findings.notes,
-            "confidence": judge_confidence(len(papers)),
+            "confidence": findings.confidence(""),
         },
         evidence_refs=result.citations,
         output_paths=(str(path),),

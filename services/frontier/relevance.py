@@ -141,7 +141,7 @@ class Rater:
                 "There are no interests to measure papers by",
                 "Name some, or put them into the profile's options or into memory with the tag interest",
             )
-        texts = [f"{paper['title']}. {str(paper.get('abstract', ''))[:MAX_ABSTRACT]}" for paper in papers]
+        texts = [f"{paper['title']}. {_said(paper)[:MAX_ABSTRACT]}" for paper in papers]
         try:
             vectors = await self._memory.embed(*interests, *texts)
         except BusError as error:
@@ -170,15 +170,21 @@ class Rater:
         return _with_ratings(papers, ratings), []
 
 
+def _said(item: Mapping[str, Any]) -> str:
+    """The abstract of a paper, or the summary of news."""
+    return str(item.get("abstract") or item.get("summary") or "")
+
+
 def ratings_of(paper: Mapping[str, Any]) -> list[Relevance]:
     """The ratings of a paper."""
     return msgspec.convert(paper.get("relevance", []), list[Relevance])
 
 
 def score_of(paper: Mapping[str, Any]) -> float:
-    """The mean of a paper's ratings, 0 without any."""
+    """The mean of a paper's ratings, 0 without any, and what people's judgements of others add or take."""
     ratings = ratings_of(paper)
-    return sum(rating.score for rating in ratings) / max(1, len(ratings))
+    mean = sum(rating.score for rating in ratings) / max(1, len(ratings))
+    return mean + float(paper.get("liking") or 0.0)
 
 
 def relevance_of_cosine(cosine: float) -> float:
@@ -203,14 +209,14 @@ def _with_ratings(papers: Sequence[Paper], ratings: Sequence[Relevance]) -> list
 
 def _rating_prompt(papers: Sequence[Paper], interests: Sequence[str]) -> Message:
     listed = [
-        f"{number}. {paper['title']}\n{clean(str(paper.get('abstract', '')), MAX_ABSTRACT)}\n"
+        f"{number}. {paper['title']}\n{clean(_said(paper), MAX_ABSTRACT)}\n"
         for number, paper in enumerate(papers, start=1)
     ]
     asked = (
-        "Rate how relevant each of these papers is to the interests, from 0 (another field) to 10 (exactly "
-        f"that), with a reason in one sentence.\nInterests: {'; '.join(interests)}\n\n"
+        "Rate how relevant each of these papers and news is to the interests, from 0 (another field) to 10 "
+        f"(exactly that), with a reason in one sentence.\nInterests: {'; '.join(interests)}\n\n"
     )
-    return Message(role="user", text=asked + quote("the papers", "\n".join(listed)))
+    return Message(role="user", text=asked + quote("what was found", "\n".join(listed)))
 
 
 def _check_ratings(ratings: Ratings, count: int) -> str | None:

@@ -21,6 +21,8 @@ VERSION = re.compile(r"v\d+$")
 PAPER = re.compile(
     r"https?://(?:www\.|export\.)?arxiv\.org/(?:abs|pdf|html)/(?P<id>\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7})(?:v\d+)?(?:\.pdf)?/?(?:[?#].*)?"
 )
+SHORT_ID = 10
+"""Characters of an item's id: a million items have two of the same with a chance of 1 in 2."""
 MAX_CONCURRENT = 16
 """Records that are looked up side by side."""
 
@@ -73,13 +75,22 @@ class ReportedItems:
             task_id=task.task_id,
             agent=self._agent,
             query=title or key,
-            citations=(key,),
+            citations=(key, item_url(item)),
+            summary=clean(str(item.get("told") or item.get("summary") or item.get("abstract") or ""), 500),
         )
         return seal(self._subject(key), reported, expect=0)
 
     def _subject(self, key: str) -> str:
-        digest = hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()
-        return subjects.record(self._agent, "reported", digest[:32])
+        return subjects.record(self._agent, "reported", _digest(key))
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def item_id(item: Mapping[str, Any]) -> str:
+    """The id by which people keep or dismiss an item: the beginning of its record's."""
+    return _digest(item_key(item))[:SHORT_ID]
 
 
 def item_key(item: Mapping[str, Any]) -> str:

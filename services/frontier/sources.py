@@ -28,7 +28,8 @@ MAX_CACHED = 500
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``interests`` are what the daily discovery looks for, with the number of papers for each and of news.
 
-    ``remembered_interests`` is how many more are taken from memory. ``cache_hours`` is how long a source's
+    ``remembered_interests`` is how many more are taken from memory, ``full_texts`` of how many papers a
+    research brief reads the whole text. ``cache_hours`` is how long a source's
     answer is used again (0: never). ``arxiv_delay`` is the seconds between requests to arXiv,
     ``arxiv_retries`` how often one is repeated.
     """
@@ -37,6 +38,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     remembered_interests: Annotated[int, msgspec.Meta(ge=0, le=50)] = 5
     papers_per_interest: Annotated[int, msgspec.Meta(ge=1, le=30)] = 3
     news_items: Annotated[int, msgspec.Meta(ge=0, le=100)] = 5
+    full_texts: Annotated[int, msgspec.Meta(ge=0, le=20)] = 3
     cache_hours: Annotated[float, msgspec.Meta(ge=0, le=1_000)] = 6.0
     arxiv_delay: Annotated[float, msgspec.Meta(ge=0, le=600)] = PAUSE
     arxiv_retries: Annotated[int, msgspec.Meta(ge=0, le=10)] = RETRIES

@@ -13,6 +13,8 @@ from shared.web.quoting import clean, quote
 
 NUMBER = re.compile(r"\[(\d+(?:\s*[,;–-]\s*\d+)*)\]")
 ADDRESS = re.compile(r"https?://\S+|\barxiv:\s*\S+|\b\d{4}\.\d{4,5}(?:v\d+)?\b", re.IGNORECASE)
+MAX_READ = 8_000
+"""Characters of a paper's text that a model reads."""
 MAX_STATEMENTS = 12
 """Statements of a summary."""
 
@@ -31,16 +33,19 @@ class Synthesis(msgspec.Struct, kw_only=True):
 
 
 async def synthesize(
-    models: ModelSession, topic: str, sources: Mapping[int, Mapping[str, Any]]
+    models: ModelSession,
+    topic: str,
+    sources: Mapping[int, Mapping[str, Any]],
+    texts: Mapping[str, str] | None = None,
 ) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """Statements about ``topic`` with the numbers of the ``sources`` they rest on.
 
+    ``texts`` are the full texts of papers by their arXiv ids; of other sources the model reads the abstract.
     A statement that cites what is not among them, or nothing, is sent back to the model; raises ModelError
     if it insists.
     """
     listed = [
-        f"{number}. {item['title']}\n{clean(str(item.get('abstract') or item.get('summary') or ''), 1_500)}\n"
-        for number, item in sources.items()
+        f"{number}. {item['title']}\n{_material(item, texts or {})}\n" for number, item in sources.items()
     ]
     asked = (
         f"Summarise what these sources say about {topic!r} in at most {MAX_STATEMENTS} statements of a "
@@ -55,6 +60,12 @@ async def synthesize(
     return tuple(
         (clean(claim.statement, 600), tuple(dict.fromkeys(claim.sources))) for claim in answer.claims
     )
+
+
+def _material(item: Mapping[str, Any], texts: Mapping[str, str]) -> str:
+    abstract = clean(str(item.get("abstract") or item.get("summary") or ""), 1_500)
+    whole = texts.get(str(item.get("arxiv_id", "")), "")
+    return f"{abstract}\nIts text: {clean(whole, MAX_READ)}" if whole else abstract
 
 
 def check_citations(synthesis: Synthesis, sources: Mapping[int, Mapping[str, Any]]) -> str | None:

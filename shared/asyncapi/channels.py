@@ -124,6 +124,7 @@ RECORDS: dict[str, Any] = {
     subjects.DELIVERY: Delivery,
     "goals": AgentReport,
     "instructions": Instructions,
+    "judged": AgentReport,
     "learning": (Experience, ExperienceIndex),
     "letter": SentEmail,
     "mail": SentEmail,

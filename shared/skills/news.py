@@ -55,7 +55,7 @@ class News(msgspec.Struct, frozen=True, kw_only=True):
 
 def report_news(items: Sequence[dict[str, Any]], problems: Sequence[str], none: str = "") -> Outcome:
     """The items as a list with their addresses as evidence; ``none`` is what is said if there are none."""
-    lines = [f"- {item['title']} ({item['source']}) {item['link']}" for item in items]
+    lines = [f"- {item.get('told') or item['title']} ({item['source']}) {item['link']}" for item in items]
     head = f"{count(len(items), 'news item')}:" if items else none or "The feeds hold no news."
     broken = [f"Not looked up: {problem}" for problem in problems]
     return Outcome(

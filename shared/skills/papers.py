@@ -26,9 +26,6 @@ RETRIES = 2
 MOST = 100
 """The most papers one search may ask for."""
 
-FEW_PAPERS = 3
-"""Fewer papers than this give medium confidence, none low, more high."""
-
 ARXIV_ID = re.compile(r"\d{4}\.\d{4,5}(v\d+)?|[a-z-]+(\.[A-Z]{2})?/\d{7}(v\d+)?")
 """An identifier of arXiv, in its present form or the one used before March 2007."""
 
@@ -60,21 +57,16 @@ class PapersSkill(Skill):
 
 
 def report_papers(topic: str, papers: Sequence[dict[str, Any]]) -> Outcome:
-    """The papers as a list, with their arXiv ids as evidence, and the confidence they give."""
+    """The papers as a list, with their arXiv ids as evidence; of each only the abstract was read."""
     lines = [
         f"- {paper['title']} ({', '.join(paper['authors'][:3])}) {abstract_url(paper)}" for paper in papers
     ]
     head = f"{count(len(papers), 'paper')} on {topic!r}:" if papers else f"arXiv has no paper on {topic!r}."
     return Outcome(
         output="\n".join([head, *lines]),
-        data={"papers": list(papers), "confidence": judge_confidence(len(papers))},
+        data={"papers": list(papers), "depth": "abstract"},
         evidence_refs=cite_papers(papers),
     )
-
-
-def judge_confidence(papers: int) -> str:
-    """The confidence that a number of papers gives: low without any, medium below three, else high."""
-    return "low" if not papers else "medium" if papers < FEW_PAPERS else "high"
 
 
 def cite_papers(papers: Sequence[dict[str, Any]]) -> tuple[str, ...]:

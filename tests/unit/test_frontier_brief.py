@@ -7,7 +7,6 @@ import pytest
 from services.frontier.brief import Findings, compose_brief, shorten_sentences
 from services.frontier.sources import parse_options
 from shared.errors import ConfigError
-from shared.skills.papers import judge_confidence
 from shared.skills.workspace import slug
 from shared.web.quoting import escape
 
@@ -74,10 +73,6 @@ def test_options_are_checked() -> None:
         parse_options({"news_items": "many"})
 
 
-def test_confidence() -> None:
-    assert [judge_confidence(count) for count in (0, 1, 2, 3)] == ["low", "medium", "medium", "high"]
-
-
 def test_a_brief_is_saved_under_a_plain_name() -> None:
     assert slug("Research brief: ../../Größe & more", 60) == "research-brief-gr-e-more"
 
@@ -100,7 +95,7 @@ def test_what_a_model_summarised_and_rated_is_labelled_and_cited() -> None:
         looked_up=1_767_700_800.0,
     )
     text = compose_brief("x", found)
-    assert "## Summary (by a model, from the sources below)\n\n- Recurrence is not needed. [1]\n" in text
+    assert "## Summary (by a model, from the sources below)\n\n- Recurrence is not needed. [1] (" in text
     assert "- Both say so \\<b\\> [1][2]" in text
     assert "  Relevance: 7.4 of 10 by embedding, nearest to 'attention'  \n" in text
     assert "  Relevance: 9.0 of 10 by model: It is about that  \n" in text

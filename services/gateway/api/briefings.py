@@ -2,7 +2,7 @@
 
 import asyncio
 from datetime import UTC, date, datetime
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -15,6 +15,7 @@ from shared import subjects
 from shared.bus.records import read_record
 from shared.clock import read_zone
 from shared.contracts import AgentReport
+from shared.operations.news import ToldItem, find_told_item, judging_report, read_told_items
 from shared.queries.records import count_subjects
 
 API = "/api/v1"
@@ -101,6 +102,24 @@ class WantedBriefing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     kind: Kind
 
 
+class NewsQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """How many."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1, le=500)] = 50
+
+
+class NewsList(msgspec.Struct, frozen=True, kw_only=True):
+    """Papers and news that were told."""
+
+    news: list[ToldItem]
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a person thinks of an item; ``open``: they opened it."""
+
+    verdict: Literal["keep", "dismiss", "open"]
+
+
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the request."""
 
@@ -140,27 +159,37 @@ async def read_briefing(call: Call) -> DayBriefing:
 
 async def make_briefing(call: Call, body: WantedBriefing) -> Accepted:
     """Have nexus look again, and add what is new to the briefing of today; it takes up to some minutes."""
-    return await send_wish(
-        call, subjects.NEXUS, WANTED, f"Write the {body.kind} briefing", {"kind": body.kind}
-    )
-
-
-async def send_wish(call: Call, agent: str, kind: str, summary: str, details: dict[str, Any]) -> Accepted:
-    """Send an agent a report of what a person wants or thinks."""
     number = message_id_of(call)
     report = AgentReport(
         id=number,
         sender=subjects.USER,
-        recipient=agent,
+        recipient=subjects.NEXUS,
         report_id=number,
         agent=subjects.USER,
-        report_type=kind,
-        summary=summary,
-        metadata=details,
+        report_type=WANTED,
+        summary=f"Write the {body.kind} briefing",
+        metadata={"kind": body.kind},
+        person=call.person.name,
     )
-    subject = subjects.mail(agent, subjects.USER)
-    await call.gateway.bus.store(subject, report.to_json(), headers={"Nats-Msg-Id": number})
-    return Accepted(id=number)
+    return await _send(call, report)
+
+
+async def _send(call: Call, report: AgentReport) -> Accepted:
+    subject = subjects.mail(report.recipient, subjects.USER)
+    await call.gateway.bus.store(subject, report.to_json(), headers={"Nats-Msg-Id": report.id})
+    return Accepted(id=report.id)
+
+
+async def list_news(call: Call, query: NewsQuery) -> NewsList:
+    """The papers and news that were told, the latest first."""
+    return NewsList(news=(await read_told_items(call.gateway.bus))[: query.limit])
+
+
+async def judge_news(call: Call, body: Judgement) -> Accepted:
+    """Keep or dismiss an item by its id or the beginning of it, or say that it was opened."""
+    item = await find_told_item(call.gateway.bus, call.path["id"])
+    report = judging_report(item, body.verdict, message_id_of(call), call.person.name)
+    return await _send(call, report)
 
 
 def _subject(name: str) -> str:
@@ -182,4 +211,6 @@ ENDPOINTS = (
     Endpoint("GET", f"{BRIEFINGS}/today", read_today, scope=Scope.READ, tag="briefings"),
     Endpoint("GET", f"{BRIEFINGS}/{{day}}/{{kind}}", read_briefing, scope=Scope.READ, tag="briefings"),
     Endpoint("POST", BRIEFINGS, make_briefing, scope=Scope.SUBMIT, tag="briefings", status=202),
+    Endpoint("GET", f"{API}/news", list_news, scope=Scope.READ, tag="briefings"),
+    Endpoint("POST", f"{API}/news/{{id}}", judge_news, scope=Scope.SUBMIT, tag="briefings", status=202),
 )

@@ -24,6 +24,7 @@ _OPENED_BY = {
     "reminder": "mailroom reminders list",
     "memory": "mailroom memory get {}",
     "spending": "mailroom kpi --agents",
+    "news": "mailroom news show {}",
 }
 """The command that shows a source, by its kind."""
 _PAGES = {

@@ -15,7 +15,7 @@ from shared.contracts import Goal
 from shared.errors import MailroomError
 from shared.llm.protocol import Message
 from shared.reasoning.model import ModelSession
-from shared.text.words import find_terms
+from shared.text.support import is_supported
 from shared.web.quoting import clean, quote
 
 INTEREST, PROJECT, RECENT, URGENT = 0.6, 0.25, 0.15, 0.2
@@ -32,10 +32,6 @@ _URGENT = re.compile(
     r"|recalled|deadline|urgent|patch(?:es|ed)? now)\b"
 )
 _PATH = re.compile(r"(?:~|\.{0,2})?/[\w./-]+")
-_FACTS = re.compile(r"\d[\d.,]*|\b[A-Z][\w-]*[A-Z0-9][\w-]*\b")
-"""What a sentence must have from its sources: numbers, and names such as GPT-5."""
-LEAST_SHARED = 0.5
-"""The least share of a sentence's words that its sources must have."""
 
 
 def find_projects(goals: Iterable[Goal]) -> frozenset[str]:
@@ -55,13 +51,15 @@ def rank_items(
 def _as_line(item: Mapping[str, Any], projects: frozenset[str], now: datetime) -> Line:
     text = f"{item.get('title', '')} {item.get('abstract') or item.get('summary') or ''}"
     ratings = [each for each in item.get("relevance") or () if isinstance(each, dict)]
-    relevance = sum(float(each.get("score") or 0) for each in ratings) / max(1, len(ratings))
+    rated = sum(float(each.get("score") or 0) for each in ratings) / max(1, len(ratings))
+    relevance = min(10.0, max(0.0, rated + float(item.get("liking") or 0)))
     interest = next((str(each["interest"]) for each in ratings if each.get("interest")), "")
     project = next((name for name in sorted(projects) if re.search(rf"(?i)\b{re.escape(name)}\b", text)), "")
     urgent = _URGENT.search(text)
     score = INTEREST * relevance / 10 + RECENT * _recency(str(item.get("published") or ""), now)
     score += PROJECT * bool(project) + URGENT * bool(urgent)
     reasons = [f"near your interest {interest!r}"] if interest and relevance >= 1 else []
+    reasons += [f"like {item['like']!r}, which you kept"] if item.get("like") else []
     reasons += [f"your project {project}"] if project else []
     reasons += [f"about {urgent[0].lower()}"] if urgent else []
     told = f"{item.get('told') or item.get('title')}".rstrip(".")
@@ -72,10 +70,11 @@ def _as_line(item: Mapping[str, Any], projects: frozenset[str], now: datetime) -
 
 def item_sources(item: Mapping[str, Any]) -> tuple[Source, ...]:
     """The addresses of an item: its own, and those of others that tell the same story."""
+    named = [Source(kind="news", id=plain(str(item["item_id"]), 40))] if item.get("item_id") else []
     if item.get("arxiv_id"):
-        return (Source(kind="arxiv", id=plain(str(item["arxiv_id"]), 40)),)
+        return (Source(kind="arxiv", id=plain(str(item["arxiv_id"]), 40)), *named)
     links = [str(item.get("link") or ""), *(str(each) for each in item.get("also") or ())]
-    return tuple(Source(kind="web", id=link) for link in links[:3] if link.isprintable() and link)
+    return (*(Source(kind="web", id=link) for link in links[:3] if link.isprintable() and link), *named)
 
 
 def _recency(published: str, now: datetime) -> float:
@@ -126,7 +125,9 @@ async def tell_new(
     kept = [
         (plain(each.statement, 160), [shown[number] for number in dict.fromkeys(each.sources)])
         for each in answer.sentences[:TOLD]
-        if is_supported(each, {number: _text_of(item) + told.text for number, (item, told) in shown.items()})
+        if each.sources
+        and all(number in shown for number in each.sources)
+        and is_supported(each.statement, " ".join(_known_of(*shown[number]) for number in each.sources))
     ]
     if not kept:
         return None
@@ -142,15 +143,8 @@ async def tell_new(
     )
 
 
-def is_supported(sentence: NewSentence, texts: Mapping[int, str]) -> bool:
-    """Whether it cites items that have its numbers and names, and most of its words."""
-    if not sentence.sources or any(number not in texts for number in sentence.sources):
-        return False
-    known = " ".join(texts[number] for number in sentence.sources)
-    if any(fact.rstrip(".,") not in known for fact in _FACTS.findall(sentence.statement)):
-        return False
-    said, held = find_terms(sentence.statement).keys(), find_terms(known).keys()
-    return bool(said) and len(said & held) >= LEAST_SHARED * len(said)
+def _known_of(item: Mapping[str, Any], told: Line) -> str:
+    return _text_of(item) + told.text
 
 
 def _text_of(item: Mapping[str, Any]) -> str:

@@ -65,7 +65,11 @@ function Briefing({ briefing }) {
 /** A line; sources within its text become links where they stand, others follow it. */
 function Told({ line }) {
   const sources = line.sources.filter((source) => source.kind !== "news");
-  if (!line.inline) return html`<span class="text">${line.text}</span> <span class="sources">${sources.map((source) => html`<${Source} key=${source.label} source=${source} />`)}</span>`;
+  const news = line.sources.find((source) => source.kind === "news");
+  const opened = news && may("submit") ? () => post(at`/news/${news.id}`, { verdict: "open" }).catch(() => {}) : null;
+  if (!line.inline)
+    return html`<span class="text">${line.text}</span> <span class="sources">${sources.map((source) => html`<${Source} key=${source.label} source=${source} opened=${opened} />`)}</span>
+      ${news && may("submit") && html`<${Opinion} id=${news.id} title=${line.text} />`}`;
   const known = new Map(sources.map((source) => [`[${source.label}]`, source]));
   const parts = line.text.split(/(\[[^\]]*\])/);
   const [first, ...rest] = parts;
@@ -73,10 +77,21 @@ function Told({ line }) {
   return html`<span class="text">${colon > 0 && html`<b>${first.slice(0, colon + 1)}</b>`}${colon > 0 ? first.slice(colon + 1) : first}${rest.map((part, index) => (known.has(part) ? html`<${Source} key=${index} source=${known.get(part)} />` : part))}</span>`;
 }
 
-function Source({ source }) {
+/** Keep or dismiss an item: what is told next follows it. */
+function Opinion({ id, title }) {
+  const [verdict, setVerdict] = useState("");
+  const judge = (which) => async () => {
+    if (await attempt(() => post(at`/news/${id}`, { verdict: which }))) setVerdict(which);
+  };
+  if (verdict) return html`<span class="opinion soft" role="status">${verdict === "keep" ? "Kept: more like it." : "Dismissed: less like it."}</span>`;
+  return html`<span class="opinion"><button type="button" class="plain" onClick=${judge("keep")}>Keep<span class="visually-hidden">: ${title}</span></button>
+    <button type="button" class="plain" onClick=${judge("dismiss")}>Not for me<span class="visually-hidden">: ${title}</span></button></span>`;
+}
+
+function Source({ source, opened = null }) {
   const outside = /^https?:\/\//.test(source.link);
   const label = outside ? source.label.replace(/^https?:\/\/(www\.)?/, "").slice(0, 48) : source.label;
-  if (outside) return html`<a class="source" href=${source.link} target="_blank" rel="noreferrer noopener">${label}</a>`;
+  if (outside) return html`<a class="source" href=${source.link} target="_blank" rel="noreferrer noopener" onClick=${opened}>${label}</a>`;
   if (source.link.startsWith("/")) return html`<a class="source" href=${source.link} title=${source.open}>${label}</a>`;
   return html`<span class="source" title=${source.open}>${label}</span>`;
 }
