@@ -11,6 +11,7 @@ from shared.bus.entry import seal
 from shared.operations.news import (
     FRONTIER,
     SHORT_ID,
+    VERDICTS,
     ToldItem,
     find_told_item,
     judging_report,
@@ -65,21 +66,29 @@ def show(item: str, as_json: bool) -> None:
 
 @news.command()
 @id_argument
-def keep(item: str) -> None:
+@json_option
+def keep(item: str, as_json: bool) -> None:
     """Say that an item is of interest: more like it is told."""
-    found = run_connected(lambda bus: _judge(bus, item, "keep"))
-    click.echo(f"Kept: {clean(found.title)}")
+    _judge(item, "keep", as_json)
 
 
 @news.command()
 @id_argument
-def dismiss(item: str) -> None:
+@json_option
+def dismiss(item: str, as_json: bool) -> None:
     """Say that an item is of no interest: less like it is told."""
-    found = run_connected(lambda bus: _judge(bus, item, "dismiss"))
-    click.echo(f"Dismissed: {clean(found.title)}")
+    _judge(item, "dismiss", as_json)
 
 
-async def _judge(bus: Bus, prefix: str, verdict: str) -> ToldItem:
+def _judge(prefix: str, verdict: str, as_json: bool) -> None:
+    found = run_connected(lambda bus: _send(bus, prefix, verdict))
+    if as_json:
+        print_json({"verdict": verdict, "item": found})
+    else:
+        click.echo(f"{VERDICTS[verdict].capitalize()}: {clean(found.title)}")
+
+
+async def _send(bus: Bus, prefix: str, verdict: str) -> ToldItem:
     item = await find_told_item(bus, prefix)
     await bus.commit([seal(subjects.mail(FRONTIER, subjects.USER), judging_report(item, verdict))])
     return item
