@@ -88,7 +88,7 @@ class Mail(Channel, frozen=True, kw_only=True, tag="mail"):
                 return f"{address[:60]!r} is no mail address"
         if not _is_address(self.smtp, ("smtp", "smtps")):
             return "smtp is no address such as smtp://user@mail.example.org:587"
-        if self.imap and not _is_address(self.imap, ("imap", "imaps")):
+        if self.imap and not (_is_address(self.imap, ("imap", "imaps")) and urlsplit(self.imap).username):
             return "imap is no address such as imaps://user@mail.example.org"
         return ""
 

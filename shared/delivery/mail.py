@@ -28,13 +28,14 @@ MOST_READ = 50
 """The most replies that are read at once."""
 MARK = "mailroom."
 """What the id of every mail of ours begins with."""
-_OURS = re.compile(r"<mailroom\.([A-Za-z0-9_-]{1,128})\.([0-9a-f]{32})@[^\s<>]{1,255}>")
+_OURS = re.compile(r"<mailroom\.([A-Za-z0-9_-]{1,128})\.([0-9a-f]{16})@[^\s<>]{1,255}>")
 _QUOTED = re.compile(r"^\s*>|^-{2,}\s*(original|forwarded)|^on .{0,200} wrote:\s*$|^_{8,}\s*$", re.IGNORECASE)
 """Where the quoted mail begins below a reply."""
 _BULK = re.compile(r"bulk|junk|list|auto_reply", re.IGNORECASE)
 HEADERS = ("Message-ID", "In-Reply-To", "Auto-Submitted", "Precedence", "List-Id", "Return-Path")
 """The headers of a reply that are read, beside its sender."""
-PLAIN = SMTP.clone(cte_type="7bit")
+PLAIN = SMTP.clone(cte_type="7bit", max_line_length=900)
+"""A long id in a shorter line would be encoded, and no program would know it again."""
 
 
 class MailOutlet:
@@ -70,10 +71,10 @@ def compose(channel: Mail, message: Message) -> EmailMessage:
     mail["Subject"] = flatten(message.title, 200).encode("utf-8", "replace").decode() or "Mailroom"
     mail["Date"] = formatdate(usegmt=True)
     domain = channel.sender.rpartition("@")[2]
-    mail["Message-ID"] = f"<{MARK}{message.id}.{message.token or '0' * 32}@{domain}>"
+    mail["Message-ID"] = f"<{MARK}{message.id}.{message.token or '0' * 16}@{domain}>"
     mail["Auto-Submitted"] = "auto-generated"  # so that no holiday notice answers it
     if message.thread:
-        mail["In-Reply-To"] = mail["References"] = message.thread
+        mail["In-Reply-To"] = mail["References"] = flatten(message.thread, 800)
     parts = [message.text or message.title, message.link, _say_how_to_answer(channel, message)]
     text = "\n\n".join(filter(None, parts))
     mail.set_content(text.encode("utf-8", "replace").decode())

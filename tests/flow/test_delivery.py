@@ -1,6 +1,8 @@
 """What happens is told by mail, ntfy, webhooks and Telegram, once each, and replies are acted on."""
 
+import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,7 +11,7 @@ import pytest
 
 from shared import subjects
 from shared.bus.entry import seal
-from shared.contracts import ApprovalRequest, Delivery, DeliveryStatus, Email
+from shared.contracts import ApprovalRequest, DeadLetter, Delivery, DeliveryStatus, Email
 from tests.support.channels import SECRET, ImapStub, MailStub, WebStub
 from tests.support.gateway import RunningGateway
 from tests.support.waiting import eventually
@@ -33,7 +35,8 @@ class Channels:
         secret.chmod(0o600)
         tables = {
             "mail": f'smtp = "smtp://127.0.0.1:{self.mail.port}"\nsender = "office@example.org"\n'
-            f'to = "ada@example.org"\nimap = "imap://127.0.0.1:{self.imap.port}"\npoll = 0.2',
+            f'to = "ada@example.org"\nimap = "imap://ada@127.0.0.1:{self.imap.port}"\npoll = 0.2\n'
+            f'imap_password_file = "{secret}"',
             "ntfy": f'url = "{self.web.root}/topic"\nurgency = "low"',
             "webhook": f'url = "{self.web.root}/hook"\nsecret_file = "{secret}"',
             "telegram": f'chat = 7\ntoken_file = "{secret}"\napi = "{self.web.root}"\nurgency = "low"',
@@ -136,3 +139,58 @@ async def test_a_reminder_is_told_on_every_channel_once(channels: Channels) -> N
     await remind(channels, "water the plants")
     await eventually(lambda: len(channels.mail.mails) == 2 and len(web.hooks) == 2, 15)
     assert len(web.ntfy) == 2
+
+
+async def fail_messages(channels: Channels, first: int, last: int) -> None:
+    """Agents write dead letters."""
+    bus = await channels.gateway.office.connect("engineer")
+    try:
+        for number in range(first, last):
+            letter = DeadLetter(
+                sender="engineer",
+                recipient="user",
+                reason=f"number {number:03d}",
+                subject="tasks.submit",
+                stream="OFFICE",
+                stream_seq=1,
+            )
+            await bus.commit([seal(subjects.dead("engineer"), letter)])
+    finally:
+        await bus.close()
+
+
+async def test_a_hundred_deliveries_with_kills_are_told_once_each(channels: Channels) -> None:
+    channels.write("ntfy", "webhook", "mail")
+    await open_gateway(channels)
+    web, mails = channels.web, channels.mail.raw
+    for round_ in range(5):
+        writing = asyncio.create_task(fail_messages(channels, 7 * round_, 7 * round_ + 7))
+        wanted = 7 * round_ + 1 + round_
+        await eventually(lambda wanted=wanted: len({each["text"] for each in web.hooks}) >= wanted, 30)
+        web.lose = round_ == 2  # the answers to what is sent just now are lost, too
+        await channels.restart()
+        web.lose = False
+        await writing
+    numbers = [f"number {number:03d}" for number in range(35)]
+    await eventually(lambda: len({each["text"] for each in web.hooks}) == 35, 60)
+    await eventually(lambda: len({each["message"] for each in web.ntfy}) == 35, 60)
+    await eventually(lambda: len({_message_id(each) for each in mails}) == 35, 60)
+    # ntfy is asked what it has; webhooks and mail that come a second time have the same id.
+    assert sorted(each["message"] for each in web.ntfy) == numbers
+    assert sorted({(each["id"], each["text"]) for each in web.hooks}, key=lambda pair: pair[1]) == [
+        (next(each["id"] for each in web.hooks if each["text"] == number), number) for number in numbers
+    ]
+    assert len(web.hooks) <= 35 + 6
+    assert len(mails) <= 35 + 5
+
+    async def all_delivered() -> bool:
+        return {each.status for each in (await channels.told()).values()} == {DeliveryStatus.DELIVERED}
+
+    await eventually(all_delivered, 20)
+    assert len(await channels.told()) == 105
+
+
+def _message_id(mail: bytes) -> bytes:
+    found = re.search(rb"(?m)^Message-ID:\s*(<.*?>)", mail)
+    assert found
+    return found[1]

@@ -77,6 +77,8 @@ class ImapStub:
         match [word.upper() for word in words[:2]]:
             case ["CAPABILITY"]:
                 return [b"* CAPABILITY IMAP4rev1\r\n"]
+            case ["LOGIN", _]:
+                return [] if words[2] == f'"{SECRET}"' else [b"* BYE wrong password\r\n"]
             case ["SELECT", _]:
                 return [b"* %d EXISTS\r\n" % len(self.mails)]
             case ["UID", "SEARCH"]:
@@ -91,6 +93,7 @@ class ImapStub:
         found = re.search(r'HEADER In-Reply-To "([^"]*)"', command)
         wanted = found[1].encode() if found else b""
         heads = [re.split(rb"\r?\n\r?\n", mail)[0] for mail in self.mails]
+        heads = [re.sub(rb"\r?\n[ \t]+", b" ", head) for head in heads]
         return [
             number
             for number, head in enumerate(heads, 1)

@@ -23,8 +23,8 @@ class Codes:
         self._bus = bus
 
     def token(self, delivery_id: str) -> str:
-        """What an answer to this delivery brings back: 32 hexadecimal digits."""
-        return self._bus.derive_id("delivery-token", delivery_id)
+        """What an answer to this delivery brings back: 16 hexadecimal digits."""
+        return self._bus.derive_id("delivery-token", delivery_id)[:16]
 
     def code(self, delivery_id: str) -> str:
         """The code with which this request is answered."""

@@ -14,6 +14,8 @@ GIVE_UP = timedelta(days=1)
 """After which a delivery is no longer attempted."""
 WAITED = timedelta(minutes=1)
 """What waited for so long is told together."""
+CROWD = 20
+"""So is what comes when more than this waits: an agent can write as much as it likes."""
 MOST_BUNDLED = 30
 """The most deliveries in one message."""
 ALONE = (DeliveryKind.APPROVAL, DeliveryKind.QUESTION, DeliveryKind.ANSWER)
@@ -53,12 +55,12 @@ def choose(waiting: Iterable[Delivery], now: datetime, *, bundles: bool) -> list
     due = sorted((each for each in waiting if is_due(each, now)), key=lambda each: each.first_at)
     if not due:
         return []
-    first = due[0]
+    first, crowded = due[0], len(due) > CROWD
     if first.bundle:
         return [each for each in due if each.bundle == first.bundle]
-    if not bundles or first.attempts or not _may_be_bundled(first, now):
+    if not bundles or not _may_be_bundled(first, now, crowded):
         return [first]
-    return [each for each in due if not each.attempts and _may_be_bundled(each, now)][:MOST_BUNDLED]
+    return [each for each in due if _may_be_bundled(each, now, crowded)][:MOST_BUNDLED]
 
 
 def is_due(delivery: Delivery, now: datetime) -> bool:
@@ -68,5 +70,7 @@ def is_due(delivery: Delivery, now: datetime) -> bool:
     return parse_timestamp(delivery.due_at) <= now
 
 
-def _may_be_bundled(delivery: Delivery, now: datetime) -> bool:
-    return delivery.kind not in ALONE and now - parse_timestamp(delivery.first_at) >= WAITED
+def _may_be_bundled(delivery: Delivery, now: datetime, crowded: bool) -> bool:
+    """Whether it may go with others; one that was attempted may not, for its message is to stay the same."""
+    waited = crowded or now - parse_timestamp(delivery.first_at) >= WAITED
+    return waited and delivery.kind not in ALONE and not delivery.attempts
