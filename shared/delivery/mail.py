@@ -9,8 +9,8 @@ import re
 import ssl
 from collections.abc import Iterator
 from email.message import EmailMessage
-from email.policy import SMTP, default
-from email.utils import formatdate, getaddresses
+from email.policy import SMTP, compat32, default
+from email.utils import formatdate
 from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
 
@@ -31,6 +31,7 @@ MARK = "mailroom."
 _OURS = re.compile(r"<mailroom\.([A-Za-z0-9_-]{1,128})\.([0-9a-f]{16})@[^\s<>]{1,255}>")
 _QUOTED = re.compile(r"^\s*>|^-{2,}\s*(original|forwarded)|^on .{0,200} wrote:\s*$|^_{8,}\s*$", re.IGNORECASE)
 """Where the quoted mail begins below a reply."""
+_ADDRESS = re.compile(r"[^\s<>,;:\"()]+@[^\s<>,;:\"()]+")
 _BULK = re.compile(r"bulk|junk|list|auto_reply", re.IGNORECASE)
 HEADERS = ("Message-ID", "In-Reply-To", "Auto-Submitted", "Precedence", "List-Id", "Return-Path")
 """The headers of a reply that are read, beside its sender."""
@@ -192,12 +193,12 @@ def parse_reply(raw: bytes, channel: Mail) -> Reply:
     try:
         mail = email.message_from_bytes(raw, policy=default)
         headers = {name: flatten(str(mail[name] or ""), 1_000) for name in HEADERS}
-        senders = [address for _, address in getaddresses([str(each) for each in mail.get_all("From", [])])]
+        senders = _senders(raw)
         ours = _OURS.search(headers["In-Reply-To"])
         text = _text_of(mail)
     except (ValueError, LookupError, AttributeError, TypeError, IndexError) as error:
         return Reply(id=digest, address="", ignored=f"it cannot be read: {type(error).__name__}")
-    address = senders[0].casefold() if len(senders) == 1 else ""
+    address = senders.pop() if len(senders) == 1 else ""
     allowed = {each.casefold() for each in channel.allowed or (channel.to,)}
     reason = _find_program(headers, mail.get_content_type())
     if not reason and address not in allowed:
@@ -214,6 +215,12 @@ def parse_reply(raw: bytes, channel: Mail) -> Reply:
         thread=named,
         ignored=reason,
     )
+
+
+def _senders(raw: bytes) -> set[str]:
+    """Every address that the sender's line has, as it came: programs disagree about ``ada@a <eve@e>``."""
+    lines = email.message_from_bytes(raw, policy=compat32).get_all("From", [])
+    return {each.casefold() for line in lines for each in _ADDRESS.findall(str(line))}
 
 
 def _find_program(headers: dict[str, str], content_type: str) -> str:

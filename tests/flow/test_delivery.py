@@ -159,6 +159,7 @@ async def fail_messages(channels: Channels, first: int, last: int) -> None:
         await bus.close()
 
 
+@pytest.mark.timeout(300)
 async def test_a_hundred_deliveries_with_kills_are_told_once_each(channels: Channels) -> None:
     channels.write("ntfy", "webhook", "mail")
     await open_gateway(channels)
@@ -166,7 +167,7 @@ async def test_a_hundred_deliveries_with_kills_are_told_once_each(channels: Chan
     for round_ in range(5):
         writing = asyncio.create_task(fail_messages(channels, 7 * round_, 7 * round_ + 7))
         wanted = 7 * round_ + 1 + round_
-        await eventually(lambda wanted=wanted: len({each["text"] for each in web.hooks}) >= wanted, 30)
+        await eventually(lambda wanted=wanted: len({each["text"] for each in web.hooks}) >= wanted, 60)
         web.lose = round_ == 2  # the answers to what is sent just now are lost, too
         await channels.restart()
         web.lose = False

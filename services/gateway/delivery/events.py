@@ -163,7 +163,7 @@ def _briefing_event(report: AgentReport, address: str) -> Event:
         key=report.report_id,
         kind=DeliveryKind.BRIEFING,
         title=flatten(report.summary.split("\n")[0], TITLE),
-        text="\n".join((report.summary, "", *(f"- {each}" for each in report.findings)))[:BODY],
+        text="\n".join(f"- {each}" for each in report.findings)[:BODY] or report.summary[:BODY],
         link=f"{address}/",
     )
 
