@@ -290,6 +290,11 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
     contracts.StateChanged: ("goal", _goal_changed),
     contracts.Question: ("question", lambda e: e.text),
     contracts.Response: ("answer", lambda e: e.text),
+    contracts.Conversation: (
+        "conversation",
+        lambda e: f"{count(e.questions, 'question')}: {e.title or e.session_id}",
+    ),
+    contracts.StopAnswer: ("stop", lambda e: f"end what is done for question {e.question_id}"),
     contracts.CancelGoal: ("cancel", lambda e: e.reason or f"end goal {e.goal_id}"),
     contracts.AgentReport: ("report", lambda e: e.summary),
     contracts.DiscoveryResult: ("discovery", lambda e: e.summary or e.query),

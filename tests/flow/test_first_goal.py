@@ -367,7 +367,7 @@ async def test_the_front_desk_tells_what_was_found_and_where_it_stands(
     cited = await Memory(office.user).get(*answer.citations)
     assert [node.id for node in cited] == list(answer.citations)
     assert {node.metadata["goal_id"] for node in cited} <= {f"checkup-{name}" for name in checkups}
-    assert any(part in answer.text for part in ("test_pour", "1 of 2 tests fails"))
+    assert any(part in answer.text for part in ("test_pour", "1 of 2 tests fails")), answer.text
 
 
 # --- reviews -------------------------------------------------------------------------------------
