@@ -223,7 +223,9 @@ class Conductor(Agent):
         stored = await self._find(request.goal_id)
         if stored is None:
             raise Reject(f"there is no goal {request.goal_id!r} to cancel")
-        if request.sender not in (subjects.USER, stored.goal.requester):
+        # The desk may end what a person had it start: it does so at a person's word.
+        at_desk = request.sender == subjects.NEXUS and stored.goal.context.get("letter_id")
+        if request.sender not in (subjects.USER, stored.goal.requester) and not at_desk:
             raise Reject(f"the goal {request.goal_id!r} is not {request.sender}'s to cancel")
         by = request.person or request.sender
         reason = f"cancelled by {by}" + (f": {request.reason}" if request.reason else "")

@@ -83,6 +83,11 @@ class OfficeReader:
             and not (sent.email.goal_id and sent.email.goal_id in ended)
         ]
 
+    async def letters(self) -> list[Email]:
+        """Agents' letters to people of which the sender keeps a record, the latest last."""
+        sent = await self._read(subjects.record("*", "letter", "*"), SentEmail)
+        return [each.email for each, _ in sent if each.email.recipient == subjects.USER]
+
     async def dead_letters(self) -> list[DeadLetters]:
         """The dead letters of each agent that has some."""
         counts = await count_subjects(self._bus, subjects.OFFICE, subjects.dead("*"))

@@ -42,6 +42,14 @@ _CUES = {
     "mail": re.compile(
         r"(?i)\b(?:e-?mails?|mails?|letters?|inbox|messages?|wrote|write\s+(?:to\s+)?[A-Z])\b"
     ),
+    "calendar": re.compile(r"(?i)\b(?:calendar|diary|agenda|appointments?)\b"),
+    "money": re.compile(r"(?i)\b(?:costs?|spend\w*|spent|tokens?|budget|dollars?|expensive|cheap\w*)\b"),
+    "office": re.compile(r"(?i)\b(?:goals?|tasks?|jobs?|queued?|schedules?d?|runs?|running)\b"),
+    "weather": re.compile(
+        r"(?i)\b(?:weather|rain\w*|snow\w*|sunny|forecast|temperature|wind\w*|storm|frost)\b"
+    ),
+    "science": re.compile(r"(?i)\b(?:papers?|arxiv|stud(?:y|ies)|literature|publi\w+|preprints?)\b"),
+    "web": re.compile(r"(?i)\b(?:web|online|internet|google|website|site|wikipedia|look\s+(?:it\s+)?up)\b"),
     "agent": re.compile(r"(?i)\b(?:cortex|scout|engineer|critic|conductor|frontier|agents?|team)\b"),
     "person": re.compile(r"(?<=[a-z,;] )[A-Z][a-z]+"),
     "short": re.compile(r"^\W*(?:\S+\s*){1,3}$"),

@@ -1,10 +1,22 @@
-"""Add an event to the calendar."""
+"""Add an event to the calendar, if it is a file of this machine."""
 
+import asyncio
+import re
+from datetime import date, datetime, time, timedelta, tzinfo
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from services.nexus.routing.request import Request
-from services.nexus.tools.tool import Answer, Effect, Tool, Words, ask_back, command
+from services.nexus.tools.days import find_days
+from services.nexus.tools.tool import Answer, Effect, Tool, ask_back, command
+from shared.clock import localize
 from shared.contracts import Choice
+from shared.contracts.conversation import SLOT
+from shared.errors import ActionError
+from shared.files import write_atomically
+from shared.text.shorten import flatten
 
 if TYPE_CHECKING:
     from services.nexus.desk import Desk
@@ -54,16 +66,130 @@ my appointment on Tuesday is cancelled, take it out
 extend the meeting with the architect to two hours
 can you slot in 30 minutes with Lea tomorrow
 appointment: tyre change, 2 April 7:30
+add the autumn fair to my calendar please
+put the choir weekend into the diary
+add this to my calendar
+can you put it in the calendar
+enter the inspection in my agenda
+please note the appointment in my calendar
 """
 
+LASTS = timedelta(hours=1)
+"""How long an event lasts if nothing says so."""
+_PARTS = {"morning": "09:00", "afternoon": "14:00", "evening": "19:00"}
+"""When the parts of a day begin, which the answer says."""
+_CHANGE = re.compile(
+    r"(?i)\b(?:move[sd]?|shift|reschedule|postpone|delete|remove|cancel\w*|extend|take\b.*\bout|change)\b"
+)
+_CLOCK = re.compile(
+    r"(?i)(?:\b(?:at|@)\s*|\b)(?P<hour>\d{1,2})(?:[:.h](?P<minute>\d\d)\s*(?P<half>am|pm)?|\s*(?P<half2>am|pm)\b)"
+    r"|\bat\s+(?P<hour2>\d{1,2})\b(?!\s*(?:st|nd|rd|th|%))|\b(?P<noon>noon|midday)\b"
+)
+_LEAD = re.compile(
+    r"(?i)^\W*(?:(?:please|can|could|you|and|ok|new|event|calendar|appointment|book|put|add|enter|schedule|create|make"
+    r"|block|pencil|in|set|up|note|save|the|date|an?|entry|for|me|down|reserve|slot|my|to|into)\b[\s:,]*)+"
+)
+_PLACE = re.compile(
+    r"(?i)\b(?:(?:in|into|to|on|from)\s+(?:my|the|our)\s+(?:calendar|diary|agenda)|(?:please\s+)?(?:add|put)\s+(?:it|that)"
+    r"(?:\s+in)?|please)\b"
+)
+_DAY_WORDS = re.compile(
+    r"(?i)\b(?:on|at|the|next|this|coming)?\s*(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|today|tomorrow|tonight"
+    r"|(?:morning|afternoon|evening)|\d{1,2}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*"
+    r"|\d{4}-\d\d-\d\d|\d{1,2}(?:st|nd|rd|th))\b"
+)
 
-async def add(desk: "Desk", request: Request, _: Words) -> Answer:
-    """That the calendar is only read."""
-    return ask_back(
-        "I read the calendar and cannot write into it; nothing was added. Change it where it is kept; "
-        "a reminder I can set.",
-        choices=(Choice(label="set a reminder", text=command("reminder_set", f"remind me: {request.text}")),),
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """An event to add: its title, its day as 2026-03-18, and when it begins, as 14:30; empty: all day."""
+
+    title: str = ""
+    day: str = ""
+    clock: str = ""
+
+
+def read(desk: "Desk", request: Request) -> Event:
+    """What the message says of the event; the day and the title are empty if it does not."""
+    days = find_days(request.text, desk.now(request).date())
+    found = _CLOCK.search(request.text)
+    clock = ""
+    if found:
+        hour = 12 if found["noon"] else int(found["hour"] or found["hour2"])
+        half = (found["half"] or found["half2"] or "").lower()
+        hour = hour % 12 + 12 * (half == "pm") if half else hour + 12 * (0 < hour < 7 and not found["minute"])
+        clock = f"{hour:02d}:{found['minute'] or '00'}" if hour < 24 else ""
+    part = re.search(r"(?i)\b(morning|afternoon|evening)\b", request.text)
+    clock = clock or (_PARTS[part[1].lower()] if part else "")
+    now = desk.now(request)
+    if days and clock and f"{days[0]} {clock}" < f"{now:%Y-%m-%d %H:%M}" and days[0] == now.date():
+        days = [days[0] + timedelta(days=7)]
+    title = _PLACE.sub(" ", _DAY_WORDS.sub(" ", _CLOCK.sub(" ", request.text)))
+    title = " ".join(_LEAD.sub("", title.strip()).split()).strip(" ,.:;-")
+    title = re.sub(r"(?i)\s+(?:for|at|on|in|from)$", "", title)
+    return Event(title=title, day=days[0].isoformat() if days else "", clock=clock)
+
+
+async def add(desk: "Desk", request: Request, event: Event) -> Answer:
+    """The event that was added; asks for the day or the title if one is missing."""
+    source = desk.context.settings.calendar
+    if not source or re.match(r"(?i)https?:", source):
+        where = "No calendar is set" if not source else "The calendar is an address, which I only read"
+        return ask_back(
+            f"{where}; nothing was added. Set MAILROOM_CALENDAR to the path of an ICS file to add events.",
+            choices=(
+                Choice(label="set a reminder", text=command("reminder_set", f"remind me: {request.text}")),
+            ),
+        )
+    if _CHANGE.search(request.text):
+        return ask_back("I add events and cannot change or remove them; nothing was changed.")
+    if not event.title:
+        return ask_back("What is the event called?", f"{request.text} {SLOT}")
+    if not event.day:
+        return ask_back("On which day?", f"{request.text} {SLOT}", expects="time")
+    start = read_start(event, desk.zone)
+    uid = desk.context.bus.derive_id("event", request.letter_id)
+    await asyncio.to_thread(write_event, Path(source).expanduser(), event.title, start, uid)
+    at = f" at {event.clock}" if event.clock else ""
+    return Answer(
+        text=f"Added to the calendar: {flatten(event.title, 200)}, {start:%A} {start.day} {start:%B %Y}{at}"
     )
+
+
+def read_start(event: Event, zone: tzinfo | None) -> date | datetime:
+    """When the event begins: a day, or a moment of it; raises ActionError if it is none."""
+    try:
+        day = date.fromisoformat(event.day)
+        return localize(datetime.combine(day, time.fromisoformat(event.clock)), zone) if event.clock else day
+    except ValueError:
+        raise ActionError(
+            f"{event.day} {event.clock} is no day and time", "Write it as in 2026-03-18 14:30"
+        ) from None
+
+
+def write_event(path: Path, title: str, start: date | datetime, uid: str) -> None:
+    """Add the event to the file, once for each ``uid``; a missing file is made. Raises ActionError."""
+    import icalendar
+
+    try:
+        text = path.read_bytes() if path.exists() else b""
+        calendar = icalendar.Calendar.from_ical(text) if text.strip() else icalendar.Calendar()
+        if any(str(each.get("uid")) == uid for each in calendar.walk("VEVENT")):
+            return
+        if not text.strip():
+            calendar.add("version", "2.0")
+            calendar.add("prodid", "-//Mailroom//front desk//EN")
+        event = icalendar.Event()
+        event.add("uid", uid)
+        event.add("summary", title)
+        event.add("dtstart", start)
+        event.add("dtend", start + (LASTS if isinstance(start, datetime) else timedelta(days=1)))
+        event.add("dtstamp", datetime.now().astimezone())
+        calendar.add_component(event)
+        write_atomically(path, calendar.to_ical())
+    except (OSError, ValueError) as error:
+        raise ActionError(
+            f"The calendar {path} cannot be written: {error}", "Check MAILROOM_CALENDAR"
+        ) from None
 
 
 TOOL = Tool(
@@ -72,4 +198,6 @@ TOOL = Tool(
     examples=EXAMPLES,
     run=add,
     effect=Effect.WRITES,
+    parameters=Event,
+    read=read,
 )

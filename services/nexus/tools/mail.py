@@ -1,9 +1,15 @@
-"""Mail: search it and read it."""
+"""Mail: what agents wrote to people, searched by words and meaning."""
 
+import operator
+import re
 from typing import TYPE_CHECKING
 
 from services.nexus.routing.request import Request
 from services.nexus.tools.tool import Answer, Tool, Words
+from shared.contracts import Email
+from shared.errors import BusError
+from shared.text.shorten import flatten
+from shared.text.words import find_stems, find_terms
 
 if TYPE_CHECKING:
     from services.nexus.desk import Desk
@@ -89,15 +95,66 @@ what was in Karin's mail
 the attachment please
 """
 
+MOST = 5
+"""The most letters of an answer."""
+READ = 60
+"""The most letters, the latest, whose meaning is compared."""
+NEAR = 0.62
+"""The least cosine at which a letter counts as about what is asked."""
+_COMMON = frozenset(
+    find_terms(
+        "mail email letter message inbox mailbox new unread read show find search look write wrote any last "
+        "latest post"
+    )
+)
+_LAST = re.compile(r"(?i)\b(?:last|latest|newest|new|unread|today|any|show|list|check|inbox|mailbox)\b")
+
 
 async def search(desk: "Desk", request: Request, _: Words) -> Answer:
-    """How to read the mail."""
-    return Answer(text="Your mail is in 'mailroom mail list', and on the page of the inbox.")
+    """The letters that the message is about, the nearest first, or the latest; of agents' letters alone."""
+    letters = (await desk.office.letters())[::-1]
+    if not letters:
+        return Answer(text="No agent has written to you. Mail that came to you elsewhere I do not read.")
+    about = find_terms(request.text).keys() - _COMMON
+    senders = [letter for letter in letters if letter.sender in request.text.lower()]
+    chosen = senders or await _find(desk, request.text, letters, frozenset(about))
+    if not chosen and (not about or _LAST.search(request.text)):
+        chosen = letters
+    if not chosen:
+        return Answer(
+            text=f"None of the {len(letters)} letters to you is about that. Mail of other accounts I do not "
+            f"read."
+        )
+    lines = [
+        f"- {letter.created_at[:10]}, {letter.sender}: {flatten(letter.subject or letter.body, 120)}"
+        f" - {flatten(letter.body, 200)} (mailroom mail read {letter.id})"
+        for letter in chosen[:MOST]
+    ]
+    more = f"... and {len(chosen) - MOST} more: mailroom mail list" if len(chosen) > MOST else ""
+    return Answer(
+        text="\n".join(filter(None, [*lines, more])), citations=tuple(each.id for each in chosen[:MOST])
+    )
+
+
+async def _find(desk: "Desk", text: str, letters: list[Email], about: frozenset[str]) -> list[Email]:
+    """The letters with words of ``text``, or near to it in meaning, best first."""
+    recent = letters[:READ]
+    whole = [f"{letter.subject} {letter.body}"[:1_000] for letter in recent]
+    marks = [float(len(about & find_stems(each))) for each in whole]
+    try:
+        asked, *vectors = await desk.context.memory.embed(text, *whole)
+    except BusError:
+        vectors = []
+    for place, vector in enumerate(vectors):
+        near = sum(map(operator.mul, asked, vector))
+        marks[place] += near if near >= NEAR else 0.0
+    ranked = sorted(zip(marks, range(len(recent)), strict=True), key=lambda pair: (-pair[0], pair[1]))
+    return [recent[place] for mark, place in ranked if mark > 0]
 
 
 TOOL = Tool(
     name="mail",
-    description="searches your mail",
+    description="searches the letters that agents wrote to you",
     examples=EXAMPLES,
     run=search,
 )

@@ -1,0 +1,88 @@
+"""The desk's tools in a running office: what is kept, what is started and stopped, what is added and told."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from services.cli.commands.chat.answering import ask_nexus
+from shared import subjects
+from shared.bus.entry import seal
+from shared.contracts import DailySpending, Email, Question, Response, ResultOutcome, SentEmail, TaskStatus
+from tests.support.office import Office
+from tests.support.waiting import eventually
+
+NOW = "2026-03-18T13:05:00+00:00"
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Office]:
+    """An office of nexus, memory and the conductor, with a calendar that does not exist yet."""
+    running = Office(
+        tmp_path,
+        MAILROOM_CALENDAR=str(tmp_path / "calendar.ics"),
+        MAILROOM_TIME_ZONE="Europe/Berlin",
+        MAILROOM_LINKER_INTERVAL="1000000",
+    )
+    try:
+        await running.open(["memory", "nexus", "conductor"])
+        yield running
+    finally:
+        await running.close()
+
+
+async def say(desk: Office, text: str, session: str = "") -> Response:
+    question = Question(sender="user", recipient="nexus", text=text, user_session_id=session, created_at=NOW)
+    return await ask_nexus(desk.user, question, 30)
+
+
+async def test_what_the_desk_does_and_tells(desk: Office) -> None:
+    # what it is told is kept, and found again; a statement is kept after a yes alone
+    kept = await say(desk, "Please remember that the caretaker of the hall is called Ibrahim")
+    assert (kept.route_used, kept.outcome) == ("tool:remember", ResultOutcome.DONE)
+    found = await say(desk, "What is the caretaker of the hall called?")
+    assert found.citations == kept.citations
+    assert "Ibrahim" in found.text
+    heard = await say(desk, "The kiln of the pottery was repaired by Noor", "s1")
+    assert heard.route_used == "tool:statement"
+    assert (await say(desk, "yes", "s1")).route_used == "tool:remember"
+
+    # work starts from a request alone, and is stopped by a word
+    for text in ("Have the tests been run?", "I ran the tests of /srv/shop", "Please don't run the tests"):
+        assert (await say(desk, text)).goal_id == ""
+    started = await say(desk, "Find out why the nightly job fails", "s2")
+    assert started.goal_id
+
+    async def known() -> bool:
+        return await desk.goal(started.goal_id) is not None
+
+    await eventually(known, 10)
+    told = await say(desk, "which goals are there?")
+    assert started.goal_id in told.text
+    goal = await desk.goal(started.goal_id)
+    assert goal is not None
+    if not goal.status.final:
+        await say(desk, f"/stop {started.goal_id}")
+        assert (await desk.finished(started.goal_id)).status is TaskStatus.CANCELLED
+
+    # the calendar is written, once for each message, and read
+    added = await say(desk, "Put lunch with Ana on Friday at 12 in my calendar")
+    assert added.text == "Added to the calendar: lunch with Ana, Friday 20 March 2026 at 12:00"
+    assert "lunch with Ana" in (await say(desk, "What is on my calendar on Friday?")).text
+    assert "On which day?" in (await say(desk, "Add the harvest supper to the calendar please")).text
+
+    # what agents spent and wrote is told
+    scout = await desk.connect("scout")
+    spent = DailySpending(day="2026-03-18", sender="scout", input_tokens=12_000, output_tokens=900, cost=0.11)
+    letter = Email(sender="scout", recipient="user", subject="The licence", body="It is Apache-2.0.")
+    note = SentEmail(sender="scout", email=letter)
+    await scout.commit(
+        [
+            seal(subjects.record("scout", "spending", "2026-03-18"), spent),
+            seal(subjects.record("scout", "letter", letter.id), note),
+        ]
+    )
+    assert "Today: 12,900 tokens, $0.11." in (await say(desk, "How many tokens have been used today?")).text
+    assert letter.id in (await say(desk, "What did scout write me?")).text
+    assert (await say(desk, "What waits for me?")).text == "Nothing waits for you."
+    assert (await say(desk, "what is 12% of 340")).text == "12% of 340 = 40.8"
