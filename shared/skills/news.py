@@ -83,6 +83,8 @@ async def _read_feed(
         answer = await fetch_configured(url, ACCEPT, timeout=timeout, private_hosts=private_hosts)
         return await asyncio.to_thread(parse_feed, answer.body, answer.url, answer.kind)
     except ActionError as error:
+        if "could not be reached" in error.cause:
+            return [], error.cause
         cause = error.cause if url in error.cause else f"{url}: {error.cause}"
         return [], cause if cause.startswith("The feed") else f"The feed {cause}"
 

@@ -10,7 +10,14 @@ from urllib.parse import urljoin
 import msgspec
 
 from shared.errors import ActionError
-from shared.web.address import WebAddress, parse_address, printable_url, resolve
+from shared.web.address import (
+    WebAddress,
+    is_network_away,
+    parse_address,
+    printable_url,
+    resolve,
+    say_unreachable,
+)
 from shared.web.quoting import clean
 
 if TYPE_CHECKING:
@@ -87,6 +94,8 @@ async def _ask(place: WebAddress, addresses: tuple[str, ...], wanted: FetchOptio
         try:
             return await _ask_at(place, address, wanted, last=address == addresses[-1])
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            if is_network_away(error):
+                raise ActionError(say_unreachable(place.host, error)) from None
             reason = clean(str(error), 200) or type(error).__name__
             if not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
                 break

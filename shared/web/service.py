@@ -58,6 +58,8 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
             )
         except ActionError as error:
             # Without the long address of the query.
+            if error.cause.startswith(f"{self._address().host} could not be reached"):
+                raise ActionError(error.cause, error.cure) from None
             cause = re.sub(re.escape(self._address().url.partition("?")[0]) + r"\S*", "it", error.cause)
             raise ActionError(
                 f"{place} cannot be used: {cause}",

@@ -1,5 +1,6 @@
 """The briefing of the day."""
 
+import re
 from typing import TYPE_CHECKING
 
 from services.nexus.routing.request import Request
@@ -70,8 +71,10 @@ top things for today
 async def brief(desk: "Desk", request: Request, _: Words) -> Call:
     """The evening's after 16:00 or if it is named, else the morning's."""
     evening = "evening" in request.text.lower() or desk.now(request).hour >= 16
-    action = "brief_evening" if evening and "morning" not in request.text.lower() else "brief_morning"
-    return Call(assignee=desk.context.profile.name, action=action)
+    kind = "evening" if evening and "morning" not in request.text.lower() else "morning"
+    again = re.search(r"(?i)\b(?:again|anew|update|refresh|new since)\b", request.text) is not None
+    params = {"kind": kind, "again": again}
+    return Call(assignee=desk.context.profile.name, action="tell_briefing", params=params)
 
 
 TOOL = Tool(
