@@ -160,6 +160,15 @@ async def test_a_model_that_knows_no_tool_at_all_leaves_it_to_likeness(desk: Des
     assert response.route_used == "nexus"
 
 
+@pytest.mark.parametrize(
+    "text", ["Who mowed the lawn of the data centre?", "Please don't mow the lawn of the data centre"]
+)
+async def test_what_is_no_request_starts_nothing_whatever_the_model_says(desk: Desk, text: str) -> None:
+    async with desk(chooses("work"), composed("By the door [note1].")) as team:
+        await ask(team, text)
+        assert await submissions(team) == []
+
+
 async def test_a_model_that_fails_leaves_the_answer_to_memory(desk: Desk) -> None:
     script = {"match": "Answer the question", "replies": [{"error": "unavailable"}]}
     async with desk(script) as team:

@@ -66,6 +66,17 @@ INTENTS = {
     ReminderIntent.FINISH: "reminder_change",
     ReminderIntent.CANCEL: "reminder_cancel",
 }
+QUALIFIED = frozenset({"work", "night_job", "web", "papers"})
+"""What is done repeatedly or tonight if the message says so."""
+_REPEATED = re.compile(
+    r"(?i)^\W*(?:please\s+)?(?:every|each|daily|nightly|weekly|monthly|hourly|once\s+an?|twice\s+an?|on\s+weekdays"
+    r"|from\s+now\s+on)\b|\b(?:every|each)\s+(?:\w+\s+)?(?:day|night|morning|evening|week\w*|month|hour"
+    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day)s?\b"
+)
+_TONIGHT = re.compile(
+    r"(?i)\b(?:tonight|over\s?night|during\s+the\s+night|through\s+the\s+night|after\s+hours|(?:while|when|once)\s+"
+    r"(?:i|we)['’]?(?:m|re)?\s*(?:am\s+|are\s+)?(?:a?sleep\w*|in\s+bed))\b"
+)
 _FORBIDDEN = re.compile(
     r"(?is)\b(?:turn|switch|shut)\s+off\b.{0,20}\b(?:safety|audit|sandbox|jail|approvals?|policy|guards?"
     r"|logging)\b"
@@ -153,6 +164,9 @@ def decide_by_rule(text: str, tools: Mapping[str, Tool]) -> Decision | None:
         return Decision(tool="refuse", why="it orders to break the rules")
     if intent := find_intent(text):
         return Decision(tool=INTENTS[intent], why=f"it wants to {intent.value} a reminder")
+    said = next((name for name, tool in tools.items() if tool.says and tool.says.match(text)), "")
+    if said and is_allowed(tools[said], find_act(text)):
+        return Decision(tool=said, why=f"it begins as what is for {said}")
     wanted = _plain(text)
     for name, tool in tools.items():
         if wanted and wanted in map(_plain, tool.sentences):
@@ -177,11 +191,20 @@ def decide_by_likeness(
     least = {Effect.READS: SURE_READ, Effect.WRITES: SURE_WRITE, Effect.STARTS: SURE_START}[
         tools[first].effect
     ]
+    if act is Act.REQUEST and first in QUALIFIED:
+        first = qualify(text, first, tools)
     why = f"it is like the examples of {first} ({sure:.2f}), then {second} ({allowed[second]:.2f})"
     if sure < least or sure - allowed[second] < MARGIN:
         likely = tuple(name for name in (first, second, *others) if not tools[name].hidden)[:MAX_CHOICES]
         return Decision(tool=UNCLEAR, why=f"unclear: {why}", sure=sure, others=likely, act=act)
     return Decision(tool=first, why=why, sure=sure, others=(second, *others[:2]), act=act)
+
+
+def qualify(text: str, name: str, tools: Mapping[str, Tool]) -> str:
+    """The tool for work of ``name`` at the time that ``text`` names: repeated, tonight, or now."""
+    if _REPEATED.search(text) and fits(tools["schedule"], text):
+        return "schedule"
+    return "night_job" if _TONIGHT.search(text) and name == "work" else name
 
 
 def fits(tool: Tool, text: str) -> bool:

@@ -95,10 +95,16 @@ _NEEDED = re.compile(
     r"not|don['’]?t|turn|agree\w*|sign\w*|may|can|give|access|say|tell)\b"
 )
 """Words that grant or refuse."""
+_SAYS = re.compile(
+    r"(?i)\W*(?:(?:please|pls|hey|ok|and|also|nexus|can you|could you|would you|kindly)\b[\s,]*)*"
+    r"(?:i\s+)?(?:approve|grant|permit|deny|refuse|reject|decline)d?\b(?![^.!]*\?\s*$)(?!\s+(?:all\s+requests\s+)?automatically)"
+)
+"""How a message begins that is certainly for this tool."""
 TOOL = Tool(
     name="approve",
     description="leads you to approve or refuse what agents ask for",
     examples=EXAMPLES,
+    says=_SAYS,
     needs=_NEEDED,
     run=answer,
     effect=Effect.WRITES,

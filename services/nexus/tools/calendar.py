@@ -62,11 +62,6 @@ do I have to be anywhere tomorrow
 is my Tuesday morning still open
 what's left on my calendar today
 first appointment tomorrow?
-just the mornings
-and on Friday?
-what about the afternoon
-when does that end
-what's after that
 who else is in that meeting
 is there a gap between 2 and 4
 show me next month

@@ -73,11 +73,6 @@ what's tomorrow's date
 is this an even week
 how many sundays till christmas
 current date and time
-is that a Saturday?
-which weekday is that
-and how many weeks is that
-what date is that
-how long from then till the 30th
 """
 
 _ZONES = {

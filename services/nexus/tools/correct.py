@@ -46,7 +46,6 @@ no no, it's spelled with two t
 actually it's spelt Meyer with y
 my new number is 0160 778899, forget the old one
 well, vegan really, not vegetarian
-not Tuesday, Wednesday
 it's not 12 percent, it's 15
 the meeting room has a new name, it's called Aquarium now
 Karin has left, Joel does the accounts now
@@ -85,8 +84,6 @@ the exam isn't on Monday, it's Tuesday
 the allergy is to nuts, not to milk
 make a correction: Amir has locker 15
 the old supplier is out, Huber is in
-not anymore, it's Lena now
-nope, the blue one
 that's old, we changed to 14 days
 it's Mrs Lund, not Mr Lund
 the room changed to 204
@@ -101,6 +98,13 @@ Tom doesn't do that any more, ask Karin
 replace Ana by Ben in your notes about the keys
 it moved: the fair is in June this year
 you still have the old price, it is 12 now
+the opening hours you know are old, we open at 8 now
+we don't have a fax any more
+our treasurer isn't Amir any longer, it's Petra
+the boiler isn't broken any more, it was repaired on Friday
+the concert was moved from the 12th to the 19th
+the delivery day is Wednesday now instead of Monday
+Sofia got married, her name is Lund now
 """
 
 _LEAD = re.compile(

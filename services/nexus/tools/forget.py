@@ -1,5 +1,6 @@
 """Forget something: it says what, and a person confirms."""
 
+import re
 from typing import TYPE_CHECKING
 
 from services.nexus.routing.request import Request
@@ -68,7 +69,6 @@ don't store that, forget it please
 what I told you a minute ago, erase it
 you needn't keep the code any longer
 delete what you know of the tenant
-kindly delete my personal details
 forget about Gil
 """
 
@@ -95,10 +95,17 @@ async def forget(desk: "Desk", request: Request, _: Words) -> Answer:
     )
 
 
+_SAYS = re.compile(
+    r"(?i)\W*(?:(?:please|pls|hey|ok|and|also|nexus|can you|could you|would you|kindly)\b[\s,]*)*"
+    r"(?:forget|unlearn|erase|wipe)\s+(?!it\b|to\b|the\s+(?:reminder|alarm|timer|goal|job|check)|about\s+it\b)(?![^.!]*\?\s*$)"
+    r"(?![^.!]*\b(?:new|now|cancel|reminder|rules|instructions)\b)"
+)
+"""How a message begins that is certainly for this tool."""
 TOOL = Tool(
     name="forget",
     description="finds what is to be forgotten, and says how",
     examples=EXAMPLES,
+    says=_SAYS,
     run=forget,
     effect=Effect.WRITES,
 )

@@ -90,7 +90,6 @@ anything new on my request?
 did you do what I asked
 who did the work on the parser?
 have you finished the transcription
-so did it work?
 what are you doing
 what became of the scan I asked for
 did anything go wrong with the export
@@ -107,13 +106,6 @@ why is it not finished
 was the chart made
 is there a result
 how many goals failed this month
-more on the last one
-and the one before?
-what was the reason
-which ones failed
-how long did it take
-who worked on it
-and the second goal?
 """
 
 MOST = 8

@@ -83,16 +83,12 @@ has my message reached the council?
 how did the client answer
 did the invoice mail bounce
 mails from January please
-what does it say
-who else got it
-when did that arrive
-read me the second one
-and what did she answer
-show only those from last week
 any mail about the fire inspection
 did Lund confirm
 what was in Karin's mail
-the attachment please
+what does the mail from the plumber say
+did we get an answer from the museum
+is there mail from the bank about the loan
 """
 
 MOST = 5

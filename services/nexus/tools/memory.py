@@ -1,5 +1,6 @@
 """A question that memory has to answer, whether it knows or not."""
 
+import re
 from typing import TYPE_CHECKING
 
 from services.nexus.routing.request import Request
@@ -74,8 +75,6 @@ what is the capital of France?
 what is a vector database?
 how many planets are there
 how does caching work
-and who decided that?
-why?
 what was it before that?
 what was the name of the guy who repaired the oven
 the woman from the grant office, how was she called again
@@ -152,12 +151,8 @@ how should invoices be named
 what's Tom's role in the project
 is it true that we get the grant only once
 which songs are on the set list
-and where was that?
-who else knows about it?
-what about the other one, what did we say there
 when was that decided
 how sure are we of that
-is that still true?
 where did you get that from
 which port does the scanner service listen on
 what did you say the address was
@@ -170,10 +165,16 @@ async def answer(desk: "Desk", request: Request, _: Words) -> Answer:
     return Answer(text=response.text, response=response)
 
 
+_SAYS = re.compile(
+    r"(?i)\W*(?:(?:please|pls|hey|ok|and|also|nexus|can you|could you|would you|kindly)\b[\s,]*)*"
+    r"remind\s+(?:me|us)\s+(?:who|what|when|where|how|why|which|whether)\b(?!\s+(?:it|i)\b)"
+)
+"""How a message begins that is certainly for this tool."""
 TOOL = Tool(
     name="memory",
     description="answers questions from what the team has kept, with the sources",
     examples=EXAMPLES,
+    says=_SAYS,
     run=answer,
     route="nexus",
 )

@@ -58,8 +58,6 @@ any news on the transfer market
 what happened in the world this week
 update me on the election
 is there something new about the merger in the press
-only today's please
-anything else in the news
 what do the headlines say about energy prices
 news from science
 what's the latest on the tram line

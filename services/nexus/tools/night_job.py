@@ -64,8 +64,6 @@ as soon as I log off, defragment the archive
 overnight job: check all links of the website
 can cortex work on the thesis statistics tonight?
 look for duplicates in the photo collection while we sleep
-do it tonight instead
-not now, tonight
 tonight, when it's cheap, process the satellite images
 finish the catalogue during the night please
 when I've gone to bed, run the checks on ~/farm
@@ -94,8 +92,11 @@ use the night for the reindexing
 let the long simulation go tonight, tell me in the morning
 put the license scan of ~/src into tonight's queue
 tonight would be a good time to clean the database
-make it tonight rather than now
 have the transcripts ready by breakfast
+please do the stock import during the night, the server is too slow by day
+I won't be here tonight, so run the long benchmark then
+can you crunch ~/data/field.csv tonight while I sleep
+overnight: make thumbnails of ~/photos
 """
 
 _WHEN = re.compile(

@@ -103,12 +103,21 @@ let it be known that we no longer take cash, save it
 we decided to skip the fair this year, note that
 here is the wifi password for your records: tulip77
 please save my train number, ICE 775
+heads up for your memory: bus 12 is replaced by bus 14 until June
+I hereby tell you that Lea takes over the keys, keep it
+we've agreed with Kern on 30 days, please keep that
+you can note that the projector is back from repair
+fyi the gate code changes on Friday to 8812
+just for the record: we paid the deposit on 3 March
+keep in your memory that Mrs Olsen only takes calls after 5
 """
 
 _LEAD = re.compile(
     r"(?i)^\W*(?:(?:please|pls|hey|ok|okay|nexus|yes|can|could|would|you|i\s+want\s+you\s+to|just)\b[\s,]*)*"
-    r"(?:remember|memori[sz]e|note(?:\s+down)?|keep\s+in\s+mind|make\s+a\s+(?:mental\s+)?note|take\s+a\s+note|save|store|write\s+down|"
-    r"jot\s+down|log|keep|record|add\s+to\s+memory|put\s+into\s+memory|for\s+the\s+record|fyi|note\s+to\s+self|learn)\b"
+    r"(?:remember|memori[sz]e|note(?:\s+down)?|keep\s+in\s+mind|make\s+a\s+(?:mental\s+)?note"
+    r"|take\s+a\s+note|save|store|write\s+down|"
+    r"jot\s+down|log|keep|record|add\s+to\s+memory|put\s+into\s+memory|for\s+the\s+record|fyi"
+    r"|note\s+to\s+self|learn)\b"
     r"(?:\s+(?:this|it|that|of\s+that|for\s+later|down))*\s*[:,-]?\s*(?:that\b\s*)?"
 )
 
@@ -121,10 +130,20 @@ async def remember(desk: "Desk", request: Request, _: Words) -> Answer:
     return await keep(desk, request, fact)
 
 
+_SAYS = re.compile(
+    r"(?i)\W*(?:(?:please|pls|hey|ok|and|also|nexus|can you|could you|would you|kindly)\b[\s,]*)*"
+    r"(?:remember|memori[sz]e|keep in mind|note(?: down)?|make a note|take a note|jot down|for the record"
+    r"|for future reference"
+    r"|fyi|save this|store this|note to self)\b"
+    r"(?!\s+(?:when|who|what|where|how|why|which|if|whether|me\b|to\s+remind|our\b|in\s+the\s+calendar)"
+    r"|[^.!]*\?\s*$)"
+)
+"""How a message begins that is certainly for this tool."""
 TOOL = Tool(
     name="remember",
     description="remembers facts for the team",
     examples=EXAMPLES,
+    says=_SAYS,
     run=remember,
     effect=Effect.WRITES,
 )

@@ -1,5 +1,6 @@
 """Reminders: cancel one."""
 
+import re
 from typing import TYPE_CHECKING
 
 from services.nexus.routing.request import Request
@@ -28,7 +29,6 @@ clear my reminders
 unset the 6:45 alarm
 take away the reminder r81c2
 cancel that
-delete the second reminder
 I don't need the alarm tomorrow
 scrap the reminder about the tax
 remove all alarms
@@ -50,10 +50,16 @@ async def mind(desk: "Desk", request: Request, _: Words) -> Call:
     return Call(assignee=desk.context.profile.name, action="mind_reminders", params={"text": request.text})
 
 
+_SAYS = re.compile(
+    r"(?i)\W*(?:(?:please|pls|hey|ok|and|also|nexus|can you|could you|would you|kindly)\b[\s,]*)*"
+    r"(?:cancel|delete|remove|drop|stop|kill|unset|clear|turn\s+off|get\s+rid\s+of|scrap)\b[^.?!]*\b(?:reminders?|alarms?|timers?)\b"
+)
+"""How a message begins that is certainly for this tool."""
 TOOL = Tool(
     name="reminder_cancel",
     description="cancels reminders",
     examples=EXAMPLES,
+    says=_SAYS,
     run=mind,
     effect=Effect.WRITES,
 )

@@ -1,5 +1,6 @@
 """Reminders: snooze, move, rename or finish one."""
 
+import re
 from typing import TYPE_CHECKING
 
 from services.nexus.routing.request import Request
@@ -33,14 +34,8 @@ make the reminder weekly
 change the time of the rent reminder to noon
 that reminder is done
 push the thing with the inspection back a week
-not 9, half past
-later please, in two hours
-give me ten more minutes
 snooze
 snooze it till tomorrow
-an hour earlier please
-change that to Wednesday
-can we make that 18:00
 put the vet reminder one day later
 remind me a bit later
 I've done it, you can tick it off
@@ -50,10 +45,7 @@ move my alarm to 6:15
 switch the reminder from Monday to Tuesday
 make the water reminder daily instead of weekly
 reword that reminder: call the vet, not the dentist
-finished that one
 the oven one is done
-5 more minutes
-set the second one to noon
 shift the cactus reminder to Fridays
 """
 
@@ -63,10 +55,17 @@ async def mind(desk: "Desk", request: Request, _: Words) -> Call:
     return Call(assignee=desk.context.profile.name, action="mind_reminders", params={"text": request.text})
 
 
+_SAYS = re.compile(
+    r"(?i)\W*(?:(?:please|pls|hey|ok|and|also|nexus|can you|could you|would you|kindly)\b[\s,]*)*"
+    r"(?:(?:move|shift|push|postpone|delay|reschedule|change|rename|reword|switch|snooze|put\s+off|set\s+back)\b[^.?!]*"
+    r"\b(?:reminders?|alarms?|timers?)\b|remind\s+(?:me|us)\s+(?:a\s+bit\s+|again\s+)?later\b)"
+)
+"""How a message begins that is certainly for this tool."""
 TOOL = Tool(
     name="reminder_change",
     description="moves, snoozes and finishes reminders",
     examples=EXAMPLES,
+    says=_SAYS,
     run=mind,
     effect=Effect.WRITES,
 )

@@ -67,10 +67,6 @@ remind me monthly to check the smoke detectors
 please let me know at 5 that I should go
 ping me after lunch about the contract
 set a reminder to descale the machine, every three months
-at 9
-at half past ten then
-tomorrow morning please
-make it every week
 """
 
 

@@ -53,12 +53,10 @@ weekly on Wednesday, look for new tenders on the web
 back up ~/thesis every night at 1
 please test the backups monthly
 regularly check the certificates, say every two weeks
-make that every night at 3
 change the nightly run to 4
 from next week on, every Tuesday at 6 do the stock count
 daily at noon: fetch the exchange rates
 every other Monday compile the attendance list
-keep doing that every week
 set it up to run each hour
 do this at the end of each month
 every first of the month make a report on the energy use
@@ -79,11 +77,7 @@ nightly at 1: sync ~/photos
 check weekly if our certificate expires soon
 please repeat the scan on the 15th of each month
 every weekday evening, list what was sold
-run it again every week
-could this be a weekly thing?
-do the same thing each month
 monthly report on the energy use please, on the 1st
-change that to every two weeks
 """
 
 

@@ -84,10 +84,8 @@ drop an email to the venue and confirm 80 guests
 I need you to email the bank about the card
 ping accounting by mail about the invoice
 send Ana a message: I'll be ten minutes late
-mail it to me
 can you text the choir that we start at 6
 write an answer to the complaint, friendly please
-ok send them our price list
 mail Kern that we accept
 send it to Joel too
 tell accounting the invoice is wrong
@@ -97,8 +95,10 @@ send a quick mail to the club that training starts at 7
 can you let the caterer know, 40 people
 reply that Thursday suits us
 send my CV to jobs@museum.example
-make it a bit friendlier and send it
 write her that I'm ill
+write to the landlord that the tap drips
+tell Petra by mail that the meeting is on Tuesday
+email the museum that we come with 24 children
 """
 
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")

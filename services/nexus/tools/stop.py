@@ -71,9 +71,7 @@ don't run the tide job any more
 no need for the weekly list any longer, stop it
 end the recurring scan
 stop checking the tender page
-cancel both
 don't do the thing tonight after all
-call it off
 please stop that now
 stop the one about the website
 that job can be deleted

@@ -61,7 +61,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     ``description`` is one line, for people and for a model, ``examples`` one sentence a line. ``run`` gets
     the desk, the request and ``parameters``: those of a model, else what ``read`` finds in the message.
     ``route`` is what an answer names as its route. A message in which ``needs`` is not found is for another
-    tool. A ``hidden`` tool is not among what the desk says it can do.
+    tool, one that ``says`` matches at its beginning is for this one. A ``hidden`` tool is not among what the
+    desk says it can do.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     read: Callable[["Desk", Request], msgspec.Struct] | None = None
     route: str = ""
     needs: re.Pattern[str] | None = None
+    says: re.Pattern[str] | None = None
     hidden: bool = False
 
     @property

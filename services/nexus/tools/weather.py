@@ -69,10 +69,6 @@ when is sunrise
 how strong is the wind in Kiel
 do we need to cover the beds tonight, frost?
 wet or dry weekend?
-and the day after?
-how about Saturday
-and in Basel?
-will it be windy too
 """
 
 

@@ -124,10 +124,6 @@ translate ~/menu.txt into French
 generate invoices from ~/orders
 put the recipes in ~/recipes into one document
 do it right away
-then fix that too
-now do the same for ~/other
-ok, run it
-start with the first one
 have cortex rewrite the scraper
 let the engineer look at the memory leak
 ask frontier to write a brief on solid state batteries
@@ -204,9 +200,11 @@ crop the scans in ~/scans
 look over ~/contract.txt and list the risks
 find out how many lines of code PATH has
 set up a test environment for the plugin
-now make it shorter
-add the sources too please
-and push it to the branch
+check the spelling in ~/flyer.txt
+please add up the hours in ~/timesheet.csv for each person
+can somebody fix the broken contact form on the site
+run the linter on ~/src/api and fix what it finds
+make a summary of ~/docs/policy.pdf
 """
 
 

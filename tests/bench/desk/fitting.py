@@ -13,7 +13,7 @@ from services.nexus.routing.registry import load_tools
 from services.nexus.tools.tool import Tool
 from shared.settings import load
 
-Matrix = npt.NDArray[np.float64]
+Matrix = npt.NDArray[np.float32]
 
 VECTOR_SCALE, WORD_SCALE, ALONE_SCALE = 4.0, 3.0, 6.0
 """How much an embedding, words beside it and words alone count; chosen on the work half of the messages."""
@@ -24,7 +24,7 @@ RATE = 0.05
 
 def read_words(texts: Sequence[str]) -> Matrix:
     """The weights of the words of each text, one row each."""
-    found = np.zeros((len(texts), BUCKETS))
+    found = np.zeros((len(texts), BUCKETS), np.float32)
     for row, text in enumerate(texts):
         for bucket, weight in read_features(text).items():
             found[row, bucket] = weight
@@ -33,16 +33,17 @@ def read_words(texts: Sequence[str]) -> Matrix:
 
 def fit(inputs: Matrix, labels: npt.NDArray[np.int64], count: int) -> tuple[Matrix, Matrix]:
     """Weights and bias of a multinomial logistic regression, by Adam over all examples at once."""
-    wanted, share = np.eye(count)[labels], 1 / np.sqrt(np.bincount(labels, minlength=count)[labels])
+    wanted = np.eye(count, dtype=np.float32)[labels]
+    share = (1 / np.sqrt(np.bincount(labels, minlength=count)[labels])).astype(np.float32)
     share /= share.sum()
-    inputs = np.hstack([inputs, np.ones((len(inputs), 1))])
-    weights = np.zeros((inputs.shape[1], count))
+    inputs = np.hstack([inputs, np.ones((len(inputs), 1), np.float32)])
+    weights = np.zeros((inputs.shape[1], count), np.float32)
     mean, square = np.zeros_like(weights), np.zeros_like(weights)
     for step in range(1, STEPS + 1):
         sums = inputs @ weights
         grown = np.exp(sums - sums.max(1, keepdims=True))
         wrong = (grown / grown.sum(1, keepdims=True) - wanted) * share[:, None]
-        slope = inputs.T @ wrong + DECAY * weights
+        slope = inputs.T @ wrong + np.float32(DECAY) * weights
         mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
         weights -= RATE * (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.999**step)) + 1e-8)
     return weights[:-1], weights[-1]
@@ -53,7 +54,7 @@ def fit_tools(tools: Mapping[str, Tool], embedder: LocalEmbedder) -> bytes:
     names = tuple(name for name, tool in tools.items() if tool.sentences)
     texts = [(at, text) for at, name in enumerate(names) for text in tools[name].sentences]
     labels = np.array([at for at, _ in texts])
-    vectors = np.asarray(embedder.embed([normalise(text) for _, text in texts]), dtype=np.float64)
+    vectors = np.asarray(embedder.embed([normalise(text) for _, text in texts]), dtype=np.float32)
     words, center = read_words([text for _, text in texts]), vectors.mean(0)
     both = np.hstack([(vectors - center) * VECTOR_SCALE, words * WORD_SCALE])
     weights, bias = fit(both, labels, len(names))
