@@ -14,9 +14,10 @@ from services.nexus.conversation.store import Conversations
 from services.nexus.desk import Desk, tool_response
 from services.nexus.reminders.service import ReminderService
 from services.nexus.reminders.store import ReminderStore, retry_timers
-from services.nexus.routing.decider import Decision
+from services.nexus.routing.decider import UNCLEAR, Decision
 from services.nexus.routing.model_choice import choose_tool
 from services.nexus.routing.request import Request
+from services.nexus.routing.sentence_type import is_question
 from services.nexus.tools.tool import Call
 from shared import subjects
 from shared.agent.base import Agent, Outbox
@@ -41,8 +42,11 @@ from shared.messaging.threads import history_of, is_email_task
 from shared.settings import Settings
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
+from shared.text.cues import asks_about_work
 
 MEMORY = "memory"
+SURELY_KNOWN = 0.8
+"""The confidence from which memory's sentence answers a question that is like those for another tool."""
 """The tool that answers from memory: with a model, the model writes the answer."""
 MAX_HISTORY = 10
 """How many messages of a thread the model gets."""
@@ -217,7 +221,20 @@ class Nexus(Agent):
         thinks = decision.tool == MEMORY or not decision.is_certain
         if thinks and self.context.models.model.available:
             return await self.desk.submit(request, me, me, "think_about", {"text": request.text})
+        if known := await self._find_known(request.text, decision):
+            return [request.reply(known)]
         return await self._follow(request, decision)
+
+    async def _find_known(self, text: str, decision: Decision) -> Response | None:
+        """Memory's answer to a question that likeness gave to another tool, if memory surely has one.
+
+        "At what time is the stand-up?" is like "What time is it?", and memory knows.
+        """
+        if decision.is_certain or decision.tool == MEMORY or not is_question(text) or asks_about_work(text):
+            return None
+        known = await self.answerer.quote(text)
+        least = 0.0 if decision.tool == UNCLEAR else SURELY_KNOWN
+        return known if known.citations and known.confidence >= least else None
 
     async def _decide(self, text: str, *, with_model: bool = False) -> tuple[Decision, msgspec.Struct | None]:
         """The tool of a message, and its parameters if the model read them."""

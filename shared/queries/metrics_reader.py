@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from contextlib import aclosing
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -209,9 +209,17 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+BEFORE = timedelta(days=7)
+"""How much earlier a task may have been submitted, or a command allowed, than what counts of it."""
+
+
 async def read_metrics(bus: Bus, since: datetime | None = None) -> Metrics:
-    """The metrics of the log from ``since`` on (None: of all of it), and the verdicts on planted commands."""
+    """The metrics of the log from ``since`` on (None: of all of it), and the verdicts on planted commands.
+
+    What began more than BEFORE that is not read, so the time grows with the span and not with the log.
+    """
     reader = MetricsReader()
+    earlier = since and since - BEFORE
 
     async def add_all(add: Callable[[str, bytes], None], pattern: str, since: datetime | None) -> None:
         async with aclosing(scan(bus, subjects.OFFICE, pattern, since=since)) as found:
@@ -220,13 +228,13 @@ async def read_metrics(bus: Bus, since: datetime | None = None) -> Metrics:
 
     # A task may have been submitted before the results that count.
     for step in subjects.NEW.values():
-        await add_all(reader.add_step, subjects.task("*", "*", "*", step), None)
+        await add_all(reader.add_step, subjects.task("*", "*", "*", step), earlier)
     for step in (subjects.NOTED, *subjects.FINAL_STEPS):
         await add_all(reader.add_step, subjects.task("*", "*", "*", step), since)
     await add_all(reader.add_mail, subjects.mail("*", subjects.NEXUS), since)
     await add_all(reader.add_goal, subjects.goal("*"), since)
     await add_all(reader.add_judged, subjects.event("*", "command_judged"), since)
     # A grant may be older than the command that it allows.
-    await add_all(reader.add_approval, "approval.>", None)
+    await add_all(reader.add_approval, "approval.>", earlier)
     planted = await asyncio.to_thread(judge_planted)
     return msgspec.structs.replace(reader.metrics(), planted=planted)

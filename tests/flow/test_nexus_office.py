@@ -73,6 +73,10 @@ async def test_what_is_remembered_is_recalled_and_answers_questions(pair: Office
     assert "heron" in found.output
     response = await ask(pair, "What is the staging server called?")
     assert response.citations == (node_id,)
+    # A question that is like one for the clock is the memory's if memory knows, and else the clock's.
+    await perform(pair, "remember", text="The stand-up of the shop is at 9:45.", tags=["shop"], kind="fact")
+    assert (await ask(pair, "At what time is the stand-up?")).text.startswith("The stand-up of the shop is")
+    assert (await ask(pair, "What time is it?")).route_used == "tool:clock"
     assert "heron" in response.text
     again = await perform(pair, "remember", text=text)
     assert again.status is TaskStatus.FAILED

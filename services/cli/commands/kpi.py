@@ -1,7 +1,7 @@
 """``mailroom kpi``: the metrics of the log."""
 
 import math
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 import click
 import msgspec
@@ -29,6 +29,8 @@ from shared.text.phrases import count
 from shared.text.printable import clean
 from shared.text.times import format_span
 
+SPAN = timedelta(days=30)
+"""What is read of the log unless a time is given: months of it take minutes."""
 HANG = 13
 """Columns of the names."""
 NAMED = 5
@@ -50,13 +52,13 @@ SHARES = {
 def kpi(since: datetime | None, by_agent: bool, as_json: bool) -> None:
     """Show metrics with their targets: time, safety, learning.
 
-    Computed from the log on every call; "no data" if the log has none.
+    Computed on every call from the log of the last 30 days, or since TIME; "no data" if it has none.
     A trend compares the later half with the earlier one.
     """
 
     async def read(bus: Bus) -> Metrics:
         with open_console(stderr=True).status("Reading the log"):
-            metrics = await read_metrics(bus, since)
+            metrics = await read_metrics(bus, since or datetime.now(UTC) - SPAN)
             return msgspec.structs.replace(metrics, recall=await measure_recall(Memory(bus)))
 
     metrics = run_connected(read)

@@ -260,7 +260,7 @@ def briefing_figures(held: Held, briefings: Mapping[str, Briefing], same: Sequen
             misses=tuple(held.titles[one] for one in noise),
         ),
         Figure(name="briefings the same at a version", value=sum(same), of=len(same), least=len(same)),
-        Figure(name="agents' own notes in their briefings", value=mine, of=len(own)),
+        Figure(name="agents' own notes in their briefings", value=mine, of=len(own), least=len(own)),
     ]
 
 
