@@ -91,7 +91,11 @@ async def test_work_becomes_a_goal_and_an_answer_outlives_the_gateway(gateway: R
         text = "Check up on the repository at /tmp/nothing-here"
         answer = await client.post(f"{DESK}/work/messages", json={"text": text})
         assert answer.status_code == 200
-        assert answer.json()["answer"]["goal_id"].startswith("goal_")
+        goal_id = answer.json()["answer"]["goal_id"]
+        assert goal_id.startswith("goal_")
+        stopped = await client.post(f"{DESK}/work/messages/{answer.json()['id']}/stop", json={})
+        assert stopped.status_code == 200
+        assert (await gateway.office.finished(goal_id)).status.final
         gateway.office.kill("nexus")
         later = await client.post(
             f"{DESK}/work/messages?wait=0.5",
