@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from shared.contracts import DeliveryKind, Urgency
-from shared.contracts.base import NAME
+from shared.contracts.base import MAX_PERSON, NAME
 from shared.errors import ConfigError
 from shared.settings import DELIVER_PREFIX, Settings
 
@@ -45,7 +45,8 @@ class Span(NamedTuple):
 class Channel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
     """What all channels have: the kinds that it tells, the least urgency, and quiet hours of its own.
 
-    ``quiet_hours`` is None for those of the office, empty for none.
+    ``quiet_hours`` is None for those of the office, empty for none. ``person`` is the name in the dashboard
+    of who replies, whose conversations go on there; empty: a name made of channel and address.
     """
 
     secrets: ClassVar[tuple[str, ...]] = ()
@@ -56,6 +57,7 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     kinds: tuple[DeliveryKind, ...] = tuple(kind for kind in DeliveryKind if kind is not DeliveryKind.ANSWER)
     urgency: Urgency = Urgency.LOW
     quiet_hours: str | None = None
+    person: Annotated[str, msgspec.Meta(max_length=MAX_PERSON)] = ""
 
     def problem(self) -> str:
         """What is wrong with the fields; empty if nothing is."""

@@ -14,7 +14,10 @@ from shared.bus.entry import seal
 from shared.contracts import ApprovalRequest, DeadLetter, Delivery, DeliveryStatus, Email
 from tests.support.channels import SECRET, ImapStub, MailStub, WebStub
 from tests.support.gateway import RunningGateway
+from tests.support.server import run_mailroom
 from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.timeout(300)
 
 
 class Channels:
@@ -74,7 +77,7 @@ async def channels(tmp_path: Path) -> AsyncIterator[Channels]:
 async def open_gateway(channels: Channels, *agents: str) -> None:
     """Open it, and wait until it follows the log."""
     await channels.gateway.open(*agents)
-    await eventually((channels.gateway.config.gateway / "told.json").exists, 10)
+    await eventually((channels.gateway.config.gateway / "told.json").exists, 60)
 
 
 async def remind(channels: Channels, text: str, reminder: str = "r0123456789") -> None:
@@ -114,7 +117,7 @@ async def test_a_reminder_is_told_on_every_channel_once(channels: Channels) -> N
     await open_gateway(channels)
     await remind(channels, "call the bank")
     web = channels.web
-    await eventually(lambda: channels.mail.mails and web.ntfy and web.hooks and web.sent, 10)
+    await eventually(lambda: channels.mail.mails and web.ntfy and web.hooks and web.sent, 60)
     mail = channels.mail.mails[0]
     assert mail["Subject"] == "Reminder: call the bank"
     assert "mailroom reminders" not in mail.get_content()
@@ -127,7 +130,7 @@ async def test_a_reminder_is_told_on_every_channel_once(channels: Channels) -> N
         told = await channels.told()
         return [each.status for each in told.values()] == [DeliveryStatus.DELIVERED] * 4
 
-    await eventually(all_delivered, 10)
+    await eventually(all_delivered, 60)
     async with channels.gateway.client() as client:
         page = (await client.get("/api/v1/deliveries?limit=3")).json()
         assert [each["name"] for each in page["channels"]] == ["mail", "ntfy", "webhook", "telegram"]
@@ -135,9 +138,15 @@ async def test_a_reminder_is_told_on_every_channel_once(channels: Channels) -> N
         assert (len(page["deliveries"]), len(rest["deliveries"]), rest["next"]) == (3, 1, "")
         assert {each["status"] for each in page["deliveries"]} == {"delivered"}
         assert (await client.get("/api/v1/deliveries?before=x")).status_code == 422
+    variables = channels.gateway.office.environment
+    log = await asyncio.to_thread(run_mailroom, variables, "deliver", "log")
+    assert log.stdout.count("Reminder: call the bank") == 4, log.stderr
+    tried = await asyncio.to_thread(run_mailroom, variables, "deliver", "test", "ntfy")
+    assert (tried.returncode, tried.stdout[:12]) == (0, "ok     ntfy "), tried.stderr
+    assert web.ntfy.pop()["title"] == "Mailroom: a test"
     await channels.restart()
     await remind(channels, "water the plants")
-    await eventually(lambda: len(channels.mail.mails) == 2 and len(web.hooks) == 2, 15)
+    await eventually(lambda: len(channels.mail.mails) == 2 and len(web.hooks) == 2, 60)
     assert len(web.ntfy) == 2
 
 
@@ -159,7 +168,6 @@ async def fail_messages(channels: Channels, first: int, last: int) -> None:
         await bus.close()
 
 
-@pytest.mark.timeout(300)
 async def test_a_hundred_deliveries_with_kills_are_told_once_each(channels: Channels) -> None:
     channels.write("ntfy", "webhook", "mail")
     await open_gateway(channels)
@@ -187,7 +195,7 @@ async def test_a_hundred_deliveries_with_kills_are_told_once_each(channels: Chan
     async def all_delivered() -> bool:
         return {each.status for each in (await channels.told()).values()} == {DeliveryStatus.DELIVERED}
 
-    await eventually(all_delivered, 20)
+    await eventually(all_delivered, 60)
     assert len(await channels.told()) == 105
 
 

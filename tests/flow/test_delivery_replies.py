@@ -13,6 +13,8 @@ from tests.flow.test_delivery import Channels, ask_permission, open_gateway
 from tests.support.replying import code_in, pressed, put, reply_to, wrote
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.timeout(300)
+
 
 @pytest.fixture
 async def channels(tmp_path: Path) -> AsyncIterator[Channels]:
@@ -47,7 +49,7 @@ async def wait_until(read: Any, channels: Channels, count: int) -> list[Any]:
         found = await read(channels)
         return found if len(found) >= count else []
 
-    found: list[Any] = await eventually(enough, 20)
+    found: list[Any] = await eventually(enough, 60)
     return found
 
 
@@ -61,7 +63,7 @@ async def test_a_request_is_approved_by_mail_with_its_code_alone(channels: Chann
     channels.write("mail")
     await open_gateway(channels)
     await ask_permission(channels)
-    await eventually(lambda: request_mails(channels), 10)
+    await eventually(lambda: request_mails(channels), 60)
     (mail,) = request_mails(channels)
     code = code_in(mail)
     yes = f"approve {code}"
@@ -94,7 +96,7 @@ async def test_a_request_is_approved_by_mail_with_its_code_alone(channels: Chann
     assert code not in "".join(each.text for each in found)
     assert (await answers(channels))[0].person == "mail:ada@example.org"
     assert len(await answers(channels)) == 1
-    await eventually(lambda: any("Approved:" in each.get_content() for each in channels.mail.mails), 10)
+    await eventually(lambda: any("Approved:" in each.get_content() for each in channels.mail.mails), 60)
     answer = next(each for each in channels.mail.mails if "Approved:" in each.get_content())
     assert answer["In-Reply-To"] == html["Message-ID"]
 
@@ -103,7 +105,7 @@ async def test_five_wrong_codes_lock_a_request(channels: Channels) -> None:
     channels.write("mail")
     await open_gateway(channels)
     await ask_permission(channels)
-    await eventually(lambda: request_mails(channels), 10)
+    await eventually(lambda: request_mails(channels), 60)
     (mail,) = request_mails(channels)
     put(channels.imap, *(reply_to(mail, f"approve AAAAA{number}") for number in range(2, 6)))
     await wait_until(outcomes, channels, 4)
@@ -120,15 +122,15 @@ async def test_buttons_of_telegram_count_for_those_who_are_allowed(channels: Cha
     await open_gateway(channels)
     await ask_permission(channels)
     web = channels.web
-    await eventually(lambda: web.sent, 10)
+    await eventually(lambda: web.sent, 60)
     refuse = web.sent[0]["reply_markup"]["inline_keyboard"][0][1]["callback_data"]
     web.updates += [pressed(1, 8, refuse.replace("refuse", "approve")), pressed(2, 7, refuse)]
     (answer,) = await wait_until(answers, channels, 1)
     assert (answer.granted, answer.person) == (False, "telegram:7")
-    await eventually(lambda: len(web.sent) == 2, 10)
+    await eventually(lambda: len(web.sent) == 2, 60)
     assert web.sent[1]["text"].startswith("Refused: engineer asks")
     web.updates += [pressed(3, 7, refuse), wrote(4, 7, "approve")]
-    await eventually(lambda: len(web.sent) == 4, 10)
+    await eventually(lambda: len(web.sent) == 4, 60)
     assert "already by telegram:7" in web.sent[2]["text"]
     assert "Reply to the message" in web.sent[3]["text"]
     assert len(await answers(channels)) == 1
@@ -140,18 +142,18 @@ async def test_the_desk_answers_in_the_thread(channels: Channels) -> None:
     async with channels.gateway.client() as client:
         reminder = {"text": "Remind me in 1 second to call the bank"}
         made = (await client.post("/api/v1/reminders", json=reminder)).json()["reminder"]
-    await eventually(lambda: channels.mail.mails and channels.web.sent, 20)
+    await eventually(lambda: channels.mail.mails and channels.web.sent, 60)
     put(channels.imap, reply_to(channels.mail.mails[0], "snooze 2 hours"))
-    await eventually(lambda: len(channels.mail.mails) == 2, 20)
+    await eventually(lambda: len(channels.mail.mails) == 2, 60)
     answer = channels.mail.mails[1]
     assert "put off until" in answer.get_content()
     assert str(answer["Subject"]) == "Re: Reminder: call the bank"
     put(channels.imap, reply_to(answer, "which reminders do I have?"))
-    await eventually(lambda: len(channels.mail.mails) == 3, 20)
+    await eventually(lambda: len(channels.mail.mails) == 3, 60)
     assert "call the bank" in channels.mail.mails[2].get_content()
     data = channels.web.sent[0]["reply_markup"]["inline_keyboard"][0][0]["callback_data"]
     channels.web.updates.append(pressed(1, 7, data))
-    await eventually(lambda: len(channels.web.sent) == 2, 20)
+    await eventually(lambda: len(channels.web.sent) == 2, 60)
     assert "is done" in channels.web.sent[1]["text"]
     stored = await channels.gateway.office.user.last(
         subjects.OFFICE, subjects.record(subjects.NEXUS, "reminders", "all")

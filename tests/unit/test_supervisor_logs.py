@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from services.cli.supervisor import logs as logbook
-from services.cli.supervisor.logs import LogFollower, LogLine, read_last_error, read_last_server_error, rotate
+from services.cli.supervisor.logs import (
+    LogFollower,
+    LogLine,
+    print_log_line,
+    read_last_error,
+    read_last_server_error,
+    rotate,
+)
 
 
 def event(text: str, level: str = "info", **more: object) -> str:
@@ -34,6 +41,18 @@ def test_warnings_and_errors_are_read_aloud_and_the_rest_is_not(tmp_path: Path) 
         LogLine("scout", "error", "handler failed ValueError: text is wrong"),
     ]
     assert list(follower.read()) == []
+
+
+def test_what_people_are_told_is_printed_with_its_title(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "gateway.log"
+    follower = LogFollower("gateway", log)
+    log.write_text(event("told", "warning", title="Reminder: call\x1b[31m the bank", link="http://x"))
+    (line,) = follower.read()
+    assert (line.level, line.text) == ("told", "Reminder: call\x1b[31m the bank")
+    print_log_line(line)
+    assert "Reminder: call" in capsys.readouterr().out
 
 
 def test_a_line_is_read_once_it_is_whole(tmp_path: Path) -> None:

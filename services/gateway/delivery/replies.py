@@ -66,6 +66,7 @@ class Replies:
         note = DeliveryReply(
             sender=subjects.GATEWAY,
             recipient=subjects.USER,
+            person=channel.person or flatten(f"{name}:{reply.address}", MAX_PERSON),
             reply_id=reply_id,
             channel=name,
             address=reply.address[:300],
@@ -122,7 +123,7 @@ class Replies:
         if needs_code and (problem := await self._find_wrong_code(delivery, command.code)):
             return ReplyOutcome.WRONG_CODE, problem
         granted = command.act == "approve"
-        await answer_request(self._gateway.bus, delivery.about, granted, command.rest, person=_person(note))
+        await answer_request(self._gateway.bus, delivery.about, granted, command.rest, person=note.person)
         forget_requests(self._gateway)
         if granted:
             return ReplyOutcome.APPROVED, f"Approved: {delivery.title}"
@@ -160,7 +161,7 @@ class Replies:
         self, note: DeliveryReply, delivery: Delivery, text: str
     ) -> tuple[ReplyOutcome, str]:
         original = await read_mail_item(self._gateway.bus, int(delivery.about))
-        email = compose_reply(original, text, person=_person(note), email_id=note.reply_id)
+        email = compose_reply(original, text, person=note.person, email_id=note.reply_id)
         await send(self._gateway.bus, email)
         return ReplyOutcome.REPLIED, f"Your reply went to {original.sender}."
 
@@ -181,7 +182,7 @@ class Replies:
             text=note.text,
             user_session_id=session,
             history=await read_history(self._gateway, session),
-            person=_person(note),
+            person=note.person,
         )
         await ask(self._gateway, question)
 
@@ -195,11 +196,6 @@ class Replies:
 def _with(note: DeliveryReply, outcome: ReplyOutcome, reason: str) -> DeliveryReply:
     moment = datetime.now(UTC).isoformat()
     return replace(note, outcome=outcome, reason=flatten(reason, 1_000), created_at=moment)
-
-
-def _person(note: DeliveryReply) -> str:
-    """Who wrote it, as records of the office name people."""
-    return flatten(f"{note.channel}:{note.address}", MAX_PERSON)
 
 
 def _title(delivery: Delivery | None) -> str:

@@ -41,6 +41,8 @@ async def deliver_for_ever(gateway: Gateway) -> None:
             await _run(gateway, deliver, journal, dispatcher)
         except* (MailroomError, OSError) as errors:
             log.warning("delivery_interrupted", reason=str(errors.exceptions[0]))
+        except* Exception as errors:  # people are to be told of what follows all the same
+            log.error("delivery_failed", exc_info=errors.exceptions[0])
         await asyncio.sleep(PAUSE)
 
 
