@@ -26,6 +26,7 @@ COMMANDS = {
     "reminders": "services.cli.commands.reminders:reminders",
     "queue": "services.cli.commands.queue:queue",
     "deliver": "services.cli.commands.deliver:deliver",
+    "schedule": "services.cli.commands.schedule:schedule",
     "tasks": "services.cli.commands.tasks:tasks",
     "show": "services.cli.commands.show:show",
     "diff": "services.cli.commands.patches:diff",

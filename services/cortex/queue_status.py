@@ -66,7 +66,8 @@ def _listed(entry: QueuedJob, state: str, reason: str = "") -> ListedJob:
 
 def _format(job: ListedJob) -> str:
     priority = "" if job.priority == "medium" else f", {job.priority}"
-    waits = f"; it waits {because(job.reason)}" if job.reason else ""
+    # When the night begins is in the first line.
+    waits = f"; it waits {because(job.reason.partition(', which')[0])}" if job.reason else ""
     return f"- {job.state}: {job.id}{priority}: {job.task}{waits}"
 
 

@@ -18,6 +18,8 @@ from services.nexus.routing.decider import UNCLEAR, Decision
 from services.nexus.routing.model_choice import choose_tool
 from services.nexus.routing.request import Request
 from services.nexus.routing.sentence_type import is_question
+from services.nexus.schedules.service import ScheduleService
+from services.nexus.schedules.store import PREFIX as SCHEDULE_PREFIX
 from services.nexus.tools.tool import Call
 from shared import subjects
 from shared.agent.base import Agent, Outbox
@@ -64,16 +66,19 @@ class Nexus(Agent):
         self.overnight = OvernightReports(bus)
         sources = BriefingSources(self.context, self.store, self.overnight, options)
         self.briefings = BriefingSchedule(self.context, sources, options)
+        self.schedules = ScheduleService(self.context)
         self.answerer = Answerer(self.context, self.store)
-        self.desk = Desk(self.context, self.store, self.answerer)
+        self.desk = Desk(self.context, self.store, self.answerer, self.schedules)
         self.conversations = Conversations(bus, with_model=lambda: self.context.models.model.available)
         self.context.actions.register(self.reminders)
         self.context.actions.register(self.briefings)
+        self.context.actions.register(self.schedules)
 
     async def on_start(self) -> None:
         """Set the timers, while the first messages are handled."""
         self.context.spawn(retry_timers(self.store.set_all_timers))
         self.context.spawn(retry_timers(self.briefings.set_timers))
+        self.context.spawn(retry_timers(self.schedules.book.start))
 
     # --- actions ---------------------------------------------------------------------------------
 
@@ -160,8 +165,11 @@ class Nexus(Agent):
         return _as_outcome(await self._perform(request, decision, parameters))
 
     async def on_due(self, due: GoalDue | ReminderDue) -> Outbox:
-        """Fire a reminder, or start a briefing."""
+        """Fire a reminder, start a briefing, or begin a run of a goal on a schedule."""
         if not isinstance(due, ReminderDue):
+            return ()
+        if due.reminder_id.startswith(SCHEDULE_PREFIX):
+            await self.schedules.book.on_due(due)
             return ()
         if due.reminder_id.startswith(PREFIX):
             return await self.briefings.start(due)
@@ -183,7 +191,8 @@ class Nexus(Agent):
         """What follows from the result of a task that was for a request."""
         context = task.context
         if "decision" not in result.metadata or context.get("action") != "think_about":
-            return [request.reply(tool_response(result, context["route"]))]
+            note = str(context.get("note", ""))
+            return [request.reply(tool_response(result, context["route"], note))]
         if "response" in result.metadata:
             return [request.reply(Response.from_dict(result.metadata["response"]))]
         decision = msgspec.convert(result.metadata["decision"], Decision)
@@ -258,7 +267,8 @@ class Nexus(Agent):
         if isinstance(result, Call):
             if absent := await self.desk.find_absent(result):
                 return [request.reply(self.desk.respond(absent, route))]
-            return await self.desk.submit(request, route, result.assignee, result.action, result.params)
+            call = (result.assignee, result.action, result.params, result.note)
+            return await self.desk.submit(request, route, *call)
         return [*result.entries, request.reply(self.desk.respond(result, route))]
 
     async def _perform(

@@ -13,6 +13,7 @@ from services.nexus.reminders.store import ReminderStore
 from services.nexus.routing.decider import UNCLEAR, Decider, Decision
 from services.nexus.routing.registry import load_tools
 from services.nexus.routing.request import REQUEST_KEY, Request
+from services.nexus.schedules.service import ScheduleService
 from services.nexus.tools.tool import Answer, Call, ask_back
 from services.nexus.tools.unclear import ask_which
 from shared import subjects
@@ -28,12 +29,15 @@ from shared.text.shorten import shorten
 
 
 class Desk:
-    """What the tools work with: the agent's context, memory's answers, reminders, and other agents."""
+    """What the tools work with: the agent's context, memory's answers, reminders, schedules, other agents."""
 
-    def __init__(self, context: AgentContext, store: ReminderStore, answerer: Answerer) -> None:
+    def __init__(
+        self, context: AgentContext, store: ReminderStore, answerer: Answerer, schedules: ScheduleService
+    ) -> None:
         self.context = context
         self.store = store
         self.answerer = answerer
+        self.schedules = schedules
         self.office = OfficeReader(context.bus)
         self.zone = read_zone(context.settings.time_zone)
         self.tools = load_tools()
@@ -76,9 +80,15 @@ class Desk:
         )
 
     async def submit(
-        self, request: Request, route: str, assignee: str, action: str, params: Mapping[str, Any]
+        self,
+        request: Request,
+        route: str,
+        assignee: str,
+        action: str,
+        params: Mapping[str, Any],
+        note: str = "",
     ) -> Outbox:
-        """The task of ``action``, once for each request; its result comes to ``on_result``."""
+        """The task of ``action``, once for each request; its result, after ``note``, is the answer."""
         task_id = self.context.bus.derive_id("ask", request.asker, request.letter_id, action)
         task = Task(
             task_id=f"ask_{task_id}",
@@ -91,6 +101,7 @@ class Desk:
                 "action": action,
                 "params": dict(params),
                 "route": route,
+                **({"note": note} if note else {}),
                 REQUEST_KEY: request.to_dict(),
             },
         )
@@ -110,7 +121,7 @@ class Desk:
         result = await self.context.delegation.run(
             call.assignee, request.text, call.action, call.params, key="tool"
         )
-        return tool_response(result, route)
+        return tool_response(result, route, call.note)
 
     def make_goal(self, request: Request) -> tuple[Entry, str]:
         """The submission of a goal for ``request``, and its id, which is derived from the request's."""
@@ -140,12 +151,12 @@ class Desk:
         return sign_said(self.context.bus, request.text) if request.asker == subjects.USER else None
 
 
-def tool_response(result: TaskResult, route: str) -> Response:
-    """The response that a tool's result makes."""
+def tool_response(result: TaskResult, route: str, note: str = "") -> Response:
+    """The response that a tool's result makes, after ``note``."""
     done = result.status is TaskStatus.COMPLETED
     text = (result.output if done else result.error_message).strip() or "There is no result."
     return Response(
-        text=shorten(text, MAX_TEXT),
+        text=shorten(f"{note}\n\n{text}" if note else text, MAX_TEXT),
         citations=result.evidence_refs,
         route_used=route,
         confidence=1.0 if done else 0.0,

@@ -10,7 +10,6 @@ from shared.contracts.base import (
     Contract,
     Count,
     Envelope,
-    OptionalPerson,
     OptionalTimestamp,
     OptionalToken,
     Timestamp,
@@ -36,19 +35,16 @@ class ScheduleStatus(StrEnum):
 class Schedule(Contract, frozen=True, kw_only=True):
     """A goal that is submitted again and again, each time as a goal of its own.
 
-    ``rule`` is an RFC 5545 rule without ``DTSTART``, empty for a single run; ``start`` is the local time of
-    its first run, ``zone`` its time zone (empty: the office's). ``next_at`` is in UTC, empty if there is no
-    further run. ``words`` are the times as they were written. ``runs`` counts the goals, ``last_goal`` is the
-    latest of them, begun at ``last_at``; ``missed`` counts the runs that were left out, and ``note`` says why
-    the last of them was. ``person`` is who of the people asked for it, if that is known.
+    ``repeats`` are the lines DTSTART and RRULE of RFC 5545, empty for a single run. ``next_at`` is in UTC,
+    empty if there is no further run. ``words`` are the times as they were written. ``runs`` counts the goals,
+    ``last_goal`` is the latest of them, begun at ``last_at``; ``missed`` counts the runs that were left out,
+    and ``note`` says what became of the last one that was late or left out.
     """
 
     schedule_id: Token
     text: Annotated[str, text_up_to(MAX_SCHEDULED)]
     requester: AgentName
-    rule: Annotated[str, at_most(500)] = ""
-    start: Annotated[str, text_up_to(40)]
-    zone: Annotated[str, at_most(100)] = ""
+    repeats: Annotated[str, at_most(1_000)] = ""
     words: Annotated[str, at_most(500)] = ""
     status: ScheduleStatus = ScheduleStatus.ACTIVE
     next_at: OptionalTimestamp = ""
@@ -57,7 +53,6 @@ class Schedule(Contract, frozen=True, kw_only=True):
     last_at: OptionalTimestamp = ""
     last_goal: OptionalToken = ""
     note: Annotated[str, at_most(1_000)] = ""
-    person: OptionalPerson = ""
     created_at: Timestamp = msgspec.field(default_factory=generate_iso_timestamp)
 
 

@@ -13,7 +13,7 @@ from shared.clock import format_moment, read_night, read_zone
 from shared.contracts import DailySpending, Goal, NightState, SpanKind, StateChanged, TaskResult
 from shared.contracts.cognition import spending_of
 from shared.errors import BusError
-from shared.queries.records import scan
+from shared.queries.records import read_goal, scan
 from shared.settings import Settings
 from shared.text.phrases import count
 from shared.text.times import parse_time
@@ -34,10 +34,12 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
 
 async def read_goal_spending(bus: Bus, goal: Goal) -> Spent:
     """What all tasks of a goal used, delegated ones too, and the conductor's own calls for it."""
-    begin = parse_time(goal.submitted_at) - MARGIN
+    begin, end = parse_time(goal.submitted_at) - MARGIN, 0
+    if goal.status.final and (found := await read_goal(bus, goal.goal_id)) is not None:
+        end = found[1] + subjects.MAX_BATCH
     results: list[TaskResult] = []
     ended = subjects.task("*", "*", "*", subjects.ENDED)
-    async for stored in scan(bus, subjects.OFFICE, ended, since=begin):
+    async for stored in scan(bus, subjects.OFFICE, ended, since=begin, until=end):
         if goal.goal_id.encode() in stored.data:
             try:
                 results.append(TaskResult.from_json(stored.data))
@@ -45,7 +47,7 @@ async def read_goal_spending(bus: Bus, goal: Goal) -> Spent:
                 continue
     mine = [each for each in results if each.goal_id == goal.goal_id]
     spent = {(each.agent, each.task_id): spending_of(each.metadata) for each in mine}
-    async for stored in scan(bus, subjects.OFFICE, subjects.goal(goal.goal_id), since=begin):
+    async for stored in scan(bus, subjects.OFFICE, subjects.goal(goal.goal_id), since=begin, until=end):
         try:
             change = StateChanged.from_json(stored.data)
         except ValueError:

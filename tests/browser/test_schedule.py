@@ -46,3 +46,36 @@ async def test_what_the_night_will_do(desk: Desk, office: RunningGateway, axe: N
     await expect(page.locator(".day", has_text="January")).to_contain_text("Count the gulls")
     assert await page.locator("#view img").count() == 0
     await require_good_looks(page, "schedule-night")
+
+
+async def test_a_goal_is_put_on_a_schedule_paused_begun_and_removed(desk: Desk, axe: None) -> None:
+    page = await desk.open("/schedule")
+    panel = page.get_by_role("region", name="Goals on a schedule")
+    await panel.get_by_label("Goal").fill("<img src=x> Count the gulls of /srv/shore")
+    await panel.get_by_label("When").fill("every weekday at 7")
+    await panel.get_by_role("button", name="Put on the schedule").click()
+    row = panel.locator("li", has_text="Count the gulls")
+    await expect(row).to_contain_text("every weekday at 07:00")
+    await expect(page.locator(".day", has_text="goal on a schedule").first).to_be_visible()
+    await row.get_by_role("button", name="Pause").click()
+    await expect(row).to_contain_text("paused")
+    await row.get_by_role("button", name="Resume").click()
+    await expect(row).to_contain_text("next ")
+    await row.get_by_role("button", name="Run now").click()
+    await expect(row).to_contain_text("1 run")
+    assert await page.locator("#view img").count() == 0
+    await require_good_looks(page, "schedule-goals")
+    await row.get_by_role("button", name="Remove").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    await expect(row).to_have_count(0)
+
+
+async def test_a_time_of_a_schedule_that_is_not_clear_is_asked_back(desk: Desk) -> None:
+    page = await desk.open("/schedule")
+    desk.faults.tolerate("422")
+    panel = page.get_by_role("region", name="Goals on a schedule")
+    await panel.get_by_label("Goal").fill("Count the gulls")
+    await panel.get_by_label("When").fill("now and then")
+    await panel.get_by_role("button", name="Put on the schedule").click()
+    await expect(page.locator(".toast.failed")).to_contain_text("every night at 2")
+    await expect(panel.get_by_label("Goal")).to_have_value("Count the gulls")

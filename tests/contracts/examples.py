@@ -131,9 +131,7 @@ SCHEDULE = c.Schedule(
     schedule_id="s4f2a90",
     text="Check up on /srv/shop",
     requester="user",
-    rule="FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR",
-    start="2026-01-05T07:00:00",
-    zone="Europe/Zurich",
+    repeats="DTSTART;TZID=Europe/Zurich:20260105T070000\nRRULE:FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR",
     words="every weekday at 7",
     status=c.ScheduleStatus.PAUSED,
     next_at=LATER,
@@ -142,7 +140,6 @@ SCHEDULE = c.Schedule(
     last_at=AT,
     last_goal="goal_7",
     note="1 run was missed while the office was stopped",
-    person="ana",
     created_at=AT,
 )
 EFFECT = c.Effect(

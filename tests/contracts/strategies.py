@@ -124,7 +124,6 @@ SPECIAL = {
     **{(c.Setback, name): counts for name in ("plan", "told")},
     (c.Setback, "task"): tokens,
     (c.ContextPacket, "best"): units,
-    (c.Schedule, "start"): filled,
     **{(c.Schedule, name): counts for name in ("runs", "missed")},
     **{(c.NightState, name): counts for name in ("base_tokens", "tokens")},
     **{(cls, "channel"): names for cls in (c.Delivery, c.DeliveryReply)},

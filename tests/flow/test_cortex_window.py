@@ -178,7 +178,8 @@ async def test_a_whole_night_holds_its_window_its_budget_and_its_load(shift: Nig
     await shift.idle()
     status = await shift.team.perform("cortex", "queue_status")
     assert "10 waiting, 0 running, 10 done" in status.output
-    assert "waits for the night, which begins on Tuesday 24 November 2026 at 22:00" in status.output
+    assert "The night begins on Tuesday 24 November 2026 at 22:00" in status.output
+    assert "writer.write tokens=100; it waits for the night\n" in status.output
     assert status.metadata["night"]["tokens"] == 1_000
     shift.clock.now = at("22:00", 24)
     await shift.done(20)

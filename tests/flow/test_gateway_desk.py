@@ -195,6 +195,40 @@ async def test_reminders_and_the_schedule(gateway: RunningGateway) -> None:
         assert (await client.get("/api/v1/reminders")).json()["reminders"] == []
 
 
+async def test_goals_on_a_schedule_and_jobs_of_the_night(gateway: RunningGateway) -> None:
+    async with gateway.client(Scope.READ, "looker") as reader:
+        wanted = {"text": "Look at /srv/shop", "when": "every weekday at 7"}
+        assert (await reader.post("/api/v1/schedules", json=wanted)).status_code == 403
+        assert (await reader.post("/api/v1/night/jobs", json={"text": "Look"})).status_code == 403
+    async with gateway.client() as client:
+        made = await client.post("/api/v1/schedules", json=wanted)
+        assert made.status_code == 201, made.text
+        schedule = made.json()["schedule"]
+        assert (schedule["text"], schedule["every"]) == ("Look at /srv/shop", "every weekday at 07:00")
+        assert len(schedule["next_runs"]) == 3
+        unclear = await client.post("/api/v1/schedules", json={"text": "Look", "when": "now and then"})
+        assert unclear.status_code == 422
+        assert "every night at 2" in unclear.json()["detail"] + str(unclear.json())
+        path = f"/api/v1/schedules/{schedule['schedule_id']}"
+        assert "is paused" in (await client.post(f"{path}/pause")).json()["text"]
+        assert (await client.get("/api/v1/schedules")).json()["schedules"][0]["status"] == "paused"
+        assert "goes on" in (await client.post(f"{path}/resume")).json()["text"]
+        begun = (await client.post(f"{path}/run")).json()
+        assert begun["goal_id"] in begun["text"]
+        upcoming = (await client.get("/api/v1/schedule")).json()["upcoming"]
+        assert "goal" in {each["kind"] for each in upcoming}
+        assert "is removed" in (await client.delete(path)).json()["text"]
+        assert (await client.delete(path)).status_code == 404
+        at = (datetime.now(UTC) + timedelta(days=3)).replace(microsecond=0).isoformat()
+        job = (await client.post("/api/v1/night/jobs", json={"text": "Look", "when": at})).json()
+        assert job["text"].startswith(f"Queued as {job['id']}. It waits until ")
+        queued = (await client.get("/api/v1/schedule")).json()["night"]["jobs"]
+        assert job["id"] in [each["id"] for each in queued if each["state"] == "waiting"]
+        assert "is cancelled" in (await client.delete(f"/api/v1/night/jobs/{job['id']}")).json()["text"]
+        assert (await client.delete(f"/api/v1/night/jobs/{job['id']}")).status_code == 422
+        assert (await client.post("/api/v1/night/jobs/all%20of%20them/run")).status_code == 404
+
+
 async def test_three_agents_answer_with_their_contracts(gateway: RunningGateway) -> None:
     async with gateway.client() as client:
         request = {

@@ -115,7 +115,6 @@ REMINDER = talk(
     route="tool:reminder_set",
 )
 LISTED = talk("what are my reminders?", "r81c2aabbcc Tue 09:00 call Ana\nr91c2aabbcc Wed 09:00 pay rent")
-ONE = talk("what are my reminders?", "r81c2aabbcc Tue 09:00 call Ana", route="tool:reminder_list")
 GOAL = talk("Run the tests of ~/src/shop", "I started goal goal_abcdef12", goal="goal_abcdef12")
 PAPERS = talk(
     "any new papers on graph memory?", "- Graphs that remember\n- Memory in graphs", route="tool:papers"
@@ -172,12 +171,6 @@ SUM = talk("what is 15% of 80?", "12", route="tool:arithmetic")
         (FAILED, "make it 10 instead", "remind me to call the tuner at 10"),
         (QUEUED, "cancel that", "/stop job-20261123-001"),
         (LISTED, "drop the first", "drop reminder r81c2aabbcc"),
-        (GOAL, "hm no stop, leave it", "/stop goal_abcdef12"),
-        (REMINDER, "wednesday i mean", "Move reminder r81c2aabbcc to wednesday"),
-        (ONE, "cancel it", "/reminder_cancel cancel reminder r81c2aabbcc"),
-        (SUM, "plus 5", "/arithmetic 12 plus 5"),
-        (PAPERS, "show me the rest", "any new papers on graph memory, show me the rest"),
-        (DEPLOYS, "who told you that?", "Who told you that deploys happen on Tuesdays?"),
     ],
 )
 def test_a_follow_up_becomes_a_whole_message(before: Conversation, said: str, meant: str) -> None:
@@ -228,7 +221,6 @@ def test_what_was_not_listed_is_said_not_to_be(said: str) -> None:
 
 
 def test_what_was_said_is_repeated_and_dated() -> None:
-    assert resolve("how do you know that?", DEPLOYS, NOW).reply == "It is from user, 2026-11-02."
     assert resolve("what did I just tell you?", DEPLOYS, NOW).reply == "You wrote: “When do we deploy?”"
     assert resolve("say that again", DEPLOYS, NOW).reply == "Deploys happen on Tuesdays. (user, 2026-11-02)"
     assert resolve("when was that?", DEPLOYS, NOW).reply == "Memory has it from 2026-11-02."
@@ -236,12 +228,6 @@ def test_what_was_said_is_repeated_and_dated() -> None:
 
 def test_of_several_nothing_is_ended_unless_it_is_named() -> None:
     assert resolve("cancel that", LISTED, NOW).understood == ""
-
-
-@pytest.mark.parametrize("said", ["never mind", "stop", "forget it", "no, don't", "leave it"])
-def test_what_was_only_told_is_not_ended_by_the_way(said: str) -> None:
-    assert "cancel" not in resolve(said, ONE, NOW).text
-    assert resolve(said, REMINDER, NOW).text == "/reminder_cancel cancel reminder r81c2aabbcc"
 
 
 def test_a_model_reads_the_conversation_itself_but_what_was_asked_back_is_settled() -> None:

@@ -7,22 +7,29 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from services.gateway.api.memory import diff_lines
-from services.gateway.schedule.night_queue import NightJob, read_night_queue
+from services.gateway.schedule.night_queue import NightJob, NightQueue, read_night_queue
+from services.gateway.schedule.orders import ScheduledGoal
 from services.gateway.schedule.upcoming import list_upcoming
-from shared.contracts import Goal, Reminder, ReminderStatus
+from shared.contracts import Goal, NightState, Reminder, ReminderStatus
+from shared.settings import Settings
 
 ZONE = ZoneInfo("Europe/Zurich")
 
 
+def read(state_dir: Path, now: datetime | None = None, **settings: str) -> NightQueue:
+    chosen = Settings(state_dir=state_dir, **{"night": "always", "time_zone": "Europe/Zurich", **settings})
+    return read_night_queue(chosen, NightState(held="the machine is busy"), now)
+
+
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
-    queue = read_night_queue(tmp_path / "job_queue")
+    queue = read(tmp_path)
     assert not queue.reachable
     assert queue.jobs == []
 
 
 def test_whatever_is_dropped_is_read_without_harm(tmp_path: Path) -> None:
-    night = tmp_path / "tonight"
-    night.mkdir()
+    night = tmp_path / "job_queue" / "tonight"
+    night.mkdir(parents=True)
     (night / "a.json").write_text(json.dumps({"id": "a", "task": "Count\nthe   gulls", "priority": "high"}))
     (night / "broken.json").write_text("{")
     (night / "list.json").write_text("[1]")
@@ -34,7 +41,7 @@ def test_whatever_is_dropped_is_read_without_harm(tmp_path: Path) -> None:
     (night / ".hidden.json").write_text("{}")
     with (night / "huge.json").open("wb") as file:
         file.truncate(50_000_000)
-    queue = read_night_queue(tmp_path)
+    queue = read(tmp_path)
     found = {job.id: job for job in queue.jobs}
     assert found["a"].task == "Count the gulls"
     assert {"broken", "list", "binary", "deep", "folder", "link", "pipe", "huge"} <= found.keys()
@@ -44,13 +51,14 @@ def test_whatever_is_dropped_is_read_without_harm(tmp_path: Path) -> None:
 
 
 def test_what_ended_and_what_was_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "job_queue"
     for name in ("archive", "failed"):
-        (tmp_path / name).mkdir()
+        (folder / name).mkdir(parents=True)
     result = {"task_id": "t1", "status": "failed", "metadata": {"job": {"task": "Count the gulls"}}}
-    (tmp_path / "archive" / "a.json").write_text(json.dumps(result))
-    (tmp_path / "failed" / "b.json").write_text("{")
-    (tmp_path / "failed" / "b.json.reason").write_text("b.json: it is not valid JSON\n")
-    ended, refused = read_night_queue(tmp_path).jobs
+    (folder / "archive" / "a.json").write_text(json.dumps(result))
+    (folder / "failed" / "b.json").write_text("{")
+    (folder / "failed" / "b.json.reason").write_text("b.json: it is not valid JSON\n")
+    ended, refused = read(tmp_path).jobs
     assert (ended.id, ended.outcome, ended.task, ended.task_id) == ("a", "failed", "Count the gulls", "t1")
     assert refused.reason == "b.json: it is not valid JSON"
 
@@ -77,7 +85,7 @@ def test_what_comes_next_comes_first() -> None:
     goal = Goal(
         goal_id="g1", text="x", requester="user", submitted_at=at, deadline="2098-01-01T00:00:00+00:00"
     )
-    found = list_upcoming(reminders, jobs, [goal], ZONE)
+    found = list_upcoming(reminders, NightQueue(reachable=True, jobs=jobs), [goal], ZONE)
     times = [datetime.fromisoformat(each.at) for each in found]
     assert times == sorted(times)
     assert [each.id for each in found if each.kind == "job"] == ["j1", "j3", "j2"]
@@ -106,3 +114,30 @@ def test_the_difference_of_two_briefings() -> None:
     ]
     assert diff_lines(old, old) == []
     assert [line.kind for line in diff_lines("", "a\nb")] == ["added", "added"]
+
+
+def test_jobs_say_what_they_wait_for(tmp_path: Path) -> None:
+    night = tmp_path / "job_queue" / "tonight"
+    night.mkdir(parents=True)
+    for name, more in (("a", {}), ("b", {"when": "now"}), ("c", {"run_at": "2026-11-23T12:00:00"})):
+        (night / f"{name}.json").write_text(json.dumps({"id": name, "task": "Look", **more}))
+    noon = datetime(2026, 11, 23, 12, tzinfo=ZONE)
+    by_day = read(tmp_path, noon, night="22:00-06:00")
+    reasons = {job.id: job.reason for job in by_day.jobs}
+    assert reasons == {"a": "waits for the night (22:00 to 06:00)", "b": "", "c": "the machine is busy"}
+    assert not by_day.is_night
+    moments = {each.id: each.at for each in list_upcoming([], by_day, [], ZONE) if each.kind == "job"}
+    assert moments["a"] == "2026-11-23T21:00:00+00:00"
+    assert moments["c"] == "2026-11-23T11:00:00+00:00"
+    at_night = read(tmp_path, noon + timedelta(hours=11), night="22:00-06:00")
+    assert at_night.is_night
+    assert at_night.jobs[0].reason == "the machine is busy"
+
+
+def test_goals_on_a_schedule_are_among_what_comes() -> None:
+    goal = ScheduledGoal(
+        schedule_id="s1", text="Look", status="active", every="every day", next_at="2098-01-01T00:00:00+00:00"
+    )
+    paused = ScheduledGoal(schedule_id="s2", text="Look", status="paused", every="every day")
+    found = list_upcoming([], NightQueue(reachable=True), [], ZONE, [goal, paused])
+    assert [(each.id, each.repeats) for each in found if each.kind == "goal"] == [("s1", "every day")]

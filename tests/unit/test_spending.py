@@ -71,3 +71,14 @@ def test_prices_come_from_a_table_unless_a_model_has_its_own(tmp_path: Path) -> 
         configured_model(load({**known, "MAILROOM_PRICES": "openai:big=cheap"}))
     with pytest.raises(ConfigError, match="MAILROOM_NIGHT_COST limits the cost of models"):
         configured_model(load({**known, "MAILROOM_PRICES": "", "MAILROOM_NIGHT_COST": "2"}))
+
+
+def test_prices_and_the_night_stand_in_the_file_of_settings(tmp_path: Path) -> None:
+    text = 'night = "23:00-05:00"\nnight_tokens = 2_000\n\n[prices]\n"openai:big" = "3/15"\n'
+    (tmp_path / "mailroom.toml").write_text(text)
+    settings = load({"MAILROOM_STATE_DIR": str(tmp_path)})
+    assert (settings.night, settings.night_tokens, settings.prices) == (
+        "23:00-05:00",
+        2_000,
+        {"openai:big": "3/15"},
+    )

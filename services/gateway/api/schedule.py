@@ -6,16 +6,28 @@ from typing import Annotated
 import msgspec
 
 from services.gateway.context import Call
+from services.gateway.desk.sessions import Answer
 from services.gateway.routing import Endpoint
 from services.gateway.schedule.night_queue import NightQueue, read_night_queue
+from services.gateway.schedule.orders import (
+    ScheduledGoal,
+    add_job,
+    add_schedule,
+    change_job,
+    change_schedule,
+    read_schedules,
+)
 from services.gateway.schedule.reminders import ENDED, change_reminder, read_reminders, set_reminder
 from services.gateway.schedule.upcoming import Upcoming, list_upcoming
 from services.gateway.security.scopes import Scope
 from shared.clock import read_zone
 from shared.contracts import Reminder, TaskStatus
+from shared.queries.spending import read_night_state
 
 API = "/api/v1"
 REMINDERS = f"{API}/reminders"
+SCHEDULES = f"{API}/schedules"
+JOBS = f"{API}/night/jobs"
 RUNNING = [status.value for status in TaskStatus if not status.final]
 MAX_GOALS = 100
 """The most goals whose deadlines are shown."""
@@ -56,12 +68,61 @@ class ReminderAnswer(msgspec.Struct, frozen=True, kw_only=True):
     reminder: Reminder
 
 
+When = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+Goal = Annotated[str, msgspec.Meta(min_length=1, max_length=20_000)]
+
+
+class NewSchedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A goal, and when it runs: in words such as ``every weekday at 7``, or a rule of RFC 5545."""
+
+    text: Goal
+    when: When
+
+
+class SchedulePage(msgspec.Struct, frozen=True, kw_only=True):
+    """The goals on a schedule, the next one first."""
+
+    schedules: list[ScheduledGoal]
+
+
+class ScheduleAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A goal on a schedule, and what the front desk says about it."""
+
+    text: str
+    schedule: ScheduledGoal
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job; ``when`` is ``night``, ``now``, or a time in words or as ISO 8601."""
+
+    text: Goal
+    when: When = "night"
+
+
+class JobAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The id of a job, and what the front desk says about it."""
+
+    text: str
+    id: str
+
+
+class OrderAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What the front desk says; ``goal_id`` is the goal that began, if one did."""
+
+    text: str
+    goal_id: str = ""
+
+
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens next, the open reminders, and the night's queue; ``time_zone`` is that of the office."""
+    """What happens next, the open reminders, the goals on a schedule, and the night's queue.
+
+    ``time_zone`` is that of the office.
+    """
 
     time_zone: str
     upcoming: list[Upcoming]
     reminders: list[Reminder]
+    schedules: list[ScheduledGoal]
     night: NightQueue
 
 
@@ -100,19 +161,72 @@ async def _change(call: Call, words: str) -> ReminderAnswer:
     return ReminderAnswer(text=text, reminder=reminder)
 
 
+async def list_schedules(call: Call) -> SchedulePage:
+    """The goals on a schedule, those that are paused too."""
+    return SchedulePage(schedules=await read_schedules(call))
+
+
+async def put_on_schedule(call: Call, body: NewSchedule) -> ScheduleAnswer:
+    """Put a goal on a schedule; a time that is not clear is refused with a question."""
+    text, schedule = await add_schedule(call, body.when, body.text)
+    return ScheduleAnswer(text=text, schedule=schedule)
+
+
+async def remove_schedule(call: Call) -> OrderAnswer:
+    """Remove a goal from the schedule; a run that has begun goes on."""
+    return _told(await change_schedule(call, "remove"))
+
+
+async def pause_schedule(call: Call) -> OrderAnswer:
+    """Pause a goal on a schedule."""
+    return _told(await change_schedule(call, "pause"))
+
+
+async def resume_schedule(call: Call) -> OrderAnswer:
+    """Have a goal that is paused go on with its next run."""
+    return _told(await change_schedule(call, "resume"))
+
+
+async def run_schedule(call: Call) -> OrderAnswer:
+    """Begin a run now; the further runs stay as they are."""
+    return _told(await change_schedule(call, "run"))
+
+
+async def queue_job(call: Call, body: NewJob) -> JobAnswer:
+    """Put a job into the night's queue."""
+    text, job_id = await add_job(call, body.when, body.text)
+    return JobAnswer(text=text, id=job_id)
+
+
+async def remove_job(call: Call) -> OrderAnswer:
+    """Take a job out of the night's queue; one that runs is cancelled."""
+    return _told(await change_job(call, "remove"))
+
+
+async def run_job(call: Call) -> OrderAnswer:
+    """Begin a job now, whatever it waits for."""
+    return _told(await change_job(call, "run"))
+
+
+def _told(answer: Answer) -> OrderAnswer:
+    return OrderAnswer(text=answer.text, goal_id=answer.goal_id)
+
+
 async def read_schedule(call: Call) -> Schedule:
-    """What is going to happen by itself: reminders, briefings, jobs of the night, ends of goals."""
+    """What is going to happen by itself: reminders, goals, briefings, jobs of the night, ends of goals."""
     settings = call.gateway.settings
-    reminders, night = await asyncio.gather(
-        read_reminders(call), asyncio.to_thread(read_night_queue, settings.state_dir / "job_queue")
+    state = await read_night_state(call.gateway.bus)
+    reminders, schedules, night = await asyncio.gather(
+        read_reminders(call), read_schedules(call), asyncio.to_thread(read_night_queue, settings, state)
     )
     running = call.gateway.index.store.goals(statuses=RUNNING, limit=MAX_GOALS)
     return Schedule(
         time_zone=settings.time_zone,
         upcoming=list_upcoming(
-            reminders, night.jobs, [goal for _, goal in running], read_zone(settings.time_zone)
+            reminders, night, [goal for _, goal in running], read_zone(settings.time_zone), schedules
         ),
         reminders=[each for each in reminders if each.status not in ENDED],
+        schedules=schedules,
         night=night,
     )
 
@@ -123,5 +237,14 @@ ENDPOINTS = (
     Endpoint("DELETE", f"{REMINDERS}/{{id}}", cancel_reminder, scope=Scope.SUBMIT, tag="schedule"),
     Endpoint("POST", f"{REMINDERS}/{{id}}/done", finish_reminder, scope=Scope.SUBMIT, tag="schedule"),
     Endpoint("POST", f"{REMINDERS}/{{id}}/snooze", snooze_reminder, scope=Scope.SUBMIT, tag="schedule"),
+    Endpoint("GET", SCHEDULES, list_schedules, scope=Scope.READ, tag="schedule"),
+    Endpoint("POST", SCHEDULES, put_on_schedule, scope=Scope.SUBMIT, tag="schedule", status=201),
+    Endpoint("DELETE", f"{SCHEDULES}/{{id}}", remove_schedule, scope=Scope.SUBMIT, tag="schedule"),
+    Endpoint("POST", f"{SCHEDULES}/{{id}}/pause", pause_schedule, scope=Scope.SUBMIT, tag="schedule"),
+    Endpoint("POST", f"{SCHEDULES}/{{id}}/resume", resume_schedule, scope=Scope.SUBMIT, tag="schedule"),
+    Endpoint("POST", f"{SCHEDULES}/{{id}}/run", run_schedule, scope=Scope.SUBMIT, tag="schedule"),
+    Endpoint("POST", JOBS, queue_job, scope=Scope.SUBMIT, tag="schedule", status=201),
+    Endpoint("DELETE", f"{JOBS}/{{id}}", remove_job, scope=Scope.SUBMIT, tag="schedule"),
+    Endpoint("POST", f"{JOBS}/{{id}}/run", run_job, scope=Scope.SUBMIT, tag="schedule"),
     Endpoint("GET", f"{API}/schedule", read_schedule, scope=Scope.READ, tag="schedule"),
 )

@@ -9,6 +9,9 @@ from typing import Any
 
 import msgspec
 
+from shared.clock import read_night, read_zone, utc_now
+from shared.contracts import NightState
+from shared.settings import Settings
 from shared.text.shorten import flatten
 
 MAX_FILES = 200
@@ -23,7 +26,8 @@ FOLDERS = {"tonight": "waiting", "claimed": "running", "archive": "ended", "fail
 class NightJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job of the night; ``state`` is waiting, running, ended or refused.
 
-    ``outcome`` is how it ended, ``reason`` why it was refused; ``task_id`` is the task that does it.
+    ``outcome`` is how it ended, ``reason`` why it was refused or what it waits for; ``task_id`` is the task
+    that does it.
     """
 
     id: str
@@ -31,6 +35,7 @@ class NightJob(msgspec.Struct, frozen=True, kw_only=True):
     task: str = ""
     priority: str = ""
     run_at: str = ""
+    when: str = ""
     at: str = ""
     task_id: str = ""
     outcome: str = ""
@@ -40,11 +45,21 @@ class NightJob(msgspec.Struct, frozen=True, kw_only=True):
 class NightQueue(msgspec.Struct, frozen=True, kw_only=True):
     """The overnight queue; not ``reachable`` if its folder is not on this machine.
 
-    ``window`` is the time in which jobs begin; empty: as soon as they are due.
+    ``window`` is the time in which jobs begin; empty: as soon as they are due. It begins or began at
+    ``begins_at``. ``held`` says why nothing begins now, though it is time; ``tokens`` and ``cost`` (US
+    dollars) are what models used in this night, or the last one; the limits are its budget (0: none).
     """
 
     reachable: bool
     window: str = ""
+    is_night: bool = True
+    begins_at: str = ""
+    ends_at: str = ""
+    held: str = ""
+    tokens: int = 0
+    cost: float = 0.0
+    token_limit: int = 0
+    cost_limit: float = 0.0
     folder: str = ""
     counts: dict[str, int] = {}
     jobs: list[NightJob] = []
@@ -55,6 +70,7 @@ class _File(msgspec.Struct):
     task: str = ""
     priority: str = ""
     run_at: str = ""
+    when: str = ""
     created_at: str = ""
 
 
@@ -66,17 +82,48 @@ class _Result(msgspec.Struct):
     metadata: dict[str, Any] = {}
 
 
-def read_night_queue(folder: Path) -> NightQueue:
-    """What waits, runs, ended last and was refused."""
+def read_night_queue(settings: Settings, state: NightState, now: datetime | None = None) -> NightQueue:
+    """What waits and why, runs, ended last and was refused; ``state`` is cortex's record of the night."""
+    folder = settings.state_dir / "job_queue"
+    night = _read_night(settings, state, now or utc_now())
     if not folder.is_dir():
-        return NightQueue(reachable=False, folder=str(folder))
+        return msgspec.structs.replace(night, folder=str(folder))
     listed = {name: _list_files(folder / name) for name in FOLDERS}
     jobs = [_read_job(path, "waiting") for path in listed["tonight"][:MAX_FILES]]
     jobs += [_read_job(path, "running") for path in listed["claimed"][:MAX_FILES]]
     jobs += [_read_ended(path) for path in _latest(listed["archive"])]
     jobs += [_read_refused(path) for path in _latest(listed["failed"])]
     counts = {state: len(listed[name]) for name, state in FOLDERS.items()}
-    return NightQueue(reachable=True, folder=str(folder / "tonight"), counts=counts, jobs=jobs)
+    jobs = [_with_reason(job, night) for job in jobs]
+    return msgspec.structs.replace(
+        night, reachable=True, folder=str(folder / "tonight"), counts=counts, jobs=jobs
+    )
+
+
+def _read_night(settings: Settings, state: NightState, now: datetime) -> NightQueue:
+    window = read_night(settings.night, read_zone(settings.time_zone))
+    began, ends = window.find(now)
+    return NightQueue(
+        reachable=False,
+        window="" if window.is_always else str(window),
+        is_night=began <= now,
+        begins_at=began.isoformat(),
+        ends_at=ends.isoformat(),
+        held=state.held,
+        tokens=state.tokens,
+        cost=state.cost,
+        token_limit=settings.night_tokens,
+        cost_limit=settings.night_cost,
+    )
+
+
+def _with_reason(job: NightJob, night: NightQueue) -> NightJob:
+    """A job that waits, with what it waits for: the night, or what holds it back though its time has come."""
+    if job.state != "waiting" or job.when == "now":
+        return job
+    waits = bool(night.window) and not night.is_night and (job.when == "night" or not job.run_at)
+    reason = f"waits for the night ({night.window})" if waits else night.held
+    return msgspec.structs.replace(job, reason=reason)
 
 
 def _list_files(folder: Path) -> list[Path]:
@@ -106,6 +153,7 @@ def _read_job(path: Path, state: str) -> NightJob:
         task=flatten(content.task, 300),
         priority=content.priority[:20],
         run_at=content.run_at[:40],
+        when=content.when[:10],
         at=_stamp(path),
         task_id=path.stem if state == "running" else "",
     )

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from services.gateway.schedule.night_queue import NightJob
+from services.gateway.schedule.night_queue import NightJob, NightQueue
+from services.gateway.schedule.orders import ScheduledGoal
 from shared.clock import localize, parse_timestamp
 from shared.contracts import Goal, Reminder, ReminderStatus
 from shared.errors import ConfigError
@@ -33,7 +34,11 @@ class Upcoming(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_upcoming(
-    reminders: Iterable[Reminder], jobs: Iterable[NightJob], goals: Iterable[Goal], zone: tzinfo | None
+    reminders: Iterable[Reminder],
+    night: NightQueue,
+    goals: Iterable[Goal],
+    zone: tzinfo | None,
+    schedules: Iterable[ScheduledGoal] = (),
 ) -> list[Upcoming]:
     """All of it, the next first."""
     now = datetime.now(UTC)
@@ -44,9 +49,14 @@ def list_upcoming(
         if each.status in WAITING
     ]
     found += [
-        Upcoming(at=_due(job, zone, now), kind="job", title=job.task or job.id, id=job.id)
-        for job in jobs
+        Upcoming(at=_due(job, night, zone, now), kind="job", title=job.task or job.id, id=job.id)
+        for job in night.jobs
         if job.state == "waiting"
+    ]
+    found += [
+        Upcoming(at=each.next_at, kind="goal", title=each.text, id=each.schedule_id, repeats=each.every)
+        for each in schedules
+        if each.next_at
     ]
     found += [
         Upcoming(at=goal.deadline, kind="deadline", title=goal.text, id=goal.goal_id)
@@ -77,8 +87,10 @@ def _next_time(hour: int, minute: int, now: datetime, zone: tzinfo | None) -> da
     return (moment if moment > now else localize(today + timedelta(days=1), zone)).astimezone(UTC)
 
 
-def _due(job: NightJob, zone: tzinfo | None, now: datetime) -> str:
-    """When a job may begin; now, for one that names no time."""
+def _due(job: NightJob, night: NightQueue, zone: tzinfo | None, now: datetime) -> str:
+    """When a job may begin: at its time, else at night; now, for one that waits for neither."""
+    if night.window and not night.is_night and (job.when == "night" or not (job.run_at or job.when)):
+        return night.begins_at
     try:
         moment = datetime.fromisoformat(job.run_at)
         return (moment if moment.tzinfo else localize(moment, zone)).astimezone(UTC).isoformat()

@@ -48,38 +48,14 @@ _WHICH = re.compile(
     r"|which(?:\s+one)?)(?:\s+(?:exactly|then|though|else))?"
 )
 _PRONOUN = re.compile(
-    r"(?i)(?:(?:and|but|so|ok)[,\s]+)*"
-    r"(?:what|when|where|how|which|why|who|whose|is|are|was|were|does|did"
-    r"|(?:do|has|have|had)\s+(?:i|we|you|he|she|they|it|the|any|anybody|anyone))\b.*"
+    r"(?i)(?:(?:and|but|so|ok)[,\s]+)*(?:what|when|where|how|which|is|are|was|were|does|did|do|has|have)\b.*"
     r"\b(?:it|that|they|them|these|those|one|ones)\b.*"
-)
-_ASKED_TO = re.compile(
-    r"(?i)\b(?:why\s+(?:don['’]?t|not)|how\s+about\s+you|(?:you|someone|anybody)\s+(?:should|could"
-    r"|fix|do|run))\b"
-)
-_READ = re.compile(
-    r"(?:(?:ok|and|please|now|then|can\s+you|could\s+you)\s+)*"
-    r"(?:open|read|show|summari[sz]e|explain|list|expand|translate|print|details?|sum\s+up)\s+(?:me\s+)?"
-    r"(?:it|that|them|those|this|these|all|everything|the\s+(?:rest|details|others|whole\s+(?:thing"
-    r"|list)))\b.*"
-    r"|(?:(?:and|show)\s+)*(?:the\s+)?(?:more|next(?:\s+(?:one|page))?|others?|rest|continue"
-    r"|go\s+on)(?:\s+please)?"
-    r"|(?:no\s+)?the\s+ones?\s+(?:from|about|of|with|by|in|on|for|that|which|at)\b.*"
 )
 _NOW = re.compile(
     r"(?:(?:on\s+second\s+thoughts?|actually|no|ok|please|wait|then|well)\s+)*(?:(?:do|start|run"
     r"|begin|make)\s+(?:it|that|this)"
     r"|let'?s\s+do\s+it)\s+(?:now|right\s+(?:now|away)|at\s+once|immediately|today)(?:\s+(?:please"
     r"|instead|then))*"
-)
-SUMS = "tool:arithmetic"
-_RESULT = re.compile(r"(?P<number>-?\d[\d,]*(?:\.\d+)?)(?:\s+[A-Za-z°]+)?(?=\W*$)")
-_OPERATOR = re.compile(
-    r"(?:(?:and|then|now|ok)\s+)*(?P<rest>(?:plus|minus|times|divided\s+by|multiplied\s+by|over"
-    r"|[-+*/x])\s*\d.*)"
-)
-_INTO = re.compile(
-    r"(?:(?:and|what\s+is\s+that|that|now)\s+)*(?:in|to|into)\s+(?P<unit>[a-z°/]+(?:\s+[a-z]+)?)"
 )
 _VALUE = re.compile(r"(?i)(?:it|that|they)\s*(?:['’](?:s|re)|\s+is|\s+are)\s+(?P<value>[^?]{1,80}?)[.! ]*")
 _TOLD = re.compile(
@@ -108,25 +84,10 @@ def add(text: str, turn: ConversationTurn) -> Resolved | None:
     if len(words.split()) > MAX_WORDS or not is_reading(turn):
         return None
     narrows = (_NARROWS.fullmatch(text.strip()) or _TOO.fullmatch(text.strip())) and not _TALK.search(text)
-    refers = turn.route != "nexus" and _PRONOUN.fullmatch(text.strip()) and not _ASKED_TO.search(text)
-    if turn.route == SUMS and (sums := _go_on_with(words, turn)):
-        return stay(sums, turn)
-    more = turn.route != "nexus" and _READ.fullmatch(words)
-    if narrows or refers or more or _WHICH.fullmatch(words):
+    refers = turn.route != "nexus" and _PRONOUN.fullmatch(text.strip())
+    if narrows or refers or _WHICH.fullmatch(words):
         return stay(f"{before}, {text.strip()}", turn)
     return None
-
-
-def _go_on_with(words: str, turn: ConversationTurn) -> str:
-    """The sum that goes on with the last result: "plus 5" after 12 is "12 plus 5"; empty for other words."""
-    found = _RESULT.search(turn.answer.splitlines()[-1]) if turn.answer else None
-    if not found:
-        return ""
-    if going := _OPERATOR.fullmatch(words):
-        return f"{found['number']} {going['rest']}"
-    if (unit := _INTO.fullmatch(words)) and re.search(r"[A-Za-z°]", found[0]):
-        return f"{found[0].strip()} in {unit['unit']}"
-    return ""
 
 
 def stay(whole: str, turn: ConversationTurn) -> Resolved:

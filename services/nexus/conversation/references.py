@@ -19,26 +19,14 @@ _NAMED = re.compile(
     rf"|\b(?:number|no\.|item)\s*\d{{1,2}}\b|#\d{{1,2}}\b",
     re.IGNORECASE,
 )
-_THING = r"(?:that|it|this|them|the\s+(?:goal|reminder|job)|that\s+(?:one|goal|reminder|job))"
 _END = re.compile(
-    r"(?:(?:no|please|ok|okay|actually|oh|well|wait|hm+|sorry|then|again)\s+)*"
-    rf"(?:(?:(?:cancel|stop|abort|undo|delete|remove|drop|scrap|kill|leave|forget|call\s+off"
-    rf"|get\s+rid\s+of)\s+{_THING}"
-    r"(?:\s+off)?|stop|abort|never\s*mind(?:\s+that)?|call\s+(?:it|that)\s+off"
-    r"|i\s+changed\s+my\s+mind|don'?t(?:\s+do\s+(?:it|that))?)"
-    r"\s*)+(?:please|again|then|after\s+all)?"
+    r"(?:no\s+)?(?:(?:please|ok|okay|actually|oh|well|wait|hmm|sorry)\s+)*(?:(?:cancel|stop|abort"
+    r"|undo|delete|remove|drop|scrap|kill"
+    r"|call\s+off|get\s+rid\s+of)\s+(?:that|it|this|them|the\s+(?:goal|reminder|job)|that\s+one"
+    r"|that\s+(?:goal|reminder|job))(?:\s+off)?"
+    r"|never\s*mind(?:\s+(?:that|cancel\s+(?:that|it)))?|call\s+(?:it|that)\s+off"
+    r"|i\s+changed\s+my\s+mind)(?:\s+(?:please|again|then))*"
 )
-_ORDERED = re.compile(
-    rf"(?i)\b(?:cancel|stop|abort|delete|remove|scrap|kill|call\s+off|get\s+rid\s+of)\s+{_THING}"
-    rf"|\bcall\s+it\s+off"
-)
-_ENDED_BY = {
-    "tool:reminder_list": "tool:reminder_cancel",
-    **dict.fromkeys(("tool:queue", "tool:goals", "tool:schedule", "tool:night_job"), "tool:stop"),
-}
-"""What ends that which an answer of a route lists."""
-MADE = ("tool:reminder_set", "tool:reminder_change", "tool:night_job", "tool:schedule")
-"""The routes of answers that began something which can be ended."""
 _MORE = re.compile(
     r"(?:(?:and|ok|please)\s+)*(?:(?:tell\s+me\s+)?(?:a\s+bit\s+)?more(?:\s+(?:about|on)\s+(?:that|it"
     r"|this))?(?:\s+details?)?|more\s+details?|go\s+on"
@@ -61,8 +49,7 @@ _ASKS = re.compile(
 _SAID = re.compile(
     r"(?i)\b(?P<verb>decided?|sa(?:id|ys?)|told|wrote|noted?|claim(?:s|ed)?|thinks?|thought|agreed?"
     r"|approved?|suggested?|kn[eo]ws?|known|learn(?:ed|t)"
-    r"|announced?|heard?|found\s+out|changed?|recorded|remember(?:ed)?|added?)\s+(?:(?:you|me"
-    r"|us)\s+)?(?P<it>that|it|this"
+    r"|announced?|heard?|found\s+out|changed?|recorded|remember(?:ed)?|added?)\s+(?P<it>that|it|this"
     r"|so)\b(?!\s+\w)"
 )
 _IDIOM = re.compile(
@@ -83,13 +70,6 @@ _PEOPLE = re.compile(r"(?i)\b(?P<it>they|them|their|those|these)\b")
 _THERE = re.compile(r"(?i)\bthere\b(?=\s*(?:$|[?.!,]|today|tomorrow|now|on|at|this|next))")
 _NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-ZÀ-Þ][a-zà-ÿ]+(?:\s+[A-ZÀ-Þ][a-zà-ÿ]+)*")
 _SOURCE = re.compile(r"\s*\((?:[^()]*,\s*)?\d{4}-\d\d-\d\d\)|\s*\[[\w-]+\]")
-_SOURCES = re.compile(
-    r"(?:(?:and|but)\s+)?(?:(?:what\s+is\s+(?:the|your)\s+)?source|says\s+who"
-    r"|how\s+do\s+you\s+know(?:\s+that)?|are\s+you\s+sure"
-    r"|where\s+(?:is|does)\s+(?:that|it|this)(?:\s+come)?\s+from|where\s+did\s+you\s+get\s+(?:that"
-    r"|it)(?:\s+from)?)"
-)
-_FROM = re.compile(r"\((?P<source>[^()]*\d{4}-\d\d-\d\d)\)")
 _DATE = re.compile(r"\((?:[^()]*,\s*)?(?P<day>\d{4}-\d\d-\d\d)\)")
 ENDS = {
     "goal": ("/stop {ref}", "cancel goal {ref}"),
@@ -130,10 +110,7 @@ def _not_listed(text: str, conversation: Conversation) -> Resolved:
     count = len(conversation.mentioned)
     named = f"only {count}" if count else "nothing"
     reply = f"My last answer named {named}, so I do not know what that is."
-    route = conversation.turns[-1].route
-    if re.match(r"(?i)(?:please\s+)?(?:cancel|stop|drop|delete|remove|scrap)\b", text):
-        route = _ENDED_BY.get(route, route)
-    return Resolved(text=text, reply=reply, route=route)
+    return Resolved(text=text, reply=reply, route=conversation.turns[-1].route)
 
 
 def _position(word: str, count: int) -> int | None:
@@ -165,11 +142,7 @@ def find_ended(text: str, conversation: Conversation) -> Resolved | None:
         return None
     wanted = next((kind for kind in ENDS if kind in text.lower()), "")
     named = [each for each in conversation.mentioned if each.what in ENDS and wanted in ("", each.what)]
-    turn = next(
-        (each for each in reversed(conversation.turns[-2:]) if not each.failed), conversation.turns[-1]
-    )
-    if not _ORDERED.search(text) and not (turn.goal_id or turn.route in MADE):
-        return None  # "never mind" ends what was just begun, and nothing that was only told
+    turn = conversation.turns[-1]
     if turn.goal_id and wanted in ("", "goal"):
         named = [Mentioned(what="goal", ref=turn.goal_id)]
     if len(named) != 1:
@@ -183,8 +156,6 @@ def refer(text: str, conversation: Conversation) -> Resolved | None:
     turn, words = conversation.turns[-1], plain(text)
     if _AGAIN.fullmatch(words):
         return Resolved(text=text, reply=turn.answer or "I had not answered yet.")
-    if _SOURCES.fullmatch(words) and (source := _FROM.search(turn.answer)):
-        return Resolved(text=text, reply=f"It is from {source['source']}.")
     if _MORE.fullmatch(words):
         return _ask(f"Tell me more about {_topic(turn)}") if _topic(turn) else None
     if re.fullmatch(r"(?:and )?who(?: is|'s) (?:that|this|he|she|it)", words):

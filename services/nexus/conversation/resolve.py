@@ -3,7 +3,7 @@
 import re
 from datetime import datetime
 
-from services.nexus.conversation.context import EFFECTS, SUMS, add, is_reading, stay
+from services.nexus.conversation.context import EFFECTS, add, is_reading, stay
 from services.nexus.conversation.ellipsis import swap
 from services.nexus.conversation.pending import settle
 from services.nexus.conversation.phrases import CLOCK, DAY, is_time, plain
@@ -17,7 +17,7 @@ MAX_WORDS = 9
 _WHAT_ABOUT = re.compile(
     r"(?i)(?:ok(?:ay)?|and|so|but|hm+|right|great|thanks|thank you|,|\s)*"
     r"(?:(?:and\s+)?(?:what|how)\s+about|and(?:\s+(?:what|how)\s+about)?"
-    r"|(?:the\s+)?same\s+(?:question\s+|thing\s+)?(?:for|with|about)|also\s+for|now)"
+    r"|(?:the\s+)?same\s+(?:question\s+)?(?:for|with|about)|also\s+for|now)"
     r"\s+(?P<other>.+?)\s*(?:instead|then|too|as well|please)?[?.! ]*"
 )
 _CHANGE = re.compile(
@@ -28,19 +28,15 @@ _CHANGE = re.compile(
 )
 _INSTEAD = re.compile(
     r"(?i)(?:(?:no|actually|oh|wait|sorry)[,\s]+)?(?P<other>.+?)\s+(?:instead|rather|would be better"
-    r"|is better|i mean|i meant|sorry)[.! ]*"
+    r"|is better)[.! ]*"
 )
 _BARE = re.compile(r"(?i)(?P<other>(?:in|for|on|about|from|near|with)\s+\S+(?:\s+\S+){0,2}?)\s*\?")
 _TIMED = re.compile(
     r"(?i)(?:no|actually|oh|wait|sorry|rather|better)(?:[,\s]+(?:no|wait|sorry|rather|better))*[,\s]+"
     rf"(?P<other>{CLOCK}|{DAY})[.! ]*"
 )
-_NOT = re.compile(
-    r"(?i)(?:no[,\s]+)?(?:i\s+meant?\s+)?(?P<other>[\w’'-]+)[,\s]+not\s+(?P<old>[\w’'-]+)[.! ]*"
-)
 _AGAIN = re.compile(
-    r"(?:(?:please\s+)?(?:once\s+more|again|(?:do|try)\s+(?:it|that)\s+(?:again"
-    r"|once\s+more)|try\s+again|same\s+again"
+    r"(?:(?:please\s+)?(?:once\s+more|again|do\s+(?:it|that)\s+again|try\s+again|same\s+again"
     r"|repeat))(?:\s+please)?"
 )
 _VERB = re.compile(
@@ -69,8 +65,6 @@ def resolve(text: str, conversation: Conversation, now: datetime, *, with_model:
     turn = conversation.turns[-1]
     if len(turn.meant or turn.text) >= CUT or turn.state != "answered":
         return whole
-    if turn.route == SUMS and (sums := add(text, turn)):
-        return sums
     if turn.route == "nexus" or turn.goal_id:
         return complete(text, conversation) or refer(text, conversation) or add(text, turn) or whole
     return complete(text, conversation) or add(text, turn) or refer(text, conversation) or whole
@@ -81,13 +75,9 @@ def complete(text: str, conversation: Conversation) -> Resolved | None:
     turn = conversation.turns[-1]
     before = turn.meant or turn.text
     if _AGAIN.fullmatch(plain(text)):
-        # "Do it again" after a list of goals is about one of them, not about the list.
-        names_deed = re.search(r"(?i)\b(?:do|try)\b", text) and is_reading(turn)
-        return None if names_deed else _repeat(before, turn)
+        return _repeat(before, turn)
     if len(text.split()) > MAX_WORDS:
         return None
-    if (pair := _NOT.fullmatch(text.strip())) and re.search(rf"\b{re.escape(pair['old'])}\b", before):
-        return _repeat(re.sub(rf"\b{re.escape(pair['old'])}\b", pair["other"], before), turn)
     if changed := _CHANGE.fullmatch(text) or _INSTEAD.fullmatch(text) or _TIMED.fullmatch(text):
         return _change(changed["other"], before, conversation)
     asked = _WHAT_ABOUT.fullmatch(text) or _BARE.fullmatch(text)
@@ -96,8 +86,6 @@ def complete(text: str, conversation: Conversation) -> Resolved | None:
     begins = re.match(r"(?i)(?:while|if|when|because|that|to)\b", other) or (
         not about and _VERB.match(other) and not is_time(plain(other))
     )
-    if about and begins and other.lower().startswith("while") and is_reading(turn):
-        return stay(f"{before.rstrip('?.! ')}, {other}", turn)
     if not other or begins or _is_topic(other, before):
         return None
     return _repeat(
@@ -121,8 +109,7 @@ def _repeat(whole: str, turn: ConversationTurn, *, asked: bool = True) -> Resolv
     """The changed message; what had an effect is done again only after a yes, if it was put as a question."""
     if asked and _has_effect(turn):
         asks = AskedBack(choices=(Choice(label="Yes", text=whole), Choice(label="No")))
-        reply = f"Shall I do this: {whole}\n1. Yes\n2. No"
-        return Resolved(text=whole, reply=reply, asks=asks, route=turn.route)
+        return Resolved(text=whole, reply=f"Shall I do this: {whole}\n1. Yes\n2. No", asks=asks)
     return stay(whole, turn) if is_reading(turn) else Resolved(text=whole, understood=whole)
 
 

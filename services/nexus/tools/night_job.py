@@ -1,13 +1,14 @@
 """Work for the night."""
 
 import re
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from services.nexus.routing.request import Request
-from services.nexus.tools.tool import Answer, Call, Effect, Tool, Words, ask_back
+from services.nexus.schedules.words import read_night_job, read_queue_call
+from services.nexus.tools.tool import Answer, Call, Effect, Tool, Words, ask_back, command
 from shared import subjects
 from shared.contracts.conversation import SLOT
+from shared.errors import ActionError
 
 if TYPE_CHECKING:
     from services.nexus.desk import Desk
@@ -99,32 +100,17 @@ can you crunch ~/data/field.csv tonight while I sleep
 overnight: make thumbnails of ~/photos
 """
 
-_WHEN = re.compile(
-    r"(?i)\\b(?:later\s+tonight|tonight|over\s?night|during\s+the\s+night|(?:while|when|once|after)\s+(?:i"
-    r"|we|nobody|everyone)\b[^,.]*|"
-    r"after\s+(?:work|hours)|before\s+tomorrow\s+morning|by\s+tomorrow\s+morning|for\s+(?:tonight"
-    r"|the\s+night)|please)\\b[\s,:]*"
-)
-NIGHT = 22
-"""The hour at which a job for tonight begins."""
-
 
 async def queue(desk: "Desk", request: Request, _: Words) -> Answer | Call:
-    """The job, put into cortex's queue for tonight."""
-    task = " ".join(_WHEN.sub(" ", request.text).split()).strip(" ,.:")
-    if len(task.split()) < 2:
-        return ask_back("What is to be done tonight?", f"tonight {SLOT}")
-    return Call(
-        assignee=subjects.CORTEX,
-        action="queue_job",
-        params={"task": task, "run_at": begin_of_night(desk.now(request)).isoformat(timespec="seconds")},
-    )
-
-
-def begin_of_night(now: datetime) -> datetime:
-    """Tonight at NIGHT; ``now`` if that has passed."""
-    tonight = now.replace(hour=NIGHT, minute=0, second=0, microsecond=0)
-    return max(now, tonight) if now.hour >= 6 else now + timedelta(seconds=1)
+    """The job, put into cortex's queue, whose answer says when it begins and how to stop it."""
+    now = desk.now(request)
+    if call := read_queue_call(request.text, now, desk.zone):
+        return Call(assignee=subjects.CORTEX, action=call[0], params=call[1])
+    try:
+        params = read_night_job(request.text, now, desk.zone)
+    except ActionError as error:
+        return ask_back(str(error), command("night_job", f"tonight {SLOT}"))
+    return Call(assignee=subjects.CORTEX, action="queue_job", params=params)
 
 
 _NEEDED = re.compile(

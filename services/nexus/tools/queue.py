@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from services.nexus.routing.request import Request
+from services.nexus.schedules.words import read_queue_call
 from services.nexus.tools.tool import Call, Tool, Words
 from shared import subjects
 
@@ -73,8 +74,11 @@ when is the energy report made
 
 
 async def tell(desk: "Desk", request: Request, _: Words) -> Call:
-    """What waits in the queue, what runs and what failed."""
-    return Call(assignee=subjects.CORTEX, action="queue_status")
+    """What is on a schedule; what waits in the queue and why, runs and failed; or what a command does."""
+    if call := read_queue_call(request.text, desk.now(request), desk.zone):
+        return Call(assignee=subjects.CORTEX, action=call[0], params=call[1])
+    planned = await desk.schedules.book.list()
+    return Call(assignee=subjects.CORTEX, action="queue_status", note=planned.output)
 
 
 TOOL = Tool(

@@ -4,8 +4,10 @@ import re
 from typing import TYPE_CHECKING
 
 from services.nexus.routing.request import Request
+from services.nexus.schedules.words import read_order
 from services.nexus.tools.tool import Answer, Effect, Tool, Words, ask_back, command
-from shared.contracts import Choice
+from shared.contracts.conversation import SLOT
+from shared.errors import ActionError
 
 if TYPE_CHECKING:
     from services.nexus.desk import Desk
@@ -82,15 +84,14 @@ monthly report on the energy use please, on the 1st
 
 
 async def plan(desk: "Desk", request: Request, _: Words) -> Answer:
-    """That nothing was scheduled."""
-    return ask_back(
-        "I cannot repeat a goal yet, so nothing was scheduled. I can remind you regularly, or do it once "
-        "tonight.",
-        choices=(
-            Choice(label="do it once tonight", text=command("night_job", request.text)),
-            Choice(label="remind me of it", text=command("reminder_set", f"remind me {request.text}")),
-        ),
-    )
+    """The goal on its schedule, or what a command does to one; what is not clear is asked back."""
+    try:
+        outcome = await desk.schedules.obey(request)
+    except ActionError as error:
+        # A command says all at once; what follows it is another message.
+        more = "" if read_order(request.text) else command("schedule", f"{request.text} {SLOT}")
+        return ask_back(str(error), more)
+    return Answer(text=outcome.output, goal_id=str(outcome.data.get("goal_id", "")))
 
 
 _NEEDED = re.compile(

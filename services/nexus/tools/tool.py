@@ -50,6 +50,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     assignee: str
     action: str
     params: dict[str, Any] = {}
+    note: str = ""
 
 
 Run = Callable[["Desk", Request, Any], Awaitable[Answer | Call]]

@@ -1,4 +1,4 @@
-// Schedule: what is going to happen by itself; reminders; the queue of the night.
+// Schedule: what is going to happen by itself; reminders; goals on a schedule; the queue of the night.
 
 import { at, get, post, remove } from "../api.js";
 import { useKeys } from "../keyboard.js";
@@ -10,25 +10,27 @@ import { html, useRef, useState } from "../ui/html.js";
 import { useLiveResource } from "../ui/resource.js";
 import { Ago, Clock } from "../ui/time.js";
 import { attempt, toast } from "../ui/toast.js";
+import { ScheduledGoals } from "./schedule_goals.js";
+import { Night } from "./schedule_night.js";
 import { sayDay, sayHour, sayTime } from "./schedule_times.js";
 
-const CONCERNED = /^(record\.nexus\.reminders\.|state\.goal\.|task\.cortex\.cortex\.)/;
-const KINDS = { reminder: "reminder", briefing: "briefing", job: "night job", deadline: "has to end by then" };
-const WHO = { reminder: "nexus", briefing: "nexus", job: "cortex", deadline: "conductor" };
+const CONCERNED = /^(record\.nexus\.(reminders|schedules)\.|record\.cortex\.night\.|state\.goal\.|task\.cortex\.)/;
+const KINDS = { reminder: "reminder", briefing: "briefing", goal: "goal on a schedule", job: "night job", deadline: "has to end by then" };
+const WHO = { reminder: "nexus", briefing: "nexus", goal: "nexus", job: "cortex", deadline: "conductor" };
 const SHOWN = 40;
 
 export default function Schedule() {
   const schedule = useLiveResource((signal) => get("/schedule", {}, { signal }), [], ({ message }) => CONCERNED.test(message.subject), 600);
   if (!schedule.data && schedule.error) return html`<h1>Schedule</h1><${Problem} error=${schedule.error} retry=${schedule.reload} />`;
   if (!schedule.data) return html`<h1>Schedule</h1><${Loading} what="what comes" />`;
-  const { upcoming, reminders, night, time_zone: zone } = schedule.data;
+  const { upcoming, reminders, schedules, night, time_zone: zone } = schedule.data;
   const next = upcoming.find((item) => item.kind !== "deadline") || upcoming[0];
   const sent = reminders.filter((reminder) => reminder.status === "fired");
   return html`<div class="head"><div><h1>${headline(next, zone)}</h1><div class="meta">${next && html`<span class="text"><b>${next.title}</b></span><span>${relative(Date.parse(next.at), now.value)}</span>`}
       ${zone && html`<span>times of the office: ${zone}</span>`}</div></div></div>
     ${schedule.error && html`<${Problem} error=${schedule.error} retry=${schedule.reload} />`}
     <div class="schedule"><div><${Reminders} sent=${sent} reload=${schedule.reload} /><${Days} upcoming=${upcoming} zone=${zone} reload=${schedule.reload} /></div>
-    <${Night} night=${night} /></div>`;
+    <div><${ScheduledGoals} schedules=${schedules} zone=${zone} reload=${schedule.reload} /><${Night} night=${night} zone=${zone} reload=${schedule.reload} /></div></div>`;
 }
 
 /** When the next thing happens, as one says it: "Next: tonight 02:00". */
@@ -38,7 +40,7 @@ function headline(next, zone) {
 
 function Days({ upcoming, zone, reload }) {
   const [all, setAll] = useState(false);
-  if (!upcoming.length) return html`<${Empty} title="Nothing happens by itself">Set a reminder above, or let the night work: drop a job into the folder <code>job_queue/tonight</code>.<//>`;
+  if (!upcoming.length) return html`<${Empty} title="Nothing happens by itself">Set a reminder above, put a goal on a schedule, or let the night work.<//>`;
   const shown = all ? upcoming : upcoming.slice(0, SHOWN);
   const days = grouped(shown, zone);
   return html`<h2>Coming up <small>${plural(upcoming.length, "thing")}</small></h2>${[...days].map(([day, items]) => html`<section class="day" key=${day} aria-label=${day}><h3>${day}</h3><ul class="panel">${items.map(
@@ -100,24 +102,4 @@ function Reminders({ sent, reload }) {
       <button class="primary" disabled=${busy}>Set</button></form>`}
     ${sent.length > 0 && html`<h2>Sent, and open <small>${plural(sent.length, "reminder")}</small></h2><ul class="panel day">${sent.map((each) => html`<li class="upcoming" key=${each.reminder_id}><${Clock} at=${each.due_at} seconds=${false} />
       <span class="what"><span class="text">${each.text}</span><span class="under"><span>sent <${Ago} at=${each.fired_at} /></span></span></span>${may("submit") && html`<${Actions} id=${each.reminder_id} title=${each.text} reload=${reload} done />`}</li>`)}</ul>`}`;
-}
-
-const STATES = { waiting: ["○", "waits"], running: ["◐", "at work"], ended: ["✓", "ended"], refused: ["✕", "refused"] };
-
-function Night({ night }) {
-  const { counts = {}, jobs } = night;
-  const told = ["waiting", "running", "ended", "refused"].filter((state) => counts[state]).map((state) => `${counts[state]} ${state === "waiting" && counts[state] > 1 ? "wait" : STATES[state][1]}`);
-  return html`<section class="night panel" aria-label="The night's queue"><h2>The night's queue <small>${told.join(", ") || "empty"}</small></h2>
-    <p class="soft">${night.window ? html`Jobs begin between ${night.window}.` : "No window is set: a job begins as soon as its time has come, or at once if it names none."}</p>
-    ${!night.reachable && html`<p class="soft">Its folder is not on the gateway's machine, or no job was ever dropped: <code>${night.folder}</code></p>`}
-    ${night.reachable && !jobs.length && html`<p class="soft">Drop a job as a file into <code>${night.folder}</code>, or have cortex queue one: <code>mailroom agents cortex</code> says how.</p>`}
-    <ul>${jobs.map((job) => html`<${Job} key=${`${job.state}${job.id}`} job=${job} />`)}</ul></section>`;
-}
-
-function Job({ job }) {
-  const [symbol, word] = job.outcome === "failed" ? ["✕", "failed"] : STATES[job.state];
-  const bad = job.state === "refused" || job.outcome === "failed";
-  return html`<li><span class=${bad ? "bad" : job.state === "ended" ? "ok" : "soft"} aria-hidden="true">${symbol}</span><span class="what"><span class="text">${job.task || job.reason || job.id}</span>
-    <span class="under"><span>${word}</span><code>${job.id}</code>${job.priority && html`<span>${job.priority}</span>`}${job.state === "waiting" && job.run_at ? html`<span>from <${Clock} at=${job.run_at} seconds=${false} /></span>` : html`<${Ago} at=${job.at} />`}</span>
-    ${job.task && job.reason && html`<span class="soft">${job.reason}</span>`}</span></li>`;
 }

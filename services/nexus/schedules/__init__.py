@@ -1,0 +1,1 @@
+"""Goals on a schedule: kept in one record, begun at their times, one goal for each run."""

@@ -1,0 +1,212 @@
+"""Goals on a schedule: one goal a run, whatever is killed, delivered again or done twice at once."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.nexus.__main__ import Nexus
+from services.nexus.schedules.book import ScheduleBook
+from services.nexus.schedules.store import PREFIX
+from shared import subjects
+from shared.bus.entry import seal
+from shared.contracts import (
+    Goal,
+    Question,
+    ReminderDue,
+    Schedule,
+    StateChanged,
+    Task,
+    TaskStatus,
+    generate_id,
+)
+from shared.contracts.records import OfficeState
+from shared.tasks.profile import Profile
+from tests.support.team import Team, open_team
+
+pytestmark = pytest.mark.timeout(60)
+
+NEXUS = Profile(name="nexus", description="The front desk.", options={"morning": "", "evening": ""})
+EVERY_MINUTE = "RRULE:FREQ=MINUTELY"
+
+
+class Desk:
+    """Nexus, and what it has submitted."""
+
+    def __init__(self, team: Team, nexus: Any) -> None:
+        self.team, self.nexus = team, nexus
+        self.now = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(hours=1)
+        self.service = self.another_process()
+        nexus.schedules.book.clock = lambda: self.now
+
+    def another_process(self) -> ScheduleBook:
+        return ScheduleBook(self.nexus.context.bus, self.team.config, lambda: self.now)
+
+    async def add(self, when: str, text: str = "Check up on /srv/shop") -> str:
+        added = await self.team.perform("nexus", "schedule_goal", text=text, when=when)
+        assert added.status is TaskStatus.COMPLETED, added.error_message
+        return str(added.metadata["schedule"]["schedule_id"])
+
+    async def find(self, schedule_id: str) -> Schedule:
+        known, _ = await self.service.store.read()
+        return next(each for each in known.schedules if each.schedule_id == schedule_id)
+
+    async def ask(self, text: str) -> dict[str, Any]:
+        question = Question(id=generate_id(), sender="user", recipient="nexus", text=text)
+        await self.team.write(question, "nexus")
+        while True:
+            answer = await self.team.receive("nexus")
+            if answer.get("cause") == question.id:
+                return answer
+            await asyncio.sleep(0.02)
+
+    async def goals(self, schedule_id: str) -> list[dict[str, Any]]:
+        request = {"seq": 1, "next_by_subj": subjects.submitted_by("nexus"), "batch": 200}
+        found = [json.loads(each.data) async for each in self.team.user.read(subjects.OFFICE, request)]
+        return [each for each in found if each["context"].get("schedule") == schedule_id]
+
+    async def end(self, goal_id: str, status: TaskStatus = TaskStatus.COMPLETED) -> None:
+        conductor = await self.team.connect(subjects.CONDUCTOR)
+        goal = Goal(
+            goal_id=goal_id, text="x", requester="user", status=status, submitted_at=self.now.isoformat()
+        )
+        change = StateChanged(
+            id=generate_id(), sender="conductor", goal_id=goal_id, state=OfficeState.IDLE, goal=goal
+        )
+        await conductor.commit([seal(subjects.goal(goal_id), change)])
+        await conductor.close()
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    async with open_team(tmp_path, ["nexus", "conductor", "helper"], MAILROOM_TIME_ZONE="UTC") as team:
+        yield Desk(team, await team.join(Nexus, NEXUS))
+
+
+def due(schedule_id: str) -> ReminderDue:
+    return ReminderDue(sender="nexus", recipient="nexus", reminder_id=f"{PREFIX}{schedule_id}")
+
+
+async def test_every_minute_for_an_hour_is_sixty_goals_though_each_timer_comes_four_times(desk: Desk) -> None:
+    schedule_id = await desk.add(EVERY_MINUTE)
+    services = [desk.service, desk.another_process()]
+    for _ in range(60):
+        desk.now += timedelta(minutes=1)
+        await asyncio.gather(*(each.on_due(due(schedule_id)) for each in [*services, *services]))
+    goals = await desk.goals(schedule_id)
+    assert len(goals) == len({goal["goal_id"] for goal in goals}) == 60
+    found = await desk.find(schedule_id)
+    assert (found.runs, found.missed, found.last_goal) == (60, 0, goals[-1]["goal_id"])
+    assert {(goal["text"], goal["requester"]) for goal in goals} == {("Check up on /srv/shop", "user")}
+    assert all(goal["said"]["by"] == "nexus" for goal in goals)
+
+
+async def test_a_run_waits_for_the_end_of_the_one_before(desk: Desk) -> None:
+    schedule_id = await desk.add(EVERY_MINUTE)
+    desk.now += timedelta(minutes=1)
+    await desk.service.on_due(due(schedule_id))
+    first = (await desk.find(schedule_id)).last_goal
+    await desk.end(first, TaskStatus.IN_PROGRESS)
+    desk.now += timedelta(minutes=1)
+    await desk.service.on_due(due(schedule_id))
+    found = await desk.find(schedule_id)
+    assert (found.runs, found.missed) == (1, 1)
+    assert f"the goal of the run before, {first}, still works" in found.note
+    refused = await desk.team.perform("nexus", "run_schedule", schedule=schedule_id)
+    assert f"The run before, {first}, still works" in refused.error_message
+    await desk.end(first)
+    desk.now += timedelta(minutes=1)
+    await desk.service.on_due(due(schedule_id))
+    assert (await desk.find(schedule_id)).runs == 2
+
+
+async def test_a_run_that_was_missed_begins_at_the_start_and_a_timer_of_the_broker_wakes_nexus(
+    desk: Desk,
+) -> None:
+    schedule_id = await desk.add(EVERY_MINUTE)
+    await desk.team.leave(desk.nexus)
+    # As after three hours in which no process was there, by the clock of the machine.
+    bus = await desk.team.connect("nexus")
+    desk.service.store._bus = bus
+    known, seq = await desk.service.store.read()
+    (schedule,) = known.schedules
+    early = (datetime.now(UTC) - timedelta(hours=3)).isoformat()
+    record = type(known)(id=generate_id(), sender="nexus", schedules=(_with(schedule, next_at=early),))
+    await bus.commit([seal(subjects.record("nexus", "schedules", "all"), record, expect=seq)])
+    await bus.close()
+    await desk.team.join(Nexus, NEXUS)
+    while not (goals := await desk.goals(schedule_id)):
+        await asyncio.sleep(0.05)
+    assert len(goals) == 1
+
+
+def _with(schedule: Schedule, **changes: Any) -> Schedule:
+    return Schedule(**{**{name: getattr(schedule, name) for name in schedule.__struct_fields__}, **changes})
+
+
+async def test_it_is_listed_paused_resumed_begun_and_removed(desk: Desk) -> None:
+    schedule_id = await desk.add("every weekday at 07:00")
+    listed = await desk.team.perform("nexus", "list_schedules")
+    assert f"{schedule_id}  every weekday at 07:00: Check up on /srv/shop" in listed.output
+    assert len(listed.metadata["schedules"][0]["next_runs"]) == 3
+    paused = await desk.team.perform("nexus", "pause_schedule", schedule="shop")
+    assert f"mailroom schedule resume {schedule_id}" in paused.output
+    desk.now += timedelta(days=2)
+    await desk.service.on_due(due(schedule_id))
+    assert await desk.goals(schedule_id) == []
+    resumed = await desk.team.perform("nexus", "resume_schedule", schedule=schedule_id)
+    assert "goes on. Next: " in resumed.output
+    begun = await desk.team.perform("nexus", "run_schedule", schedule=schedule_id)
+    assert [goal["goal_id"] for goal in await desk.goals(schedule_id)] == [begun.metadata["goal_id"]]
+    removed = await desk.team.perform("nexus", "remove_schedule", schedule=schedule_id)
+    assert "is removed" in removed.output
+    assert "No goal is on a schedule" in (await desk.team.perform("nexus", "list_schedules")).output
+    gone = await desk.team.perform("nexus", "show_schedule", schedule=schedule_id)
+    assert "There is no schedule" in gone.error_message
+
+
+async def test_agents_can_neither_add_nor_change_a_schedule(desk: Desk) -> None:
+    schedule_id = await desk.add("every weekday at 07:00")
+    helper = await desk.team.connect("helper")
+    for action, params in (
+        ("schedule_goal", {"text": "Send me the keys", "when": "every day at 07:00"}),
+        ("remove_schedule", {"schedule": schedule_id}),
+        ("run_schedule", {"schedule": schedule_id}),
+    ):
+        task = Task(
+            task_id=f"t-{action}",
+            text="Do it",
+            assignee="nexus",
+            requester="helper",
+            context={"action": action, "params": params},
+        )
+        await helper.commit([seal(subjects.task("nexus", "helper", task.task_id, "new"), task, expect=0)])
+        result = await desk.team.result("nexus", "helper", task.task_id)
+        assert "Only people can put goals on a schedule" in result.error_message
+    assert (await desk.find(schedule_id)).status == "active"
+    assert len((await desk.service.store.read())[0].schedules) == 1
+
+
+async def test_a_time_that_is_not_clear_is_asked_about_and_nothing_is_kept(desk: Desk) -> None:
+    asked = await desk.team.perform("nexus", "schedule_goal", text="Look", when="now and then")
+    assert asked.status is TaskStatus.FAILED
+    assert "every weekday at 7" in asked.error_message or "Name one time" in asked.error_message
+    assert (await desk.service.store.read())[0].schedules == ()
+
+
+async def test_a_message_puts_a_goal_on_a_schedule_and_says_how_to_stop_it(desk: Desk) -> None:
+    answer = await desk.ask("every night at 2 run the tests of /srv/shop")
+    (schedule,) = (await desk.service.store.read())[0].schedules
+    assert schedule.text == "run the tests of /srv/shop"
+    assert answer["text"].startswith(
+        f"{schedule.schedule_id} runs every day at 02:00: run the tests of /srv/shop"
+    )
+    assert f"mailroom schedule remove {schedule.schedule_id}" in answer["text"]
+    asked = await desk.ask("/schedule run the tests of /srv/shop")
+    assert asked["outcome"] == "failed"
+    assert len((await desk.service.store.read())[0].schedules) == 1
+    assert "is removed" in (await desk.ask(f"/schedule remove {schedule.schedule_id}"))["text"]

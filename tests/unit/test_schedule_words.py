@@ -1,0 +1,81 @@
+"""Messages about schedules and the night: the goal in them, and the times."""
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from services.nexus.schedules.words import Order, read_night_job, read_order, read_queue_call, read_scheduled
+from shared.errors import ActionError
+
+ZURICH = ZoneInfo("Europe/Zurich")
+NOW = datetime(2026, 11, 23, 9, 30, tzinfo=ZURICH)
+
+
+@pytest.mark.parametrize(
+    ("text", "goal", "first", "rule"),
+    [
+        ("every night at 2 run the tests of ~/x", "run the tests of ~/x", "24 02:00", "FREQ=DAILY"),
+        ("please run the linter every Monday at 8:15", "run the linter", "30 08:15", "BYDAY=MO"),
+        ("run the suite nightly", "run the suite", "24 02:00", "FREQ=DAILY"),
+        ("every weekday at 6 collect the figures", "collect the figures", "24 06:00", "BYDAY=MO,TU,WE,TH,FR"),
+        ("every evening at 6 collect the figures", "collect the figures", "23 18:00", "FREQ=DAILY"),
+        ("check /srv/app every week", "check /srv/app", "30 02:00", "FREQ=WEEKLY"),
+        ("schedule a scan of /srv/app weekly", "a scan of /srv/app", "30 02:00", "FREQ=WEEKLY"),
+        ("schedule: build ~/a daily at 13:30", "build ~/a", "23 13:30", "FREQ=DAILY"),
+        ("from now on build ~/a every day at noon", "build ~/a", "23 12:00", "FREQ=DAILY"),
+        ("tomorrow at 6:00 run the tests", "run the tests", "24 06:00", ""),
+    ],
+)
+def test_a_goal_and_its_times(text: str, goal: str, first: str, rule: str) -> None:
+    when, found = read_scheduled(text, NOW, ZURICH)
+    assert found == goal
+    assert when.first.astimezone(ZURICH).strftime("%d %H:%M") == first
+    assert rule in when.repeats
+    assert bool(rule) is bool(when.repeats)
+
+
+@pytest.mark.parametrize("text", ["do that every night", "run this daily", "every day at 7", "run the tests"])
+def test_what_lacks_the_goal_or_the_time_is_asked_about(text: str) -> None:
+    with pytest.raises(ActionError) as asked:
+        read_scheduled(text, NOW, ZURICH)
+    assert "every night at 2" in asked.value.cure
+
+
+@pytest.mark.parametrize(
+    ("text", "job"),
+    [
+        ("tonight run the checkup of ~/src/shop", {"task": "run the checkup of ~/src/shop"}),
+        ("while I sleep, look through the logs", {"task": "look through the logs"}),
+        ("queue this for tonight: rebuild the docs", {"task": "rebuild the docs"}),
+        ("put a scan of /srv/app into the night queue", {"task": "a scan of /srv/app"}),
+        ("after work run the long simulation", {"task": "run the long simulation"}),
+        ("run x tonight at 11", {"task": "run x", "run_at": "2026-11-23T23:00:00+01:00"}),
+        ("at 2 tonight back up ~/notes", {"task": "back up ~/notes", "run_at": "2026-11-24T02:00:00+01:00"}),
+    ],
+)
+def test_a_job_for_the_night(text: str, job: dict[str, str]) -> None:
+    assert read_night_job(text, NOW, ZURICH) == job
+
+
+@pytest.mark.parametrize("text", ["do that tonight please", "tonight", "not now, run it tonight"])
+def test_a_night_without_work_is_asked_about(text: str) -> None:
+    with pytest.raises(ActionError, match="what is to be done"):
+        read_night_job(text, NOW, ZURICH)
+
+
+def test_commands_are_exact() -> None:
+    added = read_order("/schedule add\nevery day at 7\nLook at /x\nand at /y")
+    assert added == Order(verb="add", when="every day at 7", text="Look at /x\nand at /y")
+    assert read_order("/schedule pause s12ab") == Order(verb="pause", name="s12ab")
+    assert read_order("remove s12ab") == Order(verb="remove", name="s12ab")
+    for text in ("run the tests", "run daily", "pause", "pause s1 and s2", "add", "", "\n"):
+        assert read_order(text) is None
+    assert read_queue_call("/queue run job-1", NOW, ZURICH) == ("run_job", {"job_id": "job-1"})
+    assert read_queue_call("/night_job add\nnow\nLook", NOW, ZURICH) == (
+        "queue_job",
+        {"task": "Look", "when": "now"},
+    )
+    at = read_queue_call("/night_job add\n2026-11-24T02:00:00+01:00\nLook", NOW, ZURICH)
+    assert at == ("queue_job", {"task": "Look", "run_at": "2026-11-24T01:00:00+00:00"})
+    assert read_queue_call("/queue list", NOW, ZURICH) is None
