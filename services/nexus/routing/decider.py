@@ -1,5 +1,6 @@
 """Which tool a message is for, decided without a model: rules, likeness to examples, and its act."""
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 
@@ -169,7 +170,7 @@ def decide_by_rule(text: str, tools: Mapping[str, Tool]) -> Decision | None:
         return Decision(tool=said, why=f"it begins as what is for {said}")
     wanted = _plain(text)
     for name, tool in tools.items():
-        if wanted and wanted in map(_plain, tool.sentences):
+        if wanted and wanted in _plain_examples(tool):
             return Decision(tool=name, why=f"it is an example of {name}")
     return None
 
@@ -241,6 +242,11 @@ def is_allowed(tool: Tool, act: Act) -> bool:
     if act is Act.NEGATED:
         return tool.name in ENDING
     return act is Act.STATEMENT and tool.effect is Effect.WRITES
+
+
+@functools.cache
+def _plain_examples(tool: Tool) -> frozenset[str]:
+    return frozenset(map(_plain, tool.sentences))
 
 
 def _plain(text: str) -> str:
