@@ -17,9 +17,7 @@ from shared.recurrence import (
     parse_recurrence,
 )
 
-EXAMPLES = (
-    "Say when, as in 'every weekday at 7', 'every night at 2', 'on the first Monday of every month at 9'"
-)
+EXAMPLES = "Say when, as in 'every weekday at 7', 'every night at 2', 'every Monday at 9'"
 RULE_EXAMPLE = "Write it as in 'RRULE:FREQ=WEEKLY;BYDAY=MO;BYHOUR=7;BYMINUTE=0'"
 SHORT = ("MINUTELY", "HOURLY")
 LONG = ("DAILY", "WEEKLY", "MONTHLY", "YEARLY")
