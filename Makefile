@@ -24,7 +24,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-browser screenshots test-docker test-network bench bench-memory bench-answers bench-desk desk-weights bench-notes bench-locomo bench-repositories smoke demo up down lock clean
+.PHONY: help setup check test test-browser screenshots test-docker test-network bench bench-memory bench-answers bench-claims bench-desk desk-weights bench-notes bench-locomo bench-repositories smoke demo up down lock clean
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -68,6 +68,9 @@ bench-answers: setup ## Whether memory tells what holds now, on a made-up team's
 
 bench-desk: setup ## How many everyday messages the desk understands, and how many have a wrong effect (ARGS="--misses")
 	@$(BIN)/python -m tests.bench.desk $(ARGS)
+
+bench-claims: setup ## How well the linker tells what replaces what, on pairs of notes (ARGS="--fit" fits its weights; needs scikit-learn)
+	@$(BIN)/python -m tests.bench.claims $(ARGS)
 
 desk-weights: setup ## Fit the weights by which the desk recognises messages to the examples of its tools
 	@$(BIN)/python -m tests.bench.desk.fitting

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from services.memory.briefing.candidates import Candidates, find_candidates
-from services.memory.briefing.links import EdgeFacts, Link, find_bound, find_links, find_superseded
+from services.memory.briefing.links import (
+    EdgeFacts,
+    Link,
+    find_asked,
+    find_bound,
+    find_links,
+    find_superseded,
+)
 from services.memory.briefing.page import SECTION
 from services.memory.briefing.ranking import MIN_WEIGHT
 from services.memory.briefing.scope import AgentScope
@@ -93,10 +100,11 @@ def _assign_sections(view: "View", scope: AgentScope, nodes: Iterable[Node]) -> 
 
 def _read_edges(view: "View", scope: AgentScope, nodes: list[Node]) -> EdgeFacts:
     """What the edges say of these nodes."""
+    ids = [node.id for node in nodes]
     shared = [node.id for node in nodes if node.kind in SHARED]
     return EdgeFacts(
         bound=find_bound(view, shared, scope.moment),
-        superseded=find_superseded(view, (node.id for node in nodes), scope.moment),
+        superseded=find_superseded(view, ids, scope.moment) | find_asked(view, ids, scope.moment),
         ties=scope.ties,
     )
 

@@ -8,9 +8,11 @@ from services.memory.graph.decay import DELETED
 from services.memory.linking import rules
 from services.memory.linking.plan import MAX_AUTOMATIC, STATEMENTS, WritePlan
 from services.memory.linking.proximity import Proximity
-from shared.contracts import Edge, EdgeKey, MemoryWrite, Node
+from services.memory.writes.change import embedded_text
+from shared.contracts import Edge, EdgeKey, MemoryWrite, Node, Relation
 
 if TYPE_CHECKING:
+    from services.memory.retrieval.vectors import Vectors
     from services.memory.retrieval.view import View
 
 MAX_NODES = 500
@@ -22,6 +24,9 @@ MAX_CANDIDATES = 64
 
 MAX_COMPARED = 40
 """Nearest of the kinds that hold until something else does: what a node takes the place of is among them."""
+
+MAX_SHARING = 10
+"""Those that share its rarest words, however near they are: in a large memory many are nearer."""
 
 MAX_INSTANCES = 10
 """Patterns of an observation, or observations of a pattern, that are linked in one cycle."""
@@ -144,22 +149,57 @@ def _merge_duplicates_of(node_id: str, near: Neighbours, plan: WritePlan) -> Nod
 
 
 def _supersede(node: Node, view: "View", plan: WritePlan, moment: float) -> None:
-    """End what a node takes the place of, or what takes its place; ask about what rules cannot decide."""
+    """End what a node takes the place of, or what takes its place; ask about what cannot be decided.
+
+    By weight of evidence a node takes the place of one other alone, the likeliest; of several by rules.
+    """
     vector = view.vector(node.id) if node.kind in rules.KINDS else None
     if vector is None or not rules.still_holds(node, moment):
         return
-    near = dict(view.similar(vector, MAX_COMPARED + 1, rules.COMPARED, kinds=tuple(rules.KINDS)))
-    fresh = [other for other in near if other != node.id and (other, node.id) not in plan.compared]
+    near = _find_candidates(node, view, vector)
+    fresh = [other for other in near if (other, node.id) not in plan.compared]
     plan.compared.update((node.id, other) for other in fresh)
-    for other in plan.load(fresh):
-        older, newer = sorted((node, other), key=rules.age_order)
-        if edge := rules.find_supersession(newer, older, near[other.id], moment):
+    pairs = [sorted((node, other), key=rules.age_order) for other in plan.load(fresh)]
+    cosines = [near[older.id if newer.id == node.id else newer.id] for older, newer in pairs]
+    chances = [
+        rules.estimate_chance(newer, older, cosine)
+        for (older, newer), cosine in zip(pairs, cosines, strict=True)
+    ]
+    best = max(
+        (chance for chance, pair in zip(chances, pairs, strict=True) if pair[1].id == node.id), default=0.0
+    )
+    for (older, newer), cosine, chance in zip(pairs, cosines, chances, strict=True):
+        edge = rules.find_supersession(newer, plan.node(older.id) or older, cosine, moment)
+        rival = chance < best if newer.id == node.id else False
+        if edge and not (edge.provenance["rule"] == rules.LIKELY and (rival or _replaces(newer.id, plan))):
             if plan.link(edge):
                 plan.rewrite(rules.end_validity(older, newer))
                 plan.counts["superseded"] += 1
-                node = plan.node(node.id) or node  # it may have ended
-        elif edge := rules.find_contradiction(newer, older, near[other.id], moment):
+        elif edge := rules.find_contradiction(newer, plan.node(older.id) or older, cosine, moment):
             plan.count_link("contradictions", edge)
+
+
+def _replaces(node_id: str, plan: WritePlan) -> bool:
+    """Whether a node takes the place of another already."""
+    return any(
+        edge.from_id == node_id and edge.relation is Relation.SUPERSEDES for edge in plan.edges_of(node_id)
+    )
+
+
+def _find_candidates(node: Node, view: "View", vector: "Vectors") -> dict[str, float]:
+    """What a node may take the place of, with cosines: its nearest, and what shares its rarest words."""
+    near = dict(view.similar(vector, MAX_COMPARED + 1, rules.COMPARED, kinds=tuple(rules.KINDS)))
+    sharing = [
+        other
+        for other in view.sharing(embedded_text(node), MAX_SHARING, tuple(rules.KINDS))
+        if other not in near
+    ]
+    cosines = view.measure(sharing, vector)[2].tolist() if sharing else []
+    near |= {
+        other: cosine for other, cosine in zip(sharing, cosines, strict=True) if cosine >= rules.COMPARED
+    }
+    near.pop(node.id, None)
+    return near
 
 
 def _relate(node_id: str, other_id: str, cosine: float, plan: WritePlan, moment: float) -> None:

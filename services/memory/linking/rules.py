@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from services.memory.graph.decay import parse_time
+from services.memory.linking.evidence import ASKED, SURE, estimate
 from services.memory.linking.supersession import compare_texts, have_other_values
 from services.memory.linking.text_comparison import are_opposed, find_difference, jaccard, parse_text
 from services.memory.ownership import find_owner, may_end
@@ -79,6 +80,12 @@ SAME_TITLE = 0.85
 
 WEIGHT = 0.9
 
+UNDECIDED = "undecided"
+"""The rule of a contradiction that asks whether the newer one takes the place of the older."""
+
+LIKELY = "likely"
+"""The rule of what is replaced by weight of evidence."""
+
 KINDS = frozenset({"fact", "preference", "decision", "goal"})
 """Kinds that hold until something else does. One may take the place of another: a decision is told as a
 fact."""
@@ -135,11 +142,16 @@ def find_contradiction(newer: Node, older: Node, cosine: float, moment: float) -
         return None
     texts = embedded_text(newer), embedded_text(older)
     opposed = cosine >= CONTRADICTION and are_opposed(*texts)
-    if not opposed and not (may_supersede(newer, older, cosine) and compare_texts(*texts).rule):
+    if not opposed and not (may_supersede(newer, older, cosine) and _is_open(*texts, cosine)):
         return None
     weight = round(min(1.0, cosine), 4)
-    rule = {} if opposed else {"rule": "undecided"}
+    rule = {} if opposed else {"rule": UNDECIDED}
     return _edge(newer, older, Relation.CONTRADICTS, weight, by="contradiction", score=weight, **rule)
+
+
+def _is_open(newer: str, older: str, cosine: float) -> bool:
+    """Whether one text may take the place of another."""
+    return bool(compare_texts(newer, older).rule) or estimate(newer, older, cosine) >= ASKED
 
 
 def are_duplicates(one: Node, other: Node, cosine: float) -> bool:
@@ -258,10 +270,20 @@ def may_supersede(newer: Node, older: Node, cosine: float) -> bool:
     return cosine >= COMPARED and in_time and may_end(newer, older)
 
 
+def estimate_chance(newer: Node, older: Node, cosine: float) -> float:
+    """The chance by all evidence that ``newer`` takes the place of ``older``, whether they hold or not."""
+    return (
+        estimate(embedded_text(newer), embedded_text(older), cosine)
+        if may_supersede(newer, older, cosine)
+        else 0.0
+    )
+
+
 def find_supersession(newer: Node, older: Node, cosine: float, moment: float) -> Edge | None:
     """``newer`` supersedes ``older``: both of KINDS and holding at ``moment``, the one since later than the
     other, and about the same: either it surely gives another value or ends it (see ``compare_texts``; from
-    COMPARED on), or both are of one kind, the titles are the same to .9 and the texts alike from .85.
+    COMPARED on), or that is very likely by all evidence (SURE; see ``estimate``), or both are of one kind,
+    the titles are the same to .9 and the texts alike from .85.
 
     Duplicates are to be searched first.
     """
@@ -269,8 +291,11 @@ def find_supersession(newer: Node, older: Node, cosine: float, moment: float) ->
         may_supersede(newer, older, cosine) and still_holds(newer, moment) and still_holds(older, moment)
     ):
         return None
-    verdict = compare_texts(embedded_text(newer), embedded_text(older))
+    texts = embedded_text(newer), embedded_text(older)
+    verdict = compare_texts(*texts)
     rule = verdict.rule if verdict.certain or cosine >= SUPERSEDE else ""
+    if not rule and estimate(*texts, cosine) >= SURE:
+        rule = LIKELY
     if not rule and cosine >= SAME_TITLE and newer.kind == older.kind and have_same_title(newer, older):
         rule = "title"
     if not rule:

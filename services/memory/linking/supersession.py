@@ -26,6 +26,7 @@ from services.memory.linking.claim_parts import (
 from services.memory.linking.claims import ABOUT, Claim, read_claims
 from services.memory.linking.denial import NOTHING, Verdict, judge_denial, names_first
 from services.memory.linking.sentence_words import Word
+from services.memory.linking.statements import read_text
 
 MAX_VALUE = 4
 """The most words of a value, so that a whole sentence in the place of another is none."""
@@ -69,9 +70,12 @@ def _words_of(text: str) -> frozenset[str]:
 
 
 def have_other_values(one: str, other: str) -> bool:
-    """Whether texts that look the same give other amounts, days or times, or one changes what the other
-    says.
+    """Whether texts that look the same give other amounts, days or times, or one changes or ends what the
+    other says.
     """
+    signs, others = read_text(one).cues, read_text(other).cues
+    if bool(signs["end"]) != bool(others["end"]):
+        return True
     ours, theirs = _typed_values(one), _typed_values(other)
     if {family for family, _ in ours - theirs} & {family for family, _ in theirs - ours}:
         return True

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from services.memory.graph.graph import Graph
 from services.memory.retrieval.arrays import top_places
-from services.memory.retrieval.keywords import Keywords, load_keywords, save_keywords
+from services.memory.retrieval.keywords import Keywords, load_keywords, query_words, save_keywords
 from services.memory.retrieval.node_index import Mask, NodeIndex
 from services.memory.retrieval.node_table import searchable_text
 from services.memory.retrieval.postings import renumber
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 
 LEAST_WASTED = 1_000
 """Outdated slots that are left alone, however few nodes there are."""
+
+RARE = 64
+"""A word that at most so many nodes have is rare."""
+
+SHARED = 2
+"""Rare words that two nodes about one thing share at least."""
 
 _HIT = Hit(node=Node(title="blank"), score=0.0)
 Floats = NDArray[np.floating]
@@ -178,6 +184,18 @@ class View:
         slots, cosines = vectors.nearest(vector, index.admit(live, kinds=kinds) if kinds else live, limit)
         near = cosines >= floor
         return list(zip(index.name(slots[near]), cosines[near].tolist(), strict=True))
+
+    def sharing(self, text: str, limit: int, kinds: Sequence[str]) -> list[str]:
+        """The live nodes that share at least two rare words with a text, those that share most first."""
+        (index, keywords, _, _), live = self._freeze()
+        found = (keywords.find(word, len(live))[0] for word in sorted(query_words(text)))
+        rare = [slots for slots in found if 0 < len(slots) <= RARE]
+        if len(rare) < SHARED:
+            return []
+        slots, counts = np.unique(np.concatenate(rare), return_counts=True)
+        kept = (counts >= SHARED) & index.admit(live, kinds=kinds)[slots]
+        slots, counts = slots[kept], counts[kept]
+        return index.name(slots[np.lexsort((slots, -counts))[:limit]])
 
     def vector(self, node_id: str) -> Vectors | None:
         """A node's unit vector, its cosines exact to .0001; None if it has none."""

@@ -42,7 +42,7 @@ def tell_story(wording: Wording, seed: int, start: datetime) -> Story:
     rulings = tell_rulings(teller, agents, changes)
     facts = tell_facts(teller)
     lookalikes = tuple(tell_lookalikes(teller))
-    _tell_fillers(teller)
+    tell_fillers(teller)
     return Story(
         planted=tuple(sorted(teller.planted, key=lambda planted: planted.node.created_at)),
         changes=tuple(changes),
@@ -54,7 +54,7 @@ def tell_story(wording: Wording, seed: int, start: datetime) -> Story:
     )
 
 
-def _tell_fillers(teller: Teller) -> None:
+def tell_fillers(teller: Teller) -> None:
     fillers = teller.wording.fillers
     for thing in fillers.things:  # one owner each: two would be a change
         text = fill(teller.random.choice(fillers.owners), p=teller.person(), x=thing)
