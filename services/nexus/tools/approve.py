@@ -61,6 +61,34 @@ the approval for npm: granted
 give it the green light
 thumbs up for the request
 permit the download
+yes let them install the font package
+approve number 3
+Go ahead with the deployment request, I've looked at it
+reject the one about deleting old recordings
+no to request 12
+I approve the purchase of the reagents
+deny
+ok for the second approval but not the first
+they may have write access to the archive, approved
+Please refuse the request of the crawler agent, it is too broad
+the push to main is fine by me
+decline all of the pending ones
+you can let the mail to the printers go out, I say yes
+approval a7 granted
+turn down that network access thing
+tell the agent who asked about the license: yes, MIT is ok
+thumbs up on the schema change 👍
+accept the open request from the layout worker
+i dont want that budget increase to go through, reject pls
+as for the question whether they can overwrite the old score: no they can't
+Sign off on the menu draft approval
+permission granted for the backup one
+give the green light to request 5
+I've thought it over and the answer to the pending tool request is no
+answer question 2 with the blue version
+approve the first, reject the rest
+allow it just this once, the thing with the external drive
+that approval from this morning, yes from me
 """
 
 _NO = ("refuse", "reject", "deny", "decline", "no", "not", "don't", "dont", "disallow", "turn")

@@ -73,6 +73,36 @@ average of 12 and 19
 compound 2% on 1000 over 10 years
 how many seconds are in a day
 1/3 + 1/4
+14 * 23
+what is 18 percent of 640
+convert 5 cups of flour to grams would you
+how many days until christmas
+if we sell 37 jars at 4.20 each what does that make
+three quarters of 2200 please
+whats 72 fahrenheit in celsius
+need the square root of 1521
+Split a bill of 186.40 between seven people
+how far apart are 3 Feb and 19 June in days
+2^16 minus 1
+I have a roll of 50 m cable and each row in the hall takes 3.4, how many rows does that do?
+12 stone 4 in kilos
+Please, how much makes 1250 euros less 19% of tax
+average of 88, 92, 71 and 65
+how many weeks between today and the end of august
+15 gigs in megabytes
+what's 0.35 mol times 58.44
+a hundred and twelve divided by nine, rounded to two places
+net is 840, add VAT at 20, what do I charge
+miles in 42.195 km?
+how many minutes is 3 and a half days
+If the budget went from 4100 to 4879 how many percent is that up
+sum these for me 12.5 7.25 30 and 4.99
+6 foot 2 in cm pls
+how old is someone born on 9 sept 1974
+is 391 prime or is it 17 times 23
+the kiln heats up 120 degrees an hour, how long to reach 1040 from 20
+45 mins times 18 pupils, in hours
+how much is half a pint in ml
 """
 
 _NUMBER = r"(?:\d+(?:\.\d+)?|\.\d+)"

@@ -65,6 +65,29 @@ the brief for today, please
 do I need to worry about anything
 what should I look at first
 top things for today
+Anything important today?
+what do i need to know before I start
+evening summary please
+How did the night go
+sum up the day for me
+i just came in, what did I miss
+daily brief
+Please tell me the most important things for today in brief
+what's the situation this morning
+wrap up of today pls
+ok I'm back from holiday what's been going on
+what should I look at first this morning
+Did something happen whilst I slept?
+run me through today
+the usual morning rundown thanks
+overview for today, short, I'm on the tram
+any surprises from last night
+end of day report
+what's new since yesterday evening
+Give me the short version of what's going on here
+what were the main things today, I'm about to close the shop
+morning! brief?
+what would be worth knowing before the 9 o'clock
 """
 
 

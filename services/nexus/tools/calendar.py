@@ -65,6 +65,36 @@ first appointment tomorrow?
 who else is in that meeting
 is there a gap between 2 and 4
 show me next month
+what's on my calendar today
+am I free on Friday afternoon
+when is my next appointment
+do I have anything tomorrow morning
+whats happening next week
+when's the meeting with the architect
+Show me my agenda for the 24th
+is the parents evening in the calendar
+how does my Thursday look
+anything on at 3?
+Have I something planned at the weekend of 11 April
+at what time do I see the dentist
+what have I got on this month
+when am i meeting Fiona
+is there a gap between 10 and 12 tomorrow
+Where is the rehearsal on Sunday, the calendar should say
+how many meetings do i have today ugh
+next gig?
+Does the site visit clash with something
+which days next week are still empty
+who's coming to the two o'clock
+read me tomorrow's appointments
+what time does the staff meeting finish
+do i have to be anywhere tonight
+I can't remember whether the vet is on Tuesday or Wednesday, can you look in the diary
+what's my first thing on Monday
+calendar for april please
+is my evening free
+when did I last have an appointment with the accountant
+are there any events with Lucia coming up
 """
 
 

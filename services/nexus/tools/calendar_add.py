@@ -72,6 +72,36 @@ add this to my calendar
 can you put it in the calendar
 enter the inspection in my agenda
 please note the appointment in my calendar
+put lunch with Tomasz on Friday at 12:30 in my calendar
+add dentist 2 April 9am
+book me a slot with Fiona on Tuesday at ten
+new event: stocktake, Saturday all day
+schedule a meeting with the architect for next Thursday 3 pm
+Please enter the parents' evening on the 26th from 19h to 21h
+I'm seeing the vet on Monday at 5, stick it in the diary
+block out tomorrow morning for grading
+calendar entry rehearsal Sunday two till six church hall
+can you pencil in coffee with Anjali next Wednesday around 4
+make an appointment for Friday, site visit, 8 o'clock
+could you add the school trip 13 to 15 may to the calendar
+mark the 1st of June as a holiday in my calendar
+write into my calendar: tax office, 30 March, 11:15
+set up a team meeting on thursday 9:30 for one hour
+put me down for the fire drill at 11 tomorrow
+Enter please the birthday of Mila, 5th April, in the calendar
+I have a call with Toronto tonight at 8, add it
+save the date: wedding of Ola and Sam, 22 August
+add to calendar gig in Leeds Saturday load in at 4
+reserve two hours on monday afternoon for the grant
+theres a lab safety talk on the 20th at noon can you calendar that
+need an entry for the boiler inspection next Tuesday between 8 and 10
+plan in a one to one with Greta for tomorrow at 2pm
+get the board meeting of 9 April 18:00 into the diary
+every Tuesday at 7 pm we have band practice, put it in the calendar
+new appointment on the 27th quarter past nine, hairdresser
+pop the delivery on my calendar for Thursday 7am will you
+calendar: flight to Oslo 3/4 6:40
+put the open day on there, Saturday after next, ten to four
 """
 
 LASTS = timedelta(hours=1)

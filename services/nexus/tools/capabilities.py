@@ -87,6 +87,30 @@ do you work on weekends
 can I talk German to you
 what would you recommend me to try
 can I undo a reminder
+are you able to read my mail
+What kinds of things can I ask you?
+i'm new here what is this for
+what commands are there
+Do you speak other languages
+is it possible to give you a file
+how does this work then
+can you do stuff at night as well
+what are you not able to do
+show me some examples of what to say
+who are you and what are you good at
+does this thing have access to my calendar
+Please explain to me your functions
+could you in principle run programs on my computer
+stuck, how do I talk to this thing
+can I cancel something once it's started
+what do you know how to do
+give me an introduction
+are you connected to the internet
+how do i tell you to repeat something every week
+what happens when I approve something
+do you keep what I say
+how would I go about starting a goal
+can you handle spreadsheets or just text
 """
 
 TEAM = (

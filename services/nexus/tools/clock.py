@@ -73,6 +73,34 @@ what's tomorrow's date
 is this an even week
 how many sundays till christmas
 current date and time
+hey could you tell me what day we have today?
+time pls
+I lost track completely, is it already Thursday or still Wednesday
+On which weekday does the 4th of July fall this year?
+what's the date today, I need it for the lab sheet
+how late is it in Osaka right now
+My watch died. Time?
+what week number are we in
+which day of the week was 11 november 1989
+tell me the current time in Halifax, I don't want to wake up my supplier
+todays date in iso format thanks
+when's Easter Sunday this year
+quick one, whats the hour over in Perth
+Please be so kind to say me what is the actual time
+is next monday the 23rd or the 24th
+what date is a week from Saturday
+what time zone are you set to anyway
+was the 1st of March a Sunday?
+do you know if the clocks have gone forward yet
+the choir director is in Boise and I never know how far behind they are so what's his time now
+day of week for 31/10/2026
+is it past three already?
+What's the last Friday of May, date wise?
+how many hours are we ahead of Chicago at the moment
+which month is it, honestly
+what day will it be in ten days
+Could I get the exact time down to the second
+when does the next quarter begin
 """
 
 _ZONES = {

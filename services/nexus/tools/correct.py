@@ -105,6 +105,36 @@ the boiler isn't broken any more, it was repaired on Friday
 the concert was moved from the 12th to the 19th
 the delivery day is Wednesday now instead of Monday
 Sofia got married, her name is Lund now
+actually the meeting room code is 5512 now not 4471
+Dario no longer works at the mill, it's Celia now
+correction, the rent is 960
+You have the wrong birthday for Anton, it's the 14th
+it isn't Tuesday, the caterer needs it by Monday
+we moved, the office is in Harbour Street 9 now
+my number has changed, use 0171 555 0199 from today
+that's out of date, we ship on Mondays again
+the bus holds 52 not 48
+Please update what you know: the supplier for oak is Brennan & Sons since February
+no Petra isn't the allergic one, Paula is
+Change the wifi password in your notes to tangerine77
+I told you buffer C was 7.4 but it's 7.8, fix that
+Sorry I made a mistake before, the car is parked at level 2
+the projector isn't in 203 any more, they took it to the library
+what you've got about Noor's start date is wrong, she joined in 2021
+The team is not anymore six persons, we are now eight
+jonas stepped down, string section lead is Mirela as of today
+wrong, the capital budget is 30k, not 13
+amend the entry on locker 12, it's been repaired
+the deadline got pushed, it's April 6 instead of March 30
+you still think we use Trello, we switched to a whiteboard ages ago
+her surname is spelled Wolski not Wolska
+new price for the coop is 2.25 a kilo, replace the old one
+that was the old address, ours is 17b now
+I don't drink coffee with milk any longer, black from now on
+the plumber's name is Hodgkin and not Hodgson, please correct that
+Make that: the fiscal year starts in September
+what i said about the tiles is no longer true we are taking blue ones
+our choir has a new name, Northwind instead of Skylark
 """
 
 _LEAD = re.compile(

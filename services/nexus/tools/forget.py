@@ -70,6 +70,36 @@ what I told you a minute ago, erase it
 you needn't keep the code any longer
 delete what you know of the tenant
 forget about Gil
+forget the alarm code
+please delete what you know about my sister
+remove the note on locker 12
+wipe everything I said about the divorce
+you can forget that thing with the parking
+erase Dario's phone number from memory
+I don't want you to keep my shoe size
+drop the fact about the gate code
+unlearn the old password pls
+forget what I told you about Ilse's diet, that was private
+get rid of the entry on the old supplier
+Can you delete my address from your memory?
+strike the agreement with the co-op from your notes
+clear what's stored on customer 88
+forget about everything from last Tuesdays chat
+please to erase all data of Mr. Halvorsen, he asked for it under gdpr
+that note about the red case, bin it
+it would be better if you no longer knew about the salary list
+take the licence plate out of your memory
+scratch what you remember on the boat name
+delete the memory about walrus
+forget Farouk ever had the key
+i'd like my birthday removed from what you know of me
+purge the info on the illustrators rate
+no need to remember the tile colour any more, forget it
+lose the line about dogs in the office
+don't keep the bank details I gave you earlier
+forget me
+remove all facts concerning the Ely barn
+Please make sure that you don't remember what I said about Kofi's health
 """
 
 MOST = 3

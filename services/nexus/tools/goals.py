@@ -106,6 +106,34 @@ why is it not finished
 was the chart made
 is there a result
 how many goals failed this month
+how's everything going with the agents
+what did you lot get done yesterday
+did the import of the seed catalogue work out?
+show me the open goals
+Any failures since this morning?
+how far along is the translation of the manual
+whats running rn
+Is somebody already working on the poster thing I asked for on Monday
+list what was finished this week please
+is it done yet, the renaming of all the sample files
+Have the tests been run on the payment branch?
+progress?
+I would like to know which tasks are still not complete
+who picked up the goal about the newsletter layout
+what's holding up the migration
+Did the agents manage to fix that crash in the ticket shop or are they still at it
+give me a rundown of all the tasks under the grant report goal
+how many goals failed last week
+what happened to the job of sorting the parish photos, i never heard back
+which agent did the transcription of the interview
+tell me how goal 41 is doing
+are we nearly there with the bass tabs?
+what have you been doing all day
+The inventory count that I kicked off at lunch, has that come through?
+how long has the benchmark been running now
+was the invoice script actually tested or just written
+could you explain why the greenhouse logger task took six tries
+status of the things i started please
 """
 
 MOST = 8

@@ -89,6 +89,35 @@ what was in Karin's mail
 what does the mail from the plumber say
 did we get an answer from the museum
 is there mail from the bank about the loan
+did Henrike write back
+find the email about the rehearsal room
+show me unread messages from the supplier
+what did the insurance people say in their last mail
+Is there something from the school board in my inbox
+search my mail for invoice 2291
+read me the newest one from Tobi
+has the landlord replied yet?
+I need the mail where Mrs Okafor sent the allergy list
+look for messages with attachments from last week
+Did I get anything from the visa office today, they promised it
+who emailed me this morning
+open the latest email
+check my inbox pls
+when was the last time Bruno wrote to me
+mails with subject tour dates
+Could you check whether the bank has sent the confirmation
+any emails about the kiln delivery
+what does that long mail from Priya actually want
+i cant find the message with the wifi password for the venue, its somewhere in my emails
+summarise the thread with the caterers
+how many unread mails have I got
+is there a response of the customer from Lyon
+look in the mail what the plumber quoted
+emails from the head of department since Friday
+did the thing from DHL come with a tracking number, check my mail
+show the mail by Ayumi again
+has anybody complained by email this week
+read out the message from the dentist please
 """
 
 MOST = 5

@@ -156,6 +156,36 @@ how sure are we of that
 where did you get that from
 which port does the scanner service listen on
 what did you say the address was
+where did we put the spare key for the van
+what's Yusuf's phone number
+who is responsible for the lighting at the spring show
+what did I say about the colour of the banner
+do you remember the name of the guy from the paper mill
+Which supplier did we agree on for the oak?
+what do you know about Marisol
+when is Anton's birthday
+whats the door code of the studio
+why did we drop the old ticket system
+how many chairs do we have in the big hall
+Is Petra allergic to nuts or was that Paula
+I forgot what we decided about the summer camp fee
+what was the wifi password in the workshop again
+who told you the deadline is the 30th
+tell me what we know about the pump in lab 4
+what size shirts does the team wear
+Where lives our accountant?
+can you recall which version of the score we used in Bergen
+what's the name of our contact at the city council
+did I ever tell you where the fuse box is
+which of the bees colonies was the aggressive one
+whats our tax number
+how does Ren take his coffee
+who decided that we publish on thursdays
+what was the agreed rate for the freelance illustrator
+do we have a policy on dogs in the office
+how do deploys work here
+since when is Noor with us
+What did we name the new boat?
 """
 
 

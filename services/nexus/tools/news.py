@@ -64,6 +64,35 @@ what's the latest on the tram line
 top five tech news
 any updates on the strike in the news
 did the referendum pass
+any headlines on the rail strike
+news please
+Whats going on in the world
+has anything happened in the election in Peru
+latest on the harbour fire
+tell me the top stories this morning
+any tech news
+What do the papers write about the new school law, newspapers I mean
+football results from last night
+sports news pls
+did the central bank raise rates
+anything new on the wildfires in Portugal
+local news for Sheffield
+read me the headlines
+what's the latest with the teachers' union talks
+Give me the news of today in three sentences
+what's everyone talking about today
+breaking news?
+is there something in the news about our town
+business headlines
+any updates about the recalled baby formula
+who won the match yesterday evening
+news from science world
+how are the peace talks going
+what did the minister announce yesterday
+Has there been an earthquake somewhere
+show me news about electric ferries
+current affairs quick summary
+any word in the press about the festival being cancelled
 """
 
 

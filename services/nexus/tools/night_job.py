@@ -98,6 +98,36 @@ please do the stock import during the night, the server is too slow by day
 I won't be here tonight, so run the long benchmark then
 can you crunch ~/data/field.csv tonight while I sleep
 overnight: make thumbnails of ~/photos
+do the photo resizing tonight
+run the full test suite while I'm asleep
+have the agents clean up ~/scans overnight
+Tonight, please convert all the wav files in the rehearsal folder to mp3
+I'm off to bed, transcribe the three interviews till the morning
+queue up the big simulation for the night
+it doesn't have to be now but by tomorrow morning I'd like the bibliography sorted
+overnight: check every link on the shop site
+let the model training go through the night
+after hours somebody should go through the customer feedback and group it
+could you index the old newsletters once everyone has gone home
+put rebuilding the search index on for tonight
+please make during the night a summary of the 14 reports
+night job: dedupe the address list
+do the slow benchmarks when nobody's using the machine, tonight i mean
+while I sleep write unit tests for the parser in ~/code/midi
+Add to tonight's jobs that the lesson plans for year 8 get proofread
+leave the agents working on the refactoring overnight will you
+tonight compare our prices with last years list and write me what changed
+get the translation of the brochure done by the time i wake up
+I want the log files of the telescope reduced this night
+schedule the database vacuum for tonight, just the once
+as soon as it's late and quiet, run the profiler on ~/engine
+generate the captions for all slides tonight would be great
+sometime during the night can they re-tag the whole music library
+have it ready when I get up: a first draft of the funding application
+for tonight, look through the herbarium photos and flag the blurry ones
+tonight fix the flaky tests in ~/web please, no rush before that
+Don't do it now, do it tonight: regenerate the pdfs of all handouts
+work on the crossword generator through the night
 """
 
 

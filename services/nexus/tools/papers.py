@@ -53,6 +53,36 @@ references for teaching music to deaf children
 recent arxiv papers on diffusion
 journal articles on coral bleaching
 summarise the paper 2401.01234
+any new papers on perovskite solar cells
+find me research about reading aloud to toddlers
+what's on arxiv today
+papers by Yoshua Bengio
+is there a recent study about bee mortality and pesticides
+look for publications on graph neural networks for chemistry
+latest preprints in cs.CL
+Has anybody published something on vibrato perception in violins
+show me this week's papers on protein folding
+literature on concrete curing in cold weather please
+search for articles in journals about dyslexia fonts
+new paper from the Max Planck people about sleep?
+i need three citations on soil carbon
+what does the research say on four day weeks
+summarise the newest paper on diffusion models
+give me the abstract of attention is all you need
+Are there scientific works over the acoustics of small halls
+recent arxiv stuff about agents with memory
+which papers came in overnight
+reviews on CRISPR off-target effects since 2024
+find the DOI of that Kahneman article on noise
+any studies comparing sourdough starters
+whats new in the literature on tinnitus
+could you pull up papers that cite Vaswani 2017
+preprints about long covid and exercise
+my supervisor mentioned a paper on ant navigation by Wehner, can you find it
+papers please, topic battery recycling
+most cited work on crowd simulation
+is there academic literature on volunteer burnout
+paper of the day
 """
 
 

@@ -65,6 +65,36 @@ what has to happen before we can open
 which work packages are late
 what's left before we can print the book
 what should Joel do next
+what are the milestones of the festival
+who does what on the garden project
+open points for the website relaunch?
+how far off is the next milestone
+Who is in charge of the costumes
+what's still to be done before the exhibition
+show me the project plan for the move
+which tasks are assigned to Bea in the app project
+What was agreed as scope for phase 2 of the archive project
+add an open point to the kitchen project: order the hinges
+is the album on track
+what's the deadline for the poster milestone
+give me the status of project heron
+list all projects
+who's on the barn team
+Which points are overdue in the school play
+tick off milestone 3, stage is built
+tell me the open issues of the lab move, with the names of who has them
+did we hit the march milestone
+what's next for the cookbook project
+are there any risks noted for the fundraiser project
+put Salim down for the lighting in the spring show project
+how many open points has the relaunch
+milestones pls
+I'd like a new milestone in the bridge project, load test on 10 April
+what's blocking the exhibition
+The project with the city, who takes care of the permits there?
+project overview
+when is the dress rehearsal milestone due
+who still has nothing to do in the tour project
 """
 
 KINDS = ("goal", "event", "decision", "fact", "observation")

@@ -70,6 +70,35 @@ can I see tonight's jobs
 which one goes first
 are there jobs that failed in the queue last night
 when is the energy report made
+show me the overnight queue
+which jobs run on a schedule
+is anything lined up for the weekend
+what have i got scheduled
+list the night jobs
+Will something be running while I'm asleep?
+when does the backup run next
+what recurring goals are there
+queue?
+how long is the queue at the moment
+Did I already put the score conversion in for tonight or not
+what's on the night list please
+which of the schedules are switched on
+at what time is the weekly stock check set to start
+are there still jobs pending for tonight
+anything repeating every day that i forgot about
+show all schedules
+Please show what is foreseen for this night
+whats next up in the queue
+how many jobs are queued
+does the Monday report thing still exist as a schedule
+what will the agents be doing at 3am
+tell me what's coming up in the way of automatic runs
+is the link check planned daily or weekly
+what's in the pipeline for after hours
+I'd like to see everything that's going to run without me
+Which overnight jobs were put in by Marek
+is there room for another job tonight or is it full
+next scheduled run?
 """
 
 

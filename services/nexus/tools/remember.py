@@ -110,6 +110,36 @@ you can note that the projector is back from repair
 fyi the gate code changes on Friday to 8812
 just for the record: we paid the deposit on 3 March
 keep in your memory that Mrs Olsen only takes calls after 5
+remember that the alarm code is 4471
+note: the caterer needs the headcount by Tuesday
+please keep in mind that Ilse doesn't eat pork
+save this for later, the plumber is called Hodgson and comes only on Fridays
+write down that locker 12 is broken
+Bear in mind we pay the band in cash
+fyi for your memory the projector lives in room 203 now so store that
+make a note that Leo prefers to be called in the afternoon
+don't forget: the rent goes up in June to 940
+you should know that our fiscal year starts in October, remember it
+memorise my shoe size, 43
+jot this down pls, buffer C is pH 7.4
+add to memory that the server in the cellar is called walrus
+Just so that you have it, Agata's new surname is Wolska, please note
+put on record that we chose the green tiles
+keep this fact: the school bus holds 48
+note to self the good tuner is in the red case
+i want you to remember my sister's birthday is on the 8th of August
+store the following. Gate code C59#
+please retain that we never ship on Mondays
+take a note, Farouk has the key to the shed
+commit to memory the printer only takes A4
+Remember I like my summaries short.
+learn that "the barn" means our warehouse in Ely
+can you hold on to this, licence plate of the van is KX 221
+remember for me where i parked, level 3 row D
+From now on you know that Jonas leads the string section, remember this please
+log that the freezer was defrosted on 12 March
+pls note customer 88 wants paper invoices
+for the record, we agreed with the co-op on 2.10 per kilo, keep that
 """
 
 _LEAD = re.compile(

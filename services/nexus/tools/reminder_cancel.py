@@ -42,6 +42,36 @@ get rid of all the old reminders
 don't remind me of the party any more
 unset the reminder for Friday
 drop the water reminder
+cancel the reminder about the bins
+delete my alarm
+you don't need to remind me of the dentist any more
+remove all reminders for today
+stop reminding me about standup
+turn off the 7pm cat thing, neighbour's feeding her
+forget the reminder with Goran
+no more reminders about pills please
+clear the timer
+I won't be needing the wake up call tomorrow
+scrap that reminder for the visa form
+Please delete the reminder number 4
+kill the oven timer
+drop the monthly fire extinguisher reminder
+take the auction reminder off, I'm not going
+get rid of every reminder I have
+the reminder for friday is superfluous, cancel it
+never mind reminding me about the laundry
+don't nudge me about the grant any longer
+could you remove the rent reminder, it's a standing order now
+unset alarm 6:30
+that reminder you were gonna give me at 5, leave it
+cancel the last reminder i made
+I don't want to be reminded to water anything, the tomatoes are dead lol
+erase both reminders about the parcel
+disable the daily reminder
+call off the noon reminder
+no alarm tomorrow after all
+the library reminder isn't needed, Theo took the books back so bin it
+reminder strings cancel
 """
 
 

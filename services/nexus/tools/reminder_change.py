@@ -47,6 +47,35 @@ make the water reminder daily instead of weekly
 reword that reminder: call the vet, not the dentist
 the oven one is done
 shift the cactus reminder to Fridays
+move the dentist reminder to 4
+push the bin reminder back an hour
+the reminder about the rent is done
+remind me of the parcel tomorrow instead of tonight
+make my alarm 6 instead of 6:30
+done with watering the tomatoes, tick it off
+Postpone the call to mum until the evening
+snooze that for ten minutes
+change the reminder for the agar plates to Tuesday
+I already called the bank, you can mark that reminder as done
+ask me again in half an hour
+set the pill reminder to 21:30 rather than 9
+bring forward the auction reminder, an hour before is better
+the standup reminder should be at 9:10 from now on
+not now, remind me later about the laundry
+shift all of today's reminders to tomorrow
+Please displace my reminder of 14 o'clock to 15 o'clock
+flowers for Ines: done ✅
+reword the Goran reminder, it should say speaker cables
+give me five more minutes on the oven timer
+the library one can wait till monday
+mark reminder 2 as finished
+can the fire extinguisher reminder be on the second Monday rather than the first
+push it to next week, the thing with the visa form
+i've eaten, check that off
+tweak the 2:15 reminder, make it 2:05
+Let the strings reminder repeat every month
+repeat that reminder in an hour
+could you delay the kiln room reminder a bit, say to 6:30
 """
 
 

@@ -44,6 +44,32 @@ list everything you'll remind me of
 when does my timer end
 which reminders repeat
 next alarm?
+show my reminders
+list everything you're going to remind me of
+Any reminders today?
+when will you remind me about the dentist
+what am I supposed to be reminded of this week
+is there a reminder for the bins or not
+how many reminders are open
+tell me my next reminder
+have you got an alarm set for tomorrow
+what was that thing you were going to nudge me about
+please list the reminders for friday
+is my 5 o'clock reminder still on
+all alarms pls
+what timers are running
+Are there still reminders which I did not do
+i think I asked you to remind me of something tonight, what was it
+overdue reminders
+read out my reminders for the weekend
+do I have any reminders about Goran
+which reminders went off while I was out
+let's see the reminder list
+how long left on the timer
+you're reminding me of the auction on Sunday, right?
+what's still on my reminder list for march
+could you go over the reminders with me
+when does my alarm ring
 """
 
 

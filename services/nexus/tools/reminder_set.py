@@ -67,6 +67,36 @@ remind me monthly to check the smoke detectors
 please let me know at 5 that I should go
 ping me after lunch about the contract
 set a reminder to descale the machine, every three months
+remind me at 5 to call mum
+set a reminder for tomorrow 8am take out the bins
+in 20 minutes tell me to turn off the oven
+Remind me on Friday that the rent is due
+don't let me forget the parcel tonight
+reminder: water the tomatoes every other day
+nudge me at half past three about the visa form
+can you ping me in an hour
+alert me when its 16:45 so i catch the bus
+Please remember me tomorrow at 10 to phone the bank
+I have to take my pills at 9 every evening, could you remind me
+wake me up at 6.30
+remind me next monday to order agar plates
+timer 12 minutes
+let me know on the 28th that the library books go back
+it would be nice if somebody told me at noon to eat something
+every first monday of the month remind me to check the fire extinguishers
+remind me to ask Goran about the cables
+set an alarm for quarter to seven tomorrow
+tomorrow afternoon I need a poke about the grant figures
+give me a shout at 2:15, parent call
+Make me think of the flowers for Ines on her birthday, April 5
+before I leave at six remind me to lock the kiln room
+reminder for thursday evening, buy strings
+could you remind us all on Wednesday of the fire drill
+remind me in 3 days to follow up with the printers
+pls remind to feed cat 7pm
+every weekday at 8.55 remind me of standup
+i mustnt miss the auction on sunday at 11 so remind me half an hour before
+when it's ten tell me to switch the laundry over
 """
 
 

@@ -80,6 +80,36 @@ check weekly if our certificate expires soon
 please repeat the scan on the 15th of each month
 every weekday evening, list what was sold
 monthly report on the energy use please, on the 1st
+every night at 2 back up the recipes folder
+run the linter on ~/site each Monday morning
+I want a stock report every Friday at 4
+once a week check that all the links in the handbook still work
+daily at 6am pull the sensor data and plot it
+please do the log cleanup on the first of every month
+from now on test the build every evening
+set up a recurring goal that updates the fixture list every Sunday
+weekly: summarise the open issues in ~/app
+could the agents sort the downloads folder every couple of days
+each weekday at 8:30 generate the substitution plan
+make it a habit to verify the backups on Saturdays
+all two weeks please control the freezer logs for gaps
+every hour see whether the ticket page is up
+On the last working day of each month compile the hours of the volunteers
+schedule a dependency check for every Wednesday night
+tuesdays and thursdays at noon refresh the menu page
+twice a day sync the sheet music folder
+do that spelling check of the blog regularly, say every Monday
+Every quarter I'd like somebody to go over the safety data sheets
+nightly run of the regression tests in ~/core please
+have the catalogue rebuilt at midnight every day
+every morning before nine rename the incoming scans
+repeat the price comparison every ten days
+I keep forgetting to rotate the archive so let it be done automatically each 15th
+run ~/bin/health.sh every 30 minutes
+starting tomorrow, each night retrain the classifier on the new labels
+mondays 7am create the agenda for the team meeting from the open points
+put the duplicates check on a weekly schedule
+yearly on 2 January archive last year's orders
 """
 
 

@@ -99,6 +99,36 @@ write her that I'm ill
 write to the landlord that the tap drips
 tell Petra by mail that the meeting is on Tuesday
 email the museum that we come with 24 children
+email Paul that I'm running late
+send a mail to the whole choir that Thursday is off
+write to Mrs Lindqvist and tell her the slides are ready
+Drop Kenji a line saying the samples arrived
+please reply to the venue, we take the Saturday slot
+can you mail the invoice to billing@oakfarm.example
+send Dana an email asking for the latest figures
+answer Gregor's mail with a polite no
+forward the message from the council to Ines
+tell the printer by email that we need 300 not 200
+Could you write a short mail to the parents about the trip being postponed, and say sorry from me
+email me the report
+shoot a quick note over to accounts that the March receipts are coming tomorrow
+write back to him that it's fine
+I'd like an e-mail to go to Dr Mbeki with the protocol attached
+mail to the team subject lunch text pizza at one
+let Sofia know via email the keys are at reception
+send this to hr: I will take the 2nd and 3rd off
+Respond the client that we accept the conditions
+compose an email to our landlord about the broken heating
+pls email the setlist to the sound guy
+Thank the donors by mail for me, keep it warm
+invite the volunteers per email to the cleanup on the 11th
+send an apology to the customer who got the wrong size
+draft and send something to the museum asking if we can borrow the projector
+ping Lars by mail whether he has the spare amp
+cc Judith and tell the lab that the freezer is repaired, by mail
+get an email out to all suppliers that we are closed over Easter
+write an email to ola@nordhus.example that the quote is too high
+reply all: I'm in
 """
 
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")

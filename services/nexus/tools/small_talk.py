@@ -151,6 +151,25 @@ it's freezing in here
 have you had breakfast
 my day was awful
 guess who is here
+hi
+thanks a lot!
+I'm so tired today
+hello anybody there
+bye, see you tomorrow
+Happy new year!
+nice one cheers
+sorry for shouting at you before
+what's your favourite colour
+I had such a rough week
+yo
+haha that was funny
+Do you ever get bored?
+ta very much
+i feel a bit lonely in the office today
+Greetings from sunny Bari
+love you
+congrats on surviving the power cut
+how was your night, mine was awful
 """
 
 _REPLIES = (

@@ -54,6 +54,35 @@ what do we pay per run
 money spent on ai
 spending report please
 is the limit per day or per task
+how much have we spent
+what did yesterday cost us in tokens
+are we still within budget
+how many tokens did goal 22 burn
+whats left of the budget
+Which agent is the most expensive one
+I'd like to know the costs for March so far
+did the night run cost a lot
+show me spending per day
+How much money goes to the models every month?
+is there a limit on spending and how near are we to it
+cost of the last goal pls
+what's our burn
+how many tokens since midnight
+the boss wants to know what the whole thing costs us, have you got a figure?
+did we go over the daily cap
+Please a list of the consumption by agent
+what did the translation set me back
+budget status
+how much was it last month compared with this one
+why was tuesday so expensive
+tokens today
+are the agents getting pricier
+what's the average cost of one goal
+has the spending alarm gone off
+roughly what would we have left by friday at this rate
+give me the bill
+how expensive was the transcription of the interviews
+used up quota?
 """
 
 

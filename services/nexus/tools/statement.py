@@ -146,6 +146,35 @@ Ravi says the pump is loud
 I've asked Tom to do it
 he never answers his mail
 that reminds me of last year
+we had a great rehearsal yesterday
+don't run the tests yet
+Please do not send anything to the client for now
+The kettle is broken
+i would have deployed it if the build had been green
+no need to start on the poster, Lea is doing it
+my neighbour thinks we should repaint the hall
+The tests were run last night by Omar
+leave the photos alone for now
+I might need the report next week, not sure yet
+Jonas sent the mail himself
+if we had more money I'd rent a bigger van
+they are painting the corridor today
+I never asked for a weekly report
+we're thinking about switching the supplier
+In my view the old logo was nicer.
+the delivery came, two boxes were damaged
+wouldn't translate that one, it's still changing
+so I was standing in the shop and the till just froze
+Nobody has booked the room as far as I know
+hold off on the backup until I say so
+I used to remind Theo every week to lock up
+Anyone could have deleted that file
+the server room smells funny
+Maybe one day we'll rewrite the whole thing in Rust
+mum says the cake recipe came from her aunt
+I don't think it's worth reminding people, they know
+it was raining when we did the site visit
+Klara told me she'd take over the newsletter in May
 """
 
 

@@ -75,6 +75,35 @@ don't do the thing tonight after all
 please stop that now
 stop the one about the website
 that job can be deleted
+stop
+cancel the goal about the flyer
+kill the simulation it's eating all the memory
+abort the running job please
+Don't run the link check any more on Mondays, drop that schedule
+take the photo resizing out of tonight's queue
+I changed my mind about the translation, call it off
+end the nightly backup schedule
+halt the agents now
+please to stop the task with the invoices, it was the wrong folder
+pause that weekly report until further notice
+cancel job 7
+no wait stop the import!!
+remove the recurring stock report
+whatever is running on ~/atlas at the moment, stop it
+we no longer need the market research, you can cancel it
+scrap the midnight run
+Quit working on the seating plan
+stop goal 18, somebody else did it already
+turn off the hourly check
+could you call the agents off the newsletter
+delete the schedule for the sensor plots
+tonight's training can be dropped, I found a pretrained one
+cut it off, the render that's been going since noon
+abandon the attempt to port the drum machine
+discontinue the monthly compile of hours please
+break off what youre doing
+the overnight thing, don't do it after all
+stand down on the press release, goal is cancelled
 """
 
 _JOB = re.compile(r"\bjob-\d{8}-\d{3}\b")

@@ -60,6 +60,28 @@ it doesn't work
 what now
 show me
 tell me more
+the thing
+can you make it better
+that one over there
+asdkjh
+same again
+and the other
+Could you do what we talked about
+move it
+I need the
+next
+change that to the right one
+not sure
+green
+for Karin
+the usual for both of them
+please take care of this
+if only we had
+and then maybe if it's
+send
+the second
+handle the Kowalski matter
+17
 """
 
 

@@ -60,6 +60,35 @@ have I forgotten to answer something
 are there approvals that expire soon
 what can I unblock
 is there anything left for me to OK
+what's waiting for me
+anything I need to sign off?
+do you guys need something from me
+open approvals?
+Are there any questions from the agents that I haven't answered
+is anything blocked because of me
+what do i have to decide today
+show pending requests
+I was away two days, is there stuff sitting there for my OK?
+which messages couldn't be delivered
+who is waiting on an answer from me
+list all approvals please
+did anyone ask me something while I was teaching
+Is there any permission outstanding which I must give
+hows my inbox of questions looking, the ones from the workers i mean
+got anything for me to approve
+what's stuck in the dead letter box
+how many decisions are pending on my side
+Do the agents wait for something?
+before I go home, tell me if there is something that only I can release
+what are the oldest approvals
+any permission slips for me to stamp lol
+please show me what needs my confirmation
+is there still that question about the venue open
+Was there something I should have said yes or no to?
+things waiting on me, go
+do I owe anybody a reply in the office
+any undelivered stuff lying around
+could you read me the questions that are pending
 """
 
 

@@ -69,6 +69,34 @@ when is sunrise
 how strong is the wind in Kiel
 do we need to cover the beds tonight, frost?
 wet or dry weekend?
+whats the weather
+do I need an umbrella in Glasgow this afternoon
+forecast for the weekend
+Is it going to be windy at the coast on Saturday
+temperature outside?
+we have the open air show on Friday, will it stay dry
+weather in Lisbon
+should I bring the plants in tonight, is there frost
+How is the weather by you in Hamburg today
+snow this week?
+when's sunset
+is it sunny in Marseille right now
+what's it like out
+humidity today, for the varnish
+any storm warnings
+chance of rain for the match at 3
+is it hot in Delhi
+weekend weather for camping in the Lakes please
+how warm will it become on Sunday
+fog tomorrow morning on the M4?
+will the roads be icy at six
+dry enough to paint the fence thursday?
+weather next week in Oslo, I have to pack
+tell me if there's thunder coming
+UV index today
+do you think a coat is needed today
+are we getting a heatwave
+rain radar says what
 """
 
 

@@ -93,6 +93,36 @@ how do you get coffee stains out of wool, search the web
 which pharmacies are on duty tonight
 what's the weather service's website
 who is the author of the blog at URL
+look up who invented the zip
+google the opening hours of the hardware store on Mill Lane
+what does it say on https://example.org/terms
+find a good recipe for rye bread online
+read this page and give me the gist: https://blog.example.net/tuning-harpsichords
+search the web for cheap trestle tables
+how tall is the Eiffel Tower
+Who's the mayor of Ghent at present
+check online whether the ferry to Arran takes vans
+what is a Helmholtz resonator
+can you find out how much a used potter's wheel costs
+open www.stadtbad.example and see if they have lane swimming tonight
+whats the exchange rate euro to zloty
+Look please in the internet for a translation office in Brno
+is there a pharmacy open near the station on sundays
+what's the difference between a viola and a violin
+search: replacement fuse for Bosch GTS 10
+how do you get red wine out of a carpet
+find the manual of the Canon LBP6030 on the web
+which airlines fly from Leeds to Bilbao
+could you see on the internet if this is legit, "Nordlicht Textil Ltd"
+what year did the Titanic sink
+find me the phone number of the Thai place in Dock Street, online somewhere
+does python 3.13 still have distutils
+what does the abbreviation ISBN stand for
+summarise https://docs.example.com/changelog for me
+any reviews on the net about the Zoom H5 recorder
+When do the tickets for the Proms go on sale, look on their site
+look up the current stamp price for a letter to Canada
+who is the author of The Dispossessed
 """
 
 _URL = re.compile(r"(?i)\bhttps?://[^\s<>\"'“”)]+|\bwww\.[^\s<>\"'“”)]+")

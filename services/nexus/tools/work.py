@@ -205,6 +205,36 @@ please add up the hours in ~/timesheet.csv for each person
 can somebody fix the broken contact form on the site
 run the linter on ~/src/api and fix what it finds
 make a summary of ~/docs/policy.pdf
+fix the failing test in ~/app
+write a press release about the open day
+make me a poster for the bake sale
+Could you have someone convert the scores in ~/music/new to PDF
+please build a small page where parents can sign up
+translate the flyer into Polish
+start on the data cleanup
+Clean the CSV in ~/data/survey and plot the answers per class
+I need a comparison of three accounting programs by this afternoon
+get the agents to write the documentation for the api
+refactor the billing module
+sort the photos of the excavation by trench
+draft a contract for the freelance illustrator
+analyze the sales numbers of February and say me what is going bad
+can somebody add dark mode to the site
+transcribe the recording in ~/audio/board.m4a
+run the tests of ~/parser
+design a logo with a heron
+Set the website live
+find the memory leak in ~/srv/ingest, it's been crashing every six hours
+make a quiz for year 9 about photosynthesis with twelve questions and an answer sheet
+rename all files in ~/scans to date plus title
+the login button does nothing on mobile, please fix
+it would be great if the price list could be turned into a nice table
+prepare a 10 slide deck for the sponsors
+update the dependencies and see what breaks
+write me a python script that merges pdfs
+go through the applications in ~/jobs and rank them
+I want the bass part transposed down a tone, file's in ~/scores/waltz.mscz
+deploy the new version to staging
 """
 
 
