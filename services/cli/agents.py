@@ -44,25 +44,42 @@ def load_specialists(settings: Settings) -> list[InstalledAgent]:
 
 
 def load_agents(settings: Settings) -> list[InstalledAgent]:
-    """Every agent but specialists, memory first.
+    """Every agent but specialists and those that ``read_agents`` refuses, memory first."""
+    return read_agents(settings)[0]
 
-    Raises ConfigError if a profile is invalid, a name occurs twice, or ``replicas`` is invalid.
+
+def read_agents(settings: Settings) -> tuple[list[InstalledAgent], dict[str, str]]:
+    """Every agent but specialists, memory first, and why folders of ``agents_dir`` are refused, by name.
+
+    Raises ConfigError if ``agents_dir`` cannot be read, or ``replicas`` is invalid.
     """
-    agents: dict[str, InstalledAgent] = {}
-    for folder in [*_folders(SERVICES), *(_folders(settings.agents_dir) if settings.agents_dir else ())]:
-        agent = InstalledAgent(
-            profile=load_profile(folder / "profile.yaml"),
-            command=_command(folder),
-            built_in=folder.parent == SERVICES,
-        )
-        if agent.name in agents:
-            raise ConfigError(
-                f"Two profiles are named {agent.name!r}; one of them is {folder / 'profile.yaml'}"
-            )
-        agents[agent.name] = agent
+    agents = {folder.name: _read_agent(folder) for folder in _folders(SERVICES)}
+    refused: dict[str, str] = {}
+    for folder in _folders(settings.agents_dir) if settings.agents_dir else ():
+        try:
+            agent = _read_agent(folder)
+            if agent.name in agents:
+                raise ConfigError(
+                    f"Two profiles are named {agent.name!r}; one of them is {folder / 'profile.yaml'}",
+                    "Give it a name of its own",
+                )
+        except ConfigError as error:
+            refused[folder.name] = str(error)
+        else:
+            agents[agent.name] = agent
     for name, count in settings.replicas.items():
-        _require_valid_count(name, count, agents)
-    return sorted(agents.values(), key=lambda agent: (agent.name != subjects.MEMORY_DAEMON, agent.name))
+        _require_valid_count(name, count, [*agents, *refused])
+    return sorted(
+        agents.values(), key=lambda agent: (agent.name != subjects.MEMORY_DAEMON, agent.name)
+    ), refused
+
+
+def _read_agent(folder: Path) -> InstalledAgent:
+    return InstalledAgent(
+        profile=load_profile(folder / "profile.yaml"),
+        command=_command(folder),
+        built_in=folder.parent == SERVICES,
+    )
 
 
 def _require_valid_count(name: str, count: int, agents: Iterable[str]) -> None:

@@ -1,10 +1,10 @@
 """The base of every agent: its context, and handlers for the messages that arrive."""
 
-import importlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from shared import subjects
 from shared.agent.context import AgentContext
+from shared.agent.skill_loading import load_skills
 from shared.bus import Bus, Entry
 from shared.contracts import (
     AgentReport,
@@ -18,7 +18,7 @@ from shared.contracts import (
     Task,
     TaskResult,
 )
-from shared.errors import ActionError, ConfigError, Reject
+from shared.errors import ActionError, Reject
 from shared.llm.protocol import message_of
 from shared.messaging.threads import history_of, is_email_task
 from shared.reasoning.prompt import conclude, decline, frame_task
@@ -131,40 +131,3 @@ class Agent:
             may_rest=is_email_task(task),
         )
         return conclude(conclusion)
-
-
-CURE = "Correct 'skills' in its profile.yaml"
-
-
-def load_skills(context: AgentContext) -> list[object]:
-    """The skills that the agent's profile names.
-
-    Raises ConfigError for one that does not exist, is listed twice, or cannot be constructed from a context.
-    """
-    profile = context.profile
-    if duplicates := [path for path in profile.skills if profile.skills.count(path) > 1]:
-        raise ConfigError(f"The profile of {profile.name!r} lists the skill {duplicates[0]!r} twice", CURE)
-    return [_make(path, context) for path in profile.skills]
-
-
-def _make(path: str, context: AgentContext) -> object:
-    try:
-        return _skill_class(path, context.profile)(context)
-    except TypeError as error:
-        raise ConfigError(
-            f"The profile of {context.profile.name!r} names {path!r}, which is no skill: {error}", CURE
-        ) from None
-
-
-def _skill_class(path: str, profile: Profile) -> type:
-    module_name, _, class_name = path.rpartition(".")
-    try:
-        skill = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(
-            f"The profile of {profile.name!r} names the skill {path!r}, which does not exist: {error}",
-            f"{CURE}; the skills that come with Mailroom are in shared/skills",
-        ) from None
-    if not isinstance(skill, type):
-        raise ConfigError(f"The profile of {profile.name!r} names {path!r} as a skill, which is not a class")
-    return skill

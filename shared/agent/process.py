@@ -18,6 +18,7 @@ from shared.agent.base import Agent
 from shared.agent.control import RESTART_STATUS, ControlFollower
 from shared.agent.dispatcher import Dispatcher
 from shared.agent.executor import TaskExecutor
+from shared.agent.skill_loading import offer_modules
 from shared.bus import Bus
 from shared.bus.consumer import Consumer, ConsumerConfig
 from shared.bus.liveness import Holder
@@ -51,6 +52,8 @@ def main(agent_class: type[Agent], profile_path: Path) -> None:
         config = settings.load()
         profile = load_profile(profile_path)
         log.configure(profile.name, level=config.log_level, form=config.log_format)
+        if config.agents_dir and profile_path.resolve().parent.parent == config.agents_dir.resolve():
+            offer_modules(profile_path.resolve().parent)
         if _run_loop(_serve(agent_class, profile, config)):
             sys.exit(RESTART_STATUS)
     except MailroomError as error:

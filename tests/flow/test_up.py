@@ -351,22 +351,49 @@ def test_a_damaged_key(tmp_path: Path) -> None:
     assert "scout.nk is damaged. Delete the file" in fails(tmp_path / "state")
 
 
-def test_a_profile_with_an_unknown_field(tmp_path: Path) -> None:
-    path = write_profile(tmp_path, "descripton: typed in haste")
-    said = fails(tmp_path / "state", MAILROOM_AGENTS_DIR=str(tmp_path / "agents"))
-    assert f"{path}:3: unknown field 'descripton'. Did you mean 'description'?" in said
+JUGGLING = """
+from shared.tasks.actions import Outcome, register_action
+from mailroom_own_agent.json import BALLS
+
+class JugglingSkill:
+    def __init__(self, context):
+        self.context = context
+
+    @register_action("Juggle", {})
+    async def juggle(self) -> Outcome:
+        return Outcome(output=f"{BALLS} balls")
+"""
 
 
-def test_a_skill_that_does_not_exist(tmp_path: Path) -> None:
-    write_profile(tmp_path, "skills: [shared.skills.juggling.JugglingSkill]")
-    said = fails(tmp_path / "state", MAILROOM_AGENTS_DIR=str(tmp_path / "agents"))
-    assert "clerk does not start: The profile of 'clerk' names the skill 'shared.skills.juggling" in said
+def test_broken_agents_of_one_s_own_are_kept_out_and_the_others_work(tmp_path: Path) -> None:
+    agents = tmp_path / "agents"
+    path = write_profile(agents / "clerk", "descripton: typed in haste")
+    write_profile(agents / "packer", "skills: [shared.skills.packing.PackingSkill]")
+    write_profile(agents / "juggler", "skills: [juggling.JugglingSkill, shared.skills.memory.MemorySkill]")
+    (agents / "juggler" / "juggling.py").write_text(JUGGLING)
+    (agents / "juggler" / "json.py").write_text("BALLS = 3")  # hides no module of that name
+    office = UpCommand(tmp_path / "state", MAILROOM_AGENTS_DIR=str(agents))
+    try:
+        office.record()
+        reason = f"{path}:3: unknown field 'descripton'. Did you mean 'description'?"
+        assert office.said("office", f"the office runs without clerk: {reason}")
+        assert office.said("office", "the office runs without packer: packer does not start: The profile of")
+        assert set(office.signs_of_life()) == {*AGENTS, "juggler"}
+        own = {"MAILROOM_AGENTS_DIR": str(agents)}
+        asked = ("submit", "Juggle", "-c", "assignee=juggler", "-c", "action=juggle", "--wait", "--json")
+        assert "3 balls" in mailroom(tmp_path / "state", *asked, **own).stdout
+        assert f"clerk is kept out: {reason}" in mailroom(tmp_path / "state", "status", **own).stdout
+        checks = json.loads(mailroom(tmp_path / "state", "doctor", "--json", **own).stdout)
+        assert f"clerk is kept out: {reason}" in {check["finding"] for check in checks}
+        assert "not running: packer" in {check["finding"] for check in checks}
+    finally:
+        office.close()
 
 
-def write_profile(tmp_path: Path, more: str) -> Path:
-    path = tmp_path / "agents" / "clerk" / "profile.yaml"
-    path.parent.mkdir(parents=True)
-    path.write_text(f"name: clerk\ndescription: Files things.\n{more}\n")
+def write_profile(folder: Path, more: str) -> Path:
+    folder.mkdir(parents=True)
+    path = folder / "profile.yaml"
+    path.write_text(f"name: {folder.name}\ndescription: Does things.\n{more}\n")
     return path
 
 

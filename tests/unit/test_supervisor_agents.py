@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.agents import SERVICES, load_agents
+from services.cli.agents import SERVICES, load_agents, read_agents
 from services.cli.supervisor.programs import AGENT, MEMORY, agent_programs
 from shared import settings
 from shared.errors import ConfigError
@@ -84,11 +84,18 @@ def test_replicas_that_cannot_be(tmp_path: Path, replicas: str, sentence: str) -
     assert str(caught.value) == sentence
 
 
-def test_a_name_that_is_taken(tmp_path: Path) -> None:
+def test_a_name_that_is_taken_keeps_that_agent_out(tmp_path: Path) -> None:
+    make_agent(tmp_path / "agents" / "clerk")
     folder = make_agent(tmp_path / "agents" / "second", profile="name: scout\ndescription: Reads things.\n")
-    with pytest.raises(ConfigError, match="Two profiles are named 'scout'; one of them is") as caught:
-        load_agents(load(tmp_path, MAILROOM_AGENTS_DIR=str(tmp_path / "agents")))
-    assert str(folder / "profile.yaml") in str(caught.value)
+    config = load(tmp_path, MAILROOM_AGENTS_DIR=str(tmp_path / "agents"), MAILROOM_REPLICAS="second=2")
+    agents, refused = read_agents(config)
+    assert refused == {
+        "second": f"Two profiles are named 'scout'; one of them is {folder / 'profile.yaml'}. "
+        "Give it a name of its own"
+    }
+    (scout,) = (agent for agent in agents if agent.name == "scout")
+    assert scout.built_in
+    assert "clerk" in {agent.name for agent in agents}
 
 
 def test_a_folder_of_agents_that_is_not_there(tmp_path: Path) -> None:

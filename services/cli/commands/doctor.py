@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from services.cli.agents import load_agents
+from services.cli.agents import load_agents, read_agents
 from services.cli.commands.options import json_option
 from services.cli.connection import connect
 from services.cli.output.console import open_console, print_block, print_json
@@ -80,6 +80,7 @@ async def _run_checks() -> list[Check]:
     except ConfigError as error:
         return [failed("settings", error)]
     checks = [
+        *check_own_agents(config),
         check_keys(config),
         check_access(config),
         check_disk(config),
@@ -131,6 +132,16 @@ def _agents(config: Settings) -> list[str]:
 
 
 # --- on this machine -----------------------------------------------------------------------------
+
+
+def check_own_agents(config: Settings) -> list[Check]:
+    """One check for each folder of ``agents_dir`` whose agent is kept out."""
+    try:
+        _, refused = read_agents(config)
+    except ConfigError as error:
+        return [failed("agents dir", error)]
+    fix = "correct it, then restart the office"
+    return [warn("own agent", f"{name} is kept out: {why}", fix) for name, why in refused.items()]
 
 
 async def check_embedder(folder: Path) -> Check:

@@ -12,7 +12,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from services.cli.agents import load_agents, load_specialists
+from services.cli.agents import InstalledAgent, load_specialists, read_agents
 from services.cli.commands.options import json_option
 from services.cli.connection import connect
 from services.cli.output.console import make_table, open_console, print_json, shorten
@@ -53,6 +53,7 @@ class SystemStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     ``open_commits`` are the atomic commits that were left open while it was read, by who did. ``spent`` is
     what models used today (UTC) by agent, ``left`` what is left of budgets, ``night`` how the night stands.
+    ``kept_out`` are folders of ``agents_dir`` whose agent is not started, and why.
     """
 
     url: str
@@ -69,6 +70,7 @@ class SystemStatus(msgspec.Struct, frozen=True, kw_only=True):
     spent: dict[str, DailySpending] = {}
     left: str = ""
     night: str = ""
+    kept_out: dict[str, str] = {}
 
 
 @click.command()
@@ -84,13 +86,14 @@ def status(as_json: bool) -> None:
 
 async def _read_status() -> SystemStatus:
     config = settings.load()
+    installed, kept_out = read_agents(config)
     async with connect() as bus:
         watching = asyncio.create_task(find_open_batches(config, f"nats://{bus.url}", WATCHED))
         record = await read_record(bus, subjects.OFFICE_STATE, StateChanged)
         change = record.value if record else StateChanged(state=OfficeState.IDLE)
         dead = await count_subjects(bus, subjects.OFFICE, subjects.dead("*"))
         account: dict[str, Any] = await call_server(bus, "INFO")
-        agents = await _read_agents(bus)
+        agents = await _read_agents(bus, [*installed, *load_specialists(config)])
         spent = await read_today(bus, [each.agent for each in agents])
         return SystemStatus(
             url=bus.url,
@@ -107,14 +110,12 @@ async def _read_status() -> SystemStatus:
             spent=spent,
             left=format_left(config, spent),
             night=format_night(config, await read_night_state(bus), utc_now()),
+            kept_out=kept_out,
         )
 
 
-async def _read_agents(bus: Bus) -> tuple[AgentStatus, ...]:
-    config = settings.load()
-    running: dict[str, list[Presence]] = {
-        agent.name: [] for agent in (*load_agents(config), *load_specialists(config))
-    }
+async def _read_agents(bus: Bus, installed: Iterable[InstalledAgent]) -> tuple[AgentStatus, ...]:
+    running: dict[str, list[Presence]] = {agent.name: [] for agent in installed}
     for presence in await read_presences(bus):
         running.setdefault(presence.agent, []).append(presence)
     found = []
@@ -154,6 +155,8 @@ def _print_status(system: SystemStatus, console: Console) -> None:
     console.print()
     console.print(_make_table(system))
     console.print()
+    for name, reason in system.kept_out.items():
+        console.print(clean(f"{name} is kept out: {reason}"), style="red", soft_wrap=True)
     _print_dead_letters(system.dead_letters, console)
     if system.open_commits:
         console.print(clean(format_open_batches(system.open_commits, WATCHED)), style="red", soft_wrap=True)

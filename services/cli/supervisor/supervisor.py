@@ -5,12 +5,12 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from services.cli.agents import SERVICES, InstalledAgent, load_agents
+from services.cli.agents import SERVICES, InstalledAgent, read_agents
 from services.cli.supervisor.child import Child, Program
 from services.cli.supervisor.lock import InstanceLock, unusable_state_dir
 from services.cli.supervisor.logs import LogFollower, LogLine, rotate
@@ -71,9 +71,12 @@ class Supervisor:
     async def start(self) -> RunningInstance:
         """Start all processes, and return once they are ready.
 
-        Raises MailroomError if one does not start; ``stop`` then ends the others.
+        Raises MailroomError if one does not start; ``stop`` then ends the others. An agent of ``agents_dir``
+        that does not start is reported, and started again later.
         """
-        installed = load_agents(self.config)
+        installed, refused = read_agents(self.config)
+        for name, reason in refused.items():
+            self._report_missing(name, reason)
         self._prepare_folders()
         self._specialists = SpecialistSupervisor(self, [agent.name for agent in installed])
         names = self._specialists.agent_names()
@@ -98,9 +101,7 @@ class Supervisor:
         self._specialists.start(foreign=not port)
         # An agent cannot register before the streams exist.
         await self._start_in_parallel(program for program in programs if program.stage == AGENT)
-        await self._wait_until_started(
-            [child for child in self.children if not child.program.name.startswith(PREFIX)]
-        )
+        await self._wait_until_all_started({agent.name for agent in installed if not agent.built_in})
         return self._write_record()
 
     async def stop(self) -> None:
@@ -184,6 +185,19 @@ class Supervisor:
         )
         for started in done:
             started.result()
+
+    async def _wait_until_all_started(self, own: Container[str]) -> None:
+        """Wait for all but specialists; raises StartError if one does not start that is none of ``own``."""
+        named = {child: child.program.name.partition(".")[0] for child in self.children}
+        await self._wait_until_started(
+            [child for child, name in named.items() if name not in own and not name.startswith(PREFIX)]
+        )
+        for child, name in named.items():
+            if name in own and (error := child.started.exception()) is not None:
+                self._report_missing(child.program.name, str(error))
+
+    def _report_missing(self, name: str, reason: str) -> None:
+        self.report(LogLine("office", "error", f"the office runs without {name}: {reason}"))
 
     def _write_record(self) -> RunningInstance:
         instance = RunningInstance(
