@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from shared import subjects
-from shared.contracts import AgentReport, Goal, TaskRequest, decode
+from shared.contracts import AgentReport, Goal, TaskPriority, TaskRequest, decode
 from shared.errors import Reject
 from shared.tasks.submission import MAX_BYTES, MAX_GOAL_ID, Submission
 from shared.text.shorten import flatten
@@ -13,6 +13,27 @@ from shared.trace import current_trace
 
 MAX_AHEAD = timedelta(days=89)
 """The latest deadline from now: the server keeps timers for 90 days."""
+
+
+REQUEST = "task_request.v1"
+PENDING = ("", "pending")
+
+
+class PlainTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task as a memory entry has it: ``{"text": "...", "type": "task", "metadata": {...}}``."""
+
+    text: str = ""
+    metadata: "PlainMetadata | None" = None
+
+
+class PlainMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """What is read of a plain task's metadata; the rest of it is ignored."""
+
+    task_id: str = ""
+    assignee: str = ""
+    status: str = ""
+    priority: TaskPriority = TaskPriority.MEDIUM
+    context_refs: tuple[str, ...] = ()
 
 
 def read_submission(data: bytes) -> Submission:
@@ -37,9 +58,12 @@ def _read(data: bytes) -> Submission:
     values = msgspec.json.decode(data)
     if not isinstance(values, dict):
         raise ValueError("it is no JSON object")
-    if "type" not in values:
+    kind = values.get("type")
+    if kind == "task":
+        return _read_task(msgspec.convert(values, PlainTask))
+    if kind is None and "task_description" not in values:
         return msgspec.convert(values, Submission)
-    request = decode(data)
+    request = decode(data if kind else msgspec.json.encode({**values, "type": REQUEST}))
     if not isinstance(request, TaskRequest):
         raise ValueError(f"a {values['type']} is no submission")
     return Submission(
@@ -47,6 +71,20 @@ def _read(data: bytes) -> Submission:
         goal_id=request.task_id if len(request.task_id) <= MAX_GOAL_ID else "",
         context=request.context,
         priority=request.priority,
+    )
+
+
+def _read_task(task: PlainTask) -> Submission:
+    """The goal of a plain task, of one task for its assignee; what it refers to becomes part of the text."""
+    about = task.metadata or PlainMetadata()
+    if about.status.lower() not in PENDING:
+        raise ValueError(f"a task that is {about.status[:40]!r} is not begun; send it as 'pending'")
+    refs = f"\n\nIt refers to {', '.join(about.context_refs)}" if about.context_refs else ""
+    return Submission(
+        text=task.text and task.text + refs,
+        goal_id=about.task_id if len(about.task_id) <= MAX_GOAL_ID else "",
+        context={"assignee": about.assignee.lower()} if about.assignee else {},
+        priority=about.priority,
     )
 
 

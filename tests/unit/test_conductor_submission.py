@@ -115,6 +115,44 @@ def test_a_task_request_is_a_submission() -> None:
     assert said == Submission(text="do it", goal_id="r1", context={"a": 1}, priority=TaskPriority.HIGH)
 
 
+def test_a_task_request_needs_no_type() -> None:
+    said = read_submission(
+        b'{"task_id": "r1", "created_at": "2026-01-02T14:30:22", "requester": "nexus",'
+        b' "task_description": "do it", "priority": "HIGH", "evidence_refs": ["memory:req_001"]}'
+    )
+    assert said == Submission(text="do it", goal_id="r1", priority=TaskPriority.HIGH)
+
+
+def plain_task(**metadata: Any) -> Submission:
+    return read_submission(json.dumps({"text": "Do it.", "type": "task", "metadata": metadata}).encode())
+
+
+def test_a_task_as_memory_has_it_is_a_goal_of_one_task() -> None:
+    said = plain_task(
+        task_id="uuid-v4",
+        parent_goal_id="uuid-v4",
+        assignee="Engineer",
+        status="pending",
+        created_at=1768362000,
+        context_refs=["/docs/auth_spec.md"],
+        priority="P0",
+    )
+    assert said == Submission(
+        text="Do it.\n\nIt refers to /docs/auth_spec.md",
+        goal_id="uuid-v4",
+        context={"assignee": "engineer"},
+        priority=TaskPriority.URGENT,
+    )
+    assert plain_task() == Submission(text="Do it.") == read_submission(b'{"text": "Do it.", "type": "task"}')
+
+
+def test_a_task_that_has_ended_is_not_begun() -> None:
+    with pytest.raises(Reject, match="a task that is 'completed' is not begun; send it as 'pending'"):
+        plain_task(status="completed")
+    with pytest.raises(Reject, match="text must be a non-empty string"):
+        read_submission(b'{"type": "task", "metadata": {"assignee": "engineer"}}')
+
+
 def test_a_goal_takes_over_what_was_said() -> None:
     goal = opened(goal_id="g1", context={"a": 1}, priority="LOW", requester="nexus")
     assert (goal.goal_id, goal.text, goal.requester, goal.priority) == (
