@@ -138,6 +138,7 @@ from shared.contracts.records import (
     ReminderDue,
     Reminders,
     ReminderStatus,
+    ReminderTalk,
     Setback,
     StateChanged,
     TaskChanged,

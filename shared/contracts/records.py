@@ -339,8 +339,8 @@ class ReminderStatus(StrEnum):
 class Reminder(Contract, frozen=True, kw_only=True):
     """One reminder; ``due_at`` is in UTC, ``count`` how often it was set (a snooze sets it again).
 
-    ``repeats`` are the days of the week and the time at which it is due again, such as ``mon,thu 14:00``,
-    followed by a time zone if it is not the office's; empty for a single reminder.
+    ``repeats`` are the lines DTSTART and RRULE of RFC 5545 (shared.recurrence), local time of the office if
+    it names no zone; empty for a single reminder. Older records have days and a time: ``mon,thu 14:00``.
     """
 
     reminder_id: Token
@@ -354,10 +354,30 @@ class Reminder(Contract, frozen=True, kw_only=True):
     repeats: str = ""
 
 
+class ReminderTalk(Contract, frozen=True, kw_only=True):
+    """What was last said about reminders in a session, so that a short answer can follow at ``at`` or later.
+
+    ``said`` is the request that waits for an answer, ``missing`` what was asked ("time", "day", "which" and
+    others; empty if nothing was), ``answers`` those given so far, ``shown`` the ids that were spoken of.
+    """
+
+    session: str
+    at: Timestamp
+    said: str = ""
+    missing: str = ""
+    answers: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+
+
 class Reminders(Envelope, frozen=True, kw_only=True, tag="reminders.v1"):
-    """The reminders of an office: the open ones and the latest closed ones."""
+    """The reminders of an office: the open ones and the latest closed ones.
+
+    ``talks`` are the latest sessions about them; ``undo`` are the reminders of the last change as they were.
+    """
 
     reminders: tuple[Reminder, ...] = ()
+    talks: tuple[ReminderTalk, ...] = ()
+    undo: tuple[Reminder, ...] = ()
 
 
 class ReminderDue(Envelope, frozen=True, kw_only=True, tag="reminder_due.v1"):

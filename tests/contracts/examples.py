@@ -125,7 +125,15 @@ REMINDER = c.Reminder(
     count=2,
     created_at=AT,
     fired_at=AT,
-    repeats="mon,thu 14:00",
+    repeats="DTSTART:20260105T140000\nRRULE:FREQ=WEEKLY;BYDAY=MO,TH",
+)
+REMINDER_TALK = c.ReminderTalk(
+    session="session-7",
+    at=AT,
+    said="Remind me next Friday to pay rent",
+    missing="time",
+    answers=("on Friday",),
+    shown=("call-the-bank-1",),
 )
 SCHEDULE = c.Schedule(
     schedule_id="s4f2a90",
@@ -889,8 +897,14 @@ EXAMPLES: tuple[c.Contract, ...] = (
         cost=0.01,
         calls=3,
     ),
-    c.Reminders(**header(48, "nexus", "nexus"), reminders=(REMINDER,)),
+    c.Reminders(
+        **header(48, "nexus", "nexus"),
+        reminders=(REMINDER,),
+        talks=(REMINDER_TALK,),
+        undo=(REMINDER,),
+    ),
     REMINDER,
+    REMINDER_TALK,
     c.Schedules(**header(148, "nexus", "nexus"), schedules=(SCHEDULE,)),
     SCHEDULE,
     c.NightState(

@@ -128,19 +128,19 @@ async def test_a_letter_that_waited_too_long_goes_off_at_once_and_says_so(team: 
 @pytest.mark.parametrize(
     ("text", "asked"),
     [
-        ("Remind me to call Ana", "says no time"),
-        ("Remind me to call Ana tomorrow", "'tomorrow' says no time of day"),
-        ("Remind me to call Ana tomorrow at 5", "can be read in two ways: 05:00 or 17:00"),
-        ("Remind me on 1 January 2020 at 09:00 to call Ana", "has passed"),
-        ("Remind me every 2 hours to drink", "is repeated on days of the week"),
-        ("Remind me at 18:00", "not what to be reminded of"),
+        ("Remind me to call Ana", "At what time? For example: tomorrow at 9"),
+        ("Remind me to call Ana on 3 May 2031", "At what time on Saturday 3 May? For example: at 9"),
+        ("Remind me on 1 January 2020 at 09:00 to call Ana", "Wednesday 1 January 2020 has passed"),
+        ("Remind me every minute to drink", "at most every 5 minutes"),
+        ("Remind me at 18:00", "What shall I remind you of?"),
+        ("Remind me to call Ana when the goal is done", "not when something happens"),
     ],
 )
 async def test_what_is_not_clear_is_asked_back_and_nothing_is_set(team: Team, text: str, asked: str) -> None:
     await join(team)
     await team.write(Question(sender="user", recipient="nexus", text=text), "nexus")
     response = await team.receive("nexus")
-    assert asked in response["text"] or "has passed" in response["text"]
+    assert asked in response["text"]
     assert response["confidence"] == 0.0
     assert await recorded(team) == {}
 

@@ -5,22 +5,28 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from services.nexus.reminders.intents import ReminderIntent, find_intent, parse_intent
+from services.nexus.reminders.answers import format_time_answer, read_answer
+from services.nexus.reminders.changes import change_reminders, choose_reminders
+from services.nexus.reminders.requests import (
+    ReminderIntent,
+    ReminderRequest,
+    find_intent,
+    read_new,
+    read_reminder_request,
+)
 from services.nexus.reminders.state import (
     MAX_ENDED,
     add_reminder,
     due_time,
     end,
-    find_reminder,
+    find_reminders,
     finish,
     fire,
-    parse_reminder,
-    snooze,
     to_timestamp,
 )
 from services.nexus.routing.decider import INTENTS, decide_by_rule
 from services.nexus.routing.registry import load_tools
-from shared.contracts import Reminder, Reminders, ReminderStatus
+from shared.contracts import Reminder, Reminders, ReminderStatus, ReminderTalk
 from shared.errors import ActionError
 
 NOW = datetime(2026, 11, 25, 15, 20, tzinfo=UTC)
@@ -47,7 +53,20 @@ ERRANDS = """
     remind me again in 10 minutes                      | SNOOZE
     snooze it                                          | SNOOZE
     Snooze the reminder about Ana for 2 hours          | SNOOZE
-    postpone the reminder about Ana by 2 days          | SNOOZE
+    postpone the reminder about Ana by 2 days          | MOVE
+    move the bank reminder to 10am                     | MOVE
+    push my rent reminder back an hour                 | MOVE
+    snooze the bank one for an hour                    | SNOOZE
+    rename the Ana reminder to call Bob                | RENAME
+    stop reminding me about the plants                 | CANCEL
+    don't remind me about the plants anymore           | CANCEL
+    undo the last change of a reminder                 | UNDO
+    bring back the reminder about Ana                  | UNDO
+    what's coming up this week?                        | -
+    what reminders did I have yesterday?               | LIST
+    list my reminders for tomorrow                     | LIST
+    every Monday at 9 remind me to plan                | SET
+    reminder: standup at 9:30 tomorrow                 | SET
     cancel the reminder about Ana                      | CANCEL
     cancel r0123456789                                 | CANCEL
     mark the reminder about rent as done               | FINISH
@@ -71,33 +90,38 @@ def test_what_words_want_done_about_reminders(text: str, errand: str) -> None:
     assert (decision is not None and decision.tool in INTENTS.values()) is (errand != "-")
 
 
-def test_of_which_one_and_for_how_long() -> None:
-    def wish(text: str) -> tuple[ReminderIntent, str, float, str]:
-        read = parse_intent(text)
-        return read.intent, read.about, read.minutes, read.until
+HOUR = timedelta(hours=1)
 
-    assert wish("Snooze the reminder about Ana for 2 hours") == (ReminderIntent.SNOOZE, "Ana", 120.0, "")
-    assert wish("snooze r0123456789 for an hour") == (ReminderIntent.SNOOZE, "r0123456789", 60.0, "")
-    assert wish("snooze for 10 minutes") == (ReminderIntent.SNOOZE, "", 10.0, "")
-    assert wish("remind me again in 10 minutes") == (ReminderIntent.SNOOZE, "", 10.0, "")
-    assert wish("snooze the stretch reminder") == (ReminderIntent.SNOOZE, "stretch", 0.0, "")
-    assert wish("move the reminder about Ana to tomorrow at 9") == (
-        ReminderIntent.SNOOZE,
-        "Ana",
-        0.0,
-        "tomorrow at 9",
-    )
-    assert wish("move the reminder about talking to Bob to 15:00")[1:] == ("talking to Bob", 0.0, "15:00")
-    assert wish("snooze it 10 minutes")[1:] == ("", 10.0, "")
-    assert wish("snooze it for another 2 hours")[1:] == ("", 120.0, "")
-    assert wish("snooze the tea reminder for an hour and a half")[1:] == ("tea", 0.0, "in an hour and a half")
-    assert wish("snooze it until quarter to 10")[3] == "quarter to 10"
-    assert wish("snooze it for 2 months")[2:] == (0.0, "in 2 months")
-    assert wish("move the reminder about Ana to somewhere else")[3]
-    assert wish("snooze it until 15:00") == (ReminderIntent.SNOOZE, "", 0.0, "15:00")
-    assert wish("cancel the reminder about Ana please") == (ReminderIntent.CANCEL, "Ana", 0.0, "")
-    assert wish("cancel my rent reminder") == (ReminderIntent.CANCEL, "rent", 0.0, "")
-    assert wish("mark the reminder about rent as done")[1] == "rent"
+
+def test_of_which_one_and_for_how_long() -> None:
+    def wish(text: str) -> tuple[str, timedelta | None, str]:
+        read = read_reminder_request(text, NOW, UTC)
+        return read.about, read.away, read.time
+
+    assert wish("Snooze the reminder about Ana for 2 hours") == ("Ana", 2 * HOUR, "")
+    assert wish("snooze r0123456789 for an hour") == ("r0123456789", HOUR, "")
+    assert wish("snooze for 10 minutes") == ("", HOUR / 6, "")
+    assert wish("remind me again in 10 minutes") == ("", HOUR / 6, "")
+    assert wish("snooze the stretch reminder") == ("stretch", None, "")
+    assert wish("snooze the bank one for an hour") == ("bank", HOUR, "")
+    assert wish("move the reminder about Ana to tomorrow at 9") == ("Ana", None, "tomorrow at 9")
+    assert wish("move the reminder about talking to Bob to 15:00") == ("talking to Bob", None, "15:00")
+    assert wish("move the bank reminder to 10am") == ("bank", None, "10am")
+    assert wish("snooze it 10 minutes") == ("", HOUR / 6, "")
+    assert wish("snooze it for another 2 hours") == ("", 2 * HOUR, "")
+    assert wish("snooze the tea reminder for an hour and a half") == ("tea", 1.5 * HOUR, "")
+    assert wish("snooze it until quarter to 10") == ("", None, "quarter to 10")
+    assert wish("push the bank reminder back by an hour") == ("bank", HOUR, "")
+    assert wish("move the bank reminder an hour earlier") == ("bank", -HOUR, "")
+    assert wish("snooze it until 15:00") == ("", None, "15:00")
+    assert wish("cancel the reminder about Ana please") == ("Ana", None, "")
+    assert wish("cancel my rent reminder") == ("rent", None, "")
+    assert wish("mark the reminder about rent as done")[0] == "rent"
+    assert wish("stop reminding me about the plants")[0] == "plants"
+    everything = read_reminder_request("cancel all reminders about the bank", NOW, UTC)
+    assert (everything.about, everything.everything) == ("bank", True)
+    renamed = read_reminder_request("rename the Ana reminder to call Bob", NOW, UTC)
+    assert (renamed.about, renamed.text) == ("Ana", "call Bob")
 
 
 @pytest.mark.parametrize(
@@ -112,12 +136,7 @@ def test_of_which_one_and_for_how_long() -> None:
     ],
 )
 def test_what_to_be_reminded_of(text: str, what: str) -> None:
-    assert parse_reminder(text, "", NOW, UTC).rest == what
-
-
-def test_a_text_that_is_too_long_is_refused() -> None:
-    with pytest.raises(ActionError, match="at most 1,000 characters"):
-        parse_reminder(f"{'x' * 1_001} tomorrow at 9", "", NOW, UTC)
+    assert read_new(text, NOW, UTC).text == what
 
 
 def reminder(number: int, **more: object) -> Reminder:
@@ -125,17 +144,156 @@ def reminder(number: int, **more: object) -> Reminder:
     return Reminder(**{**fields, "due_at": to_timestamp(NOW), **more})  # type: ignore[arg-type]
 
 
+def changed(found: Reminder, words: str, now: datetime) -> Reminder:
+    """The reminder after a request about it."""
+    request = read_reminder_request(words, now, UTC)
+    _, (after,), _ = change_reminders(Reminders(reminders=(found,)), [found], request, now, UTC)
+    return after
+
+
 def test_putting_off_counts_from_now_where_it_went_off_and_else_from_its_time() -> None:
     later = NOW + timedelta(hours=5)
     fired = fire(reminder(1), NOW, UTC)
-    assert due_time(snooze(fired, later, 30)) == later + timedelta(minutes=30)
+    assert due_time(changed(fired, "snooze it", later)) == later + timedelta(minutes=30)
     waiting = reminder(1, due_at=to_timestamp(later))
-    snooze_until = snooze(waiting, NOW, 30)
-    assert due_time(snooze_until) == later + timedelta(minutes=30)
-    assert (snooze_until.count, snooze_until.status) == (2, ReminderStatus.SNOOZED)
-    for minutes in (0, -1, 1e9, float("nan")):
-        with pytest.raises(ActionError):
-            snooze(fired, NOW, minutes)
+    snoozed = changed(waiting, "snooze it for 30 minutes", NOW)
+    assert due_time(snoozed) == later + timedelta(minutes=30)
+    assert (snoozed.count, snoozed.status) == (2, ReminderStatus.SNOOZED)
+
+
+def test_a_move_keeps_what_it_does_not_name() -> None:
+    tomorrow = reminder(1, due_at=to_timestamp(NOW + timedelta(days=1, hours=2)))  # Thursday at 17:20
+    for words, wanted in (
+        ("move the tea reminder to 10am", "11-26 10:00"),
+        ("move the tea reminder to 18:00", "11-26 18:00"),
+        ("move the tea reminder to Friday", "11-27 17:20"),
+        ("move the tea reminder to Friday at 9", "11-27 09:00"),
+        ("move the tea reminder to the evening", "11-26 19:00"),
+        ("postpone the tea reminder by 2 days", "11-28 17:20"),
+        ("move the tea reminder an hour earlier", "11-26 16:20"),
+        ("postpone the tea reminder by a month", "12-26 17:20"),
+        ("move the tea reminder to in 2 hours", "11-25 17:20"),
+    ):
+        assert f"{due_time(changed(tomorrow, words, NOW)):%m-%d %H:%M}" == wanted, words
+    with pytest.raises(ActionError, match="has passed"):
+        changed(tomorrow, "move the tea reminder to yesterday", NOW)
+
+
+def test_a_new_time_of_day_moves_all_of_what_repeats_and_a_day_only_the_next_time() -> None:
+    daily = reminder(1, repeats="mon,tue,wed,thu,fri 15:20", due_at=to_timestamp(NOW + timedelta(days=1)))
+    moved = changed(daily, "move the tea reminder to 10am", NOW)
+    assert (f"{due_time(moved):%m-%d %H:%M}", "100000" in moved.repeats) == ("11-26 10:00", True)
+    once = changed(daily, "move the tea reminder to Saturday", NOW)
+    assert (f"{due_time(once):%m-%d %H:%M}", once.repeats) == ("11-28 15:20", daily.repeats)
+    weekly = changed(reminder(1), "make the tea reminder weekly", NOW)
+    assert (f"{due_time(weekly):%m-%d %H:%M}", weekly.repeats.split(":")[-1]) == (
+        "12-02 15:20",
+        "FREQ=WEEKLY;BYDAY=WE",
+    )
+
+
+def talk(said: str, missing: str, *shown: str, answers: tuple[str, ...] = ()) -> ReminderTalk:
+    return ReminderTalk(
+        session="s", at=to_timestamp(NOW), said=said, missing=missing, shown=shown, answers=answers
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "missing", "answer", "when", "text"),
+    [
+        ("remind me next Friday to pay rent", "time", "at 9", "12-04 09:00", "pay rent"),
+        ("remind me next Friday to pay rent", "time", "9", "12-04 09:00", "pay rent"),
+        ("remind me next Friday to pay rent", "time", "morning", "12-04 09:00", "pay rent"),
+        ("remind me next Friday to pay rent", "time", "noon please", "12-04 12:00", "pay rent"),
+        ("remind me next Friday to pay rent", "time", "let's say 17:30", "12-04 17:30", "pay rent"),
+        ("remind me to pay rent", "time", "tomorrow at 9", "11-26 09:00", "pay rent"),
+        ("remind me to pay rent", "time", "in 2 hours", "11-25 17:20", "pay rent"),
+        ("remind me next week to pay rent", "day", "Tuesday at 10", "12-01 10:00", "pay rent"),
+        ("remind me yesterday at 9 to pay rent", "past", "tomorrow", "11-26 09:00", "pay rent"),
+        ("remind me on 03/04 at 9 to pay rent", "day", "3 April", "04-03 09:00", "pay rent"),
+        ("remind me every month to pay rent", "day", "on the 1st at 9", "12-01 09:00", "pay rent"),
+        ("remind me every Friday to pay rent", "time", "at noon", "11-27 12:00", "pay rent"),
+        ("remind me twice a day to pay rent", "time", "at 9am and 9pm", "11-25 21:00", "pay rent"),
+        ("remind me every minute to pay rent", "rate", "every 2 hours", "11-25 17:20", "pay rent"),
+        ("remind me at 18:00", "text", "buy milk", "11-25 18:00", "buy milk"),
+        ("remind me to sing when the goal is done", "event", "at 6pm", "11-25 18:00", "sing"),
+    ],
+)
+def test_a_short_answer_completes_a_request(
+    said: str, missing: str, answer: str, when: str, text: str
+) -> None:
+    asked = read_reminder_request(said, NOW, UTC)
+    assert (asked.missing, bool(asked.question)) == (missing, True)
+    found = read_answer(talk(said, missing), answer, NOW, UTC)
+    assert found is not None
+    assert found.when is not None
+    assert f"{found.when:%m-%d %H:%M}" == when
+    assert found.text.startswith(text)
+
+
+def test_what_is_no_answer_is_left_to_others() -> None:
+    open_talk = talk("remind me next Friday to pay rent", "time")
+    for text in (
+        "what is the weather?", "run the tests", "remind me tomorrow at 9 to eat", "who is Ana?", "Ana", "",
+        "the build is done", "move the bank reminder to 10am", "9 people came to the meeting on Friday at 9",
+    ):  # fmt: skip
+        assert read_answer(open_talk, text, NOW, UTC) is None, text
+    assert read_answer(open_talk, "at 9", NOW + timedelta(days=2), UTC) is None
+    assert read_answer(talk("", "", "r1"), "at 9", NOW, UTC) is None
+    dropped = read_answer(open_talk, "never mind", NOW, UTC)
+    assert dropped is not None
+    assert dropped.intent is None
+
+
+def test_two_steps_lead_to_the_day_and_then_to_the_time() -> None:
+    said = "remind me next week to pay rent"
+    step = read_answer(talk(said, "day"), "on Tuesday", NOW, UTC)
+    assert step is not None
+    assert (step.missing, step.time) == ("time", "on Tuesday")
+    assert "Tuesday 1 December" in step.question
+    done = read_answer(talk(said, "time", answers=(step.time,)), "9", NOW, UTC)
+    assert done is not None
+    assert f"{done.when:%m-%d %H:%M}" == "12-01 09:00"
+
+
+@pytest.mark.parametrize(
+    ("text", "about"),
+    [("2", "r2"), ("the second one", "r2"), ("number 1", "r1"), ("1 and 3", "r1 r3"), ("all", "r1 r2 r3"),
+     ("the last one please", "r3"), ("the bank one", "bank one")],
+)  # fmt: skip
+def test_a_short_answer_chooses_one_of_several(text: str, about: str) -> None:
+    found = read_answer(talk("cancel the tea reminder", "which", "r1", "r2", "r3"), text, NOW, UTC)
+    assert found is not None
+    assert (found.intent, found.about) == (ReminderIntent.CANCEL, about)
+
+
+def test_what_was_spoken_of_last_can_be_changed_by_that_and_it() -> None:
+    last = talk("", "", "r1")
+    for text, intent, time_words in (
+        ("make it 10 instead", ReminderIntent.MOVE, "at 10"),
+        ("no, at 10", ReminderIntent.MOVE, "at 10"),
+        ("actually tomorrow", ReminderIntent.MOVE, "tomorrow"),
+        ("cancel that", ReminderIntent.CANCEL, ""),
+        ("delete it please", ReminderIntent.CANCEL, ""),
+        ("undo that", ReminderIntent.UNDO, ""),
+    ):
+        found = read_answer(last, text, NOW, UTC)
+        assert found is not None, text
+        assert (found.intent, found.time) == (intent, time_words), text
+    listed = talk("", "", "r1", "r2", "r3")
+    found = read_answer(listed, "cancel the second one", NOW, UTC)
+    assert found is not None
+    assert found.about == "r2"
+    assert read_answer(last, "cancel that", NOW + timedelta(hours=2), UTC) is None
+
+
+def test_words_of_a_time() -> None:
+    assert format_time_answer("9") == "at 9"
+    assert format_time_answer("ok, 9:30 then") == "9:30"
+    assert format_time_answer("the 24th") == "on the 24th"
+    assert format_time_answer("evening") == "in the evening"
+    for text in ("yes", "9 lives", "Ana", "the report is due on Friday at 9"):
+        assert format_time_answer(text) == ""
 
 
 def test_one_that_repeats_waits_for_its_next_time_when_it_went_off() -> None:
@@ -144,14 +302,18 @@ def test_one_that_repeats_waits_for_its_next_time_when_it_went_off() -> None:
     fired = fire(daily, late, UTC)
     assert (fired.status, fired.count) == (ReminderStatus.SCHEDULED, 2)
     assert due_time(fired) == NOW + timedelta(days=3)
-    assert due_time(snooze(fired, late, 30)) == late + timedelta(minutes=30)
-    assert due_time(fire(snooze(fired, late, 30), late + timedelta(minutes=30), UTC)) == NOW + timedelta(
-        days=3
-    )
+    snoozed = changed(fired, "snooze it", late)
+    assert due_time(snoozed) == late + timedelta(minutes=30)
+    assert due_time(fire(snoozed, late + timedelta(minutes=30), UTC)) == NOW + timedelta(days=3)
     assert finish(fired, late, UTC) == fired
-    done = finish(snooze(fired, late, 30), late, UTC)
+    done = finish(snoozed, late, UTC)
     assert (due_time(done), done.status, done.count) == (due_time(fired), ReminderStatus.SCHEDULED, 4)
     assert end(fired, ReminderStatus.CANCELLED).status is ReminderStatus.CANCELLED
+
+
+def test_the_last_of_what_repeats_ends_it() -> None:
+    rule = "DTSTART:20261124T152000\nRRULE:FREQ=DAILY;COUNT=2"
+    assert fire(reminder(1, repeats=rule), NOW, UTC).status is ReminderStatus.FIRED
 
 
 def test_an_ended_one_stays_ended() -> None:
@@ -172,15 +334,30 @@ def test_the_latest_that_are_over_are_kept_and_all_that_wait() -> None:
     assert add_reminder(reminders, reminder(0)) is reminders
 
 
-def test_one_is_found_by_id_its_beginning_or_its_words() -> None:
-    reminders = Reminders(reminders=(reminder(1), reminder(2), reminder(12)))
-    assert find_reminder(reminders, "r0001", preferred=OPEN).text == "tea 1"
-    assert find_reminder(reminders, "tea 12", preferred=OPEN).reminder_id == "r0012"
-    with pytest.raises(ActionError, match="may mean 3 reminders"):
-        find_reminder(reminders, "tea", preferred=OPEN)
-    for words in ("", "coffee", "r9"):
+def test_one_is_found_by_id_its_beginning_its_words_or_its_time() -> None:
+    late = to_timestamp(NOW.replace(hour=21, minute=0))
+    reminders = Reminders(reminders=(reminder(1), reminder(2), reminder(12, due_at=late)))
+
+    def ids(words: str) -> list[str]:
+        return [each.reminder_id for each in find_reminders(reminders, words, preferred=OPEN, zone=UTC)]
+
+    assert ids("r0001") == ["r0001"]
+    assert ids("tea 12") == ["r0012"]
+    assert ids("9") == ids("9pm") == ["r0012"]
+    assert ids("tea") == ["r0001", "r0002", "r0012"]
+    for words in ("", "coffee", "r9", "8pm"):
         with pytest.raises(ActionError):
-            find_reminder(reminders, words, preferred=OPEN)
+            ids(words)
+
+
+def test_it_is_what_was_spoken_of_or_the_only_one() -> None:
+    reminders = Reminders(reminders=(reminder(1), reminder(2)))
+    request = ReminderRequest(intent=ReminderIntent.CANCEL)
+    now = ReminderTalk(session="s", at=to_timestamp(datetime.now(UTC)), shown=("r0002",))
+    assert [each.reminder_id for each in choose_reminders(reminders, request, now, UTC)] == ["r0002"]
+    assert len(choose_reminders(reminders, request, None, UTC)) == 2
+    with pytest.raises(ActionError, match="no open reminders"):
+        choose_reminders(Reminders(), request, None, UTC)
 
 
 @pytest.mark.parametrize(
@@ -189,8 +366,8 @@ def test_one_is_found_by_id_its_beginning_or_its_words() -> None:
 def test_long_messages_are_understood_quickly(word: str) -> None:
     begun = time.perf_counter()
     text = word * (100_000 // len(word))
-    find_intent(text)
-    parse_intent(text)
-    with pytest.raises(ActionError):
-        parse_reminder(text, "", NOW, UTC)
+    for message in (text, text[:3_900]):
+        find_intent(message)
+        read_reminder_request(message, NOW, UTC)
+        read_answer(talk("remind me to x", "time", "r1", "r2"), message, NOW, UTC)
     assert time.perf_counter() - begun < 2

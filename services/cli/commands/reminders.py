@@ -17,6 +17,7 @@ from shared.contracts import (
     Reminders,
     ReminderStatus,
 )
+from shared.recurrence import describe_recurrence, parse_recurrence
 from shared.text.printable import clean, clean_block
 from shared.text.times import parse_span
 
@@ -67,9 +68,9 @@ def list_reminders(everything: bool, as_json: bool) -> None:
 
 
 def _format_repeat(reminder: Reminder) -> str:
-    every = reminder.repeats.replace("mon,tue,wed,thu,fri,sat,sun", "day")
-    every = every.replace("mon,tue,wed,thu,fri", "weekday")
-    return f", then every {every}" if every and reminder.status is not ReminderStatus.CANCELLED else ""
+    if not reminder.repeats or reminder.status is ReminderStatus.CANCELLED:
+        return ""
+    return f", then {describe_recurrence(parse_recurrence(reminder.repeats))}"
 
 
 async def _read_reminders(bus: Bus) -> tuple[Reminder, ...]:

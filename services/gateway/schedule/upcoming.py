@@ -12,6 +12,7 @@ from shared.clock import localize, parse_timestamp
 from shared.contracts import Goal, Reminder, ReminderStatus
 from shared.errors import ConfigError
 from shared.log import logger
+from shared.recurrence import describe_recurrence, parse_recurrence
 from shared.tasks.profile import load_profile
 
 NEXUS = Path(__file__).resolve().parents[2] / "nexus" / "profile.yaml"
@@ -23,7 +24,8 @@ log = logger(__name__)
 
 class Upcoming(msgspec.Struct, frozen=True, kw_only=True):
     """Something that is going to happen at ``at``: a reminder, a briefing, a job of the night, or the end of
-    the time that a goal has. ``id`` is that of the reminder, job or goal; ``repeats`` says how often.
+    the time that a goal has. ``id`` is that of the reminder, job or goal; ``repeats`` says in English how
+    often.
     """
 
     at: str
@@ -44,7 +46,13 @@ def list_upcoming(
     now = datetime.now(UTC)
     found = [*_briefings(now, zone)]
     found += [
-        Upcoming(at=each.due_at, kind="reminder", title=each.text, id=each.reminder_id, repeats=each.repeats)
+        Upcoming(
+            at=each.due_at,
+            kind="reminder",
+            title=each.text,
+            id=each.reminder_id,
+            repeats=describe_recurrence(parse_recurrence(each.repeats)) if each.repeats else "",
+        )
         for each in reminders
         if each.status in WAITING
     ]

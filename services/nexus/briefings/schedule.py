@@ -9,7 +9,6 @@ from services.nexus.briefings.lines import Section
 from services.nexus.briefings.page import format_title
 from services.nexus.briefings.sources import BriefingOptions, BriefingSources, Span
 from services.nexus.briefings.told import MAX_FINDING, Told, ToldStore, read_told
-from services.nexus.reminders.recurrence import EVERY_DAY, Recurrence, next_occurrence
 from services.nexus.reminders.store import set_timer
 from shared import subjects
 from shared.agent.base import Outbox
@@ -18,6 +17,7 @@ from shared.bus.records import read_task, retry_on_conflict
 from shared.clock import localize, read_zone
 from shared.contracts import AgentReport, Envelope, ReminderDue, Task, TaskResult, TaskStatus
 from shared.errors import ActionError, ConfigError
+from shared.recurrence import Recurrence, next_occurrence
 from shared.skills.workspace import write_output
 from shared.tasks.actions import Outcome, register_action
 
@@ -161,8 +161,9 @@ class BriefingSchedule:
         clock = self._clocks[kind]
         if clock is None:
             return
-        daily = Recurrence(weekdays=EVERY_DAY, clock=clock)
-        moment = next_occurrence(daily, datetime.now(UTC), self._zone)
+        now = datetime.now(UTC)
+        daily = Recurrence(start=datetime.combine(date(2024, 1, 1), clock), rule="FREQ=DAILY")
+        moment = next_occurrence(daily, now, self._zone) or now
         await self._wake(f"{PREFIX}{kind}_{moment.astimezone(self._zone).date()}", moment)
 
     async def _set_late_timer(self, kind: str, day: date, tries: int) -> None:

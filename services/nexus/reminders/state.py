@@ -1,17 +1,18 @@
-"""Reminders as data: what a request means, and pure functions from one state to the next."""
+"""Reminders as data: which one is meant, and pure functions from one state to the next."""
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, tzinfo
 
 import msgspec
 
-from services.nexus.reminders.intents import strip_request
-from services.nexus.reminders.recurrence import decode_recurrence, format_recurrence, next_occurrence
-from services.nexus.reminders.time_parser import ParsedTime, find_time, parse_time
+from services.nexus.reminders.clocks import read_clocks
+from services.nexus.reminders.days import UnclearTime, find_day, read_day
+from services.nexus.reminders.time_parser import choose
 from shared.clock import format_moment, parse_timestamp
-from shared.contracts import Reminder, Reminders, ReminderStatus
+from shared.contracts import Reminder, Reminders, ReminderStatus, ReminderTalk
 from shared.errors import ActionError
+from shared.recurrence import describe_recurrence, next_occurrence, parse_recurrence
 from shared.text.shorten import flatten
 from shared.text.words import find_terms
 
@@ -21,6 +22,8 @@ MAX_ENDED = 200
 """How many reminders that fired or ended are kept."""
 MAX_REMINDER = 1_000
 """The most characters of a reminder."""
+MAX_TALKS = 50
+"""How many sessions are kept of which a short answer may come."""
 DEFAULT_SNOOZE = 30.0
 """Minutes to snooze if the request does not say how long."""
 MAX_SNOOZE = 60.0 * 24 * 366
@@ -29,32 +32,6 @@ MAX_SNOOZE = 60.0 * 24 * 366
 WAITING = frozenset({ReminderStatus.SCHEDULED, ReminderStatus.SNOOZED})
 ENDED = frozenset({ReminderStatus.ACKNOWLEDGED, ReminderStatus.CANCELLED})
 OPEN = WAITING | {ReminderStatus.FIRED}
-
-_LINKS = re.compile(r"(?i)^(?:(?:please|for|to|that|about|of|on|at|and|,|:|-|–|—)(?=\s|$|,|:)\s*)+")
-
-
-def parse_reminder(text: str, when: str, now: datetime, zone: tzinfo | None) -> ParsedTime:
-    """The text and time of a reminder in plain words; the time is in ``when`` if that is not empty.
-
-    Raises ActionError, with a question to the person, if either is missing or ambiguous.
-    """
-    if len(text) > 4 * MAX_REMINDER:
-        raise ActionError(f"A reminder has at most {MAX_REMINDER:,} characters, and this one {len(text):,}")
-    text = strip_request(text)
-    if when.strip():
-        found = msgspec.structs.replace(parse_time(when, now, zone), rest=text)
-    else:
-        found = find_time(text, now, zone)
-    what = _LINKS.sub("", found.rest.strip(" \t\n,;:")).strip(" \t\n,;:?")
-    what = re.sub(r"[\s,]+(?:please|thanks|thank you)\W*$", "", what, flags=re.IGNORECASE).strip()
-    if not re.search(r"\w", what):
-        raise ActionError(
-            f"That names a time, {format_moment(found.moment, zone)}, but not what to be reminded of",
-            "Say it in one sentence, such as 'remind me to call Ana tomorrow at 9'",
-        )
-    if len(what) > MAX_REMINDER:
-        raise ActionError(f"A reminder has at most {MAX_REMINDER:,} characters, and this one {len(what):,}")
-    return msgspec.structs.replace(found, rest=what)
 
 
 def to_timestamp(moment: datetime) -> str:
@@ -76,21 +53,53 @@ def add_reminder(reminders: Reminders, reminder: Reminder) -> Reminders:
             f"{MAX_OPEN:,} reminders are waiting for their time, and more are not taken",
             "Cancel some: 'mailroom reminders list' shows them",
         )
-    return _without_oldest([*reminders.reminders, reminder])
+    undone = msgspec.structs.replace(reminder, status=ReminderStatus.CANCELLED)
+    return msgspec.structs.replace(
+        reminders, reminders=_without_oldest([*reminders.reminders, reminder]), undo=(undone,)
+    )
 
 
 def replace_reminder(reminders: Reminders, reminder: Reminder) -> Reminders:
     """With ``reminder`` in place of the one with its id."""
-    return _without_oldest(
-        reminder if each.reminder_id == reminder.reminder_id else each for each in reminders.reminders
+    return msgspec.structs.replace(
+        reminders,
+        reminders=_without_oldest(
+            reminder if each.reminder_id == reminder.reminder_id else each for each in reminders.reminders
+        ),
     )
 
 
-def _without_oldest(candidates: Iterable[Reminder]) -> Reminders:
+def undo_change(reminders: Reminders) -> tuple[Reminders, list[Reminder]]:
+    """The reminders of the last change as they were, and these; raises ActionError if there is none."""
+    known = {each.reminder_id: each for each in reminders.reminders}
+    restored = [
+        msgspec.structs.replace(each, count=known[each.reminder_id].count + 1)
+        for each in reminders.undo
+        if each.reminder_id in known
+    ]
+    if not restored:
+        raise ActionError("There is no change of a reminder that could be undone")
+    for each in restored:
+        reminders = replace_reminder(reminders, each)
+    return msgspec.structs.replace(reminders, undo=()), restored
+
+
+def find_talk(reminders: Reminders, session: str) -> ReminderTalk | None:
+    """What was last said about reminders in ``session``."""
+    return next((each for each in reversed(reminders.talks) if each.session == session), None)
+
+
+def keep_talk(reminders: Reminders, talk: ReminderTalk) -> Reminders:
+    """With ``talk`` in place of the earlier one of its session."""
+    others = [each for each in reminders.talks if each.session != talk.session]
+    return msgspec.structs.replace(reminders, talks=(*others, talk)[-MAX_TALKS:])
+
+
+def _without_oldest(candidates: Iterable[Reminder]) -> tuple[Reminder, ...]:
     reminders = list(candidates)
     old = [each for each in reminders if each.status not in WAITING]
     surplus = {each.reminder_id for each in old[: max(0, len(old) - MAX_ENDED)]}
-    return Reminders(reminders=tuple(each for each in reminders if each.reminder_id not in surplus))
+    return tuple(each for each in reminders if each.reminder_id not in surplus)
 
 
 def fire(reminder: Reminder, now: datetime, zone: tzinfo | None) -> Reminder:
@@ -98,36 +107,29 @@ def fire(reminder: Reminder, now: datetime, zone: tzinfo | None) -> Reminder:
     fired = msgspec.structs.replace(reminder, status=ReminderStatus.FIRED, fired_at=to_timestamp(now))
     if not reminder.repeats:
         return fired
-    due = next_occurrence(decode_recurrence(reminder.repeats), max(now, due_time(reminder)), zone)
-    return _rescheduled(fired, ReminderStatus.SCHEDULED, due)
+    due = next_occurrence(parse_recurrence(reminder.repeats), max(now, due_time(reminder)), zone)
+    return reschedule(fired, ReminderStatus.SCHEDULED, due) if due else fired
 
 
-def _rescheduled(reminder: Reminder, status: ReminderStatus, due: datetime) -> Reminder:
+def reschedule(reminder: Reminder, status: ReminderStatus, due: datetime) -> Reminder:
+    """Waiting for another time."""
     return msgspec.structs.replace(
         reminder, status=status, due_at=to_timestamp(due), count=reminder.count + 1
     )
 
 
-def snooze(reminder: Reminder, now: datetime, minutes: float) -> Reminder:
-    """Snoozed by ``minutes`` from ``now`` if it fired, else from when it was due. Raises ActionError.
-
-    For a recurring one the last occurrence is snoozed, and comes again before the next.
-    """
-    if not 0 < minutes <= MAX_SNOOZE:
-        raise ActionError(f"A reminder is put off by up to a year, not by {minutes:g} minutes")
-    went_off = reminder.status is ReminderStatus.FIRED or bool(reminder.repeats and reminder.fired_at)
-    start = now if went_off else max(now, due_time(reminder))
-    return snooze_until(reminder, start + timedelta(minutes=minutes))
+def went_off(reminder: Reminder) -> bool:
+    """Whether it fired; what repeats waits again, but its last time can be put off."""
+    return reminder.status is ReminderStatus.FIRED or bool(reminder.repeats and reminder.fired_at)
 
 
-def snooze_until(reminder: Reminder, until: datetime) -> Reminder:
-    """Snoozed until a moment; raises ActionError if it has ended."""
+def require_open(reminder: Reminder) -> None:
+    """Raise ActionError if it has ended."""
     if reminder.status in ENDED:
         raise ActionError(
             f"{format_short(reminder)} is {_format_ending(reminder)}, so it cannot be put off",
             "Set a new one",
         )
-    return _rescheduled(reminder, ReminderStatus.SNOOZED, until)
 
 
 def end(reminder: Reminder, status: ReminderStatus) -> Reminder:
@@ -145,8 +147,9 @@ def end(reminder: Reminder, status: ReminderStatus) -> Reminder:
 def finish(reminder: Reminder, now: datetime, zone: tzinfo | None) -> Reminder:
     """Done, as in ``end``; the snoozed occurrence of a recurring one is dropped."""
     if reminder.repeats and reminder.fired_at and reminder.status is ReminderStatus.SNOOZED:
-        due = next_occurrence(decode_recurrence(reminder.repeats), now, zone)
-        return _rescheduled(reminder, ReminderStatus.SCHEDULED, due)
+        due = next_occurrence(parse_recurrence(reminder.repeats), now, zone)
+        if due:
+            return reschedule(reminder, ReminderStatus.SCHEDULED, due)
     return end(reminder, ReminderStatus.ACKNOWLEDGED)
 
 
@@ -154,41 +157,74 @@ def _format_ending(reminder: Reminder) -> str:
     return "done" if reminder.status is ReminderStatus.ACKNOWLEDGED else str(reminder.status)
 
 
-def find_reminder(reminders: Reminders, words: str, *, preferred: frozenset[ReminderStatus]) -> Reminder:
-    """The reminder that ``words`` identify: by id, the beginning of it, or words of its text.
+def find_reminders(
+    reminders: Reminders, words: str, *, preferred: frozenset[ReminderStatus], zone: tzinfo | None
+) -> list[Reminder]:
+    """The reminders that ``words`` may mean: by id, the beginning of it, words of the text, or the time.
 
-    Reminders with a ``preferred`` status go first, then those that have not ended. Raises ActionError if none
-    or several match.
+    Those with a ``preferred`` status go first, then those that have not ended. Raises ActionError if none is.
     """
     wanted = words.strip()
     if not wanted:
         raise ActionError("That does not say which reminder", "'mailroom reminders list' shows their ids")
-    for pool in (
-        [each for each in reminders.reminders if each.status in preferred],
-        [each for each in reminders.reminders if each.status not in ENDED],
-        list(reminders.reminders),
-    ):
-        found = _by_id(pool, wanted) or _by_words(pool, wanted)
-        if len(found) == 1:
-            return found[0]
-        if found:
-            named = "; ".join(map(format_short, found[:5]))
-            raise ActionError(
-                f"{wanted[:60]!r} may mean {len(found)} reminders: {named}", "Name one by its id"
-            )
+    for matches in (_by_ids, _by_words, _by_time, _by_some_words):
+        for pool in (
+            [each for each in reminders.reminders if each.status in preferred],
+            [each for each in reminders.reminders if each.status not in ENDED],
+            list(reminders.reminders),
+        ):
+            if found := matches(pool, wanted, zone):
+                return found
     raise ActionError(
         f"There is no reminder {wanted[:60]!r}", "'mailroom reminders list' shows those there are"
     )
 
 
-def _by_id(pool: Sequence[Reminder], wanted: str) -> list[Reminder]:
-    exact = [each for each in pool if each.reminder_id == wanted.lower()]
-    return exact or [each for each in pool if len(wanted) > 2 and each.reminder_id.startswith(wanted.lower())]
+def _by_ids(pool: Sequence[Reminder], wanted: str, _: tzinfo | None) -> list[Reminder]:
+    words = wanted.lower().split()
+    if exact := [each for each in pool if each.reminder_id in words]:
+        return exact
+    return [each for each in pool if len(wanted) > 2 and each.reminder_id.startswith(wanted.lower())]
 
 
-def _by_words(pool: Sequence[Reminder], wanted: str) -> list[Reminder]:
+def _by_words(pool: Sequence[Reminder], wanted: str, _: tzinfo | None) -> list[Reminder]:
     terms = find_terms(wanted).keys()
     return [each for each in pool if terms and terms <= find_terms(each.text).keys()]
+
+
+def _by_some_words(pool: Sequence[Reminder], wanted: str, _: tzinfo | None) -> list[Reminder]:
+    terms = find_terms(wanted).keys()
+    shared = [(len(terms & find_terms(each.text).keys()), each) for each in pool]
+    most = max((number for number, _ in shared), default=0)
+    return [each for number, each in shared if number == most and 2 * number >= len(terms) > 0]
+
+
+def _by_time(pool: Sequence[Reminder], wanted: str, zone: tzinfo | None) -> list[Reminder]:
+    """Those that are due on the day, or at the time of day, that is all ``wanted`` names."""
+    phrases = next((each for each in map(choose, (wanted, f"at {wanted}")) if each.chosen), None)
+    if phrases is None or re.search(r"\w", phrases.rest):
+        return []
+    today = datetime.now(UTC).astimezone(zone).date()
+    try:
+        days = {find_day(read_day(each, today), today) for each in phrases["day"]}
+        clocks = [clock for each in phrases["clock"] for clock in read_clocks(each)]
+    except (UnclearTime, ValueError):
+        return []
+    hours = {
+        (hour % 24, each.minute)
+        for each in clocks
+        for hour in (each.hour, *(() if each.sure else (each.hour + 12,)))
+    }
+    found = []
+    for each in pool:
+        due = due_time(each).astimezone(zone)
+        if (
+            (days or hours)
+            and (not days or due.date() in days)
+            and (not hours or (due.hour, due.minute) in hours)
+        ):
+            found.append(each)
+    return found
 
 
 def format_short(reminder: Reminder) -> str:
@@ -207,5 +243,5 @@ def format_reminder(reminder: Reminder, zone: tzinfo | None) -> str:
         ReminderStatus.CANCELLED: "cancelled",
     }[reminder.status]
     again = reminder.repeats and reminder.status not in ENDED
-    every = f", {format_recurrence(decode_recurrence(reminder.repeats))}" if again else ""
+    every = f", {describe_recurrence(parse_recurrence(reminder.repeats))}" if again else ""
     return f"{reminder.reminder_id}: {reminder.text}: {how}{every}"

@@ -8,11 +8,10 @@ reminders are set. A timer that fires too early, twice, or for an earlier time i
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
 
 import msgspec
 
-from services.nexus.reminders.state import WAITING, add_reminder, due_time, replace_reminder
+from services.nexus.reminders.state import WAITING, due_time, replace_reminder
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
@@ -34,7 +33,8 @@ RETRY_DELAY = 5.0
 
 log = logger(__name__)
 
-R = TypeVar("R", bound=Reminder | None)
+Step = Callable[[Reminders], tuple[Reminders, list[Reminder]]]
+"""Makes the record after a change, and the reminders that it changed."""
 
 
 class ReminderStore:
@@ -50,34 +50,22 @@ class ReminderStore:
         record = await read_record(self._bus, self._subject, Reminders)
         return (record.value, record.seq) if record else (Reminders(), 0)
 
-    async def add(self, reminder: Reminder) -> Reminder:
-        """Store a new reminder, once for each id, and set its timer; ActionError if there are too many."""
+    async def change(self, step: Step, token: str) -> list[Reminder]:
+        """Store what ``step`` makes of the record, and set the timers of the reminders that it changed.
 
-        def step(before: Reminders) -> tuple[Reminders, Reminder, list[Entry]]:
-            after = add_reminder(before, reminder)
-            return after, _find(after, reminder.reminder_id) or reminder, []
-
-        return await self._update(step)
-
-    async def change(
-        self,
-        find: Callable[[Reminders], Reminder],
-        change: Callable[[Reminder], Reminder],
-        token: str,
-    ) -> Reminder:
-        """Store ``change`` of the reminder that ``find`` returns, and set its timer.
-
-        The last change is not made again if it had the same ``token``.
+        The last change is not made again if it had the same ``token``: those that it was about are returned.
         """
 
-        def step(before: Reminders) -> tuple[Reminders, Reminder, list[Entry]]:
-            found = find(before)
-            if before.cause == token:
-                return before, found, []
-            changed = change(found)
-            return replace_reminder(before, changed), changed, []
+        def once(before: Reminders) -> tuple[Reminders, list[Reminder], list[Entry]]:
+            if before.cause == token and before.talks:
+                return (
+                    before,
+                    [each for each in before.reminders if each.reminder_id in before.talks[-1].shown],
+                    [],
+                )
+            return *step(before), []
 
-        return await self._update(step, token)
+        return await self._update(once, token)
 
     async def fire(
         self,
@@ -91,37 +79,47 @@ class ReminderStore:
         time in the same commit. Does nothing if the reminder no longer waits, or was snoozed.
         """
 
-        def step(before: Reminders) -> tuple[Reminders, Reminder | None, list[Entry]]:
-            found = _find(before, due.reminder_id)
+        def step(before: Reminders) -> tuple[Reminders, list[Reminder], list[Entry]]:
+            found = next((each for each in before.reminders if each.reminder_id == due.reminder_id), None)
             if found is None or found.status not in WAITING or found.count != due.count:
-                return before, None, []
+                return before, [], []
             fired = fire(found)
-            return replace_reminder(before, fired), fired, [notify(found, fired)]
+            after = replace_reminder(before, fired)
+            undo = tuple(each for each in after.undo if each.reminder_id != due.reminder_id)
+            return msgspec.structs.replace(after, undo=undo), [fired], [notify(found, fired)]
 
         await self._update(step)
 
     async def _update(
-        self, step: Callable[[Reminders], tuple[Reminders, R, list[Entry]]], token: str = ""
-    ) -> R:
+        self, step: Callable[[Reminders], tuple[Reminders, list[Reminder], list[Entry]]], token: str = ""
+    ) -> list[Reminder]:
         """Commit what ``step`` makes of the record, again if another process changed it meanwhile.
 
-        ``step`` returns the record (the same if there is nothing to store), the reminder it changed, whose
-        timer is then set, and further entries of the commit. Updates within this process take turns: of many
-        concurrent ones all but one would have to retry.
+        ``step`` returns the record (the same if there is nothing to store), the reminders it changed, whose
+        timers are then set, and further entries of the commit. Updates within this process take turns: of
+        many concurrent ones all but one would have to retry.
         """
 
-        async def attempt() -> R:
+        async def attempt() -> list[Reminder]:
             before, seq = await self.read()
             after, changed, others = step(before)
             if after is not before:
-                record = msgspec.structs.replace(after, sender=self._bus.name, cause=token)
+                # A new message: one with the id of the record before would be dropped as sent twice.
+                record = Reminders(
+                    sender=self._bus.name,
+                    cause=token,
+                    reminders=after.reminders,
+                    talks=after.talks,
+                    undo=after.undo,
+                )
                 await self._bus.commit([seal(self._subject, record, expect=seq), *others])
             return changed
 
         async with self._lock:
             changed = await retry_on_conflict(attempt, tries=MAX_TRIES, pause=MAX_PAUSE)
-        if changed is not None and changed.status in WAITING:
-            await self.set_timer(changed)
+        for each in changed:
+            if each.status in WAITING:
+                await self.set_timer(each)
         return changed
 
     async def set_timer(self, reminder: Reminder) -> None:
@@ -163,7 +161,3 @@ async def set_timer(bus: Bus, name: str, due: ReminderDue, moment: datetime) -> 
         "Nats-Schedule-Target": subjects.timer_due(bus.name),
     }
     await bus.store(subjects.timer(bus.name, name), due.to_json(), headers=headers)
-
-
-def _find(reminders: Reminders, reminder_id: str) -> Reminder | None:
-    return next((each for each in reminders.reminders if each.reminder_id == reminder_id), None)

@@ -1,293 +1,356 @@
-"""The moment that a sentence names, or an error that asks for what is missing or ambiguous."""
+"""The moment, or the moments that repeat, of a text in plain words; or what it leaves open."""
 
 import re
-from datetime import datetime, time, timedelta, tzinfo
-from itertools import pairwise
-from typing import Any
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 import msgspec
 
-from services.nexus.reminders import time_phrases as patterns
-from services.nexus.reminders.recurrence import (
-    ZONE,
-    Recurrence,
-    next_occurrence,
-    parse_weekdays,
-    parse_zone,
-    part_of_day,
-    zone_name,
+from services.nexus.reminders.clocks import Clock, decide, read_clocks, read_part
+from services.nexus.reminders.days import (
+    Day,
+    UnclearTime,
+    find_day,
+    is_short,
+    join_days,
+    read_amount,
+    read_day,
 )
-from services.nexus.reminders.time_phrases import spell_in_digits, unclear
-from services.nexus.routing.calendar_range import add_span, parse_day
-from shared.clock import datetime_exists, format_moment, localize
+from services.nexus.reminders.frequencies import frequency_of
+from services.nexus.reminders.time_phrases import ISO_MOMENT, Phrase, cluster, find_phrases
+from services.nexus.reminders.zones import ZONE, parse_zone, zone_name
+from shared.clock import datetime_exists, localize
 from shared.errors import ActionError
+from shared.recurrence import Recurrence, format_recurrence, next_occurrence
 
-_ISO = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)")
-_HOURS = ("hour", "hour2", "hour3", "hour4", "hour5")
-"""The groups of TIMES that hold an hour."""
 FARTHEST = timedelta(days=3_660)
 """A time more than ten years ahead is taken for a typing error."""
+LEAST_INTERVAL = 5
+"""The fewest minutes after which something may repeat."""
+_WHOLE_DAY = re.compile(r"(?i)\b(?:birthdays?|anniversar(?:y|ies))\b")
+_VAGUE = re.compile(
+    r"(?i)\b(?:later|soon|sometime|some\s+day|in\s+a\s+(?:while|moment|bit))(?:\s+(?:today|this\s+week))?\b"
+)
+_AGO = re.compile(
+    r"(?i)(?:\b(?:an?|\w+)\s+(?:minutes?|hours?|days?|weeks?|months?|years?)\s+ago|\blast\s+(?:night"
+    r"|week|month|year))\b"
+)
+_BESIDE = re.compile(r"(?i)\b(?:after|before|between|than|until)\s+$")
+_UNREAD = re.compile(r"(?i)\W*(?:on|during|over|in|by|before|after|around|within|last|end)\b.*")
+_ENDS = re.compile(r"(?i)\W*(?:please|thanks|thank\s+you|ok)?\W*")
 
 
 class ParsedTime(msgspec.Struct, frozen=True, kw_only=True):
-    """The ``moment`` a text names, the ``rest`` of the text, and its ``recurrence``, if it has one."""
+    """What a text says about time: ``moment`` and ``rrule`` (as records hold it; "" for a single one).
 
-    moment: datetime
+    ``rest`` is the text without that. ``missing`` is what must be asked ("time", "day", "past", "rate"),
+    ``why`` a sentence about it, ``day`` the day if it is known. ``note`` says what was assumed.
+    """
+
+    moment: datetime | None = None
+    rrule: str = ""
+    rest: str = ""
+    missing: str = ""
+    why: str = ""
+    day: date | None = None
+    note: str = ""
+    has_day: bool = False
+    has_clock: bool = False
+
+
+class Phrases(msgspec.Struct, frozen=True):
+    """The phrases of a text that say when, by kind, and the text around them."""
+
+    chosen: tuple[Phrase, ...]
     rest: str
-    recurrence: Recurrence | None = None
+    text: str
+    zone: re.Match[str] | None = None
+    request: str = ""
 
+    def __getitem__(self, kind: str) -> list[Phrase]:
+        return [each for each in self.chosen if each.kind == kind]
 
-class Phrases(msgspec.Struct, frozen=True, kw_only=True):
-    """The phrases of a text about time, by kind; ``weekdays`` are next to a date ("Friday, 27 November")."""
-
-    spans: list[re.Match[str]]
-    weekdays: list[re.Match[str]]
-    days: list[re.Match[str]]
-    times: list[re.Match[str]]
-    zones: list[re.Match[str]]
-    repeats: list[re.Match[str]]
-
-    @property
-    def all(self) -> list[re.Match[str]]:
-        """The phrases of all kinds."""
-        return [*self.spans, *self.weekdays, *self.days, *self.times, *self.zones, *self.repeats]
-
-
-def find_time(text: str, now: datetime, zone: tzinfo | None) -> ParsedTime:
-    """The moment ``text`` names, seen from ``now`` in ``zone``, or in a zone that it names itself.
-
-    For a recurrence it is the first moment. Nothing is guessed: raises ActionError, which asks the person, if
-    the text names no time, several, one that has passed, only a day, or one that is ambiguous.
-    """
-    text = spell_in_digits(_ISO.sub(r"\1 \2", text))
-    phrases = _find_phrases(text)
-    weekdays = parse_weekdays(phrases.repeats[0]) if phrases.repeats else ()
-    _require_one(text, phrases)
-    named = parse_zone(phrases.zones[0]) if phrases.zones else None
-    zone = named or zone
-    here = now.astimezone(zone)
-    rest = _without(text, phrases.all)
-    if phrases.repeats:
-        clock = _recurring_clock(phrases, here.time())
-        recurrence = Recurrence(weekdays=weekdays, clock=clock, zone=zone_name(named) if named else "")
-        return ParsedTime(moment=next_occurrence(recurrence, here, zone), rest=rest, recurrence=recurrence)
-    moment = _moment(text, phrases, here, zone)
-    _require_future(moment, now, zone)
-    if moment - now > FARTHEST:
-        raise unclear(f"{format_moment(moment, zone)} is more than ten years ahead")
-    return ParsedTime(moment=moment, rest=rest)
-
-
-def parse_time(text: str, now: datetime, zone: tzinfo | None) -> ParsedTime:
-    """The moment that ``text``, which is nothing but a time, names; raises ActionError as ``find_time`` does.
-
-    It may also be ISO 8601 with an offset, or a time in another language.
-    """
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        moment = None
-    if moment is not None and moment.tzinfo is not None:
-        _require_future(moment, now, zone)
-        return ParsedTime(moment=moment, rest="")
-    if is_only_time(text):
-        return find_time(text, now, zone)
-    return ParsedTime(moment=_parse_foreign(text, now, zone), rest="")
-
-
-def mentions_time(text: str) -> bool:
-    """Whether ``text`` holds anything that says when."""
-    text = spell_in_digits(text)
-    return any(
-        pattern.search(text)
-        for pattern in (patterns.SPAN, patterns.DATES, patterns.TIMES, patterns.REPEATED, patterns.VAGUE)
-    )
-
-
-def is_only_time(text: str) -> bool:
-    """Whether ``text`` says nothing but when."""
-    spelled = spell_in_digits(_ISO.sub(r"\1 \2", text))
-    rest = _without(spelled, _find_phrases(spelled).all)
-    return not re.search(r"\w", patterns.PAST.sub(" ", patterns.VAGUE.sub(" ", rest)))
-
-
-def _require_future(moment: datetime, now: datetime, zone: tzinfo | None) -> None:
-    if moment <= now:
-        raise unclear(f"{format_moment(moment, zone)} has passed; it is {format_moment(now, zone)} now")
-
-
-# --- phrases --------------------------------------------------------------------------------------
-
-
-def _find_phrases(text: str) -> Phrases:
-    repeats, spans, times = (
-        list(each.finditer(text)) for each in (patterns.REPEATED, patterns.SPAN, patterns.TIMES)
-    )
-    spans = [span for span in spans if not _overlaps(span, repeats)]
-    days = [day for day in patterns.DATES.finditer(text) if not _overlaps(day, [*spans, *repeats])]
-    weekdays = [day for day, other in pairwise(days) if _is_weekday_of(text, day, other)]
-    days = [day for day in days if day not in weekdays]
-    times = [clock for clock in times if not _overlaps(clock, [*days, *spans])]
-    zones = [match for clock in times if (match := ZONE.match(text, clock.end()))]
-    times = [clock for clock in times if not _overlaps(clock, zones)]
-    if spans and spans[0]["unit"].strip()[:2].lower() not in {
-        **patterns.LONG_UNITS,
-        **patterns.MONTHLY_UNITS,
-    }:
-        weekdays = days = times = zones = repeats = []
-    return Phrases(spans=spans, weekdays=weekdays, days=days, times=times, zones=zones, repeats=repeats)
-
-
-def _phrase(match: re.Match[str]) -> str:
-    return match[0].strip()
-
-
-def _is_weekday_of(text: str, day: re.Match[str], date: re.Match[str]) -> bool:
-    """Whether ``day`` is the weekday of the ``date`` right behind it."""
-    dated = not (date["weekday"] or date["relative"])
-    between = re.sub(r"[\s,]|\bthe\b", "", text[day.end() : date.start()])
-    return bool(day["weekday"]) and dated and not between
-
-
-def _overlaps(match: re.Match[str], others: list[re.Match[str]]) -> bool:
-    return any(other.start() < match.end() and match.start() < other.end() for other in others)
-
-
-def _require_one(text: str, phrases: Phrases) -> None:
-    """Raise ActionError if there is more than one time, or a part of the time was not understood."""
-    days = [*phrases.spans, *phrases.days]
-    for several in (phrases.spans, days, phrases.times, phrases.zones, phrases.repeats):
-        if len(several) > 1:
-            raise _ambiguous(several[:3])
-    if phrases.repeats and days:
-        raise _ambiguous([phrases.repeats[0], days[0]])
-    marked = text
-    for match in sorted(phrases.all, key=re.Match.start, reverse=True):
-        marked = f"{marked[: match.start()]}{patterns.READ}{marked[match.end() :]}"
-    if unread := patterns.UNREAD.search(marked):
-        beside = next(filter(None, unread.groups())).strip()
-        raise unclear(f"I do not understand {beside!r} beside {_phrase(phrases.all[0])!r}")
-
-
-def _ambiguous(several: list[re.Match[str]]) -> ActionError:
-    named = " and ".join(repr(_phrase(match)) for match in several)
-    return unclear(f"I read more than one time in that: {named}")
-
-
-def _without(text: str, phrases: list[re.Match[str]]) -> str:
-    for match in sorted(phrases, key=re.Match.start, reverse=True):
-        text = f"{text[: match.start()]} {text[match.end() :]}"
-    return re.sub(r"\s+(?=[.,;!?])", "", " ".join(text.split())).lstrip(", ")
-
-
-# --- moments --------------------------------------------------------------------------------------
-
-
-def _recurring_clock(phrases: Phrases, here: time) -> time:
-    repeat = phrases.repeats[0]
-    if not phrases.times:
-        raise unclear(f"{_phrase(repeat)!r} says no time of day")
-    part = (phrases.times[0]["part"] or part_of_day(repeat)).lower()
-    return _time_of_day(phrases.times[0], part, False, here)
-
-
-def _moment(text: str, phrases: Phrases, here: datetime, zone: tzinfo | None) -> datetime:
-    spans, days, times = phrases.spans, phrases.days, phrases.times
-    if spans and not times:
-        return add_span(here, spans[0], zone)
-    today = here.date()
-    day = add_span(here, spans[0], zone).date() if spans else parse_day(days[0], today) if days else None
-    if (
-        phrases.weekdays
-        and day
-        and patterns.WEEKDAYS[phrases.weekdays[0]["weekday"][:3].lower()] != day.weekday()
-    ):
-        raise unclear(f"{_phrase(days[0])!r} is a {day:%A}, not {_phrase(phrases.weekdays[0])!r}")
-    if not times:
-        raise unclear(_missing_time(text, days, passed=day is not None and day < today))
-    clock = _time_of_day(times[0], _named_part(times[0], days), day in (None, today), here.time())
-    midnight = (times[0]["word"] or "").lower() == "midnight"
-    if midnight and day is not None:
-        raise unclear("Midnight may be where that day begins or where it ends")
-    wall = datetime.combine(day or today, clock) + timedelta(days=midnight)
-    if not datetime_exists(wall, zone):
-        raise unclear(f"The clocks leave out {wall:%H:%M} on that day: summer time begins")
-    moment = localize(wall, zone)
-    if day is None and moment <= here:
-        raise unclear(f"{clock:%H:%M} has passed today; it is {format_moment(here, zone)} now")
-    return moment
-
-
-def _named_part(clock: re.Match[str], days: list[re.Match[str]]) -> str:
-    """The part of the day that is named, such as ``evening``; empty if none is."""
-    part = clock["part"] or (days[0]["day_part"] if days else "") or ""
-    relative = days[0]["relative"] if days else ""
-    return (part or ("tonight" if (relative or "").lower() == "tonight" else "")).lower()
-
-
-def _time_of_day(match: re.Match[str], part: str, is_today: bool, here: time) -> time:
-    """The time of day that a match of TIMES names, in the ``part`` of the day that is named, if any.
-
-    Raises ActionError if it is none, or ambiguous. An hour before ``here`` on the same day may mean the one
-    twelve hours later.
-    """
-    phrase = _phrase(match)
-    if match["either"]:
-        raise unclear(f"{phrase!r} names two times")
-    if match["word"]:
-        return time(0) if match["word"].lower() == "midnight" else time(12)
-    digits = next(filter(None, (match[name] for name in _HOURS)))
-    hour, minute = int(digits), int(match["minute"] or match["minute2"] or match["minute4"] or 0)
-    half = (match["half_day"] or match["half_day2"] or "").lower().replace(".", "")
-    if hour > 23 or minute > 59 or (half and not 1 <= hour <= 12):
-        raise unclear(f"{phrase!r} is no time of day")
-    if half:
-        return time(hour % 12 + (12 if half == "pm" else 0), minute)
-    if hour > 12 or hour == 0 or digits.startswith("0"):
-        return time(hour, minute)
-    if part in patterns.DAY_PARTS:
-        return _time_in_part(hour, minute, part, phrase)
-    early, late = time(hour, minute), time(hour % 12 + 12, minute)
-    if hour < 7:
-        raise unclear(f"{phrase!r} can be read in two ways: {early:%H:%M} or {late:%H:%M}")
-    if hour < 12 and is_today and early <= here < late:
-        raise unclear(
-            f"{early:%H:%M} has passed today, and {phrase!r} does not say whether {late:%H:%M} is meant or "
-            "another day"
+    def join(self, later: "Phrases") -> "Phrases":
+        """With the phrases of an answer: they take the place of those of their kind here."""
+        kinds = {_slot(each) for each in later.chosen}
+        kept = [each for each in self.chosen if _slot(each) not in kinds]
+        return Phrases(
+            (*kept, *later.chosen), self.rest, f"{self.text} {later.text}", later.zone or self.zone
         )
-    return early
 
 
-def _time_in_part(hour: int, minute: int, part: str, phrase: str) -> time:
-    first, last = patterns.DAY_PARTS[part]
-    fitting = [each for each in (hour % 24, (hour + 12) % 24) if first <= each <= last]
-    if len(fitting) != 1:
-        raise unclear(f"{phrase!r} is no time of the {part}")
-    return time(fitting[0], minute)
+def read_time(text: str, now: datetime, zone: tzinfo | None) -> ParsedTime:
+    """When ``text`` says, seen from ``now`` in ``zone`` (None: this machine's)."""
+    return resolve(choose(text), now, zone)
 
 
-def _missing_time(text: str, days: list[re.Match[str]], *, passed: bool) -> str:
-    if days:
-        return f"{_phrase(days[0])!r} {'has passed' if passed else 'says no time of day'}"
-    if past := patterns.PAST.search(text):
-        return f"{past[0]!r} has passed"
-    if vague := patterns.VAGUE.search(text):
-        return f"{vague[0].strip()!r} says no time"
-    return "That says no time that I understand"
+def choose(text: str) -> Phrases:
+    """The phrases that say when: those at the beginning or the end of ``text``, then others that add to them.
+
+    A phrase of a kind that is there belongs to the rest: "at 9 prepare for the 10:00 meeting".
+    """
+    text = ISO_MOMENT.sub(r"\1 \2", text)
+    found = find_phrases(text)
+    dated = [each for each in found if "birthday" not in each["vague"]]
+    found = dated if any(each.kind == "day" for each in dated) else found
+    groups = cluster(text, found)
+    heads = [group for group in groups if not re.search(r"\w", text[: group[0].match.start()])]
+    tails = [group for group in groups if group not in heads and _ENDS.fullmatch(text, group[-1].match.end())]
+    chosen: list[Phrase] = []
+    for group in [*heads, *tails, *(each for each in groups if each not in heads and each not in tails)]:
+        if not chosen or not _slots(chosen) & _slots(group):
+            chosen += group
+    if not any(each.kind == "repeat" or each["period"].startswith(("ea", "ev")) for each in chosen):
+        chosen = [each for each in chosen if each.kind != "lasting" and not each["bound"]]
+    chosen.sort(key=lambda each: each.match.start())
+    zone = next(
+        (m for each in chosen if each.kind == "clock" and (m := ZONE.match(text, each.match.end()))), None
+    )
+    rest = text
+    for match in sorted([each.match for each in chosen] + ([zone] if zone else []), key=lambda m: -m.start()):
+        rest = f"{rest[: match.start()]} {rest[match.end() :]}"
+    return Phrases(tuple(chosen), " ".join(re.sub(r"\s+(?=[.,;!?])", "", rest).split()), text, zone)
 
 
-def _parse_foreign(text: str, now: datetime, zone: tzinfo | None) -> datetime:
-    """A time as dateparser reads it; it must name a time of day."""
-    import dateparser
+def _slots(phrases: list[Phrase]) -> set[str]:
+    """What ``phrases`` settle; hours and minutes from now settle the day and the time."""
+    slots = {_slot(each) for each in phrases}
+    short = any(each.kind == "span" and is_short(each["amount"] or each["later"]) for each in phrases)
+    return slots | ({"day"} if "span" in slots else set()) | ({"clock"} if short else set())
 
-    here = now.astimezone(zone).replace(tzinfo=None)
-    settings: Any = {"PREFER_DATES_FROM": "future", "RELATIVE_BASE": here, "RETURN_AS_TIMEZONE_AWARE": False}
-    found = dateparser.parse(text[:100], settings=settings) if re.search(r"\d", text) else None
-    if found is None:
-        raise unclear(f"{text.strip()[:60]!r} is no time that I understand")
-    if found.time() == time(0) or not (found - here) % timedelta(days=1):
-        raise unclear(f"{text.strip()[:60]!r} says no time of day that I understand")
-    moment = localize(found, zone)
-    if not now < moment <= now + FARTHEST:
-        raise unclear(f"{format_moment(moment, zone)} has passed, or lies more than ten years ahead")
-    return moment
+
+def _slot(phrase: Phrase) -> str:
+    if phrase.kind == "day":
+        return "bound" if phrase["bound"] else "day"
+    return {"part": "clock", "offset": "day"}.get(phrase.kind, phrase.kind)
+
+
+def resolve(phrases: Phrases, now: datetime, zone: tzinfo | None) -> ParsedTime:
+    """What ``phrases`` come to, seen from ``now``."""
+    reader = _Reader(phrases, now, zone)
+    try:
+        return reader.read()
+    except UnclearTime as error:
+        return ParsedTime(
+            missing=error.missing,
+            why=error.why,
+            rest=phrases.rest,
+            day=reader.day,
+            rrule=reader.rule,
+            has_day=bool(phrases["day"]),
+        )
+    except ActionError as error:
+        return ParsedTime(missing="time", why=str(error), rest=phrases.rest)
+    except (OverflowError, ValueError):
+        return ParsedTime(missing="past", why="That is too far away", rest=phrases.rest)
+
+
+class _Reader:
+    """Reads the phrases of one text."""
+
+    def __init__(self, phrases: Phrases, now: datetime, zone: tzinfo | None) -> None:
+        self._phrases = phrases
+        self._zone = zone
+        self._now = now
+        self.day: date | None = None
+        self.rule = ""
+
+    def read(self) -> ParsedTime:
+        """The time; raises UnclearTime, ActionError, ValueError or OverflowError."""
+        phrases = self._phrases
+        self._named = parse_zone(phrases.zone) if phrases.zone else None
+        self._zone = self._named or self._zone
+        self._wall = self._now.astimezone(self._zone).replace(tzinfo=None, fold=0)
+        today = self._wall.date()
+        if not phrases.chosen:
+            raise self._nothing()
+        days = [read_day(each, today) for each in phrases["day"] if not each["bound"]]
+        day = self._offset(join_days(days))
+        if not phrases["repeat"] and day and not day.vague and not day.every:
+            self.day = find_day(day, today)
+        clocks = [clock for each in phrases["clock"] for clock in read_clocks(each)]
+        if phrases["repeat"] or (day and day.every):
+            return self._repeat(day, clocks)
+        if (spans := phrases["span"]) and (moment := self._span(spans[0], bool(clocks))):
+            return self._once(moment, has_day=True)
+        if spans:
+            day = Day(on=(self._wall + read_amount(spans[0]["amount"] or spans[0]["later"])).date())
+        if day and day.vague:
+            raise UnclearTime("day", "")
+        self.day = find_day(day, today) if day else None
+        if self.day and self.day < today:
+            raise UnclearTime("past", f"{_format_day(self.day)} has passed")
+        before = phrases.text[: min(each.match.start() for each in phrases.chosen)]
+        if not day and not spans and (unread := _UNREAD.match(before)):
+            raise UnclearTime("day", f"I do not understand {unread[0].strip()!r}")
+        if not phrases["offset"] and any(
+            _BESIDE.search(phrases.text[: each.match.start()]) for each in phrases["clock"]
+        ):
+            raise UnclearTime("time", "")
+        if len(clocks) > 1:
+            raise UnclearTime("time", "I read more than one time of day in that")
+        return self._at(clocks, day)
+
+    def _nothing(self) -> UnclearTime:
+        if ago := _AGO.search(self._phrases.text):
+            return UnclearTime("past", f"{ago[0]!r} has passed")
+        return UnclearTime("time", "")
+
+    def _span(self, span: Phrase, has_clock: bool) -> datetime | None:
+        """The moment after a span; None if it only names a day."""
+        words = span["amount"] or span["later"]
+        if is_short(words):
+            if has_clock or self._phrases["day"]:
+                raise UnclearTime("time", "I read more than one time in that")
+            return self._now.astimezone(UTC) + read_amount(words)  # type: ignore[no-any-return]
+        if has_clock or self._phrases["part"]:
+            return None
+        return localize(self._wall + read_amount(words), self._zone)
+
+    def _offset(self, day: Day | None) -> Day | None:
+        """``day``, or the day so long before or after it as is said; minutes and hours move the moment."""
+        for each in self._phrases["offset"]:
+            away = read_amount(each["amount"] or f"1 {each['unit']}")
+            if day is not None and not is_short(each["amount"] or f"1 {each['unit']}"):
+                found = find_day(day, self._wall.date())
+                return Day(on=found - away if each["way"] in ("before", "prior to") else found + away)
+        return day
+
+    def _at(self, clocks: list[Clock], day: Day | None) -> ParsedTime:
+        """The moment of a time of day, or of a part of the day, on ``self.day``."""
+        wall, notes = self._wall, []
+        part, hour, said = read_part(self._phrases.chosen)
+        if clocks:
+            clock, note = decide(clocks[0], part, self.day, wall, self._hint())
+            notes.append(note)
+        elif part:
+            clock = time(int(hour), round(hour % 1 * 60))
+            notes.append(f"I took {said!r} as {clock:%H:%M}.")
+        else:
+            raise UnclearTime("time", "")
+        date_of = self.day or wall.date()
+        if clock == time(0) and clocks and clocks[0].said.lower().endswith("midnight"):
+            date_of += timedelta(days=1)
+        moment = self._moved(localize(datetime.combine(date_of, clock), self._zone))
+        is_open = self.day is None or bool(day and day.rule.startswith("BYDAY") and self.day == wall.date())
+        if (
+            moment <= self._now
+            and is_open
+            and not re.search(r"(?i)\bthis\s+" + (part or "-"), self._phrases.text)
+        ):
+            date_of += timedelta(days=1 if self.day is None else 7)
+            moment = self._moved(localize(datetime.combine(date_of, clock), self._zone))
+        if not datetime_exists(datetime.combine(date_of, clock), self._zone):
+            notes.append(f"The clocks leave out {clock:%H:%M} in that night: summer time begins.")
+        return self._once(moment, has_day=self.day is not None, note=" ".join(filter(None, notes)))
+
+    def _hint(self) -> str:
+        return f"{self._phrases.request}\n{self._phrases.text}\n{self._phrases.rest}"
+
+    def _moved(self, moment: datetime) -> datetime:
+        for each in self._phrases["offset"]:
+            if each["amount"] and is_short(each["amount"]):
+                away = read_amount(each["amount"])
+                moment = moment - away if each["way"] in ("before", "prior to") else moment + away
+        return moment
+
+    def _once(self, moment: datetime, *, has_day: bool, note: str = "") -> ParsedTime:
+        self.day = moment.astimezone(self._zone).date()
+        if moment <= self._now:
+            raise UnclearTime(
+                "past", f"{_format_day(self.day)} at {moment.astimezone(self._zone):%H:%M} has passed"
+            )
+        if moment - self._now > FARTHEST:
+            raise UnclearTime("past", "That is more than ten years ahead")
+        return ParsedTime(
+            moment=moment, rest=self._phrases.rest, day=self.day, note=note, has_day=has_day, has_clock=True
+        )
+
+    # --- what repeats ----------------------------------------------------------------------------
+
+    def _repeat(self, day: Day | None, clocks: list[Clock]) -> ParsedTime:
+        """The rule of what repeats, and its first moment."""
+        rule = frequency_of(self._phrases["repeat"], day, len(clocks))
+        self.rule = rule
+        if rule.startswith(("FREQ=HOURLY", "FREQ=MINUTELY")):
+            return self._often(rule, clocks)
+        if rule in ("FREQ=MONTHLY", "FREQ=YEARLY", "FREQ=WEEKLY") or (
+            rule.startswith(("FREQ=MONTHLY;INTERVAL", "FREQ=YEARLY;INTERVAL", "FREQ=WEEKLY;INTERVAL"))
+            and "BY" not in rule
+        ):
+            raise UnclearTime("day", "")
+        if re.search(r"(?i)\bexcept\b|\bbut\s+not\b", self._phrases.text):
+            raise UnclearTime("day", "I cannot leave days out of what repeats")
+        part, hour, said = read_part(self._phrases.chosen)
+        notes = []
+        if clocks:
+            times = [decide(each, part, date.max, self._wall, self._hint()) for each in clocks]
+            notes += [note for _, note in times]
+        elif part:
+            times = [(time(int(hour), round(hour % 1 * 60)), "")]
+            notes.append(f"I took {said!r} as {times[0][0]:%H:%M}.")
+        elif rule.startswith("FREQ=YEARLY") and _WHOLE_DAY.search(self._phrases.text):
+            times = [(time(9), "")]
+            notes.append("You named no time, so I took 09:00.")
+        else:
+            raise UnclearTime("time", "")
+        walls = sorted(each for each, _ in times)
+        if len({each.minute for each in walls}) > 1:
+            raise UnclearTime("time", "I can repeat at several hours only with the same minutes")
+        if len(walls) > 1:
+            rule += f";BYHOUR={','.join(str(each.hour) for each in walls)}"
+        return self._first(rule, walls[0], " ".join(filter(None, notes)))
+
+    def _first(self, rule: str, clock: time, note: str) -> ParsedTime:
+        """The first moment of ``rule`` is where its intervals count from."""
+        start, end = self._bounds()
+        first_wall = datetime.combine(start, clock)
+        every = re.sub(r";INTERVAL=\d+", "", rule)
+        after = max(self._now, localize(first_wall, self._zone) - timedelta(seconds=1))
+        name = zone_name(self._named) if self._named else ""
+        moment = next_occurrence(Recurrence(start=first_wall, rule=every, zone=name), after, self._zone)
+        if moment is None:
+            raise UnclearTime("day", "There is no such day in the calendar")
+        wall = moment.astimezone(self._zone).replace(tzinfo=None)
+        if (wall.hour, wall.minute) != (clock.hour, clock.minute) and "BYHOUR" not in rule:
+            wall = datetime.combine(wall.date(), clock)
+        self.rule = format_recurrence(Recurrence(start=wall, rule=rule + end, zone=name))
+        return msgspec.structs.replace(self._once(moment, has_day=True, note=note), rrule=self.rule)
+
+    def _often(self, rule: str, clocks: list[Clock]) -> ParsedTime:
+        minutes = int((re.search(r"INTERVAL=(\d+)", rule) or ["", "1"])[1]) * (60 if "HOURLY" in rule else 1)
+        if "SECOND" in rule or minutes < LEAST_INTERVAL:
+            raise UnclearTime("rate", f"I repeat at most every {LEAST_INTERVAL} minutes")
+        if clocks:
+            raise UnclearTime("time", "What repeats by the hour runs day and night from now on")
+        moment = (self._now.astimezone(UTC) + timedelta(minutes=minutes)).replace(microsecond=0)
+        self.rule = format_recurrence(Recurrence(start=moment, rule=rule + self._bounds()[1]))
+        return msgspec.structs.replace(self._once(moment, has_day=True), rrule=self.rule)
+
+    def _bounds(self) -> tuple[date, str]:
+        """The day from which on it repeats, and the part of the rule that says how long."""
+        start, end = self._wall.date(), ""
+        for each in self._phrases["day"]:
+            if not each["bound"]:
+                continue
+            found = find_day(read_day(msgspec.structs.replace(each), start), self._wall.date())
+            if each["bound"] in ("until", "till", "through", "up to"):
+                end = f";UNTIL={found:%Y%m%d}T235959"
+            else:
+                start = found
+        for each in self._phrases["lasting"]:
+            if each["times"]:
+                end = f";COUNT={int(each['times'])}"
+            else:
+                end = f";UNTIL={self._wall + read_amount(each['amount']):%Y%m%dT%H%M%S}"
+        return start, end
+
+
+def _format_day(day: date) -> str:
+    return f"{day:%A} {day.day} {day:%B %Y}"
+
+
+def without_times(text: str) -> str:
+    """``text`` without the phrases that say when."""
+    for phrase in reversed(find_phrases(text)):
+        text = f"{text[: phrase.match.start()]} {text[phrase.match.end() :]}"
+    return " ".join(text.split())

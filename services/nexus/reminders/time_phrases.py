@@ -1,219 +1,266 @@
-"""How people name times and days: patterns, and times spelled out written as digits."""
+"""How people name times: patterns of days, times of day, spans and repetitions, found in a text."""
 
 import re
 from collections.abc import Iterable
 
-from shared.errors import ActionError
+import msgspec
 
-EXAMPLE = "Name one time, such as 'tomorrow at 9', 'in 20 minutes', 'next Friday 14:00' or '2027-01-31 08:30'"
-"""What to write instead of an unclear time."""
-
-_NUMBER_WORDS = (
+_ONES = (
     "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen twenty"
+    "seventeen eighteen nineteen"
 ).split()
-_ONES = {word: float(number) for number, word in enumerate(_NUMBER_WORDS, start=1)}
-_TENS = {"twenty": 20.0, "thirty": 30.0, "forty": 40.0, "fifty": 50.0, "sixty": 60.0, "ninety": 90.0}
+_TENS = {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "ninety": 90}
+HOURS = {word: number for number, word in enumerate(_ONES[:12], 1)}
 NUMBERS: dict[str, float] = {
-    **_ONES,
+    **{word: number for number, word in enumerate(_ONES, 1)},
     **_TENS,
-    **{
-        f"{ten}{link}{one}": _TENS[ten] + _ONES[one]
-        for ten in _TENS
-        for one in _NUMBER_WORDS[:9]
-        for link in "- "
-    },
-    "a couple of": 2.0,
+    **{f"{ten} {one}": _TENS[ten] + n for ten in _TENS for n, one in enumerate(_ONES[:9], 1)},
+    "a": 1,
+    "an": 1,
+    "a couple of": 2,
+    "couple of": 2,
+    "a few": 3,
+    "half a": 0.5,
+    "half an": 0.5,
+    "half": 0.5,
     "a quarter of an": 0.25,
     "quarter of an": 0.25,
     "three quarters of an": 0.75,
-    "half a": 0.5,
-    "half an": 0.5,
-    "a": 1.0,
-    "an": 1.0,
 }
-UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0}
-"""Seconds by the first letter of a unit."""
-LONG_UNITS = {"d": 1, "da": 1, "w": 7, "we": 7, "fo": 14}
-"""Days by the first letters of a unit."""
-MONTHLY_UNITS = {"mo": 1, "ye": 12}
-"""Months by the first letters of a unit."""
-WEEKDAYS = {name: number for number, name in enumerate("mon tue wed thu fri sat sun".split())}
-DAY_PARTS = {
-    "morning": (0, 11),
-    "afternoon": (12, 18),
-    "evening": (16, 23),
-    "night": (18, 23),
-    "tonight": (16, 23),
-}
-"""The first and the last hour of each part of the day."""
-
-COUNT = r"\d+(?:\.\d+)?|" + "|".join(sorted(map(re.escape, NUMBERS), key=len, reverse=True))
-UNIT = (
-    r"(?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|fortnights?|months?|years?"
-    r"|(?<=\d)\s?(?:s|m|h|d|w)|(?<=\d )(?:h|m))"
-)
-"""A unit of time; single letters only directly after a number."""
-SPAN = re.compile(
-    rf"(?i)(?<![\w.-])(?P<lead>(?:with)?in\s+(?:about\s+|exactly\s+)?)?"
-    rf"(?P<number>{COUNT})\s*(?P<unit>{UNIT})(?![a-z])"
-    rf"(?:\s*(?:,|and)?\s*(?:(?P<half>a\s+half)\b|(?P<more>{COUNT})\s*(?P<more_unit>{UNIT})(?![a-z])))?"
-    r"(?(lead)(?:\s+from\s+now\b)?|\s+from\s+(?:now|today)\b)"
-)
-"""``in 20 minutes``, ``in an hour and a half``, ``2 days from now``."""
-
-_WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-_SHORT = r"(?:mon|tues?|wed|thur?s?|fri|sat|sun)"
-_MONTH = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
-    r"|nov(?:ember)?|dec(?:ember)?)"
-)
-_PART = r"morning|afternoon|evening|night"
-_ORDINAL = r"(?:\w+(?:th|st|nd|rd))"
-_DAYS = rf"(?:{_WEEKDAY}|{_SHORT}|day|weekday|workday|working\s+day|weekend|{_PART})"
-_MORE_DAYS = rf"(?:\s*,\s*(?:and\s+)?|\s+and\s+(?:on\s+)?){_DAYS}"
-DATES = re.compile(
-    rf"(?i)(?<![\w/.-])(?:(?:on|for|by)\s+)?(?:"
-    r"(?P<relative>(?:the\s+)?day\s+after\s+tomorrow|(?:tomorrow|tmrw|tmr)\b(?!['’]s)|yesterday|tonight"
-    rf"|(?:later\s+)?today|(?:later\s+)?this(?=\s+(?:{_PART})))"
-    r"|(?:(?P<which>this|next|coming|last)\s+)?"
-    rf"(?P<weekday>{_WEEKDAY}|(?:(?<=next )|(?<=this )|(?<=last )|(?<=on )){_SHORT})\b(?!['’]s)"
-    r"|(?P<iso>\d{4}-\d\d-\d\d)(?=\D|$)"
-    r"|(?:the\s+)?(?P<first>\d{1,2})(?:st|nd|rd|th)?(?:\s+of)?[\s.]+"
-    rf"(?P<month>{_MONTH})\b\.?(?:,?\s+(?P<year>\d{{4}}))?"
-    rf"|(?P<month2>{_MONTH})\.?\s+(?:the\s+)?(?P<second>\d{{1,2}})(?:st|nd|rd|th)?"
-    r"(?![\d:])(?:,?\s+(?P<year2>\d{4}))?"
-    r"|(?:(?<=on )|(?<=by )|(?<=for ))the\s+(?P<monthday>\d{1,2})(?:st|nd|rd|th)"
-    r"(?=\s*[,.;:!?]|\s*$|\s+(?:at|to|by|around|about|that|and|in\s+the|please|\d))"
-    r"|(?P<dd>\d{1,2})(?P<sign>[./])(?P<mm>\d{1,2})(?:(?P=sign)(?P<yyyy>\d{4}|\d\d)?)(?![\w:])"
-    rf")(?:\s+(?:in\s+the\s+|at\s+)?(?P<day_part>{_PART}))?(?![\w-])"
-)
-"""``tomorrow``, ``next Friday``, ``on the 24th of December``, ``on the 3rd``, ``24.12.2026``."""
-
-_HALF_DAY = r"[ap]\.?m\b\.?"
-TIMES = re.compile(
-    r"(?i)(?<![\w./:-])(?:(?:at|by|around|@)\s*)?(?:"
-    rf"(?P<hour>\d{{1,2}}):(?P<minute>\d\d)(?::00)?(?![\d:])\s*(?P<half_day>{_HALF_DAY})?"
-    rf"|(?P<hour2>\d{{1,2}})(?:\.(?P<minute2>\d\d))?\s*(?P<half_day2>{_HALF_DAY})"
-    r"|(?P<word>noon|midday|midnight)\b"
-    r"|(?:(?<=at )|(?<=at)|(?<=@)|(?<=@ )|(?<=by ))(?P<hour4>\d{1,2})(?:[.h](?P<minute4>\d\d)|\s*h)?"
-    r"(?:\s*o['’]?clock)?(?![\w:/%€$£-]|\.\d)"
-    rf"|(?:(?<=day )|(?<=tomorrow )|(?<=tonight ))(?P<hour3>\d{{1,2}})(?=\s*$|\s*[,;!?]|\s+to\b)"
-    rf"|(?P<hour5>\d{{1,2}})(?=\s+in\s+the\s+(?:{_PART}))"
-    rf")(?:\s*(?:in\s+the\s+|at\s+)(?P<part>{_PART}))?(?P<either>\s+or\s+\d{{1,2}}\b)?"
-)
-"""``at 9``, ``14:00``, ``9am``, ``at noon``, ``at 8 in the evening``; bare numbers only after a day."""
-
-_OFTEN = r"(?:hourly|daily|nightly|weekly|fortnightly|monthly|quarterly|yearly|annually)"
-REPEATED = re.compile(
-    rf"(?i)\b(?:on\s+|at\s+)?(?:every|each)\s+(?P<which>(?:single\s+)?)(?P<what>{_DAYS}s?\b(?:{_MORE_DAYS}s?\b)*)"
-    rf"|\b(?:every|each)\s+(?:[\w-]+\s+){{0,2}}?(?:{_DAYS}|week|month|year|hour|minute|second|quarter)s?\b"
-    rf"|\b(?:on\s+|from\s+)?(?P<range>(?:{_WEEKDAY}|{_SHORT})\s*(?:[-–]|to|through|till|until)\s*(?:{_WEEKDAY}|{_SHORT}))\b"
-    rf"|\b(?:on\s+|at\s+)?(?P<plural>(?:{_WEEKDAY}s(?!['’])|weekdays|workdays|working\s+days|weekends)\b"
-    rf"(?:{_MORE_DAYS}s?\b)*)"
-    rf"|(?:^\W*|(?<=\s)){_OFTEN}(?=\s+(?:at|on|in|from|around|by)\b)"
-    rf"|^\W*{_OFTEN}(?=\s+(?:to|that|about|of)\b)|\b{_OFTEN}(?=[\s.!?]*$)"
-    r"|\b(?:once|twice|thrice|\w+\s+times)\s+(?:an?|per|every|each)\s+(?:hour|day|week|month|year)\b"
-)
-"""``every day``, ``every Monday and Thursday``, ``on weekdays``, ``daily at``, ``twice a week``."""
-PAST = re.compile(
-    rf"(?i)\b(?:(?:{COUNT})\s*{UNIT}\s+ago|last\s+(?:night|week|month|year|{_PART}))\b(?!['’]s)"
-)
-VAGUE = re.compile(
-    r"(?i)\b(?:next\s+(?:week|month|year)|this\s+week(?:end)?|(?:at\s+the\s+)?weekend|later|soon|sometime|some\s+day|"
-    rf"in\s+a\s+(?:while|moment|bit)|in\s+the\s+(?:{_PART})|before\s+\w+|after\s+\w+)\b"
-)
-"""Expressions of time that name no day or hour."""
-
-READ = "\0"
-"""The placeholder of a phrase that was parsed."""
-_UNREAD = (
-    r"(?:the\s+)?\d{1,2}(?:st|nd|rd|th)(?!\w)"
-    rf"|(?:the\s+)?(?:first|second|third|fourth|last|{_ORDINAL})\s+(?:of|day|week|weekday|{_WEEKDAY}|{_MONTH})\b"
-    r"|(?:the\s+)?(?:next|last|this|coming|following|end\s+of\s+(?:the|this|next))\s+(?:week|month|year|weekend)\b(?!['’]s)"
-    rf"|(?:{COUNT})\s*{UNIT}\s+(?:from|before|after|earlier|later|ago|past)\b|last\b"
-    r"|of\s+(?:the|each|every|next|this)\s+(?:month|week|year)\b"
-    r"|(?:christmas|easter|new\s+year|thanksgiving|halloween|birthday|holidays?)(?:['’]s)?(?:\s+(?:eve|day))?\b"
-    rf"|(?:beginning|starting|from|since|until|till)\s+(?:{_WEEKDAY}|{_MONTH}|\w+\s+(?:week|month))\b"
-    rf"|{_MONTH}\b(?=\s*{READ})|{_WEEKDAY}\b"
-)
-_UNREAD_BEFORE = rf"(?:before|after|between|until|till|than|except|next|this|last)\b|(?:{COUNT})\s*weeks?\b"
-_UNREAD_AFTER = (
-    rf"(?:for|during)\s+(?:{COUNT})\s*{UNIT}\b|week\b|after\s+next\b|except\b|(?:at\s+)?\d{{1,2}}:\d\d"
-    r"|\d{1,2}\s*[ap]m\b"
-)
-UNREAD = re.compile(
-    rf"(?i)(?P<before>{_UNREAD}|{_UNREAD_BEFORE})[\s,]*(?:(?:on|at|of|by|from|and|in)\s+)?{READ}"
-    rf"|{READ}[\s,]*(?:(?:on|of|from|and|in|by)\s+)?(?P<after>{_UNREAD}|{_UNREAD_AFTER})"
-    rf"|^\W*(?P<head>(?:on|at|by|in|during|over|around|first|last|end|(?:{COUNT})\s*{UNIT})\b[^{READ}]{{1,60}}?)"
-    rf"\s*{READ}(?:[\s,]*{READ})*\s*\b(?:to|that|about)\b"
-)
-"""An expression that was not understood right beside one that was: without it the time would be wrong."""
-
-
-_HOURS = {word: number for number, word in enumerate(_NUMBER_WORDS[:12], start=1)}
-_PARTS_OF_HOUR = {"quarter": 15, "half": 30} | {
-    word: int(NUMBERS[word]) for word in ("five", "ten", "twenty", "twenty-five", "twenty five")
-}
-_TO_NINETEENTH = (
+_NTHS = (
     "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
-    "fifteenth sixteenth seventeenth eighteenth nineteenth"
+    "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
 ).split()
-_TWENTIES = ["twentieth", *(f"twenty-{word}" for word in _TO_NINETEENTH[:9])]
-_DAY_NAMES = [*_TO_NINETEENTH, *_TWENTIES, "thirtieth", "thirty-first"]
-_ORDINALS = {word: number for number, word in enumerate(_DAY_NAMES, start=1)}
+ORDINALS = {word: number for number, word in enumerate(_NTHS, 1)} | {
+    **{f"twenty {word}": 20 + number for number, word in enumerate(_NTHS[:9], 1)},
+    "thirtieth": 30,
+    "thirty first": 31,
+    "last": -1,
+}
+WEEKDAYS = {name: number for number, name in enumerate("mon tue wed thu fri sat sun".split())}
+MONTHS = {name: n for n, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
+PARTS = {
+    "morning": (9, 0, 11),
+    "afternoon": (15, 12, 18),
+    "evening": (19, 16, 23),
+    "night": (20, 18, 23),
+    "tonight": (20, 16, 23),
+    "lunch": (12, 11, 14),
+    "dinner": (19, 17, 21),
+    "breakfast": (8, 5, 11),
+    "work": (18, 15, 19),
+    "bed": (22, 19, 23),
+    "end of day": (17, 15, 19),
+    "first thing": (8, 5, 11),
+}
+"""The hour that each part of the day stands for if no time is named, its first and its last hour."""
+SHIFTED = {
+    "early morning": 7.0,
+    "late afternoon": 17.0,
+    "late evening": 21.0,
+    "before lunch": 11.5,
+    "after lunch": 13.0,
+    "after dinner": 20.0,
+    "early evening": 17.5,
+}
+HOLIDAYS = {
+    "christmas eve": (12, 24),
+    "christmas day": (12, 25),
+    "christmas": (12, 25),
+    "boxing day": (12, 26),
+    "new years eve": (12, 31),
+    "new years day": (1, 1),
+    "new year": (1, 1),
+    "halloween": (10, 31),
+    "valentines day": (2, 14),
+    "labour day": (5, 1),
+    "st patricks day": (3, 17),
+}
+EASTER = {
+    "good friday": -2,
+    "easter sunday": 0,
+    "easter monday": 1,
+    "easter": 0,
+    "pentecost": 49,
+    "whit monday": 50,
+}
+"""Days after Easter Sunday."""
 
 
-def unclear(cause: str) -> ActionError:
-    """The error that asks the person for one clear time."""
-    return ActionError(cause, EXAMPLE)
+def _any(words: Iterable[str]) -> str:
+    return "|".join(
+        re.escape(word).replace(r"\ ", r"[\s-]+") for word in sorted(words, key=len, reverse=True)
+    )
 
 
-def _any_of(words: Iterable[str]) -> str:
-    return "|".join(sorted(words, key=len, reverse=True))
-
-
-_HOUR = rf"(?P<hour>{_any_of(_HOURS)}|\d{{1,2}})\b"
-_MONTH_WORD = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*"
-_PAST_OR_TO = re.compile(
-    rf"(?i)\b(?<!from )(?:at\s+|by\s+)?(?:a\s+)?(?P<part>{_any_of(_PARTS_OF_HOUR)}"
-    rf"|(?:5|10|20|25)(?=\s+(?:past|to))|\d{{1,2}}(?=\s+min))(?:\s+min(?:ute)?s?)?\s+(?P<way>past|to)\s+{_HOUR}(?!\s*[:.]?\d)"
+_COUNT = rf"(?:\d{{1,6}}(?:[.,]\d+)?|(?:{_any(NUMBERS)})(?![a-z]))"
+_UNIT = (
+    r"(?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|wks?|fortnights?|months?|quarters?"
+    r"|years?|yrs?"
+    r"|(?<=\d)[smhdw]|(?<=\d )[mh])(?![a-z])"
 )
-_SPELLED_HOUR = re.compile(
-    rf"(?i)(?P<at>\b(?:at|by)\s+)(?P<hour>{_any_of(_HOURS)})(?:\s+(?P<minutes>fifteen|thirty|forty-five))?"
-    r"(?=\s*(?:$|[,.;!?]|o['’]?clock|[ap]\.?m\b|sharp\b|(?:tomorrow|today|tonight|on|in\s+the|this|next|every|to|about)\b"
-    r"|\w+day\b))"
+AMOUNT = re.compile(
+    rf"(?i)(?P<count>{_COUNT})(?P<half>\s+and\s+a\s+half)?[\s-]*(?P<unit>{_UNIT})(?P<more>\s+and"
+    rf"\s+a\s+half\b)?"
+    r"(?:(?P<minutes>(?<=h)[0-5]\d(?!\d))m?)?"
 )
-_DAY_BEFORE_MONTH = re.compile(rf"(?i)\b(?P<word>{_any_of(_ORDINALS)})(?P<of>\s+(?:of\s+)?{_MONTH_WORD}\b)")
-_DAY_AFTER_MONTH = re.compile(
-    rf"(?i)(?P<month>\b{_MONTH_WORD}\s+(?:the\s+)?)(?P<word>{_any_of(_ORDINALS)})\b"
+_PLAIN = re.sub(r"\?P<\w+>", "", AMOUNT.pattern.removeprefix("(?i)"))
+_AMOUNTS = rf"{_PLAIN}(?:\s*,?\s*(?:and\s+)?{_PLAIN}){{0,3}}"
+_WEEKDAY = r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?(?!['’]s))"
+_SHORT = r"(?:(?:mon|tues?|wed|thur?s?|fri|sat|sun)\b)"
+_DAY = (
+    rf"(?:{_WEEKDAY}|{_SHORT}(?=\s+(?:at\b|\d|morning|evening|noon)|\s*$|\s*(?:,|and|&|-|–"
+    rf"|to)\s*(?:and\s+)?{_SHORT}))"
 )
-_AND_A_HALF = re.compile(
-    rf"(?i)\b(?P<number>{_any_of(_HOURS)}|\d{{1,3}})\s+and\s+a\s+half\s+(?=(?:second|minute|min|hour|hr|day|week|month|year)s?\b)"
+_MONTH = (
+    r"(?:(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b)"
 )
-_SPELLED_MINUTES = {"": "", "fifteen": ":15", "thirty": ":30", "forty-five": ":45"}
+_ORDINAL = rf"(?:\d{{1,2}}(?:st|nd|rd|th)\b|(?:{_any(ORDINALS)})\b)"
+_NUMBER = rf"(?:{_ORDINAL}|\d{{1,2}}\b)"
+_HOLIDAY = re.sub("(year|valentine|patrick)s", r"\1['’]?s?", _any([*HOLIDAYS, *EASTER]))
+_HOLIDAY = rf"(?:{_HOLIDAY})(?!['’]s)\b"
+_NAMED = rf"(?:(?:the\s+)?(?:{_DAY}|{_ORDINAL}|{_MONTH}|{_HOLIDAY}|\d|noon|midnight))"
+_GROUP = r"(?:weekdays?|work(?:ing\s+)?days?|business\s+days?|weekends?)"
+_LINK = r"\s*(?:,\s*and|,|&|and)\s+(?:on\s+)?"
+_PART = r"(?:morning|afternoon|evening|night)s?\b"
+_PERIOD = (
+    rf"(?:(?:(?:the|this|next|each|every|following|coming)\s+)?(?:week|month|quarter|year)\b"
+    rf"|{_MONTH}(?:\s+\d{{4}})?)"
+)
+_HALF_DAY = r"[ap]\.?\s?m\b\.?"
+_HOUR = rf"(?:\d{{1,2}}|(?:{_any(HOURS)}))"
+_ADVERB = r"(?:hourly|daily|nightly|weekly|bi-?weekly|fortnightly|monthly|quarterly|yearly|annually)"
+_AFTER_CLOCK = r"(?![\w:/%€$£-]|[.,]\d|\s*(?:or\s+\d|percent))"
+
+PATTERNS = {
+    "repeat": re.compile(
+        rf"(?i)(?<!\w)(?<!of )(?<!in )(?:on\s+|at\s+)?(?:every|each)\s+(?:single\s+)?(?:(?P<nth>other"
+        rf"|{_ORDINAL})\s+|(?P<count>{_COUNT})[\s-]*)?"
+        rf"(?:(?P<unit>{_UNIT})|(?P<days>(?:{_WEEKDAY}|{_SHORT}|{_GROUP})(?:{_LINK}(?:{_WEEKDAY}"
+        rf"|{_SHORT}))*)|(?P<part>{_PART}))"
+        rf"(?P<of>\s+(?:of|in)\s+(?:the|each|every)\s+month)?"
+        rf"|(?<!\w)(?P<bare>every|each)(?=\s+(?:the\s+)?(?:{_ORDINAL}|\d{{1,2}}\s+(?:of\s+)?{_MONTH}"
+        rf"|{_MONTH}|{_HOLIDAY}))"
+        rf"|(?:^\W*|(?<=\s))(?P<adverb>{_ADVERB})(?=\s+(?:at|on|in|from|around|by|to|that|about|of)\b"
+        rf"|[\s.!?]*$)"
+        rf"|(?<!\w)(?:on\s+|from\s+)?(?P<first>{_WEEKDAY}|{_SHORT})\s*(?:-|–|to|through|till"
+        rf"|until)\s*(?P<last>{_WEEKDAY}|{_SHORT})"
+        rf"|(?<!\w)(?:on\s+|at\s+)?(?P<plural>(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days(?!['’])"
+        rf"|weekdays|workdays|working\s+days|weekends)\b"
+        rf"(?:{_LINK}(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|weekends)\b)*"
+        rf"|{_SHORT}(?:\s*(?:,\s*and|,|&|and)\s*{_SHORT})+)"
+        r"|(?<!\w)(?P<often>once|twice|thrice|\w+\s+times)\s+(?:an?|per|every|each)\s+(?P<per>hour|day"
+        r"|week|month|year)\b"
+    ),
+    "lasting": re.compile(
+        rf"(?i)(?<!\w)for\s+(?:the\s+next\s+)?(?P<amount>{_AMOUNTS})|(?<!\w)(?P<times>\d{{1,3}})\s+times\b"
+    ),
+    "span": re.compile(
+        rf"(?i)(?<!\w)(?:within|in|after)\s+(?:about\s+|around\s+|another\s+|exactly\s+"
+        rf"|like\s+)?(?P<amount>{_AMOUNTS})(?:\s+time\b|\s+from\s+now\b)?"
+        rf"|(?<![\w.-])(?P<later>{_AMOUNTS})\s+from\s+(?:now|today)\b"
+    ),
+    "offset": re.compile(
+        rf"(?i)(?<![\w.-])(?:(?P<amount>{_AMOUNTS})|the\s+(?P<unit>day|week|month))\s+"
+        rf"(?:(?P<way>before|after|prior\s+to)\s+(?={_NAMED}|(?:the|my|our)\s+(?:\w+\s+){{1,3}}at\s+\d)"
+        rf"|(?=(?:on|from)\s+{_NAMED}))"
+    ),
+    "day": re.compile(
+        r"(?i)(?<![\w/.-])(?:(?P<bound>until|till|through|up\s+to|starting|beginning|as\s+of"
+        r"|from)\s+)?(?:(?:on|for|by|of|from|over|at|during)\s+){0,2}(?:"
+        r"(?P<relative>(?:the\s+)?day\s+after\s+tomorrow|tom+or+ow|tmrw|tmr|tmw|yesterday|today|tonight"
+        r"|this(?=\s+(?:morning|afternoon|evening)))(?!['’]s)"
+        rf"|(?:(?P<which>this\s+coming|this|next|coming|following|last)\s+)?(?P<weekday>{_DAY}"
+        rf"|(?<=next ){_SHORT}|(?<=on ){_SHORT}|(?<=this ){_SHORT})(?P<week>\s+week\b|\s+after\s+next\b)?"
+        r"|(?P<iso>\d{4}-\d\d-\d\d)(?=\D|$)"
+        rf"|(?:the\s+)?(?P<d>{_NUMBER})(?:\s+of)?[\s.]+(?P<m>{_MONTH})\.?(?:,?\s+(?P<y>\d{{4}}))?"
+        rf"|(?P<m2>{_MONTH})\.?\s+(?:the\s+)?(?P<d2>{_NUMBER})(?![:\d]|\s*[ap]m)(?:,?\s+(?P<y2>\d{{4}}))?"
+        rf"|(?:the\s+)?(?P<nth>{_ORDINAL})\s+(?P<what>(?:{_WEEKDAY}|day|(?:working|work|business)\s*day"
+        rf"|weekday)\b)(?:\s+(?:of|in)\s+(?P<period>{_PERIOD}))?"
+        rf"|(?:the\s+)?(?P<edge>end|start|beginning|middle|mid)[\s-]*(?:of\s+)?(?P<period2>{_PERIOD})"
+        rf"|(?:the\s+)?(?P<monthday>{_ORDINAL})\s+of\s+(?P<period3>{_PERIOD})"
+        rf"|(?:(?<=on )|(?<=by )|(?<=for )|(?<=until )|(?<=from )|(?<=every )"
+        rf"|(?<=each ))(?:the\s+)?(?P<monthday2>{_ORDINAL})"
+        r"(?=\s*[,.;:!?]|\s*$|\s+(?:at|to|by|around|about|that|and|in\s+the|please|every|each|next"
+        r"|remind|\d))"
+        r"|(?<!at )(?P<dd>\d{1,2})(?P<sign>[./])(?P<mm>\d{1,2})(?:(?P=sign)(?P<yyyy>\d{4}|\d\d)?)?(?![\w:])"
+        rf"|(?P<holiday>{_HOLIDAY})"
+        r"|(?P<vague>(?:(?:this|next|coming|following)\s+)(?:week(?:end)?|month|year)|(?:(?<=at )"
+        r"|(?<=over )|(?<=on ))the\s+weekend|(?:my|his|her|our|\w+['’]s)\s+birthday(?=\s+(?:at|to)\b"
+        r"|\s*$))(?!['’]s)"
+        r")(?P<either>\s+or\s+(?:on\s+)?\w+day\b)?(?![\w-])"
+    ),
+    "clock": re.compile(
+        r"(?i)(?<![\w./:-])(?P<at>(?:at|by|around|about(?=\s+\w+\s+(?:tomorrow|today|tonight|o))"
+        r"|approx\w*|@|~|for(?=\s+\d))\s*)?(?:"
+        rf"(?P<h>\d{{1,2}})(?::|(?<=\d)h)(?P<min>[0-5]\d)(?::[0-5]\d)?(?![\d:])\s*(?P<ap>{_HALF_DAY})?"
+        rf"|(?P<h2>{_HOUR})(?:[.\s](?P<min2>[0-5]\d))?\s*(?P<ap2>{_HALF_DAY})"
+        r"|(?P<word>noon|midday|midnight)\b"
+        rf"|(?:a\s+)?(?P<past>half|quarter|(?<!from )(?:five|ten|twenty(?:[\s-]five)?"
+        rf"|5|10|20|25|\d{{1,2}}(?=\s+min))(?:\s+min(?:ute)?s?)?)\s+(?P<way>past"
+        rf"|to)\s+(?P<h3>{_HOUR})(?![\w:])(?:\s*(?P<ap3>{_HALF_DAY}))?"
+        rf"|half\s+(?P<h4>{_any(HOURS)})\b"
+        rf"|(?P<h5>{_HOUR})(?:\s*o['’]?\s?clock\b|ish\b|(?<=\d)h\b|\s*sharp\b|(?=\s+in\s+the\s+(?:morning"
+        rf"|afternoon|evening)))"
+        r"|(?:(?<=at )|(?<=at)|(?<=@))(?P<h6>[01]\d|2[0-3])(?P<min6>[0-5]\d)(?!\w)(?:\s*h(?:rs)?\b)?"
+        rf"|(?:(?<=at )|(?<=by )|(?<=around )|(?<=about )|(?<=@)|(?<=@ )|(?<=~)"
+        rf"|(?<=for ))(?P<h7>{_HOUR})(?:[.](?P<min7>[0-5]\d)|\s+(?P<spoken>fifteen|thirty"
+        rf"|forty[\s-]five)\b)?{_AFTER_CLOCK}"
+        rf"|(?:(?<=day )|(?<=tomorrow )|(?<=tonight ))(?P<h8>\d{{1,2}})(?=\s*$|\s*[,;!?]|\s+to\b)"
+        r"|(?P<bad>(?<=at )\d{1,2})(?=\s+or\s+\d))(?P<either>\s+or\s+(?:at\s+)?\d{1,2}\b)?"
+        rf"(?P<and>(?:\s*(?:,|and)\s+(?:at\s+)?(?:\d{{1,2}}(?::[0-5]\d)?\s*(?:{_HALF_DAY})"
+        rf"|\d{{1,2}}:[0-5]\d))+)?"
+    ),
+    "part": re.compile(
+        r"(?i)(?<![\w-])(?:(?:in|during|on|at|by|over)\s+)?(?:the\s+)?(?:"
+        rf"(?P<shift>early|late)\s+(?:(?:in\s+the\s+|this\s+)?(?P<shifted>{_PART})"
+        rf"|(?=tom+or+ow\s+(?:morning|afternoon|evening)|on\s+\w+day))|(?:(?<=the )|(?<=this )|(?<=day )"
+        rf"|(?<=row )|(?<=mrw )|(?<=every )|(?<=at ))(?P<part>{_PART})"
+        r"|(?P<eod>end\s+of\s+(?:the\s+|my\s+)?(?:work(?:ing)?\s*)?day|eod|cob|close\s+of\s+business)\b"
+        r"|(?P<first>first\s+thing(?:\s+in\s+the\s+morning)?)\b"
+        r"|(?:(?P<when>before|after|at|over|during|around)\s+)?(?P<meal>(?:lunch|dinner|breakfast"
+        r"|bed)(?:\s?time))\b|(?P<when2>before|after|at|over|during|around)\s+(?P<meal2>lunch|dinner"
+        r"|breakfast|work|bed)\b)"
+    ),
+}
+"""The kinds of phrases in the order of the search; what one kind took, a later one does not get."""
+ISO_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)")
+_GLUE = re.compile(r"(?i)[\s,]*(?:(?:and|at|on|by|the|of|in|for|starting|beginning|around|please)\b[\s,]*)*")
 
 
-def spell_in_digits(text: str) -> str:
-    """``text`` with "half past nine", "at nine" and "the first of May" as 9:30, at 9 and the 1st of May."""
-    text = _AND_A_HALF.sub(lambda found: f"{_HOURS.get(found['number'].lower()) or found['number']}.5 ", text)
-    text = _PAST_OR_TO.sub(_in_digits, text)
-    text = _SPELLED_HOUR.sub(_hour_in_digits, text)
-    text = _DAY_BEFORE_MONTH.sub(lambda found: f"{_ORDINALS[found['word'].lower()]}th{found['of']}", text)
-    return _DAY_AFTER_MONTH.sub(lambda found: f"{found['month']}{_ORDINALS[found['word'].lower()]}th", text)
+class Phrase(msgspec.Struct, frozen=True):
+    """A phrase about time in a text: its ``kind`` (see PATTERNS) and its match."""
+
+    kind: str
+    match: re.Match[str]
+
+    def __getitem__(self, name: str) -> str:
+        """The named group in lower case with single spaces; empty if it did not match."""
+        found = self.match.groupdict().get(name) or ""
+        return " ".join(found.lower().replace("-", " ").split()) if name != "iso" else found
 
 
-def _hour_in_digits(found: re.Match[str]) -> str:
-    minutes = _SPELLED_MINUTES[(found["minutes"] or "").lower()]
-    return f"{found['at']}{_HOURS[found['hour'].lower()]}{minutes}"
+def find_phrases(text: str) -> list[Phrase]:
+    """The phrases about time in ``text``, by their place."""
+    found: list[Phrase] = []
+    for kind, pattern in PATTERNS.items():
+        for match in pattern.finditer(text):
+            if match[0].strip() and not any(_overlap(match, each.match) for each in found):
+                found.append(Phrase(kind, match))
+    return sorted(found, key=lambda each: each.match.start())
 
 
-def _in_digits(found: re.Match[str]) -> str:
-    part, way = found["part"].lower(), found["way"].lower()
-    minutes = _PARTS_OF_HOUR.get(" ".join(part.split())) or int(part)
-    hour = _HOURS.get(found["hour"].lower()) or int(found["hour"])
-    if minutes >= 60 or not 1 <= hour <= 23 or (part == "half" and way == "to"):
-        return found[0]
-    if way == "to":
-        hour, minutes = (hour - 1 or 12), 60 - minutes
-    return f"at {hour}:{minutes:02d}"
+def cluster(text: str, phrases: list[Phrase]) -> list[list[Phrase]]:
+    """``phrases`` in groups: those of one group have nothing but small words between them."""
+    groups: list[list[Phrase]] = []
+    for phrase in phrases:
+        if groups and _GLUE.fullmatch(text, groups[-1][-1].match.end(), phrase.match.start()):
+            groups[-1].append(phrase)
+        else:
+            groups.append([phrase])
+    return groups
+
+
+def _overlap(one: re.Match[str], other: re.Match[str]) -> bool:
+    return one.start() < other.end() and other.start() < one.end()

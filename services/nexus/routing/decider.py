@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from services.nexus.reminders.intents import ReminderIntent, find_intent
+from services.nexus.reminders.requests import ReminderIntent, find_intent
 from services.nexus.routing.features import normalise
 from services.nexus.routing.languages import find_language
 from services.nexus.routing.likeness import Weights, load_weights
@@ -64,6 +64,9 @@ INTENTS = {
     ReminderIntent.SET: "reminder_set",
     ReminderIntent.LIST: "reminder_list",
     ReminderIntent.SNOOZE: "reminder_change",
+    ReminderIntent.MOVE: "reminder_change",
+    ReminderIntent.RENAME: "reminder_change",
+    ReminderIntent.UNDO: "reminder_change",
     ReminderIntent.FINISH: "reminder_change",
     ReminderIntent.CANCEL: "reminder_cancel",
 }

@@ -81,7 +81,11 @@ could you delay the kiln room reminder a bit, say to 6:30
 
 async def mind(desk: "Desk", request: Request, _: Words) -> Call:
     """What the reminders' service makes of the message."""
-    return Call(assignee=desk.context.profile.name, action="mind_reminders", params={"text": request.text})
+    return Call(
+        assignee=desk.context.profile.name,
+        action="mind_reminders",
+        params={"text": request.text, "meaning": "change"},
+    )
 
 
 _SAYS = re.compile(

@@ -75,7 +75,11 @@ when does my alarm ring
 
 async def mind(desk: "Desk", request: Request, _: Words) -> Call:
     """What the reminders' service makes of the message."""
-    return Call(assignee=desk.context.profile.name, action="mind_reminders", params={"text": request.text})
+    return Call(
+        assignee=desk.context.profile.name,
+        action="mind_reminders",
+        params={"text": request.text, "meaning": "list"},
+    )
 
 
 TOOL = Tool(

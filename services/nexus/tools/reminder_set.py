@@ -102,7 +102,11 @@ when it's ten tell me to switch the laundry over
 
 async def mind(desk: "Desk", request: Request, _: Words) -> Call:
     """What the reminders' service makes of the message."""
-    return Call(assignee=desk.context.profile.name, action="mind_reminders", params={"text": request.text})
+    return Call(
+        assignee=desk.context.profile.name,
+        action="mind_reminders",
+        params={"text": request.text, "meaning": "set"},
+    )
 
 
 TOOL = Tool(

@@ -62,12 +62,8 @@ function Item({ item, zone, reload }) {
   const late = Date.parse(item.at) < now.value - 60000;
   return html`<li class="upcoming"><time class="number" datetime=${item.at}>${late && item.kind === "job" ? "now" : sayHour(Date.parse(item.at), zone)}</time>
     <span class="what"><span class="text">${item.kind === "deadline" ? html`<a href=${at`/goals/${item.id}`}>${item.title}</a>` : item.title}</span>
-      <span class="under"><${AgentChip} name=${WHO[item.kind]} /><span>${KINDS[item.kind]}</span>${item.repeats && html`<span>${sayRepeats(item.repeats)}</span>`}</span></span>
+      <span class="under"><${AgentChip} name=${WHO[item.kind]} /><span>${KINDS[item.kind]}</span>${item.repeats && html`<span>${item.repeats}</span>`}</span></span>
     ${item.kind === "reminder" && may("submit") && html`<${Actions} id=${item.id} title=${item.title} reload=${reload} repeats=${item.repeats} />`}</li>`;
-}
-
-function sayRepeats(repeats) {
-  return repeats.startsWith("every") ? repeats : `every ${repeats.replace("mon,tue,wed,thu,fri,sat,sun", "day").replace("mon,tue,wed,thu,fri", "weekday")}`;
 }
 
 function Actions({ id, title, reload, done = false }) {

@@ -1,0 +1,344 @@
+"""What a message asks for about reminders, read once: the intent, the time, the text, and what is missing."""
+
+import re
+from datetime import date, datetime, timedelta, tzinfo
+from enum import Enum
+from itertools import islice
+
+import msgspec
+
+from services.nexus.reminders.days import is_short, read_amount
+from services.nexus.reminders.time_parser import ParsedTime, Phrases, choose, resolve
+from services.nexus.reminders.time_phrases import AMOUNT, ISO_MOMENT, find_phrases
+from shared.text.sentences import split_sentences
+
+MAX_LENGTH = 4_000
+"""Characters of a message that are read; a longer one is no request about reminders."""
+MAX_LINKS = 8
+"""How many places are tried at which a message may go on with a second reminder."""
+
+
+class ReminderIntent(Enum):
+    """What can be done about reminders."""
+
+    SET = "set"
+    LIST = "list"
+    SNOOZE = "snooze"
+    MOVE = "move"
+    RENAME = "rename"
+    FINISH = "finish"
+    CANCEL = "cancel"
+    UNDO = "undo"
+
+
+class ReminderRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request about reminders; ``intent`` is None if the message is about something else.
+
+    ``when`` is the (first) moment and ``rrule`` what repeats, as records hold it. ``text`` is what to be
+    reminded of, or the new text. ``missing`` is what must be asked ("text", "time", "day", "past", "rate",
+    "event"), with ``question``; ``day`` is the day if that much is known. ``note`` says what was assumed.
+    ``about`` are words of the reminder that is meant ("": that which was spoken of last), ``everything``
+    whether all that match are. ``away`` is how long it is put off, ``time`` are the words of its new time.
+    ``also`` are further reminders.
+    """
+
+    intent: ReminderIntent | None = None
+    when: datetime | None = None
+    rrule: str = ""
+    text: str = ""
+    missing: str = ""
+    question: str = ""
+    day: date | None = None
+    note: str = ""
+    about: str = ""
+    everything: bool = False
+    away: timedelta | None = None
+    time: str = ""
+    also: tuple["ReminderRequest", ...] = ()
+
+
+_START = (
+    r"^\W*(?:(?:hey|hi|hello|ok|okay|please|pls|kindly|and|also|so|actually|nexus|no|oh)\b[\s,!]*)*"
+    r"(?:(?:can|could|would|will)\s+you\s+(?:please\s+)?|(?:i\s+(?:want|need|would\s+like)"
+    r"|i['’]d\s+(?:like|love))\s+"
+    r"(?:you\s+)?to\s+)?(?:please\s+)?"
+)
+_ME = r"(?:me|us|myself)\b"
+_FORGET = rf"(?:don['’]?t|do\s+not)\s+let\s+{_ME}\s+forget\b"
+_MAKE = (
+    r"(?:set|create|add|make|schedule|put|give\s+me|i\s+need|i\s+want|i\s+would\s+like|i['’]d\s+like|new)\s+"
+    r"(?:up\s+)?(?:in\s+)?(?:me\s+)?"
+)
+_ARTICLES = r"(?:an?\s+|the\s+|another\s+|new\s+)*"
+_CALL = rf"(?:ping|nudge|alert|notify|buzz|wake)\s+{_ME}(?:\s+up\b)?"
+_LEAD = re.compile(
+    rf"(?i)(?:(?<!\w)(?:please|pls|can\s+you|could\s+you)\s+)*(?:(?:remind\s+{_ME}(?:\s+again)?"
+    rf"|{_CALL}|{_FORGET})"
+    rf"|(?<!\w)(?:{_MAKE})?{_ARTICLES}(?:reminder|alarm)\b(?:\s+for\s+{_ME})?)\s*[:,-]?"
+)
+"""The words that ask for a reminder; they may come after the time."""
+_QUESTION = r"(?:\s+(?:again\s+)?(?:what|who|whom|whose|where|why|how|which|whether)\b)"
+_REMIND = re.compile(
+    rf"(?is)(?<!to )(?<!not )(?<!n't )(?<!n’t )\b(?:remind\s+{_ME}|{_FORGET})(?!{_QUESTION})(?P<rest>.*)"
+)
+_BEFORE = re.compile(
+    r"(?i)^\W*(?:\w+\s+)?(?:(?:can|could|would|will|you|please|pls|i|want|need|like|to|hey|hi|ok|and"
+    r"|also|then|nexus)\W*)*$"
+)
+_SETTING = re.compile(
+    rf"(?i){_START}(?:{_MAKE}{_ARTICLES}reminder\b|reminder\s*:|reminder\s+(?=to\b|tomorrow|today"
+    rf"|at\b|on\b|in\b|for\b|next\b))"
+)
+_CALLING = re.compile(rf"(?i){_START}(?:{_CALL}|{_MAKE}{_ARTICLES}alarm\b|alarm\s+(?:at|for)\b)")
+_THING = r"(?:reminders?|alarms?|r[0-9a-f]{3,10})\b"
+_LIST = re.compile(
+    rf"(?is){_START}(?:(?:list|show|tell|give|read)\b.*\breminders\b|(?:my|open|all|the"
+    rf"|upcoming)\s+(?:\w+\s+)?reminders\b[^.!]*\??$"
+    r"|reminders(?:\s+(?:for|this|today|tomorrow|next|on)\b[^.!]*)?\s*\??$|(?:what|which|how\s+many"
+    r"|any)\b[^.?!]*\breminders\b"
+    r"|(?:do|have|did)\s+(?:i|we|you)\b[^.?!]*\b(?:reminders?|remind\s+me)\b|(?:are"
+    r"|is)\s+there\s+[^.?!]*\breminders?\b"
+    r"|when\s+(?:is|are|will)\b[^.?!]*\b(?:reminders?|remind\s+me)\b"
+    r"|what\s+(?:are|will)\s+you\s+(?:going\s+to\s+)?remind(?:ing)?\b)"
+)
+_UNDO = re.compile(
+    rf"(?i){_START}(?:undo\b|take\s+back|bring\s+back|restore|un-?cancel|reinstate)\b.*\breminders?\b"
+)
+_SNOOZE = re.compile(
+    rf"(?is){_START}(?:snooze\b|remind\s+{_ME}\s+(?:about\s+(?:it|that)\s+)?(?:again"
+    rf"|later)(?:\s+(?:in|at|tomorrow|tonight)\b(?:(?!\sto\s)[^.?!]){{0,40}})?\W*$"
+    r"|(?:5|five|ten|10)\s+more\s+minutes)"
+)
+_MOVE = re.compile(
+    rf"(?is){_START}(?:(?:postpone|delay|defer|put\s+off|push(?:\s+back)?|move|shift|reschedule"
+    rf"|change|bring\s+forward|make|put)\b"
+    rf"[^.?!]*\b(?:{_THING}|(?:the|that|this)\s+\w+\s+one\b))"
+)
+_RENAME = re.compile(
+    rf"(?is){_START}(?:rename\s+(?P<a>.+?)\s+(?:to|as|into)\s+(?P<to>.+)"
+    rf"|(?:change|edit|reword)\s+the\s+(?:text|wording|name)\s+of\s+(?P<b>.+?)\s+to\s+(?P<to2>.+)"
+    rf"|(?:the\s+)?(?P<c>.+?)\s+reminder\s+should\s+(?:say|read|be\s+called)\s+(?P<to3>.+))$"
+)
+_CANCEL = re.compile(
+    rf"(?is){_START}(?:(?:cancel|delete|remove|drop|scrap|clear|kill|forget(?:\s+about)?"
+    rf"|get\s+rid\s+of|turn\s+off|stop)\b[^.?!]*\b{_THING}"
+    rf"|(?:stop\s+reminding|(?:don['’]?t|do\s+not|no\s+need\s+to)\s+remind)\s+{_ME}"
+    rf"|(?:i\s+)?(?:don['’]?t|do\s+not|no\s+longer)\s+need\b[^.?!]*\b{_THING})"
+)
+_FINISH = re.compile(
+    rf"(?is){_START}(?:(?:mark|tick|check|close)\b[^.?!]*\b{_THING}[^.?!]*\b(?:done|off|complete[d]?"
+    rf"|finished)\b"
+    rf"|(?:tick|check)\s+off\b[^.?!]*\b{_THING}|(?:the\s+|my\s+)?[^.?!]*{_THING}[^.?!]*\b(?:is"
+    rf"|are)\s+(?:done|finished)\b"
+    rf"|(?:i['’]?m\s+)?(?:done|finished)\s+with\b[^.?!]*\b{_THING})"
+)
+_WORDS = re.compile(
+    r"(?i)\b(?:reminders?|alarms?|please|as\s+(?:done|complete[d]?|finished)|(?:is|are)\s+(?:done"
+    r"|finished)|ones?|all(?:\s+of)?|both|my|the|that|this"
+    r"|those|these|it|them|about|anymore|any\s+more|again|later|off|back|forward|done|mark|tick"
+    r"|check|close|with|to\s+the|named|called|need|longer)\b"
+)
+_VERB = re.compile(
+    rf"(?i){_START}(?:snooze|postpone|delay|defer|put|push|move|shift|reschedule|change|bring|set"
+    rf"|cancel|delete|remove|drop|scrap|clear|kill"
+    rf"|forget|get\s+rid\s+of|turn|stop\s+reminding\s+{_ME}|stop|(?:don['’]?t|do\s+not"
+    rf"|no\s+need\s+to)\s+remind\s+{_ME}|i\s+don['’]?t"
+    rf"|i\s+do\s+not|i\s+no|i['’]?m|done|finished|remind\s+{_ME}|restore|un-?cancel)\b"
+)
+_ALL = re.compile(r"(?i)\b(?:all|every|both|each)\b|\breminders\b")
+_EVENT = re.compile(
+    r"(?i)\s*\b(?:when(?:ever)?|once|as\s+soon\s+as|after|if|until)\s+(?:the|my|our|a|an|i|we|he|she"
+    r"|it|they|you|[A-Z]\w+|goal)\b.*$"
+)
+_AWAY = re.compile(
+    rf"(?i)(?:\b(?:for|by|in)\s+)?(?:\b(?:another"
+    rf"|about)\s+)?(?<![\w.-])(?P<amount>{AMOUNT.pattern.removeprefix('(?i)').replace('?P<', '?P<x_')}"
+    r"(?:\s*,?\s*(?:and\s+)?\d+\s*min(?:ute)?s?)?)(?:\s+(?P<way>later|earlier|sooner|back|forward|more))?"
+)
+_TO = re.compile(r"(?i)\b(?:until|till|to|for|at|on)\s+")
+_LINKS = re.compile(r"(?i)^(?:(?:please|for|to|that|about|of|on|at|and|me|,|:|-|–|—|\?)(?=\s|$|,|:)\s*)+")
+_AND = re.compile(
+    r"(?i)\s*(?:,?\s+and(?:\s+(?:also|then))?(?:\s+(?:remind\s+me|to))?|;|\.\s+(?:also,?\s+)?remind\s+me)\s+"
+)
+
+
+def find_intent(text: str) -> ReminderIntent | None:
+    """What ``text`` asks for about reminders; None if it is about something else.
+
+    "Remind me of the decision" without a time is a question to memory, as "remind me what ..." is.
+    """
+    if len(text) > MAX_LENGTH:
+        return None
+    text = ISO_MOMENT.sub(r"\1 \2", text)
+    first = next(iter(split_sentences(text)), "")
+    for intent, pattern in (
+        (ReminderIntent.SNOOZE, _SNOOZE),
+        (ReminderIntent.UNDO, _UNDO),
+        (ReminderIntent.CANCEL, _CANCEL),
+        (ReminderIntent.FINISH, _FINISH),
+    ):
+        if pattern.search(first):
+            return intent
+    if _SETTING.search(first) or (_CALLING.search(first) and find_phrases(first)):
+        return ReminderIntent.SET
+    if (found := _REMIND.search(text)) and not _LIST.search(first):
+        before = text[: found.start()]
+        recalls = re.match(r"\s*(?:of|about)\b", found["rest"], re.IGNORECASE)
+        if (_BEFORE.match(before) or find_phrases(before)) and (not recalls or find_phrases(text)):
+            return ReminderIntent.SET
+    if (found := _RENAME.search(first)) and re.search(rf"(?i)\b{_THING}", first):
+        return ReminderIntent.RENAME
+    if _MOVE.search(first):
+        return ReminderIntent.MOVE
+    return ReminderIntent.LIST if _LIST.search(first) else None
+
+
+def read_reminder_request(text: str, now: datetime, zone: tzinfo | None) -> ReminderRequest:
+    """What ``text`` asks for about reminders, seen from ``now`` in ``zone`` (None: this machine's)."""
+    intent = find_intent(text)
+    if intent is None:
+        return ReminderRequest()
+    if intent is ReminderIntent.SET:
+        return read_new(text, now, zone)
+    if intent is ReminderIntent.RENAME and (found := _RENAME.search(text.strip())):
+        about, name = found["a"] or found["b"] or found["c"], found["to"] or found["to2"] or found["to3"]
+        return ReminderRequest(intent=intent, about=_strip(about), text=name.strip(" \"'“”.!"))
+    if intent is ReminderIntent.LIST:
+        return ReminderRequest(intent=intent, time=text)
+    away, until, rest = None, "", text
+    if intent in (ReminderIntent.SNOOZE, ReminderIntent.MOVE):
+        away, until, rest = _read_delay(text)
+    about = _strip(_VERB.sub("", rest, count=1))
+    return ReminderRequest(
+        intent=intent, about=about, everything=bool(_ALL.search(rest)), away=away, time=until
+    )
+
+
+def read_new(text: str, now: datetime, zone: tzinfo | None, *answers: str) -> ReminderRequest:
+    """The new reminder, or the several, that ``text`` asks for; ``answers`` add what it left open."""
+    found = _LEAD.search(text)
+    body = f"{text[: found.start()]} {text[found.end() :]}" if found else text
+    if not answers and (parts := _split(body)):
+        first, second = parts
+        one = _read_one(first, now, zone, text)
+        two = _read_one(second, now if second["day"] else one.when or now, zone, text)
+        if not one.missing and not two.missing:
+            return msgspec.structs.replace(one, also=(two,))
+    phrases = choose(body)
+    for answer in answers:
+        phrases = phrases.join(choose(answer))
+    return _read_one(phrases, now, zone, text)
+
+
+def _split(body: str) -> tuple[Phrases, Phrases] | None:
+    """Two reminders of one message; what one of them does not say, it has from the other."""
+    inside = find_phrases(body)
+    for link in islice(_AND.finditer(body), MAX_LINKS):
+        if any(
+            each.match.start() < link.start() + 1 < each.match.end() or each.kind == "repeat"
+            for each in inside
+        ):
+            continue
+        one, two = choose(body[: link.start()]), choose(body[link.end() :])
+        both = all(
+            any(each.kind in ("clock", "span", "day", "part") for each in part.chosen) for part in (one, two)
+        )
+        texts = [clean_text(part.rest) for part in (one, two)]
+        if not both or not any(texts) or (not texts[1] and texts[0]) or not two["clock"] + two["span"]:
+            continue
+        if not texts[0] and not one["clock"] + one["span"] + one["part"] and not two["day"]:
+            continue
+        first = Phrases(
+            (*one.chosen, *(() if one["clock"] or one["span"] else two["clock"])),
+            one.rest if texts[0] else two.rest,
+            one.text,
+            one.zone,
+        )
+        second = Phrases(
+            (*two.chosen, *(() if two["day"] or two["span"] else one["day"])), two.rest, two.text, two.zone
+        )
+        return first, second
+    return None
+
+
+def _read_one(phrases: Phrases, now: datetime, zone: tzinfo | None, text: str) -> ReminderRequest:
+    found = resolve(msgspec.structs.replace(phrases, request=text), now, zone)
+    what = clean_text(phrases.rest)
+    if not what and re.search(r"(?i)\bwake\b", text):
+        what = "wake up"
+    if not what and re.search(r"(?i)\balarm\b", text):
+        what = "alarm"
+    event = _EVENT.search(what) if found.missing == "time" and not phrases.chosen else None
+    if event:
+        what = what[: event.start()].strip()
+        found = msgspec.structs.replace(found, missing="event", why="")
+    missing = found.missing or ("" if what else "text")
+    return ReminderRequest(
+        intent=ReminderIntent.SET,
+        when=found.moment,
+        rrule=found.rrule,
+        text=what,
+        missing=missing,
+        question=format_question(missing, found, what) if missing else "",
+        day=found.day,
+        note=found.note,
+    )
+
+
+def format_question(missing: str, found: ParsedTime, what: str) -> str:
+    """What to ask a person: what is not clear, a question, and an example of a short answer."""
+    why = f"{found.why}. " if found.why else ""
+    day = f" on {found.day:%A} {found.day.day} {found.day:%B}" if found.day and not found.rrule else ""
+    if missing == "text":
+        return "What shall I remind you of?"
+    if missing == "event":
+        cannot = "I can remind you at a time, not when something happens"
+        return f"{cannot}. At what time shall I remind you to {what}? For example: tomorrow at 9"
+    if missing == "day":
+        return f"{why}On which day? For example: Monday at 9, or 24 March at 10:00"
+    if missing == "rate":
+        return f"{why}How often? For example: every 30 minutes, or every day at 9"
+    if missing == "past":
+        return f"{why}When instead? For example: tomorrow at 9"
+    example = "at 9" if day or found.rrule else "tomorrow at 9"
+    return f"{why}At what time{day}? For example: {example}"
+
+
+def clean_text(text: str) -> str:
+    """What to be reminded of, without the words that lead to it and courtesies."""
+    what = _LINKS.sub("", text.strip(" \t\n,;:?!")).strip(" \t\n,;:?")
+    what = re.sub(r"[\s,]+(?:please|pls|thanks|thank you|thx)\W*$", "", what, flags=re.IGNORECASE).strip()
+    what = what if ". " in what else what.rstrip(".")
+    return (
+        what if re.search(r"\w", what) and not re.fullmatch(r"(?i)(?:please|thanks|me|again)", what) else ""
+    )
+
+
+def _strip(text: str) -> str:
+    words = _WORDS.sub(" ", text)
+    words = re.sub(r"(?i)^\W*(?:(?:to|for|of|on)\b\s*)*", "", " ".join(words.split()))
+    return words.strip(" \"'“”.,!?")
+
+
+def _read_delay(text: str) -> tuple[timedelta | None, str, str]:
+    """How long a reminder is put off, or the words of its new time, and the text without either."""
+    for link in reversed(list(_TO.finditer(text))):
+        words = text[link.end() :].strip(" .!?")
+        chosen = choose(words)
+        if chosen.chosen and not clean_text(chosen.rest) and not re.match(r"(?i)for", link[0]):
+            return None, words, text[: link.start()]
+    if found := _AWAY.search(text):
+        words = found["amount"]
+        away = read_amount(words)
+        sign = -1 if (found["way"] or "").lower() in ("earlier", "sooner", "forward") else 1
+        sign = -1 if re.search(r"(?i)\bbring\b.*\bforward\b", text) else sign
+        epoch = datetime(2026, 1, 1)  # noqa: DTZ001 - only the length counts
+        return (
+            (epoch + away - epoch) * sign,
+            "" if is_short(words) else f"in {words}",
+            text[: found.start()] + text[found.end() :],
+        )
+    chosen = choose(text)
+    if chosen.chosen:
+        return None, " ".join(each.match[0] for each in chosen.chosen), chosen.rest
+    return None, "", text
