@@ -82,6 +82,7 @@ SPECIAL = {
     (c.GoalDue, "goal_id"): tokens,
     (c.Said, "by"): names,
     (c.Reminder, "person"): names,
+    (c.ReminderTalk, "at"): moments,
     (c.Said, "until"): moments,
     (c.Said, "signature"): tokens,
     (c.MemoryRefused, "cause"): tokens,

@@ -307,3 +307,32 @@ async def test_many_that_are_set_and_due_at_the_same_moment_all_go_off_once(team
     await eventually(all_went_off, 20)
     subjects_told = [letter["subject"] for letter in await mail(team) if "subject" in letter]
     assert sorted(subjects_told) == sorted(f"Reminder: thing {number}" for number in range(count))
+
+
+async def test_short_answers_complete_and_change_also_after_a_restart(team: Team) -> None:
+    nexus = await join(team)
+
+    async def say(text: str) -> str:
+        question = Question(sender="user", recipient="nexus", text=text, user_session_id="s1")
+        await team.write(question, "nexus")
+        while True:
+            for letter in await mail(team):
+                if letter["cause"] == question.id:
+                    return str(letter["text"])
+            await asyncio.sleep(0.02)
+
+    assert "At what time on Friday" in await say("Remind me next Friday to pay rent")
+    await team.leave(nexus)
+    await join(team)
+    assert await recorded(team) == {}
+    assert "at 09:00" in await say("at 9")
+    assert "at 10:00" in await say("make it 10 instead")
+    assert "is cancelled" in await say("cancel that")
+    assert (await recorded(team))["pay rent"].status is ReminderStatus.CANCELLED
+    assert "at 10:00" in await say("undo the last change of my reminders")
+    assert (await recorded(team))["pay rent"].status is ReminderStatus.SNOOZED
+    for text in ("tea with Ana", "tea with Bob"):
+        await say(f"remind me in 2 hours to have {text}")
+    assert "Which one?" in await say("cancel the reminder about tea")
+    assert "tea with Bob) is cancelled" in await say("the second one")
+    assert (await recorded(team))["have tea with Ana"].status is ReminderStatus.SCHEDULED

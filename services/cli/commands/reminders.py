@@ -85,8 +85,8 @@ async def _read_reminders(bus: Bus) -> tuple[Reminder, ...]:
 def add(text: str, when: str, as_json: bool) -> None:
     """Set a reminder.
 
-    TEXT has what and when, such as 'call Ana tomorrow at 9'; '-' reads it from standard input. An
-    ambiguous time is refused, with its two meanings.
+    TEXT has what and when, such as 'call Ana tomorrow at 9'; '-' reads it from standard input.
+    If the time is missing or unclear, nothing is set, and the question is printed.
     """
     _perform(text, "set_reminder", {"text": text, "when": when}, as_json)
 

@@ -327,6 +327,8 @@ def _read_delay(text: str) -> tuple[timedelta | None, str, str]:
         chosen = choose(words)
         if chosen.chosen and not clean_text(chosen.rest) and not re.match(r"(?i)for", link[0]):
             return None, words, text[: link.start()]
+    if bare := re.search(r"(?i)\s(?:to|until|till)\s+(\d{1,2})\W*$", text):
+        return None, f"at {bare[1]}", text[: bare.start()]
     if found := _AWAY.search(text):
         words = found["amount"]
         away = read_amount(words)

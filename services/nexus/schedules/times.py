@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import msgspec
 
-from services.nexus.schedules.plain_times import read_time
+from services.nexus.reminders.time_parser import read_time
 from shared.clock import format_moment, localize
 from shared.errors import ActionError
 from shared.recurrence import (

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from services.nexus.schedules.plain_times import read_time
+from services.nexus.reminders.time_parser import read_time
 from services.nexus.schedules.times import When, at_night, read_when
 from shared.clock import localize
 from shared.errors import ActionError
