@@ -87,6 +87,8 @@ def choose(question: str, evidence: Sequence[Evidence]) -> Chosen:
             first = [each for each in same if each.ended] or same[1:] or same
         else:
             first = [each for each in current if missing[each.hit.node.id] <= missing[leader.hit.node.id]]
+        if summary := _find_summary(leader, answering, evidence):
+            return Chosen(answers=tuple(_unique([summary, *answering])))
         if first:
             others = [each for each in answering if each not in same and each.mark >= max(0, leader.mark - 4)]
             others = [each for each in others if past or not each.ended]
@@ -95,6 +97,18 @@ def choose(question: str, evidence: Sequence[Evidence]) -> Chosen:
                 answers=(first[0], *others), earlier=tuple(each for each in earlier if each is not first[0])
             )
     return Chosen()
+
+
+def _find_summary(
+    leader: Evidence, answering: Sequence[Evidence], evidence: Iterable[Evidence]
+) -> Evidence | None:
+    """The event of the goal of which ``leader`` is one of several findings: these are no versions
+    of each other.
+    """
+    goal = leader.goal
+    if not goal or leader.hit.node.kind == "event" or [each.goal for each in evidence].count(goal) < 3:
+        return None
+    return next((each for each in evidence if each.hit.node.kind == "event" and each.goal == goal), None)
 
 
 def _find_later(first: Evidence, known: Mapping[str, Evidence]) -> list[Evidence]:
@@ -144,6 +158,8 @@ def _has_names(question: str, text: str) -> bool:
 
 def _say_same(newer: Evidence, leader: Evidence) -> bool:
     if newer.hit.node.kind in _HAPPENED or leader.hit.node.kind in _HAPPENED:
+        return False
+    if newer is not leader and newer.goal and newer.goal == leader.goal:
         return False
     if newer.changes:
         return newer.mark >= CHANGE_LEAST and multiply(newer.vector, leader.vector) >= CHANGE_SAME

@@ -72,6 +72,12 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.hit.superseded_by) or (bool(end) and parse_timestamp(end) <= datetime.now(UTC))
 
     @property
+    def goal(self) -> str:
+        """The goal that noted it; empty if a person, a file or an agent by itself did."""
+        node = self.hit.node
+        return str(node.metadata.get("goal_id") or "") if node.source.channel == "goal" else ""
+
+    @property
     def changes(self) -> bool:
         """Whether it tells of a change."""
         return bool(_CHANGE.search(self.sentence))
@@ -80,7 +86,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 async def read_evidence(memory: Memory, question: str, hits: Sequence[Hit]) -> list[Evidence]:
     """The best sentence of each of the DEPTH best hits, best first; raises BusError if memory does not read.
 
-    What superseded one of them is among them whatever its mark, if it is among ``hits``.
+    What superseded one of them, and the event of the goal that noted it, are among them whatever their marks,
+    if they are among ``hits``.
     """
     pairs = [(hit, sentence) for hit in hits for sentence in _pick_sentences(hit, question)][:MOST]
     if not pairs:
@@ -91,10 +98,11 @@ async def read_evidence(memory: Memory, question: str, hits: Sequence[Hit]) -> l
         if hit.node.id not in best or mark > best[hit.node.id].mark:
             best[hit.node.id] = Evidence(hit=hit, sentence=sentence, mark=mark)
     near = sorted(best.values(), key=lambda each: -each.mark)[:DEPTH]
+    events = {each.goal: each for each in best.values() if each.goal and each.hit.node.kind == "event"}
     for each in near:  # which grows
-        later = best.get(each.hit.superseded_by)
-        if later and later not in near:
-            near.append(later)
+        for other in (best.get(each.hit.superseded_by), events.get(each.goal)):
+            if other and other not in near:
+                near.append(other)
     return await _complete(memory, question, near)
 
 
