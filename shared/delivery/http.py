@@ -11,6 +11,7 @@ from shared.contracts import Urgency
 from shared.delivery.config import Ntfy, Webhook
 from shared.delivery.message import LONGEST, DeliveryError, Message
 from shared.delivery.signing import sign
+from shared.text.network_errors import format_network_error
 from shared.text.shorten import shorten
 
 TIMEOUT = 10.0
@@ -40,7 +41,7 @@ async def request(method: str, url: str, *, headers: dict[str, str], content: by
                     break
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise DeliveryError(
-            f"{host} cannot be reached: {type(error).__name__}",
+            f"{host} cannot be reached: {format_network_error(error)}",
             "Check the address and the network",
             uncertain=not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout),
         ) from None

@@ -18,6 +18,7 @@ from shared.delivery.config import Mail
 from shared.delivery.message import DeliveryError, Message, Reply
 from shared.errors import ActionError
 from shared.skills.mail import LOCAL, PORTS, MailServer, submit_message
+from shared.text.network_errors import format_network_error
 from shared.text.shorten import flatten
 
 TIMEOUT = 20.0
@@ -149,7 +150,9 @@ def _mailbox(channel: Mail) -> Iterator[imaplib.IMAP4]:
         reason = flatten(str(error).removeprefix("b'").removesuffix("'"), 200)
         raise DeliveryError(f"{where} refused: {reason}", "Check imap and imap_password") from None
     except OSError as error:
-        raise DeliveryError(f"{where} cannot be reached: {error.strerror or error}", "Check imap") from None
+        raise DeliveryError(
+            f"{where} cannot be reached: {format_network_error(error)}", "Check imap"
+        ) from None
 
 
 def _connect(scheme: str, host: str, port: int | None) -> imaplib.IMAP4:

@@ -6,6 +6,7 @@ import msgspec
 
 from shared.delivery.config import Telegram
 from shared.delivery.message import LABELS, LONGEST, DeliveryError, Message, Reply
+from shared.text.network_errors import format_network_error
 from shared.text.shorten import shorten
 
 TIMEOUT = 10.0
@@ -89,7 +90,7 @@ class TelegramOutlet:
             answer = msgspec.json.decode(response.content, type=_Answer)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise DeliveryError(
-                f"Telegram cannot be reached: {type(error).__name__}",
+                f"Telegram cannot be reached: {format_network_error(error)}",
                 "Check the network",
                 uncertain=not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout),
             ) from None

@@ -10,6 +10,7 @@ from typing import Any
 
 from shared.errors import ModelError, ModelUnavailable
 from shared.llm.config import ModelConfig
+from shared.text.network_errors import format_network_error
 
 QUOTED = 300
 """Characters of a server's own text that are quoted."""
@@ -64,11 +65,10 @@ def explain(error: Exception, config: ModelConfig) -> ModelError | None:
     package = type(error).__module__.partition(".")[0]
     if type(error).__name__ == "APIConnectionError" or isinstance(error, OSError) or package in _NETWORK:
         cause = causes[-1]
-        reason = _redact(str(cause), config) or type(cause).__name__
         if type(cause).__name__ in ("RemoteProtocolError", "ReadError"):
-            return TransientError(f"{server} broke off: {reason}")
+            return TransientError(f"{server} broke off: {_redact(str(cause), config)}")
         return TransientError(
-            f"{server} cannot be reached: {reason}",
+            f"{server} cannot be reached: {format_network_error(error)}",
             f"Start it, or correct MAILROOM_{config.setting.upper()}_URL",
         )
     return broken_off(_server_text(error), config) if package in ("openai", "anthropic") else None

@@ -15,6 +15,7 @@ from shared.files import write_atomically
 from shared.log import logger
 from shared.settings import Settings
 from shared.tasks.profile import Profile
+from shared.text.network_errors import format_network_error
 
 FETCH_TIMEOUT = 5.0
 """Seconds in all for PromptForge's answer; after that an agent uses its last copy."""
@@ -98,7 +99,7 @@ async def _ask(url: str, agent: str) -> tuple[str, str]:
         ):
             data = await _read(response)
     except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
-        raise ActionError(f"{address} cannot be read: {error or type(error).__name__}") from None
+        raise ActionError(f"{address} cannot be read: {format_network_error(error)}") from None
     if response.status_code != 200:
         raise ActionError(f"{address} answered {response.status_code}")
     text, version = _parse(data, response.headers.get("content-type", ""))

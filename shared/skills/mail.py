@@ -16,6 +16,7 @@ from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
+from shared.text.network_errors import format_network_error
 from shared.web.quoting import clean
 
 LONGEST = 90_000
@@ -162,7 +163,9 @@ async def submit_message(server: MailServer, message: EmailMessage, timeout: flo
             await client.data(message.as_bytes())
     except (aiosmtplib.SMTPException, OSError, ValueError) as error:
         slow = isinstance(error, TimeoutError)
-        reason = f"no answer within {timeout:g} s" if slow else clean(str(error), 200) or type(error).__name__
+        said = isinstance(error, aiosmtplib.SMTPResponseException)
+        told = clean(str(error), 200) if said else format_network_error(error)
+        reason = f"no answer within {timeout:g} s" if slow else told
         if begun and not isinstance(error, aiosmtplib.SMTPResponseException | ValueError):
             cause = f"{where} broke off while receiving the mail ({reason}), which may have been sent or not"
             raise ActionError(cause, "Ask the person before it is sent again") from None

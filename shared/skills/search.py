@@ -11,6 +11,7 @@ from shared.settings import Settings
 from shared.skills.skill import Skill
 from shared.skills.web import note_found
 from shared.tasks.actions import Outcome, register_action
+from shared.text.network_errors import format_network_error
 from shared.web.quoting import clean, quote
 from shared.web.service import Service
 
@@ -101,7 +102,7 @@ def _search_ddgs(query: str, max_results: int, timeout: float) -> list[dict[str,
     except DDGSException as error:
         if "No results found" in str(error):
             return []
-        raise _unreachable(clean(str(error), 200)) from None
+        raise _unreachable(format_network_error(error)) from None
 
 
 def _unreachable(cause: str) -> ActionError:

@@ -1,7 +1,6 @@
 """Which web addresses may be fetched: public ones only, checked before and after the name is resolved."""
 
 import asyncio
-import errno
 import ipaddress
 import re
 import socket
@@ -14,6 +13,7 @@ import msgspec
 
 from shared.errors import ActionError
 from shared.gate.addresses import is_public, parse_ip
+from shared.text.network_errors import format_network_error
 
 PRIVATE_SUFFIXES = frozenset(
     "localhost localdomain local internal intranet private corp home lan test invalid example onion alt arpa "
@@ -37,9 +37,6 @@ OTHER_SERVICES = frozenset(
 MAX_ADDRESSES = 4
 """How many addresses of a name are tried, in turn: two of each family."""
 
-_NO_NETWORK = frozenset({errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREACH, socket.EAI_AGAIN})
-_NO_NETWORK_WORDS = ("Network is unreachable", "Temporary failure in name resolution", "No route to host")
-"""How the system says that there is no network; libraries pass on its words alone."""
 
 LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 UNSAFE = re.compile(r"[\x00-\x20\x7f\\]|%[01][0-9a-f]|%7f|%(?:25)+0[0ad]", re.IGNORECASE)
@@ -114,26 +111,14 @@ async def resolve(place: WebAddress, allowed: Collection[str]) -> tuple[str, ...
     try:
         found = await look_up_host(place.host, place.port)
     except (OSError, UnicodeError) as error:
-        raise ActionError(say_unreachable(place.host, error), "Check the address and the network") from None
+        cause = f"{place.host} could not be reached: {format_network_error(error)}"
+        raise ActionError(cause, "Check the address and the network") from None
     addresses = [ipaddress.ip_address(str(entry[4][0]).split("%")[0]) for entry in found]
     if place.pair not in allowed:
         for address in addresses:
             if not is_public(address):
                 raise refusal(place.url, f"{place.host} resolves to {address}, which is not a public address")
     return tuple(dict.fromkeys(str(address) for address in addresses))[:MAX_ADDRESSES]
-
-
-def say_unreachable(host: str, error: Exception) -> str:
-    """Why a host could not be reached, in words: no network, or no such name."""
-    if is_network_away(error):
-        return f"{host} could not be reached: no network"
-    return f"{host} could not be reached: there is no host of that name"
-
-
-def is_network_away(error: Exception) -> bool:
-    """Whether the system says that there is no network."""
-    known = getattr(error, "errno", None) in _NO_NETWORK
-    return known or any(sign in str(error) for sign in _NO_NETWORK_WORDS)
 
 
 async def look_up_host(host: str, port: int) -> Sequence[tuple[Any, ...]]:

@@ -10,13 +10,12 @@ from urllib.parse import urljoin
 import msgspec
 
 from shared.errors import ActionError
+from shared.text.network_errors import NO_NETWORK, format_network_error
 from shared.web.address import (
     WebAddress,
-    is_network_away,
     parse_address,
     printable_url,
     resolve,
-    say_unreachable,
 )
 from shared.web.quoting import clean
 
@@ -94,9 +93,9 @@ async def _ask(place: WebAddress, addresses: tuple[str, ...], wanted: FetchOptio
         try:
             return await _ask_at(place, address, wanted, last=address == addresses[-1])
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            if is_network_away(error):
-                raise ActionError(say_unreachable(place.host, error)) from None
-            reason = clean(str(error), 200) or type(error).__name__
+            reason = format_network_error(error)
+            if reason == NO_NETWORK:
+                raise ActionError(f"{place.host} could not be reached: {reason}") from None
             if not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
                 break
     raise ActionError(f"{printable_url(place.url)} cannot be fetched: {reason}")

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import AsyncIterator
@@ -57,7 +58,9 @@ def demo(repo: Path | None) -> None:
 
 QUESTION = "What did the check-up find?"
 MAX_KEPT = 3
-"""How many demos are kept, so that their reports can be read later."""
+"""How many demos are kept whole; of older ones the reports are kept."""
+OUTPUTS = "outputs"
+"""The folder of a state directory with the reports."""
 NAME = re.compile(r"\d{8}-\d{6}-\d{6}")
 SETTLE_TIME = 0.5
 """Seconds until the last messages have been printed."""
@@ -82,8 +85,9 @@ def prepare() -> tuple[Settings, InstanceLock]:
 def _remove_old(parent: Path) -> None:
     earlier = sorted(folder for folder in parent.iterdir() if NAME.fullmatch(folder.name))
     for folder in earlier[:-MAX_KEPT]:
-        if not is_held(folder):
-            shutil.rmtree(folder, ignore_errors=True)
+        for part in () if is_held(folder) else folder.iterdir():
+            if part.is_dir() and part.name != OUTPUTS:
+                shutil.rmtree(part, ignore_errors=True)
 
 
 async def run_demo(config: Settings, lock: InstanceLock, repo: Path) -> bool:
@@ -125,7 +129,8 @@ async def _work(supervisor: Supervisor, repo: Path) -> bool:
         _print_heading(f'mailroom ask "{QUESTION}"')
         question = Question(sender=subjects.USER, recipient=subjects.NEXUS, text=QUESTION)
         print_answer(await ask_nexus(bus, question, ANSWER_TIMEOUT))
-        click.echo(f"\nThe report: {goal.report_path}\n")
+        click.echo(f"\nThe report: {goal.report_path}")
+        click.echo(f"All of it:  less {shlex.quote(goal.report_path)}\n")
         click.echo(f"In a browser: {create_link(config, page=f'/goals/{goal.goal_id}')}\n")
         return True
     finally:

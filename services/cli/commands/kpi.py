@@ -31,6 +31,8 @@ from shared.text.times import format_span
 
 SPAN = timedelta(days=30)
 """What is read of the log unless a time is given: months of it take minutes."""
+FIGURES = 54
+"""Columns of the figures by agent, which are never cut."""
 HANG = 13
 """Columns of the names."""
 NAMED = 5
@@ -76,7 +78,7 @@ def _print(metrics: Metrics, console: Console) -> None:
     _print_line("tasks", ended or "none ended", console)
     _print_line("velocity", _format_velocity(metrics.velocity), console)
     for agent, velocity in metrics.velocity_by_agent.items():
-        print_block(f"{'':{HANG}}{agent}: {_format_velocity(velocity)}", console, hang=HANG + 2)
+        print_block(f"{'':{HANG + 2}}{agent}: {_format_agent(velocity)}", console, hang=HANG + 4)
     _print_line("context", _format_hits(metrics.context_hits), console)
     _print_line("drift", _format_drift(metrics.drift), console)
     _print_line("safety", _format_safety(metrics), console)
@@ -88,16 +90,24 @@ def _print(metrics: Metrics, console: Console) -> None:
 
 
 def _print_line(name: str, text: str, console: Console) -> None:
-    print_block(f"{name:{HANG}}{text}", console, hang=HANG)
+    """Print a metric; on a terminal each of its statements begins a line."""
+    statements = text.split("; ") if console.is_terminal else [text]
+    for number, statement in enumerate(statements):
+        print_block(f"{'' if number else name:{HANG}}{statement}", console, hang=HANG + 2)
 
 
 def _format_velocity(velocity: Velocity | None) -> str:
     if velocity is None:
         return "no data: no task was completed"
     return (
-        f"{velocity.tasks:,} completed, half within {format_span(velocity.p50)}, 95% within "
-        f"{format_span(velocity.p95)}, {velocity.within_target:.0%} within the target of {TARGET_SECONDS:g} s"
+        f"{velocity.tasks:,} completed; half within {format_span(velocity.p50)}, 95% within "
+        f"{format_span(velocity.p95)}; {velocity.within_target:.0%} within the target of {TARGET_SECONDS:g} s"
     )
+
+
+def _format_agent(velocity: Velocity) -> str:
+    half, most = format_span(velocity.p50), format_span(velocity.p95)
+    return f"{velocity.tasks:,}, half {half}, 95% {most}, {velocity.within_target:.0%} within the target"
 
 
 def _format_hits(hits: ContextHits | None) -> str:
@@ -105,7 +115,7 @@ def _format_hits(hits: ContextHits | None) -> str:
         return "no data: no answer or task says how near its memories were"
     asked = count(hits.items, "question")
     found = f"memory had something relevant for {hits.rate:.0%} of {asked} (cosine above {RELEVANT:g})"
-    return f"{found}, mean of the best {hits.mean:.2f}; target: above {RELEVANT:g}"
+    return f"{found}; mean of the best {hits.mean:.2f}; target: above {RELEVANT:g}"
 
 
 def _format_drift(drift: DriftMetrics | None) -> str:
@@ -173,12 +183,13 @@ def _percent(share: float) -> str:
 
 
 def _print_agents(metrics: Metrics, console: Console) -> None:
-    numbers = ("tasks", "success", "median", "retries", "tokens", "cost")
+    numbers = ("tasks", "done", "median", "retries", "tokens", "cost")
+    room = max(12, (console.width - FIGURES) // 2)
     table = make_table("agent", "kind of task", *numbers, right=numbers)
     for each in metrics.agents:
         table.add_row(
-            shorten(each.agent, 24),
-            shorten(each.kind, 32),
+            shorten(each.agent, room),
+            shorten(each.kind, room),
             f"{each.samples:,}",
             f"{each.success:.0%}",
             format_span(each.duration),

@@ -26,6 +26,7 @@ from shared.errors import ConfigError, MailroomError
 from shared.log import logger
 from shared.queries.records import last_sequence, read_message
 from shared.settings import Settings
+from shared.text.network_errors import format_network_error
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
@@ -168,4 +169,4 @@ async def _post(hook: Outgoing, delivery: str, body: bytes, client: "AsyncClient
         async with client.stream("POST", hook.url, content=body, headers=headers) as answer:
             return "" if answer.is_success else f"it answered {answer.status_code}"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        return type(error).__name__
+        return format_network_error(error)
