@@ -179,7 +179,8 @@ def answer_from_sentences(
     for label, more in (
         ("Also:", others[:MAX_MORE]),
         # Nothing says that these have ended: that they read alike does not prove that they were replaced.
-        ("Older, and alike:", [each for each in earlier if not each.ended]),
+        ("Since then:", [each for each in earlier if not each.ended and _is_later(each, first)]),
+        ("Older, and alike:", [each for each in earlier if not each.ended and not _is_later(each, first)]),
         ("Before that:", [each for each in earlier if each.ended]),
     ):
         lines += [label, *(f"- {_cite_sentence(each, titles)}" for each in more)] if more else []
@@ -190,6 +191,10 @@ def answer_from_sentences(
         context_used=msgspec.structs.replace(packet, unknowns=()),
         confidence=round(1 / (1 + math.exp(-(first.mark + 2) / 2)), 3),
     )
+
+
+def _is_later(one: Evidence, other: Evidence) -> bool:
+    return one.hit.node.created_at > other.hit.node.created_at
 
 
 def _cite_sentence(evidence: Evidence, titles: Mapping[str, str]) -> str:

@@ -5,9 +5,12 @@ import math
 import operator
 import re
 from collections.abc import Callable
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from services.nexus.routing.request import Request
+from services.nexus.tools.clock import tell
+from services.nexus.tools.days import find_days
 from services.nexus.tools.tool import Answer, Tool, Words, ask_back
 
 if TYPE_CHECKING:
@@ -219,17 +222,17 @@ MOST = 10**15
 """Numbers beyond are not computed with: a power of a power can take minutes."""
 
 
-async def work_out(desk: "Desk", request: Request, _: Words) -> Answer:
-    """The result, with what was computed."""
+async def work_out(desk: "Desk", request: Request, words: Words) -> Answer:
+    """The result, with what was computed; what counts days or weeks to a date is the clock's."""
     try:
         result = compute(request.text)
     except (ArithmeticError, ValueError) as error:
         return ask_back(f"That cannot be computed: {error}")
-    return (
-        Answer(text=result)
-        if result
-        else ask_back("I could not read that as a sum. For example: 12% of 340, or 5 miles in km")
-    )
+    if result:
+        return Answer(text=result)
+    if find_days(request.text, date.today()):  # noqa: DTZ011 - whether one is named, whatever the day
+        return await tell(desk, request, words)
+    return ask_back("I could not read that as a sum. For example: 12% of 340, or 5 miles in km")
 
 
 def compute(text: str) -> str:

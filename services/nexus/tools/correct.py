@@ -137,15 +137,16 @@ what i said about the tiles is no longer true we are taking blue ones
 our choir has a new name, Northwind instead of Skylark
 """
 
-_LEAD = re.compile(
+CORRECTS = re.compile(
     r"(?i)^\W*(?:(?:no|wrong|actually|correction|update|correct\s+that|that['’]?s\s+(?:wrong|not\s+(?:true|right)(?:\s+any\s*more)?)|"
     r"that\s+is\s+(?:wrong|out\s+of\s+date|not\s+true(?:\s+any\s*more)?)|you\s+got\s+that\s+wrong|well)\b[\s,.:;-]*)+"
 )
+"""How a message begins that says that something is otherwise."""
 
 
 async def correct(desk: "Desk", request: Request, _: Words) -> Answer:
     """The new fact, kept; and what memory held about it before. Of a mere statement it asks first."""
-    fact = _LEAD.sub("", request.text, count=1).strip()
+    fact = CORRECTS.sub("", request.text, count=1).strip()
     if len(fact.split()) < 3:
         return ask_back("What is right? Say the whole fact in a sentence.", f"correct that: {SLOT}")
     known = await find_known(desk, fact)

@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 from services.nexus.routing.request import Request
+from services.nexus.tools.correct import CORRECTS, correct
 from services.nexus.tools.keeping import keep
 from services.nexus.tools.tool import Answer, Effect, Tool, Words, ask_back
 from shared.contracts.conversation import SLOT
@@ -152,8 +153,10 @@ _LEAD = re.compile(
 )
 
 
-async def remember(desk: "Desk", request: Request, _: Words) -> Answer:
-    """What was kept, word for word, and how to have it forgotten."""
+async def remember(desk: "Desk", request: Request, words: Words) -> Answer:
+    """What was kept, word for word, and how to have it forgotten; what corrects a memory is told as that."""
+    if CORRECTS.match(request.text) and not _LEAD.match(CORRECTS.sub("", request.text, count=1)):
+        return await correct(desk, request, words)
     fact = _LEAD.sub("", request.text, count=1).strip()
     if len(fact.split()) < 2:
         return ask_back("What shall I remember? Say it in a sentence.", f"remember that {SLOT}")
