@@ -32,6 +32,8 @@ SECRETS = (
     "gateway_oidc_client_secret",
 )
 """The settings that are printed nowhere."""
+SECRET_FILES = {f"{name}_file": name for name in SECRETS}
+"""Names under which a secret is given as the path of a file, whose whole content it is."""
 HIDDEN = (*SECRETS, "deliver", "deliver_secrets")
 """With those whose tables may hold one."""
 DELIVER_PREFIX = f"{PREFIX}DELIVER_"
@@ -78,7 +80,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How this installation runs.
 
     Each field is read from the environment as ``MAILROOM_<FIELD>``, else from mailroom.toml
-    (``MAILROOM_CONFIG``, else in the state directory), else it has the default given here.
+    (``MAILROOM_CONFIG``, else in the state directory), else it has the default given here. A secret may be in
+    a file that ``MAILROOM_<FIELD>_FILE`` or ``<field>_file`` names.
     ``NATS_URL`` and ``NATS_SERVER_BIN`` work without the prefix too.
     """
 
@@ -342,11 +345,26 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         if env.get(variable):
             values[name] = _parse(name, env[variable])
             places[name] = variable
+    _read_secrets(values, places)
     try:
         return msgspec.convert(values, Settings, strict=False, dec_hook=_path)
     except msgspec.ValidationError as error:
         given = {name: env.get(place, values[name]) for name, place in places.items()}
         raise _wrong(error, given, places) from None
+
+
+def _read_secrets(values: dict[str, Any], places: dict[str, str]) -> None:
+    """Replace the paths of secrets' files by what is in them; a secret given itself goes first."""
+    for name in SECRET_FILES.keys() & values.keys():
+        path, place = Path(str(values.pop(name))).expanduser(), places.pop(name)
+        if values.get(SECRET_FILES[name]):
+            continue
+        try:
+            values[SECRET_FILES[name]] = path.read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is no text"
+            raise ConfigError(f"{place} names {path}, which cannot be read: {reason}", "Correct it") from None
+        places[SECRET_FILES[name]] = place
 
 
 def _wrong(
@@ -454,7 +472,7 @@ def _parse(name: str, text: str) -> Any:
 
 def _require_known(name: str, source: str) -> None:
     known = Settings.__struct_fields__
-    if name in known:
+    if name in known or name in SECRET_FILES:
         return
     near = difflib.get_close_matches(name, known, n=1)
     written = f"MAILROOM_{near[0].upper()}" if near and source.isupper() else "".join(near)

@@ -13,6 +13,7 @@ from click.shell_completion import get_completion_class
 from shared.errors import BusUnavailable, MailroomError
 
 COMMANDS = {
+    "init": "services.cli.commands.init:init",
     "up": "services.cli.commands.up:up",
     "down": "services.cli.commands.up:down",
     "demo": "services.cli.commands.demo:demo",
@@ -75,6 +76,8 @@ MEANT = {
     "approve": "approvals",
     "dashboard": "web",
     "events": "tail",
+    "config": "init",
+    "configure": "init",
     "goal": "show",
     "goals": "tasks' or 'status",
     "inbox": "approvals",
@@ -87,6 +90,7 @@ MEANT = {
     "report": "show",
     "result": "show",
     "run": "submit",
+    "setup": "init",
     "start": "up",
     "stop": "down' or 'cancel",
     "trail": "show' or 'tail",

@@ -151,3 +151,16 @@ def test_no_secret_is_in_the_settings_as_they_are_printed(read):
     loaded = read(**{f"MAILROOM_{name.upper()}": f"very-secret-{name}" for name in SECRETS})
     assert getattr(loaded, SECRETS[0]) == f"very-secret-{SECRETS[0]}"
     assert "very-secret" not in repr(loaded) + str(loaded)
+
+
+def test_a_secret_may_be_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("sk-1\n")
+    env = {"MAILROOM_STATE_DIR": str(tmp_path), "HOME": str(tmp_path)}
+    place = {"MAILROOM_BRAIN_KEY_FILE": str(tmp_path / "key")}
+    assert load({**env, **place}).brain_key == "sk-1"
+    assert load({**env, **place, "MAILROOM_BRAIN_KEY": "sk-2"}).brain_key == "sk-2"
+    (tmp_path / "mailroom.toml").write_text(f'brain_key_file = "{tmp_path}/key"')
+    assert load(env).brain_key == "sk-1"
+    (tmp_path / "key").unlink()
+    with pytest.raises(ConfigError, match=r"brain_key_file names .*/key, which cannot be read: No such file"):
+        load(env)

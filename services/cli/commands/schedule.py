@@ -73,7 +73,10 @@ def remove(schedule: str, as_json: bool) -> None:
 @id_argument
 @json_option
 def pause(schedule: str, as_json: bool) -> None:
-    """Pause a goal on a schedule until 'resume'; what it misses meanwhile is not made up for."""
+    """Pause a goal on a schedule until 'resume'.
+
+    What it misses meanwhile is not made up for.
+    """
     _perform("pause_schedule", {"schedule": schedule}, f"Pause {schedule}", as_json)
 
 
