@@ -47,6 +47,17 @@ async def test_what_the_desk_does_and_tells(desk: Office) -> None:
     assert heard.route_used == "tool:statement"
     assert (await say(desk, "yes", "s1")).route_used == "tool:remember"
 
+    # what corrects a memory says what was held; what is to be forgotten is found, and erased by no word
+    now = await say(desk, "Actually, the caretaker of the hall is called Selma now")
+    assert now.route_used in ("tool:correct", "tool:remember")
+    assert "Until now memory held: The caretaker of the hall is called Ibrahim" in now.text
+    for text in ("forget that thing about the caretaker", "Please delete everything you know about the kiln"):
+        told = await say(desk, text)
+        assert told.route_used == "tool:forget"
+        assert ("mailroom memory forget" in told.text, bool(told.citations)) == (True, True)
+    assert "Memory holds nothing like that" in (await say(desk, "forget my aunt's telephone number")).text
+    assert "days, from" in (await say(desk, "how many days until christmas")).text
+
     # work starts from a request alone, and is stopped by a word
     for text in ("Have the tests been run?", "I ran the tests of /srv/shop", "Please don't run the tests"):
         assert (await say(desk, text)).goal_id == ""

@@ -102,13 +102,22 @@ remove all facts concerning the Ely barn
 Please make sure that you don't remember what I said about Kofi's health
 """
 
+_LEAD = re.compile(
+    r"(?i)^\W*(?:(?:please|pls|hey|ok|okay|nexus|can|could|would|you|i\s+want\s+you\s+to|just)\b[\s,]*)*"
+    r"(?:forget|unlearn|erase|wipe|delete|drop|remove|purge|clear|strike|get\s+rid\s+of|lose|scratch)\b\s*"
+    r"(?:(?:about|of|all|everything|anything|that|the|this|what|thing|things|note|notes|fact|facts|memory|entry|line|info"
+    r"|data|you\s+know|you\s+remember|i\s+(?:told|said)(?:\s+to)?(?:\s+you)?|said|concerning|on|regarding)\b\s*)*"
+)
+"""What comes before that which is to be forgotten."""
+
 MOST = 3
 """The most memories that are offered at once."""
 
 
 async def forget(desk: "Desk", request: Request, _: Words) -> Answer:
     """What would be forgotten, and how: erasing for good is a person's own act, so nothing is erased here."""
-    hits = (await find_hits(desk, f"forget {SLOT}"))[:MOST]
+    about = _LEAD.sub("", request.text, count=1).strip(" .!?") or request.text
+    hits = (await find_hits(desk, about))[:MOST]
     if not hits:
         return ask_back("Memory holds nothing like that. Which memory do you mean?", f"forget {SLOT}")
     lines = [f"- {flatten(hit.node.title, 200)}: mailroom memory forget {hit.node.id}" for hit in hits]

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from services.nexus.answers.memory_answer import node_statement
+from services.nexus.answers.memory_answer import node_statement, node_stems
 from services.nexus.routing.request import Request
 from services.nexus.tools.tool import Answer
 from shared import subjects
@@ -11,12 +11,14 @@ from shared.errors import BusError
 from shared.memory import WriteRefused
 from shared.text.sentences import split_title
 from shared.text.shorten import flatten
+from shared.text.words import find_terms
 
 if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
-ALIKE = 0.55
-"""The least similarity of a memory that counts as about the same."""
+ALIKE, SHARED = 0.3, 0.25
+"""The least likeness of a memory that counts as about the same: its similarity (memory's ``why["vector"]``),
+and SHARED times the share of the words that it has. Memories of something else were seen at .03 to .2."""
 
 
 async def keep(desk: "Desk", request: Request, fact: str) -> Answer:
@@ -59,7 +61,13 @@ async def find_hits(desk: "Desk", text: str) -> list[Hit]:
         hits = await desk.context.memory.search(text, limit=8)
     except BusError:
         return []
-    return [hit for hit in hits if hit.why.get("vector", hit.score) >= ALIKE / 2]
+    terms = find_terms(text).keys()
+
+    def is_alike(hit: Hit) -> bool:
+        share = len(terms & node_stems(hit.node)) / max(1, len(terms))
+        return hit.node.kind != "agent" and hit.why.get("vector", 0.0) + SHARED * share >= ALIKE
+
+    return [hit for hit in hits if is_alike(hit)]
 
 
 async def find_known(desk: "Desk", fact: str) -> str:

@@ -43,7 +43,7 @@ function Steps({ notes, open }) {
 }
 
 function Answer({ answer, asked }) {
-  const failed = answer.outcome === "failed";
+  const failed = answer.outcome === "failed" && !answer.asks; // to ask back is no failure
   const seconds = (Date.parse(answer.at) - Date.parse(asked)) / 1000;
   return html`<div class=${`reply${failed ? " failed" : ""}`}><div class="who"><${AgentChip} name="nexus" />${answer.route && answer.route !== "nexus" && html`<span class="soft">by ${answer.route.replace("tool:", "").replaceAll("_", " ")}</span>`}
       ${failed && html`<${Outcome} status="failed" />`}<span class="soft number">${seconds > 0 && span(seconds)}</span></div>

@@ -46,8 +46,7 @@ function headline({ channels, deliveries, waiting, failed }) {
 }
 
 function Nothing() {
-  return html`<${Empty} title="No channel is set">Set one in <code>mailroom.toml</code>, such as mail, ntfy on your telephone or Telegram, and try it:
-    <code>mailroom deliver test</code>. Then reminders and requests come to you.<//>`;
+  return html`<${Empty} title="No channel is set">Set one in <code>mailroom.toml</code>, such as mail, ntfy on your telephone or Telegram. Then <code>mailroom deliver test</code> tries it; reminders and requests come to you.<//>`;
 }
 
 function Told({ first, channel }) {
