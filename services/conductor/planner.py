@@ -3,10 +3,10 @@
 import asyncio
 import operator
 import shlex
-import time
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
+import tenacity
 
 from services.conductor.playbook import Playbook, apply_playbook, load_counterexamples, variants
 from shared import subjects
@@ -106,14 +106,13 @@ class Planner:
         return [(book, vector) for (book, _), vector in zip(pairs, vectors, strict=True)]
 
     async def _embed(self, texts: Sequence[str]) -> list[list[float]]:
-        deadline = time.monotonic() + EMBED_TIMEOUT
-        while True:
-            try:
-                return await self._memory.embed(*texts)
-            except BusError as error:
-                if not isinstance(error, BusUnavailable) or time.monotonic() > deadline:
-                    raise NoPlaybook(error.cause, error.cure) from None
-            await asyncio.sleep(EMBED_RETRY)
+        again = tenacity.retry_if_exception_type(BusUnavailable)
+        stop, wait = tenacity.stop_after_delay(EMBED_TIMEOUT), tenacity.wait_fixed(EMBED_RETRY)
+        asking = tenacity.AsyncRetrying(retry=again, stop=stop, wait=wait, reraise=True)
+        try:
+            return await asking(self._memory.embed, *texts)
+        except BusError as error:
+            raise NoPlaybook(error.cause, error.cure) from None
 
     def _format_offers(self) -> str:
         offers = "\n".join(

@@ -4,8 +4,6 @@ The steps of a task are messages on ``task.<assignee>.<requester>.<id>.<step>``,
 of the last one of them all: so one message is record, hand-out and result at once.
 """
 
-import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from typing import Generic, NamedTuple, TypeVar
 
@@ -69,13 +67,10 @@ async def retry_on_conflict(
 
     Between two calls it waits at random up to ``pause`` seconds. Raises the last Conflict after ``tries``.
     """
-    for _ in range(tries - 1):
-        try:
-            return await attempt()
-        except Conflict:
-            if pause:
-                await asyncio.sleep(random.uniform(0, pause))  # noqa: S311  # spreads load, keeps no secret
-    return await attempt()
+    from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_random
+
+    again, stop = retry_if_exception_type(Conflict), stop_after_attempt(tries)
+    return await AsyncRetrying(retry=again, stop=stop, wait=wait_random(0, pause), reraise=True)(attempt)
 
 
 # --- tasks ---------------------------------------------------------------------------------------

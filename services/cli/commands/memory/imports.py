@@ -12,6 +12,7 @@ from typing import IO, Any, BinaryIO
 
 import click
 import msgspec
+import tenacity
 
 from services.cli.commands.memory.exports import is_parquet, read_parquet
 from services.cli.commands.memory.session import call_memory
@@ -174,16 +175,14 @@ class Importer:
 
     async def _send(self, write: MemoryWrite) -> int:
         """Send a write until it is answered; by its id it is applied once."""
-        for rest in reversed(range(MAX_SENDS)):
-            try:
-                return (await self._memory.write(write)).version
-            except WriteRefused:
-                raise
-            except (BusUnavailable, Refused):
-                if not rest:
-                    raise
-                await asyncio.sleep(RETRY_INTERVAL)
-        raise AssertionError("unreachable")
+        passing = tenacity.retry_if_exception_type((BusUnavailable, Refused))
+        sending = tenacity.AsyncRetrying(
+            retry=passing & tenacity.retry_if_not_exception_type(WriteRefused),
+            stop=tenacity.stop_after_attempt(MAX_SENDS),
+            wait=tenacity.wait_fixed(RETRY_INTERVAL),
+            reraise=True,
+        )
+        return (await sending(self._memory.write, write)).version
 
 
 def _to_write(batch: list[Record]) -> MemoryWrite:
