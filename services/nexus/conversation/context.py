@@ -86,7 +86,8 @@ def add(text: str, turn: ConversationTurn) -> Resolved | None:
     narrows = (_NARROWS.fullmatch(text.strip()) or _TOO.fullmatch(text.strip())) and not _TALK.search(text)
     refers = turn.route != "nexus" and _PRONOUN.fullmatch(text.strip())
     if narrows or refers or _WHICH.fullmatch(words):
-        return stay(f"{before}, {text.strip()}", turn)
+        whole = f"{before}, {text.strip()}"
+        return Resolved(text=text, joined=whole) if refers else stay(whole, turn)
     return None
 
 

@@ -20,12 +20,12 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 _END = re.compile(
-    r"(?:no\s+)?(?:(?:please|ok|okay|actually|oh|well|wait|hmm|sorry)\s+)*(?:(?:cancel|stop|abort"
+    r"(?:no\s+)?(?:(?:please|ok|okay|actually|oh|well|wait|hmm|sorry|then|and|so)\s+)*(?:(?:cancel|stop|abort"
     r"|undo|delete|remove|drop|scrap|kill"
     r"|call\s+off|get\s+rid\s+of)\s+(?:that|it|this|them|the\s+(?:goal|reminder|job)|that\s+one"
     r"|that\s+(?:goal|reminder|job))(?:\s+off)?"
     r"|never\s*mind(?:\s+(?:that|cancel\s+(?:that|it)))?|call\s+(?:it|that)\s+off"
-    r"|i\s+changed\s+my\s+mind)(?:\s+(?:please|again|then))*"
+    r"|i\s+changed\s+my\s+mind|(?:i'd\s+)?(?:rather|better)\s+not)(?:\s+(?:please|again|then))*"
 )
 _MORE = re.compile(
     r"(?:(?:and|ok|please)\s+)*(?:(?:tell\s+me\s+)?(?:a\s+bit\s+)?more(?:\s+(?:about|on)\s+(?:that|it"
@@ -68,6 +68,9 @@ _IT = re.compile(rf"(?i)\bit\b(?:['’]s\b)?|\b(?:that|this)\b(?=\s*(?:$|[?.!,]|
 _PERSON = re.compile(r"(?i)\b(?P<it>he|she|him|her|his|hers)\b")
 _PEOPLE = re.compile(r"(?i)\b(?P<it>they|them|their|those|these)\b")
 _THERE = re.compile(r"(?i)\bthere\b(?=\s*(?:$|[?.!,]|today|tomorrow|now|on|at|this|next))")
+_NO_SUBJECT = re.compile(
+    r"(?i)(?:it|that|this|them|they|those|these|me|us|you|i|we|all|one|ones)|my\s+\w+|(?:the\s+)?(?:others?|rest|first|last)(?:\s+ones?)?"
+)
 _NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-ZÀ-Þ][a-zà-ÿ]+(?:\s+[A-ZÀ-Þ][a-zà-ÿ]+)*")
 _SOURCE = re.compile(r"\s*\((?:[^()]*,\s*)?\d{4}-\d\d-\d\d\)|\s*\[[\w-]+\]")
 _DATE = re.compile(r"\((?:[^()]*,\s*)?(?P<day>\d{4}-\d\d-\d\d)\)")
@@ -77,6 +80,14 @@ ENDS = {
     "reminder": ("/reminder_cancel cancel reminder {ref}", "cancel reminder {ref}"),
 }
 """How what was named is ended: what is routed, and the same for people."""
+BEGUN = {
+    "conductor": "/stop",
+    "tool:night_job": "/stop",
+    "tool:schedule": "/stop",
+    "tool:reminder_set": "/reminder_cancel",
+    "tool:reminder_change": "/reminder_cancel",
+}
+"""What ends that which an answer began, if it named nothing."""
 
 
 def find_numbered(text: str, conversation: Conversation) -> Resolved | None:
@@ -91,7 +102,7 @@ def find_numbered(text: str, conversation: Conversation) -> Resolved | None:
     if not (found or alone) or len(text.split()) > MAX_WORDS:
         return None
     if not listed:
-        return _not_listed(text, conversation) if found and not alone and len(text.split()) < 7 else None
+        return None
     word = found[0] if found else alone["place"] if alone else ""
     position = _position(word, len(listed))
     if position is None:
@@ -146,7 +157,8 @@ def find_ended(text: str, conversation: Conversation) -> Resolved | None:
     if turn.goal_id and wanted in ("", "goal"):
         named = [Mentioned(what="goal", ref=turn.goal_id)]
     if len(named) != 1:
-        return None
+        began = next((each for each in reversed(conversation.turns) if each.route in BEGUN), None)
+        return Resolved(text=f"{BEGUN[began.route]} {text}") if began and not named else None
     routed, shown = ENDS[named[0].what]
     return Resolved(text=routed.format(ref=named[0].ref), understood=shown.format(ref=named[0].ref))
 
@@ -165,7 +177,7 @@ def refer(text: str, conversation: Conversation) -> Resolved | None:
     asks = _ASKS.fullmatch(text.strip())
     if not asks or len(words.split()) > MAX_WORDS or (_IDIOM.search(text) and not turn.goal_id):
         return None
-    whole = _replace_pronoun(asks["rest"], turn)
+    whole = _replace_pronoun(asks["rest"], turn, _find_subject(conversation))
     return _ask(whole[0].upper() + whole[1:]) if whole else None
 
 
@@ -184,7 +196,13 @@ def _expand(word: str, words: str, turn: ConversationTurn) -> Resolved | None:
     return _ask(f"{told} is it that {fact}?" if told != "Who" else f"Who decided that {fact}?")
 
 
-def _replace_pronoun(question: str, turn: ConversationTurn) -> str:
+def _find_subject(conversation: Conversation) -> str:
+    """What was talked about last: the subject of the last message that has one other than a pronoun."""
+    subjects = (find_subject(turn.meant or turn.text) for turn in reversed(conversation.turns))
+    return next((each for each in subjects if each and not _NO_SUBJECT.fullmatch(each)), "")
+
+
+def _replace_pronoun(question: str, turn: ConversationTurn, subject: str) -> str:
     if said := _SAID.search(question):
         fact = find_statement(turn)
         return f"{question[: said.start('it')]}that {fact}{question[said.end('it') :]}" if fact else ""
@@ -193,9 +211,7 @@ def _replace_pronoun(question: str, turn: ConversationTurn) -> str:
     if (person := _PERSON.search(question)) and (name := _find_person(turn)):
         ending = "'s" if person["it"].lower() in ("his", "hers") or _is_possessive(question, person) else ""
         return f"{question[: person.start()]}{name}{ending}{question[person.end() :]}"
-    if (it := _IT.search(question) or _PEOPLE.search(question)) and (
-        subject := find_subject(turn.meant or turn.text)
-    ):
+    if subject and (it := _IT.search(question) or _PEOPLE.search(question)):
         ending = "'s" if it[0].lower() == "their" else ""
         return f"{question[: it.start()]}{subject}{ending}{question[it.end() :]}"
     if (there := _THERE.search(question)) and (

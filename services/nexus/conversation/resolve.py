@@ -39,6 +39,11 @@ _AGAIN = re.compile(
     r"(?:(?:please\s+)?(?:once\s+more|again|do\s+(?:it|that)\s+again|try\s+again|same\s+again"
     r"|repeat))(?:\s+please)?"
 )
+_ASIDE = re.compile(
+    r"(?i)\W*(?:never\s*mind|forget\s+it|thanks(?:\s+a\s+lot)?|thank\s+you|thx|cheers|ok(?:ay)?\s+(?:thanks|cool|great)"
+    r"|great|cool|perfect|lovely|haha|lol)\s*[.,;!:]+\s*(?=(?:\S+\s+){2}\S)"
+)
+"""What is said before a message, and is no part of it."""
 _VERB = re.compile(
     r"(?i)(?:who|when|where|why|what|which|how|is|are|was|were|does|did|do|has|have|can|could|will"
     r"|would|should|if|because|then"
@@ -56,6 +61,8 @@ def resolve(text: str, conversation: Conversation, now: datetime, *, with_model:
     whole = Resolved(text=text)
     if conversation.asks and (settled := settle(text, conversation.asks)):
         return settled
+    if aside := _ASIDE.match(text):
+        return resolve(text[aside.end() :], conversation, now, with_model=with_model)
     if not conversation.turns or text.lstrip().startswith("/"):
         return whole
     if found := find_ended(text, conversation) or find_numbered(text, conversation):
@@ -109,7 +116,9 @@ def _repeat(whole: str, turn: ConversationTurn, *, asked: bool = True) -> Resolv
     """The changed message; what had an effect is done again only after a yes, if it was put as a question."""
     if asked and _has_effect(turn):
         asks = AskedBack(choices=(Choice(label="Yes", text=whole), Choice(label="No")))
-        return Resolved(text=whole, reply=f"Shall I do this: {whole}\n1. Yes\n2. No", asks=asks)
+        return Resolved(
+            text=whole, reply=f"Shall I do this: {whole}\n1. Yes\n2. No", route=turn.route, asks=asks
+        )
     return stay(whole, turn) if is_reading(turn) else Resolved(text=whole, understood=whole)
 
 

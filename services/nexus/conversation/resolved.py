@@ -9,6 +9,8 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
     """The whole message that a short one stands for.
 
     ``text`` is what is routed, ``understood`` the same for people; empty if the message was not changed.
+    ``joined`` is the message before with ``text`` added: for the tool of that one, unless ``text`` is for
+    another.
     With a ``reply`` nothing is routed: that is the answer, by ``route``, and ``asks`` what it asks back.
     """
 
@@ -16,4 +18,5 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
     understood: str = ""
     reply: str = ""
     route: str = ""
+    joined: str = ""
     asks: AskedBack | None = None

@@ -39,6 +39,10 @@ STOPPED = "Stopped, as you asked: nothing more is done for this."
 Handle = Callable[[Request], Awaitable[Outbox]]
 
 
+TALK = ("tool:small_talk", "tool:statement")
+"""The routes of talk between messages: what follows goes on with what was before it."""
+
+
 class Conversations:
     """The conversations of people with nexus; what agents write is handled without one."""
 
@@ -61,7 +65,7 @@ class Conversations:
         with_model = self._with_model()
         resolved = resolve(request.text, conversation, datetime.now(UTC), with_model=with_model)
         history = request.history or (history_of(conversation) if with_model else ())
-        last = conversation.turns[-1] if conversation.turns else None
+        last = next((turn for turn in reversed(conversation.turns) if turn.route not in TALK), None)
         whole = msgspec.structs.replace(
             request,
             text=resolved.text,
@@ -69,9 +73,16 @@ class Conversations:
             history=history,
             before=(last.meant or last.text) if last else "",
             before_route=last.route if last else "",
+            before_failed=bool(last and last.failed),
+            joined=resolved.joined,
         )
         if resolved.reply:
-            reply = Response(text=resolved.reply, asks=resolved.asks, route_used=resolved.route or "nexus")
+            reply = Response(
+                text=resolved.reply,
+                asks=resolved.asks,
+                route_used=resolved.route or "nexus",
+                outcome=ResultOutcome.FAILED if resolved.asks else ResultOutcome.NONE,
+            )
             outbox: Outbox = [request.reply(reply)]
         else:
             outbox = await handle(whole)
@@ -180,6 +191,7 @@ def answer(conversation: Conversation, response: Response) -> Conversation:
     assert turn is not None
     answered = msgspec.structs.replace(
         turn,
+        meant=turn.meant or response.understood[:CUT],
         answer=response.text[:CUT],
         route=response.route_used,
         state="answered",

@@ -8,6 +8,8 @@ import msgspec
 
 from services.nexus.reminders.requests import ReminderIntent, find_intent
 from services.nexus.routing.features import normalise
+from services.nexus.routing.following import FOLLOWS, find_next, is_part
+from services.nexus.routing.following import MAX_WORDS as MAX_FOLLOWING
 from services.nexus.routing.languages import find_language
 from services.nexus.routing.likeness import Weights, load_weights
 from services.nexus.routing.request import Request
@@ -27,8 +29,11 @@ NEARLY_SAME = 0.95
 """The probability, by rule or example, from which a model is not asked."""
 UNCLEAR = "unclear"
 MAX_CHOICES = 3
+NONE_LIKELIER: Mapping[str, float] = {}
 CONTINUED = 0.45
 """A short message with less probability than this goes on with the one before."""
+SURE_OTHER = 0.6
+"""The probability from which a message that may add to the one before is for another tool."""
 MAX_WORDS = 9
 """The most words of such a message."""
 NOT_CONTINUED = frozenset(
@@ -116,6 +121,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the message says only a part of what is wanted, so that the whole is asked for."""
     text: str = ""
     """What the tool is to read, if that is not the whole message."""
+    is_joined: bool = False
+    """Whether ``text`` is the message before and this one together."""
 
     @property
     def is_certain(self) -> bool:
@@ -124,7 +131,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     def of(self, request: Request) -> Request:
         """``request`` with the text that the tool is to read."""
-        return msgspec.structs.replace(request, text=self.text) if self.text else request
+        if not self.text:
+            return request
+        understood = self.text if self.is_joined else request.understood
+        return msgspec.structs.replace(request, text=self.text, understood=understood)
 
     def to_contract(self, tools: Mapping[str, Tool]) -> RoutingDecision:
         """The decision as others read it."""
@@ -142,18 +152,50 @@ class Decider:
 
     async def decide_in(self, request: Request) -> Decision:
         """The tool that a request is for; a short one that is unclear goes on with what was before."""
-        decision = await self.decide(request.text)
-        return continue_talk(decision, request, self._tools) if request.before else decision
+        if not request.before:
+            return await self.decide(request.text)
+        if request.joined:
+            return await self._decide_joined(request)
+        last = last_tool(request)
+        if request.understood:  # it is the message before with other words
+            return continue_talk(await self.decide(request.text), request, self._tools)
+        if is_part(request.text) and (request.before_failed or last == UNCLEAR):
+            return await self._decide_whole(request, last)
+        return continue_talk(await self.decide(request.text, last), request, self._tools)
 
-    async def decide(self, text: str) -> Decision:
-        """The tool that ``text`` is for; without memory by its words alone."""
+    async def _decide_joined(self, request: Request) -> Decision:
+        """The tool of a message that may add to the one before: that one's, unless it is more for another."""
+        last = last_tool(request)
+        alone = await self.decide(request.text, last)
+        if alone.tool not in (last, UNCLEAR) and alone.sure >= SURE_OTHER:
+            return alone
+        why = f"it adds to what was before: {last}"
+        return Decision(tool=last, why=why, sure=alone.sure, text=request.joined, is_joined=True)
+
+    async def _decide_whole(self, request: Request, last: str) -> Decision:
+        """The tool of a part of a message together with the one before it, which was not done."""
+        whole = f"{request.before.rstrip(' .!?')} {request.text}"
+        decision = await self.decide(whole, last)
+        reads = self._tools[decision.tool].effect is Effect.READS
+        if last != UNCLEAR and not decision.is_certain:
+            decision = Decision(tool=last, why=f"it completes what was before: {last}", sure=decision.sure)
+        elif not reads and decision.sure < SURE_OTHER:
+            likely = (decision.tool, *decision.others)[:MAX_CHOICES]
+            decision = Decision(
+                tool=UNCLEAR, why=f"unclear: {decision.why}", sure=decision.sure, others=likely
+            )
+        return msgspec.structs.replace(decision, text=whole, is_joined=True)
+
+    async def decide(self, text: str, last: str = "") -> Decision:
+        """The tool that ``text`` is for, after an answer of ``last``; without memory by its words alone."""
         if found := decide_by_rule(text, self._tools):
             return found
         try:
             (vector,) = await self._memory.embed(normalise(text))
         except BusError:
             vector = []
-        return decide_by_likeness(text, vector, self._tools)
+        likelier = FOLLOWS.get(last, {}) if len(text.split()) <= MAX_FOLLOWING else {}
+        return decide_by_likeness(text, vector, self._tools, likelier=likelier)
 
 
 def decide_by_rule(text: str, tools: Mapping[str, Tool]) -> Decision | None:
@@ -179,12 +221,23 @@ def decide_by_rule(text: str, tools: Mapping[str, Tool]) -> Decision | None:
 
 
 def decide_by_likeness(
-    text: str, vector: Sequence[float], tools: Mapping[str, Tool], weights: Weights | None = None
+    text: str,
+    vector: Sequence[float],
+    tools: Mapping[str, Tool],
+    weights: Weights | None = None,
+    likelier: Mapping[str, float] = NONE_LIKELIER,
 ) -> Decision:
-    """The tool whose examples ``text`` is most like, of those that its act allows."""
+    """The tool whose examples ``text`` is most like, of those that its act allows.
+
+    ``likelier`` is how many times likelier tools are because of what was said before.
+    """
     act = find_act(text)
     scores = (weights or load_weights()).score(text, vector)
-    fitting = {name: score for name, score in scores.items() if name in tools and fits(tools[name], text)}
+    fitting = {
+        name: score * likelier.get(name, 1.0)
+        for name, score in scores.items()
+        if name in tools and fits(tools[name], text)
+    }
     scores = {name: score / sum(fitting.values()) for name, score in fitting.items()}
     allowed = {name: score for name, score in scores.items() if is_allowed(tools[name], act)}
     rest = sum(scores.values()) - sum(allowed.values())
@@ -221,21 +274,27 @@ def continue_talk(decision: Decision, request: Request, tools: Mapping[str, Tool
 
     What is only read is read for both messages together; what starts work has to be said as a whole.
     """
-    name = ROUTES.get(request.before_route, request.before_route.removeprefix("tool:"))
-    name = "reminder_change" if name in ("reminder_set", "reminder_list") else name
-    name = "correct" if name == "remember" else name
+    last = last_tool(request)
+    asks = decision.act is Act.QUESTION and not is_part(request.text)
+    name = find_next(last, request.text, asks=asks)
     reads = tools[decision.tool].effect is Effect.READS
     unclear = decision.tool == UNCLEAR or (decision.sure < CONTINUED and reads)
+    unclear = unclear or (decision.sure < SURE_OTHER and not request.understood and is_part(request.text))
     tool = tools.get(name)
     if not unclear or tool is None or name in NOT_CONTINUED or len(request.text.split()) > MAX_WORDS:
         return decision
-    if tool.effect is not Effect.READS and decision.tool != UNCLEAR and decision.act is Act.QUESTION:
+    if tool.effect is not Effect.READS and decision.tool != UNCLEAR and asks:
         return decision
     why = f"it is short, and goes on with what was before: {name}"
     if tool.effect is Effect.READS:
         return Decision(tool=name, why=why, sure=decision.sure, text=f"{request.before} {request.text}")
     whole = tool.effect is Effect.STARTS or name == "correct"
     return Decision(tool=name, why=why, sure=decision.sure, act=decision.act, says_part=whole)
+
+
+def last_tool(request: Request) -> str:
+    """The tool that answered the message before."""
+    return ROUTES.get(request.before_route, request.before_route.removeprefix("tool:"))
 
 
 def is_allowed(tool: Tool, act: Act) -> bool:

@@ -16,7 +16,8 @@ class Request(Contract, frozen=True, kw_only=True):
     ``subject`` is None for a question. ``asked_at`` is when it was written: "in 20 minutes" counts from then.
     ``history`` are the messages of its session before it, ``person`` is who of the people wrote it.
     ``understood`` is the whole message that a short one was taken for; ``before`` and ``before_route`` are
-    the message before it in the conversation and what answered that.
+    the message before it in the conversation and what answered that, ``before_failed`` that it was not done;
+    ``joined`` is both messages together if this one may add to that one.
     """
 
     asker: str
@@ -30,6 +31,8 @@ class Request(Contract, frozen=True, kw_only=True):
     understood: str = ""
     before: str = ""
     before_route: str = ""
+    before_failed: bool = False
+    joined: str = ""
 
     @classmethod
     def of(cls, message: Question | Email) -> "Request":

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
 EXAMPLES = """
+the second is fine
 approve it
 approve the request of the engineer
 yes, approve that

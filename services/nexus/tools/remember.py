@@ -151,6 +151,10 @@ _LEAD = re.compile(
     r"|note\s+to\s+self|learn)\b"
     r"(?:\s+(?:this|it|that|of\s+that|for\s+later|down))*\s*[:,-]?\s*(?:that\b\s*)?"
 )
+_NOTHING = re.compile(
+    r"(?i)(?:you\s+should\s+(?:remember|note)\s+)?(?:something|a\s+thing|a\s+few\s+things)(?:\s+(?:for\s+(?:me|us)|please))?\W*"
+)
+"""Words that announce a fact without saying it."""
 
 
 async def remember(desk: "Desk", request: Request, words: Words) -> Answer:
@@ -158,7 +162,7 @@ async def remember(desk: "Desk", request: Request, words: Words) -> Answer:
     if CORRECTS.match(request.text) and not _LEAD.match(CORRECTS.sub("", request.text, count=1)):
         return await correct(desk, request, words)
     fact = _LEAD.sub("", request.text, count=1).strip()
-    if len(fact.split()) < 2:
+    if len(fact.split()) < 2 or _NOTHING.fullmatch(fact):
         return ask_back("What shall I remember? Say it in a sentence.", f"remember that {SLOT}")
     return await keep(desk, request, fact)
 

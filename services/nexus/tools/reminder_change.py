@@ -75,6 +75,9 @@ i've eaten, check that off
 tweak the 2:15 reminder, make it 2:05
 Let the strings reminder repeat every month
 repeat that reminder in an hour
+the one about the boiler is done
+the parcel one is finished
+that one about the invoices, done
 could you delay the kiln room reminder a bit, say to 6:30
 """
 

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
 EXAMPLES = """
+what's left to be reminded of?
+which ones are left
 list my reminders
 show reminders
 which reminders are open

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
 EXAMPLES = """
+let me think about that first
+give me a moment to think
 hello
 hi there
 hey nexus
