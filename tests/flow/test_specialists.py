@@ -48,7 +48,7 @@ async def opened(
         monkeypatch.setenv(name, value)
     config = settings.load(env)
     monkeypatch.setattr(
-        supervising, "load_agents", lambda config: [m for m in load_agents(config) if m.name in STAFF]
+        supervising, "read_agents", lambda config: ([m for m in load_agents(config) if m.name in STAFF], {})
     )
     lock = InstanceLock.acquire(state_dir)
     assert lock is not None

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import sys
 import tempfile
 import time
@@ -60,7 +59,9 @@ def init(*, store_key: bool, yes: bool, force: bool, no_try: bool, **given: str 
     """
     folder = given.pop("state_dir")
     config = load_settings(folder if isinstance(folder, Path) else None)
-    path = Path(os.environ.get("MAILROOM_CONFIG") or config.state_dir / "mailroom.toml").expanduser()
+    path = Path(
+        settings.environment().get("MAILROOM_CONFIG") or config.state_dir / "mailroom.toml"
+    ).expanduser()
     if not yes and not sys.stdin.isatty():
         raise StartError("There is no terminal to ask at", "Use --yes with options such as --brain")
     _require_free(path, replace=force, ask=not yes)
@@ -72,7 +73,7 @@ def init(*, store_key: bool, yes: bool, force: bool, no_try: bool, **given: str 
         click.echo(f"Asking {clean(chosen.brain)} for one word ...")
         click.echo(asyncio.run(_try_model(chosen)))
     write_atomically(path, _format(answers), mode=0o600)
-    for name in sorted(_variables(answers) & os.environ.keys()):
+    for name in sorted(_variables(answers) & settings.environment().keys()):
         click.echo(f"Note: {name} is set here, and goes before the file.")
     click.echo(f"Written: {path}\nNext: 'mailroom up' starts the office, 'mailroom doctor' checks it.")
 

@@ -30,7 +30,11 @@ MAX_PATHS = 50
 
 def is_terminal() -> bool:
     """Whether a person sits at a terminal that can move its cursor."""
-    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    from prompt_toolkit.utils import is_dumb_terminal
+
+    return not is_dumb_terminal()
 
 
 class Words:
