@@ -1,10 +1,11 @@
 """The inbox by keyboard alone: each kind of thing that waits is answered, and people are told who did."""
 
+import asyncio
 from typing import Any
 
 import httpx2
 import pytest_asyncio
-from playwright.async_api import Page
+from playwright.async_api import Page, Route
 
 from shared import subjects
 from shared.bus import Bus
@@ -54,6 +55,22 @@ async def test_one_key_allows_and_the_answer_has_the_person(desk: Desk, slow: Bu
     assert answer.person == session["person"]
     await page.locator(".fold summary").last.click()
     assert "allowed" in await page.locator(".fold").last.inner_text()
+
+
+async def test_what_begins_to_wait_while_the_page_opens_is_shown(desk: Desk, slow: Bus) -> None:
+    page = await (await desk.context()).new_page()
+    inbox_read = asyncio.Event()
+
+    async def open_late(route: Route) -> None:
+        await inbox_read.wait()
+        await ask(slow, what=what, seconds=600, goal_id="")
+        await route.continue_()
+
+    what = f"run: make late-{generate_id()[-8:]}"
+    page.on("response", lambda answer: inbox_read.set() if "/api/v1/inbox" in answer.url else None)
+    await page.route("**/api/v1/events?*", open_late)
+    await page.goto("/")
+    await page.get_by_role("article").filter(has_text=what).first.wait_for()
 
 
 async def test_a_key_that_is_held_answers_one_thing(desk: Desk, slow: Bus) -> None:

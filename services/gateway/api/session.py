@@ -32,10 +32,15 @@ class SignOutQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Who one is, and the scopes one has."""
+    """Who one is, and the scopes one has.
+
+    ``position`` is how far the log was read: what happens from then on is in ``/events?after=``. A sign-in
+    has none.
+    """
 
     person: str
     scopes: list[str]
+    position: str = ""
 
     @classmethod
     def of(cls, person: Person) -> "SessionInfo":
@@ -45,7 +50,8 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 async def read_session(call: Call) -> SessionInfo:
     """Who makes the request."""
-    return SessionInfo.of(call.person)
+    position = str(call.gateway.index.position)
+    return msgspec.structs.replace(SessionInfo.of(call.person), position=position)
 
 
 async def sign_in(call: Call, body: SignIn) -> Response:

@@ -212,8 +212,12 @@ function hear({ data }) {
   if (data.events) receive(data.events);
 }
 
-/** Begin: read the stream, or hear of it from the tab that does. */
-export function startLive() {
+/**
+ * Begin: read the stream, or hear of it from the tab that does. `position` is where the log was before the first view was read:
+ * from there on, for what happens between that and the opening of the stream would be missed.
+ */
+export function startLive(position = "") {
+  reader.cursor ||= position;
   addEventListener("pagehide", () => (leaving = true));
   addEventListener("pageshow", (event) => event.persisted && location.reload());
   channel?.addEventListener("message", hear);

@@ -27,7 +27,7 @@ export async function start(root) {
   render(html`<${Shell} />`, root);
   await readSession();
   if (signedOut.value) return;
-  startLive();
+  startLive(person.value?.position);
   followInbox(onEvents);
   followOffice();
 }
