@@ -132,6 +132,12 @@ async def test_a_reminder_is_told_on_every_channel_once(channels: Channels) -> N
 
     await eventually(all_delivered, 60)
     async with channels.gateway.client() as client:
+
+        async def all_shown() -> bool:
+            shown = (await client.get("/api/v1/deliveries")).json()["deliveries"]
+            return [each["status"] for each in shown] == ["delivered"] * 4
+
+        await eventually(all_shown)
         page = (await client.get("/api/v1/deliveries?limit=3")).json()
         assert [each["name"] for each in page["channels"]] == ["mail", "ntfy", "webhook", "telegram"]
         rest = (await client.get("/api/v1/deliveries", params={"before": page["next"]})).json()
