@@ -31,7 +31,7 @@ class SignOutQuery(msgspec.Struct, frozen=True, kw_only=True):
     everywhere: bool = False
 
 
-class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
+class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who one is, and the scopes one has.
 
     ``position`` is how far the log was read: what happens from then on is in ``/events?after=``. A sign-in

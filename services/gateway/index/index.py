@@ -226,7 +226,7 @@ class LogIndex:
             page, reached, number = self._page(after, number, wanted)
             if found := [each for each in page if wanted.matches(each.row)]:
                 yield found
-            elif reached == after:
+            elif reached == after and number in (None, self._recent.end):
                 await changed.wait()
             else:
                 await asyncio.sleep(0)
