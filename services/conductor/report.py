@@ -71,7 +71,7 @@ GOAL_IMPORTANCE = {TaskStatus.COMPLETED: 0.3, TaskStatus.CANCELLED: 0.2}
 state weighs .5."""
 
 Budget = Callable[[Collection[str]], Awaitable[str]]
-"""What is left of the budgets of the models of so many agents, in words."""
+"""What is left of the budgets of the models of so many agents."""
 
 log = logger(__name__)
 

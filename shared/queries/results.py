@@ -47,7 +47,7 @@ class GoalResults(msgspec.Struct, frozen=True, kw_only=True):
     spent: Spent | None = None
     """What models used for the goal; None if that was not read."""
     left: str = ""
-    """What is left of the budgets, in words."""
+    """What is left of the budgets."""
 
     @property
     def failing(self) -> int:

@@ -11,9 +11,10 @@ from datetime import UTC, datetime, timedelta, tzinfo
 import msgspec
 
 from services.gateway.context import Gateway
-from services.gateway.delivery.events import Event, make_event, may_concern
+from services.gateway.delivery.events import Event, make_event
 from services.gateway.delivery.journal import Journal
 from services.gateway.delivery.timing import first_attempt
+from services.gateway.hooks.notices import may_concern
 from services.gateway.index.rows import STREAMS, Position
 from services.gateway.index.store import Filter
 from shared import subjects

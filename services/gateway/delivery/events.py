@@ -53,16 +53,6 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     channel: str = ""
 
 
-def may_concern(subject: str) -> bool:
-    """Whether a message on ``subject`` can lead to an event."""
-    match subject.split("."):
-        case ["approval", _, "asked", _] | ["dead", _] | ["state", "goal", _]:
-            return True
-        case ["mail", recipient, _]:
-            return recipient == subjects.USER
-    return False
-
-
 async def make_event(stored: Stored, gateway: Gateway, long_goal: timedelta) -> Event | None:
     """The event of a message, if people are to know of it."""
     try:

@@ -14,8 +14,8 @@ from shared.text.shorten import shorten
 
 MAX_TURNS = 50
 """The most turns of a session that are read at once."""
-REMINDERS_SESSION = "reminders"
-"""The session of what is asked on the page of reminders, which is no conversation."""
+PAGE_SESSION = "reminders"
+"""The session of what is ordered on the page of reminders and schedules, which is no conversation."""
 REMEMBERED = 5
 """Turns of a conversation that go with its next question."""
 MOST_REMEMBERED = 2_000
@@ -93,7 +93,7 @@ def list_sessions(gateway: Gateway, person: Person, before: int, limit: int) -> 
         "count(*) AS count FROM letters WHERE session NOT IN ('', ?) GROUP BY session) "
         "JOIN messages ON messages.number = first "
         "WHERE (? = 0 OR last < ?) AND (? OR person = ?) ORDER BY last DESC LIMIT ?",
-        [REMINDERS_SESSION, before, before, person.scope is Scope.ADMIN, person.name, limit],
+        [PAGE_SESSION, before, before, person.scope is Scope.ADMIN, person.name, limit],
     )
     return [_summarize(query, *row) for row in rows]
 

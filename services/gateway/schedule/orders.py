@@ -6,7 +6,7 @@ import msgspec
 
 from services.gateway.context import Call
 from services.gateway.desk.asking import ask, wait_for_answer
-from services.gateway.desk.sessions import Answer
+from services.gateway.desk.sessions import PAGE_SESSION, Answer
 from services.gateway.pages.task import message_id_of
 from services.gateway.problems import Failure, not_found
 from shared import subjects
@@ -18,8 +18,6 @@ from shared.recurrence import describe_recurrence, next_occurrence, parse_recurr
 
 TIMEOUT = 20.0
 """Seconds until the front desk must have answered; if it runs, it takes a tenth of a second."""
-SESSION = "schedule"
-"""The conversation of all orders."""
 KEPT = (ScheduleStatus.ACTIVE, ScheduleStatus.PAUSED)
 RUNS = 3
 """The next runs that are shown."""
@@ -74,7 +72,7 @@ def _view(schedule: Schedule, zone: str) -> ScheduledGoal:
 
 async def add_schedule(call: Call, when: str, text: str) -> tuple[str, ScheduledGoal]:
     """What the desk says, and the schedule; raises Failure with its question if the time is not clear."""
-    answer = await _order(call, f"/schedule add\n{_line(when)}\n{text.strip()}")
+    answer = await give_order(call, f"/schedule add\n{_line(when)}\n{text.strip()}")
     found = _ADDED.search(answer.text)
     if found is None:
         raise Failure(422, answer.text)
@@ -92,12 +90,12 @@ async def find_schedule(call: Call, schedule_id: str) -> ScheduledGoal:
 async def change_schedule(call: Call, verb: str) -> Answer:
     """Pause, resume, remove or run the schedule that the path names."""
     found = await find_schedule(call, call.path["id"])
-    return await _order(call, f"/schedule {verb} {found.schedule_id}")
+    return await give_order(call, f"/schedule {verb} {found.schedule_id}")
 
 
 async def add_job(call: Call, when: str, text: str) -> tuple[str, str]:
     """What the desk says, and the id of the job; ``when`` is ``night``, ``now`` or a time."""
-    answer = await _order(call, f"/night_job add\n{_line(when)}\n{text.strip()}")
+    answer = await give_order(call, f"/night_job add\n{_line(when)}\n{text.strip()}")
     found = _ADDED.search(answer.text)
     if found is None:
         raise Failure(422, answer.text)
@@ -109,20 +107,21 @@ async def change_job(call: Call, verb: str) -> Answer:
     job_id = call.path["id"]
     if not _ID.fullmatch(job_id) or not any(sign.isdigit() for sign in job_id):
         raise not_found(f"job {job_id[:40]!r}", "Read /api/v1/schedule for the ids")
-    return await _order(call, f"/queue {verb} {job_id}")
+    return await give_order(call, f"/queue {verb} {job_id}")
 
 
 def _line(when: str) -> str:
     return " ".join(when.split())
 
 
-async def _order(call: Call, words: str) -> Answer:
+async def give_order(call: Call, words: str) -> Answer:
+    """The front desk's answer to a message of the person; raises Failure with its words if it did nothing."""
     question = Question(
         id=message_id_of(call),
         sender=subjects.USER,
         recipient=subjects.NEXUS,
         text=words,
-        user_session_id=SESSION,
+        user_session_id=PAGE_SESSION,
         person=call.person.name,
     )
     turn = await wait_for_answer(call.gateway, await ask(call.gateway, question), TIMEOUT)

@@ -1,20 +1,15 @@
-"""Reminders: read from their record, changed by asking nexus in words, as anybody may."""
+"""Reminders: read from their record, changed by messages to nexus, as anybody may."""
 
 import re
 from datetime import datetime
 
 from services.gateway.context import Call
-from services.gateway.desk.asking import ask, wait_for_answer
-from services.gateway.desk.sessions import REMINDERS_SESSION
-from services.gateway.pages.task import message_id_of
 from services.gateway.problems import Failure, not_found
+from services.gateway.schedule.orders import give_order
 from shared import subjects
 from shared.bus.records import read_record
-from shared.contracts import Question, Reminder, Reminders, ReminderStatus, ResultOutcome
-from shared.errors import BusUnavailable
+from shared.contracts import Reminder, Reminders, ReminderStatus
 
-TIMEOUT = 20.0
-"""Seconds until nexus must have answered; if it runs, it takes a tenth of a second."""
 ENDED = (ReminderStatus.ACKNOWLEDGED, ReminderStatus.CANCELLED)
 _SET = re.compile(r"\breminder (r[0-9a-f]{6,})\b")
 _ID = re.compile(r"r[0-9a-f]{6,40}")
@@ -31,7 +26,7 @@ async def read_reminders(call: Call) -> list[Reminder]:
 async def set_reminder(call: Call, text: str, when: str) -> tuple[str, Reminder]:
     """What nexus says, and the reminder; raises Failure with its question if the time is not clear."""
     words = text if re.match(r"(?i)\s*remind\b", text) else f"Remind me to {text.strip()}"
-    answer = await _say(call, f"{words} {_format_time(when)}".strip())
+    answer = (await give_order(call, f"{words} {_format_time(when)}".strip())).text
     found = _SET.search(answer)
     if found is None:
         raise Failure(422, answer)
@@ -41,7 +36,7 @@ async def set_reminder(call: Call, text: str, when: str) -> tuple[str, Reminder]
 async def change_reminder(call: Call, reminder_id: str, words: str) -> tuple[str, Reminder]:
     """What nexus says to ``words``, in which ``{}`` stands for the reminder; and the reminder after that."""
     await find_reminder(call, reminder_id)
-    answer = await _say(call, words.format(f"the reminder {reminder_id}"))
+    answer = (await give_order(call, words.format(f"the reminder {reminder_id}"))).text
     return answer, await find_reminder(call, reminder_id)
 
 
@@ -52,28 +47,6 @@ async def find_reminder(call: Call, reminder_id: str) -> Reminder:
         if each.reminder_id == reminder_id:
             return each
     raise not_found(f"reminder {reminder_id[:40]!r}", "Read /api/v1/reminders for the ids")
-
-
-async def _say(call: Call, words: str) -> str:
-    question = Question(
-        id=message_id_of(call),
-        sender=subjects.USER,
-        recipient=subjects.NEXUS,
-        text=words,
-        user_session_id=REMINDERS_SESSION,
-        person=call.person.name,
-    )
-    turn = await wait_for_answer(call.gateway, await ask(call.gateway, question), TIMEOUT)
-    if turn is None or turn.state == "waiting":
-        raise BusUnavailable(
-            f"The front desk has not answered within {TIMEOUT:g} s; the request stays in its mailbox",
-            f"See on the page of the agents whether {subjects.NEXUS} runs",
-        )
-    if turn.answer is None:
-        raise Failure(422, f"The front desk could not handle it: {turn.reason}")
-    if turn.answer.outcome == ResultOutcome.FAILED:
-        raise Failure(422, turn.answer.text)
-    return turn.answer.text
 
 
 def _format_time(when: str) -> str:

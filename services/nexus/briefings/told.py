@@ -109,7 +109,7 @@ class ToldStore:
             return None, 0
         try:
             return read_told(record.value.metadata), record.seq
-        except (ValueError, KeyError, TypeError):  # of another version: it is told anew
+        except (ValueError, KeyError, TypeError):  # of another version: it is told again
             return None, record.seq
 
     def entry(self, told: Told, expect: int) -> Entry:

@@ -39,7 +39,7 @@ log = logger(__name__)
 
 
 class ScheduleBook:
-    """The goals on a schedule: whoever calls has made sure that a person wants it.
+    """The goals on a schedule: the caller has made sure that a person wants it.
 
     The agent of ``bus`` must be among subjects.TIMED and subjects.SUBMITTING.
     """
