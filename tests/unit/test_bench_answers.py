@@ -16,13 +16,13 @@ from tests.bench.answers.figures import (
 from tests.bench.answers.held import Held
 from tests.bench.answers.story import Change, Story
 from tests.bench.answers.surroundings import GOALS, tell_story
-from tests.bench.answers.wording import HALVES, read_wording
+from tests.bench.answers.wording import HALVES, path_of, read_wording
 
 START = datetime(2026, 9, 1, tzinfo=UTC)
 
 
 def tell(half: str = "work", seed: int = 1) -> Story:
-    return tell_story(read_wording(half), seed, START)
+    return tell_story(read_wording(path_of(half)), seed, START)
 
 
 def pairs_of(changes: tuple[Change, ...]) -> list[tuple[str, str]]:
@@ -63,7 +63,7 @@ def test_a_story_has_what_is_measured(half: str) -> None:
 
 
 def test_the_halves_share_no_sentence_and_no_subject() -> None:
-    work, held_out = map(read_wording, HALVES)
+    work, held_out = map(read_wording, map(path_of, HALVES))
     assert len(set(work.frames)) >= 60
     assert len(set(held_out.frames)) >= 60
     assert not set(work.frames) & set(held_out.frames)

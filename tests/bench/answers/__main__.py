@@ -30,24 +30,24 @@ from tests.bench.answers.figures import (
     supersession_figures,
 )
 from tests.bench.answers.ground import Ground, open_ground
-from tests.bench.answers.others import measure_others
+from tests.bench.answers.others import OTHERS, measure_others
 from tests.bench.answers.story import AGENTS, DAYS
 from tests.bench.answers.surroundings import tell_story
-from tests.bench.answers.wording import HALVES, read_wording
+from tests.bench.answers.wording import HALVES, path_of, read_wording
 
 SEEDS = {"work": 1, "held_out": 2}
 
 
-async def measure(half: str, seed: int) -> list[Figure]:
-    """Tell the story of ``seed`` in the wording of ``half``, and count."""
+async def measure(wording: Path, others: Path, every: slice, seed: int) -> list[Figure]:
+    """Tell the story of ``seed`` in a wording, ask ``every`` one of the other teams' questions; count."""
     start = datetime.now(UTC).replace(microsecond=0) - timedelta(days=DAYS)
-    story = tell_story(read_wording(half), seed, start)
+    story = tell_story(read_wording(wording), seed, start)
     async with open_ground() as ground:
         await ground.fill(story, start)
         held = Held(story, await ground.nodes(), await ground.supersessions())
         seen = supersession_figures(held, ground.refused)
         seen = [*seen, *await _ask(ground, held), *await _brief(ground, held)]
-    return [*seen, *await measure_others(half)]
+    return [*seen, *await measure_others(others, every)]
 
 
 async def _ask(ground: Ground, held: Held) -> list[Figure]:
@@ -110,15 +110,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.answers", description="What memory answers.")
     parser.add_argument("--seed", type=int, metavar="N", help="of both halves (1 for work, 2 for held_out)")
     parser.add_argument("--half", action="append", choices=HALVES, help="only this half; may be repeated")
+    parser.add_argument("--wording", type=Path, metavar="FILE", help="one of your own, like work.toml")
+    parser.add_argument("--others", type=Path, metavar="FILE", help="with it, one like others.toml")
     parser.add_argument("--misses", action="store_true", help="print what was missed, case by case")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the last line to FILE too")
     args = parser.parse_args()
     log.configure("bench", level="warning")
     begun = time.monotonic()
     measured: dict[str, tuple[int, list[Figure]]] = {}
-    for half in args.half or HALVES:
-        seed = SEEDS[half] if args.seed is None else args.seed
-        figures = uvloop.run(measure(half, seed))
+    for half in [args.wording.stem] if args.wording else args.half or HALVES:
+        seed = SEEDS.get(half, 1) if args.seed is None else args.seed
+        if args.wording:
+            files, every = (args.wording, args.others or OTHERS), slice(None)
+        else:
+            files, every = (path_of(half), OTHERS), slice(HALVES.index(half), None, 2)
+        figures = uvloop.run(measure(*files, every, seed))
         print_figures(figures, f"{half}, seed {seed}")
         if args.misses:
             print_misses(figures)

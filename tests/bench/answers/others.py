@@ -9,7 +9,6 @@ import msgspec
 from shared.contracts import Node, Response
 from tests.bench.answers.figures import Figure
 from tests.bench.answers.ground import open_ground
-from tests.bench.answers.wording import HALVES
 
 
 class Team(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -20,18 +19,19 @@ class Team(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     unknown: tuple[str, ...]
 
 
-async def measure_others(half: str) -> list[Figure]:
-    """Ask the questions of ``half``, one of HALVES, of a store that holds what all teams have noted."""
-    path = Path(__file__).with_name("others.toml")
+OTHERS = Path(__file__).with_name("others.toml")
+
+
+async def measure_others(path: Path, every: slice) -> list[Figure]:
+    """Ask ``every`` one of the questions in ``path`` of a store that holds what all its teams have noted."""
     teams = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), dict[str, Team])
-    first = HALVES.index(half)
     notes = [note for team in teams.values() for note in team.notes]
     facts = [Node(title=says) for team in teams.values() for says, _ in team.facts]
     questions = [ask for team in teams.values() for _, ask in team.facts]
-    unknown = [ask for team in teams.values() for ask in team.unknown[first::2]]
+    unknown = [ask for team in teams.values() for ask in team.unknown[every]]
     async with open_ground() as ground:
         await ground.memory.add(*facts, *(Node(title=note, kind="event") for note in notes), insist=True)
-        asked = list(zip(facts, questions, strict=True))[first::2]
+        asked = list(zip(facts, questions, strict=True))[every]
         answers = await ground.ask([question for _, question in asked])
         declined = await ground.ask(unknown)
     return [_answered(asked, answers), _declined(unknown, declined)]

@@ -73,9 +73,13 @@ class Wording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         )
 
 
-def read_wording(half: str) -> Wording:
-    """The wording of a half, one of HALVES."""
-    path = Path(__file__).with_name(f"{half}.toml")
+def path_of(half: str) -> Path:
+    """The file of a half, one of HALVES."""
+    return Path(__file__).with_name(f"{half}.toml")
+
+
+def read_wording(path: Path) -> Wording:
+    """The wording in a file of the form of work.toml."""
     return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), Wording)
 
 
