@@ -9,6 +9,12 @@ import pytest
 
 from shared import trace
 from tests.support.server import Server, serve
+from tests.support.stalls import RunAgain
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Run tests again that fail while the machine stands still."""
+    config.pluginmanager.register(RunAgain(), "run-again-after-a-stall")
 
 
 @pytest.hookimpl(optionalhook=True)
