@@ -47,9 +47,12 @@ from shared.tasks.profile import Profile
 from shared.text.cues import asks_about_work
 
 MEMORY = "memory"
-SURELY_KNOWN = 0.8
-"""The confidence from which memory's sentence answers a question that is like those for another tool."""
 """The tool that answers from memory: with a model, the model writes the answer."""
+SURELY_KNOWN, SURE_TOOL = 0.8, 0.75
+"""The confidence from which memory's sentence answers a question that is like those for another tool; and
+the likeness to these below which any sentence does that answers the question."""
+WHOLE = 5
+"""The fewest words of a question that is one by itself, and does not go on with the one before."""
 MAX_HISTORY = 10
 """How many messages of a thread the model gets."""
 
@@ -232,19 +235,22 @@ class Nexus(Agent):
         thinks = decision.tool == MEMORY or not decision.is_certain
         if thinks and self.context.models.model.available:
             return await self.desk.submit(request, me, me, "think_about", {"text": request.text})
-        if known := await self._find_known(request.text, decision):
+        if known := await self._find_known(request, decision):
             return [request.reply(known)]
         return await self._follow(request, decision)
 
-    async def _find_known(self, text: str, decision: Decision) -> Response | None:
+    async def _find_known(self, request: Request, decision: Decision) -> Response | None:
         """Memory's answer to a question that likeness gave to another tool, if memory surely has one.
 
         "At what time is the stand-up?" is like "What time is it?", and memory knows.
         """
+        text = request.text
         if decision.is_certain or decision.tool == MEMORY or not is_question(text) or asks_about_work(text):
             return None
         known = await self.answerer.quote(text)
-        least = 0.0 if decision.tool == UNCLEAR else SURELY_KNOWN
+        goes_on = bool(request.before) and len(text.split()) < WHOLE
+        is_doubtful = decision.tool == UNCLEAR or (decision.sure < SURE_TOOL and not goes_on)
+        least = 0.0 if is_doubtful else SURELY_KNOWN
         return known if known.citations and known.confidence >= least else None
 
     async def _decide(self, text: str, *, with_model: bool = False) -> tuple[Decision, msgspec.Struct | None]:

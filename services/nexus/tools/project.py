@@ -110,13 +110,9 @@ MOST = 6
 
 async def tell(desk: "Desk", request: Request, _: Words) -> Answer:
     """What memory holds of open points about it, with the sources, and the goals at work."""
-    try:
-        hits = await desk.context.memory.search(f"open points, tasks, milestones: {request.text}", limit=30)
-    except BusError:
-        hits = []
+    hits = await _find(desk, request.text)
     about = find_terms(request.text).keys() - _OPEN
-    kept = [hit for hit in hits if _is_open(hit) and (not about or about & find_stems(_text(hit)))]
-    kept = kept or [hit for hit in hits if _is_open(hit)]
+    kept = [hit for hit in hits if about & find_stems(_text(hit))] or hits
     goals = [goal for goal in await desk.office.goals() if not goal.status.final]
     lines = [f"- {flatten(_text(hit), 240)} ({hit.node.created_at[:10]})" for hit in kept[:MOST]]
     work = [f"- {format_goal(goal)}" for goal in goals[:MOST]]
@@ -135,16 +131,24 @@ async def tell(desk: "Desk", request: Request, _: Words) -> Answer:
     )
 
 
+async def _find(desk: "Desk", text: str) -> list[Hit]:
+    """Tasks first, then what else names something open; best first."""
+    try:
+        tasks = await desk.context.memory.search(text, kinds=("task",), limit=30)
+        rest = await desk.context.memory.search(
+            f"open points, tasks, milestones: {text}", kinds=KINDS, limit=30
+        )
+    except BusError:
+        return []
+    return [*tasks, *(hit for hit in rest if _OPEN & find_stems(f"{_text(hit)} {' '.join(hit.node.tags)}"))]
+
+
 def _text(hit: Hit) -> str:
     return (
         hit.node.body
         if hit.node.body.startswith(hit.node.title)
         else f"{hit.node.title} {hit.node.body}".strip()
     )
-
-
-def _is_open(hit: Hit) -> bool:
-    return hit.node.kind in KINDS and bool(_OPEN & find_stems(f"{_text(hit)} {' '.join(hit.node.tags)}"))
 
 
 TOOL = Tool(
