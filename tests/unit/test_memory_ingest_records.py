@@ -119,6 +119,19 @@ def test_what_is_planned_is_known_before_its_day() -> None:
     assert node.created_at[:4] == "2023"
 
 
+def test_what_stands_above_the_days_of_a_log_is_no_newer_than_these(tmp_path: Path) -> None:
+    """ "Dana looks after it" at the top must not win over "Ulla takes it over from Dana" of a later day."""
+
+    def created(*days: str) -> str:
+        sections = "".join(f"\n\n## {day}\nSomething else took place on that day." for day in days)
+        (tmp_path / "t.md").write_text(f"# Team\n\nDana looks after the booking system.{sections}", "utf-8")
+        found = draft_nodes(read_document(tmp_path, "t.md", 1.79e9), "t.md", 1.79e9)
+        return next(draft.node.created_at for draft in found.drafts if "Dana" in draft.node.body)[:10]
+
+    assert created("2025-10-02", "2025-11-10") == "2025-10-02"
+    assert created("2025-10-02") == "2026-09-21"
+
+
 def test_the_folder_of_an_agent_is_its_memory() -> None:
     document = Document(pieces=read_text("Likes short answers to long questions"))
     assert draft_nodes(document, "agents/scout/m.txt", 0).drafts[0].node.source.agent == "scout"
