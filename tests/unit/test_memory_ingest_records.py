@@ -125,7 +125,7 @@ def test_what_stands_above_the_days_of_a_log_is_no_newer_than_these(tmp_path: Pa
     def created(*days: str) -> str:
         sections = "".join(f"\n\n## {day}\nSomething else took place on that day." for day in days)
         (tmp_path / "t.md").write_text(f"# Team\n\nDana looks after the booking system.{sections}", "utf-8")
-        found = draft_nodes(read_document(tmp_path, "t.md", 1.79e9), "t.md", 1.79e9)
+        found = draft_nodes(read_document(tmp_path, "t.md", 1.79e9), "t.md", 1.79e9, "n1")
         return next(draft.node.created_at for draft in found.drafts if "Dana" in draft.node.body)[:10]
 
     assert created("2025-10-02", "2025-11-10") == "2025-10-02"
