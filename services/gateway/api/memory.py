@@ -214,11 +214,6 @@ async def read_node(call: Call, query: VersionQuery) -> NodeDetails:
     )
 
 
-def _neighbour(edge: Edge, node_id: str, nodes: dict[str, Node]) -> Neighbour:
-    direction = "out" if edge.from_id == node_id else "in"
-    return Neighbour(direction=direction, edge=edge, node=nodes[_other_end(edge, node_id)])
-
-
 def _other_end(edge: Edge, node_id: str) -> str:
     return edge.to_id if edge.from_id == node_id else edge.from_id
 

@@ -347,10 +347,3 @@ class _Reader:
 
 def _format_day(day: date) -> str:
     return f"{day:%A} {day.day} {day:%B %Y}"
-
-
-def without_times(text: str) -> str:
-    """``text`` without the phrases that say when."""
-    for phrase in reversed(find_phrases(text)):
-        text = f"{text[: phrase.match.start()]} {text[phrase.match.end() :]}"
-    return " ".join(text.split())

@@ -14,15 +14,6 @@ _WEEK = re.compile(r"\bthis\s+week\b", re.IGNORECASE)
 _WEEKEND = re.compile(r"\bweekend\b", re.IGNORECASE)
 _MONTH = re.compile(r"\b(?:this|next)\s+month\b", re.IGNORECASE)
 _NEXT_EVENT = re.compile(r"\bnext\s+(?:meeting|appointment|event)s?\b", re.IGNORECASE)
-_CHANGE = re.compile(
-    r"(?i)^\W*(?:(?:please|can|could|would|will|you|i\s+want\s+you\s+to)\s+)*"
-    r"(?:put|add|enter|book|schedule|create|move|shift|delete|remove|cancel|postpone)\b"
-)
-
-
-def wants_calendar_change(text: str) -> bool:
-    """Whether ``text`` asks to add, move or remove something in the calendar."""
-    return bool(_CHANGE.search(text))
 
 
 def parse_calendar_range(text: str, today: date) -> tuple[date, int]:
