@@ -229,8 +229,6 @@ class Nexus(Agent):
         if not request.text.strip():
             text = "The email is empty. Ask a question, or write what is to be done."
             return [request.reply(Response(text=text))]
-        if await self.reminders.expects(request.session or request.asker, request.text, request.asked_at):
-            return await self._follow(request, Decision(tool="reminder_change", why="it follows up"))
         decision, me = await self.desk.decider.decide_in(request), self.context.profile.name
         thinks = decision.tool == MEMORY or not decision.is_certain
         if thinks and self.context.models.model.available:

@@ -138,7 +138,6 @@ from shared.contracts.records import (
     ReminderDue,
     Reminders,
     ReminderStatus,
-    ReminderTalk,
     Setback,
     StateChanged,
     TaskChanged,

@@ -55,10 +55,10 @@ class AskedBack(Contract, frozen=True, kw_only=True):
 class Mentioned(Contract, frozen=True, kw_only=True):
     """Something that an answer named, by its id ``ref``; ``text`` is what was said of it.
 
-    It is a goal, a reminder, a job, an approval, a memory, or (without an id) a line of a list.
+    It is a goal, a reminder, a job, a schedule, an approval, a memory, or (without an id) a line of a list.
     """
 
-    what: Literal["goal", "reminder", "job", "approval", "memory", "line"]
+    what: Literal["goal", "reminder", "job", "schedule", "approval", "memory", "line"]
     ref: Annotated[str, at_most(200)] = ""
     text: Annotated[str, at_most(CUT)] = ""
 

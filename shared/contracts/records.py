@@ -354,29 +354,15 @@ class Reminder(Contract, frozen=True, kw_only=True):
     repeats: str = ""
 
 
-class ReminderTalk(Contract, frozen=True, kw_only=True):
-    """What was last said about reminders in a session, so that a short answer can follow at ``at`` or later.
-
-    ``said`` is the request that waits for an answer, ``missing`` what was asked ("time", "day", "which" and
-    others; empty if nothing was), ``answers`` those given so far, ``shown`` the ids that were spoken of.
-    """
-
-    session: str
-    at: Timestamp
-    said: str = ""
-    missing: str = ""
-    answers: tuple[str, ...] = ()
-    shown: tuple[str, ...] = ()
-
-
 class Reminders(Envelope, frozen=True, kw_only=True, tag="reminders.v1"):
     """The reminders of an office: the open ones and the latest closed ones.
 
-    ``talks`` are the latest sessions about them; ``undo`` are the reminders of the last change as they were.
+    ``changed`` are the ids that the last change, made for ``cause``, was about; ``undo`` are these
+    reminders as they were.
     """
 
     reminders: tuple[Reminder, ...] = ()
-    talks: tuple[ReminderTalk, ...] = ()
+    changed: tuple[str, ...] = ()
     undo: tuple[Reminder, ...] = ()
 
 

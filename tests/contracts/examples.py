@@ -127,14 +127,6 @@ REMINDER = c.Reminder(
     fired_at=AT,
     repeats="DTSTART:20260105T140000\nRRULE:FREQ=WEEKLY;BYDAY=MO,TH",
 )
-REMINDER_TALK = c.ReminderTalk(
-    session="session-7",
-    at=AT,
-    said="Remind me next Friday to pay rent",
-    missing="time",
-    answers=("on Friday",),
-    shown=("call-the-bank-1",),
-)
 SCHEDULE = c.Schedule(
     schedule_id="s4f2a90",
     text="Check up on /srv/shop",
@@ -900,11 +892,10 @@ EXAMPLES: tuple[c.Contract, ...] = (
     c.Reminders(
         **header(48, "nexus", "nexus"),
         reminders=(REMINDER,),
-        talks=(REMINDER_TALK,),
+        changed=("call-the-bank-1",),
         undo=(REMINDER,),
     ),
     REMINDER,
-    REMINDER_TALK,
     c.Schedules(**header(148, "nexus", "nexus"), schedules=(SCHEDULE,)),
     SCHEDULE,
     c.NightState(

@@ -82,7 +82,6 @@ SPECIAL = {
     (c.GoalDue, "goal_id"): tokens,
     (c.Said, "by"): names,
     (c.Reminder, "person"): names,
-    (c.ReminderTalk, "at"): moments,
     (c.Said, "until"): moments,
     (c.Said, "signature"): tokens,
     (c.MemoryRefused, "cause"): tokens,

@@ -38,14 +38,14 @@ PLACE = AskedBack(template="Tell the weather in {answer}", expects="text")
     [
         (TIME, "at 9", "Remind me next Friday at 9 to call Ana"),
         (TIME, "9", "Remind me next Friday at 9 to call Ana"),
-        (TIME, "9am please", "Remind me next Friday at 9am to call Ana"),
+        (TIME, "9am please", "Remind me next Friday 9am to call Ana"),
         (TIME, "half past nine.", "Remind me next Friday half past nine to call Ana"),
         (TIME, "in the evening", "Remind me next Friday in the evening to call Ana"),
         (TIME, "what time is it?", None),
         (TIME, "remind me tomorrow at 9 to call Tom", None),
         (HALF, "2", "Remind me tomorrow at 17:00 to run"),
         (HALF, "the second one", "Remind me tomorrow at 17:00 to run"),
-        (HALF, "5pm", "Remind me tomorrow at 5pm to run"),
+        (HALF, "5 pm", "Remind me tomorrow at 17:00 to run"),
         (HALF, "morning", "Remind me tomorrow at 5:00 to run"),
         (HALF, "no, the other", "Remind me tomorrow at 17:00 to run"),
         (HALF, "the latter", "Remind me tomorrow at 17:00 to run"),
@@ -65,7 +65,7 @@ PLACE = AskedBack(template="Tell the weather in {answer}", expects="text")
 )
 def test_a_short_answer_settles_what_was_asked_back(asks: AskedBack, said: str, meant: str | None) -> None:
     found = settle(said, asks)
-    assert (found.text if found else None) == meant
+    assert (found.joined or found.text if found else None) == meant
 
 
 @pytest.mark.parametrize("said", ["no", "No.", "never mind", "neither", "cancel that", "2"])
@@ -114,6 +114,11 @@ REMINDER = talk(
     "I shall remind you on Tuesday at 09:00: call Ana\nIt is reminder r81c2aabbcc.",
     route="tool:reminder_set",
 )
+CANCELLED = talk("cancel that", "r81c2aabbcc (call Ana) is cancelled.", route="tool:reminder_cancel")
+REMEMBERED = talk("remember that x is y", "To erase it: mailroom memory forget said12", route="tool:remember")
+PLANNED = talk(
+    "every night at 2 run the tests of ~/depot", "s12ab34c runs every day at 02:00", route="tool:schedule"
+)
 LISTED = talk("what are my reminders?", "r81c2aabbcc Tue 09:00 call Ana\nr91c2aabbcc Wed 09:00 pay rent")
 GOAL = talk("Run the tests of ~/src/shop", "I started goal goal_abcdef12", goal="goal_abcdef12")
 PAPERS = talk(
@@ -148,10 +153,17 @@ SUM = talk("what is 15% of 80?", "12", route="tool:arithmetic")
         (WEATHER, "and there on Friday?", "/weather What's the weather in Bern on Friday?"),
         (SUM, "make it 20%", "/arithmetic what is 20% of 80?"),
         (SUM, "and of 200?", "/arithmetic what is 15% of 200?"),
-        (REMINDER, "make it 10 instead", "Move reminder r81c2aabbcc to 10"),
-        (REMINDER, "no, at 10", "Move reminder r81c2aabbcc to 10"),
-        (REMINDER, "move it to 10am", "Move reminder r81c2aabbcc to 10am"),
-        (REMINDER, "actually Friday would be better", "Move reminder r81c2aabbcc to Friday"),
+        (REMINDER, "make it 10 instead", "Move the reminder r81c2aabbcc to 10"),
+        (REMINDER, "no, at 10", "Move the reminder r81c2aabbcc to 10"),
+        (REMINDER, "move it to 10am", "Move the reminder r81c2aabbcc to 10am"),
+        (REMINDER, "10 would be better", "Move the reminder r81c2aabbcc to 10"),
+        (REMINDER, "half an hour earlier please", "Move the reminder r81c2aabbcc half an hour earlier"),
+        (REMINDER, "actually Friday would be better", "Move the reminder r81c2aabbcc to Friday"),
+        (REMINDER, "undo that", "undo the change of the reminder"),
+        (CANCELLED, "undo that", "undo the change of the reminder"),
+        (REMEMBERED, "undo", "/forget said12"),
+        (PLANNED, "make that 3", "/schedule every night at 3 run the tests of ~/depot"),
+        (PLANNED, "cancel that", "/stop s12ab34c"),
         (REMINDER, "cancel that", "/reminder_cancel cancel reminder r81c2aabbcc"),
         (LISTED, "cancel the second one", "cancel reminder r91c2aabbcc"),
         (LISTED, "snooze number 2", "snooze reminder r91c2aabbcc"),
@@ -170,7 +182,7 @@ SUM = talk("what is 15% of 80?", "12", route="tool:arithmetic")
         (UNKNOWN, "since when", "do you remember my shoe size, since when"),
         (FAILED, "make it 10 instead", "remind me to call the tuner at 10"),
         (QUEUED, "cancel that", "/stop job-20261123-001"),
-        (LISTED, "drop the first", "drop reminder r81c2aabbcc"),
+        (LISTED, "drop the first", "cancel reminder r81c2aabbcc"),
     ],
 )
 def test_a_follow_up_becomes_a_whole_message(before: Conversation, said: str, meant: str) -> None:
@@ -295,6 +307,17 @@ def test_what_was_begun_further_back_is_ended_by_its_tool() -> None:
 
 
 def test_what_is_asked_before_it_is_repeated_is_of_the_same_tool() -> None:
-    before = talk("every night at 2 run the tests of ~/depot", "Planned.", route="tool:schedule")
-    found = resolve("make that 3", before, NOW)
+    found = resolve("and for ~/shop?", PLANNED, NOW)
     assert (found.route, found.asks is not None) == ("tool:schedule", True)
+
+
+def test_what_is_cancelled_is_not_cancelled_again_and_what_lasts_is_said_to() -> None:
+    assert resolve("cancel that", CANCELLED, NOW).reply.startswith("It is cancelled already")
+    sent = talk("write to Ana", "I wrote to Ana", route="tool:send_mail")
+    assert resolve("undo that", sent, NOW).reply == "What was sent cannot be taken back."
+
+
+def test_a_time_after_an_event_adds_no_second_one() -> None:
+    event = talk("add lunch on Friday at 12", "Added to the calendar: lunch", route="tool:calendar_add")
+    for said in ("10 would be better", "make it 1pm", "half an hour later"):
+        assert resolve(said, event, NOW).reply.startswith("I add events and cannot change them"), said

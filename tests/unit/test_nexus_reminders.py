@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from services.nexus.reminders.answers import format_time_answer, read_answer
+from services.nexus.conversation.pending import settle
 from services.nexus.reminders.changes import change_reminders, choose_reminders
 from services.nexus.reminders.requests import (
     ReminderIntent,
@@ -14,6 +14,7 @@ from services.nexus.reminders.requests import (
     read_new,
     read_reminder_request,
 )
+from services.nexus.reminders.service import format_template
 from services.nexus.reminders.state import (
     MAX_ENDED,
     add_reminder,
@@ -24,9 +25,10 @@ from services.nexus.reminders.state import (
     fire,
     to_timestamp,
 )
+from services.nexus.reminders.when import format_time_answer
 from services.nexus.routing.decider import INTENTS, decide_by_rule
 from services.nexus.routing.registry import load_tools
-from shared.contracts import Reminder, Reminders, ReminderStatus, ReminderTalk
+from shared.contracts import AskedBack, Reminder, Reminders, ReminderStatus
 from shared.errors import ActionError
 
 NOW = datetime(2026, 11, 25, 15, 20, tzinfo=UTC)
@@ -192,12 +194,6 @@ def test_a_new_time_of_day_moves_all_of_what_repeats_and_a_day_only_the_next_tim
     )
 
 
-def talk(said: str, missing: str, *shown: str, answers: tuple[str, ...] = ()) -> ReminderTalk:
-    return ReminderTalk(
-        session="s", at=to_timestamp(NOW), said=said, missing=missing, shown=shown, answers=answers
-    )
-
-
 @pytest.mark.parametrize(
     ("said", "missing", "answer", "when", "text"),
     [
@@ -224,67 +220,39 @@ def test_a_short_answer_completes_a_request(
 ) -> None:
     asked = read_reminder_request(said, NOW, UTC)
     assert (asked.missing, bool(asked.question)) == (missing, True)
-    found = read_answer(talk(said, missing), answer, NOW, UTC)
-    assert found is not None
+    found = read_reminder_request(complete(asked, said, answer), NOW, UTC)
     assert found.when is not None
     assert f"{found.when:%m-%d %H:%M}" == when
     assert found.text.startswith(text)
 
 
+def complete(asked: ReminderRequest, said: str, answer: str) -> str:
+    """The whole message that ``answer`` makes of a request that was asked about; empty if it is no answer."""
+    asks = AskedBack(
+        template=format_template(asked, said), expects="text" if asked.missing == "text" else "time"
+    )
+    found = settle(answer, asks)
+    return (found.joined or found.text).removeprefix("/reminder_set ") if found else ""
+
+
 def test_what_is_no_answer_is_left_to_others() -> None:
-    open_talk = talk("remind me next Friday to pay rent", "time")
+    said = "remind me next Friday to pay rent"
+    asked = read_reminder_request(said, NOW, UTC)
     for text in (
         "what is the weather?", "run the tests", "remind me tomorrow at 9 to eat", "who is Ana?", "Ana", "",
         "the build is done", "move the bank reminder to 10am", "9 people came to the meeting on Friday at 9",
     ):  # fmt: skip
-        assert read_answer(open_talk, text, NOW, UTC) is None, text
-    assert read_answer(open_talk, "at 9", NOW + timedelta(days=2), UTC) is None
-    assert read_answer(talk("", "", "r1"), "at 9", NOW, UTC) is None
-    dropped = read_answer(open_talk, "never mind", NOW, UTC)
-    assert dropped is not None
-    assert dropped.intent is None
+        assert complete(asked, said, text) == "", text
 
 
 def test_two_steps_lead_to_the_day_and_then_to_the_time() -> None:
     said = "remind me next week to pay rent"
-    step = read_answer(talk(said, "day"), "on Tuesday", NOW, UTC)
-    assert step is not None
-    assert (step.missing, step.time) == ("time", "on Tuesday")
+    both = complete(read_reminder_request(said, NOW, UTC), said, "on Tuesday")
+    step = read_reminder_request(both, NOW, UTC)
+    assert step.missing == "time"
     assert "Tuesday 1 December" in step.question
-    done = read_answer(talk(said, "time", answers=(step.time,)), "9", NOW, UTC)
-    assert done is not None
+    done = read_reminder_request(complete(step, both, "9"), NOW, UTC)
     assert f"{done.when:%m-%d %H:%M}" == "12-01 09:00"
-
-
-@pytest.mark.parametrize(
-    ("text", "about"),
-    [("2", "r2"), ("the second one", "r2"), ("number 1", "r1"), ("1 and 3", "r1 r3"), ("all", "r1 r2 r3"),
-     ("the last one please", "r3"), ("the bank one", "bank one")],
-)  # fmt: skip
-def test_a_short_answer_chooses_one_of_several(text: str, about: str) -> None:
-    found = read_answer(talk("cancel the tea reminder", "which", "r1", "r2", "r3"), text, NOW, UTC)
-    assert found is not None
-    assert (found.intent, found.about) == (ReminderIntent.CANCEL, about)
-
-
-def test_what_was_spoken_of_last_can_be_changed_by_that_and_it() -> None:
-    last = talk("", "", "r1")
-    for text, intent, time_words in (
-        ("make it 10 instead", ReminderIntent.MOVE, "at 10"),
-        ("no, at 10", ReminderIntent.MOVE, "at 10"),
-        ("actually tomorrow", ReminderIntent.MOVE, "tomorrow"),
-        ("cancel that", ReminderIntent.CANCEL, ""),
-        ("delete it please", ReminderIntent.CANCEL, ""),
-        ("undo that", ReminderIntent.UNDO, ""),
-    ):
-        found = read_answer(last, text, NOW, UTC)
-        assert found is not None, text
-        assert (found.intent, found.time) == (intent, time_words), text
-    listed = talk("", "", "r1", "r2", "r3")
-    found = read_answer(listed, "cancel the second one", NOW, UTC)
-    assert found is not None
-    assert found.about == "r2"
-    assert read_answer(last, "cancel that", NOW + timedelta(hours=2), UTC) is None
 
 
 def test_words_of_a_time() -> None:
@@ -353,11 +321,10 @@ def test_one_is_found_by_id_its_beginning_its_words_or_its_time() -> None:
 def test_it_is_what_was_spoken_of_or_the_only_one() -> None:
     reminders = Reminders(reminders=(reminder(1), reminder(2)))
     request = ReminderRequest(intent=ReminderIntent.CANCEL)
-    now = ReminderTalk(session="s", at=to_timestamp(datetime.now(UTC)), shown=("r0002",))
-    assert [each.reminder_id for each in choose_reminders(reminders, request, now, UTC)] == ["r0002"]
-    assert len(choose_reminders(reminders, request, None, UTC)) == 2
+    assert [each.reminder_id for each in choose_reminders(reminders, request, ("r0002",), UTC)] == ["r0002"]
+    assert len(choose_reminders(reminders, request, (), UTC)) == 2
     with pytest.raises(ActionError, match="no open reminders"):
-        choose_reminders(Reminders(), request, None, UTC)
+        choose_reminders(Reminders(), request, (), UTC)
 
 
 @pytest.mark.parametrize(
@@ -369,5 +336,5 @@ def test_long_messages_are_understood_quickly(word: str) -> None:
     for message in (text, text[:3_900]):
         find_intent(message)
         read_reminder_request(message, NOW, UTC)
-        read_answer(talk("remind me to x", "time", "r1", "r2"), message, NOW, UTC)
+        settle(message, AskedBack(template="Remind me {answer} to x", expects="time"))
     assert time.perf_counter() - begun < 2

@@ -2,6 +2,7 @@
 
 import re
 
+from services.nexus.conversation.effects import EFFECTS
 from services.nexus.conversation.ellipsis import find_subject
 from services.nexus.conversation.phrases import CLOCK, DAY, plain
 from services.nexus.conversation.resolved import Resolved
@@ -9,25 +10,6 @@ from shared.contracts import ConversationTurn
 
 MAX_WORDS = 9
 """The most words of a message that adds to the one before."""
-EFFECTS = frozenset(
-    f"tool:{name}"
-    for name in (
-        "reminder_set",
-        "reminder_change",
-        "reminder_cancel",
-        "remember",
-        "correct",
-        "forget",
-        "calendar_add",
-        "send_mail",
-        "night_job",
-        "schedule",
-        "stop",
-        "approve",
-        "work",
-    )
-)
-"""The routes of answers after which something is otherwise than before."""
 _ALONE = ("tool:small_talk", "tool:unclear", "tool:refuse", "tool:language", "tool:statement", "conductor")
 """The routes of answers that nothing is added to."""
 _NARROWS = re.compile(

@@ -1,4 +1,4 @@
-"""What an answer named: goals, reminders, jobs, memories, or the lines of a list, in their order."""
+"""What an answer named, in its order: goals, reminders, jobs, schedules, memories, or lines of a list."""
 
 import re
 
@@ -9,6 +9,7 @@ _GOAL = re.compile(r"\bgoal_[A-Za-z0-9_]{6,}\b")
 _REMINDER = re.compile(r"\br[0-9a-f]{10}\b")
 _APPROVAL = re.compile(r"\bapprovals (?:grant|refuse) (?P<id>[0-9a-f]{12,32})\b")
 _JOB = re.compile(r"\bjob-\d{8}-\d{3}\b")
+_SCHEDULE = re.compile(r"\bs[0-9a-f]{7}\b")
 _ITEM = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<text>\S.*)$")
 
 
@@ -27,6 +28,8 @@ def find_mentioned(response: Response) -> tuple[Mentioned, ...]:
             add("reminder", reminder, line)
         for job in _JOB.findall(line):
             add("job", job, line)
+        for schedule in _SCHEDULE.findall(line):
+            add("schedule", schedule, line)
         for approval in _APPROVAL.finditer(line):
             add("approval", approval["id"], line)
         if item := _ITEM.match(line):

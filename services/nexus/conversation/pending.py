@@ -4,8 +4,9 @@ import re
 from collections.abc import Sequence
 
 from services.nexus.conversation.asking import format_question
-from services.nexus.conversation.phrases import ORDINALS, find_clock, is_time, plain
+from services.nexus.conversation.phrases import ORDINALS, find_clock, plain
 from services.nexus.conversation.resolved import Resolved
+from services.nexus.reminders.when import format_time_answer
 from shared.contracts import AskedBack, Choice
 from shared.contracts.conversation import SLOT
 
@@ -24,6 +25,7 @@ _NO = re.compile(
     r"|cancel(?:\s+(?:it|that))?|leave\s+it|drop\s+it"
     r"|don'?t|do\s+not|stop|thanks|thank\s+you|not\s+(?:now|any\s+more))\s*)+"
 )
+_ALL = re.compile(r"both(?:\s+of\s+them)?|all(?:\s+of)?(?:\s+(?:them|these|those))?|every\s+one|the\s+lot")
 _OTHER = re.compile(
     r"(?:no\s+)?(?:the\s+)?other(?:\s+one)?|not\s+that(?:\s+one)?(?:\s+the\s+other(?:\s+one)?)?"
 )
@@ -47,17 +49,17 @@ def settle(text: str, asks: AskedBack) -> Resolved | None:
         return None
     if (number := _find_number(words, asks)) is not None:
         return _choose(asks.choices[number])
+    if _ALL.fullmatch(words):
+        words = "all"
     if same := next((each for each in asks.choices if plain(each.label) == words), None):
         return _choose(same)
     if _YES.fullmatch(words):
         return _agree(asks, text)
     if _NO.fullmatch(words):
         return _do_nothing(text)
-    if asks.template and _fits(words, asks):
-        whole = asks.template.replace(SLOT, _slot(text, asks))
-        return Resolved(text=whole, understood=whole)
-    found = _find_by_words(words, asks.choices)
-    return _choose(found) if found else None
+    if found := _find_by_words(words, asks.choices):
+        return _choose(found)
+    return _fill(text, words, asks) if asks.template else None
 
 
 def _find_number(words: str, asks: AskedBack) -> int | None:
@@ -96,23 +98,16 @@ def _do_nothing(text: str) -> Resolved:
     return Resolved(text=text, reply=NOTHING, route="tool:small_talk")
 
 
-def _fits(words: str, asks: AskedBack) -> bool:
+def _fill(text: str, words: str, asks: AskedBack) -> Resolved | None:
+    """The whole message with an answer in it; words other than a time may be another message."""
     if asks.expects == "time":
-        bare = re.sub(
-            r"^(?:make (?:it|that)|let's say|say|then)\s+|\s+(?:instead|then|please|rather)$", "", words
-        )
-        return is_time(bare) or bare.isdigit()
-    return asks.expects == "text" and not _COMMAND.match(words)
-
-
-def _slot(text: str, asks: AskedBack) -> str:
+        time = format_time_answer(text)
+        whole = asks.template.replace(SLOT, time)
+        return Resolved(text=whole, understood=re.sub(r"^/\w+ ", "", whole)) if time else None
+    if asks.expects != "text" or _COMMAND.match(words):
+        return None
     said = re.sub(r"(?i)[\s,]*(?:please|thanks|thank you|instead|then|rather)?[\s.!?,]*$", "", text.strip())
-    if asks.expects != "time":
-        return said
-    said = re.sub(
-        r"(?i)^(?:(?:please|make (?:it|that)|let'?s say|say|maybe|then|yes|ok(?:ay)?|no)[\s,]+)+", "", said
-    )
-    return f"at {said}" if re.fullmatch(r"\d{1,2}(?::\d\d)?(?:\s*[ap]\.?m\.?)?", said.lower()) else said
+    return Resolved(text=text, joined=asks.template.replace(SLOT, said))
 
 
 def _find_by_words(words: str, choices: Sequence[Choice]) -> Choice | None:

@@ -1,7 +1,8 @@
-"""What short messages refer to: "cancel that", "the second one", "why?", "and who decided that?"."""
+"""What short messages refer to: "the second one", "why?", "and who decided that?"."""
 
 import re
 
+from services.nexus.conversation.effects import ENDING, ENDS, end
 from services.nexus.conversation.ellipsis import find_subject
 from services.nexus.conversation.phrases import ORDINALS, plain
 from services.nexus.conversation.resolved import Resolved
@@ -18,14 +19,6 @@ _NAMED = re.compile(
     rf"|\bthe\s+(?:{'|'.join(ORDINALS)}|last)(?=\s*(?:$|[?.!,]|please))"
     rf"|\b(?:number|no\.|item)\s*\d{{1,2}}\b|#\d{{1,2}}\b",
     re.IGNORECASE,
-)
-_END = re.compile(
-    r"(?:no\s+)?(?:(?:please|ok|okay|actually|oh|well|wait|hmm|sorry|then|and|so)\s+)*(?:(?:cancel|stop|abort"
-    r"|undo|delete|remove|drop|scrap|kill"
-    r"|call\s+off|get\s+rid\s+of)\s+(?:that|it|this|them|the\s+(?:goal|reminder|job)|that\s+one"
-    r"|that\s+(?:goal|reminder|job))(?:\s+off)?"
-    r"|never\s*mind(?:\s+(?:that|cancel\s+(?:that|it)))?|call\s+(?:it|that)\s+off"
-    r"|i\s+changed\s+my\s+mind|(?:i'd\s+)?(?:rather|better)\s+not)(?:\s+(?:please|again|then))*"
 )
 _MORE = re.compile(
     r"(?:(?:and|ok|please)\s+)*(?:(?:tell\s+me\s+)?(?:a\s+bit\s+)?more(?:\s+(?:about|on)\s+(?:that|it"
@@ -74,20 +67,6 @@ _NO_SUBJECT = re.compile(
 _NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-ZÀ-Þ][a-zà-ÿ]+(?:\s+[A-ZÀ-Þ][a-zà-ÿ]+)*")
 _SOURCE = re.compile(r"\s*\((?:[^()]*,\s*)?\d{4}-\d\d-\d\d\)|\s*\[[\w-]+\]")
 _DATE = re.compile(r"\((?:[^()]*,\s*)?(?P<day>\d{4}-\d\d-\d\d)\)")
-ENDS = {
-    "goal": ("/stop {ref}", "cancel goal {ref}"),
-    "job": ("/stop {ref}", "cancel job {ref}"),
-    "reminder": ("/reminder_cancel cancel reminder {ref}", "cancel reminder {ref}"),
-}
-"""How what was named is ended: what is routed, and the same for people."""
-BEGUN = {
-    "conductor": "/stop",
-    "tool:night_job": "/stop",
-    "tool:schedule": "/stop",
-    "tool:reminder_set": "/reminder_cancel",
-    "tool:reminder_change": "/reminder_cancel",
-}
-"""What ends that which an answer began, if it named nothing."""
 
 
 def find_numbered(text: str, conversation: Conversation) -> Resolved | None:
@@ -112,6 +91,8 @@ def find_numbered(text: str, conversation: Conversation) -> Resolved | None:
         whole = f"Show goal {named.ref}" if named.what == "goal" else f"Tell me more about {_describe(named)}"
     else:
         assert found
+        if named.what in ENDS and ENDING.match(text):
+            return end(named)
         whole = f"{text[: found.start()]}{_describe(named)}{text[found.end() :]}"
     return Resolved(text=whole, understood=whole)
 
@@ -142,25 +123,9 @@ def _position(word: str, count: int) -> int | None:
 def _describe(named: Mentioned) -> str:
     return (
         f"{named.what} {named.ref}"
-        if named.what in ("goal", "reminder", "approval", "job")
+        if named.what in ("goal", "reminder", "approval", "job", "schedule")
         else f"“{_SOURCE.sub('', named.text)[:200]}”"
     )
-
-
-def find_ended(text: str, conversation: Conversation) -> Resolved | None:
-    """What "cancel that" ends: the goal or reminder that was named last is ended."""
-    if not _END.fullmatch(plain(text)):
-        return None
-    wanted = next((kind for kind in ENDS if kind in text.lower()), "")
-    named = [each for each in conversation.mentioned if each.what in ENDS and wanted in ("", each.what)]
-    turn = conversation.turns[-1]
-    if turn.goal_id and wanted in ("", "goal"):
-        named = [Mentioned(what="goal", ref=turn.goal_id)]
-    if len(named) != 1:
-        began = next((each for each in reversed(conversation.turns) if each.route in BEGUN), None)
-        return Resolved(text=f"{BEGUN[began.route]} {text}") if began and not named else None
-    routed, shown = ENDS[named[0].what]
-    return Resolved(text=routed.format(ref=named[0].ref), understood=shown.format(ref=named[0].ref))
 
 
 def refer(text: str, conversation: Conversation) -> Resolved | None:

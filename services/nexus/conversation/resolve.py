@@ -3,11 +3,12 @@
 import re
 from datetime import datetime
 
-from services.nexus.conversation.context import EFFECTS, add, is_reading, stay
+from services.nexus.conversation.context import add, is_reading, stay
+from services.nexus.conversation.effects import alter, find_ended, has_effect
 from services.nexus.conversation.ellipsis import swap
 from services.nexus.conversation.pending import settle
 from services.nexus.conversation.phrases import CLOCK, DAY, is_time, plain
-from services.nexus.conversation.references import find_ended, find_numbered, refer
+from services.nexus.conversation.references import find_numbered, refer
 from services.nexus.conversation.resolved import Resolved
 from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn
 from shared.contracts.conversation import CUT
@@ -72,6 +73,8 @@ def resolve(text: str, conversation: Conversation, now: datetime, *, with_model:
     turn = conversation.turns[-1]
     if len(turn.meant or turn.text) >= CUT or turn.state != "answered":
         return whole
+    if altered := alter(text, conversation):
+        return altered
     if turn.route == "nexus" or turn.goal_id:
         return complete(text, conversation) or refer(text, conversation) or add(text, turn) or whole
     return complete(text, conversation) or add(text, turn) or refer(text, conversation) or whole
@@ -86,7 +89,7 @@ def complete(text: str, conversation: Conversation) -> Resolved | None:
     if len(text.split()) > MAX_WORDS:
         return None
     if changed := _CHANGE.fullmatch(text) or _INSTEAD.fullmatch(text) or _TIMED.fullmatch(text):
-        return _change(changed["other"], before, conversation)
+        return _change(changed["other"], turn)
     asked = _WHAT_ABOUT.fullmatch(text) or _BARE.fullmatch(text)
     other = re.sub(r"(?i)^there\s+", "", asked["other"]) if asked else text if is_time(plain(text)) else ""
     about = bool(re.search(r"(?i)\b(?:about|same)\b", text))
@@ -114,7 +117,7 @@ _SMALL = frozenset("the a an in of on for at from with about to is are and our m
 
 def _repeat(whole: str, turn: ConversationTurn, *, asked: bool = True) -> Resolved:
     """The changed message; what had an effect is done again only after a yes, if it was put as a question."""
-    if asked and _has_effect(turn):
+    if asked and has_effect(turn):
         asks = AskedBack(choices=(Choice(label="Yes", text=whole), Choice(label="No")))
         return Resolved(
             text=whole, reply=f"Shall I do this: {whole}\n1. Yes\n2. No", route=turn.route, asks=asks
@@ -122,19 +125,8 @@ def _repeat(whole: str, turn: ConversationTurn, *, asked: bool = True) -> Resolv
     return stay(whole, turn) if is_reading(turn) else Resolved(text=whole, understood=whole)
 
 
-def _has_effect(turn: ConversationTurn) -> bool:
-    return not turn.failed and (bool(turn.goal_id) or turn.route in EFFECTS)
-
-
-def _change(other: str, before: str, conversation: Conversation) -> Resolved | None:
-    """What "make it 10" changes: the reminder that was named, or else the message before."""
-    named = [each.ref for each in conversation.mentioned if each.what == "reminder"]
-    words = plain(other)
-    timed = is_time(words) or bool(re.fullmatch(r"\d{1,2}(?:[:.]\d\d)?", words))
-    if len(named) == 1 and timed:
-        to = re.sub(r"(?i)^(?:at|to|on)\s+", "", other.strip())
-        whole = f"Move reminder {named[0]} to {to}"
-        return Resolved(text=whole, understood=whole)
-    if _VERB.match(other) and not timed:
+def _change(other: str, turn: ConversationTurn) -> Resolved | None:
+    """What "make it Tom" changes: the message before."""
+    if _VERB.match(other) and not is_time(plain(other)):
         return None
-    return _repeat(swap(before, other), conversation.turns[-1])
+    return _repeat(swap(turn.meant or turn.text, other), turn)

@@ -5,7 +5,7 @@ conversation that are handled at once write one after the other: the second is h
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from shared.agent.base import Outbox
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
 from shared.bus.records import Record, cancelling_entry, read_submitted
+from shared.clock import parse_timestamp
 from shared.contracts import (
     Conversation,
     ConversationTurn,
@@ -36,6 +37,8 @@ FORMS = frozenset({"reminders"})
 """Sessions that are no conversations: what forms of the dashboard send."""
 ANOTHERS = "This conversation is another person's. Begin one of your own."
 STOPPED = "Stopped, as you asked: nothing more is done for this."
+RECENT = timedelta(minutes=30)
+"""For how long "it" means the reminder that was spoken of last."""
 Handle = Callable[[Request], Awaitable[Outbox]]
 
 
@@ -75,6 +78,8 @@ class Conversations:
             before_route=last.route if last else "",
             before_failed=bool(last and last.failed),
             joined=resolved.joined,
+            spoken=find_spoken(conversation, request.asked_at),
+            replaces=resolved.replaces,
         )
         if resolved.reply:
             reply = Response(
@@ -145,6 +150,16 @@ class Conversations:
         fresh = Conversation(**{name: getattr(conversation, name) for name in _KEPT}, sender=self._bus.name)
         subject = conversation_subject(conversation.asker, conversation.session_id)
         return seal(subject, fresh, expect=record.seq)
+
+
+def find_spoken(conversation: Conversation, now: str) -> tuple[str, ...]:
+    """The ids of the reminders that the last answer named, if that was not long before ``now``."""
+    if not conversation.turns or not conversation.turns[-1].asked_at or not now:
+        return ()
+    age = parse_timestamp(now) - parse_timestamp(conversation.turns[-1].asked_at)
+    return (
+        tuple(each.ref for each in conversation.mentioned if each.what == "reminder") if age <= RECENT else ()
+    )
 
 
 _KEPT = ("session_id", "asker", "title", "owner", "begun_at", "questions", "turns", "asks", "mentioned")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, tzinfo
 
 import msgspec
 
@@ -26,19 +26,19 @@ from services.nexus.reminders.state import (
 from services.nexus.reminders.time_parser import choose, resolve
 from services.nexus.reminders.when import read_time_alone
 from services.nexus.routing.calendar_range import find_calendar_range
-from shared.clock import format_moment, localize, parse_timestamp
-from shared.contracts import Reminder, Reminders, ReminderStatus, ReminderTalk
+from shared.clock import format_moment, localize
+from shared.contracts import Reminder, Reminders, ReminderStatus
 from shared.errors import ActionError
 from shared.recurrence import describe_recurrence, format_recurrence, next_occurrence, parse_recurrence
 
-RECENT = timedelta(minutes=30)
-"""For how long "it" means what was spoken of last."""
-
 
 def choose_reminders(
-    reminders: Reminders, request: ReminderRequest, talk: ReminderTalk | None, zone: tzinfo | None
+    reminders: Reminders, request: ReminderRequest, spoken_of: Sequence[str], zone: tzinfo | None
 ) -> list[Reminder]:
-    """The reminders that ``request`` may mean; raises ActionError if there is none."""
+    """The reminders that ``request`` may mean, by its words, or else by the ids ``spoken_of``.
+
+    Raises ActionError if there is none.
+    """
     preferred = frozenset({ReminderStatus.FIRED}) if request.intent is ReminderIntent.SNOOZE else OPEN
     if request.about:
         return find_reminders(reminders, request.about, preferred=preferred, zone=zone)
@@ -47,8 +47,7 @@ def choose_reminders(
     if request.everything:
         pool = waiting + fired
     else:
-        shown = talk.shown if talk and datetime.now(UTC) - parse_timestamp(talk.at) <= RECENT else ()
-        spoken = [each for each in waiting + fired if each.reminder_id in shown]
+        spoken = [each for each in waiting + fired if each.reminder_id in spoken_of]
         if len(spoken) == 1:
             return spoken
         if request.intent is not ReminderIntent.CANCEL:

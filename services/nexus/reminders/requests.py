@@ -14,6 +14,8 @@ from shared.text.sentences import split_sentences
 
 MAX_LENGTH = 4_000
 """Characters of a message that are read; a longer one is no request about reminders."""
+ANSWERED = ", that is: "
+"""What stands between a request and a short answer that completes it."""
 MAX_LINKS = 8
 """How many places are tried at which a message may go on with a second reminder."""
 
@@ -214,8 +216,9 @@ def read_reminder_request(text: str, now: datetime, zone: tzinfo | None) -> Remi
     )
 
 
-def read_new(text: str, now: datetime, zone: tzinfo | None, *answers: str) -> ReminderRequest:
-    """The new reminder, or the several, that ``text`` asks for; ``answers`` add what it left open."""
+def read_new(text: str, now: datetime, zone: tzinfo | None) -> ReminderRequest:
+    """The new reminder, or the several, that ``text`` asks for; ANSWERED and what follows adds to it."""
+    text, *answers = text.split(ANSWERED)
     found = _LEAD.search(text)
     body = f"{text[: found.start()]} {text[found.end() :]}" if found else text
     if not answers and (parts := _split(body)):

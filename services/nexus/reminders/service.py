@@ -6,9 +6,14 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import msgspec
 
-from services.nexus.reminders.answers import read_answer
 from services.nexus.reminders.changes import change_reminders, choose_reminders, list_range
-from services.nexus.reminders.requests import ReminderIntent, ReminderRequest, read_new, read_reminder_request
+from services.nexus.reminders.requests import (
+    ANSWERED,
+    ReminderIntent,
+    ReminderRequest,
+    read_new,
+    read_reminder_request,
+)
 from services.nexus.reminders.state import (
     DEFAULT_SNOOZE,
     ENDED,
@@ -17,17 +22,16 @@ from services.nexus.reminders.state import (
     WAITING,
     add_reminder,
     due_time,
-    find_talk,
     fire,
     format_reminder,
     format_short,
-    keep_talk,
     to_timestamp,
     undo_change,
 )
 from services.nexus.reminders.store import ReminderStore
 from services.nexus.reminders.when import read_when
 from services.nexus.routing.request import Request
+from services.nexus.tools.tool import command
 from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus import Entry
@@ -41,7 +45,6 @@ from shared.contracts import (
     ReminderDue,
     Reminders,
     ReminderStatus,
-    ReminderTalk,
 )
 from shared.contracts.conversation import SLOT
 from shared.errors import ActionError
@@ -83,7 +86,7 @@ class ReminderService:
             request = read_when(text, when, self._asked_at(), self._zone)
         else:
             request = read_new(text, self._asked_at(), self._zone)
-        return await self._set(request, ReminderTalk(session=self._session(), at=self._now(), said=text))
+        return await self._set(request, text)
 
     @register_action(
         "List the reminders", {"everything": "Whether to include those that are done or cancelled"}
@@ -139,58 +142,34 @@ class ReminderService:
         },
     )
     async def mind_reminders(self, text: str, meaning: str = "") -> Outcome:
-        """The outcome of what the message means; raises ActionError, a question, if that is not clear.
-
-        A short answer to the last question of its session completes the request that was asked about.
-        """
+        """The outcome of what the message means; raises ActionError, a question, if that is not clear."""
         asked = self._asked_at()
         reminders, _ = await self._store.read()
-        if reminders.cause == self._token("change", text) and reminders.talks:
-            known = [each for each in reminders.reminders if each.reminder_id in reminders.talks[-1].shown]
+        if reminders.cause == self._token("change", text):
+            known = [each for each in reminders.reminders if each.reminder_id in reminders.changed]
             return _listed(known, self._zone)
-        talk = find_talk(reminders, self._session())
-        request = read_answer(talk, text, asked, self._zone) if talk else None
-        said: str = text
-        answers: tuple[str, ...] = ()
-        if request and talk and talk.missing and request.missing != "dropped":
-            said, answers = talk.said, (*talk.answers, *([request.time] if request.time else []))
-        request = request or read_reminder_request(text, asked, self._zone)
-        if request.intent is None and request.missing != "dropped":
+        request = read_reminder_request(text, asked, self._zone)
+        if request.intent is None:
             request = _as_meant(text, meaning, asked, self._zone)
-        now = ReminderTalk(session=self._session(), at=self._now(), said=said, answers=answers)
-        if request.missing == "dropped":
-            await self._store.change(lambda before: (keep_talk(before, now), []), self._token("change", text))
-            return Outcome(output="Then I leave it as it is.")
         if request.intent is ReminderIntent.SET:
-            return await self._set(request, now)
+            return await self._set(request, text)
         if request.intent is ReminderIntent.LIST:
-            return await self._list(request, reminders, now)
-        return await self._change(request, text, now)
-
-    async def expects(self, session: str, text: str, asked_at: str) -> bool:
-        """Whether ``text`` answers or follows up what was last said about reminders in ``session``."""
-        reminders, _ = await self._store.read()
-        talk = find_talk(reminders, session)
-        return bool(talk and read_answer(talk, text, parse_timestamp(asked_at), self._zone))
+            return _listed(list_range(reminders.reminders, request.time, asked, self._zone), self._zone)
+        return await self._change(request, text)
 
     # --- how ---------------------------------------------------------------------------------------
 
-    async def _set(self, request: ReminderRequest, talk: ReminderTalk) -> Outcome:
+    async def _set(self, request: ReminderRequest, said: str) -> Outcome:
         if len(request.text) > MAX_REMINDER:
             raise ActionError(
                 f"A reminder has at most {MAX_REMINDER:,} characters, and this one {len(request.text):,}"
             )
         wanted = [request, *request.also]
         if request.missing or request.when is None:
-            asked = msgspec.structs.replace(talk, missing=request.missing)
-            await self._store.change(
-                lambda before: (keep_talk(before, asked), []), self._token("ask", talk.said)
-            )
-            raise self._ask(request.question, _template(request, talk), request.missing)
+            raise self._ask(request.question, format_template(request, said), request.missing)
         new = [
             Reminder(
-                reminder_id="r"
-                + self._token("set", talk.said, *talk.answers, *([str(number)] if number else []))[:10],
+                reminder_id="r" + self._token("set", said, *([str(number)] if number else []))[:10],
                 text=each.text,
                 person=subjects.USER,
                 due_at=to_timestamp(each.when or request.when),
@@ -198,6 +177,7 @@ class ReminderService:
             )
             for number, each in enumerate(wanted)
         ]
+        ids = tuple(each.reminder_id for each in new)
 
         def step(before: Reminders) -> tuple[Reminders, list[Reminder]]:
             after = before
@@ -206,11 +186,9 @@ class ReminderService:
             if after is before:
                 return before, [each for each in before.reminders if each.reminder_id in ids]
             undo = tuple(msgspec.structs.replace(each, status=ReminderStatus.CANCELLED) for each in new)
-            shown = ReminderTalk(session=talk.session, at=talk.at, shown=tuple(ids))
-            return keep_talk(msgspec.structs.replace(after, undo=undo), shown), new
+            return msgspec.structs.replace(after, undo=undo), new
 
-        ids = [each.reminder_id for each in new]
-        stored = await self._store.change(step, self._token("set", talk.said))
+        stored = await self._store.change(step, self._token("set", said))
         answers = [self._format_set(each, one.note) for each, one in zip(stored, wanted, strict=False)]
         return _outcome(stored, "\n".join(answers))
 
@@ -225,47 +203,34 @@ class ReminderService:
             f"Not what you meant? mailroom reminders cancel {stored.reminder_id}"
         )
 
-    async def _list(self, request: ReminderRequest, reminders: Reminders, talk: ReminderTalk) -> Outcome:
-        found = list_range(reminders.reminders, request.time, self._asked_at(), self._zone)
-        outcome = _listed(found, self._zone)
-        shown = tuple(each["reminder_id"] for each in outcome.data["reminders"])[:MAX_LISTED]
-        kept = ReminderTalk(session=talk.session, at=talk.at, shown=shown)
-        await self._store.change(
-            lambda before: (keep_talk(before, kept), []), self._token("change", talk.said)
-        )
-        return outcome
-
-    async def _change(self, request: ReminderRequest, text: str, talk: ReminderTalk | None = None) -> Outcome:
+    async def _change(self, request: ReminderRequest, text: str) -> Outcome:
         """Change those that are meant; raises ActionError, which asks which one if there are several."""
-        asked, session = self._asked_at(), self._session()
-        talk = talk or ReminderTalk(session=session, at=self._now(), said=text)
+        asked, spoken = self._asked_at(), self._spoken()
         told: list[str] = []
+        several: list[Reminder] = []
 
         def step(before: Reminders) -> tuple[Reminders, list[Reminder]]:
             told.clear()
+            several.clear()
             if request.intent is ReminderIntent.UNDO:
-                after, changed = undo_change(before)
+                after, changed = undo_change(before, spoken)
                 told.extend(f"As it was: {format_reminder(each, self._zone)}" for each in changed)
-            else:
-                found = choose_reminders(before, request, find_talk(before, session), self._zone)
-                if len(found) > 1 and not request.everything:
-                    ids = tuple(each.reminder_id for each in found)
-                    return keep_talk(before, msgspec.structs.replace(talk, missing="which", shown=ids)), []
-                after, changed, lines = change_reminders(before, found, request, asked, self._zone)
-                told.extend(lines)
-            shown = tuple(each.reminder_id for each in changed)
-            return keep_talk(after, ReminderTalk(session=session, at=talk.at, shown=shown)), changed
+                return after, changed
+            found = choose_reminders(before, request, spoken, self._zone)
+            if len(found) > 1 and not request.everything:
+                several.extend(found)
+                return before, []
+            after, changed, lines = change_reminders(before, found, request, asked, self._zone)
+            told.extend(lines)
+            return after, changed
 
         changed = await self._store.change(step, self._token("change", text))
-        if not changed:
-            reminders, _ = await self._store.read()
-            shown = (find_talk(reminders, session) or talk).shown
-            named = [each for each in reminders.reminders if each.reminder_id in shown]
+        if several:
             lines = [
-                f"{number}. {format_reminder(each, self._zone)}" for number, each in enumerate(named[:9], 1)
+                f"{number}. {format_reminder(each, self._zone)}" for number, each in enumerate(several[:8], 1)
             ]
-            question = f"That may mean {len(named)} reminders. Which one? Answer with its number, or 'all'."
-            raise self._ask("\n".join([question, *lines]), "", "which", _choices(request, named[:9]))
+            question = f"That may mean {len(several)} reminders. Which one? Answer with its number, or 'all'."
+            raise self._ask("\n".join([question, *lines]), "", "which", _choices(request, several[:8]))
         return _outcome(changed, "\n".join(told or [format_reminder(each, self._zone) for each in changed]))
 
     # --- when one is due -------------------------------------------------------------------------
@@ -324,13 +289,10 @@ class ReminderService:
         self._context.current_task.facts["asks"] = asks.to_dict()
         return ActionError(question)
 
-    def _session(self) -> str:
-        """The session of the request that this task is for, or who asked."""
+    def _spoken(self) -> tuple[str, ...]:
+        """The ids of the reminders that the last answer of the conversation named."""
         request = Request.of_task(self._context.task)
-        return (request.session or request.asker) if request else self._context.task.requester
-
-    def _now(self) -> str:
-        return to_timestamp(datetime.now(UTC))
+        return request.spoken if request else ()
 
     def _token(self, *what: str) -> str:
         """An id of the change that is the same for a second attempt at the same task."""
@@ -346,14 +308,13 @@ class ReminderService:
         return min(datetime.now(UTC), parse_timestamp(asked))
 
 
-def _template(request: ReminderRequest, talk: ReminderTalk) -> str:
+def format_template(request: ReminderRequest, said: str) -> str:
     """The whole request, with ``{answer}`` where a short answer goes."""
     if request.missing == "text":
-        return f"{talk.said.rstrip(' .!?')} to {SLOT}"
-    if request.rrule or request.missing == "day":
-        return " ".join([talk.said.rstrip(" .!?"), *talk.answers, SLOT])
-    day = f" on {request.day.isoformat()}" if request.day and request.missing == "time" else ""
-    return f"Remind me {SLOT}{day} to {request.text or SLOT}"
+        return f"{command('reminder_set', said).rstrip(' .!?')} to {SLOT}"
+    if request.day and request.missing == "time" and not request.rrule:
+        return f"Remind me {SLOT} on {request.day.isoformat()} to {request.text or SLOT}"
+    return f"{command('reminder_set', said).rstrip(' .!?')}{ANSWERED}{SLOT}"
 
 
 def _choices(request: ReminderRequest, found: Sequence[Reminder]) -> tuple[Choice, ...]:
@@ -367,9 +328,12 @@ def _choices(request: ReminderRequest, found: Sequence[Reminder]) -> tuple[Choic
     }.get(request.intent or ReminderIntent.CANCEL, "cancel the reminder {}")
     if request.time:
         words = "move the reminder {} to " + request.time
-    return tuple(
+    each_one = [
         Choice(label=format_short(each)[:200], text=words.replace("{}", each.reminder_id)) for each in found
-    )
+    ]
+    ids = " ".join(each.reminder_id for each in found)
+    every = words.replace("the reminder {}", f"all the reminders {ids}")
+    return (*each_one, Choice(label="all", text=every))
 
 
 def _as_meant(text: str, meaning: str, asked: datetime, zone: tzinfo | None) -> ReminderRequest:

@@ -10,7 +10,7 @@ from services.nexus.reminders.clocks import read_clocks
 from services.nexus.reminders.days import UnclearTime, find_day, read_day
 from services.nexus.reminders.time_parser import choose
 from shared.clock import format_moment, parse_timestamp
-from shared.contracts import Reminder, Reminders, ReminderStatus, ReminderTalk
+from shared.contracts import Reminder, Reminders, ReminderStatus
 from shared.errors import ActionError
 from shared.recurrence import describe_recurrence, next_occurrence, parse_recurrence
 from shared.text.shorten import flatten
@@ -22,8 +22,6 @@ MAX_ENDED = 200
 """How many reminders that fired or ended are kept."""
 MAX_REMINDER = 1_000
 """The most characters of a reminder."""
-MAX_TALKS = 50
-"""How many sessions are kept of which a short answer may come."""
 DEFAULT_SNOOZE = 30.0
 """Minutes to snooze if the request does not say how long."""
 MAX_SNOOZE = 60.0 * 24 * 366
@@ -69,9 +67,14 @@ def replace_reminder(reminders: Reminders, reminder: Reminder) -> Reminders:
     )
 
 
-def undo_change(reminders: Reminders) -> tuple[Reminders, list[Reminder]]:
-    """The reminders of the last change as they were, and these; raises ActionError if there is none."""
+def undo_change(reminders: Reminders, spoken: Sequence[str] = ()) -> tuple[Reminders, list[Reminder]]:
+    """The reminders of the last change as they were, and these.
+
+    Raises ActionError if there is none, or if it was not of those ``spoken`` of.
+    """
     known = {each.reminder_id: each for each in reminders.reminders}
+    if spoken and not {each.reminder_id for each in reminders.undo} & set(spoken):
+        raise ActionError("Another reminder was changed since, so that can no longer be undone")
     restored = [
         msgspec.structs.replace(each, count=known[each.reminder_id].count + 1)
         for each in reminders.undo
@@ -82,17 +85,6 @@ def undo_change(reminders: Reminders) -> tuple[Reminders, list[Reminder]]:
     for each in restored:
         reminders = replace_reminder(reminders, each)
     return msgspec.structs.replace(reminders, undo=()), restored
-
-
-def find_talk(reminders: Reminders, session: str) -> ReminderTalk | None:
-    """What was last said about reminders in ``session``."""
-    return next((each for each in reversed(reminders.talks) if each.session == session), None)
-
-
-def keep_talk(reminders: Reminders, talk: ReminderTalk) -> Reminders:
-    """With ``talk`` in place of the earlier one of its session."""
-    others = [each for each in reminders.talks if each.session != talk.session]
-    return msgspec.structs.replace(reminders, talks=(*others, talk)[-MAX_TALKS:])
 
 
 def _without_oldest(candidates: Iterable[Reminder]) -> tuple[Reminder, ...]:

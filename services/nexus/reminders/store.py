@@ -57,12 +57,8 @@ class ReminderStore:
         """
 
         def once(before: Reminders) -> tuple[Reminders, list[Reminder], list[Entry]]:
-            if before.cause == token and before.talks:
-                return (
-                    before,
-                    [each for each in before.reminders if each.reminder_id in before.talks[-1].shown],
-                    [],
-                )
+            if before.cause == token:
+                return before, [each for each in before.reminders if each.reminder_id in before.changed], []
             return *step(before), []
 
         return await self._update(once, token)
@@ -109,7 +105,7 @@ class ReminderStore:
                     sender=self._bus.name,
                     cause=token,
                     reminders=after.reminders,
-                    talks=after.talks,
+                    changed=tuple(each.reminder_id for each in changed),
                     undo=after.undo,
                 )
                 await self._bus.commit([seal(self._subject, record, expect=seq), *others])

@@ -167,8 +167,10 @@ class Decider:
         """The tool of a message that may add to the one before: that one's, unless it is more for another."""
         last = last_tool(request)
         alone = await self.decide(request.text, last)
-        if alone.tool not in (last, UNCLEAR) and alone.sure >= SURE_OTHER:
+        if alone.tool not in (last, UNCLEAR, "statement", "small_talk") and alone.sure >= SURE_OTHER:
             return alone
+        if found := _read_command(request.joined, self._tools):
+            return found
         why = f"it adds to what was before: {last}"
         return Decision(tool=last, why=why, sure=alone.sure, text=request.joined, is_joined=True)
 
@@ -200,10 +202,8 @@ class Decider:
 
 def decide_by_rule(text: str, tools: Mapping[str, Tool]) -> Decision | None:
     """The tool whose words are unmistakable: a command, another language, or the words of an example."""
-    if found := re.match(r"\s*/(\w+)\s*(.*)", text, re.DOTALL):
-        name = ALIASES.get(found[1].lower(), found[1].lower())
-        if name in tools:
-            return Decision(tool=name, why=f"it is the command /{found[1]}", text=found[2].strip() or name)
+    if found := _read_command(text, tools):
+        return found
     if language := find_language(text):
         return Decision(tool="language", why=f"it is {language}")
     if _FORBIDDEN.search(text):
@@ -218,6 +218,14 @@ def decide_by_rule(text: str, tools: Mapping[str, Tool]) -> Decision | None:
         if wanted and wanted in _plain_examples(tool):
             return Decision(tool=name, why=f"it is an example of {name}")
     return None
+
+
+def _read_command(text: str, tools: Mapping[str, Tool]) -> Decision | None:
+    found = re.match(r"\s*/(\w+)\s*(.*)", text, re.DOTALL)
+    name = ALIASES.get(found[1].lower(), found[1].lower()) if found else ""
+    if found is None or name not in tools:
+        return None
+    return Decision(tool=name, why=f"it is the command /{found[1]}", text=found[2].strip() or name)
 
 
 def decide_by_likeness(

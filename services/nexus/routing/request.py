@@ -17,7 +17,8 @@ class Request(Contract, frozen=True, kw_only=True):
     ``history`` are the messages of its session before it, ``person`` is who of the people wrote it.
     ``understood`` is the whole message that a short one was taken for; ``before`` and ``before_route`` are
     the message before it in the conversation and what answered that, ``before_failed`` that it was not done;
-    ``joined`` is both messages together if this one may add to that one.
+    ``joined`` is both messages together if this one may add to that one, ``spoken`` are the reminders
+    that the last answer named, ``replaces`` is the schedule in whose place this one's comes.
     """
 
     asker: str
@@ -33,6 +34,8 @@ class Request(Contract, frozen=True, kw_only=True):
     before_route: str = ""
     before_failed: bool = False
     joined: str = ""
+    spoken: tuple[str, ...] = ()
+    replaces: str = ""
 
     @classmethod
     def of(cls, message: Question | Email) -> "Request":

@@ -121,6 +121,9 @@ async def plan(desk: "Desk", request: Request, _: Words) -> Answer:
         # A command says all at once; what follows it is another message.
         more = "" if read_order(request.text) else command("schedule", f"{request.text} {SLOT}")
         return ask_back(str(error), more)
+    if request.replaces and request.replaces not in outcome.output:
+        removed = await desk.schedules.book.remove(request.replaces)
+        return Answer(text=f"{outcome.output}\nIn place of: {removed.output}")
     return Answer(text=outcome.output, goal_id=str(outcome.data.get("goal_id", "")))
 
 

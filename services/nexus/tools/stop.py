@@ -106,13 +106,16 @@ the overnight thing, don't do it after all
 stand down on the press release, goal is cancelled
 """
 
+_SCHEDULE = re.compile(r"\bs[0-9a-f]{7}\b")
 _JOB = re.compile(r"\bjob-\d{8}-\d{3}\b")
 
 
 async def stop(desk: "Desk", request: Request, _: Words) -> Answer | Call:
-    """The goal that is named, or the only one at work, is cancelled; several are choices."""
+    """What is named, or the only goal at work, is ended; several are choices."""
     if job := _JOB.search(request.text):
         return Call(assignee=subjects.CORTEX, action="cancel_job", params={"job_id": job[0]})
+    if schedule := _SCHEDULE.search(request.text):
+        return Answer(text=(await desk.schedules.book.remove(schedule[0])).output)
     running = [goal for goal in await desk.office.goals() if not goal.status.final]
     terms = find_terms(request.text)
     named = [goal for goal in running if goal.goal_id in request.text or terms.keys() & find_stems(goal.text)]

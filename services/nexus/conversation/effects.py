@@ -1,0 +1,143 @@
+"""What short messages do to that which was done last: "cancel that", "undo", "half an hour earlier"."""
+
+import re
+
+from services.nexus.conversation.ellipsis import swap
+from services.nexus.conversation.mentions import find_mentioned
+from services.nexus.conversation.phrases import is_time, plain
+from services.nexus.conversation.resolved import Resolved
+from services.nexus.reminders.when import format_time_answer
+from shared.contracts import Conversation, ConversationTurn, Mentioned, Response
+
+MAX_WORDS = 9
+"""The most words of a message that alters what was done."""
+EFFECTS = frozenset(
+    f"tool:{name}"
+    for name in (
+        "reminder_set reminder_change reminder_cancel remember correct forget calendar_add send_mail"
+        " night_job schedule stop approve work"
+    ).split()
+)
+"""The routes of answers after which something is otherwise than before."""
+_AHEAD = r"(?:(?:no|please|ok|okay|actually|oh|well|wait|hmm|sorry|then|and|so)\s+)*"
+_END = re.compile(
+    rf"{_AHEAD}(?:(?:cancel|stop|abort|delete|remove|drop|scrap|kill|call\s+off|get\s+rid\s+of)"
+    r"\s+(?:that|it|this|them|the\s+(?:goal|reminder|job|event|schedule)|that\s+one"
+    r"|that\s+(?:goal|reminder|job|event|schedule))(?:\s+off)?"
+    r"|never\s*mind(?:\s+(?:that|cancel\s+(?:that|it)))?|call\s+(?:it|that)\s+off"
+    r"|i\s+changed\s+my\s+mind|(?:i'd\s+)?(?:rather|better)\s+not|(?:please\s+)?don'?t(?:\s+do\s+(?:it|that))?)"
+    rf"(?:\s+(?:please|again|then|after\s+all))*|(?:no\s+wait|wait\s+no|actually\s+(?:no|not|don'?t))"
+)
+ENDING = re.compile(
+    r"(?i)\W*(?:please\s+)?(?:cancel|stop|delete|remove|drop|scrap|kill|take\s+out|get\s+rid\s+of)\s+"
+    r"|\W*take\s+.*\b(?:out|off)\b"
+)
+"""How a message begins that ends what it names."""
+_UNDO = re.compile(
+    rf"{_AHEAD}(?:(?:undo|revert)(?:\s+(?:that|it|this|the\s+last\s+(?:one|thing|change)))?"
+    r"|(?:take|bring|put)\s+(?:that|it)\s+back)(?:\s+(?:please|again|then))*"
+)
+_MORE = re.compile(r"(?i)\W*(?:and|also|again|another)\b")
+_BEFORE = re.compile(
+    r"(?i)^\W*(?:(?:no|oh|actually|wait|sorry|hm+|well|ok(?:ay)?|please|rather|better|but|or|then|maybe|say"
+    r"|(?:can|could)\s+you|i\s+(?:meant?|said)|let['’]?s\s+say|how\s+about"
+    r"|(?:make|change|move|push|shift|set|put|have|bring|delay|postpone|snooze)\s+(?:it|that|this)"
+    r"(?:\s+(?:to|until|till|by|back|forward))*)\b[\s,.:!-]*)+"
+)
+_AFTER = re.compile(
+    r"(?i)[\s,.!]*\b(?:please|pls|instead|rather|then|thanks|thank\s+you|sorry|i\s+think|for\s+me"
+    r"|(?:would|will|might)\s+(?:be|do|suit|work)(?:\s+(?:me|\w+er|fine|good|great|nicer))?"
+    r"|is\s+(?:better|fine|good|enough|ok)|works?(?:\s+better)?|suits(?:\s+me)?(?:\s+better)?)\W*$"
+)
+_BY = re.compile(
+    r"(?i)(?:by\s+)?(?:\d+|an?|half\s+an?|one|two|three|four|five|ten|fifteen|twenty|thirty|a\s+quarter\s+of\s+an)\s+"
+    r"(?:min\w*|h|hrs?|hours?|days?|weeks?|months?)\s+(?P<way>earlier|sooner|before|later|after|more|back|forward)"
+)
+ENDS = {
+    "goal": ("/stop {ref}", "cancel goal {ref}"),
+    "job": ("/stop {ref}", "cancel job {ref}"),
+    "reminder": ("/reminder_cancel cancel reminder {ref}", "cancel reminder {ref}"),
+    "schedule": ("/stop {ref}", "remove schedule {ref}"),
+}
+"""How what was named is ended: what is routed, and the same for people."""
+_LASTING = {
+    "tool:stop": "What was stopped stays stopped. Say again what is to be done, and it is started anew.",
+    "tool:send_mail": "What was sent cannot be taken back.",
+    "tool:forget": "What was erased cannot be brought back.",
+    "tool:approve": "An answer to an approval cannot be taken back.",
+    "tool:calendar_add": "I add events and cannot remove them; delete it in your calendar.",
+}
+"""What is said of what cannot be undone."""
+
+
+def has_effect(turn: ConversationTurn) -> bool:
+    """Whether something is otherwise since the answer."""
+    return not turn.failed and (bool(turn.goal_id) or turn.route in EFFECTS)
+
+
+def find_ended(text: str, conversation: Conversation) -> Resolved | None:
+    """What "cancel that" ends, and "undo that" takes back: what was named last, or was done last."""
+    words = plain(text)
+    undoes = bool(_UNDO.fullmatch(words))
+    if not undoes and not _END.fullmatch(words):
+        return None
+    turn = next((each for each in reversed(conversation.turns) if has_effect(each)), None)
+    if undoes:
+        return _undo(text, turn) if turn else None
+    wanted = next((kind for kind in ENDS if kind in words), "")
+    named = [each for each in conversation.mentioned if each.what in ENDS and wanted in ("", each.what)]
+    if len(named) > 1 and conversation.turns[-1] is not turn:
+        return None
+    if turn and conversation.turns[-1] is turn and turn.route in ("tool:reminder_cancel", "tool:stop"):
+        return Resolved(text=text, reply="It is cancelled already; nothing more was done.", route=turn.route)
+    if len(named) == 1:
+        return end(named[0])
+    return _undo(text, turn) if turn and not named else None
+
+
+def _undo(text: str, turn: ConversationTurn) -> Resolved:
+    if turn.route.startswith("tool:reminder_"):
+        shown = "undo the change of the reminder"
+        return Resolved(text=f"/reminder_change {shown}", understood=shown)
+    if turn.route in ("tool:remember", "tool:correct"):
+        kept = re.search(r"memory forget (\S+)", turn.answer)
+        return Resolved(text=f"/forget {kept[1] if kept else turn.text}", understood="forget that")
+    if turn.route in _LASTING:
+        return Resolved(text=text, reply=_LASTING[turn.route], route=turn.route)
+    response = Response(text=turn.answer, goal_id=turn.goal_id)
+    begun = [each for each in find_mentioned(response) if each.what in ENDS and each.what != "reminder"]
+    return end(begun[0]) if begun else Resolved(text=f"/stop {text}")
+
+
+def end(named: Mentioned) -> Resolved:
+    """The message that ends what was named."""
+    routed, shown = ENDS[named.what]
+    return Resolved(text=routed.format(ref=named.ref), understood=shown.format(ref=named.ref))
+
+
+def alter(text: str, conversation: Conversation) -> Resolved | None:
+    """What a bare time changes: the reminder, the schedule or the event that was told of last."""
+    turn = conversation.turns[-1]
+    if len(text.split()) > MAX_WORDS or _MORE.match(text) or text.rstrip().endswith("?"):
+        return None
+    bare = _AFTER.sub("", _AFTER.sub("", _BEFORE.sub("", text.strip()))).strip(" .!,")
+    by = _BY.fullmatch(bare)
+    time = "" if by else format_time_answer(bare)
+    named = [each.ref for each in conversation.mentioned if each.what == "reminder"]
+    if not (by or time) or turn.failed:
+        return None
+    if len(named) == 1 and turn.route.startswith("tool:reminder_"):
+        whole = f"Move the reminder {named[0]} {bare if by else 'to ' + _without_at(bare)}"
+        return Resolved(text=whole, understood=whole)
+    schedules = [each.ref for each in conversation.mentioned if each.what == "schedule"]
+    if turn.route == "tool:schedule" and schedules and time:
+        whole = swap(turn.meant or turn.text, bare if is_time(plain(bare)) else time)
+        return Resolved(text=f"/schedule {whole}", understood=whole, replaces=schedules[0])
+    if turn.route == "tool:calendar_add":
+        reply = "I add events and cannot change them; move it in your calendar. Nothing was changed."
+        return Resolved(text=text, reply=reply, route=turn.route)
+    return None
+
+
+def _without_at(time: str) -> str:
+    return re.sub(r"(?i)^(?:at|to|on)\s+", "", time)
