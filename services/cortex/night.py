@@ -19,6 +19,7 @@ from shared.contracts import DailySpending, NightState, generate_id
 from shared.contracts.base import amended
 from shared.errors import BusError, Conflict
 from shared.log import logger
+from shared.queries.spending import format_overspent
 from shared.settings import Settings
 
 POWER = Path("/sys/class/power_supply")
@@ -125,15 +126,7 @@ class Night:
                 tokens=max(stored.tokens, total.tokens - stored.base_tokens),
                 cost=max(stored.cost, total.cost - stored.base_cost),
             )
-        return amended(stored, held=self._overspent(stored) or self._strain())
-
-    def _overspent(self, state: NightState) -> str:
-        tokens, cost = self._settings.night_tokens, self._settings.night_cost
-        if tokens and state.tokens >= tokens:
-            return f"the night's budget is spent: {state.tokens:,} of {tokens:,} tokens"
-        if cost and state.cost >= cost:
-            return f"the night's budget is spent: ${state.cost:.2f} of ${cost:.2f}"
-        return ""
+        return amended(stored, held=format_overspent(self._settings, stored) or self._strain())
 
     def _strain(self) -> str:
         limit, load = self._settings.night_load, self.machine.load()

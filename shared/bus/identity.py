@@ -140,6 +140,7 @@ def _desk_reads(others: Sequence[str]) -> list[str]:
         subjects.dead("*"),
         *(subject(other, "*") for other in others for subject in _APPROVALS),
         *(subjects.record(other, kind, "*") for other in others for kind in kinds),
+        *(subjects.record(other, "night", "*") for other in others if other == subjects.CORTEX),
     ]
     return [_direct_get(subjects.OFFICE, each) for each in wanted]
 

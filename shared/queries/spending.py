@@ -115,6 +115,16 @@ async def read_night_state(bus: Bus) -> NightState:
     return record.value if record else NightState()
 
 
+def format_overspent(settings: Settings, state: NightState) -> str:
+    """That the budget of the night is spent; empty if it is not, or there is none."""
+    tokens, cost = settings.night_tokens, settings.night_cost
+    if tokens and state.tokens >= tokens:
+        return f"the night's budget is spent: {state.tokens:,} of {tokens:,} tokens"
+    if cost and state.cost >= cost:
+        return f"the night's budget is spent: ${state.cost:.2f} of ${cost:.2f}"
+    return ""
+
+
 def format_night(settings: Settings, state: NightState, now: datetime) -> str:
     """When the night is, what it used, and why nothing begins in it."""
     zone = read_zone(settings.time_zone)

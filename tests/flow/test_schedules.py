@@ -16,6 +16,7 @@ from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import (
     Goal,
+    NightState,
     Question,
     ReminderDue,
     Schedule,
@@ -122,6 +123,46 @@ async def test_a_run_waits_for_the_end_of_the_one_before(desk: Desk) -> None:
     desk.now += timedelta(minutes=1)
     await desk.service.on_due(due(schedule_id))
     assert (await desk.find(schedule_id)).runs == 2
+
+
+async def test_the_budget_of_a_night_holds_runs_until_it_ends_and_single_ones_until_the_next(
+    tmp_path: Path,
+) -> None:
+    settings = {"MAILROOM_TIME_ZONE": "UTC", "MAILROOM_NIGHT": "22:00-06:00", "MAILROOM_NIGHT_TOKENS": "1000"}
+    async with open_team(tmp_path, ["nexus", "conductor", "cortex"], **settings) as team:
+        desk = Desk(team, await team.join(Nexus, NEXUS))
+        cortex = await team.connect(subjects.CORTEX)
+        tonight = desk.now.replace(hour=22, minute=0) + timedelta(days=1)
+        next_night = tonight + timedelta(days=1)
+
+        async def spend(began: datetime, tokens: int) -> None:
+            night = NightState(
+                id=generate_id(), sender="cortex", began_at=began.isoformat(), tokens=tokens, held=""
+            )
+            await cortex.commit([seal(subjects.record("cortex", "night", "now"), night)])
+
+        async def run_at(schedule_id: str, moment: datetime) -> Schedule:
+            desk.now = moment
+            await desk.service.on_due(due(schedule_id))
+            return await desk.find(schedule_id)
+
+        hourly = await desk.add("RRULE:FREQ=HOURLY")
+        once = await desk.add(f"{next_night - timedelta(hours=22):%Y-%m-%d} at 00:30")
+        await spend(tonight - timedelta(days=1), 5_000)  # the night before: of no interest
+        assert (await run_at(hourly, tonight + timedelta(hours=1))).runs == 1
+        await spend(tonight, 999)
+        assert (await run_at(hourly, tonight + timedelta(hours=2))).runs == 2
+        await spend(tonight, 1_000)
+        held = await run_at(hourly, tonight + timedelta(hours=3))
+        assert (held.runs, held.note.count("the night's budget is spent: 1,000 of 1,000 tokens")) == (2, 1)
+        waits = await run_at(once, tonight + timedelta(hours=3))
+        assert (waits.runs, waits.next_at) == (0, next_night.isoformat())
+        begun = await desk.team.perform("nexus", "run_schedule", schedule=hourly)
+        assert begun.status is TaskStatus.COMPLETED, begun.error_message
+        await desk.end((await desk.find(hourly)).last_goal)
+        assert (await run_at(hourly, tonight + timedelta(hours=9))).runs == 4  # by day
+        assert (await run_at(once, next_night)).runs == 1
+        await cortex.close()
 
 
 async def test_a_run_that_was_missed_begins_at_the_start_and_a_timer_of_the_broker_wakes_nexus(

@@ -15,6 +15,7 @@ from services.nexus.schedules.state import (
     find_schedule,
     list_next,
     pause,
+    postpone,
     remove,
     replace_schedule,
     resume,
@@ -23,10 +24,11 @@ from services.nexus.schedules.store import PREFIX, ScheduleStore, is_early
 from services.nexus.schedules.times import When, describe
 from shared import subjects
 from shared.bus import Bus, Entry
-from shared.clock import format_moment, parse_timestamp, read_zone, utc_now
+from shared.clock import format_moment, parse_timestamp, read_night, read_zone, utc_now
 from shared.contracts import ReminderDue, Schedule, Schedules, ScheduleStatus
 from shared.errors import ActionError
 from shared.log import logger
+from shared.queries.spending import format_overspent, read_night_state
 from shared.settings import Settings
 from shared.tasks.actions import Outcome
 from shared.tasks.said import sign_said
@@ -49,6 +51,7 @@ class ScheduleBook:
         self.store = ScheduleStore(bus)
         self.clock = clock
         self.zone = read_zone(settings.time_zone)
+        self._settings, self._night = settings, read_night(settings.night, self.zone)
 
     async def add(self, text: str, words: str, when: When, token: str) -> Outcome:
         """The schedule, in data key ``schedule``; the same ``token`` adds it once."""
@@ -154,8 +157,12 @@ class ScheduleBook:
             found = _active(before, schedule_id)
             if found is None or is_early(found, now, timedelta()):
                 return before, found, ()
-            busy = found.last_goal if await self.store.is_open(found.last_goal) else ""
-            run = advance(found, now, self.zone, busy)
+            if (spent := await self._find_overspent(now)) and not found.repeats:
+                after = postpone(found, self._night.find(self._night.find(now)[1])[0], spent)
+                return replace_schedule(before, after), after, ()
+            busy = f"the goal of the run before, {found.last_goal}, still works"
+            held = busy if await self.store.is_open(found.last_goal) else spent
+            run = advance(found, now, self.zone, held)
             if run.moment is None:
                 return replace_schedule(before, run.after), run.after, ()
             key = ("schedule", schedule_id, run.moment.isoformat())
@@ -166,6 +173,14 @@ class ScheduleBook:
         if changed := await self.store.change(change, now):
             goal, note = changed.last_goal, changed.note
             log.info("schedule_due", schedule=schedule_id, goal=goal, note=note)
+
+    async def _find_overspent(self, now: datetime) -> str:
+        """That the present night's budget is spent, as cortex counts it; empty by day and without one."""
+        began, _ = self._night.find(now)
+        if began > now or not (self._settings.night_tokens or self._settings.night_cost):
+            return ""
+        state = await read_night_state(self._bus)
+        return format_overspent(self._settings, state) if state.began_at == began.isoformat() else ""
 
     def _submission(self, schedule: Schedule, goal_id: str) -> Entry:
         """The submission of a run, in the words of the person who wanted it."""

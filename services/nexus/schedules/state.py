@@ -86,10 +86,15 @@ def remove(schedule: Schedule) -> Schedule:
     return msgspec.structs.replace(schedule, status=ScheduleStatus.REMOVED, next_at="")
 
 
-def advance(schedule: Schedule, now: datetime, zone: tzinfo | None, busy: str = "") -> Run:
+def postpone(schedule: Schedule, until: datetime, why: str) -> Schedule:
+    """With its run at ``until``."""
+    return msgspec.structs.replace(schedule, next_at=_stamp(until), note=f"The run waits: {why}")
+
+
+def advance(schedule: Schedule, now: datetime, zone: tzinfo | None, held: str = "") -> Run:
     """``schedule``, which is due, with its next run; the latest run that is due begins, and no other.
 
-    It is left out if it is more than a day late, or if the goal ``busy`` of the run before still works.
+    It is left out if it is more than a day late, or if ``held`` says why it cannot begin.
     """
     due = parse_timestamp(schedule.next_at)
     latest, left_out = _latest(schedule, due, now, zone)
@@ -97,8 +102,8 @@ def advance(schedule: Schedule, now: datetime, zone: tzinfo | None, busy: str = 
         latest = _latest(schedule, recent, now, zone)[0]
     upcoming = _next(schedule, max(now, latest), zone)
     late = now - latest
-    runs = late <= LATEST and not busy
-    note = _note(latest, left_out, late, busy, zone) or ("" if runs else schedule.note)
+    runs = late <= LATEST and not held
+    note = _note(latest, left_out, late, held, zone) or ("" if runs else schedule.note)
     after = msgspec.structs.replace(
         schedule,
         next_at=_stamp(upcoming) if upcoming else "",
@@ -132,12 +137,12 @@ def _latest(schedule: Schedule, due: datetime, now: datetime, zone: tzinfo | Non
     return due, before
 
 
-def _note(latest: datetime, left_out: int, late: timedelta, busy: str, zone: tzinfo | None) -> str:
+def _note(latest: datetime, left_out: int, late: timedelta, held: str, zone: tzinfo | None) -> str:
     when = format_moment(latest, zone)
     if late > LATEST:
         return f"The run of {when} was left out: Mailroom was stopped for more than a day after it"
-    if busy:
-        return f"The run of {when} was left out: the goal of the run before, {busy}, still works"
+    if held:
+        return f"The run of {when} was left out: {held}"
     missed = f"; {count(left_out, 'earlier run')} left out" if left_out else ""
     return f"The run of {when} began late, because Mailroom was stopped{missed}" if late > PUNCTUAL else ""
 
