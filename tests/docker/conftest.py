@@ -12,6 +12,7 @@ from tests.support.openid_provider import CLIENT, SECRET
 
 ISSUER = "http://127.0.0.1:8999"
 """Where a test starts an OpenID provider, in the gateway's container."""
+KEY = "the-key-of-a-model"
 
 
 @pytest.fixture(scope="session")
@@ -30,10 +31,21 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containers]:
         patch.setenv("MAILROOM_GATEWAY_OIDC_CLIENT_ID", CLIENT)
         patch.setenv("MAILROOM_GATEWAY_OIDC_CLIENT_SECRET", SECRET)
         patch.setenv("MAILROOM_REPOS", str(folder / "repos"))
+        for name, text in (("config", 'home_place = "Bern"\n[deliver.terminal]\n'), ("brain_key_file", KEY)):
+            (folder / name).write_text(text)
+            patch.setenv(f"MAILROOM_{name.upper()}", str(folder / name))
+        for name in ("exports", "outputs"):
+            (folder / name).mkdir()
+            (folder / name).chmod(0o777)
+            patch.setenv(f"MAILROOM_{name.upper()}", str(folder / name))
         with DockerCompose(ROOT, build=True, wait=True) as compose:
             urls = f"nats://127.0.0.1:{port}", f"http://127.0.0.1:{gateway_port}"
             running = Containers(compose, *urls, folder / "user.nk")
             running.key.write_text(
                 running.run("run", "--rm", "--no-TTY", "--entrypoint", "cat", "cli", "/keys/user.nk")
             )
-            yield running
+            try:
+                yield running
+            finally:
+                # A command of `cli` that still runs holds the network, and `down` looks at no profile.
+                running.close()

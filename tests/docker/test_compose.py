@@ -10,6 +10,7 @@ from services.cli.agents import load_agents
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.contracts import StateChanged, TaskStatus, generate_task_id
+from tests.docker.conftest import KEY
 from tests.support.containers import PATIENCE, ROOT, Containers, inspect
 
 AGENTS = sorted(member.name for member in load_agents(settings.load({"HOME": "/nonexistent"})))
@@ -81,6 +82,39 @@ def test_only_what_neither_thinks_nor_fetches_has_no_way_out(office: Containers)
     assert [agent for agent in AGENTS if is_closed(agent)] == ["memory"]
 
 
+def test_settings_and_secrets_of_files_reach_those_who_are_to_have_them(office: Containers) -> None:
+    script = "from shared import settings; read = settings.load(); print(read.home_place, read.brain_key)"
+    told = {agent: office.inside(agent, f"python -c '{script}'") for agent in AGENTS}
+    thinking = [agent for agent in AGENTS if agent not in ("gateway", "memory")]
+    assert told == dict.fromkeys(AGENTS, "Bern") | dict.fromkeys(thinking, f"Bern {KEY}")
+
+
+def test_doctor_tells_what_is_true_in_a_container(office: Containers) -> None:
+    checks = {each["name"]: each for each in json.loads(office.mailroom("doctor", "--json"))}
+    assert {name for name, check in checks.items() if check["verdict"] != "ok"} <= {"sandbox"}
+    assert checks["deliver"]["finding"].startswith("terminal")
+    assert checks["agents"]["finding"].startswith(f"{len(AGENTS)} running")
+    for name in ("access", "index"):
+        assert checks[name]["finding"] == "not checked: the gateway's folder is not here"
+    inside = json.loads(office.inside("engineer", "mailroom doctor --json"))
+    findings = {check["name"]: check["finding"] for check in inside}
+    assert "cli doctor" in findings["office"]
+    assert findings["embedder"] == "not needed: memory does not run here"
+
+
+def test_people_find_reports_and_exports_in_folders_of_theirs(office: Containers) -> None:
+    office.mailroom("memory", "export", "all.jsonl")
+    assert (office.key.parent / "exports" / "all.jsonl").read_text().startswith("{")
+    assert list((office.key.parent / "outputs").iterdir())
+
+
+def test_every_container_has_limits_and_an_init(office: Containers) -> None:
+    for container in office.run("ps", "--quiet").split():
+        limits = inspect("container", container)["HostConfig"]
+        assert limits["Init"]
+        assert all(limits[name] > 0 for name in ("Memory", "NanoCpus", "PidsLimit"))
+
+
 @pytest.mark.parametrize("agent", ["cortex", "engineer"])
 def test_a_workspace_is_changed_with_a_snapshot_before(office: Containers, agent: str) -> None:
     context = {"assignee": agent, "action": "run_shell", "command": "touch made"}
@@ -135,7 +169,7 @@ def test_commands_are_refused_where_the_jail_cannot_be_made(office: Containers) 
 
 def test_the_office_opens_again_with_what_it_knew(office: Containers) -> None:
     before = office.mailroom("tasks", "--json")
-    office.run("down")
+    office.close()
     office.run("up", "--detach", "--wait")
     assert office.mailroom("tasks", "--json") == before
 

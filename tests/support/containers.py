@@ -44,6 +44,10 @@ class Containers:
     def mailroom(self, *arguments: str) -> str:
         return self.run("run", "--rm", "--no-TTY", "cli", *arguments)
 
+    def close(self) -> None:
+        """End it all, commands that still run in containers too; what is in the volumes stays."""
+        self.run("--profile", "cli", "down", "--remove-orphans")
+
     def inside(self, service: str, script: str) -> str:
         return self.run("exec", "--no-TTY", service, "sh", "-c", script).strip()
 

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -12,7 +13,7 @@ from services.cli.agents import load_agents, read_agents
 from services.cli.commands.options import json_option
 from services.cli.connection import connect
 from services.cli.output.console import open_console, print_block, print_json
-from shared import settings
+from shared import settings, subjects
 from shared.bus import Bus
 from shared.bus.discovery import find_instance
 from shared.errors import ConfigError, MailroomError
@@ -89,10 +90,22 @@ async def _run_checks() -> list[Check]:
         await check_sandbox(),
     ]
     try:
-        async with connect() as bus:
-            return [check_server(bus), *await _run_bus_checks(bus, config), *checks]
+        async with connect(name := _find_identity(config)) as bus:
+            probed = await _run_bus_checks(bus, config) if name == subjects.USER else [_not_checked(name)]
+            return [check_server(bus), *probed, *checks]
     except MailroomError as error:
         return [failed("bus", error), *checks]
+
+
+def _find_identity(config: Settings) -> str:
+    """Whose key is here: that of a person, or in a container the only one that there is."""
+    names = [path.stem for path in config.keys.glob("*.nk")]
+    return names[0] if len(names) == 1 else subjects.USER
+
+
+def _not_checked(name: str) -> Check:
+    cure = "in containers 'docker compose run --rm cli doctor' checks them"
+    return ok("office", f"streams, agents, memory and deliveries may not be read as {name}: {cure}")
 
 
 async def _run_bus_checks(bus: Bus, config: Settings) -> list[Check]:
@@ -146,6 +159,8 @@ def check_own_agents(config: Settings) -> list[Check]:
 
 async def check_embedder(folder: Path) -> Check:
     """Whether the files of the embedding model are there with the right checksums."""
+    if find_spec("onnxruntime") is None:
+        return ok("embedder", "not needed: memory does not run here")
     # A service imports no other service, so memory's own check runs in a process of its own.
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", _MODEL_CHECK, str(folder), stderr=asyncio.subprocess.DEVNULL
@@ -168,6 +183,8 @@ async def check_model(config: Settings) -> Check:
         if not config.brain:
             return ok("brain", f"{finding}; not tried, since MAILROOM_BRAIN is not set here")
         return warn("brain", f"{finding}, not {config.brain}", "Restart it, or unset MAILROOM_BRAIN")
+    if not chosen and config.nats_url:
+        return ok("brain", "no model is set here; agents that run elsewhere have settings of their own")
     if not chosen:
         return ok("brain", "no model: playbooks, and actions named in a task's context, work without one")
     for choice in chosen:

@@ -1,6 +1,7 @@
 """The checks of the installation that the gateway can make."""
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import msgspec
 
@@ -24,6 +25,8 @@ from shared.queries.checks import (
     warn,
 )
 from shared.settings import Settings
+
+SERVICES = Path(__file__).parents[2]
 
 
 class Checks(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,9 +70,9 @@ def _check_index(index: LogIndex) -> Check:
 
 
 def _installed(config: Settings) -> list[str]:
-    """The agents that have a key here."""
-    people = (subjects.USER, subjects.ADMIN)
-    return sorted(path.stem for path in config.keys.glob("*.nk") if path.stem not in people)
+    """The agents that come with Mailroom, and those that have a key here: in a container one alone has."""
+    keys = {path.stem for path in config.keys.glob("*.nk")} - {subjects.USER, subjects.ADMIN}
+    return sorted(keys | {path.parent.name for path in SERVICES.glob("*/profile.yaml")})
 
 
 ENDPOINTS = (Endpoint("GET", "/api/v1/doctor", run_checks, scope=Scope.READ, tag="figures"),)

