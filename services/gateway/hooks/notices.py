@@ -38,16 +38,6 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     link: str = ""
 
 
-def may_concern(subject: str) -> bool:
-    """Whether a message on ``subject`` can lead to a notice."""
-    match subject.split("."):
-        case ["approval", _, "asked", _] | ["dead", _] | ["state", "goal", _]:
-            return True
-        case ["mail", recipient, _]:
-            return recipient == subjects.USER
-    return False
-
-
 def make_notice(stored: Stored, store: Store, address: str) -> Notice | None:
     """The notice of a message, if people are to know of it; ``address`` is that of the dashboard."""
     try:

@@ -5,26 +5,24 @@ again after a crash, with the same id, by which the receiver knows it.
 """
 
 import asyncio
-import random
 import time
+from itertools import count
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from services.gateway.hooks.notices import Notice, is_wanted, make_notice, may_concern
+from services.gateway.delivery.timing import FIRST_PAUSE, GIVE_UP, pause_after
+from services.gateway.hooks.notices import Notice, is_wanted, make_notice
 from services.gateway.hooks.rules import HookFile, Outgoing
 from services.gateway.index.index import LogIndex
-from services.gateway.index.rows import STREAMS, Position
-from services.gateway.index.store import Filter
+from services.gateway.index.reading import LogReader
 from services.gateway.security.access_log import AccessLog
 from shared.access.address import public_address
-from shared.access.file import RecordFile
 from shared.bus import Bus
 from shared.contracts import AccessAct
 from shared.delivery.signing import sign
 from shared.errors import ConfigError, MailroomError
 from shared.log import logger
-from shared.queries.records import last_sequence, read_message
 from shared.settings import Settings
 from shared.text.network_errors import format_network_error
 
@@ -33,14 +31,8 @@ if TYPE_CHECKING:
 
 WATCH_INTERVAL = 2.0
 """Seconds between two looks at the file of the webhooks."""
-NOTE_INTERVAL = 30.0
-"""Seconds after which it is written how far the log was read, though there was nothing to deliver."""
 TIMEOUT = 10.0
 """Seconds a receiver has to answer."""
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
-"""Seconds between two attempts; each pause is twice the one before."""
-GIVE_UP = 24 * 3_600.0
-"""Seconds after which a notice is no longer attempted."""
 MAX_REMEMBERED = 200
 """How many notices are remembered as delivered: the record of a goal that ended may be written again."""
 GONE = 410
@@ -49,22 +41,14 @@ GONE = 410
 log = logger(__name__)
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a webhook is told: a position in the log, and the ids of the last notices."""
-
-    position: str
-    delivered: tuple[str, ...] = ()
-    failing_since: float = 0.0
-
-
 class Deliveries:
     """Delivers to every outgoing webhook, each on its own: one that does not answer delays no other."""
 
     def __init__(self, bus: Bus, config: Settings, index: LogIndex, access: AccessLog, url: str) -> None:
-        self._bus, self._index, self._access = bus, index, access
+        self._store, self._access = index.store, access
         self._address = public_address(config, url)
         self._hooks = HookFile(config)
-        self._progress = RecordFile(config.gateway / "deliveries.json", Progress)
+        self._reader = LogReader(bus, index, config.gateway / "deliveries.json")
         self._running: dict[str, tuple[Outgoing, asyncio.Task[None]]] = {}
 
     async def run(self) -> None:
@@ -85,10 +69,7 @@ class Deliveries:
             if wanted.get(name) != hook or task.done():
                 task.cancel()
                 del self._running[name]
-        if self._progress.read().keys() - wanted.keys():
-            with self._progress.change() as records:
-                for name in records.keys() - wanted.keys():
-                    del records[name]
+        self._reader.forget_all_but(wanted)
         for name, hook in wanted.items():
             if name not in self._running:
                 self._running[name] = (hook, asyncio.create_task(self._serve(name, hook)))
@@ -102,60 +83,38 @@ class Deliveries:
                     await self._follow(name, hook, client)
                 except (MailroomError, OSError) as error:
                     log.warning("hook_interrupted", hook=name, reason=str(error))
-                    await asyncio.sleep(FIRST_PAUSE)
+                    await asyncio.sleep(FIRST_PAUSE.total_seconds())
 
     async def _follow(self, name: str, hook: Outgoing, client: "AsyncClient") -> None:
-        progress = self._progress.read().get(name)
-        if progress is None:  # a new one is told what happens from now on
-            ends = [await last_sequence(self._bus, stream) for stream in STREAMS]
-            progress = self._note(name, Progress(position=str(Position(*ends))))
-        noted = time.monotonic()
-        async for batch in self._index.events(Position.parse(progress.position), Filter()):
-            for each in batch:
-                notice = None
-                if may_concern(each.row.subject):
-                    notice = await self._read_notice(each.row.stream, each.row.seq)
-                if notice and is_wanted(notice, hook.on) and notice.id not in progress.delivered:
-                    await self._deliver(name, hook, notice, client)
-                    delivered = (*progress.delivered, notice.id)[-MAX_REMEMBERED:]
-                    progress = self._note(name, Progress(position=each.row.position, delivered=delivered))
-                    noted = time.monotonic()
-            if time.monotonic() - noted > NOTE_INTERVAL:
-                last = batch[-1].row.position
-                progress = self._note(name, msgspec.structs.replace(progress, position=last))
-                noted = time.monotonic()
-
-    async def _read_notice(self, stream: str, seq: int) -> Notice | None:
-        stored = await read_message(self._bus, stream, seq)
-        return make_notice(stored, self._index.store, self._address) if stored else None
-
-    def _note(self, name: str, progress: Progress) -> Progress:
-        with self._progress.change() as records:
-            records[name] = progress
-        return progress
+        async for position, stored in self._reader.follow(name):
+            notice = make_notice(stored, self._store, self._address)
+            known = self._reader.find(name)
+            delivered = known.delivered if known else ()
+            if notice and is_wanted(notice, hook.on) and notice.id not in delivered:
+                await self._deliver(name, hook, notice, client)
+                told = (*delivered, notice.id)[-MAX_REMEMBERED:]
+                self._reader.note(name, position=position, delivered=told, failing_since=0.0)
 
     async def _deliver(self, name: str, hook: Outgoing, notice: Notice, client: "AsyncClient") -> None:
         """Post a notice until it is taken, or given up, which is recorded."""
         since = self._begin_attempts(name)
-        body, pause = msgspec.json.encode(notice), FIRST_PAUSE
-        while True:
+        body = msgspec.json.encode(notice)
+        for attempts in count(1):
             reason = await _post(hook, notice.id, body, client)
             if not reason:
                 return
             gone = reason == f"it answered {GONE}"
-            if gone or time.time() - since > GIVE_UP:
+            if gone or time.time() - since > GIVE_UP.total_seconds():
                 self._access.note(AccessAct.HOOK_FAILED, about=name, reason=f"{notice.id}: {reason}")
                 return
-            log.warning("hook_retried", hook=name, notice=notice.id, reason=reason, pause=pause)
-            await asyncio.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311  # spreads load
-            pause = min(LONGEST_PAUSE, 2 * pause)
+            log.warning("hook_retried", hook=name, notice=notice.id, reason=reason)
+            await asyncio.sleep(pause_after(attempts).total_seconds())
 
     def _begin_attempts(self, name: str) -> float:
         """When the notice was attempted first, in seconds since 1970, which a restart does not forget."""
-        known = self._progress.read()[name]
-        if known.failing_since:
-            return known.failing_since
-        return self._note(name, msgspec.structs.replace(known, failing_since=time.time())).failing_since
+        known = self._reader.find(name)
+        since = known.failing_since if known else 0.0
+        return since or self._reader.note(name, failing_since=time.time()).failing_since
 
 
 async def _post(hook: Outgoing, delivery: str, body: bytes, client: "AsyncClient") -> str:
