@@ -8,8 +8,7 @@ import msgspec
 
 from services.nexus.reminders.requests import ReminderIntent, find_intent
 from services.nexus.routing.features import normalise
-from services.nexus.routing.following import FOLLOWS, find_next, is_part
-from services.nexus.routing.following import MAX_WORDS as MAX_FOLLOWING
+from services.nexus.routing.following import ALTERS, ENDS, Before, is_part, rank
 from services.nexus.routing.languages import find_language
 from services.nexus.routing.likeness import Weights, load_weights
 from services.nexus.routing.request import Request
@@ -19,26 +18,25 @@ from shared.contracts import RoutingDecision
 from shared.errors import BusError
 from shared.memory import Memory
 
-SURE_READ, SURE_WRITE, SURE_START = 0.2, 0.3, 0.5
+LEAST_SURE = {Effect.READS: 0.15, Effect.WRITES: 0.3, Effect.STARTS: 0.5}
 """The least probability with which a tool is run that reads, writes, or starts work.
 
 Chosen on the work half of the messages of ``make bench-desk``."""
-MARGIN = 0.04
+MARGIN = 0.01
 """The least distance to the second tool; below it the desk asks which is meant."""
 NEARLY_SAME = 0.95
 """The probability, by rule or example, from which a model is not asked."""
 UNCLEAR = "unclear"
 MAX_CHOICES = 3
-NONE_LIKELIER: Mapping[str, float] = {}
-CONTINUED = 0.45
-"""A short message with less probability than this goes on with the one before."""
 SURE_OTHER = 0.6
 """The probability from which a message that may add to the one before is for another tool."""
-MAX_WORDS = 9
-"""The most words of such a message."""
-NOT_CONTINUED = frozenset(
-    {"small_talk", "capabilities", "refuse", "statement", UNCLEAR, "language", "approve", "stop"}
-)
+SURE_WRITES_OTHER = 0.7
+"""The probability below which a follow-up keeps or sends nothing by a tool that was not talked about."""
+SURE_OUTSIDE = 0.9
+"""The probability below which a question that may be for memory is not asked of a service outside."""
+OUTSIDE = frozenset({"weather", "news"})
+MOST_SURE = 0.9
+"""The most that a choice in a conversation is worth: with a model, the model is asked."""
 ROUTES = {"nexus": "memory", "conductor": "work"}
 """The tools of routes that are not named after them."""
 DEFAULTS = {
@@ -151,22 +149,23 @@ class Decider:
         self._tools = tools
 
     async def decide_in(self, request: Request) -> Decision:
-        """The tool that a request is for; a short one that is unclear goes on with what was before."""
+        """The tool that a request is for, in its conversation."""
         if not request.before:
             return await self.decide(request.text)
+        if request.understood:  # it is the message before with other words
+            decision = await self.decide(request.text)
+            is_another = self._is_another(decision.tool, request, decision.sure)
+            return ask_which(decision) if is_another else decision
         if request.joined:
             return await self._decide_joined(request)
-        last = last_tool(request)
-        if request.understood:  # it is the message before with other words
-            return continue_talk(await self.decide(request.text), request, self._tools)
-        if is_part(request.text) and (request.before_failed or last == UNCLEAR):
-            return await self._decide_whole(request, last)
-        return continue_talk(await self.decide(request.text, last), request, self._tools)
+        if found := decide_by_rule(request.text, self._tools):
+            return found
+        return await self._decide_next(request)
 
     async def _decide_joined(self, request: Request) -> Decision:
         """The tool of a message that may add to the one before: that one's, unless it is more for another."""
         last = last_tool(request)
-        alone = await self.decide(request.text, last)
+        alone = await self.decide(request.text)
         if alone.tool not in (last, UNCLEAR, "statement", "small_talk") and alone.sure >= SURE_OTHER:
             return alone
         if found := _read_command(request.joined, self._tools):
@@ -174,30 +173,59 @@ class Decider:
         why = f"it adds to what was before: {last}"
         return Decision(tool=last, why=why, sure=alone.sure, text=request.joined, is_joined=True)
 
-    async def _decide_whole(self, request: Request, last: str) -> Decision:
-        """The tool of a part of a message together with the one before it, which was not done."""
-        whole = f"{request.before.rstrip(' .!?')} {request.text}"
-        decision = await self.decide(whole, last)
-        reads = self._tools[decision.tool].effect is Effect.READS
-        if last != UNCLEAR and not decision.is_certain:
-            decision = Decision(tool=last, why=f"it completes what was before: {last}", sure=decision.sure)
-        elif not reads and decision.sure < SURE_OTHER:
-            likely = (decision.tool, *decision.others)[:MAX_CHOICES]
-            decision = Decision(
-                tool=UNCLEAR, why=f"unclear: {decision.why}", sure=decision.sure, others=likely
-            )
-        return msgspec.structs.replace(decision, text=whole, is_joined=True)
+    async def _decide_next(self, request: Request) -> Decision:
+        """The tool of a message after another: by what it is like, alone and together, and by its shape."""
+        text, before = request.text, Before(tool=last_tool(request), failed=request.before_failed)
+        whole = f"{request.before.rstrip(' .!?')} {text}"
+        vectors = await self._embed(text, whole)
+        weights, act = load_weights(), find_act(text)
+        alone = decide_by_likeness(text, vectors[0], self._tools)
+        scores = (weights.score(text, vectors[0]), weights.score(whole, vectors[1]))
+        ranked = rank(text, before, *scores, self._tools, weights.header.following)
+        allowed = {name: score for name, score in ranked.items() if is_allowed(self._tools[name], act)}
+        first, second, *others = sorted(allowed, key=lambda name: -allowed[name])
+        sure = min(allowed[first], MOST_SURE)
+        if alone.tool == first:
+            return msgspec.structs.replace(alone, sure=min(max(sure, alone.sure), MOST_SURE))
+        why = f"it follows {before.tool}, and is for {first} ({sure:.2f}), then {second}"
+        likely = tuple(name for name in (second, *others) if not self._tools[name].hidden)
+        decision = Decision(tool=first, why=why, sure=sure, others=likely[: MAX_CHOICES - 1], act=act)
+        if sure < LEAST_SURE[self._tools[first].effect] or self._is_another(first, request, allowed[first]):
+            return ask_which(decision)
+        return self._read_with(request, decision, whole)
 
-    async def decide(self, text: str, last: str = "") -> Decision:
-        """The tool that ``text`` is for, after an answer of ``last``; without memory by its words alone."""
+    def _is_another(self, name: str, request: Request, sure: float) -> bool:
+        """Whether a tool has an effect of its own, unlike what was talked about, and that is not certain."""
+        last = last_tool(request)
+        related = name in (last, ALTERS.get(last), ENDS.get(last))
+        writes = self._tools[name].effect is Effect.WRITES
+        return writes and not related and sure < SURE_WRITES_OTHER
+
+    def _read_with(self, request: Request, decision: Decision, whole: str) -> Decision:
+        """``decision`` with what its tool reads: both messages, if this one by itself is not for the tool.
+
+        What starts work has to be said as a whole.
+        """
+        tool, last = self._tools[decision.tool], last_tool(request)
+        if is_part(request.text) and (request.before_failed or last == UNCLEAR):
+            return msgspec.structs.replace(decision, text=whole, is_joined=True)
+        if decision.tool == last and tool.effect is Effect.READS:
+            return msgspec.structs.replace(decision, text=whole)
+        says_part = tool.effect is Effect.STARTS or decision.tool == "correct"
+        return msgspec.structs.replace(decision, says_part=says_part)
+
+    async def decide(self, text: str) -> Decision:
+        """The tool that ``text`` is for; without memory by its words alone."""
         if found := decide_by_rule(text, self._tools):
             return found
+        return decide_by_likeness(text, (await self._embed(text))[0], self._tools)
+
+    async def _embed(self, *texts: str) -> Sequence[Sequence[float]]:
+        """The embeddings of ``texts``, empty ones without memory."""
         try:
-            (vector,) = await self._memory.embed(normalise(text))
+            return await self._memory.embed(*map(normalise, texts))
         except BusError:
-            vector = []
-        likelier = FOLLOWS.get(last, {}) if len(text.split()) <= MAX_FOLLOWING else {}
-        return decide_by_likeness(text, vector, self._tools, likelier=likelier)
+            return [()] * len(texts)
 
 
 def decide_by_rule(text: str, tools: Mapping[str, Tool]) -> Decision | None:
@@ -233,19 +261,11 @@ def decide_by_likeness(
     vector: Sequence[float],
     tools: Mapping[str, Tool],
     weights: Weights | None = None,
-    likelier: Mapping[str, float] = NONE_LIKELIER,
 ) -> Decision:
-    """The tool whose examples ``text`` is most like, of those that its act allows.
-
-    ``likelier`` is how many times likelier tools are because of what was said before.
-    """
+    """The tool whose examples ``text`` is most like, of those that its act allows."""
     act = find_act(text)
     scores = (weights or load_weights()).score(text, vector)
-    fitting = {
-        name: score * likelier.get(name, 1.0)
-        for name, score in scores.items()
-        if name in tools and fits(tools[name], text)
-    }
+    fitting = {name: score for name, score in scores.items() if name in tools and fits(tools[name], text)}
     scores = {name: score / sum(fitting.values()) for name, score in fitting.items()}
     allowed = {name: score for name, score in scores.items() if is_allowed(tools[name], act)}
     rest = sum(scores.values()) - sum(allowed.values())
@@ -253,16 +273,21 @@ def decide_by_likeness(
         allowed[default] = allowed.get(default, 0.0) + rest
     first, second, *others = sorted(allowed, key=lambda name: -allowed[name])
     sure = allowed[first]
-    least = {Effect.READS: SURE_READ, Effect.WRITES: SURE_WRITE, Effect.STARTS: SURE_START}[
-        tools[first].effect
-    ]
     if act is Act.REQUEST and first in QUALIFIED:
         first = qualify(text, first, tools)
     why = f"it is like the examples of {first} ({sure:.2f}), then {second} ({allowed[second]:.2f})"
-    if sure < least or sure - allowed[second] < MARGIN:
+    if first in OUTSIDE and second == "memory" and sure < SURE_OUTSIDE and act is Act.QUESTION:
+        return Decision(tool="memory", why=f"{why}, which is not enough", sure=sure, others=(first,), act=act)
+    if sure < LEAST_SURE[tools[first].effect] or sure - allowed[second] < MARGIN:
         likely = tuple(name for name in (first, second, *others) if not tools[name].hidden)[:MAX_CHOICES]
         return Decision(tool=UNCLEAR, why=f"unclear: {why}", sure=sure, others=likely, act=act)
     return Decision(tool=first, why=why, sure=sure, others=(second, *others[:2]), act=act)
+
+
+def ask_which(decision: Decision) -> Decision:
+    """That it is asked which tool is meant, that of ``decision`` or another likely one."""
+    likely = (decision.tool, *decision.others)
+    return Decision(tool=UNCLEAR, why=f"unclear: {decision.why}", sure=decision.sure, others=likely)
 
 
 def qualify(text: str, name: str, tools: Mapping[str, Tool]) -> str:
@@ -275,29 +300,6 @@ def qualify(text: str, name: str, tools: Mapping[str, Tool]) -> str:
 def fits(tool: Tool, text: str) -> bool:
     """Whether ``text`` has what a message for ``tool`` needs."""
     return tool.needs is None or bool(tool.needs.search(text))
-
-
-def continue_talk(decision: Decision, request: Request, tools: Mapping[str, Tool]) -> Decision:
-    """``decision``, or that a short message which is unclear by itself goes on with the one before.
-
-    What is only read is read for both messages together; what starts work has to be said as a whole.
-    """
-    last = last_tool(request)
-    asks = decision.act is Act.QUESTION and not is_part(request.text)
-    name = find_next(last, request.text, asks=asks)
-    reads = tools[decision.tool].effect is Effect.READS
-    unclear = decision.tool == UNCLEAR or (decision.sure < CONTINUED and reads)
-    unclear = unclear or (decision.sure < SURE_OTHER and not request.understood and is_part(request.text))
-    tool = tools.get(name)
-    if not unclear or tool is None or name in NOT_CONTINUED or len(request.text.split()) > MAX_WORDS:
-        return decision
-    if tool.effect is not Effect.READS and decision.tool != UNCLEAR and asks:
-        return decision
-    why = f"it is short, and goes on with what was before: {name}"
-    if tool.effect is Effect.READS:
-        return Decision(tool=name, why=why, sure=decision.sure, text=f"{request.before} {request.text}")
-    whole = tool.effect is Effect.STARTS or name == "correct"
-    return Decision(tool=name, why=why, sure=decision.sure, act=decision.act, says_part=whole)
 
 
 def last_tool(request: Request) -> str:

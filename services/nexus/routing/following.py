@@ -1,7 +1,17 @@
-"""What can follow an answer: which tools are then likelier, and what says only a part of a message."""
+"""What a message is for that follows another, by what it is like alone and with that one, and by its shape.
 
+A multinomial logistic regression over few features that name no words of a message; it is fitted to
+conversations by ``make desk-weights``.
+"""
+
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from services.nexus.routing.speech_acts import Act, find_act
+from services.nexus.tools.tool import Effect, Tool
 
 FOLLOWS: Mapping[str, Mapping[str, float]] = {
     "reminder_set": {"reminder_change": 6, "reminder_cancel": 8, "reminder_list": 2},
@@ -38,10 +48,18 @@ ALTERS: Mapping[str, str] = {
     "remember": "correct",
 }
 """What alters that which another tool did; the others alter it themselves."""
-ANSWERS: Mapping[str, str] = {"waiting": "approve", "goals": "work"}
-"""What a request is for after what another tool told."""
+ENDS: Mapping[str, str] = {
+    **dict.fromkeys(("work", "goals", "night_job", "schedule", "queue"), "stop"),
+    **dict.fromkeys(("reminder_set", "reminder_list", "reminder_change"), "reminder_cancel"),
+    **dict.fromkeys(("remember", "correct", "memory"), "forget"),
+}
+"""What ends that which another tool did or told."""
+TALK = frozenset({"small_talk", "statement", "refuse", "unclear", "capabilities", "language"})
+"""What does nothing and tells nothing of the office."""
 MAX_WORDS = 12
-"""The most words of a message that is read as following another."""
+"""The most words of a message that is read as a part of a sentence."""
+LEAST = 1e-3
+"""Added to a probability before its logarithm is taken."""
 _LEAD = r"\W*(?:(?:no|ok|okay|and|but|so|oh|well|yes|sorry|actually|please|then|also|just|or)\b[\s,.!:]*)*"
 _PART = re.compile(
     rf"(?i){_LEAD}(?:"
@@ -52,15 +70,97 @@ _PART = re.compile(
     r"|\w+['’](?:s|re|ve|ll|d|t)\s+\w+ing|remind|send|tell|show|why|who|what|when|where|how)\b))"
 )
 _ASKS = re.compile(r"\?\W*$")
+_SHAPES = {
+    "pronoun": re.compile(
+        r"(?i)\b(?:it|that|this|they|them|these|those|ones?|him|her|s?he|his|their|there|same|others?|first|second"
+        r"|third|last|rest)\b"
+    ),
+    "joins": re.compile(r"(?i)^\W*(?:and|also|plus|but|or|then|so)\b"),
+    "ends": re.compile(r"(?i)\b(?:cancel|stop|delete|remove|drop|scrap|kill|undo|out|off|away|leave)\b"),
+    "time": re.compile(
+        r"(?i)\d|\b(?:tonight|tomorrow|today|noon|midnight|morning|evening|hours?|minutes?|later|earlier|week|month"
+        r"|every|daily|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b"
+    ),
+}
 
 
-def find_next(last: str, text: str, *, asks: bool) -> str:
-    """The tool of a short message that goes on from an answer of ``last``; ``asks`` is whether it asks."""
-    if asks:
-        return last
-    return ALTERS.get(last) or (last if is_part(text) else ANSWERS.get(last, last))
+class Before(msgspec.Struct, frozen=True, kw_only=True):
+    """What a message follows: the tool that answered the one before, and whether that was not done."""
+
+    tool: str
+    failed: bool = False
 
 
 def is_part(text: str) -> bool:
     """Whether ``text`` is no sentence: "to pay the tuner, Monday", "the one in lab 2", "from May sorry"."""
     return len(text.split()) <= MAX_WORDS and bool(_PART.match(text)) and not _ASKS.search(text)
+
+
+def rank(
+    text: str,
+    before: Before,
+    alone: Mapping[str, float],
+    joined: Mapping[str, float],
+    tools: Mapping[str, Tool],
+    weights: Mapping[str, float],
+) -> dict[str, float]:
+    """The probability of each tool; ``alone`` is that of ``text`` by itself, ``joined`` of both messages."""
+    sums = {}
+    for name, features in read_following(text, before, alone, joined, tools):
+        sums[name] = sum(weights.get(feature, 0.0) * value for feature, value in features.items())
+    most = max(sums.values())
+    grown = {name: math.exp(value - most) for name, value in sums.items()}
+    total = sum(grown.values())
+    return {name: value / total for name, value in grown.items()}
+
+
+def read_following(
+    text: str,
+    before: Before,
+    alone: Mapping[str, float],
+    joined: Mapping[str, float],
+    tools: Mapping[str, Tool],
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Each tool with its features."""
+    shapes = find_shapes(text, before, tools)
+    for name in alone:
+        like, together = math.log(alone[name] + LEAST), math.log(joined[name] + LEAST)
+        found = {
+            "alone": like,
+            "joined": together,
+            "follows": math.log(FOLLOWS.get(before.tool, {}).get(name, 1.0)),
+        }
+        for shape in {"short", "pronoun", "part"} & shapes:
+            found |= {f"alone {shape}": like, f"joined {shape}": together}
+        roles = {
+            "same": name == before.tool,
+            "alters": ALTERS.get(before.tool) == name,
+            "ends": ENDS.get(before.tool) == name,
+            "talk": name in TALK,
+            "memory": name == "memory",
+            "work": name == "work",
+            "effect": tools[name].effect is not Effect.READS,
+        }
+        for role in (role for role, is_so in roles.items() if is_so):
+            found |= {f"{role} {shape}": 1.0 for shape in shapes}
+        yield name, found
+
+
+def find_shapes(text: str, before: Before, tools: Mapping[str, Tool]) -> set[str]:
+    """The names of what can be seen of a message without its meaning."""
+    act, words = find_act(text), len(text.split())
+    last = tools.get(before.tool)
+    seen = {
+        "any": True,
+        "part": is_part(text),
+        "short": words <= 3,
+        "middling": words <= 6,
+        "long": words > 10,
+        "question": act is Act.QUESTION or text.rstrip().endswith("?"),
+        "failed": before.failed,
+        "after reading": last is not None and last.effect is Effect.READS,
+        "after talk": before.tool in TALK,
+        **{kind.value: act is kind for kind in (Act.REQUEST, Act.STATEMENT, Act.NEGATED)},
+        **{shape: bool(pattern.search(text)) for shape, pattern in _SHAPES.items()},
+    }
+    return {shape for shape, is_so in seen.items() if is_so}

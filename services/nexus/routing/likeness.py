@@ -26,7 +26,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
     ``center`` is the mean embedding of the examples; ``scales`` turn the bytes of its weights,
     the words' weights beside it and the words' weights alone into numbers, to which ``bias`` and
-    ``word_bias`` are added.
+    ``word_bias`` are added; ``following`` are those of the features of a message after another.
     """
 
     model: str
@@ -36,6 +36,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     scales: tuple[float, float, float]
     bias: tuple[float, ...]
     word_bias: tuple[float, ...]
+    following: dict[str, float] = {}
 
 
 class Weights:
@@ -75,7 +76,12 @@ def _softmax(sums: Sequence[float]) -> list[float]:
 @functools.cache
 def load_weights() -> Weights:
     """The weights of the file."""
-    head, _, rest = FILE.read_bytes().partition(b"\n")
+    return read_weights(FILE.read_bytes())
+
+
+def read_weights(content: bytes) -> Weights:
+    """The weights of the content of such a file."""
+    head, _, rest = content.partition(b"\n")
     header = msgspec.json.decode(head, type=Header)
     sizes = (len(header.center), BUCKETS, BUCKETS)
     ends = [0]

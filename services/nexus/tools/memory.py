@@ -186,6 +186,11 @@ do we have a policy on dogs in the office
 how do deploys work here
 since when is Noor with us
 What did we name the new boat?
+when is it too cold to pour concrete?
+at which wind speed do we close the tower
+how humid may the archive get
+when is it too hot to train the dogs?
+how wet may the hay be when we bale it
 """
 
 
