@@ -47,10 +47,11 @@ class _Cues(msgspec.Struct, frozen=True):
 @cache
 def _load() -> dict[str, _Cues]:
     rules: dict[str, Any] = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text("utf-8"))
-    verbs = {name.upper(): "|".join(words.split()) for name, words in rules["verbs"].items()}
+    words = {name.upper(): "|".join(listed.split()) for name, listed in rules["words"].items()}
+    names = re.compile(rf"\b(?:{'|'.join(words)})\b")
 
     def compile_cue(cue: str) -> re.Pattern[str]:
-        return re.compile(re.sub(r"\b(?:DO|PAST)\b", lambda match: verbs[match[0]], cue), re.IGNORECASE)
+        return re.compile(names.sub(lambda match: f"(?:{words[match[0]]})", cue), re.IGNORECASE)
 
     return {
         kind: _Cues(

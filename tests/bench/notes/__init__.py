@@ -2,7 +2,8 @@
 
 ``seen`` holds the notes on which the rules were made, ``unseen`` those that were put aside before. Each has a
 file ``.gold`` beside it: kind, day (``-`` for that of the file) and words of each passage that must be a
-piece of its own. The last line is one JSON object: the shares of both halves, the targets, and ``met``.
+piece of its own. ``sentences`` holds single sentences of both halves with their kinds, as in files without
+headings. The last line is one JSON object: the shares of both halves, the targets, and ``met``.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import msgspec
 
 from services.memory.ingest.files import read_document
 from services.memory.ingest.kind_choice import KindChooser
-from services.memory.ingest.pieces import Piece
+from services.memory.ingest.pieces import Document, Piece
 from services.memory.local_embedder import LocalEmbedder
 from services.memory.model import fetch
 from shared.settings import load
@@ -24,8 +25,10 @@ from shared.settings import load
 FOLDER = Path(__file__).parent
 HALVES = ("seen", "unseen")
 MODIFIED = datetime(2026, 6, 1, tzinfo=UTC).timestamp()
-TARGETS = {"apart": 95.0, "kind": 80.0, "day": 95.0}
-"""Percent of the passages that are a piece of their own, and of the right kind and day."""
+TARGETS = {"apart": 95.0, "kind": 80.0, "day": 95.0, "sentences": 80.0}
+"""Percent of the passages that are a piece of their own, and of the right kind and day; and of the single
+sentences of the right kind.
+"""
 
 
 class Gold(msgspec.Struct, frozen=True):
@@ -68,6 +71,20 @@ def _judge(file: str, gold: Gold, pieces: tuple[Piece, ...], expected: list[Gold
     return Judged(file, gold, piece.kind, piece.date[:10] or "-", apart)
 
 
+def read_sentences(half: str) -> list[tuple[str, str]]:
+    """The kind and the text of each single sentence of a half."""
+    lines = (FOLDER / "sentences" / f"{half}.txt").read_text("utf-8").splitlines()
+    return [(kind, text) for kind, _, text in (line.partition("|") for line in lines)]
+
+
+async def judge_sentences(half: str, chooser: KindChooser) -> list[tuple[str, str, str]]:
+    """The kind that each sentence has, its text, and the kind it got."""
+    sentences = read_sentences(half)
+    pieces = tuple(Piece(title="", body=text) for _, text in sentences)
+    document = await chooser.choose(Document(pieces=pieces))
+    return [(*one, piece.kind) for one, piece in zip(sentences, document.pieces, strict=True)]
+
+
 def sum_up(judged: list[Judged]) -> dict[str, Any]:
     """The shares of a half in percent."""
     hits = {
@@ -92,10 +109,15 @@ async def measure(misses: bool) -> dict[str, Any]:
         judged = [
             one for gold in sorted((FOLDER / half).glob("*.gold")) for one in await judge_file(gold, chooser)
         ]
-        result[half] = sum_up(judged)
+        sentences = await judge_sentences(half, chooser)
+        right = sum(kind == found for kind, _, found in sentences)
+        result[half] = {**sum_up(judged), "sentences": round(100 * right / len(sentences), 1)}
         for one in judged if misses else ():
             if (one.kind, one.day, one.apart) != (one.gold.kind, one.gold.day, True):
                 print(f"{half} {one.file}: {one.gold} became {one.kind} {one.day} apart={one.apart}")
+        for kind, text, found in sentences if misses else ():
+            if kind != found:
+                print(f"{half} sentence: {kind} became {found}: {text}")
     embedder.close()
     met = all(result["unseen"][name] >= target for name, target in TARGETS.items())
     return {**result, "targets": TARGETS, "met": met}
