@@ -132,6 +132,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The key for it; it is printed nowhere."""
     ingest_dir: Path | None = None
     """The folder whose files memory ingests; default ``<state_dir>/ingest``."""
+    ingest_by_model: bool = False
+    """Whether the small model gives ingested passages their kinds where rules leave these unclear."""
     linker_interval: Seconds = 60.0
     """Seconds between two rounds of linking what is new in memory."""
     memory_keep: Annotated[dict[str, Annotated[int, msgspec.Meta(ge=1)]], "event=90,episodic=30"] = {}

@@ -11,6 +11,7 @@ from services.memory.allocator import limit_heaps
 from services.memory.briefing.service import BriefingService
 from services.memory.engine import MemoryEngine
 from services.memory.ingest.folder import IngestFolder
+from services.memory.ingest.model_kinds import ModelKinds
 from services.memory.maintenance import Maintenance
 from services.memory.past.service import PastService
 from services.memory.picture.service import LayoutService
@@ -88,6 +89,7 @@ class MemoryService(Agent):
             self._engine.get,
             self._engine.list_nodes,
             self._engine.embed,
+            model=ModelKinds(self.context.models) if self.context.settings.ingest_by_model else None,
         )
         self.context.spawn(self._maintenance.run())
         self.context.spawn(self._folder.run())

@@ -155,10 +155,12 @@ class ModelSession:
         answer, _ = await self._ask(self.model, [prompt, *messages], kind, check)
         return answer
 
-    async def ask_small_model_for(self, messages: Sequence[Message], kind: type[T]) -> tuple[T, Usage]:
-        """The small model's answer as a ``kind``, and its usage; raises ModelError."""
+    async def ask_small_model_for(
+        self, messages: Sequence[Message], kind: type[T], check: Callable[[T], str | None] | None = None
+    ) -> tuple[T, Usage]:
+        """The small model's answer as a ``kind`` that passes ``check``, and its usage; raises ModelError."""
         await self._require_budget()
-        return await self._ask(self.small_model, messages, kind, None)
+        return await self._ask(self.small_model, messages, kind, check)
 
     async def _ask(
         self,

@@ -12,6 +12,7 @@ from services.memory.ingest.client import Find, MemoryClient, Pages, Write, Writ
 from services.memory.ingest.drafting import draft_nodes
 from services.memory.ingest.file_import import FileImport, ImportResult, NoteLinks
 from services.memory.ingest.kind_choice import Embed, KindChooser
+from services.memory.ingest.model_kinds import ModelKinds
 from services.memory.ingest.pieces import IngestError
 from shared.errors import MailroomError
 from shared.log import logger
@@ -42,8 +43,8 @@ class IngestFolder:
     """Imports what is put into ``path``, and moves it to ``processed`` or ``failed``.
 
     ``write`` hands a MemoryWrite to memory and gives its answer, ``find`` the nodes of ids (retired ones
-    too), ``pages`` the answer to a ListQuery, ``embed`` the vectors of texts. Nothing is remembered
-    here: what is known of a file is what memory holds.
+    too), ``pages`` the answer to a ListQuery, ``embed`` the vectors of texts, ``model`` the kinds that rules
+    leave unclear. Nothing is remembered here: what is known of a file is what memory holds.
     """
 
     def __init__(
@@ -55,9 +56,11 @@ class IngestFolder:
         embed: Embed,
         *,
         settle: float = files.SETTLE,
+        model: ModelKinds | None = None,
     ) -> None:
         self._path = path
-        self._kinds = KindChooser(embed)
+        self._kinds = KindChooser(embed, model)
+        self._model = model
         self._client = MemoryClient(write, find, pages)
         self._links = NoteLinks(self._client)
         self._scanner = files.FolderScanner(path, settle)
@@ -105,6 +108,7 @@ class IngestFolder:
             "open_links": self._open_links,
             "problem": self._problem or (f"cannot be moved out of the folder: {stuck}" if stuck else ""),
             **self._counts,
+            **({"by_model": self._model.chosen} if self._model else {}),
         }
 
     async def _scan(self) -> None:

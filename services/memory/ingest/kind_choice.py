@@ -1,4 +1,6 @@
-"""The kinds of a file's pieces: by rules where these are clear, else also by the nearest examples."""
+"""The kinds of a file's pieces: by rules where these are clear, else by the model that is set, if it is to
+choose them, else also by the nearest examples.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,6 +17,7 @@ from services.memory.ingest.kinds import (
     list_examples,
     score_kinds,
 )
+from services.memory.ingest.model_kinds import ModelKinds
 from services.memory.ingest.pieces import Document, Piece
 
 AT_ONCE = 64
@@ -34,16 +37,24 @@ def _score_all(pieces: Sequence[Piece]) -> list[Scores]:
 
 
 class KindChooser:
-    """Gives each piece its kind; ``embed`` makes unit vectors of texts, for those whose rules are unclear."""
+    """Gives each piece its kind. Those whose rules are unclear get it of ``model``; what that does not answer
+    is compared to the examples by ``embed``, which makes unit vectors of texts.
+    """
 
-    def __init__(self, embed: Embed) -> None:
+    def __init__(self, embed: Embed, model: ModelKinds | None = None) -> None:
         self._embed = embed
+        self._model = model
         self._examples: NDArray[np.float32] | None = None
 
     async def choose(self, document: Document) -> Document:
         """The document with the kind of every piece; raises what ``embed`` raises."""
         scores = await asyncio.to_thread(_score_all, document.pieces)
         unclear = [place for place, found in enumerate(scores) if found and not is_clear(found)]
+        found_by_model = (
+            await self._model.find([document.pieces[place] for place in unclear]) if self._model else []
+        )
+        kinds = {place: kind for place, kind in zip(unclear, found_by_model, strict=False) if kind}
+        unclear = [place for place in unclear if place not in kinds]
         if unclear and self._examples is None:
             self._examples = np.array(await self._embed(list_examples()), np.float32)
         for start in range(0, len(unclear), AT_ONCE):
@@ -53,7 +64,7 @@ class KindChooser:
                 assert self._examples is not None
                 scores[place] = add_nearness(scores[place], np.array(vector, np.float32), self._examples)
         pieces = tuple(
-            msgspec.structs.replace(piece, kind=piece.kind or choose_kind(found))
-            for piece, found in zip(document.pieces, scores, strict=True)
+            msgspec.structs.replace(piece, kind=piece.kind or kinds.get(place) or choose_kind(found))
+            for place, (piece, found) in enumerate(zip(document.pieces, scores, strict=True))
         )
         return msgspec.structs.replace(document, pieces=pieces)
