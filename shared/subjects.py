@@ -117,6 +117,7 @@ MEMORY_VERBS = (
     "get",
     "embed",
     "read",
+    "recall",
     "stats",
     "health",
     "list",

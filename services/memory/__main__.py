@@ -15,6 +15,7 @@ from services.memory.ingest.model_kinds import ModelKinds
 from services.memory.maintenance import Maintenance
 from services.memory.past.service import PastService
 from services.memory.picture.service import LayoutService
+from services.memory.recall import RecallService
 from services.memory.writes.log_follower import LogFollower
 from services.memory.writes.submission import parse_add, parse_link
 from shared import subjects
@@ -74,8 +75,9 @@ class MemoryService(Agent):
         self._follower = LogFollower(self._engine, self.context.bus)
         self._layouts = LayoutService(self._engine)
         self._past = PastService(self._engine, self._follower.read_writes)
+        self._recall = RecallService(self._engine)
         self._maintenance = Maintenance(
-            self._engine, self._briefings, self._follower.submit, self.context.settings
+            self._engine, self._briefings, self._recall, self._follower.submit, self.context.settings
         )
         await self._follower.open()
         self.context.spawn(self._follower.run())
@@ -131,6 +133,7 @@ class MemoryService(Agent):
             "written": _answering(WrittenQuery, lambda query: follower.answer(query.id, query.seq)),
             "read": _answering(ReadQuery, lambda query: engine.read(query.question, query.passages)),
             "embed": _answering(EmbedQuery, lambda query: engine.embed(query.texts)),
+            "recall": _answering(_NoParameters, lambda _: self._recall.measure()),
             "stats": _answering(_NoParameters, lambda _: self._stats()),
             "health": _answering(_NoParameters, lambda _: self._health()),
         }

@@ -16,6 +16,7 @@ from services.memory.linking.linker import (
     remove_faded_edges,
 )
 from services.memory.linking.made import list_made
+from services.memory.recall import RecallService
 from shared.contracts import MemoryWrite, MemoryWritten
 from shared.errors import ActionError, MailroomError
 from shared.log import logger
@@ -33,6 +34,8 @@ PAUSE = 5.0
 """Seconds after a failure until it is tried again."""
 CONSOLIDATE_EVERY = 3_600.0
 """Seconds between two looks whether a week has passed since old events were made one, and at what expires."""
+RECALL_EVERY = 3_600.0
+"""Seconds between two measurements of the recall of planted facts; the last one of a day is kept."""
 WEEK = 7 * 86_400.0
 CONSOLIDATED = "consolidated"
 """The name of the note that says when that was, in seconds since 1970."""
@@ -52,10 +55,16 @@ class Maintenance:
     """The daemon's own work on memory; all it changes goes through the log like the writes of agents."""
 
     def __init__(
-        self, engine: MemoryEngine, briefings: BriefingService, submit: Submit, settings: Settings
+        self,
+        engine: MemoryEngine,
+        briefings: BriefingService,
+        recall: RecallService,
+        submit: Submit,
+        settings: Settings,
     ) -> None:
         self._engine = engine
         self._briefings = briefings
+        self._recall = recall
         self._submit = submit
         self._interval = settings.linker_interval
         self._keep = settings.memory_keep
@@ -75,6 +84,7 @@ class Maintenance:
             group.create_task(self._keep_trying(lambda: self._repeat(SWEEP_EVERY, self._merge_duplicates)))
             group.create_task(self._keep_trying(lambda: self._repeat(ACCESS_EVERY, self._count_accesses)))
             group.create_task(self._keep_trying(lambda: self._repeat(CONSOLIDATE_EVERY, self._tidy)))
+            group.create_task(self._keep_trying(lambda: self._repeat(RECALL_EVERY, self._measure_recall)))
 
     async def answer(self, action: str, edges: int = 0) -> dict[str, Any]:
         """The linker's status; ``trigger`` makes it do a round first, ``consolidate`` what is done weekly.
@@ -179,6 +189,9 @@ class Maintenance:
         self._counts["merged"] = self._counts.get("merged", 0) + found.merged
         if found.after != after:
             await self._engine.write_note(SWEEP, found.after)
+
+    async def _measure_recall(self) -> None:
+        await self._recall.measure()
 
     async def _count_accesses(self) -> None:
         write = await self._briefings.take_accesses()

@@ -72,7 +72,7 @@ from shared.contracts import (
     VersionPage,
     VersionsQuery,
 )
-from shared.memory import EmbedQuery, LinkerQuery, ReadQuery, RebuildQuery, WrittenQuery
+from shared.memory import EmbedQuery, LinkerQuery, ReadQuery, RebuildQuery, RecallMeasured, WrittenQuery
 from shared.tasks.submission import Submission
 
 Entries = dict[str, Any] | list[dict[str, Any]]
@@ -153,6 +153,7 @@ _READS: dict[str, tuple[str, Any, Any]] = {
     "get": ("Nodes by their ids", GetQuery, list[Node]),
     "embed": ("The embeddings of texts", EmbedQuery, list[list[float]]),
     "read": ("How well passages answer a question", ReadQuery, list[float]),
+    "recall": ("How well search finds planted facts, by day", dict[str, Any], list[RecallMeasured]),
     "stats": ("Counts, graph version and model of the store", dict[str, Any], dict[str, Any]),
     "health": (
         "Whether memory can read and write, and what is wrong if it cannot",

@@ -6,6 +6,7 @@ from shared.memory.client import (
     Memory,
     ReadQuery,
     RebuildQuery,
+    RecallMeasured,
     WriteRefused,
     WrittenQuery,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "Memory",
     "ReadQuery",
     "RebuildQuery",
+    "RecallMeasured",
     "WriteRefused",
     "WrittenQuery",
     "add_memory_entry",

@@ -63,6 +63,18 @@ class ReadQuery(msgspec.Struct, frozen=True, kw_only=True):
     passages: tuple[str, ...]
 
 
+class RecallMeasured(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of the planted facts search found again on a day, among how many nodes; the questions of those
+    that it ``missed``.
+    """
+
+    day: str
+    good: int
+    total: int
+    nodes: int
+    missed: tuple[str, ...] = ()
+
+
 class LinkerQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Asks for the linker's status, starts a round, or consolidates old events as is done weekly.
 
@@ -239,6 +251,13 @@ class Memory:
     async def read(self, question: str, *passages: str) -> list[float]:
         """How well each passage answers the question, by a cross-encoder: about -11 (not at all) to 10."""
         return await self._ask("read", ReadQuery(question=question, passages=passages), list[float])
+
+    async def recall(self) -> list[RecallMeasured]:
+        """How well search finds planted facts among what memory holds, by day, the latest last.
+
+        Measured now, if it was not within the last half an hour; empty if memory holds too little for that.
+        """
+        return await self._ask("recall", None, list[RecallMeasured])
 
     # --- maintenance -----------------------------------------------------------------------------
 

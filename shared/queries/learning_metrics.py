@@ -7,6 +7,8 @@ import msgspec
 
 from shared import subjects
 from shared.contracts import Goal, ResultOutcome, TaskStatus
+from shared.errors import MailroomError
+from shared.memory import Memory, RecallMeasured
 
 TARGETS = {
     "handoffs": 0.90,
@@ -36,6 +38,13 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     total: int
     share: float
     trend: float | None = None
+
+
+class Recall(Share, frozen=True, kw_only=True):
+    """How many planted facts memory's search found, among ``nodes``; the questions of those it ``missed``."""
+
+    nodes: int
+    missed: tuple[str, ...] = ()
 
 
 class Improvement(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +79,30 @@ def compute_share(samples: Iterable[Sample]) -> Share | None:
     half = len(good) // 2
     trend = _share(good[half:]) - _share(good[:half]) if len(good) >= LEAST_TREND else None
     return Share(good=sum(good), total=len(good), share=_share(good), trend=trend)
+
+
+def compute_recall(course: Sequence[RecallMeasured]) -> Recall | None:
+    """The last of the measurements, and the trend of those of all days; None if there are none."""
+    if not course:
+        return None
+    last, half = course[-1], len(course) // 2
+
+    def mean(days: Sequence[RecallMeasured]) -> float:
+        return sum(each.good / each.total for each in days) / len(days)
+
+    trend = mean(course[half:]) - mean(course[:half]) if len(course) >= LEAST_TREND else None
+    share = round(last.good / last.total, 4)
+    return Recall(
+        good=last.good, total=last.total, share=share, trend=trend, nodes=last.nodes, missed=last.missed
+    )
+
+
+async def read_recall(memory: Memory) -> list[RecallMeasured]:
+    """Memory's recall of planted facts by day; empty if memory does not answer."""
+    try:
+        return await memory.recall()
+    except MailroomError:
+        return []
 
 
 def handoffs(tasks: Iterable[TaskEnd]) -> list[Sample]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from shared.contracts import ApprovalRequest, CommandJudged, CommandVerdict, Experience
-from shared.queries.learning_metrics import Improvement, Share
+from shared.queries.learning_metrics import Improvement, Recall, Share
 from shared.queries.planted_commands import PlantedSafety
 
 TARGET_SECONDS = 30.0
@@ -82,7 +82,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     agents: tuple[Experience, ...]
     handoffs: Share | None = None
     delegation: Share | None = None
-    recall: Share | None = None
+    recall: Recall | None = None
     improvement: Improvement | None = None
     adaptation: Share | None = None
     patterns: Share | None = None

@@ -12,7 +12,14 @@ from services.cli.connection import run_connected
 from services.cli.output.console import make_table, open_console, print_block, print_json, shorten
 from shared.bus import Bus
 from shared.memory import Memory
-from shared.queries.learning_metrics import TARGETS, Improvement, Share
+from shared.queries.learning_metrics import (
+    TARGETS,
+    Improvement,
+    Recall,
+    Share,
+    compute_recall,
+    read_recall,
+)
 from shared.queries.metrics import (
     RELEVANT,
     TARGET_SECONDS,
@@ -24,7 +31,6 @@ from shared.queries.metrics import (
 )
 from shared.queries.metrics_reader import read_metrics
 from shared.queries.planted_commands import PlantedSafety
-from shared.queries.planted_facts import measure_recall
 from shared.text.phrases import count
 from shared.text.printable import clean
 from shared.text.times import format_span
@@ -40,7 +46,7 @@ NAMED = 5
 SHARES = {
     "handoffs": ("tasks that one agent gave another were taken up and ended", "no agent gave another a task"),
     "delegation": ("of those taken up were completed", "no agent gave another a task"),
-    "recall": ("planted facts were among the five nearest", "memory did not answer"),
+    "recall": ("planted facts were among the first five hits", "memory did not answer, or holds too little"),
     "adaptation": ("patterns helped the last time they were used", "no goal used a pattern"),
     "patterns": ("uses of patterns led to a goal that went well at once", "no goal used a pattern"),
 }
@@ -61,7 +67,8 @@ def kpi(since: datetime | None, by_agent: bool, as_json: bool) -> None:
     async def read(bus: Bus) -> Metrics:
         with open_console(stderr=True).status("Reading the log"):
             metrics = await read_metrics(bus, since or datetime.now(UTC) - SPAN)
-            return msgspec.structs.replace(metrics, recall=await measure_recall(Memory(bus)))
+            recall = compute_recall(await read_recall(Memory(bus)))
+            return msgspec.structs.replace(metrics, recall=recall)
 
     metrics = run_connected(read)
     if as_json:
@@ -166,6 +173,9 @@ def _format_share(name: str, share: Share | None) -> str:
         return f"no data: {none}; {aim}"
     met = "met" if share.share >= TARGETS[name] else "missed"
     trend = "" if share.trend is None else f"; trend {round(share.trend * 100):+d} points"
+    if isinstance(share, Recall):
+        what = f"{what}, among {count(share.nodes, 'memory', 'memories')}"
+        trend += f"; missed: {' '.join(share.missed)}" if share.missed else ""
     return f"{_percent(share.share)}: {share.good:,} of {share.total:,} {what}; {aim}: {met}{trend}"
 
 

@@ -15,11 +15,8 @@ from services.gateway.routing import Endpoint
 from shared.access.scopes import Scope
 from shared.bus.records import read_presences
 from shared.memory import Memory
-from shared.queries.learning_metrics import Share
-from shared.queries.planted_facts import measure_recall
+from shared.queries.learning_metrics import read_recall
 
-RECALL_AGE = 3_600.0
-"""Seconds for which the recall of planted facts holds: it changes with memory's model alone."""
 FRESH = 5.0
 """Seconds for which computed figures are used again."""
 
@@ -30,8 +27,6 @@ class _Known:
     def __init__(self) -> None:
         self.figures: Figures | None = None
         self.read_at = float("-inf")
-        self.recall: Share | None = None
-        self.recall_at = float("-inf")
         self.reading = asyncio.Lock()
 
 
@@ -42,11 +37,8 @@ async def read_kpi(call: Call) -> Figures:
     """The metrics of the last 30 days with their targets, and their course by day."""
     async with _known.reading:
         if _known.figures is None or time.monotonic() - _known.read_at >= FRESH:
-            if _known.recall is None or time.monotonic() - _known.recall_at >= RECALL_AGE:
-                _known.recall = await measure_recall(Memory(call.gateway.bus))
-                _known.recall_at = time.monotonic()
             figures = await ask(call.gateway.index.store, read_figures)
-            _known.figures = with_recall(figures, _known.recall)
+            _known.figures = with_recall(figures, await read_recall(Memory(call.gateway.bus)))
             _known.read_at = time.monotonic()
     return _known.figures
 

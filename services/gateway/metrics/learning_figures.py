@@ -8,9 +8,11 @@ import msgspec
 from services.gateway.index.reader import Tables
 from services.gateway.metrics.figure import Figure, Point
 from shared.contracts import Goal
+from shared.memory import RecallMeasured
 from shared.queries.learning_metrics import (
     TARGETS,
     Improvement,
+    Recall,
     Sample,
     Share,
     TaskEnd,
@@ -22,6 +24,7 @@ from shared.queries.learning_metrics import (
     pattern_uses,
 )
 from shared.queries.metrics import Metrics
+from shared.text.phrases import count
 
 MAX_GOALS = 5_000
 """The goals, latest first, from which these figures are computed."""
@@ -101,10 +104,10 @@ _WORDS = {
     ),
     "recall": (
         "Planted facts recalled",
-        "planted facts among the five nearest",
-        "Memory did not answer.",
-        "A standing set of facts among notes of an office's work: those whose question, reworded, has them "
-        "among the five nearest by memory's model.",
+        "planted facts among the first five hits",
+        "Memory did not answer, or holds too little.",
+        "A standing set of facts, planted in a copy of what memory holds: those that a search for a question "
+        "in other words has among its first five hits.",
     ),
     "adaptation": (
         "Patterns that helped",
@@ -139,9 +142,15 @@ def _share(name: str, share: Share | None, trend: list[Point]) -> Figure:
     )
 
 
-def recall_figure(recall: Share | None, trend: list[Point]) -> Figure:
-    """The recall of the planted facts, measured now; it has no course."""
-    return _share("recall", recall, trend)
+def recall_figure(recall: Recall | None, days: Sequence[Point], measured: Sequence[RecallMeasured]) -> Figure:
+    """The recall of the planted facts, with what was measured on each of the days."""
+    by_day = {each.day: each.good / each.total for each in measured}
+    found = _share("recall", recall, [Point(point.day, by_day.get(point.day)) for point in days])
+    if recall is None:
+        return found
+    missed = f". Missed: {' '.join(recall.missed)}" if recall.missed else ""
+    detail = f"{found.detail}, among {count(recall.nodes, 'memory', 'memories')}{missed}"
+    return msgspec.structs.replace(found, detail=detail)
 
 
 def _improvement(found: Improvement | None, trend: list[Point]) -> Figure:

@@ -16,7 +16,8 @@ from services.gateway.metrics.learning_figures import (
     recall_figure,
 )
 from shared.contracts import ApprovalAnswer, ApprovalRequest, CommandJudged, TaskStatus
-from shared.queries.learning_metrics import Share
+from shared.memory import RecallMeasured
+from shared.queries.learning_metrics import compute_recall
 from shared.queries.metrics import (
     RELEVANT,
     TARGET_SECONDS,
@@ -115,9 +116,13 @@ def read_figures(store: Tables, now: datetime | None = None) -> Figures:
     return Figures(figures=figures, metrics=metrics, since=days[0])
 
 
-def with_recall(figures: Figures, recall: Share | None) -> Figures:
-    """``figures`` with the recall of the planted facts, which the index does not know."""
-    found = [recall_figure(recall, each.trend) if each.name == "recall" else each for each in figures.figures]
+def with_recall(figures: Figures, measured: Sequence[RecallMeasured]) -> Figures:
+    """``figures`` with the recall of the planted facts by day, which the index does not know."""
+    recall = compute_recall(measured)
+    found = [
+        recall_figure(recall, each.trend, measured) if each.name == "recall" else each
+        for each in figures.figures
+    ]
     metrics = msgspec.structs.replace(figures.metrics, recall=recall)
     return msgspec.structs.replace(figures, figures=found, metrics=metrics)
 
