@@ -136,6 +136,9 @@ MEMORY_SIGNED_VERBS = ("add", "link")
 MEMORY_PEOPLE_VERBS = ("linker", "reindex", "rebuild")
 """The same, for people alone: each occupies all of memory for a while."""
 
+MAILBOX = f"{GATEWAY}.mailbox"
+"""Where the gateway answers the front desk's searches of people's own mailboxes; it has their passwords."""
+
 
 def erasure(stream: str) -> str:
     """Where memory asks the server to erase a message of ``stream``."""

@@ -18,6 +18,7 @@ from services.gateway.delivery.service import deliver_for_ever
 from services.gateway.hooks.outgoing import Deliveries
 from services.gateway.index.index import LogIndex
 from services.gateway.index.store import Store
+from services.gateway.mailbox import MailboxSearch
 from services.gateway.metrics.exposition import Exposition
 from services.gateway.security.access_log import AccessLog
 from services.gateway.security.connections import PatientProtocol
@@ -113,6 +114,8 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
     try:
         write_address(config, url)
         await presence.write()
+        about = profile.name, version("mailroom"), profile.description
+        await bus.serve(*about, {"mailbox": MailboxSearch(gateway).answer})
         tasks.append(asyncio.create_task(access.run()))
         tasks.append(asyncio.create_task(Deliveries(bus, config, index, access, url).run()))
         tasks.append(asyncio.create_task(deliver_for_ever(gateway)))

@@ -72,6 +72,7 @@ from shared.contracts import (
     VersionPage,
     VersionsQuery,
 )
+from shared.delivery.mailbox import FoundMails, MailboxQuery
 from shared.memory import EmbedQuery, LinkerQuery, ReadQuery, RebuildQuery, RecallMeasured, WrittenQuery
 from shared.tasks.submission import Submission
 
@@ -245,6 +246,14 @@ def _people() -> list[Channel]:
             summary="The words of an answer as a model writes it; sent by nexus alone, stored by nothing",
             group="mail",
             messages=(AnswerWords,),
+        ),
+        Channel(
+            name="mailbox",
+            address=subjects.MAILBOX,
+            summary="Search a person's own mailbox, by the gateway, which has its password; for nexus alone",
+            group="mail",
+            messages=(MailboxQuery,),
+            answer=FoundMails,
         ),
         Channel(
             name="approval_asked",

@@ -35,10 +35,10 @@ folder and several writes, to refuse one nothing. A client writes a batch in one
 class Rights(msgspec.Struct, frozen=True, kw_only=True):
     """The permissions of one identity.
 
-    It may publish and subscribe to these subjects of the office, and send requests to those of memory, of
-    which ``signed_request`` get its name appended; ``serve`` are the requests it answers. ``durables`` are
-    those of a stream whose position it may ask for; of the streams ``erase`` it may erase single messages, of
-    those ``listed`` it may list the subjects.
+    It may publish and subscribe to these subjects of the office, and send requests to those of memory and of
+    the gateway; ``signed_request`` get its name appended, ``serve`` are the requests it answers. ``durables``
+    are those of a stream whose position it may ask for; of the streams ``erase`` it may erase single
+    messages, of those ``listed`` it may list the subjects.
     What it may ``tell`` goes to people as it is, ``hear`` is what they get so: nothing stores that.
     """
 
@@ -74,7 +74,7 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
     return Rights(
         publish=publish,
         subscribe=(subjects.GRAPH_VERSION, *follows),
-        request=_memory_verbs(),
+        request=(*_memory_verbs(), *((subjects.MAILBOX,) if name == subjects.NEXUS else ())),
         signed_request=_signed_verbs(),
         durables=_durables(name),
         listed=(subjects.OFFICE,) if name == subjects.NEXUS else (),
@@ -196,6 +196,7 @@ def _gateway_rights() -> Rights:
         subscribe=(subjects.AUDIT_ALL, subjects.event("*", ">")),
         request=_memory_verbs(),
         signed_request=(*_signed_verbs(), *_people_verbs()),
+        serve=(subjects.MAILBOX,),
         hear=_words(),
     )
 
@@ -382,8 +383,11 @@ def _account(name: str, rights: Rights, key: str, agents: Sequence[str]) -> str:
         # What people submit counts as what a person said.
         imports.remove(_import("service", OFFICE_ACCOUNT, subjects.SUBMIT))
         imports.append(_import("service", OFFICE_ACCOUNT, subjects.submitted_by(name), to=subjects.SUBMIT))
+    answering = {subject: subject.partition(".")[0] for subject in rights.request}
+    imports += [
+        _import("service", _account_name(who), subject) for subject, who in answering.items() if who in agents
+    ]
     if subjects.MEMORY_DAEMON in agents:
-        imports += [_import("service", memory, subject) for subject in rights.request]
         signer = subjects.USER if name == subjects.GATEWAY else name
         imports += [
             _import("service", memory, f"{subject}.{signer}", to=subject) for subject in rights.signed_request

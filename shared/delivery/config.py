@@ -69,9 +69,11 @@ class Mail(Channel, frozen=True, kw_only=True, tag="mail"):
 
     With ``imap``, such as ``imaps://user@host``, replies are read every ``poll`` seconds, and those of the
     addresses ``allowed`` (default: ``to``) count. ``imap_password`` is by default ``password``.
+    ``mailbox``, such as ``imaps://user@host`` or ``imaps://user@host/Folder``, is the person's own, which the
+    front desk searches; ``mailbox_password`` is by default ``password``, too.
     """
 
-    secrets: ClassVar[tuple[str, ...]] = ("password", "imap_password")
+    secrets: ClassVar[tuple[str, ...]] = ("password", "imap_password", "mailbox_password")
 
     smtp: Text
     sender: Text
@@ -82,6 +84,8 @@ class Mail(Channel, frozen=True, kw_only=True, tag="mail"):
     folder: Text = "INBOX"
     allowed: tuple[str, ...] = ()
     poll: Seconds = 30.0
+    mailbox: str = ""
+    mailbox_password: str = ""
 
     def problem(self) -> str:
         """Whether an address is none."""
@@ -90,8 +94,9 @@ class Mail(Channel, frozen=True, kw_only=True, tag="mail"):
                 return f"{address[:60]!r} is no mail address"
         if not _is_address(self.smtp, ("smtp", "smtps")):
             return "smtp is no address such as smtp://user@mail.example.org:587"
-        if self.imap and not (_is_address(self.imap, ("imap", "imaps")) and urlsplit(self.imap).username):
-            return "imap is no address such as imaps://user@mail.example.org"
+        for name, address in (("imap", self.imap), ("mailbox", self.mailbox)):
+            if address and not (_is_address(address, ("imap", "imaps")) and urlsplit(address).username):
+                return f"{name} is no address such as imaps://user@mail.example.org"
         return ""
 
 

@@ -1,13 +1,12 @@
 """Mail: sent by SMTP, with an id by which replies and repeated messages are known; replies read by IMAP."""
 
 import asyncio
-import contextlib
 import email
 import hashlib
 import imaplib
 import re
-import ssl
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from email.message import EmailMessage
 from email.policy import SMTP, compat32, default
 from email.utils import formatdate
@@ -15,14 +14,12 @@ from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
 
 from shared.delivery.config import Mail
+from shared.delivery.imap import TIMEOUT, open_mailbox
 from shared.delivery.message import DeliveryError, Message, Reply
 from shared.errors import ActionError
-from shared.skills.mail import LOCAL, PORTS, MailServer, submit_message
-from shared.text.network_errors import format_network_error
+from shared.skills.mail import PORTS, MailServer, submit_message
 from shared.text.shorten import flatten
 
-TIMEOUT = 20.0
-"""Seconds that a server has for each step."""
 LONGEST_REPLY = 1_000_000
 """The most bytes of a reply that is read."""
 MOST_READ = 50
@@ -36,6 +33,8 @@ _ADDRESS = re.compile(r"[^\s<>,;:\"()]+@[^\s<>,;:\"()]+")
 _BULK = re.compile(r"bulk|junk|list|auto_reply", re.IGNORECASE)
 HEADERS = ("Message-ID", "In-Reply-To", "Auto-Submitted", "Precedence", "List-Id", "Return-Path")
 """The headers of a reply that are read, beside its sender."""
+UNREADABLE = (ValueError, LookupError, AttributeError, TypeError, IndexError)
+"""What the parser raises for mails that are made to break it."""
 PLAIN = SMTP.clone(cte_type="7bit", max_line_length=900)
 """A long id in a shorter line would be encoded, and no program would know it again."""
 
@@ -131,38 +130,8 @@ def mark_read(channel: Mail, numbers: list[bytes]) -> None:
             box.uid("STORE", number.decode(), "+FLAGS", "(\\Seen)")
 
 
-@contextlib.contextmanager
-def _mailbox(channel: Mail) -> Iterator[imaplib.IMAP4]:
-    parts = urlsplit(channel.imap)
-    where = f"The mail server {parts.hostname}"
-    try:
-        box = _connect(parts.scheme, parts.hostname or "", parts.port)
-        try:
-            if parts.username:
-                box.login(unquote(parts.username), channel.imap_password or channel.password)
-            if box.select(_quote(channel.folder))[0] != "OK":
-                raise DeliveryError(f"{where} has no folder {channel.folder!r}", "Correct folder")
-            yield box
-        finally:
-            with contextlib.suppress(OSError, imaplib.IMAP4.error):
-                box.logout()
-    except imaplib.IMAP4.error as error:
-        reason = flatten(str(error).removeprefix("b'").removesuffix("'"), 200)
-        raise DeliveryError(f"{where} refused: {reason}", "Check imap and imap_password") from None
-    except OSError as error:
-        raise DeliveryError(
-            f"{where} cannot be reached: {format_network_error(error)}", "Check imap"
-        ) from None
-
-
-def _connect(scheme: str, host: str, port: int | None) -> imaplib.IMAP4:
-    """A connection with TLS, which only this machine itself need not have."""
-    if scheme == "imaps":
-        return imaplib.IMAP4_SSL(host, port or 993, ssl_context=ssl.create_default_context(), timeout=TIMEOUT)
-    box = imaplib.IMAP4(host, port or 143, timeout=TIMEOUT)
-    if host not in LOCAL:
-        box.starttls(ssl.create_default_context())
-    return box
+def _mailbox(channel: Mail) -> AbstractContextManager[imaplib.IMAP4]:
+    return open_mailbox(channel.imap, channel.imap_password or channel.password, channel.folder)
 
 
 def _search(box: imaplib.IMAP4) -> list[bytes]:
@@ -185,11 +154,6 @@ def _lines(parts: list[object]) -> Iterator[bytes]:
         yield from part if isinstance(part, tuple) else [part] if isinstance(part, bytes) else []
 
 
-def _quote(folder: str) -> str:
-    escaped = folder.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
 def parse_reply(raw: bytes, channel: Mail) -> Reply:
     """A mail as a reply; ``ignored`` if it is a program's, or not from an address that is allowed."""
     digest = hashlib.sha256(raw).hexdigest()[:32]
@@ -198,8 +162,8 @@ def parse_reply(raw: bytes, channel: Mail) -> Reply:
         headers = {name: flatten(str(mail[name] or ""), 1_000) for name in HEADERS}
         senders = _senders(raw)
         ours = _OURS.search(headers["In-Reply-To"])
-        text = _text_of(mail)
-    except (ValueError, LookupError, AttributeError, TypeError, IndexError) as error:
+        text = read_text(mail)
+    except UNREADABLE as error:
         return Reply(id=digest, address="", ignored=f"it cannot be read: {type(error).__name__}")
     address = senders.pop() if len(senders) == 1 else ""
     allowed = {each.casefold() for each in channel.allowed or (channel.to,)}
@@ -237,7 +201,8 @@ def _find_program(headers: dict[str, str], content_type: str) -> str:
     return ""
 
 
-def _text_of(mail: email.message.EmailMessage) -> str:
+def read_text(mail: email.message.EmailMessage) -> str:
+    """The text of a mail, of HTML the visible one without quotations; raises one of UNREADABLE."""
     part = mail.get_body(("plain", "html"))
     if part is None:
         return ""

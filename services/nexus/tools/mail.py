@@ -1,13 +1,19 @@
-"""Mail: what agents wrote to people, searched by words and meaning."""
+"""Mail: what agents wrote to people, by words and meaning, and the person's own mailbox, by words."""
 
 import operator
-import re
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from services.nexus.routing.mail_query import COMMON, MailWanted, parse_wanted
 from services.nexus.routing.request import Request
-from services.nexus.tools.tool import Answer, Tool, Words
+from services.nexus.tools.tool import Answer, Tool
+from shared import subjects
+from shared.clock import parse_timestamp
 from shared.contracts import Email
-from shared.errors import BusError
+from shared.delivery.mailbox import FoundMail, FoundMails, MailboxQuery
+from shared.errors import BusError, Refused
+from shared.text.phrases import count
 from shared.text.shorten import flatten
 from shared.text.words import find_stems, find_terms
 
@@ -101,6 +107,12 @@ I need the mail where Mrs Okafor sent the allergy list
 look for messages with attachments from last week
 Did I get anything from the visa office today, they promised it
 who emailed me this morning
+find the mail from Ana about the invoice
+any mail from the bank?
+search my mail for tickets
+which mails mention the deposit
+search my mailbox for the words spring cleaning
+is there anything from the tax office in my mail
 open the latest email
 check my inbox pls
 when was the last time Bruno wrote to me
@@ -121,44 +133,84 @@ read out the message from the dentist please
 """
 
 MOST = 5
-"""The most letters of an answer."""
+"""The most letters of an answer, of agents and of the mailbox."""
 READ = 60
 """The most letters, the latest, whose meaning is compared."""
 NEAR = 0.62
 """The least cosine at which a letter counts as about what is asked."""
-_COMMON = frozenset(
-    find_terms(
-        "mail email letter message inbox mailbox new unread read show find search look write wrote any last "
-        "latest post"
-    )
-)
-_LAST = re.compile(r"(?i)\b(?:last|latest|newest|new|unread|today|any|show|list|check|inbox|mailbox)\b")
+PATIENCE = 45.0
+"""Seconds that the gateway has for a search of the mailbox."""
 
 
-async def search(desk: "Desk", request: Request, _: Words) -> Answer:
-    """The letters that the message is about, the nearest first, or the latest; of agents' letters alone."""
+def read(desk: "Desk", request: Request) -> MailWanted:
+    """What the message says of the mail; nothing if it asks for the latest."""
+    return parse_wanted(request.text, desk.now(request).date())
+
+
+async def search(desk: "Desk", request: Request, wanted: MailWanted) -> Answer:
+    """The mails that the message is about: of agents the nearest first, of the mailbox the newest first."""
     letters = (await desk.office.letters())[::-1]
-    if not letters:
-        return Answer(text="No agent has written to you. Mail that came to you elsewhere I do not read.")
-    about = find_terms(request.text).keys() - _COMMON
-    senders = [letter for letter in letters if letter.sender in request.text.lower()]
-    chosen = senders or await _find(desk, request.text, letters, frozenset(about))
-    if not chosen and (not about or _LAST.search(request.text)):
-        chosen = letters
-    if not chosen:
-        return Answer(
-            text=f"None of the {len(letters)} letters to you is about that. Mail of other accounts I do not "
-            f"read."
-        )
-    lines = [
+    chosen, by_agent = await _choose(desk, request.text, letters)
+    lines = [_format_letter(letter) for letter in chosen[:MOST]]
+    if len(chosen) > MOST:
+        lines.append(f"... and {len(chosen) - MOST} more: mailroom mail list")
+    own = "" if by_agent else await _search_mailbox(desk, request, wanted)
+    if not lines:
+        among = f"None of the {count(len(letters), 'letter')} that agents wrote to you is about that."
+        lines = [among if letters else "No agent has written to you."]
+    elif own:
+        lines.insert(0, "From agents:")
+    return Answer(
+        text="\n".join(filter(None, [own, *lines])), citations=tuple(each.id for each in chosen[:MOST])
+    )
+
+
+async def _choose(desk: "Desk", text: str, letters: list[Email]) -> tuple[list[Email], bool]:
+    """The agents' letters that ``text`` is about, and whether it names one of the agents."""
+    about = find_terms(text).keys() - COMMON
+    senders = [letter for letter in letters if letter.sender in text.lower()]
+    if senders:
+        return senders, True
+    chosen = await _find(desk, text, letters, frozenset(about)) if letters else []
+    return (chosen if about else letters), False
+
+
+def _format_letter(letter: Email) -> str:
+    return (
         f"- {letter.created_at[:10]}, {letter.sender}: {flatten(letter.subject or letter.body, 120)}"
         f" - {flatten(letter.body, 200)} (mailroom mail read {letter.id})"
-        for letter in chosen[:MOST]
-    ]
-    more = f"... and {len(chosen) - MOST} more: mailroom mail list" if len(chosen) > MOST else ""
-    return Answer(
-        text="\n".join(filter(None, [*lines, more])), citations=tuple(each.id for each in chosen[:MOST])
     )
+
+
+async def _search_mailbox(desk: "Desk", request: Request, wanted: MailWanted) -> str:
+    """What the person's mailbox has, or in a sentence why it was not searched; for people alone."""
+    if request.asker != subjects.USER:
+        return ""
+    query = MailboxQuery(**msgspec.structs.asdict(wanted), person=request.person)
+    try:
+        data = await desk.context.bus.request(subjects.MAILBOX, msgspec.json.encode(query), timeout=PATIENCE)
+    except Refused as error:
+        return f"Your mailbox was not searched: {error}"
+    except BusError:
+        return "Your mailbox was not searched: the gateway does not answer. See 'mailroom status'."
+    found = msgspec.json.decode(data, type=FoundMails)
+    kind = "unread mail" if wanted.unread else "mail"
+    if not found.count:
+        return f"Your mailbox has no {kind} like that."
+    like = "with some of these words" if found.partly else "like that"
+    lines = [
+        f"Your mailbox has {count(found.count, kind)}" + (f" {like}:" if wanted != MailWanted() else ":")
+    ]
+    lines += [_format_mail(desk, mail) for mail in found.mails[:MOST]]
+    if found.count > MOST:
+        lines.append(f"... and {found.count - MOST} more")
+    return "\n".join(lines)
+
+
+def _format_mail(desk: "Desk", mail: FoundMail) -> str:
+    came = f"{parse_timestamp(mail.at).astimezone(desk.zone):%Y-%m-%d %H:%M}" if mail.at else "no date"
+    line = f"- {came}, {mail.sender or '(no sender)'}: {mail.subject}"
+    return f"{line} - {mail.text}" if mail.text else line
 
 
 async def _find(desk: "Desk", text: str, letters: list[Email], about: frozenset[str]) -> list[Email]:
@@ -179,7 +231,9 @@ async def _find(desk: "Desk", text: str, letters: list[Email], about: frozenset[
 
 TOOL = Tool(
     name="mail",
-    description="searches the letters that agents wrote to you",
+    description="searches the letters that agents wrote to you, and your own mailbox if one is set",
     examples=EXAMPLES,
     run=search,
+    parameters=MailWanted,
+    read=read,
 )

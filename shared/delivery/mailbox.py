@@ -1,0 +1,156 @@
+"""A search of a person's own mailbox, by IMAP; nothing in it is changed, not even marked as read."""
+
+import email
+import imaplib
+import itertools
+import re
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from email.policy import default
+from email.utils import format_datetime
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from shared.delivery.config import Mail
+from shared.delivery.imap import open_mailbox
+from shared.delivery.mail import UNREADABLE, read_text
+from shared.delivery.message import DeliveryError
+from shared.text.shorten import flatten
+
+PATIENCE = 25.0
+"""Seconds that a search may take; a server that searches every mail's text can take long."""
+LONGEST = 40.0
+"""Seconds until an answer is given up: connecting and each step have a time of their own besides."""
+MOST = 8
+"""The most mails of an answer."""
+MOST_WORDS = 6
+"""The most words that are searched for."""
+NARROW = 500
+"""Up to so many mails of a sender are named to the server, which then reads the text of these alone."""
+READ = 65_536
+"""Bytes of a mail that are fetched: its head and the beginning of its text."""
+
+
+class MailboxQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Mails that hold ``words``, with one of ``senders`` in the sender's name or address, or in the subject.
+
+    ``since`` and ``before`` are days, as 2026-03-18, ``before`` not included. ``person`` is who asks.
+    """
+
+    words: tuple[str, ...] = ()
+    senders: tuple[str, ...] = ()
+    since: str = ""
+    before: str = ""
+    unread: bool = False
+    person: str = ""
+
+
+class FoundMail(msgspec.Struct, frozen=True, kw_only=True):
+    """A mail: when it came (ISO 8601), its sender, its subject, the beginning of its text, each one line."""
+
+    at: str = ""
+    sender: str = ""
+    subject: str = ""
+    text: str = ""
+
+
+class FoundMails(msgspec.Struct, frozen=True, kw_only=True):
+    """How many mails were found, and the newest of them, the newest first; ``partly``: none has all words."""
+
+    count: int
+    mails: tuple[FoundMail, ...] = ()
+    partly: bool = False
+
+
+def search_mailbox(channel: Mail, query: MailboxQuery) -> FoundMails:
+    """What ``query`` finds in the person's mailbox of ``channel``, else in that of replies; blocks.
+
+    Raises DeliveryError if it cannot be reached, opened or searched within PATIENCE.
+    """
+    until = time.monotonic() + PATIENCE
+    own = bool(channel.mailbox)
+    address = channel.mailbox if own else channel.imap
+    password = (channel.mailbox_password if own else channel.imap_password) or channel.password
+    folder = (unquote(urlsplit(address).path.strip("/")) or "INBOX") if own else channel.folder
+    setting = "mailbox" if own else "imap"
+    with open_mailbox(address, password, folder, setting=setting, readonly=True) as box:
+        found, partly = _search(box, query, until)
+        newest = sorted(found, reverse=True)[:MOST]
+        mails = tuple(_fetch(box, number, until) for number in newest)
+        return FoundMails(count=len(found), mails=mails, partly=partly)
+
+
+def _search(box: imaplib.IMAP4, query: MailboxQuery, until: float) -> tuple[set[int], bool]:
+    """The numbers of the mails with the most of the words, if that is half of them; whether one lacks."""
+    base = ["UNSEEN"] if query.unread else ["ALL"]
+    for name, day in (("SINCE", query.since), ("BEFORE", query.before)):
+        if day:
+            base += [name, "-".join(format_datetime(datetime.fromisoformat(day))[5:16].split())]
+    among: set[int] | None = None
+    if query.senders:
+        asked = itertools.product(query.senders[:MOST_WORDS], ("FROM", "SUBJECT"))
+        among = {number for word, key in asked for number in _ask(box, [*base, key], word, until)}
+        if 0 < len(among) <= NARROW:
+            base = ["UID", ",".join(map(str, sorted(among)))]
+    words = query.words[:MOST_WORDS] if among != set() else ()
+    if not words:
+        return (_ask(box, base, "", until) if among is None else among), False
+    marks: Counter[int] = Counter()
+    for word in words:
+        marks.update(
+            {number for key in ("SUBJECT", "TEXT") for number in _ask(box, [*base, key], word, until)}
+        )
+    marks = marks if among is None else Counter({number: marks[number] for number in among})
+    most = max(marks.values(), default=0)
+    if 2 * most < len(words):
+        return set(), False
+    return {number for number, mark in marks.items() if mark == most}, most < len(words)
+
+
+def _ask(box: imaplib.IMAP4, criteria: list[str], word: str, until: float) -> set[int]:
+    """One search. The word is sent as a literal, in which nothing has to be escaped."""
+    if time.monotonic() > until:
+        raise DeliveryError(
+            f"The search of the mailbox took longer than {PATIENCE:g} s", "Name fewer words, or the days"
+        )
+    charset = [] if word.isascii() else ["CHARSET", "UTF-8"]
+    if word:
+        # As imaplib's own append does; its stubs have it as text.
+        box.literal = word.encode()  # type: ignore[assignment]
+    kind, found = box.uid("SEARCH", *charset, *criteria)
+    if kind != "OK":
+        raise box.error(str(found[0]))
+    return {int(number) for line in found if line for number in line.split()}
+
+
+def _fetch(box: imaplib.IMAP4, number: int, until: float) -> FoundMail:
+    if time.monotonic() > until:
+        return FoundMail(subject="(not read in time)")
+    _, parts = box.uid("FETCH", str(number), f"(INTERNALDATE BODY.PEEK[]<0.{READ}>)")
+    lines = [part[0] if isinstance(part, tuple) else part for part in parts or [] if part]
+    raw = next((part[1] for part in parts or [] if isinstance(part, tuple)), b"")
+    came = imaplib.Internaldate2tuple(b" ".join(lines))
+    at = datetime.fromtimestamp(time.mktime(came), UTC).isoformat() if came else ""
+    return read_mail(raw, at)
+
+
+def read_mail(raw: bytes, at: str = "") -> FoundMail:
+    """A mail, or its beginning, as three lines; what cannot be read is left out."""
+    try:
+        mail = email.message_from_bytes(raw, policy=default)
+        sender, subject = str(mail["From"] or ""), str(mail["Subject"] or "")
+    except UNREADABLE:
+        return FoundMail(at=at, subject="(cannot be read)")
+    try:
+        text = read_text(mail)
+    except UNREADABLE:
+        text = ""
+    text = re.sub(r"(?m)^\s*(?:>.*|[-_=*]{4,}\s*)$", "", text)
+    return FoundMail(
+        at=at,
+        sender=flatten(sender, 100),
+        subject=flatten(subject, 150) or "(no subject)",
+        text=flatten(text, 160),
+    )
