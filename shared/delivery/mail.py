@@ -58,11 +58,17 @@ class MailOutlet:
         return str(mail["Message-ID"])
 
     async def check(self) -> str:
-        """Whether the mailbox of replies can be opened, if there is one."""
-        if not self._channel.imap:
-            return "replies are not read: the channel has no imap"
-        found = await asyncio.to_thread(read_replies, self._channel, peek=True)
-        return f"replies are read from {self._channel.folder}" + (f" ({len(found)} new)" if found else "")
+        """Whether the mailboxes of replies and of the person can be opened, if there are any."""
+        channel, own = self._channel, ""
+        if channel.mailbox:
+            from shared.delivery.mailbox import MailboxQuery, search_mailbox
+
+            searched = await asyncio.to_thread(search_mailbox, channel, MailboxQuery(unread=True))
+            own = f"; your mailbox is searched ({searched.count} unread)"
+        if not channel.imap:
+            return f"replies are not read: the channel has no imap{own}"
+        found = await asyncio.to_thread(read_replies, channel, peek=True)
+        return f"replies are read from {channel.folder}" + (f" ({len(found)} new)" if found else "") + own
 
 
 def compose(channel: Mail, message: Message) -> EmailMessage:

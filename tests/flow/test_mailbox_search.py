@@ -12,8 +12,10 @@ from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import Email, Question, Response
 from shared.delivery.config import Mail
+from shared.delivery.mail import MailOutlet
 from shared.delivery.mailbox import FoundMails, MailboxQuery, search_mailbox
 from shared.delivery.message import DeliveryError
+from shared.errors import BusUnavailable
 from tests.support.imap import PASSWORD, ImapServer, run_imap_server
 from tests.support.office import Office
 from tests.support.waiting import eventually
@@ -134,6 +136,11 @@ def test_no_server_and_one_that_sends_too_much() -> None:
             search_mailbox(channel(f"imap://ada@127.0.0.1:{server.getsockname()[1]}"), MailboxQuery())
 
 
+async def test_it_is_tried_with_the_channel(mailbox: ImapServer) -> None:
+    told = await MailOutlet(channel(mailbox.address)).check()
+    assert told == "replies are not read: the channel has no imap; your mailbox is searched (5 unread)"
+
+
 async def say(office: Office, text: str) -> Response:
     return await ask_nexus(office.user, Question(sender="user", recipient="nexus", text=text), 60)
 
@@ -175,5 +182,8 @@ async def test_the_desk_searches_it_for_people_alone(mailbox: ImapServer, tmp_pa
             return Email.from_json(letters[0][2]).body if letters else ""
 
         assert await eventually(answered, 30) == "No agent has written to you."
+        with pytest.raises(BusUnavailable):
+            await scout.request(subjects.MAILBOX, b"{}", timeout=0.5)
+        assert b"Your loan" in await (await office.connect("nexus")).request(subjects.MAILBOX, b"{}")
     finally:
         await office.close()

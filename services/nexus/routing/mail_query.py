@@ -14,13 +14,13 @@ COMMON = frozenset(
         mail mails email e-mail emails letter letters message messages inbox mailbox box thread post
         conversation new unread unanswered read show find search look looking check list open pull scan
         write wrote written writes any anything something anybody anyone last latest newest recent get got
-        come came there here please can could you my me us our mine need want tell summarise summarize about
-        regarding concerning mention mentions subject answer answers answered reply replies replied response
-        respond responded confirm confirmed send sent say says said ask asked again yet today yesterday
-        tonight overnight morning evening afternoon week weekend month days many what when who where which
-        how whether someone does did has have was were been is are still long via by from with contain
-        contains containing attachment attachments attached actually through words word time cant somewhere
-        it its thing
+        come came there here please can could you my me us our mine need want tell summarise summarize
+        about regarding concerning mention mentions subject answer answers answered reply replies replied
+        response respond responded confirm confirmed send sent say says said ask asked again yet today
+        yesterday tonight overnight morning evening afternoon week weekend month days many what when who
+        where which how whether someone does did has have was were been is are still long via by from with
+        contain contains containing attachment attachments attached actually through words word time cant
+        somewhere it its thing mr mrs ms dr
         """
     )
 )
