@@ -10,11 +10,12 @@ from contextlib import AbstractContextManager
 from email.message import EmailMessage
 from email.policy import SMTP, compat32, default
 from email.utils import formatdate
-from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
 
 from shared.delivery.config import Mail
 from shared.delivery.imap import TIMEOUT, open_mailbox
+from shared.delivery.mail_text import UNREADABLE, read_text
+from shared.delivery.mailbox import MailboxQuery, search_mailbox
 from shared.delivery.message import DeliveryError, Message, Reply
 from shared.errors import ActionError
 from shared.skills.mail import PORTS, MailServer, submit_message
@@ -33,8 +34,6 @@ _ADDRESS = re.compile(r"[^\s<>,;:\"()]+@[^\s<>,;:\"()]+")
 _BULK = re.compile(r"bulk|junk|list|auto_reply", re.IGNORECASE)
 HEADERS = ("Message-ID", "In-Reply-To", "Auto-Submitted", "Precedence", "List-Id", "Return-Path")
 """The headers of a reply that are read, beside its sender."""
-UNREADABLE = (ValueError, LookupError, AttributeError, TypeError, IndexError)
-"""What the parser raises for mails that are made to break it."""
 PLAIN = SMTP.clone(cte_type="7bit", max_line_length=900)
 """A long id in a shorter line would be encoded, and no program would know it again."""
 
@@ -61,8 +60,6 @@ class MailOutlet:
         """Whether the mailboxes of replies and of the person can be opened, if there are any."""
         channel, own = self._channel, ""
         if channel.mailbox:
-            from shared.delivery.mailbox import MailboxQuery, search_mailbox
-
             searched = await asyncio.to_thread(search_mailbox, channel, MailboxQuery(unread=True))
             own = f"; your mailbox is searched ({searched.count} unread)"
         if not channel.imap:
@@ -207,19 +204,6 @@ def _find_program(headers: dict[str, str], content_type: str) -> str:
     return ""
 
 
-def read_text(mail: email.message.EmailMessage) -> str:
-    """The text of a mail, of HTML the visible one without quotations; raises one of UNREADABLE."""
-    part = mail.get_body(("plain", "html"))
-    if part is None:
-        return ""
-    content = str(part.get_content())
-    if part.get_content_type() == "text/plain":
-        return content
-    reader = _Text()
-    reader.feed(content[:LONGEST_REPLY])
-    return "".join(reader.parts)
-
-
 def strip_quoted(text: str) -> str:
     """What the person wrote above the quoted mail, at most 10,000 characters."""
     lines = []
@@ -229,29 +213,3 @@ def strip_quoted(text: str) -> str:
         lines.append(line)
     clean = "".join(c for c in "\n".join(lines) if c.isprintable() or c in "\n\t")
     return clean.strip()[:10_000]
-
-
-class _Text(HTMLParser):
-    """The visible text of HTML outside of quotations."""
-
-    BREAKS = frozenset({"br", "p", "div", "li", "tr", "h1", "h2", "h3"})
-    SKIPPED = frozenset({"script", "style", "blockquote", "head"})
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.parts: list[str] = []
-        self._skipped = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._skipped += tag in self.SKIPPED
-        if tag in self.BREAKS:
-            self.parts.append("\n")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._skipped -= tag in self.SKIPPED and self._skipped > 0
-        if tag in self.BREAKS:
-            self.parts.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        if not self._skipped:
-            self.parts.append(data)

@@ -15,7 +15,7 @@ import msgspec
 
 from shared.delivery.config import Mail
 from shared.delivery.imap import open_mailbox
-from shared.delivery.mail import UNREADABLE, read_text
+from shared.delivery.mail_text import UNREADABLE, read_text
 from shared.delivery.message import DeliveryError
 from shared.text.shorten import flatten
 
