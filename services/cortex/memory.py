@@ -6,7 +6,7 @@ from typing import Any
 from shared.agent.context import AgentContext
 from shared.contracts import CognitiveContext, Hit, Node, Source
 from shared.errors import BusError
-from shared.reasoning.patterns import patterns_for
+from shared.reasoning.patterns import FACT, patterns_for
 from shared.reasoning.recall import KNOWN, measure_relevance
 from shared.text.excerpt import fence, quote
 
@@ -27,37 +27,40 @@ CATEGORIES = {"episodic": "episodic", "event": "episodic", "task": "episodic", "
 async def recall(context: AgentContext, query: str) -> dict[str, Any]:
     """Memories about ``query`` as ``episodic``, ``semantic`` and ``procedural``; ``problem`` says why none.
 
-    Their relevance is recorded in the facts of the task, as for every task.
+    Their relevance and the patterns that apply are recorded in the facts of the task, as for every task, and
+    under ``facts``, from which another attempt restores them.
     """
+    facts = context.current_task.facts
     cache: dict[str, Any] = {"episodic": [], "semantic": [], "procedural": []}
     try:
         async with asyncio.timeout(TIMEOUT):
             hits = await context.memory.search(query[:MAX_QUERY], limit=MAX_RECALLED)
             if relevance := await measure_relevance(context.memory, query[:MAX_QUERY], hits):
-                context.current_task.facts["context"] = relevance
+                facts["context"] = relevance
     except (BusError, TimeoutError) as error:
         return {**cache, "problem": f"memory was not asked: {str(error) or 'it did not answer in time'}"}
     cache["learned"] = await patterns_for(context.memory, query[:MAX_QUERY])
+    cache["facts"] = {name: facts[name] for name in ("context", FACT) if name in facts}
     for hit in hits:
         cache[CATEGORIES.get(hit.node.kind, "semantic")].append(_brief(hit))
     return cache
 
 
-def known_ids(cache: dict[str, Any]) -> tuple[str, ...]:
+def known_ids(state: CognitiveContext) -> tuple[str, ...]:
     """The evidence references of the memories."""
-    return tuple(f"memory:{entry['id']}" for entry in _entries(cache))
+    return tuple(f"memory:{entry['id']}" for entry in _entries(state))
 
 
-def format_memories(cache: dict[str, Any]) -> str:
-    """The memories for a question to the model, with their evidence references."""
-    lines = [f"- [memory:{entry['id']}] {entry['title']}: {entry['body']}" for entry in _entries(cache)]
+def format_memories(state: CognitiveContext) -> str:
+    """The memories for a question to the model, with their evidence references; earlier runs come last."""
+    lines = [f"- [memory:{entry['id']}] {entry['title']}: {entry['body']}" for entry in _entries(state)]
     held = fence("\n".join(lines)) or "- nothing"
-    return "\n".join(filter(None, [held, str(cache.get("learned", ""))]))
+    return "\n".join(filter(None, [held, _learned(state)]))
 
 
-def format_known(cache: dict[str, Any]) -> str:
+def format_known(state: CognitiveContext) -> str:
     """The memories as a quotation beside a question; empty for none."""
-    return quote(KNOWN, format_memories(cache)) if known_ids(cache) else ""
+    return quote(KNOWN, format_memories(state)) if known_ids(state) or _learned(state) else ""
 
 
 async def store_episode(context: AgentContext, state: CognitiveContext, *, complete: bool) -> str:
@@ -87,8 +90,13 @@ async def store_episode(context: AgentContext, state: CognitiveContext, *, compl
     return ""
 
 
-def _entries(cache: dict[str, Any]) -> list[dict[str, Any]]:
-    return [entry for group in cache.values() if isinstance(group, list) for entry in group]
+def _entries(state: CognitiveContext) -> list[dict[str, Any]]:
+    groups = [state.memory_cache.get(name, ()) for name in ("semantic", "procedural")]
+    return [entry for group in (*groups, state.episodic_memories) for entry in group]
+
+
+def _learned(state: CognitiveContext) -> str:
+    return str(state.memory_cache.get("learned", ""))
 
 
 def _brief(hit: Hit) -> dict[str, Any]:

@@ -137,8 +137,9 @@ async def _try_directly(run: Run, level: Level) -> Answer | None:
     state, name = run.state, run.context.profile.name
     await state.enter("execution", "answers directly")
     query = state.workspace.user_query
-    known = memory.format_known(state.workspace.memory_cache)
-    asked = "\n\n".join(filter(None, [query, known]))
+    known = memory.format_known(state.workspace)
+    mentioned = str(state.workspace.memory_cache.get("mentioned", ""))
+    asked = "\n\n".join(filter(None, [query, known, mentioned]))
     conclusion = await run.steps.run_loop(asked, state.workspace.conversation_history)
     finding = Finding(
         digest=digest_of(name, level.name, {}),

@@ -31,7 +31,7 @@ from services.cortex.planner import (
     plan_run,
     plan_without_model,
 )
-from services.cortex.run_state import RunState, call_digest
+from services.cortex.run_state import FAILED, RunState, call_digest
 from shared.agent.context import AgentContext
 from shared.contracts import TaskPlan, TaskStep
 from shared.errors import ActionError, BusError
@@ -82,7 +82,7 @@ class Run:
         except BusError:
             raise
         except Exception as error:
-            await self.state.enter("error", str(error) or type(error).__name__)
+            await self.state.enter(FAILED, str(error) or type(error).__name__)
             raise
 
     async def close(self, answer: Answer) -> Outcome:
@@ -102,14 +102,15 @@ class Run:
         self.state.change(percept=msgspec.to_builtins(percept))
 
     async def recall(self) -> None:
-        """Recall what memory holds about the query, once."""
-        if self.state.workspace.memory_cache:
+        """Recall what memory holds about the query, once; another attempt has the facts of it again."""
+        if known := self.state.workspace.memory_cache:
+            self.context.current_task.facts.update(known.get("facts", {}))
             return
         await self.state.enter("memory_retrieval", "recalls what is known about it")
         cache = await memory.recall(self.context, self.state.workspace.original_query)
         query, task = self.state.workspace.original_query, self.context.task
         cache["mentioned"] = await open_mentions(query, task, self.context.settings, self.context.memory)
-        self.state.change(memory_cache=cache, episodic_memories=tuple(cache["episodic"]))
+        self.state.change(episodic_memories=tuple(cache.pop("episodic")), memory_cache=cache)
 
     async def plan(self, hints: Sequence[str] = (), max_steps: int = MAX_SUBTASKS) -> None:
         """Make the plan, once: as the query spells it out, else with the model."""
@@ -147,13 +148,12 @@ class Run:
             reasons = "; ".join(f"{finding.action}: {finding.reason}" for finding in findings)
             raise ActionError(f"Nothing of it could be done: {reasons[:1_500] or 'nothing was tried'}")
         await state.enter("synthesis", "puts the answer together")
-        cache = state.workspace.memory_cache
-        known = memory.known_ids(cache)
+        known = memory.known_ids(state.workspace)
         if self._with_model:
-            recalled, query = memory.format_memories(cache), state.workspace.user_query
+            recalled, query = memory.format_memories(state.workspace), state.workspace.user_query
             answer = await synthesise(self.context, query, findings, recalled, known)
         else:
-            answer = list_findings(findings, memory.format_memories(cache) if known else "")
+            answer = list_findings(findings, memory.format_memories(state.workspace) if known else "")
         if not state.is_complete:
             missing = format_missing(state.evaluation, state.workspace.iteration_count)
             answer = msgspec.structs.replace(answer, answer=f"{answer.answer}\n\n{missing}")

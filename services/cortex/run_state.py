@@ -27,6 +27,8 @@ RECIPIENTS = {
 }
 """The recipient of the events of each stage; those of other stages have the FALLBACK."""
 FALLBACK = "cortex"
+FAILED = "error"
+"""The stage of a run that an error ended."""
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,11 +181,11 @@ class RunState:
         return seal(_record_subject(self._context), self._message(FALLBACK, payload))
 
     def _message(self, recipient: str, payload: dict[str, Any]) -> CognitiveMessage:
-        task = self._context.task
+        task, failed = self._context.task, payload.get("stage") == FAILED
         return CognitiveMessage(
             sender=self._context.profile.name,
             recipient=recipient,
-            message_type=MessageType.NOTIFICATION,
+            message_type=MessageType.ERROR if failed else MessageType.NOTIFICATION,
             payload=payload,
             correlation_id=task.task_id,
             cause=task.id,

@@ -23,7 +23,7 @@ from shared.contracts.base import (
 
 
 class MessageType(StrEnum):
-    """The kinds of message between the parts of a cognitive run."""
+    """The kinds of message between the parts of a cognitive run; cortex sends the last two alone."""
 
     REQUEST = "request"
     RESPONSE = "response"

@@ -19,6 +19,7 @@ from shared.bus.records import submission_entry
 from shared.contracts import (
     CognitiveMessage,
     MemoryWrite,
+    MessageType,
     Task,
     TaskPlan,
     TaskResult,
@@ -106,6 +107,8 @@ async def ask(team: Team, text: str, **context: Any) -> TaskResult:
 async def stages(team: Team) -> list[str]:
     request = {"seq": 1, "next_by_subj": "event.cortex.stage_changed", "batch": 200}
     told = [CognitiveMessage.from_json(s.data) async for s in team.user.read(subjects.OFFICE, request)]
+    failed = [message.payload["stage"] == "error" for message in told]
+    assert [message.message_type is MessageType.ERROR for message in told] == failed
     return [message.payload["stage"] for message in told]
 
 

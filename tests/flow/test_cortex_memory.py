@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from shared.bus.records import submission_entry
-from shared.contracts import Node, Task, TaskResult, generate_task_id
+from shared import subjects
+from shared.bus.records import read_record, submission_entry
+from shared.contracts import CognitiveMessage, Node, Task, TaskResult, generate_task_id
 from shared.memory import Memory
 from tests.flow.test_cortex_cognition import PERCEIVES, WELL, finish, says
 from tests.support.office import Office
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -18,6 +20,12 @@ FACT = Node(
     id="graph-store",
     title="Graph memory is stored in LanceDB",
     body="The daemon keeps the nodes and edges of graph memory in LanceDB tables.",
+)
+PATTERN = Node(
+    id="look-first",
+    kind="pattern",
+    title="What is the heron server used for?",
+    body="Read the inventory of servers before anything else.",
 )
 STEP = {"step_number": 1, "description": "Say where graph memory is kept"}
 ANSWER = {"answer": "In LanceDB.", "evidence": ["memory:graph-store", "memory:invented"]}
@@ -31,6 +39,11 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
         says(r"(?s)Plan how.*\[memory:graph-store\]", {"steps": [STEP]}),
         says("^Say where", finish("In LanceDB.")),
         says(r"(?s)^Where does graph memory live.*\[memory:graph-store\]", finish("In LanceDB.")),
+        # As long as it takes to kill the process at work; the next one asks again.
+        says(
+            r"(?s)^What is the heron server.*What helped: Read the inventory.*What the text mentions",
+            {**finish("Staging."), "delay": 3.0},
+        ),
         says("Judge", WELL),
         says("Answer what was asked", ANSWER),
     ]
@@ -72,3 +85,32 @@ async def test_memory_is_recalled_cited_and_gets_the_episode(office: Office) -> 
         "Worked out: Where is graph memory stored?",
         "Worked out: Where does graph memory live?",
     }
+
+
+async def test_reasoning_is_given_patterns_and_mentions_and_names_patterns_after_a_crash(
+    office: Office,
+) -> None:
+    await Memory(office.user).add(PATTERN, insist=True)
+    task = Task(
+        task_id=generate_task_id(),
+        text="What is the heron server used for? See @memory heron.",
+        assignee="cortex",
+        requester="user",
+        context={"mode": "reasoning"},
+    )
+    await office.user.commit([submission_entry(task)])
+
+    async def thinks() -> bool:
+        record = await read_record(
+            office.user, subjects.record("cortex", "cognition", task.task_id), CognitiveMessage
+        )
+        return record is not None and str(record.value.payload["stage"]).startswith("execution")
+
+    await eventually(thinks, 20.0)
+    office.kill("cortex")
+    office.start("cortex", "again")
+    result = await office.result("cortex", task.task_id, timeout=40)
+    assert result.output == "Staging.", result.error_message
+    assert result.attempt == 2
+    assert result.metadata["patterns"] == ["look-first"]
+    assert result.metadata["context"]["best"] > 0.5

@@ -53,8 +53,6 @@ class ParsedTime(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     day: date | None = None
     note: str = ""
-    has_day: bool = False
-    has_clock: bool = False
 
 
 class Phrases(msgspec.Struct, frozen=True):
@@ -136,7 +134,6 @@ def resolve(phrases: Phrases, now: datetime, zone: tzinfo | None) -> ParsedTime:
             rest=phrases.rest,
             day=reader.day,
             rrule=reader.rule,
-            has_day=bool(phrases["day"]),
         )
     except ActionError as error:
         return ParsedTime(missing="time", why=str(error), rest=phrases.rest)
@@ -171,7 +168,7 @@ class _Reader:
         if phrases["repeat"] or (day and day.every):
             return self._repeat(day, clocks)
         if (spans := phrases["span"]) and (moment := self._span(spans[0], bool(clocks))):
-            return self._once(moment, has_day=True)
+            return self._once(moment)
         if spans:
             day = Day(on=(self._wall + read_amount(spans[0]["amount"] or spans[0]["later"])).date())
         if day and day.vague:
@@ -241,7 +238,7 @@ class _Reader:
             moment = self._moved(localize(datetime.combine(date_of, clock), self._zone))
         if not datetime_exists(datetime.combine(date_of, clock), self._zone):
             notes.append(f"The clocks leave out {clock:%H:%M} in that night: summer time begins.")
-        return self._once(moment, has_day=self.day is not None, note=" ".join(filter(None, notes)))
+        return self._once(moment, note=" ".join(filter(None, notes)))
 
     def _hint(self) -> str:
         return f"{self._phrases.request}\n{self._phrases.text}\n{self._phrases.rest}"
@@ -253,7 +250,7 @@ class _Reader:
                 moment = moment - away if each["way"] in ("before", "prior to") else moment + away
         return moment
 
-    def _once(self, moment: datetime, *, has_day: bool, note: str = "") -> ParsedTime:
+    def _once(self, moment: datetime, *, note: str = "") -> ParsedTime:
         self.day = moment.astimezone(self._zone).date()
         if moment <= self._now:
             raise UnclearTime(
@@ -261,9 +258,7 @@ class _Reader:
             )
         if moment - self._now > FARTHEST:
             raise UnclearTime("past", "That is more than ten years ahead")
-        return ParsedTime(
-            moment=moment, rest=self._phrases.rest, day=self.day, note=note, has_day=has_day, has_clock=True
-        )
+        return ParsedTime(moment=moment, rest=self._phrases.rest, day=self.day, note=note)
 
     # --- what repeats ----------------------------------------------------------------------------
 
@@ -314,7 +309,7 @@ class _Reader:
         if (wall.hour, wall.minute) != (clock.hour, clock.minute) and "BYHOUR" not in rule:
             wall = datetime.combine(wall.date(), clock)
         self.rule = format_recurrence(Recurrence(start=wall, rule=rule + end, zone=name))
-        return msgspec.structs.replace(self._once(moment, has_day=True, note=note), rrule=self.rule)
+        return msgspec.structs.replace(self._once(moment, note=note), rrule=self.rule)
 
     def _often(self, rule: str, clocks: list[Clock]) -> ParsedTime:
         minutes = int((re.search(r"INTERVAL=(\d+)", rule) or ["", "1"])[1]) * (60 if "HOURLY" in rule else 1)
@@ -324,7 +319,7 @@ class _Reader:
             raise UnclearTime("time", "What repeats by the hour runs day and night from now on")
         moment = (self._now.astimezone(UTC) + timedelta(minutes=minutes)).replace(microsecond=0)
         self.rule = format_recurrence(Recurrence(start=moment, rule=rule + self._bounds()[1]))
-        return msgspec.structs.replace(self._once(moment, has_day=True), rrule=self.rule)
+        return msgspec.structs.replace(self._once(moment), rrule=self.rule)
 
     def _bounds(self) -> tuple[date, str]:
         """The day from which on it repeats, and the part of the rule that says how long."""

@@ -88,5 +88,5 @@ def _read_foreign(text: str, now: datetime, zone: tzinfo | None) -> ParsedTime:
 
 def _checked(moment: datetime, now: datetime) -> ParsedTime:
     if now < moment <= now + FARTHEST:
-        return ParsedTime(moment=moment, has_day=True, has_clock=True)
+        return ParsedTime(moment=moment)
     return ParsedTime(missing="past", why="That has passed, or lies more than ten years ahead")
