@@ -29,6 +29,7 @@ SECRETS = (
     "openai_api_key",
     "anthropic_api_key",
     "smtp_url",
+    "calendar_password",
     "gateway_oidc_client_secret",
 )
 """The settings that are printed nowhere."""
@@ -243,7 +244,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     night_cost: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     """The same in US dollars, by ``brain_price`` or ``prices``."""
     calendar: str = ""
-    """An ICS calendar: the path of a file or an https address."""
+    """An ICS calendar: the path of a file or an https address; or one on a CalDAV server, as
+    ``caldavs://user@host/path/``."""
+    calendar_password: str = ""
+    """The password for it there; it is printed nowhere."""
     smtp_url: str = ""
     """The server for mail to people, as ``smtp://user:password@host:587``. It is printed nowhere."""
     smtp_sender: str = ""

@@ -1,4 +1,4 @@
-"""The calendar: the events of an ICS file or address on a day and the days after it."""
+"""The calendar: the events of an ICS file or address, or a CalDAV server, on a day and the days after it."""
 
 import asyncio
 import re
@@ -13,6 +13,7 @@ import msgspec
 from shared.clock import localize, read_zone
 from shared.errors import ActionError
 from shared.settings import Settings
+from shared.skills.calendar_server import is_on_server, load_events
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
 from shared.text.phrases import count
@@ -84,7 +85,8 @@ async def read_agenda(settings: Settings, days: int = 1, start: str = "") -> Age
     """
     if not settings.calendar:
         raise ActionError(
-            "No calendar is set", "Set MAILROOM_CALENDAR to the path or the https address of an ICS file"
+            "No calendar is set",
+            "Set MAILROOM_CALENDAR to the path or the https address of an ICS file, or to a caldavs address",
         )
     if not 1 <= days <= LONGEST:
         raise ActionError(f"days is {days}", f"Ask for 1 to {LONGEST} days")
@@ -94,7 +96,10 @@ async def read_agenda(settings: Settings, days: int = 1, start: str = "") -> Age
         first + timedelta(days=days)
     except (ValueError, OverflowError):
         raise ActionError(f"{start[:40]!r} is no date", "Write it as in 2026-01-31") from None
-    data = await _load(settings)
+    if is_on_server(settings.calendar):
+        data = await asyncio.to_thread(load_events, settings, *_span(first, days, zone), SIZE)
+    else:
+        data = await _load(settings)
     return await asyncio.to_thread(_read, data, first, days, zone)
 
 
@@ -129,10 +134,15 @@ def _load_file(path: Path) -> bytes:
     return data
 
 
+def _span(first: date, days: int, zone: tzinfo | None) -> tuple[datetime, datetime]:
+    """When the days begin and end."""
+    begin, end = (datetime.combine(day, datetime.min.time()) for day in (first, first + timedelta(days=days)))
+    return localize(begin, zone), localize(end, zone)
+
+
 def _read(data: bytes, first: date, days: int, zone: tzinfo | None) -> Agenda:
     last = first + timedelta(days=days - 1)
-    begin = localize(datetime.combine(first, datetime.min.time()), zone)
-    end = localize(datetime.combine(last + timedelta(days=1), datetime.min.time()), zone)
+    begin, end = _span(first, days, zone)
     events: list[Event] = []
     broken = left_out = 0
     deadline = time.monotonic() + PATIENCE

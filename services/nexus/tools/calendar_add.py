@@ -1,8 +1,8 @@
-"""Add an event to the calendar, if it is a file of this machine."""
+"""Add an event to the calendar, if it is a file of this machine or on a CalDAV server."""
 
 import asyncio
 import re
-from datetime import date, datetime, time, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +16,13 @@ from shared.contracts import Choice
 from shared.contracts.conversation import SLOT
 from shared.errors import ActionError
 from shared.files import write_atomically
+from shared.settings import Settings
+from shared.skills.calendar_server import add_event, is_on_server
 from shared.text.shorten import flatten
 
 if TYPE_CHECKING:
+    import icalendar
+
     from services.nexus.desk import Desk
 
 EXAMPLES = """
@@ -165,7 +169,8 @@ async def add(desk: "Desk", request: Request, event: Event) -> Answer:
     if not source or re.match(r"(?i)https?:", source):
         where = "No calendar is set" if not source else "The calendar is an address, which I only read"
         return ask_back(
-            f"{where}; nothing was added. Set MAILROOM_CALENDAR to the path of an ICS file to add events.",
+            f"{where}; nothing was added. Set MAILROOM_CALENDAR to the path of an ICS file, or to a caldavs "
+            "address, to add events.",
             choices=(
                 Choice(label="set a reminder", text=command("reminder_set", f"remind me: {request.text}")),
             ),
@@ -178,7 +183,7 @@ async def add(desk: "Desk", request: Request, event: Event) -> Answer:
         return ask_back("On which day?", f"{request.text} {SLOT}", expects="time")
     start = read_start(event, desk.zone)
     uid = desk.context.bus.derive_id("event", request.letter_id)
-    await asyncio.to_thread(write_event, Path(source).expanduser(), event.title, start, uid)
+    await asyncio.to_thread(write_event, desk.context.settings, event.title, start, uid)
     at = f" at {event.clock}" if event.clock else ""
     return Answer(
         text=f"Added to the calendar: {flatten(event.title, 200)}, {start:%A} {start.day} {start:%B %Y}{at}"
@@ -196,24 +201,47 @@ def read_start(event: Event, zone: tzinfo | None) -> date | datetime:
         ) from None
 
 
-def write_event(path: Path, title: str, start: date | datetime, uid: str) -> None:
-    """Add the event to the file, once for each ``uid``; a missing file is made. Raises ActionError."""
+def write_event(config: Settings, title: str, start: date | datetime, uid: str) -> None:
+    """Add the event to the calendar of the settings, once for each ``uid``; raises ActionError."""
+    if is_on_server(config.calendar):
+        moment = start.astimezone(UTC) if isinstance(start, datetime) else start
+        add_event(config, _make_calendar(_make_event(title, moment, uid)).to_ical(), uid)
+    else:
+        _write_to_file(Path(config.calendar).expanduser(), _make_event(title, start, uid), uid)
+
+
+def _make_event(title: str, start: date | datetime, uid: str) -> "icalendar.Event":
+    import icalendar
+
+    event = icalendar.Event()
+    event.add("uid", uid)
+    event.add("summary", title)
+    event.add("dtstart", start)
+    event.add("dtend", start + (LASTS if isinstance(start, datetime) else timedelta(days=1)))
+    event.add("dtstamp", datetime.now(UTC))
+    return event
+
+
+def _make_calendar(*events: "icalendar.Event") -> "icalendar.Calendar":
+    import icalendar
+
+    calendar = icalendar.Calendar()
+    calendar.add("version", "2.0")
+    calendar.add("prodid", "-//Mailroom//front desk//EN")
+    for event in events:
+        calendar.add_component(event)
+    return calendar
+
+
+def _write_to_file(path: Path, event: "icalendar.Event", uid: str) -> None:
+    """Add the event; a missing file is made."""
     import icalendar
 
     try:
         text = path.read_bytes() if path.exists() else b""
-        calendar = icalendar.Calendar.from_ical(text) if text.strip() else icalendar.Calendar()
+        calendar = icalendar.Calendar.from_ical(text) if text.strip() else _make_calendar()
         if any(str(each.get("uid")) == uid for each in calendar.walk("VEVENT")):
             return
-        if not text.strip():
-            calendar.add("version", "2.0")
-            calendar.add("prodid", "-//Mailroom//front desk//EN")
-        event = icalendar.Event()
-        event.add("uid", uid)
-        event.add("summary", title)
-        event.add("dtstart", start)
-        event.add("dtend", start + (LASTS if isinstance(start, datetime) else timedelta(days=1)))
-        event.add("dtstamp", datetime.now().astimezone())
         calendar.add_component(event)
         write_atomically(path, calendar.to_ical())
     except (OSError, ValueError) as error:
