@@ -4,13 +4,13 @@ import hashlib
 import importlib.util
 import logging
 import re
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 import numpy as np
+import tenacity
 
 from shared.errors import ActionError, StartError
 from shared.settings import Settings
@@ -85,16 +85,17 @@ class HostedEmbedder:
 
     def _request(self, texts: Sequence[str]) -> "Vectors":
         cut = [text[:MAX_CHARACTERS].strip() or "-" for text in texts]  # most refuse empty ones
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return self._check(self._function.generate_embeddings(cut), len(cut))
-            except ActionError:
-                raise
-            except Exception as error:  # each client raises its own kinds
-                if attempt == ATTEMPTS or not _is_passing(error):
-                    raise self._explain(error) from None
-            time.sleep(FIRST_PAUSE * 2 ** (attempt - 1))
-        raise AssertionError("the last attempt returns or raises")
+        asking = tenacity.Retrying(
+            retry=tenacity.retry_if_exception(_is_passing),
+            wait=tenacity.wait_exponential(FIRST_PAUSE),
+            stop=tenacity.stop_after_attempt(ATTEMPTS),
+            reraise=True,
+        )
+        try:
+            rows = asking(self._function.generate_embeddings, cut)
+        except Exception as error:  # each client raises its own kinds
+            raise self._explain(error) from None
+        return self._check(rows, len(cut))
 
     def _check(self, rows: Sequence[Any], count: int) -> "Vectors":
         if len(rows) != count or any(row is None for row in rows):
@@ -126,7 +127,7 @@ def make_slug(model_name: str) -> str:
     return f"{letters}_{hashlib.sha256(model_name.encode()).hexdigest()[:8]}"
 
 
-def _is_passing(error: Exception) -> bool:
+def _is_passing(error: BaseException) -> bool:
     """Whether asking again can help: not if the server understood and refused."""
     status = getattr(error, "status_code", None)
     return not isinstance(status, int) or status in (408, 409, 425, 429) or not 400 <= status < 500

@@ -5,7 +5,7 @@ of the last one of them all: so one message is record, hand-out and result at on
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from shared import subjects
 from shared.bus.connection import Bus
@@ -23,7 +23,7 @@ from shared.contracts import (
     generate_iso_timestamp,
 )
 from shared.contracts.base import amended
-from shared.errors import Conflict
+from shared.errors import BusError, Conflict
 from shared.log import logger
 from shared.trace import current_trace, headers_of
 
@@ -71,6 +71,19 @@ async def retry_on_conflict(
 
     again, stop = retry_if_exception_type(Conflict), stop_after_attempt(tries)
     return await AsyncRetrying(retry=again, stop=stop, wait=wait_random(0, pause), reraise=True)(attempt)
+
+
+async def retry_until_taken(
+    attempt: Callable[[], Awaitable[T]], *, pause: float, event: str, **about: Any
+) -> T:
+    """Call ``attempt`` until it raises no BusError; every one is logged as ``event``, with ``about``."""
+    from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_fixed
+
+    def note(state: RetryCallState) -> None:
+        log.warning(event, reason=str(state.outcome.exception() if state.outcome else ""), **about)
+
+    again = retry_if_exception_type(BusError)
+    return await AsyncRetrying(retry=again, wait=wait_fixed(pause), before_sleep=note)(attempt)
 
 
 # --- tasks ---------------------------------------------------------------------------------------

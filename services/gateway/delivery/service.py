@@ -10,6 +10,7 @@ from services.gateway.delivery.replies import Replies
 from services.gateway.delivery.sender import Sender
 from services.gateway.delivery.writing import can_be_answered
 from services.gateway.index.rows import STREAMS, Position
+from shared.bus.records import retry_until_taken
 from shared.clock import read_zone
 from shared.delivery.config import Deliver, read_deliver
 from shared.errors import ConfigError, MailroomError
@@ -67,12 +68,10 @@ async def _run(gateway: Gateway, deliver: Deliver, journal: Journal, dispatcher:
 
 async def _wait_until_indexed(gateway: Gateway) -> None:
     """Return once the index has what was in the log when the gateway started: it knows what was told."""
-    while True:
-        try:
-            ends = Position(*[await last_sequence(gateway.bus, stream) for stream in STREAMS])
-            break
-        except MailroomError as error:
-            log.warning("delivery_interrupted", reason=str(error))
-            await asyncio.sleep(PAUSE)
+
+    async def read_ends() -> Position:
+        return Position(*[await last_sequence(gateway.bus, stream) for stream in STREAMS])
+
+    ends = await retry_until_taken(read_ends, pause=PAUSE, event="delivery_interrupted")
     while gateway.index.position.office < ends.office or gateway.index.position.memory < ends.memory:
         await gateway.index.wait_for_change()

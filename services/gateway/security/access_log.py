@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from datetime import datetime
+from functools import partial
 
 from services.gateway.security.limits import Rate, RateLimit
 from services.gateway.security.refusals import Refused
@@ -10,6 +11,7 @@ from shared import subjects
 from shared.access.tokens import Tokens
 from shared.bus import Bus
 from shared.bus.entry import Entry, seal
+from shared.bus.records import retry_until_taken
 from shared.contracts import AccessAct, AccessChanged
 from shared.errors import BusError, ConfigError
 from shared.log import logger
@@ -75,23 +77,17 @@ class AccessLog:
         watch = asyncio.create_task(self._watch_tokens())
         try:
             while True:
-                await self._publish(await self._waiting.get())
+                event = await self._waiting.get()
+                publish = partial(self._bus.commit, [_entry(event)])
+                await retry_until_taken(
+                    publish, pause=RETRY_PAUSE, event="access_unsent", act=event.act.value
+                )
         finally:
             watch.cancel()
             with contextlib.suppress(BusError, TimeoutError):
                 async with asyncio.timeout(1):
                     while not self._waiting.empty():
                         await self._bus.commit([_entry(self._waiting.get_nowait())])
-
-    async def _publish(self, event: AccessChanged) -> None:
-        while True:
-            try:
-                await self._bus.commit([_entry(event)])
-            except BusError as error:
-                log.warning("access_unsent", act=event.act.value, reason=str(error))
-                await asyncio.sleep(RETRY_PAUSE)
-            else:
-                return
 
     async def _watch_tokens(self) -> None:
         self._known = self._read_tokens()

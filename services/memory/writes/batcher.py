@@ -1,6 +1,7 @@
 """Batches of writes: stored as one commit each, answered, and announced as a graph version."""
 
 import asyncio
+from functools import partial
 
 from services.memory.engine import MemoryEngine
 from services.memory.writes.answers import AnswerRegistry
@@ -10,7 +11,7 @@ from services.memory.writes.writer import MAX_EVENT_IDS
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal
-from shared.bus.records import read_record
+from shared.bus.records import read_record, retry_until_taken
 from shared.contracts import GraphVersion, MemoryRefused, MemoryWrite, MemoryWritten
 from shared.contracts.base import amended
 from shared.errors import BusError
@@ -69,14 +70,8 @@ class Announcer:
         return record.value.version if record else 0
 
     async def _announce(self, event: GraphVersion) -> None:
-        while True:
-            try:
-                await self._bus.commit([seal(subjects.GRAPH_VERSION, event)])
-            except BusError as error:
-                log.warning("version_unannounced", version=event.version, reason=str(error))
-                await asyncio.sleep(PAUSE)
-            else:
-                return
+        commit = partial(self._bus.commit, [seal(subjects.GRAPH_VERSION, event)])
+        await retry_until_taken(commit, pause=PAUSE, event="version_unannounced", version=event.version)
 
 
 class Batcher:

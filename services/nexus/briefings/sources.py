@@ -254,14 +254,15 @@ class BriefingSources:
 
     async def _wait_for_memory(self) -> None:
         """Return when memory answers, at the latest after ``memory_wait`` seconds."""
-        deadline = time.monotonic() + self._options.memory_wait
-        while time.monotonic() < deadline:
-            try:
-                await self._context.memory.health()
-            except BusError:
-                await asyncio.sleep(POLL_INTERVAL)
-            else:
-                return
+        import tenacity
+
+        asking = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception_type(BusError),
+            wait=tenacity.wait_fixed(POLL_INTERVAL),
+            stop=tenacity.stop_after_delay(self._options.memory_wait),
+            retry_error_callback=lambda _: {},
+        )
+        await asking(self._context.memory.health)
 
     async def _run_action(self, action: str, params: Mapping[str, Any]) -> Outcome:
         """The outcome of an action of nexus; raises ActionError if the profile has no skill with it."""

@@ -15,9 +15,8 @@ from services.nexus.reminders.state import WAITING, due_time, replace_reminder
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
-from shared.bus.records import read_record, retry_on_conflict
+from shared.bus.records import read_record, retry_on_conflict, retry_until_taken
 from shared.contracts import Reminder, ReminderDue, Reminders
-from shared.errors import BusError
 from shared.log import logger
 
 MAX_TIMER = timedelta(days=80)
@@ -139,12 +138,7 @@ class ReminderStore:
 
 async def retry_timers(set_timers: Callable[[], Awaitable[None]]) -> None:
     """Call ``set_timers`` until the broker accepts them."""
-    while True:
-        try:
-            return await set_timers()
-        except BusError as error:
-            log.warning("timers_not_set", reason=str(error))
-            await asyncio.sleep(RETRY_DELAY)
+    await retry_until_taken(set_timers, pause=RETRY_DELAY, event="timers_not_set")
 
 
 async def set_timer(bus: Bus, name: str, due: ReminderDue, moment: datetime) -> None:
