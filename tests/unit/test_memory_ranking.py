@@ -15,9 +15,9 @@ from services.memory.retrieval.ranking import (
     NAME,
     WORDS,
     QueryCandidates,
-    add_neighbours,
     find_date_spans,
     score,
+    sum_neighbours,
 )
 from services.memory.retrieval.sessions import OFFSETS
 from services.memory.retrieval.word_splitting import split_words
@@ -68,7 +68,9 @@ def evidence(
         weights=np.log(1 + (count - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32),
         counts=counts.reshape(count, len(sought)),
         named=lambda names: np.array([tag in names for tag in tags or [""] * count], np.bool_),
-        mean_length=float(add_neighbours(lengths, beside).mean()) if count else 0.0,
+        mean_length=float((lengths + sum_neighbours(lengths[:, None], beside)[:, 0]).mean())
+        if count
+        else 0.0,
     )
 
 

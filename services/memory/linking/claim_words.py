@@ -86,9 +86,5 @@ NUMBER_WORDS = {word: str(number) for number, word in enumerate(_COUNTED)} | {
 FAMILIES = {"ident": "number", "version": "number", "daypart": "clock", "per": "frequency"}
 """Types whose values stand in for those of another."""
 
-PLACES = frozenset("in on at to into onto under inside near".split())
-MEANS = frozenset("by with through via using as".split())
-"""Prepositions before where or when something is, and before what or who does it."""
-
 SLOTS_APART = ({"by", "in"}, {"by", "at"}, {"from", "to"}, {"for", "by"})
 """Prepositions that answer different questions."""

@@ -27,7 +27,6 @@ _CUES = {
     name: re.compile(rf"\b(?:{'|'.join(patterns)})", re.IGNORECASE)
     for name, patterns in tomllib.loads(Path(__file__).with_name("cues.toml").read_text("utf-8")).items()
 }
-CUES = tuple(_CUES)
 _NEGATION = re.compile(r"\b(?:not|no|never|cannot|nobody|nothing|none|without|nor)\b|n['’]t\b", re.IGNORECASE)
 _SKIPPED = table.NOTHING | table.BEING | table.AUXILIARIES | table.PREPOSITIONS
 
@@ -61,7 +60,7 @@ class Statement(NamedTuple):
 class Reading(NamedTuple):
     """A text read: its statements, the first ones first, and what all of it says of change and time.
 
-    ``cues`` has how many signs of each of CUES there are, and of a ``question``.
+    ``cues`` has how many signs of each kind of cues.toml there are, and of a ``question``.
     """
 
     statements: tuple[Statement, ...]

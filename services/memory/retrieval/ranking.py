@@ -127,8 +127,8 @@ class QueryCandidates(msgspec.Struct, frozen=True, kw_only=True):
 
     ``cosines`` of the question and each candidate (0 if it has no vector), ``created`` in seconds since
     the epoch, ``lengths`` in words, ``beside`` their places in these arrays at OFFSETS from each in its
-    session, a row each, -1 for none. ``mean_length`` is the mean over all live nodes of what
-    ``add_neighbours`` makes of their lengths. ``weights`` has the weight of each word that is searched,
+    session, a row each, -1 for none. ``mean_length`` is the mean over all live nodes of their
+    lengths with ``sum_neighbours`` of these. ``weights`` has the weight of each word that is searched,
     ``counts`` how often it occurs in each candidate, a column a word; ``named`` returns which candidates
     have a tag or an agent among words. ``moment`` is now, in seconds since the epoch.
     """
@@ -176,7 +176,7 @@ def _score_texts(evidence: QueryCandidates) -> tuple[Numbers, Numbers]:
     """
     near = np.clip((evidence.cosines - np.float32(FAR)) / np.float32(1 - FAR), 0, 1)
     columns = np.column_stack((near, np.ones_like(near), evidence.lengths, evidence.counts))
-    around = _sum_neighbours(columns, evidence.beside)
+    around = sum_neighbours(columns, evidence.beside)
     meaning = near + (1 - near) * around[:, 0] / np.maximum(around[:, 1], np.float32(NEIGHBOUR**2))
     lengths, counts = np.split(columns[:, 2:] + around[:, 2:], [1], axis=1)
     norms = np.float32(K1 * (1 - B)) + np.float32(K1 * B / max(1.0, evidence.mean_length)) * lengths
@@ -184,12 +184,8 @@ def _score_texts(evidence: QueryCandidates) -> tuple[Numbers, Numbers]:
     return meaning, (evidence.weights / most * counts / (counts + norms)).sum(axis=1)
 
 
-def add_neighbours(values: Numbers, beside: NDArray[np.int32]) -> Numbers:
-    """Each value plus those of its neighbours, NEIGHBOUR of it for the next ones, a half of a half beyond."""
-    return values + _sum_neighbours(values[:, np.newaxis], beside)[:, 0]
-
-
-def _sum_neighbours(columns: Numbers, beside: NDArray[np.int32]) -> Numbers:
+def sum_neighbours(columns: Numbers, beside: NDArray[np.int32]) -> Numbers:
+    """The sum of each row's neighbours: NEIGHBOUR of the next ones, a half of a half of those beyond."""
     padded = np.pad(columns, ((0, 1), (0, 0)))  # -1, which is none, reads the last
     result = np.zeros_like(columns)
     for offset, places in zip(OFFSETS, beside, strict=True):
