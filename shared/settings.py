@@ -137,6 +137,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Whether the small model gives ingested passages their kinds where rules leave these unclear."""
     linker_interval: Seconds = 60.0
     """Seconds between two rounds of linking what is new in memory."""
+    linker_by_model: bool = False
+    """Whether the small model judges what the linker cannot decide; without it people are asked."""
     memory_keep: Annotated[dict[str, Annotated[int, msgspec.Meta(ge=1)]], "event=90,episodic=30"] = {}
     """Days after which memories of a kind are retired, such as event=90,episodic=30; empty: all are kept."""
     briefing_ttl: Seconds = 300.0

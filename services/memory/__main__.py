@@ -12,6 +12,7 @@ from services.memory.briefing.service import BriefingService
 from services.memory.engine import MemoryEngine
 from services.memory.ingest.folder import IngestFolder
 from services.memory.ingest.model_kinds import ModelKinds
+from services.memory.linking.judging import ModelJudge
 from services.memory.maintenance import Maintenance
 from services.memory.past.service import PastService
 from services.memory.picture.service import LayoutService
@@ -77,7 +78,12 @@ class MemoryService(Agent):
         self._past = PastService(self._engine, self._follower.read_writes)
         self._recall = RecallService(self._engine)
         self._maintenance = Maintenance(
-            self._engine, self._briefings, self._recall, self._follower.submit, self.context.settings
+            self._engine,
+            self._briefings,
+            self._recall,
+            self._follower.submit,
+            self.context.settings,
+            ModelJudge(self.context.models) if self.context.settings.linker_by_model else None,
         )
         await self._follower.open()
         self.context.spawn(self._follower.run())

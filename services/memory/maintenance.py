@@ -8,6 +8,7 @@ from typing import Any
 from services.memory.briefing.service import BriefingService
 from services.memory.engine import MemoryEngine
 from services.memory.linking.consolidation import consolidate, expire
+from services.memory.linking.judging import ModelJudge, find_questions, settle
 from services.memory.linking.linker import (
     CycleResult,
     DedupResult,
@@ -61,13 +62,17 @@ class Maintenance:
         recall: RecallService,
         submit: Submit,
         settings: Settings,
+        judge: ModelJudge | None = None,
     ) -> None:
+        """``judge`` answers what the linker cannot decide; without it people are asked."""
         self._engine = engine
         self._briefings = briefings
         self._recall = recall
         self._submit = submit
         self._interval = settings.linker_interval
         self._keep = settings.memory_keep
+        self._judge = judge
+        self._judged_version = 0
         self._linking = asyncio.Lock()
         self._counts: dict[str, int] = {}
         self._rounds = 0
@@ -80,6 +85,7 @@ class Maintenance:
             group.create_task(self._keep_trying(self._engine.embed_missing))
             group.create_task(self._keep_trying(self._briefings.keep_ready))
             group.create_task(self._keep_trying(lambda: self._repeat(self._interval, self._link)))
+            group.create_task(self._keep_trying(lambda: self._repeat(self._interval, self._judge_questions)))
             group.create_task(self._keep_trying(lambda: self._repeat(DECAY_EVERY, self._remove_faded_edges)))
             group.create_task(self._keep_trying(lambda: self._repeat(SWEEP_EVERY, self._merge_duplicates)))
             group.create_task(self._keep_trying(lambda: self._repeat(ACCESS_EVERY, self._count_accesses)))
@@ -159,6 +165,20 @@ class Maintenance:
             return False
         await self._engine.write_note(CURSOR, f"{cycle.cursor} {cycle.after}")
         return True
+
+    async def _judge_questions(self) -> None:
+        """Have the model answer open questions, if it is to."""
+        version = self._engine.version
+        if self._judge is None or version == self._judged_version:
+            return
+        questions = await self._engine.run_in_reader(find_questions, self._engine.view, time.time())
+        verdicts = await self._judge.judge(questions)
+        write = await self._engine.run_in_reader(settle, self._engine.view, questions, verdicts)
+        if write is not None:
+            await self._write(write)
+            self._counts["judged"] = self._counts.get("judged", 0) + sum(map(bool, verdicts))
+        elif not questions or any(verdicts):
+            self._judged_version = version
 
     async def _tidy(self) -> None:
         """Retire what was kept long enough; once a week, make one event of many that are alike."""

@@ -20,8 +20,8 @@ UNCLEAR = ("Black ink only for Mr Sato.", "The courier dropped the parcel in the
 
 
 def answer(*kinds: str) -> Answer:
-    passages = [{"number": number, "kind": kind} for number, kind in enumerate(kinds, 1)]
-    return Answer(text=json.dumps({"passages": passages}))
+    texts = [{"number": number, "label": kind} for number, kind in enumerate(kinds, 1)]
+    return Answer(text=json.dumps({"texts": texts}))
 
 
 def read_prompt(request: Request) -> str:
