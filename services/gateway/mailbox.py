@@ -4,12 +4,12 @@ import asyncio
 
 import msgspec
 
-from services.gateway.context import Gateway
 from shared.access.people import People
 from shared.delivery.config import Mail, read_deliver
 from shared.delivery.mailbox import LONGEST, MailboxQuery, search_mailbox
 from shared.delivery.message import DeliveryError
 from shared.errors import ActionError
+from shared.settings import Settings
 
 UNSET = ActionError(
     "No mailbox of yours is set",
@@ -20,8 +20,8 @@ UNSET = ActionError(
 class MailboxSearch:
     """Answers ``subjects.MAILBOX``; one search at a time, so that no slow server occupies many threads."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+    def __init__(self, config: Settings) -> None:
+        self._config = config
         self._one = asyncio.Lock()
 
     async def answer(self, data: bytes) -> bytes:
@@ -42,10 +42,9 @@ class MailboxSearch:
 
         Who asks without a name does so at this machine, where the passwords are.
         """
-        settings = self._gateway.settings
-        mails = [each for each in read_deliver(settings).channels.values() if isinstance(each, Mail)]
+        mails = [each for each in read_deliver(self._config).channels.values() if isinstance(each, Mail)]
         found = [each for each in mails if each.mailbox] + [each for each in mails if each.imap]
-        alone = len(People(settings).read()) == 1
+        alone = len(People(self._config).read()) == 1
         for channel in found:
             if not person or channel.person == person or (alone and not channel.person):
                 return channel

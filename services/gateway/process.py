@@ -115,7 +115,7 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
         write_address(config, url)
         await presence.write()
         about = profile.name, version("mailroom"), profile.description
-        await bus.serve(*about, {"mailbox": MailboxSearch(gateway).answer})
+        await bus.serve(*about, {"mailbox": MailboxSearch(config).answer})
         tasks.append(asyncio.create_task(access.run()))
         tasks.append(asyncio.create_task(Deliveries(bus, config, index, access, url).run()))
         tasks.append(asyncio.create_task(deliver_for_ever(gateway)))

@@ -87,7 +87,7 @@ def _search(box: imaplib.IMAP4, query: MailboxQuery, until: float) -> tuple[set[
     base = ["UNSEEN"] if query.unread else ["ALL"]
     for name, day in (("SINCE", query.since), ("BEFORE", query.before)):
         if day:
-            base += [name, "-".join(format_datetime(datetime.fromisoformat(day))[5:16].split())]
+            base += [name, _format_day(day)]
     among: set[int] | None = None
     if query.senders:
         asked = itertools.product(query.senders[:MOST_WORDS], ("FROM", "SUBJECT"))
@@ -107,6 +107,14 @@ def _search(box: imaplib.IMAP4, query: MailboxQuery, until: float) -> tuple[set[
     if 2 * most < len(words):
         return set(), False
     return {number for number, mark in marks.items() if mark == most}, most < len(words)
+
+
+def _format_day(day: str) -> str:
+    """A day as IMAP has it: 18-Mar-2026."""
+    try:
+        return "-".join(format_datetime(datetime.fromisoformat(day))[5:16].split())
+    except ValueError:
+        raise DeliveryError(f"{day[:40]!r} is no day", "Write it as in 2026-03-18") from None
 
 
 def _ask(box: imaplib.IMAP4, criteria: list[str], word: str, until: float) -> set[int]:

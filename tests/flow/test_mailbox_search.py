@@ -5,17 +5,20 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from services.cli.commands.chat.answering import ask_nexus
-from shared import subjects
+from services.gateway.mailbox import MailboxSearch
+from shared import settings, subjects
+from shared.access.people import read_owner_name
 from shared.bus.entry import seal
 from shared.contracts import Email, Question, Response
 from shared.delivery.config import Mail
 from shared.delivery.mail import MailOutlet
 from shared.delivery.mailbox import FoundMails, MailboxQuery, search_mailbox
 from shared.delivery.message import DeliveryError
-from shared.errors import BusUnavailable
+from shared.errors import ActionError, BusUnavailable
 from tests.support.imap import PASSWORD, ImapServer, run_imap_server
 from tests.support.office import Office
 from tests.support.waiting import eventually
@@ -134,6 +137,56 @@ def test_no_server_and_one_that_sends_too_much() -> None:
         threading.Thread(target=flood, daemon=True).start()
         with pytest.raises(DeliveryError, match="it sends 3,000,000,000 bytes at once"):
             search_mailbox(channel(f"imap://ada@127.0.0.1:{server.getsockname()[1]}"), MailboxQuery())
+
+
+@pytest.mark.parametrize(
+    ("people", "channels", "person", "subjects"),
+    [
+        ((), ("",), "", ["Lunch", "Invoice 22"]),
+        ((), ("",), read_owner_name(), ["Lunch", "Invoice 22"]),
+        (("ada", "bob"), ("",), "", ["Lunch", "Invoice 22"]),
+        (("ada", "bob"), ("",), "ada", None),
+        (("ada", "bob"), ("ada",), "ada", ["Lunch", "Invoice 22"]),
+        (("ada", "bob"), ("ada",), "bob", None),
+        (("ada",), ("bob",), "ada", None),
+        (("ada", "bob"), ("bob", "ada"), "ada", ["Lunch", "Invoice 22"]),
+    ],
+)
+async def test_a_mailbox_is_its_persons(
+    mailbox: ImapServer,
+    tmp_path: Path,
+    people: tuple[str, ...],
+    channels: tuple[str, ...],
+    person: str,
+    subjects: list[str] | None,
+) -> None:
+    (tmp_path / "gateway").mkdir()
+    if people:
+        lines = [f'{name} = {{ role = "admin" }}\n' for name in people]
+        (tmp_path / "gateway" / "users.toml").write_text("".join(lines))
+    secret = tmp_path / "secret"
+    secret.write_text(PASSWORD)
+    secret.chmod(0o600)
+    tables = [
+        f'[deliver.mail{number}]\ntype = "mail"\nsmtp = "smtp://127.0.0.1:1"\nsender = "office@example.org"\n'
+        f'to = "ada@example.org"\nperson = "{name}"\nmailbox_password_file = "{secret}"\n'
+        f'mailbox = "{mailbox.address if name != "bob" else "imap://bob@127.0.0.1:1"}"\n'
+        for number, name in enumerate(channels)
+    ]
+    (tmp_path / "mailroom.toml").write_text("".join(tables))
+    search = MailboxSearch(settings.load({"MAILROOM_STATE_DIR": str(tmp_path)}))
+    query = msgspec.json.encode(MailboxQuery(senders=("Ana",), person=person))
+    if subjects is None:
+        with pytest.raises(ActionError, match=r"No mailbox is set that is yours\. Set person"):
+            await search.answer(query)
+    else:
+        found = msgspec.json.decode(await search.answer(query), type=FoundMails)
+        assert subjects_of(found) == subjects
+
+
+def test_what_is_no_day_is_said(mailbox: ImapServer) -> None:
+    with pytest.raises(DeliveryError, match=r"'last week' is no day\. Write it as in 2026-03-18"):
+        find(mailbox, since="last week")
 
 
 async def test_it_is_tried_with_the_channel(mailbox: ImapServer) -> None:
