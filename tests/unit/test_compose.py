@@ -19,7 +19,7 @@ LIGHT = {"rustworkx"}
 
 def test_the_agents_image_leaves_out_what_memory_alone_needs() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = (project["optional-dependencies"][name] for name in ("openai", "anthropic", "oidc"))
+    extras = (project["optional-dependencies"][name] for name in ("openai", "anthropic", "oidc", "caldav"))
     named = [Requirement(text) for texts in (project["dependencies"], *extras) for text in texts]
     kept = find_needed([each for each in named if canonicalize_name(each.name) not in MEMORY_ALONE])
     dockerfile = (ROOT / "deploy" / "Dockerfile").read_text().replace("\\\n", "")
