@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.memory.ingest.kinds import (
+    Likeness,
     Scores,
-    add_nearness,
     choose_kind,
     is_clear,
     list_examples,
@@ -44,7 +44,8 @@ class KindChooser:
     def __init__(self, embed: Embed, model: ModelKinds | None = None) -> None:
         self._embed = embed
         self._model = model
-        self._examples: NDArray[np.float32] | None = None
+        self._likeness: Likeness | None = None
+        self._fitting = asyncio.Lock()
 
     async def choose(self, document: Document) -> Document:
         """The document with the kind of every piece; raises what ``embed`` raises."""
@@ -55,16 +56,27 @@ class KindChooser:
         )
         kinds = {place: kind for place, kind in zip(unclear, found_by_model, strict=False) if kind}
         unclear = [place for place in unclear if place not in kinds]
-        if unclear and self._examples is None:
-            self._examples = np.array(await self._embed(list_examples()), np.float32)
-        for start in range(0, len(unclear), AT_ONCE):
-            places = unclear[start : start + AT_ONCE]
-            vectors = await self._embed([document.pieces[place].body for place in places])
-            for place, vector in zip(places, vectors, strict=True):
-                assert self._examples is not None
-                scores[place] = add_nearness(scores[place], np.array(vector, np.float32), self._examples)
+        if unclear:
+            likeness = await self._fit()
+            vectors = await self._vectors([document.pieces[place].body for place in unclear])
+            for place, vector in zip(unclear, vectors, strict=True):
+                scores[place] = likeness.add(scores[place], vector)
         pieces = tuple(
             msgspec.structs.replace(piece, kind=piece.kind or kinds.get(place) or choose_kind(found))
             for place, (piece, found) in enumerate(zip(document.pieces, scores, strict=True))
         )
         return msgspec.structs.replace(document, pieces=pieces)
+
+    async def _fit(self) -> Likeness:
+        """The likeness to the examples, which is fitted once."""
+        async with self._fitting:
+            if self._likeness is None:
+                vectors = await self._vectors([text for _, text in list_examples()])
+                self._likeness = await asyncio.to_thread(Likeness, vectors)
+            return self._likeness
+
+    async def _vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        vectors: list[list[float]] = []
+        for start in range(0, len(texts), AT_ONCE):
+            vectors += await self._embed(texts[start : start + AT_ONCE])
+        return np.array(vectors, np.float32)
