@@ -1,6 +1,7 @@
 """The end of a goal: its report on disk and by mail, and what it found as memories."""
 
 import asyncio
+import itertools
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -213,10 +214,15 @@ def _status(result: Mapping[str, Any]) -> str:
     return str(result.get("status") or "")
 
 
+_LISTED = re.compile(r"\s*[-*+]\s|[^.!?]{1,80}:\s*$")
+"""An entry of a list, or the line above one."""
+
+
 def headline(report: str) -> str:
     """The first sentence or two of a report as plain text on one line, at most 300 characters."""
     for block in report.split("\n\n"):
-        text = " ".join(block.split())
+        lines = itertools.takewhile(lambda line: not _LISTED.match(line), block.splitlines())
+        text = " ".join(" ".join(lines).split()) or " ".join(block.split())
         if text and not text.startswith("#"):
             plain = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", re.sub(r"\*\*|(?<!\\)`", "", text))
             return shorten(plain, 300)

@@ -29,9 +29,9 @@ MAX_FAILURES = 20
 MAX_LISTED = 12
 MAX_PATCH = 1_000_000
 DECISIONS = {
-    "approved": "The critic found that what the results say holds",
-    "sent_back": "The critic did not find that what the results say holds",
-    "not_checked": "The critic could not find out whether what the results say holds",
+    "approved": "The critic found the results to be true",
+    "sent_back": "The critic did not find the results to be true",
+    "not_checked": "The critic could not check whether the results are true",
 }
 
 Results = Mapping[str, Mapping[str, Any]]

@@ -129,9 +129,10 @@ class Night:
         return amended(stored, held=format_overspent(self._settings, stored) or self._strain())
 
     def _strain(self) -> str:
-        limit, load = self._settings.night_load, self.machine.load()
-        if limit and load > limit:
-            return f"the machine is busy: load {load:.1f} for each core, the limit is {limit:g}"
+        """Why the machine is not to be used. It names no load: each change of the text is published."""
+        limit = self._settings.night_load
+        if limit and self.machine.load() > limit:
+            return f"the machine is busy: its load is over {limit:g} for each core"
         if not self._settings.night_on_battery and self.machine.on_battery():
             return "the machine runs on its battery"
         return ""

@@ -22,9 +22,9 @@ SHOWN = 3
 
 
 HEADS = {
-    "approved": "Approved: what the results say holds.",
-    "sent_back": "Sent back: not everything that the results say holds.",
-    "not_checked": "Not checked: whether what the results say holds could not be found out.",
+    "approved": "Approved: the results are true.",
+    "sent_back": "Sent back: not all that the results say is true.",
+    "not_checked": "Not checked: whether the results are true could not be found out.",
 }
 
 

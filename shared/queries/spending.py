@@ -139,6 +139,6 @@ def format_night(settings: Settings, state: NightState, now: datetime) -> str:
     parts = [
         text,
         f"{used} of {' and '.join(limits)}" if limits else used if state.tokens else "",
-        state.held,
+        f"no job begins: {state.held}" if state.held else "",
     ]
     return "; ".join(filter(None, parts))

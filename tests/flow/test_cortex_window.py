@@ -160,7 +160,7 @@ async def test_a_whole_night_holds_its_window_its_budget_and_its_load(shift: Nig
     shift.clock.now = at("22:00")
     await shift.idle()
     assert shift.count("archive") == 0
-    assert await shift.reason() == "the machine is busy: load 1.6 for each core, the limit is 1.5"
+    assert await shift.reason() == "the machine is busy: its load is over 1.5 for each core"
     shift.machine.busy, shift.machine.battery = 0.5, True
     await shift.idle()
     assert await shift.reason() == "the machine runs on its battery"

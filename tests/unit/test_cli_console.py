@@ -172,7 +172,7 @@ def test_a_review_that_has_ended_shows_what_came_of_it_and_how_long_it_took() ->
         task_id="g1-review",
         agent="critic",
         status=TaskStatus.COMPLETED,
-        output="Approved: what the results say holds.\n- all is there",
+        output="Approved: the results are true.\n- all is there",
         completed_at="2026-01-02T03:04:08Z",
     )
     states = {"g1-review": state_of(subjects.ENDED, TaskStatus.COMPLETED, result=result)}
@@ -183,7 +183,7 @@ def test_a_review_that_has_ended_shows_what_came_of_it_and_how_long_it_took() ->
         "critic",
         "2.0",
         "s",
-        *"Approved: what the results say holds.".split(),
+        *"Approved: the results are true.".split(),
     ]
 
 

@@ -12,6 +12,7 @@ from services.nexus.routing.following import (
     TALK,
     Before,
     is_part,
+    is_whole_question,
     rank,
     read_following,
 )
@@ -44,6 +45,21 @@ TOOLS = load_tools()
 )
 def test_a_part_is_no_sentence(text: str, part: bool) -> None:
     assert is_part(text) is part
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("what does E07 mean?", True),
+        ("which breads contain nuts", True),
+        ("by when?", False),
+        ("and who pays the rent?", False),
+        ("how much does it cost?", False),
+        ("the ones in the hall", False),
+    ],
+)
+def test_a_whole_question_is_read_by_itself(text: str, whole: bool) -> None:
+    assert is_whole_question(text) is whole
 
 
 def test_the_tools_that_follow_exist() -> None:
@@ -85,6 +101,11 @@ async def test_what_was_said_before_permits_no_effect(last: str, text: str) -> N
 async def test_what_adds_to_an_answer_is_read_with_its_question() -> None:
     decision = await decide("and in the mountains", "weather", before="is it raining in Bern?")
     assert (decision.tool, decision.text) == ("weather", "is it raining in Bern and in the mountains")
+
+
+async def test_a_question_after_another_of_the_same_tool_is_read_alone() -> None:
+    decision = await decide("which breads have a crust?", "memory", before="who brings the flour?")
+    assert (decision.tool, decision.text) == ("memory", "")
 
 
 async def test_a_follow_up_writes_nothing_by_a_tool_that_was_not_talked_about_unless_it_is_certain() -> None:

@@ -64,7 +64,7 @@ def test_nothing_near_enough_is_said_with_what_can_be_done_and_quotes_nothing() 
     response = ask("Where is the 'dentist'?", hit(KEY, 0.12, vector=0.05))
     assert response.text.startswith("Memory holds nothing that answers this.")
     assert "key" not in response.text
-    assert """mailroom submit 'Where is the '"'"'dentist'"'"'?'""" in response.text
+    assert """mailroom submit 'Search the web for Where is the '"'"'dentist'"'"'?'""" in response.text
     assert response.citations == ()
     assert response.confidence == 0.0
 
@@ -144,6 +144,14 @@ def test_a_node_is_stated_once() -> None:
     )
     assert node_statement(Node(title="Done?", body="Yes\n  indeed")) == "Done? Yes indeed"
     assert shorten("one two three", 9) == "one two…"
+
+
+def test_an_entry_of_a_list_is_stated_without_its_mark() -> None:
+    assert node_statement(Node(title="Ask Breuer", body="- [ ] Ask Breuer")) == "Ask Breuer"
+    assert (
+        node_statement(Node(title="Ask Breuer for a…", body="1. Ask Breuer for a valve"))
+        == "Ask Breuer for a valve"
+    )
 
 
 def test_forms_of_a_word_are_one() -> None:

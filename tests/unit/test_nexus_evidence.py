@@ -1,9 +1,10 @@
 """Which sentences answer a question: judged without the models, whose marks are given."""
 
+import msgspec
 import pytest
 
 from services.nexus.answers.answer_type import fits_type
-from services.nexus.answers.choice import choose
+from services.nexus.answers.choice import Chosen, choose
 from services.nexus.answers.evidence import Evidence, in_context, measure_rest
 from services.nexus.answers.memory_answer import answer_from_sentences, build_packet
 from shared.contracts import Hit, Node, Source
@@ -176,3 +177,16 @@ def test_words_that_ask_for_the_work_of_the_office() -> None:
     assert asks_about_work("What did the engineer do yesterday?")
     assert asks_about_work("What did the check-up find?")
     assert not asks_about_work("What do the background jobs run on?")
+
+
+def test_a_title_that_is_only_the_beginning_of_a_text_is_no_heading() -> None:
+    body = "We take part in the market on 5 and 6 December. Marek is responsible."
+    node = Node(id="n", title="We take part in the market on 5 and 6 December. Marek…", body=body)
+    evidence = Evidence(hit=Hit(node=node, score=1.0), sentence="Marek is responsible.", mark=5.0)
+    chosen = Chosen(answers=(evidence,))
+    packet = build_packet("Who is responsible?", [])
+    assert answer_from_sentences(packet.query, packet, chosen, {}).text.startswith(f"{body} (")
+    long = msgspec.structs.replace(node, body=f"{body} {'More of the market. ' * 20}")
+    evidence = msgspec.structs.replace(evidence, hit=Hit(node=long, score=1.0))
+    told = answer_from_sentences(packet.query, packet, Chosen(answers=(evidence,)), {}).text
+    assert told.startswith("Marek is responsible. (")

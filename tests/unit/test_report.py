@@ -187,7 +187,7 @@ def test_a_whole_report() -> None:
         "- bandit 1.9: 2 findings",
         "- a linter for Shell: not run, Mailroom has none",
         "- Task `tests` by engineer: completed in 2.5 s",
-        "- The critic found that what the results say holds: All is well",
+        "- The critic found the results to be true: All is well",
         "- Goal `goal_1`, submitted 2026-03-04 05:06:07 UTC by user",
         "- Repository: `/home/x/kettle`",
     ):
@@ -218,6 +218,8 @@ def test_headline() -> None:
     )
     assert headline("# T\n\n**a \\* b** `c`\n\nmore") == "a * b c"
     assert headline("# T\n\n" + "word " * 100).endswith("word…")
+    assert headline("Tests: 2 passed.\nTest commands:\n- `a`: 1\n- `b`: 1") == "Tests: 2 passed."
+    assert headline("- only\n- a list") == "- only - a list"
     assert headline("") == headline("# only a title") == ""
 
 
@@ -534,7 +536,7 @@ def test_a_report_has_the_outcome_diffs_commands_gaps_and_cost(tmp_path: Path) -
     for expected in (
         "Not checked. I changed x.",
         "Outcome: not checked: no runner.",
-        "The critic could not find out whether what the results say holds: no runner.",
+        "The critic could not check whether the results are true: no runner.",
         "- tox -e docs: it needs a network. Grant the host",
         "- The environment (go): There is no Go. Install golang.",
         "- Prepared with uv 0.9 from `uv.lock` (4.0 s)",

@@ -46,7 +46,8 @@ def test_how_the_night_stands() -> None:
     state = NightState(tokens=1_200, held="the night's budget is spent")
     assert format_night(settings, state, noon).startswith("from 22:00 to 06:00; it begins on Monday 23")
     assert format_night(settings, state, midnight) == (
-        "until 06:00; 1,200 tokens (no price is set) of 1,000 tokens; the night's budget is spent"
+        "until 06:00; 1,200 tokens (no price is set) of 1,000 tokens; "
+        "no job begins: the night's budget is spent"
     )
     always = Settings(state_dir=Path("/x"), night="always")
     assert format_night(always, NightState(), noon) == "jobs begin at once"

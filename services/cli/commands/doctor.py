@@ -137,7 +137,7 @@ async def check_commits(bus: Bus, config: Settings) -> Check:
     if left:
         fix = f"Stop it; if its key was stolen, delete {config.keys}/<name>.nk and start the office again"
         return warn("commits", format_open_batches(left, WATCHED), fix)
-    return ok("commits", f"nobody left one open within {WATCHED:g} s")
+    return ok("commits", f"no client holds an atomic write open (watched for {WATCHED:g} s)")
 
 
 def _agents(config: Settings) -> list[str]:

@@ -158,7 +158,7 @@ def _format_planted(planted: PlantedSafety) -> str:
 
 def _format_policy(policy: PolicyMetrics | None) -> str:
     if policy is None:
-        return "at work the policy has not stopped a command"
+        return "in real work it has not stopped a command yet"
     text = (
         f"at work {policy.denied:,} denied, {policy.asked:,} left to a "
         f"person ({policy.granted:,} granted, {policy.refused:,} refused)"

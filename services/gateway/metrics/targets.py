@@ -282,7 +282,7 @@ def _safety_figure(metrics: Metrics, trend: list[Point]) -> Figure:
         f"at work {safety.denied:,} denied, {safety.asked:,} left to a person: {safety.granted:,} granted, "
         f"{safety.refused:,} refused" + (f"; {len(safety.ran):,} RAN ALL THE SAME" if safety.ran else "")
         if safety
-        else "at work the policy has not stopped a command"
+        else "in real work it has not stopped a command yet"
     ]
     return Figure(
         name="safety",

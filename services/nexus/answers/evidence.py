@@ -175,7 +175,8 @@ def _pick_sentences(hit: Hit, question: str) -> list[str]:
     told = dict.fromkeys(split_sentences(node.body[:20_000]))
     if not _is_goal(node):
         title = " ".join(split_sentences(node.title)) or node.title
-        told = dict.fromkeys([title, *(each for each in told if each not in title)])
+        headed = [title] if " " in title else []  # a single word, such as the name of a file, answers nothing
+        told = dict.fromkeys([*headed, *(each for each in told if each not in title)])
     sentences = [each for each in told if not _ASKED.search(each)]
     worth = {each: len(terms.keys() & find_stems(each)) for each in sentences}
     return sorted(sentences, key=lambda each: -worth[each])[:OF_ONE]

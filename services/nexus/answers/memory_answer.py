@@ -26,6 +26,9 @@ ITEM_TOKENS = 300
 MIN_TOKENS = 15
 """A memory that would have to be cut to fewer tokens is left out."""
 
+LIST_MARK = re.compile(r"^(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
+"""What stands before an entry of a list in Markdown."""
+
 OLD_AFTER = timedelta(days=30)
 """An older memory is only assumed to be still true."""
 
@@ -89,9 +92,15 @@ def node_statement(node: Node) -> str:
     title, body = " ".join(node.title.split()), " ".join(node.body.split())
     if not body or body == title:
         return title
-    if body.startswith(title.rstrip("….")):
-        return body
+    if is_opening(node):
+        return LIST_MARK.sub("", body)
     return f"{title}{'' if title[-1] in '.!?:' else ':'} {body}"
+
+
+def is_opening(node: Node) -> bool:
+    """Whether the title of a node is how its body begins, and no heading."""
+    title, body = " ".join(node.title.split()), " ".join(node.body.split())
+    return bool(title) and LIST_MARK.sub("", body).startswith(title.rstrip("…."))
 
 
 def _assumption(node: Node) -> str:
@@ -120,6 +129,8 @@ DATE_SUFFIX = re.compile(r" \(\d{4}-\d\d-\d\d\)$")
 MAX_QUOTES = 5
 MAX_QUOTE = 500
 """The longest quotation, in characters."""
+MAX_WHOLE = 240
+"""A text this short is quoted as a whole: "Marek is responsible" needs what stands before it."""
 MAX_MORE = 2
 """Further sentences, and earlier ones, that an answer has behind the first."""
 
@@ -202,7 +213,16 @@ def _cite_sentence(evidence: Evidence, titles: Mapping[str, str]) -> str:
     until = f"until {node.valid_to[:10]}" if node.valid_to else ""
     title = titles.get(evidence.hit.superseded_by, "")
     then = f"then: {flatten(title, 200)}" if title else ""
-    return cite(shorten(evidence.text, MAX_QUOTE), node, *filter(None, (until, then)))
+    return cite(shorten(_quote_sentence(evidence), MAX_QUOTE), node, *filter(None, (until, then)))
+
+
+def _quote_sentence(evidence: Evidence) -> str:
+    """A sentence as it is told: behind its heading, or all of a short text whose title is how it begins."""
+    body = " ".join(evidence.hit.node.body.split())
+    if not is_opening(evidence.hit.node):
+        return evidence.text
+    cut = evidence.sentence.rstrip().endswith("…")
+    return body if cut or len(body) <= MAX_WHOLE else evidence.sentence
 
 
 def cite(text: str, node: Node, *more: str) -> str:
@@ -274,8 +294,8 @@ def decline(question: str, packet: ContextPacket, hits: Sequence[Hit], problem: 
         lines.append(f"I kept nothing of it. To have it remembered: mailroom memory add {statement}")
     else:
         lines.append(
-            "Without a model I answer from memory only. Ask with other words, or have it found out: "
-            f"mailroom submit {shlex.quote(flatten(question, 200))}"
+            "Without a model I answer from memory only. Ask in other words, or have the web searched: "
+            f"mailroom submit {shlex.quote(f'Search the web for {flatten(question, 200)}')}"
         )
     missing = find_unknowns(question, [hit.node for hit in hits])
     packet = msgspec.structs.replace(packet, unknowns=missing)

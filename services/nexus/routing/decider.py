@@ -8,7 +8,7 @@ import msgspec
 
 from services.nexus.reminders.requests import ReminderIntent, find_intent
 from services.nexus.routing.features import normalise
-from services.nexus.routing.following import ALTERS, ENDS, Before, is_part, rank
+from services.nexus.routing.following import ALTERS, ENDS, Before, is_part, is_whole_question, rank
 from services.nexus.routing.languages import find_language
 from services.nexus.routing.likeness import Weights, load_weights
 from services.nexus.routing.request import Request
@@ -209,7 +209,7 @@ class Decider:
         tool, last = self._tools[decision.tool], last_tool(request)
         if is_part(request.text) and (request.before_failed or last == UNCLEAR):
             return msgspec.structs.replace(decision, text=whole, is_joined=True)
-        if decision.tool == last and tool.effect is Effect.READS:
+        if decision.tool == last and tool.effect is Effect.READS and not is_whole_question(request.text):
             return msgspec.structs.replace(decision, text=whole)
         says_part = tool.effect is Effect.STARTS or decision.tool == "correct"
         return msgspec.structs.replace(decision, says_part=says_part)

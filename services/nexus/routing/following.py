@@ -58,6 +58,8 @@ TALK = frozenset({"small_talk", "statement", "refuse", "unclear", "capabilities"
 """What does nothing and tells nothing of the office."""
 MAX_WORDS = 12
 """The most words of a message that is read as a part of a sentence."""
+SHORT = 3
+"""The most words of a message that seldom stands for itself."""
 LEAST = 1e-3
 """Added to a probability before its logarithm is taken."""
 _LEAD = r"\W*(?:(?:no|ok|okay|and|but|so|oh|well|yes|sorry|actually|please|then|also|just|or)\b[\s,.!:]*)*"
@@ -94,6 +96,12 @@ class Before(msgspec.Struct, frozen=True, kw_only=True):
 def is_part(text: str) -> bool:
     """Whether ``text`` is no sentence: "to pay the tuner, Monday", "the one in lab 2", "from May sorry"."""
     return len(text.split()) <= MAX_WORDS and bool(_PART.match(text)) and not _ASKS.search(text)
+
+
+def is_whole_question(text: str) -> bool:
+    """Whether ``text`` is a question that needs no other: "what does E07 mean?", but not "and by when?"."""
+    refers = _SHAPES["pronoun"].search(text) or _SHAPES["joins"].search(text)
+    return find_act(text) is Act.QUESTION and len(text.split()) > SHORT and not refers
 
 
 def rank(
@@ -153,7 +161,7 @@ def find_shapes(text: str, before: Before, tools: Mapping[str, Tool]) -> set[str
     seen = {
         "any": True,
         "part": is_part(text),
-        "short": words <= 3,
+        "short": words <= SHORT,
         "middling": words <= 6,
         "long": words > 10,
         "question": act is Act.QUESTION or text.rstrip().endswith("?"),

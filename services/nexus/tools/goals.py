@@ -6,6 +6,7 @@ from services.nexus.routing.request import Request
 from services.nexus.tools.office import format_goal
 from services.nexus.tools.tool import Answer, Tool, Words
 from shared.contracts import Goal, ResultOutcome, TaskStatus
+from shared.text.phrases import count
 from shared.text.words import find_stems, find_terms
 
 if TYPE_CHECKING:
@@ -173,7 +174,8 @@ def _choose(goals: list[Goal], text: str) -> tuple[str, list[Goal]]:
     if named and len(named) < len(goals):
         return "About that:", named
     if running:
-        return f"{len(running)} goals are at work:", running
+        verb = "is" if len(running) == 1 else "are"
+        return f"{count(len(running), 'goal')} {verb} at work:", running
     return "Nothing is at work. The last goals:", goals
 
 

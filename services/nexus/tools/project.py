@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from services.nexus.answers.memory_answer import node_statement
 from services.nexus.routing.request import Request
 from services.nexus.tools.office import format_goal
 from services.nexus.tools.tool import Answer, Tool, Words
@@ -112,9 +113,11 @@ async def tell(desk: "Desk", request: Request, _: Words) -> Answer:
     """What memory holds of open points about it, with the sources, and the goals at work."""
     hits = await _find(desk, request.text)
     about = find_terms(request.text).keys() - _OPEN
-    kept = [hit for hit in hits if about & find_stems(_text(hit))] or hits
+    kept = [hit for hit in hits if about & find_stems(node_statement(hit.node))] or hits
     goals = [goal for goal in await desk.office.goals() if not goal.status.final]
-    lines = [f"- {flatten(_text(hit), 240)} ({hit.node.created_at[:10]})" for hit in kept[:MOST]]
+    lines = [
+        f"- {flatten(node_statement(hit.node), 240)} ({hit.node.created_at[:10]})" for hit in kept[:MOST]
+    ]
     work = [f"- {format_goal(goal)}" for goal in goals[:MOST]]
     return Answer(
         text="\n".join(
@@ -140,15 +143,8 @@ async def _find(desk: "Desk", text: str) -> list[Hit]:
         )
     except BusError:
         return []
-    return [*tasks, *(hit for hit in rest if _OPEN & find_stems(f"{_text(hit)} {' '.join(hit.node.tags)}"))]
-
-
-def _text(hit: Hit) -> str:
-    return (
-        hit.node.body
-        if hit.node.body.startswith(hit.node.title)
-        else f"{hit.node.title} {hit.node.body}".strip()
-    )
+    words = {hit.node.id: find_stems(f"{node_statement(hit.node)} {' '.join(hit.node.tags)}") for hit in rest}
+    return [*tasks, *(hit for hit in rest if _OPEN & words[hit.node.id])]
 
 
 TOOL = Tool(
