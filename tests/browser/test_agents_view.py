@@ -19,7 +19,7 @@ NEXT_KEY_GOES_TO = """async () => {
 
 async def test_the_first_line_says_who_is_at_work(desk: Desk) -> None:
     page = await desk.open("/agents")
-    await expect(page.get_by_role("heading", level=1)).to_have_text(re.compile(r"\d+ at work, "))
+    await expect(page.get_by_role("heading", level=1)).to_have_text(re.compile(r"\d+ agents? running, "))
     row = page.get_by_role("link", name=re.compile("^engineer"))
     await expect(row).to_contain_text(re.compile(r"idle|busy"))
     await expect(row).to_contain_text("mailbox empty")
@@ -46,7 +46,7 @@ async def test_pausing_and_resuming_by_keys(desk: Desk) -> None:
     await expect(page.get_by_role("dialog")).to_contain_text("Pause scout?")
     await page.keyboard.press("Enter")
     await expect(detail).to_contain_text("paused", timeout=15_000)
-    await expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("at work"))
+    await expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("running"))
     await expect(page.locator(".meta")).to_contain_text("paused: scout")
     await page.keyboard.press("z")
     await page.keyboard.press("Enter")

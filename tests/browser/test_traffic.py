@@ -34,6 +34,21 @@ def rows(page: Page) -> Any:
     return page.locator(".rows .row")
 
 
+async def test_names_are_whole_at_any_width(desk: Desk, office: RunningGateway) -> None:
+    bus = await office.office.connect("engineer")
+    said = Email(sender="engineer", recipient="conductor", subject="wide", body="Tea?")
+    await bus.commit([seal(subjects.mail("conductor", "engineer"), said)])
+    await bus.close()
+    page = await desk.open("/traffic?agent=engineer")
+    parties = rows(page).filter(has_text="wide").last.locator(".parties")
+    for width in (1280, 1440, 2560, 3840):
+        await page.set_viewport_size({"width": width, "height": 900})
+        await expect(parties).to_have_text("engineer→conductor")
+        wide, room = await parties.evaluate("each => [each.scrollWidth, each.clientWidth]")
+        assert wide <= room, width
+    await page.set_viewport_size({"width": 1280, "height": 900})
+
+
 async def test_the_first_line_proves_that_it_is_whole(desk: Desk, office: RunningGateway) -> None:
     await letter(office, "first")
     page = await desk.open("/traffic")

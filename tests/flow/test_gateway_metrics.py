@@ -268,18 +268,52 @@ async def test_a_real_prometheus_scrapes_it(worked: RunningGateway, tmp_path: Pa
     prometheus = shutil.which("prometheus")
     if prometheus is None:
         pytest.skip("prometheus is not installed (Debian's package of that name)")
-    token, port = Tokens(worked.config).add("prometheus", Scope.READ), free_port()
-    config = tmp_path / "prometheus.yml"
+    async with run_prometheus(prometheus, worked, tmp_path) as client:
+        (goals,) = await ask(client, 'sum(mailroom_goals{status="completed"})')
+        assert goals["value"][1] == "2"
+        assert [each["value"][1] for each in await ask(client, "up")] == ["1"]
+        panels = [panel for panel in json.loads(DASHBOARD.read_text())["panels"] if panel.get("targets")]
+        asked = [(panel, target["expr"]) for panel in panels for target in panel["targets"]]
+        for panel, expression in asked:
+            if not panel["description"]:
+                assert await ask(client, expression), expression
+            else:  # it says when it is empty; what is asked has to be valid all the same
+                answer = await client.get("/api/v1/query", params={"query": expression})
+                assert answer.json()["status"] == "success", answer.text
+        (spent,) = await ask(client, "sum(mailroom_model_cost_dollars_total)")
+        assert float(spent["value"][1]) == 0.5
+
+
+async def ask(client: httpx2.AsyncClient, query: str) -> list[Any]:
+    """What Prometheus answers, waiting until there is something."""
+
+    async def answered() -> list[Any]:
+        try:
+            answer = await client.get("/api/v1/query", params={"query": query})
+            return list(answer.json()["data"]["result"])
+        except (httpx2.HTTPError, ValueError):
+            return []
+
+    return list(await eventually(answered, 40))
+
+
+@contextlib.asynccontextmanager
+async def run_prometheus(
+    program: str, gateway: RunningGateway, folder: Path
+) -> AsyncIterator[httpx2.AsyncClient]:
+    """A Prometheus that scrapes the gateway each second."""
+    token, port = Tokens(gateway.config).add("prometheus", Scope.READ), free_port()
+    config = folder / "prometheus.yml"
     config.write_text(
         "global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n"
         f"  - {{job_name: mailroom, authorization: {{credentials: {token}}}, "
-        f"static_configs: [{{targets: ['{worked.url.removeprefix('http://')}']}}]}}\n"
+        f"static_configs: [{{targets: ['{gateway.url.removeprefix('http://')}']}}]}}\n"
     )
     process = subprocess.Popen(  # noqa: ASYNC220
         [
-            prometheus,
+            program,
             f"--config.file={config}",
-            f"--storage.tsdb.path={tmp_path / 'tsdb'}",
+            f"--storage.tsdb.path={folder / 'tsdb'}",
             f"--web.listen-address=127.0.0.1:{port}",
         ],
         stdout=subprocess.DEVNULL,
@@ -287,18 +321,7 @@ async def test_a_real_prometheus_scrapes_it(worked: RunningGateway, tmp_path: Pa
     )
     try:
         async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
-            query = 'sum(mailroom_goals{status="completed"})'
-
-            async def answered() -> list[Any]:
-                try:
-                    answer = await client.get("/api/v1/query", params={"query": query})
-                    return list(answer.json()["data"]["result"])
-                except (httpx2.HTTPError, ValueError):
-                    return []
-
-            assert (await eventually(answered, 40))[0]["value"][1] == "2"
-            up = (await client.get("/api/v1/query", params={"query": "up"})).json()
-            assert [each["value"][1] for each in up["data"]["result"]] == ["1"]
+            yield client
     finally:
         process.terminate()
         await asyncio.to_thread(process.wait, 20)

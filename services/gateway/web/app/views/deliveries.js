@@ -42,7 +42,7 @@ function headline({ channels, deliveries, waiting, failed }) {
   if (waiting) return `${plural(waiting, "thing")} ${waiting > 1 ? "wait" : "waits"} to be told`;
   if (failed) return `${plural(failed, "thing")} could not be told`;
   if (deliveries.length) return `All told, the last ${relative(Date.parse(deliveries[0].first_at), now.value)}`;
-  return channels.length ? "Nothing was told yet" : "Nobody is told anything";
+  return channels.length ? "Nothing was sent yet" : "Nothing is sent to you";
 }
 
 function Nothing() {
