@@ -338,14 +338,20 @@ def _unable(candidate: Candidate) -> tuple[str, str] | None:
 
 
 def _covers(one: TestCommand, other: TestCommand) -> bool:
-    """Whether ``one`` runs all tests that ``other`` runs."""
-    if (one.runner, one.folder) != (other.runner, other.folder):
+    """Whether ``one`` runs all tests that ``other`` runs; pytest runs those of a file as Python would."""
+    as_file = one.runner == "pytest" and one.names and _is_file_of_tests(other)
+    if one.folder != other.folder or (one.runner != other.runner and not as_file):
         return False
     if not one.names or one.names == other.names:
         return True
     if not other.names:
         return False
     return all(any(_is_part(part, whole) for whole in one.names) for part in other.names)
+
+
+def _is_file_of_tests(command: TestCommand) -> bool:
+    """Whether a command has Python run files by themselves: ``python test.py``."""
+    return command.argv[0] == "python" and bool(command.names) and command.names == set(command.argv[1:])
 
 
 def _is_part(part: str, whole: str) -> bool:

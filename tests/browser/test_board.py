@@ -76,7 +76,7 @@ async def test_a_goal_is_submitted_and_done_by_keyboard(desk: Desk, ada: httpx2.
     for _ in range(2):
         await page.keyboard.press("Tab")
     await page.get_by_label("Context").focus()
-    await page.keyboard.type('assignee=slow\naction=wait\nparams={"seconds": 0}')
+    await page.keyboard.type('assignee=slow\naction=wait\nparams:={"seconds": 0}')
     await page.keyboard.press("Control+Enter")
     await page.get_by_role("dialog").wait_for(state="detached")
     goal = await find(ada, text, "ended")
@@ -98,7 +98,20 @@ async def test_an_empty_goal_is_not_sent_and_a_wrong_context_is_explained(desk: 
     await page.get_by_label("Context").fill("no equals sign")
     await page.keyboard.press("Control+Enter")
     assert "not of the form name=value" in await page.get_by_role("alert").inner_text()
+    await page.get_by_label("Context").fill("limit:=three")
+    await page.keyboard.press("Control+Enter")
+    assert "“three” is not JSON" in await page.get_by_role("alert").inner_text()
     assert await page.get_by_label("What do you want done?").input_value() == "Something"
+
+
+async def test_a_context_is_read_as_the_command_reads_it(desk: Desk) -> None:
+    page = await desk.open("/goals")
+    read = """text => import("/web/app/views/board_new.js").then(({ parseContext }) => parseContext(text))"""
+    assert await page.evaluate(read, "year=2026\nlimit:=3\nat=a:=b") == [
+        {"year": "2026", "limit": 3, "at": "a:=b"},
+        "",
+    ]
+    assert (await page.evaluate(read, ":=3"))[1] == "“:=3” has no name."
 
 
 async def test_a_goal_at_work_is_stopped_and_begun_again(desk: Desk, ada: httpx2.AsyncClient) -> None:

@@ -459,3 +459,11 @@ def test_a_command_that_is_stated_is_all_there_is(tmp_path):
     assert found.commands == (
         TestCommand(runner="node", argv=("npm", "test"), found=".mailroom.yaml:1 (test)", starts=("jest",)),
     )
+
+
+def test_a_file_that_python_and_pytest_run_is_tested_once(tmp_path):
+    ci = "on: push\njobs:\n  t:\n    steps:\n      - run: python {}\n      - run: python -m pytest {}\n"
+    files = {"test.py": UNITTEST, "setup.py": "", ".github/workflows/ci.yml": ci.format("test.py", "test.py")}
+    assert [argv for _, argv, _ in lines(found_in(tmp_path / "one", files))] == ["python -m pytest test.py"]
+    files[".github/workflows/ci.yml"] = ci.format("test.py", "other.py")
+    assert len(found_in(tmp_path / "two", files | {"other.py": UNITTEST}).commands) == 2

@@ -179,7 +179,7 @@ def format_usage(instance: RunningInstance, config: Settings) -> str:
   reports  {config.outputs}
   model    {instance.brain or "none; MAILROOM_BRAIN names one"}
 {_format_link(config)}
-Examine the project in the current folder, or submit any goal, from another terminal:
+In another terminal, examine the project in its folder, or submit any goal:
 
   {command} checkup
   {command} submit "{EXAMPLE} ." --wait

@@ -36,26 +36,25 @@ export function NewGoal({ onClose, onCreated }) {
     <details><summary>Priority, deadline, context</summary><div class="more">
       <label>Priority<select name="priority">${PRIORITIES.map(([value, word]) => html`<option key=${value} value=${value} selected=${value === "MEDIUM"}>${word}</option>`)}</select></label>
       <label>Deadline<input name="deadline" type="datetime-local" /></label>
-      <label class="wide">Context, one name=value in a line<textarea name="context" rows="3" class="mono" placeholder="assignee=scout"></textarea></label></div></details>
+      <label class="wide">Context, one name=value in a line; name:=value for a number or other JSON<textarea name="context" rows="3" class="mono" placeholder="assignee=engineer&#10;action=git_log&#10;repo=/srv/mine&#10;limit:=3"></textarea></label></div></details>
     ${error && html`<p class="bad" role="alert">${error.cause || error.message} ${error.cure}</p>`}
     <div class="actions"><button type="button" onClick=${onClose}>Not now</button><button class="primary" disabled=${busy}>Submit<kbd>Ctrl ↵</kbd></button></div></form><//>`;
 }
 
-/** The context that lines of name=value give (a value may be JSON), and what is wrong with it. */
+/** The context that lines of name=value and name:=JSON give, as in the command, and what is wrong with it. */
 export function parseContext(text) {
   const context = {};
   for (const line of text.split("\n").map((each) => each.trim()).filter(Boolean)) {
     const at = line.indexOf("=");
     if (at < 1) return [context, `“${line.slice(0, 60)}” is not of the form name=value.`];
-    context[line.slice(0, at).trim()] = parseValue(line.slice(at + 1).trim());
+    const isJson = line[at - 1] === ":";
+    const [name, value] = [line.slice(0, isJson ? at - 1 : at).trim(), line.slice(at + 1).trim()];
+    if (!name) return [context, `“${line.slice(0, 60)}” has no name.`];
+    try {
+      context[name] = isJson ? JSON.parse(value) : value;
+    } catch {
+      return [context, `“${value.slice(0, 60)}” is not JSON; write ${name}=… if it is text.`];
+    }
   }
   return [context, ""];
-}
-
-function parseValue(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
 }
