@@ -30,8 +30,9 @@ def told(sentence: str, mark: float, day: int, **more: object) -> Evidence:
         sentence=sentence,
         mark=mark,
         bare=float(str(fields.get("bare", mark))),
-        cover=0.5,
+        left=2,
         rest=float(str(fields["rest"])),
+        near=float(str(fields.get("near", 0.65))),
         vector=fields.get("vector", (1.0,)),  # type: ignore[arg-type]
     )
 

@@ -24,6 +24,8 @@ MOST = 40
 """Sentences that are read in all, at 7 ms each on one core."""
 DEPTH = 8
 """Sentences that are looked at more closely, the best ones."""
+ASKING = "Represent this sentence for searching relevant passages: "
+"""What stands before a question that is embedded to find sentences: bge-small was trained so."""
 WORDS = 2_000
 """Words whose vectors are kept, at 1.5 KB each."""
 
@@ -47,17 +49,18 @@ _vectors: dict[str, Sequence[float]] = {}
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """A sentence of a hit, and its mark as an answer: about -11 to 10.
 
-    ``bare`` is its mark without the phrases that it shares with the question, ``cover`` the share of the
-    question's terms that it has, ``rest`` how near its words come to the other terms: the mean of the best
-    cosine of each. ``vector`` is its embedding.
+    ``bare`` is its mark without the phrases that it shares with the question, ``left`` how many terms of the
+    question it lacks, ``rest`` how near its words come to these: the mean of the best cosine of each.
+    ``vector`` is its embedding, and ``near`` the cosine of that with the question's.
     """
 
     hit: Hit
     sentence: str
     mark: float
     bare: float = 0.0
-    cover: float = 0.0
+    left: int = 0
     rest: float = 0.0
+    near: float = 0.0
     vector: tuple[float, ...] = ()
 
     @property
@@ -112,17 +115,18 @@ async def _complete(memory: Memory, question: str, evidence: Sequence[Evidence])
     asked = find_terms(question)
     said = [find_terms(text) for text in texts]
     left = [{stem: word for stem, word in asked.items() if stem not in terms} for terms in said]
-    marks, vectors, words = await asyncio.gather(
+    marks, (vector, *vectors), words = await asyncio.gather(
         _read_bare(memory, [_hide_subject(question, text) for text in texts]),
-        memory.embed(*texts),
+        memory.embed(ASKING + question, *texts),
         _embed_words(memory, (word for terms in (*left, *said) for word in terms.values())),
     )
     return [
         msgspec.structs.replace(
             each,
             bare=marks[place],
-            cover=1 - len(left[place]) / max(1, len(asked)),
+            left=len(left[place]),
             rest=measure_rest(left[place].values(), said[place].values(), words),
+            near=multiply(vector, vectors[place]),
             vector=tuple(vectors[place]),
         )
         for place, each in enumerate(evidence)
@@ -139,12 +143,14 @@ def measure_rest(left: Iterable[str], said: Iterable[str], words: Mapping[str, S
 async def _embed_words(memory: Memory, words: Iterable[str]) -> Mapping[str, Sequence[float]]:
     """The vector of each word in lower case."""
     wanted = dict.fromkeys(word.lower() for word in words)
-    if missing := [word for word in wanted if word not in _vectors]:
+    known = {word: _vectors[word] for word in wanted if word in _vectors}
+    if missing := [word for word in wanted if word not in known]:
         found = await memory.embed(*missing)
+        known.update((word, array("f", vector)) for word, vector in zip(missing, found, strict=True))
         while len(_vectors) > WORDS:
             del _vectors[next(iter(_vectors))]
-        _vectors.update((word, array("f", vector)) for word, vector in zip(missing, found, strict=True))
-    return {word: _vectors[word] for word in wanted}
+        _vectors.update((word, known[word]) for word in missing)
+    return known
 
 
 async def _read_bare(memory: Memory, bare: Sequence[tuple[str, str]]) -> list[float]:
