@@ -348,3 +348,15 @@ def test_no_rule_links_what_is_far_apart_or_breaks_on_odd_texts(cosine: float, k
     assert cosine >= 0.5 or not any(edges)
     if are_duplicates(newer, older, cosine):
         assert cosine >= 0.92
+
+
+def test_records_beside_each_other_in_a_file_do_not_replace_each_other() -> None:
+    def record(name: str, minutes: float, *, file: str = "vacation.yaml") -> Node:
+        body = f"who: {name}\nfrom: 2027-02-08"
+        title = f"vacation › {name}"
+        return note(name, title, minutes, kind="fact", body=body, metadata={"file": file})
+
+    anna, kofi = record("Anna", 0), record("Kofi", 1e-6)
+    assert superseding(kofi, anna, 0.99) == ""
+    assert superseding(record("Kofi", 5), anna, 0.99)  # as later files do
+    assert superseding(record("Kofi", 1e-6, file="other.yaml"), anna, 0.99)

@@ -5,7 +5,7 @@ import pytest
 
 from services.nexus.answers.answer_type import fits_type
 from services.nexus.answers.choice import Chosen, choose
-from services.nexus.answers.evidence import Evidence, in_context, measure_rest
+from services.nexus.answers.evidence import Evidence, in_context, measure_rest, pick_sentences
 from services.nexus.answers.memory_answer import answer_from_sentences, build_packet
 from shared.contracts import Hit, Node, Source
 from shared.text.cues import asks_about_work, asks_past
@@ -191,3 +191,20 @@ def test_a_title_that_is_only_the_beginning_of_a_text_is_no_heading() -> None:
     evidence = msgspec.structs.replace(evidence, hit=Hit(node=long, score=1.0))
     told = answer_from_sentences(packet.query, packet, Chosen(answers=(evidence,)), {}).text
     assert told.startswith("Marek is responsible. (")
+
+
+def test_a_record_is_read_as_a_whole_and_the_name_of_a_file_not_at_all() -> None:
+    row = Node(id="r", title="vacation › Anna", body="who: Anna\nfrom: 2027-02-08\nto: 2027-02-19")
+    read = pick_sentences(Hit(node=row, score=1.0), "When is Anna on vacation?")
+    assert "who: Anna, from: 2027-02-08, to: 2027-02-19" in read
+    assert "from: 2027-02-08" not in read
+    diary = Node(id="d", title="marek-diary", body="Flour was short.")
+    assert pick_sentences(Hit(node=diary, score=1.0), "What did Marek write?") == ["Flour was short."]
+
+
+def test_an_entry_of_a_list_is_quoted_without_its_mark() -> None:
+    node = Node(id="n", title="Flour comes from the mill…", body="- Flour comes from the mill on Wednesdays.")
+    evidence = Evidence(hit=Hit(node=node, score=1.0), sentence="Flour comes from the mill…", mark=5.0)
+    packet = build_packet("Who brings the flour?", [])
+    told = answer_from_sentences(packet.query, packet, Chosen(answers=(evidence,)), {}).text
+    assert told.startswith("Flour comes from the mill on Wednesdays. (")

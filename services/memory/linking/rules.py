@@ -69,6 +69,9 @@ COMPARED = 0.5
 """The cosine from which two claims are compared. Of 97 pairs of which the later takes the place of the
 earlier, in other words too, the least had .62; half of unrelated pairs are under .48."""
 
+TOGETHER = 1.0
+"""Seconds within which the pieces of one file are made: microseconds apart, so that they keep their order."""
+
 SUPERSEDE = 0.98
 """The cosine from which a change that words leave open counts (issue 3)."""
 
@@ -267,7 +270,19 @@ def _edge(start: Node, end: Node, relation: Relation, weight: float, **provenanc
 def may_supersede(newer: Node, older: Node, cosine: float) -> bool:
     """Whether ``newer`` can take the place of ``older``, whatever they say: by kinds, cosine, time, owner."""
     in_time = {newer.kind, older.kind} <= KINDS and valid_since(newer) > valid_since(older)
-    return cosine >= COMPARED and in_time and may_end(newer, older)
+    return cosine >= COMPARED and in_time and may_end(newer, older) and not are_siblings(newer, older)
+
+
+def are_siblings(one: Node, other: Node) -> bool:
+    """Whether they are records of one file beside each other: two rows of a table are of two things.
+
+    Such records have the path to them before their names in their titles, and were taken in together.
+    """
+    if not one.metadata.get("file") or one.metadata.get("file") != other.metadata.get("file"):
+        return False
+    (path, _, name), (other_path, _, other_name) = (node.title.rpartition(" › ") for node in (one, other))
+    together = abs(valid_since(one) - valid_since(other)) < TOGETHER
+    return bool(path) and path == other_path and name != other_name and together
 
 
 def estimate_chance(newer: Node, older: Node, cosine: float) -> float:

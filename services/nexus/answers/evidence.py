@@ -38,6 +38,8 @@ _CHANGE = re.compile(
 """Words of a change."""
 _ARTICLE = r"(?:the|our|my|your|his|her|their|its|an?|this|that|these|those)"
 _ASKED = re.compile(r"\?(?:\s*\(\d{4}-\d\d-\d\d\))?\W*$|^It was asked\b")
+_FIELD = re.compile(r"[\w -]{1,40}: \S")
+"""A line of a record, as tables and YAML files have them."""
 ALL_SAID = 0.9
 """The ``rest`` of a sentence that has all words of the question; NOTHING of one that has no words."""
 NOTHING = 0.4
@@ -92,7 +94,7 @@ async def read_evidence(memory: Memory, question: str, hits: Sequence[Hit]) -> l
     What superseded one of them, and the event of the goal that noted it, are among them whatever their marks,
     if they are among ``hits``.
     """
-    pairs = [(hit, sentence) for hit in hits for sentence in _pick_sentences(hit, question)][:MOST]
+    pairs = [(hit, sentence) for hit in hits for sentence in pick_sentences(hit, question)][:MOST]
     if not pairs:
         return []
     marks = await memory.read(question, *(in_context(hit, sentence) for hit, sentence in pairs))
@@ -176,9 +178,12 @@ def _is_goal(node: Node) -> bool:
     return node.source.channel == "goal" and node.kind == "event" and not node.title.startswith("Check-up")
 
 
-def _pick_sentences(hit: Hit, question: str) -> list[str]:
+def pick_sentences(hit: Hit, question: str) -> list[str]:
+    """What of a hit is read for ``question``: OF_ONE sentences, or all fields of a record as one."""
     node, terms = hit.node, find_terms(question)
-    told = dict.fromkeys(split_sentences(node.body[:20_000]))
+    lines = node.body[:20_000].splitlines()
+    is_record = len(lines) > 1 and all(map(_FIELD.match, lines))  # its fields say nothing one by one
+    told = dict.fromkeys([", ".join(lines)] if is_record else split_sentences(node.body[:20_000]))
     if not _is_goal(node):
         title = " ".join(split_sentences(node.title)) or node.title
         headed = [title] if " " in title else []  # a single word, such as the name of a file, answers nothing

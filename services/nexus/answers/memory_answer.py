@@ -218,7 +218,7 @@ def _cite_sentence(evidence: Evidence, titles: Mapping[str, str]) -> str:
 
 def _quote_sentence(evidence: Evidence) -> str:
     """A sentence as it is told: behind its heading, or all of a short text whose title is how it begins."""
-    body = " ".join(evidence.hit.node.body.split())
+    body = LIST_MARK.sub("", " ".join(evidence.hit.node.body.split()))
     if not is_opening(evidence.hit.node):
         return evidence.text
     cut = evidence.sentence.rstrip().endswith("…")

@@ -223,7 +223,7 @@ def find_statement(turn: ConversationTurn) -> str:
         not sentence
         or sentence.endswith((":", "?"))
         or len(sentence) > 300
-        or sentence.startswith("Memory holds nothing")
+        or sentence.startswith(("Memory holds nothing", "Shall I"))
     ):
         return ""
     first, _, rest = sentence.partition(" ")

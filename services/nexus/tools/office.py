@@ -8,4 +8,5 @@ def format_goal(goal: Goal) -> str:
     """A goal in a line: its state, what it is, its answer or why it failed, its id."""
     result = flatten(goal.reason or goal.answer, 160)
     because = f" - {result}" if result else ""
-    return f"{goal.status.value.lower()}: {flatten(goal.text, 160)}{because} ({goal.goal_id})"
+    status = goal.status.value.lower().replace("_", " ")
+    return f"{status}: {flatten(goal.text, 160)}{because} ({goal.goal_id})"
