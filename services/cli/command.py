@@ -71,6 +71,7 @@ MEMORY_COMMANDS = {
     "rebuild": "services.cli.commands.memory.maintenance:rebuild",
     "export": "services.cli.commands.memory.exports:export",
     "import": "services.cli.commands.memory.imports:import_records",
+    "ingest": "services.cli.commands.memory.ingest:ingest",
 }
 MEANT = {
     "approve": "approvals",

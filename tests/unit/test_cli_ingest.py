@@ -1,0 +1,44 @@
+"""``mailroom memory ingest``: what is copied for memory, and what is not."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from services.cli.command import cli
+
+
+@pytest.fixture
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MAILROOM_STATE_DIR", str(tmp_path / "state"))
+    folder = tmp_path / "notes"
+    (folder / "old").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    (folder / ".git" / "config").write_text("x")
+    (folder / "oven.md").write_text("# Oven")
+    (folder / "old" / "oven.md").write_text("# Old oven")
+    return folder
+
+
+def test_the_files_of_a_folder_are_copied_with_their_places(notes: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, ["memory", "ingest", str(notes), "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.output)["files"] == ["old/oven.md", "oven.md"]
+    taken = tmp_path / "state" / "ingest"
+    assert (taken / "oven.md").read_text() == "# Oven"
+    assert (taken / "old" / "oven.md").read_text() == "# Old oven"
+    assert (notes / "oven.md").exists()
+    assert not (taken / ".git").exists()
+
+
+def test_a_file_is_copied_and_counted(notes: Path) -> None:
+    result = CliRunner().invoke(cli, ["memory", "ingest", str(notes / "oven.md")])
+    assert result.output.startswith("1 file copied to ")
+
+
+def test_a_folder_without_files_is_a_mistake(notes: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    result = CliRunner().invoke(cli, ["memory", "ingest", str(tmp_path / "empty")])
+    assert result.exit_code == 1
+    assert "There is no file in what was named" in result.output
