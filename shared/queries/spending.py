@@ -78,8 +78,11 @@ async def read_today(bus: Bus, agents: Iterable[str]) -> dict[str, DailySpending
 
 
 async def read_left(bus: Bus, settings: Settings, agents: Collection[str]) -> str:
-    """What is left of today's budgets to the one of ``agents`` that has least; empty without a budget."""
-    if not agents or not (settings.day_tokens or settings.day_cost):
+    """What is left of today's budgets to the one of ``agents`` that has least; empty without a budget.
+
+    All of it if none of them used a model.
+    """
+    if not (settings.day_tokens or settings.day_cost):
         return ""
     return format_left(settings, await read_today(bus, agents))
 
@@ -92,8 +95,12 @@ def format_left(settings: Settings, today: dict[str, DailySpending]) -> str:
         used = spent.input_tokens + spent.output_tokens
         return max(used / tokens if tokens else 0.0, spent.cost / cost if cost else 0.0)
 
-    if not today or not (tokens or cost):
+    if not (tokens or cost):
         return ""
+    if not today:
+        whole = [f"{tokens:,} tokens"] if tokens else []
+        whole += [f"${cost:.2f}"] if cost else []
+        return f"left today: all of {' and '.join(whole)} for each agent"
     agent, spent = max(today.items(), key=lambda each: share(each[1]))
     used = spent.input_tokens + spent.output_tokens
     left = [f"{max(0, tokens - used):,} of {tokens:,} tokens"] if tokens else []

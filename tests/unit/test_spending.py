@@ -37,7 +37,8 @@ def test_what_is_left_is_that_of_the_agent_with_the_least() -> None:
     assert format_left(both, today) == "left today: 99,900 of 100,000 tokens and $1.00 of $5.00 for scout"
     assert format_left(Settings(state_dir=Path("/x"), day_tokens=10), today).startswith("left today: 0 of 10")
     assert format_left(Settings(state_dir=Path("/x"), day_tokens=0), today) == ""
-    assert format_left(both, {}) == ""
+    whole = "left today: all of 100,000 tokens and $5.00 for each agent"
+    assert format_left(both, {}) == whole
 
 
 def test_how_the_night_stands() -> None:

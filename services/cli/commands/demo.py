@@ -31,7 +31,7 @@ from shared.contracts import Goal, Question, TaskStatus, generate_task_id
 from shared.errors import StartError
 from shared.operations.submission import submit_and_follow
 from shared.queries.audit_log import AuditFollower, Gap
-from shared.queries.results import read_results
+from shared.queries.results import add_spending, read_results
 from shared.settings import Settings
 
 
@@ -123,15 +123,18 @@ async def _work(supervisor: Supervisor, repo: Path) -> bool:
         async with _tail(bus):
             goal = await _submit(bus, text, repo)
         _print_heading("Outcome")
-        print_outcome(goal, open_console(), await read_results(bus, goal))
+        print_outcome(
+            goal, open_console(), await add_spending(bus, config, goal, await read_results(bus, goal))
+        )
+        if goal.report_path:
+            click.echo(f"\nThe report: {goal.report_path}")
+            click.echo(f"All of it:  less {shlex.quote(goal.report_path)}")
         if goal.status is not TaskStatus.COMPLETED:
             return False
         _print_heading(f'mailroom ask "{QUESTION}"')
         question = Question(sender=subjects.USER, recipient=subjects.NEXUS, text=QUESTION)
         print_answer(await ask_nexus(bus, question, ANSWER_TIMEOUT))
-        click.echo(f"\nThe report: {goal.report_path}")
-        click.echo(f"All of it:  less {shlex.quote(goal.report_path)}\n")
-        click.echo(f"In a browser: {create_link(config, page=f'/goals/{goal.goal_id}')}\n")
+        click.echo(f"\nIn a browser: {create_link(config, page=f'/goals/{goal.goal_id}')}\n")
         return True
     finally:
         await bus.close()

@@ -148,9 +148,7 @@ def _print_status(system: SystemStatus, console: Console) -> None:
     console.print(f"disk    {disk}", soft_wrap=True)
     tokens = sum(each.input_tokens + each.output_tokens for each in system.spent.values())
     used = format_spent(tokens, sum(each.cost for each in system.spent.values()))
-    console.print(
-        f"models  {used} today{f'; {system.left}' if tokens and system.left else ''}", soft_wrap=True
-    )
+    console.print(f"models  {used} today{f'; {system.left}' if system.left else ''}", soft_wrap=True)
     console.print(f"night   {system.night}", soft_wrap=True)
     console.print()
     console.print(_make_table(system))
