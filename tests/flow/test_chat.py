@@ -15,7 +15,16 @@ import pytest_asyncio
 
 from services.cli.commands.chat.answering import follow_answer
 from shared import subjects
-from shared.contracts import AnswerWords, Node, Question, Response
+from shared.bus.entry import seal
+from shared.contracts import (
+    AnswerWords,
+    ApprovalAnswer,
+    ApprovalRequest,
+    Node,
+    Question,
+    Response,
+    generate_id,
+)
 from shared.memory import Memory
 from tests.support.office import Office
 from tests.support.server import ROOT, mailroom_command, run_mailroom
@@ -230,5 +239,44 @@ async def test_a_dumb_terminal_is_asked_line_by_line(office: Office) -> None:
     chat = Terminal(office, "chat", kind="dumb")
     chat.type("what is 6 times 7?\r")
     await chat.expect("42")
+    chat.type("\x04")
+    assert await chat.end() == 0
+
+
+async def test_what_only_a_person_may_do_is_done_after_a_yes(office: Office) -> None:
+    scout = await office.connect("scout")
+    request = ApprovalRequest(
+        sender="scout",
+        recipient="user",
+        approval_id=generate_id(),
+        what="run: curl example.org",
+        rule="network",
+        why="It sends data out.",
+        expires_at="2100-01-01T00:00:00+00:00",
+    )
+    answers = subjects.approval_answered("scout", request.approval_id)
+    await scout.commit([seal(subjects.approval_asked("scout", request.approval_id), request)])
+    chat = Terminal(office, "chat", "--new")
+    await chat.expect("›")
+    chat.type("approve it\r")
+    await chat.expect(r"network: It sends data out[\s\S]*Grant it\? \[y/N\]")
+    chat.type("\r")
+    await chat.expect("It waits on[^›]*›")
+    assert await office.user.last(subjects.OFFICE, answers) is None
+    chat.type("approve it\r")
+    await chat.expect(r"Grant it\? \[y/N\]")
+    chat.type("y\r")
+    await chat.expect("granted: scout may do it[^›]*›")
+    answer = await office.user.last(subjects.OFFICE, answers)
+    assert answer is not None
+    assert ApprovalAnswer.from_json(answer.data).granted
+
+    chat.type("remember that the weir of the mill is painted green\r")
+    await chat.expect("I shall remember[^›]*›")
+    chat.type("forget that\r")
+    await chat.expect(r"Erase it for good\?[^\[]*\[y/N\]")
+    chat.type("y\r")
+    await chat.expect("Forgotten: [^›]*›")
+    assert not [hit for hit in await Memory(office.user).search("weir") if "weir" in hit.node.title]
     chat.type("\x04")
     assert await chat.end() == 0

@@ -106,6 +106,32 @@ TALKS = {
         ("what are my reminders?", "feed the carp"),
         ("cancel the second one", "cancelled"),
     ],
+    "what was kept": [
+        ("remember that the sluice of the mill opens at noon", "I shall remember"),
+        ("forget that", "The sluice of the mill opens at noon: mailroom memory forget"),
+    ],
+    "what was quoted": [
+        ("What is the staging server of the shop called?", "heron"),
+        ("forget it please", "mailroom memory forget staging"),
+    ],
+    "what only a pronoun names": [
+        ("Who looks after the turbine?", "Memory holds nothing"),
+        ("that's wrong, it's Selma now", "the turbine: it's Selma now"),
+    ],
+    "all of a list": [
+        ("Remind me tomorrow at 9:00 to grease the crane", "grease the crane"),
+        ("what are my reminders?", "grease the crane"),
+        ("the first is done", "is done"),
+        ("Remind me tomorrow at 9:00 to grease the winch", "grease the winch"),
+        ("what are my reminders?", "grease the winch"),
+        ("cancel all of them", "Shall I cancel all reminders"),
+        ("yes", "cancelled"),
+    ],
+    "a schedule in place of another": [
+        ("every night at 2 run the tests of ~/pond", "every day at 02:00"),
+        ("make it 3", "every day at 03:00"),
+        ("cancel that, we are done with it", "is removed"),
+    ],
     "sums": [("what is 15% of 80?", "12"), ("and of 200?", "30")],
 }
 

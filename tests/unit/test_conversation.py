@@ -161,7 +161,7 @@ SUM = talk("what is 15% of 80?", "12", route="tool:arithmetic")
         (REMINDER, "actually Friday would be better", "Move the reminder r81c2aabbcc to Friday"),
         (REMINDER, "undo that", "undo the change of the reminder"),
         (CANCELLED, "undo that", "undo the change of the reminder"),
-        (REMEMBERED, "undo", "/forget said12"),
+        (REMEMBERED, "undo", "/forget memory said12"),
         (PLANNED, "make that 3", "/schedule every night at 3 run the tests of ~/depot"),
         (PLANNED, "cancel that", "/stop s12ab34c"),
         (REMINDER, "cancel that", "/reminder_cancel cancel reminder r81c2aabbcc"),

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from services.nexus.routing.decider import decide_by_likeness, decide_by_rule
+from services.nexus.routing.decider import decide_by_likeness, decide_by_rule, qualify
 from services.nexus.routing.languages import SENTENCES, find_language
 from services.nexus.routing.likeness import fingerprint, load_weights
 from services.nexus.routing.registry import load_tools
@@ -13,6 +13,7 @@ from services.nexus.routing.speech_acts import Act, find_act
 from services.nexus.tools.arithmetic import compute
 from services.nexus.tools.clock import tell_time
 from services.nexus.tools.tool import Effect
+from tests.bench.desk.slots import judge
 
 NOW = datetime(2026, 3, 18, 14, 5, tzinfo=ZoneInfo("Europe/Berlin"))
 TOOLS = load_tools()
@@ -49,6 +50,15 @@ def test_every_tool_has_a_line_that_describes_it_and_examples() -> None:
         ("should we fix the parser first?", Act.HYPOTHETICAL),
         ("what if we deployed on Friday?", Act.HYPOTHETICAL),
         ('the mail says: "delete all goals"', Act.QUOTED),
+        ("the readme in ~/fern is a mess, tidy it", Act.REQUEST),
+        ("they said run it, do it, whatever", Act.STATEMENT),
+        ("I fixed the footer, the tests pass", Act.STATEMENT),
+        ("when I'm in bed go over the answers in ~/exams", Act.REQUEST),
+        ("when we meet tomorrow I will bring the list and the keys", Act.QUESTION),
+        ("have a go at the slides for thursday", Act.REQUEST),
+        ("I'd be grateful if somebody could index the letters", Act.REQUEST),
+        ("skip the transcoding tonight", Act.NEGATED),
+        ("don't let me lose this: the code is 8820", Act.REQUEST),
     ],
 )
 def test_what_a_message_does(text: str, act: Act) -> None:
@@ -134,6 +144,11 @@ def test_a_power_too_large_is_refused() -> None:
             "How long has it been since 3 february",
             "43 days, from Tuesday 3 February 2026 to Wednesday 18 March 2026.",
         ),
+        (
+            "how many days till the 9th of June",
+            "83 days, from Wednesday 18 March 2026 to Tuesday 9 June 2026.",
+        ),
+        ("what's the date of Ascension Day", "That is Thursday 14 May 2026."),
         ("is 2028 a leap year?", "2028 is a leap year."),
         (
             "do the clocks go forward this weekend",
@@ -143,3 +158,29 @@ def test_a_power_too_large_is_refused() -> None:
 )
 def test_times_and_dates(text: str, answer: str) -> None:
     assert tell_time(text, NOW) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "like", "tool"),
+    [
+        ("overnite please: count the words of ~/novel", "work", "night_job"),
+        ("once everybody has gone home, sort ~/scans", "work", "night_job"),
+        ("count the words of ~/novel", "work", "work"),
+        ("on the 1st and the 15th, put together the invoices", "work", "schedule"),
+        ("check the links of the site once a week", "work", "schedule"),
+    ],
+)
+def test_work_goes_where_its_time_says(text: str, like: str, tool: str) -> None:
+    assert qualify(text, like, TOOLS) == tool
+
+
+def test_a_slot_is_right_if_the_answer_tells_it() -> None:
+    slots = {"time": "2026-03-19T09:00", "text": "call the piano tuner"}
+    told = "I shall remind you on Thursday 19 March 2026 at 09:00: call the piano tuner"
+    assert dict(judge("reminder_set", slots, told)) == {"time": True, "text": True}
+    assert dict(judge("reminder_set", slots, "At what time on 18 March?")) == {"time": False, "text": False}
+    rule = {"time": "FREQ=WEEKLY;BYDAY=MO;BYHOUR=9"}
+    assert dict(judge("schedule", rule, "runs every Monday at 09:00")) == {"time": True}
+    assert dict(judge("schedule", rule, "runs every Tuesday at 09:00")) == {"time": False}
+    assert dict(judge("arithmetic", {"value": "7"}, "It is 17")) == {"value": False}
+    assert dict(judge("memory", {"text": "the lease"}, "The lease ends in May")) == {}

@@ -207,6 +207,8 @@ def test_long_texts_are_read_quickly(piece: str) -> None:
         ("the calendar for the weekend", "2026-11-28", 2),
         ("when is my next meeting?", "2026-11-25", 30),
         ("the calendar on 24 December", "2026-12-24", 1),
+        ("what have I got on the day after Friday", "2026-11-28", 1),
+        ("show me the whole week", "2026-11-25", 5),
     ],
 )
 def test_the_days_a_question_about_the_calendar_is_after(text: str, start: str, days: int) -> None:

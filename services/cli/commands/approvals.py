@@ -47,12 +47,13 @@ def list_approvals(everything: bool, as_json: bool) -> None:
         return
     console = open_console()
     for each in found:
-        _print_approval(each, console)
+        print_approval(each, console)
     if any(each.state == "waiting" for each in found):
         click.echo("mailroom approvals grant|refuse ID")
 
 
-def _print_approval(approval: Approval, console: Console) -> None:
+def print_approval(approval: Approval, console: Console) -> None:
+    """Print a request in full, with its state and, if it asks for the network, what it opens."""
     request = approval.request
     when = f"{format_span(seconds_between(request.created_at))} ago"
     if approval.state == "waiting":

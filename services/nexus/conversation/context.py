@@ -4,6 +4,7 @@ import re
 
 from services.nexus.conversation.effects import EFFECTS
 from services.nexus.conversation.ellipsis import find_subject
+from services.nexus.conversation.mentions import JOB
 from services.nexus.conversation.phrases import CLOCK, DAY, plain
 from services.nexus.conversation.resolved import Resolved
 from shared.contracts import ConversationTurn
@@ -39,7 +40,10 @@ _NOW = re.compile(
     r"|let'?s\s+do\s+it)\s+(?:now|right\s+(?:now|away)|at\s+once|immediately|today)(?:\s+(?:please"
     r"|instead|then))*"
 )
-_VALUE = re.compile(r"(?i)(?:it|that|they)\s*(?:['’](?:s|re)|\s+is|\s+are)\s+(?P<value>[^?]{1,80}?)[.! ]*")
+_VALUE = re.compile(
+    r"(?i)(?:it|that|they)\s*(?:['’](?:s|re)|\s+is|\s+are)\s+"
+    r"(?!(?:wrong|right|not|true|false|out|old|outdated)\b)(?P<value>[^?]{1,80}?)[.! ]*"
+)
 _TOLD = re.compile(
     r"(?:(?:and|so)\s+)?what\s+(?:did|was\s+it)\s+(?:that\s+)?i\s+(?:(?:just\s+)?(?:say|tell\s+you"
     r"|ask(?:\s+you)?|write)|said)"
@@ -54,6 +58,8 @@ def add(text: str, turn: ConversationTurn) -> Resolved | None:
         return Resolved(text=text, reply=f"You wrote: “{turn.text}”")
     before = (turn.meant or turn.text).strip().rstrip("?.! ")
     if _NOW.fullmatch(words):
+        if turn.route == "tool:night_job" and (job := JOB.search(turn.answer)):
+            return Resolved(text=f"/queue run {job[0]}", understood=f"run job {job[0]} now")
         whole = f"{_without_time(before)} now"
         return Resolved(text=whole, understood=whole)
     if (

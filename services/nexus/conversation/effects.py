@@ -2,12 +2,13 @@
 
 import re
 
+from services.nexus.conversation.asking import format_question
 from services.nexus.conversation.ellipsis import swap
 from services.nexus.conversation.mentions import find_mentioned
 from services.nexus.conversation.phrases import is_time, plain
 from services.nexus.conversation.resolved import Resolved
 from services.nexus.reminders.when import format_time_answer
-from shared.contracts import Conversation, ConversationTurn, Mentioned, Response
+from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Mentioned, Response
 
 MAX_WORDS = 9
 """The most words of a message that alters what was done."""
@@ -37,6 +38,19 @@ _UNDO = re.compile(
     rf"{_AHEAD}(?:(?:undo|revert)(?:\s+(?:that|it|this|the\s+last\s+(?:one|thing|change)))?"
     r"|(?:take|bring|put)\s+(?:that|it)\s+back)(?:\s+(?:please|again|then))*"
 )
+_FORGET = re.compile(
+    rf"{_AHEAD}(?:forget|erase|unlearn|delete|remove|drop|scratch|strike)\s+(?:that|it|this|that\s+(?:one|fact|memory|last\s+bit))"
+    r"(?:\s+(?:again|please|then|from\s+(?:your\s+)?memory))*|(?:please\s+)?don'?t\s+(?:keep|remember|store|save)\s+(?:that|it|this)"
+)
+"""What is said to have that forgotten which was kept or quoted last."""
+_END_ALL = re.compile(
+    rf"{_AHEAD}(?:cancel|delete|remove|drop|clear|scrap|stop)\s+(?:(?:all\s+of\s+)?(?:them|these|those)(?:\s+all)?|all|everything"
+    r"|both(?:\s+of\s+them)?|the\s+(?:whole\s+)?lot)(?:\s+(?:please|then))*"
+)
+_REASON = re.compile(
+    r"(?i)(?:\s*[,;–—]\s*|\s+(?=because\b|since\b))(?!(?:and|but|or|please|not|then)\b)[^?]+$"
+)
+"""Why something is ended: "cancel that, paid already"."""
 _MORE = re.compile(r"(?i)\W*(?:and|also|again|another)\b")
 _BEFORE = re.compile(
     r"(?i)^\W*(?:(?:no|oh|actually|wait|sorry|hm+|well|ok(?:ay)?|please|rather|better|but|or|then|maybe|say"
@@ -77,7 +91,11 @@ def has_effect(turn: ConversationTurn) -> bool:
 
 def find_ended(text: str, conversation: Conversation) -> Resolved | None:
     """What "cancel that" ends, and "undo that" takes back: what was named last, or was done last."""
-    words = plain(text)
+    words = plain(_REASON.sub("", text))
+    if _FORGET.fullmatch(words) and (kept := _find_kept(conversation)):
+        return kept
+    if _END_ALL.fullmatch(words):
+        return _end_all(conversation)
     undoes = bool(_UNDO.fullmatch(words))
     if not undoes and not _END.fullmatch(words):
         return None
@@ -95,13 +113,35 @@ def find_ended(text: str, conversation: Conversation) -> Resolved | None:
     return _undo(text, turn) if turn and not named else None
 
 
+def _find_kept(conversation: Conversation) -> Resolved | None:
+    """That the memory is to be forgotten which the last answer kept, or quoted first; None for neither."""
+    turn = conversation.turns[-1]
+    named = [each for each in conversation.mentioned if each.what == "memory"]
+    if named and len(named) == len(conversation.mentioned):
+        return Resolved(text=f"/forget memory {named[0].ref}", understood="forget that")
+    quoted = turn.answer.partition("\n")[0] if turn.route == "nexus" and conversation.mentioned else ""
+    return Resolved(text=f"/forget {quoted}", understood="forget that") if quoted else None
+
+
+def _end_all(conversation: Conversation) -> Resolved | None:
+    """The question whether all reminders are to be cancelled which the last answer listed."""
+    named = [each for each in conversation.mentioned if each.what == "reminder"]
+    if not named or conversation.turns[-1].route != "tool:reminder_list":
+        return None
+    choices = (Choice(label="Yes", text="Cancel all reminders"), Choice(label="No"))
+    asks = AskedBack(choices=choices)
+    reply = format_question(f"Shall I cancel all reminders ({len(named)} were listed)?", asks)
+    return Resolved(text="Cancel all reminders", reply=reply, route="tool:reminder_cancel", asks=asks)
+
+
 def _undo(text: str, turn: ConversationTurn) -> Resolved:
     if turn.route.startswith("tool:reminder_"):
         shown = "undo the change of the reminder"
         return Resolved(text=f"/reminder_change {shown}", understood=shown)
     if turn.route in ("tool:remember", "tool:correct"):
         kept = re.search(r"memory forget (\S+)", turn.answer)
-        return Resolved(text=f"/forget {kept[1] if kept else turn.text}", understood="forget that")
+        about = f"memory {kept[1]}" if kept else turn.text
+        return Resolved(text=f"/forget {about}", understood="forget that")
     if turn.route in _LASTING:
         return Resolved(text=text, reply=_LASTING[turn.route], route=turn.route)
     response = Response(text=turn.answer, goal_id=turn.goal_id)

@@ -1,5 +1,6 @@
 """Ellipses: "and tomorrow?" is the message before with another day, "what about Ana?" with another name."""
 
+import math
 import re
 
 from services.nexus.conversation.phrases import CLOCK, DAY, is_time
@@ -75,6 +76,9 @@ def _find_time(before: str, other: str) -> Span | None:
     new = other
     if other.lower() == "the day after" and found[0].lower() == "tomorrow":
         return found.start(), found.end(), "the day after tomorrow"
+    if other.lower() == "the day after":
+        named = re.sub(r"(?i)^(?:on|at|by|until|this|next)\s+", "", found[0])
+        return found.start(), found.end(), f"the day after {named}"
     lead = re.match(r"(?:on|at|by|until)\s+", found[0], re.IGNORECASE)
     if lead and not re.match(
         r"(?:on|at|by|until|in|next|this|last|tomorrow|today|now|every)\b", new, re.IGNORECASE
@@ -92,7 +96,14 @@ def _find_quantity(before: str, other: str) -> Span | None:
     if not alike:
         return None
     chosen = alike[-1]
+    if not percent and len(amounts) > 1 and "%" in amounts[0][0]:  # "and 20?" after "15% of 860"
+        chosen = min(amounts, key=lambda each: abs(math.log10((_number(each[0]) + 1) / (_number(other) + 1))))
+        other += "%" * ("%" in chosen[0])
     return chosen.start(), chosen.start() + len(chosen[0].rstrip()), other
+
+
+def _number(amount: str) -> float:
+    return float(re.sub(r"[^\d.]", "", amount).strip(".") or 0)
 
 
 def _find_name(before: str, other: str) -> Span | None:

@@ -7,9 +7,11 @@ from shared.contracts.conversation import CUT, MAX_MENTIONED
 
 _GOAL = re.compile(r"\bgoal_[A-Za-z0-9_]{6,}\b")
 _REMINDER = re.compile(r"\br[0-9a-f]{10}\b")
-_APPROVAL = re.compile(r"\bapprovals (?:grant|refuse) (?P<id>[0-9a-f]{12,32})\b")
-_JOB = re.compile(r"\bjob-\d{8}-\d{3}\b")
+_APPROVAL = re.compile(r"\bapprovals (?:grant|refuse) (?P<id>[0-9a-f-]{12,36})\b")
+JOB = re.compile(r"\bjob-\d{8}-\d{3}\b")
 _SCHEDULE = re.compile(r"\bs[0-9a-f]{7}\b")
+GONE = "In place of: "
+"""How a line begins that names what is no longer there."""
 _ITEM = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<text>\S.*)$")
 
 
@@ -22,11 +24,13 @@ def find_mentioned(response: Response) -> tuple[Mentioned, ...]:
 
     items = []
     for line in response.text.splitlines():
+        if line.startswith(GONE):
+            continue
         for goal in _GOAL.findall(line):
             add("goal", goal, line)
         for reminder in _REMINDER.findall(line):
             add("reminder", reminder, line)
-        for job in _JOB.findall(line):
+        for job in JOB.findall(line):
             add("job", job, line)
         for schedule in _SCHEDULE.findall(line):
             add("schedule", schedule, line)

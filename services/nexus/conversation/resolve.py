@@ -42,7 +42,7 @@ _AGAIN = re.compile(
 )
 _ASIDE = re.compile(
     r"(?i)\W*(?:never\s*mind|forget\s+it|thanks(?:\s+a\s+lot)?|thank\s+you|thx|cheers|ok(?:ay)?\s+(?:thanks|cool|great)"
-    r"|great|cool|perfect|lovely|haha|lol)\s*[.,;!:]+\s*(?=(?:\S+\s+){2}\S)"
+    r"|great|cool|perfect|lovely|good|fine|nice|right|alright|super|understood|i\s+see|haha|lol)\s*[.,;!:]+\s*(?=(?:\S+\s+){2}\S)"
 )
 """What is said before a message, and is no part of it."""
 _VERB = re.compile(

@@ -3,14 +3,14 @@
 import re
 from datetime import date, timedelta
 
-from services.nexus.reminders.days import UnclearTime, find_day, read_day
-from services.nexus.reminders.time_phrases import NUMBERS, find_phrases
+from services.nexus.reminders.days import UnclearTime, find_day, is_short, read_amount, read_day
+from services.nexus.reminders.time_phrases import NUMBERS, Phrase, find_phrases
 
 _NEXT = re.compile(
     r"(?i)\b(?:next|coming|following)\s+(?P<count>\d{1,3}|two|three|four|five|six|seven|ten)?\s*(?P<unit>days?|weeks?)\b"
 )
 _PAST = re.compile(r"(?i)\b(?:last|past)\s+(?P<unit>week|month)\b")
-_WEEK = re.compile(r"\bthis\s+week\b", re.IGNORECASE)
+_WEEK = re.compile(r"\b(?:this|(?:the|my)\s+(?:whole|rest\s+of\s+the)|all)\s+week\b", re.IGNORECASE)
 _WEEKEND = re.compile(r"\bweekend\b", re.IGNORECASE)
 _MONTH = re.compile(r"\b(?:this|next)\s+month\b", re.IGNORECASE)
 _NEXT_EVENT = re.compile(r"\bnext\s+(?:meeting|appointment|event)s?\b", re.IGNORECASE)
@@ -43,10 +43,21 @@ def find_calendar_range(text: str, today: date) -> tuple[date, int] | None:
         return today, 7 - today.weekday()
     if _MONTH.search(text):
         return today, 31
-    for phrase in find_phrases(text[:1_000]):
+    phrases = find_phrases(text[:1_000])
+    offset = next((each for each in phrases if each.kind == "offset"), None)
+    for phrase in phrases:
         if phrase.kind == "day":
             try:
-                return find_day(read_day(phrase, today), today), 1
+                return _shift(find_day(read_day(phrase, today), today), offset), 1
             except UnclearTime:
                 return None
     return None
+
+
+def _shift(day: date, offset: Phrase | None) -> date:
+    """``day``, or the one so long before or after it as ``offset`` says: "the day after Thursday"."""
+    if offset is None or is_short(amount := offset["amount"] or f"1 {offset['unit']}"):
+        return day
+    away = read_amount(amount)
+    shifted: date = day - away if offset["way"].startswith(("before", "prior")) else day + away
+    return shifted

@@ -77,12 +77,16 @@ QUALIFIED = frozenset({"work", "night_job", "web", "papers"})
 """What is done repeatedly or tonight if the message says so."""
 _REPEATED = re.compile(
     r"(?i)^\W*(?:please\s+)?(?:every|each|daily|nightly|weekly|monthly|hourly|once\s+an?|twice\s+an?|on\s+weekdays"
-    r"|from\s+now\s+on)\b|\b(?:every|each)\s+(?:\w+\s+)?(?:day|night|morning|evening|week\w*|month|hour"
+    r"|from\s+now\s+on|on\s+the\s+\d+\w*\s+and\s+(?:the\s+)?\d+\w*)\b"
+    r"|\b(?:once|twice|\w+\s+times)\s+(?:an?|per)\s+(?:hour|day|night|week|month|quarter|year)\b"
+    r"|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days\b|\b(?:every|each)\s+(?:\w+\s+)?(?:day|night|morning|evening|week\w*|month|hour"
     r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day)s?\b"
 )
 _TONIGHT = re.compile(
-    r"(?i)\b(?:tonight|over\s?night|during\s+the\s+night|through\s+the\s+night|after\s+hours|(?:while|when|once)\s+"
-    r"(?:i|we)['’]?(?:m|re)?\s*(?:am\s+|are\s+)?(?:a?sleep\w*|in\s+bed))\b"
+    r"(?i)\b(?:to\s?ni(?:ght|te)|over\s?ni(?:ght|te)|(?:during|through|in)\s+the\s+night|after\s+(?:hours|closing)"
+    r"|(?:small|wee|quiet|night)\s+hours|before\s+(?:breakfast|dawn|sunrise)|by\s+(?:tomorrow\s+)?morning"
+    r"|(?:while|when|once|after)\s+(?:i|we|you|every\s?(?:one|body)|no\s?(?:body|one))(?:['’]?\s?(?:m|re|s|ve)|\s+(?:am|are|is"
+    r"|has|have))?\s*(?:a?sleep\w*|in\s+bed|gone|left|closed|went|goes|gone\s+to\s+bed))\b"
 )
 _FORBIDDEN = re.compile(
     r"(?is)\b(?:turn|switch|shut)\s+off\b.{0,20}\b(?:safety|audit|sandbox|jail|approvals?|policy|guards?"
@@ -269,7 +273,7 @@ def decide_by_likeness(
     scores = {name: score / sum(fitting.values()) for name, score in fitting.items()}
     allowed = {name: score for name, score in scores.items() if is_allowed(tools[name], act)}
     rest = sum(scores.values()) - sum(allowed.values())
-    if default := DEFAULTS.get(act):
+    if default := DEFAULTS.get(act, ""):
         allowed[default] = allowed.get(default, 0.0) + rest
     first, second, *others = sorted(allowed, key=lambda name: -allowed[name])
     sure = allowed[first]
@@ -279,6 +283,8 @@ def decide_by_likeness(
     if first in OUTSIDE and second == "memory" and sure < SURE_OUTSIDE and act is Act.QUESTION:
         return Decision(tool="memory", why=f"{why}, which is not enough", sure=sure, others=(first,), act=act)
     if sure < LEAST_SURE[tools[first].effect] or sure - allowed[second] < MARGIN:
+        if default in (first, second, *others[:1]):  # what it does is known
+            return Decision(tool=default, why=f"it is no request: {why}", sure=sure, others=(first,), act=act)
         likely = tuple(name for name in (first, second, *others) if not tools[name].hidden)[:MAX_CHOICES]
         return Decision(tool=UNCLEAR, why=f"unclear: {why}", sure=sure, others=likely, act=act)
     return Decision(tool=first, why=why, sure=sure, others=(second, *others[:2]), act=act)

@@ -26,7 +26,7 @@ _CUES = {
         r"(?i)\b(?:today|tomorrow|tmrw|(?:mon|tues|wednes|thurs|fri|satur|sun)day|weekend)\b|\b\d{1,2}(?:st|nd|rd|th)\b"
     ),
     "night": re.compile(
-        r"(?i)\b(?:tonight|over\s?night|night|asleep|sleep|after\s+(?:work|hours)|by\s+(?:the\s+)?morning|in\s+bed)\b"
+        r"(?i)\b(?:to\s?ni(?:ght|te)|over\s?ni(?:ght|te)|night|(?:small|wee|quiet)\s+hours|asleep|sleep|after\s+(?:work|hours)|by\s+(?:the\s+)?morning|in\s+bed)\b"
     ),
     "repeated": re.compile(
         r"(?i)\b(?:every|each|daily|nightly|weekly|monthly|hourly|yearly|once\s+an?|twice\s+an?)\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days\b"

@@ -73,6 +73,10 @@ _PART = re.compile(
 )
 _ASKS = re.compile(r"\?\W*$")
 _SHAPES = {
+    "heard": re.compile(
+        r"(?i)^\W*(?:(?:ok(?:ay)?|cool|good|great|fine|thanks?|thx|ta|cheers|perfect|lovely|nice|right|alright|yeah|hm+|ah|oh"
+        r"|i\s+see|got\s+it|understood|sure|so|then|well|very|all|that['’]?s|that\s+is|it['’]?s|you|a\s+lot|much)\b\W*)+$"
+    ),
     "pronoun": re.compile(
         r"(?i)\b(?:it|that|this|they|them|these|those|ones?|him|her|s?he|his|their|there|same|others?|first|second"
         r"|third|last|rest)\b"

@@ -22,8 +22,8 @@ _LEAD = (
     r"good\s+morning|thanks|yes|yeah|yep|actually|right|now|just)\b[\s,.!:-]*)*"
 )
 _NEGATED = re.compile(
-    rf"(?i){_LEAD}(?:(?:do\s+not|don['’]?t|dont|never)\s+(?!forget\b|worry\b|know\b|let\s+(?:me|us)\s+forget\b|you\b|i\b|we\b|understand\b)"
-    r"|(?:hold\s+off|not\s+yet|leave\s+(?:the|it|that|this|my|our)\b[^.?!]*\b(?:alone|be|as\s+(?:it\s+)?is)\b"
+    rf"(?i){_LEAD}(?:(?:do\s+not|don['’]?t|dont|never)\s+(?!forget\b|worry\b|know\b|let\s+(?:me|us)\b|you\b|i\b|we\b|understand\b)"
+    r"|(?:hold\s+off|not\s+yet|skip\b(?!.*\?)|leave\s+(?:the|it|that|this|my|our)\b[^.?!]*\b(?:alone|be|as\s+(?:it\s+)?is)\b"
     r"|(?:there['’]?s\s+|there\s+is\s+)?no\s+need\s+to|under\s+no\s+circumstances|(?:i|we)\s+(?:don['’]?t|do\s+not)\s+want\s+(?:you|any)|"
     r"stop\s+asking|you\s+(?:must|should|may|can)\s*(?:not|n['’]t)\b))"
 )
@@ -40,12 +40,13 @@ _POLITE = re.compile(
 )
 _WISH = re.compile(
     r"(?i)\b(?:i|we)\s*(?:['’]d|would|should|will|['’]ll)?\s*(?:really\s+)?(?:want|need|like|love|appreciate)\b(?!\s+(?:it|this|that|the)\b[^.]*$)"
-    r"|\bit\s+would\s+be\s+(?:nice|great|good|lovely|cool|helpful)\s+(?:if|to)\b|\b(?:needs?|has|have|ought)\s+to\s+be\b"
-    r"|\b(?:please|pls|kindly)\b|\btake\s+care\s+of\b|\bi\s+want\b|\bwish\s+you\b|\blet['’]?s\b|\b(?:you|someone|somebody)\s+(?:should|must)\b"
+    r"|\bit(?:\s+would|['’]d)\s+be\s+(?:(?:so|very|really|quite)\s+)?\w+\s+(?:if|to|for)\b|\b(?:needs?|has|have|ought)\s+to\s+be\b"
+    r"|\b(?:please|pls|kindly)\b|\b(?:i|we)(?:['’]d|\s+would)\s+be\s+(?:\w+\s+)?\w+\s+(?:if|to\s+(?:have|get|see))\b|\btake\s+care\s+of\b|\bi\s+want\b|\bwish\s+you\b|\blet['’]?s\b|\b(?:you|someone|somebody)\s+(?:should|must)\b"
 )
 _ORDER = re.compile(
     rf"(?i){_LEAD}(?:do\s+(?:the|an?|this|that|it|these|those|all|everything|some)\b"
     r"(?!\s+(?:[\w'’-]+\s+){0,3}?(?:go|have|need|know|come|work|change|exist|start|end|get|look|like)\b)"
+    r"|have\s+(?:an?|another)\s+(?:\w+\s+)?(?:go|look|try|crack|stab|think|read)\b"
     r"|(?:have|let|get)\s+(?:the\s+)?(?:engineer|critic|scout|cortex|frontier|conductor|team)\s+(?!been\b|found\b|done\b|\w+ed\b))"
     r"(?!.*\?\s*$)"
 )
@@ -56,6 +57,21 @@ _QUESTION = re.compile(
     r"\s+(?!the\s+same\b|it\s+(?:now|again)\b|that\s+(?:now|again|tonight)\b)(?:i|we|you|he|she|it|they|there|the|this|that|these|those|any\w*|some\w*|my|our|your|his|her|their|an?|all|everything|[A-Z]\w+|goal\w*)\b"
     r"|(?:can|could|must|will|would)\s+(?:i|he|she|it|they|there|the|this|that|these|our|my|[A-Z]\w+)\b|any\b|anything\b|anyone\b|got\s+any\b)"
 )
+_BESIDE = re.compile(
+    rf"(?i){_LEAD}(?:when|once|while)\s+"
+    r"(?:i|we|you|he|she|it|they|every\w+|no\s?(?:body|one))\b"
+    r"(?!\S*\s.*\b(?:i|we|he|she|they)\b)\S*(?:\s+\S+){5,}(?<!\?)\s*$"
+)
+"""A clause that says when: "when I'm in bed go over them". A question has its verb before its subject."""
+_THEN_ORDER = re.compile(
+    r"(?i)^(?!.*\b(?:said|says?|told|asked|wrote)\b).*[,;:–—-]\s*(?:(?:so|and|then|please|just|now|better)\s+)*"
+    r"(?:do|fix|tidy|sort|find|figure|check|make|run|clean|get"
+    r"|put|take|see|write|rewrite|look|give|send|tell|stop|start|try|turn|build|rebuild|update|change|correct|delete|remove"
+    r"|drop|keep|note|store|save|add|move|show|bring|deal|handle|investigate|translate|convert|compare|list|count|test|review"
+    r"|summari[sz]e|shorten|finish|repair|improve|prepare|mark|rename|cancel|forget|remember|remind)\s+"
+    r"(?:it|this|that|them|these|those|out|up|me|us|the|an?|all|into|after|with|why|who|what|how|off|down|for|my|our)\b"
+)
+"""An order after what it is about: "the readme is a mess, tidy it"."""
 _HYPOTHETICAL = re.compile(
     rf"(?i){_LEAD}(?:what\s+(?:if|would)|if\s+(?:i|we|you|it|they|the)\b[^,?!.]*[,?]?\s*(?:would|could|what|how|it['’]?d)|would\s+it\s+(?:be|make|help|hurt|take|cost)|should\s+(?:i|we)\b|"
     r"(?:maybe|perhaps)\s+(?:i|we)\b|(?:i|we)\s+(?:was|were|am|are|['’]m|['’]re)?\s*(?:wonder\w*|thinking|considering)\b|"
@@ -98,9 +114,11 @@ def find_sentence_act(sentence: str) -> Act:
         return Act.REQUEST
     if _HYPOTHETICAL.match(sentence):
         return Act.HYPOTHETICAL
+    if _BESIDE.match(sentence):
+        return Act.REQUEST
     if _QUESTION.match(sentence):
         return Act.QUESTION
-    if _WISH.search(sentence):
+    if _WISH.search(sentence) or (_STATEMENT.match(sentence) and _THEN_ORDER.search(sentence)):
         return Act.REQUEST
     if sentence.rstrip(" \"'”)").endswith("?"):
         return Act.QUESTION

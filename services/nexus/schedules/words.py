@@ -35,16 +35,21 @@ _TAIL = re.compile(
 )
 _BESIDE = re.compile(r"(?i)\bfrom now(?: on)?\b|\bso (?:that )?(?:i|we) can\b.*$")
 _NIGHT = re.compile(
-    r"(?i)\b(?:(?:later|sometime|for|until) )?(?:tonight|over\s?night|this evening|at night)\b"
-    r"|\b(?:during|in|for|through) the night\b"
-    r"|\b(?:while|when|once|after) (?:i|i'm|we|we're|nobody|no one|everyone)\b[^,.:;]*?"
+    r"(?i)\b(?:(?:later|sometime|for|until) )?(?:to\s?ni(?:ght|te)|over\s?ni(?:ght|te)|this evening"
+    r"|at night)\b"
+    r"|\b(?:during|in|for|through) the (?:night|(?:small|wee|quiet|night) hours)\b"
+    r"|\b(?:while|when|once|after) (?:i|i'm|we|we're|nobody|no one|everyone|everybody)\b[^,.:;]*?"
     r"\b(?:sleep(?:ing)?|asleep|in bed|off|home|gone(?: home)?|leave|left|around|away|done)\b(?: tonight)?"
     r"|\b(?:after (?:work|hours)|(?:before|by) tomorrow(?: morning)?|when it(?:'s| is) quiet)\b"
     r"|\b(?:in|into|to|on) the (?:over)?night(?:'s)? (?:queue|list)\b"
 )
 _CLOCK = re.compile(r"(?i)\bat \d|\b\d{1,2}(?::\d\d|\s?(?:[ap]\.?m\b|h\b|o'clock))|\bmidnight\b")
 _AT = re.compile(r"(?i)\bat ([01]\d|2[0-3]):([0-5]\d)\b")
-_EMPTY = re.compile(r"(?i)^(?:(?:do|run|make|start|repeat|begin)\s+)?(?:it|that|this|them|these|those)?$")
+_EMPTY = re.compile(
+    r"(?i)^(?:(?:do|run|make|start|repeat|begin|schedule|queue|plan)\b\s*)?"
+    r"(?:it|that|this|them|these|those|(?:some|any)thing|stuff|things|(?:an?|some)\s+(?:thing|job|goal|task|work))?$"
+)
+"""Words that do not say what is to be done."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):

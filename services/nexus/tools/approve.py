@@ -4,7 +4,9 @@ import re
 from typing import TYPE_CHECKING
 
 from services.nexus.routing.request import Request
-from services.nexus.tools.tool import Answer, Effect, Tool, Words, ask_back
+from services.nexus.tools.tool import Answer, Effect, Tool, Words, ask_back, command
+from shared.contracts import Choice
+from shared.contracts.conversation import MAX_CHOICES
 from shared.text.shorten import flatten
 
 if TYPE_CHECKING:
@@ -92,6 +94,12 @@ allow it just this once, the thing with the external drive
 that approval from this morning, yes from me
 """
 
+UNANSWERED = (
+    "Only a person can answer an approval, on the page of the inbox or with the command; "
+    "nothing is answered yet:"
+)
+DONE = {"grant": "granted", "refuse": "refused"}
+_ALL = re.compile(r"(?i)\b(?:all|every\w*|both|them|these|those)\b")
 _NO = ("refuse", "reject", "deny", "decline", "no", "not", "don't", "dont", "disallow", "turn")
 
 
@@ -103,19 +111,21 @@ async def answer(desk: "Desk", request: Request, _: Words) -> Answer:
     verb = (
         "refuse" if any(word in _NO for word in request.text.lower().replace(",", " ").split()) else "grant"
     )
+    chosen = [each for each in waiting if each.approval_id[:12] in request.text] or waiting
+    if len(chosen) > 1 and not _ALL.search(request.text):
+        choices = [
+            Choice(
+                label=f"{each.sender}: {flatten(each.what, 150)}",
+                text=command("approve", f"{verb} approval {each.approval_id[:12]}"),
+            )
+            for each in chosen[:MAX_CHOICES]
+        ]
+        return ask_back(f"Which one shall be {DONE[verb]}? Answer with its number.", choices=choices)
     lines = [
         f"- {each.sender}: {flatten(each.what, 200)}\n  mailroom approvals {verb} {each.approval_id[:12]}"
-        for each in waiting
+        for each in chosen
     ]
-    return Answer(
-        text="\n".join(
-            [
-                "Only a person can answer an approval, on the page of the inbox or with the command; "
-                "nothing is answered yet:",
-                *lines,
-            ]
-        )
-    )
+    return Answer(text="\n".join([UNANSWERED, *lines]))
 
 
 _NEEDED = re.compile(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from services.nexus.routing.request import Request
 from services.nexus.routing.speech_acts import Act, find_act
-from services.nexus.tools.keeping import find_known, keep, offer_to_keep
+from services.nexus.tools.keeping import find_known, keep, name_subject, offer_to_keep
 from services.nexus.tools.tool import Answer, Effect, Tool, Words, ask_back
 from shared.contracts.conversation import SLOT
 
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
 EXAMPLES = """
+no longer true that we open on Sundays
+it used to be Jan who did the sound, it's Ines now
+whoops, it's Ahrens with h
+the sheet says 300 grams but it has to be 350, correct that in memory
+you've got Oda down as chair but she stepped down
 that's wrong, deploys are on Thursdays now
 actually the key hangs beside the kitchen door
 no, the treasurer is Lea, not Ana
@@ -149,6 +154,7 @@ async def correct(desk: "Desk", request: Request, _: Words) -> Answer:
     fact = CORRECTS.sub("", request.text, count=1).strip()
     if len(fact.split()) < 3:
         return ask_back("What is right? Say the whole fact in a sentence.", f"correct that: {SLOT}")
+    fact = name_subject(fact, request)
     known = await find_known(desk, fact)
     if find_act(request.text) is Act.STATEMENT and not known:
         return offer_to_keep("Memory has nothing like that yet.", fact)

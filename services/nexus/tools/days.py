@@ -28,10 +28,20 @@ _DATE = re.compile(
     r"|(?P<relative>today|tomorrow|yesterday|day\s+after\s+tomorrow)"
     rf"|(?:(?P<which>next|last|this|coming)\s+)?(?P<weekday>{'|'.join(_WEEKDAYS)})\b"
     r"|(?P<feast>christmas(?:\s+eve)?|new\s+year(?:'?s)?(?:\s+(?:day|eve))?|halloween"
-    r"|valentine'?s?(?:\s+day)?|easter)"
+    r"|valentine'?s?(?:\s+day)?|good\s+friday|easter(?:\s+monday)?|ascension(?:\s+day)?|pentecost"
+    r"|whit\s+(?:sunday|monday))"
     r"|(?P<end>end\s+of\s+(?:the|this)\s+(?:month|year)|left\s+(?:in\s+)?(?:this|the)\s+(?:month|year))"
-    r"|the\s+(?P<monthday>\d{1,2})(?:st|nd|rd|th)\b)"
+    rf"|the\s+(?P<monthday>\d{{1,2}})(?:st|nd|rd|th)\b(?!\s+(?:of\s+)?{_MONTH}\b))"
 )
+_AFTER_EASTER = {
+    "good friday": -2,
+    "easter": 0,
+    "easter monday": 1,
+    "ascension": 39,
+    "pentecost": 49,
+    "whit sunday": 49,
+    "whit monday": 50,
+}
 _FEASTS = {
     "christmas": (12, 25),
     "christmas eve": (12, 24),
@@ -111,11 +121,12 @@ def _read(match: re.Match[str], today: date) -> date:
 
 
 def _read_feast(name: str, today: date) -> date:
-    if name == "easter":
+    after_easter = _AFTER_EASTER.get(re.sub(r"\s+day$", "", " ".join(name.split())))
+    if after_easter is not None:
         from dateutil.easter import easter
 
-        feast: date = easter(today.year)
-        next_feast: date = easter(today.year + 1)
+        feast: date = easter(today.year) + timedelta(days=after_easter)
+        next_feast: date = easter(today.year + 1) + timedelta(days=after_easter)
         return feast if feast >= today else next_feast
     name = re.sub(r"'|\s+day$", "", name).rstrip("s")
     month, day = _FEASTS.get(name.replace("new year eve", "new years eve"), (1, 1))

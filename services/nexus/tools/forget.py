@@ -1,11 +1,13 @@
 """Forget something: it says what, and a person confirms."""
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from services.nexus.routing.request import Request
 from services.nexus.tools.keeping import find_hits
-from services.nexus.tools.tool import Answer, Effect, Tool, Words, ask_back
+from services.nexus.tools.tool import Answer, Effect, Tool, Words, ask_back, command
+from shared.contracts import AskedBack, Choice, Node
 from shared.contracts.conversation import SLOT
 from shared.text.shorten import flatten
 
@@ -13,6 +15,11 @@ if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
 EXAMPLES = """
+lose the old number of the vet
+I'd rather you didn't keep what I said about my back
+drop what you have on the Marlow order
+take my remark about the bonus out of your memory
+strike the note about the allergy, it was a mix-up
 forget that
 forget what I said about the contract
 please forget my phone number
@@ -110,27 +117,35 @@ _LEAD = re.compile(
 )
 """What comes before that which is to be forgotten."""
 
+_NAMED = re.compile(r"memory (?P<id>[\w-]+)")
+"""A memory by its id."""
+ERASED = (
+    "Nothing is forgotten yet: a text is erased for good, from the logs too, and only by a person. "
+    "The command that erases it after a yes:"
+)
 MOST = 3
 """The most memories that are offered at once."""
 
 
 async def forget(desk: "Desk", request: Request, _: Words) -> Answer:
     """What would be forgotten, and how: erasing for good is a person's own act, so nothing is erased here."""
+    if (named := _NAMED.fullmatch(request.text)) and (nodes := await desk.context.memory.get(named["id"])):
+        return _offer(nodes)
     about = _LEAD.sub("", request.text, count=1).strip(" .!?") or request.text
     hits = (await find_hits(desk, about))[:MOST]
     if not hits:
         return ask_back("Memory holds nothing like that. Which memory do you mean?", f"forget {SLOT}")
-    lines = [f"- {flatten(hit.node.title, 200)}: mailroom memory forget {hit.node.id}" for hit in hits]
+    return _offer([hit.node for hit in hits])
+
+
+def _offer(nodes: Sequence[Node]) -> Answer:
+    """What each memory says, and the command that erases it; "yes" after a single one says so again."""
+    lines = [f"- {flatten(node.title, 200)}: mailroom memory forget {node.id}" for node in nodes]
+    again = Choice(label="Yes", text=command("forget", f"memory {nodes[0].id}"))
     return Answer(
-        text="\n".join(
-            [
-                "Nothing is forgotten yet: a text is erased for good, from the logs too, and only by a "
-                "person. "
-                "The nearest memories, and the command that erases each after a yes:",
-                *lines,
-            ]
-        ),
-        citations=tuple(hit.node.id for hit in hits),
+        text="\n".join([ERASED, *lines]),
+        citations=tuple(node.id for node in nodes),
+        asks=AskedBack(choices=(again, Choice(label="No"))) if len(nodes) == 1 else None,
     )
 
 

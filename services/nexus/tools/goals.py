@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
 EXAMPLES = """
+do you get anywhere with the leaflet
+is someone already looking at the slow page
+how's it going with the translation
 what is the status of my goal?
 any failed goals?
 which goals failed?

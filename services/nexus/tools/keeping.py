@@ -1,12 +1,15 @@
 """Keeping facts: the memory that a message becomes, and what memory holds like it."""
 
+import re
 from typing import TYPE_CHECKING
 
 from services.nexus.answers.memory_answer import node_statement, node_stems
+from services.nexus.conversation.ellipsis import find_subject
 from services.nexus.routing.request import Request
-from services.nexus.tools.tool import Answer
+from services.nexus.tools.tool import Answer, ask_back
 from shared import subjects
 from shared.contracts import AskedBack, Choice, Hit, Node, ResultOutcome, Source
+from shared.contracts.conversation import SLOT
 from shared.errors import BusError
 from shared.memory import WriteRefused
 from shared.text.sentences import split_title
@@ -20,9 +23,28 @@ ALIKE, SHARED = 0.3, 0.25
 """The least likeness of a memory that counts as about the same: its similarity (memory's ``why["vector"]``),
 and SHARED times the share of the words that it has. Memories of something else were seen at .03 to .2."""
 
+_UNNAMED = re.compile(
+    r"(?i)(?:it|he|she|they)(?:['’](?:s|re|ve|ll|d)\b|\s+(?:is|are|was|were|has|have|had|will|can|\w+(?:ed|s))\b|\s+left\b)"
+    r"(?!\s+(?:always|usually|often)?\s*(?:rain|snow|okay|ok)\w*)"
+)
+"""How a fact begins that does not say what it is about."""
+
+
+def name_subject(fact: str, request: Request) -> str:
+    """``fact`` with what was spoken of before it, if it says only "it": "the lease: it ends in May"."""
+    subject = find_subject(request.before) if _UNNAMED.match(fact) else ""
+    return f"{subject}: {fact}" if subject else fact
+
 
 async def keep(desk: "Desk", request: Request, fact: str) -> Answer:
-    """Store ``fact`` as said by the person, once for each request; says what was kept, or why it was not."""
+    """Store ``fact`` as said by the person, once for each request; says what was kept, or why it was not.
+
+    What says only "it" is kept with what was spoken of before; if that is not known, it is asked.
+    """
+    fact = name_subject(fact, request)
+    if _UNNAMED.match(fact):
+        asked = f"Who or what is that about: {flatten(fact, 200)}? Say it in a whole sentence."
+        return ask_back(asked, f"remember that {SLOT}")
     title, body = split_title(fact[0].upper() + fact[1:])
     node = Node(
         id=desk.context.bus.derive_id("said", request.letter_id),

@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
 EXAMPLES = """
+in the small hours, go through the receipts in ~/box
+when we've all left, sort the recordings in ~/takes
+have it done by breakfast: count the plants in /srv/beds
+use the quiet hours for the long conversion
+put the films on for tonight, they're in ~/reels
+once everybody has gone, read through the forms and mark the empty ones
+I'd be glad if somebody could index the letters during the night
 run the tests tonight
 do that tonight please
 tonight run the full checkup of ~/src/shop
@@ -144,7 +151,8 @@ async def queue(desk: "Desk", request: Request, _: Words) -> Answer | Call:
 
 
 _NEEDED = re.compile(
-    r"(?i)\b(?:tonight|over\s?night|night|asleep|sleep\w*|bed|(?:after|out of) (?:work|hours)|evening"
+    r"(?i)\b(?:tonight|to\s?nite|over\s?ni(?:ght|te)|night|(?:small|wee|quiet) hours"
+    r"|breakfast|dawn|asleep|sleep\w*|bed|(?:after|out of) (?:work|hours)|evening"
     r"|morning|later|no rush|queue\w*|"
     r"(?:gone|go|went) home|nobody|everyone|quiet|midnight|off\s?peak|when (?:i|we)['’]?(?:m| am|re| are)? "
     r"(?:off|away|out|done))\b"

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
 EXAMPLES = """
+the plumber comes on the 2nd of each month, keep that somewhere
+don't let me lose this: the chassis number is WX 4410
+you should know that the side door sticks
+add to what you know: kiln 1 takes eight hours
+don't lose this one, the hall code is 8820
 remember that the client prefers email
 please remember that Bob is allergic to nuts
 note that deploys happen on Tuesdays

@@ -3,6 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
+from services.nexus.conversation.mentions import GONE
 from services.nexus.routing.request import Request
 from services.nexus.schedules.words import read_order
 from services.nexus.tools.tool import Answer, Effect, Tool, Words, ask_back, command
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
 EXAMPLES = """
+on the 5th and the 20th, collect the receipts in ~/box
+once a week have the links of the site checked
+from monday to friday at 7 fetch the bus times
+it'd be good to have the labels printed each quarter
+mondays to saturdays at 6 read the water meter page
+three times a day look at the booking page
 run the linter every Monday morning
 check the repository for vulnerabilities every week
 each night at 3am scan ~/src/shop
@@ -123,7 +130,7 @@ async def plan(desk: "Desk", request: Request, _: Words) -> Answer:
         return ask_back(str(error), more)
     if request.replaces and request.replaces not in outcome.output:
         removed = await desk.schedules.book.remove(request.replaces)
-        return Answer(text=f"{outcome.output}\nIn place of: {removed.output}")
+        return Answer(text=f"{outcome.output}\n{GONE}{removed.output}")
     return Answer(text=outcome.output, goal_id=str(outcome.data.get("goal_id", "")))
 
 
@@ -132,7 +139,7 @@ _NEEDED = re.compile(
     r"|minute|quarter|noon|midnight|(?:mon|tues|wednes|thurs|fri|satur|sun)day|mon|tue|wed|thu|fri|sat|sun|\d+)s?"
     r"|(?<!the\s)(?<!last\s)(?:daily|nightly|weekly|monthly|hourly|yearly)|regular\w*|repeat\w*|from now on"
     r"|automat\w*|(?:once|twice|\w+ times) (?:an?|per|each|every)|(?:mon|tues|wednes|thurs|fri|satur|sun)days"
-    r"|schedules?d?|weekdays|mornings|evenings|nights)\b"
+    r"|on the \d+\w* and (?:the )?\d+\w*|schedules?d?|weekdays|mornings|evenings|nights)\b"
 )
 """Words of repetition."""
 TOOL = Tool(

@@ -10,6 +10,11 @@ if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
 EXAMPLES = """
+ok cool
+good, that's all
+fine by me
+so no picnic then
+they can stay
 let me think about that first
 give me a moment to think
 hello

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
 EXAMPLES = """
+so that's settled then
+the import is done, I did it myself
+my sister got married
+our heating made noises all night
 the build is broken
 the tests are slow on my machine
 I already fixed it

@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
 EXAMPLES = """
+skip tonight's export, the disk is full
+leave the nightly scan out today
+the weekly report isn't needed any more, get rid of it
+we don't need the hourly check any longer
+no run tonight please
+call off what is planned for the night
+the friday job can go
+quit doing the daily download
 stop it
 cancel the goal
 stop the running goal
@@ -107,6 +115,7 @@ stand down on the press release, goal is cancelled
 """
 
 _SCHEDULE = re.compile(r"\bs[0-9a-f]{7}\b")
+_GOAL = re.compile(r"goal_[A-Za-z0-9_]{6,}")
 _JOB = re.compile(r"\bjob-\d{8}-\d{3}\b")
 
 
@@ -116,7 +125,14 @@ async def stop(desk: "Desk", request: Request, _: Words) -> Answer | Call:
         return Call(assignee=subjects.CORTEX, action="cancel_job", params={"job_id": job[0]})
     if schedule := _SCHEDULE.search(request.text):
         return Answer(text=(await desk.schedules.book.remove(schedule[0])).output)
-    running = [goal for goal in await desk.office.goals() if not goal.status.final]
+    goals = await desk.office.goals()
+    if ended := next((goal for goal in goals if goal.status.final and goal.goal_id in request.text), None):
+        return Answer(text=f"It has ended already; nothing was stopped: {format_goal(ended)}")
+    if (asked := _GOAL.fullmatch(request.text.strip())) and not any(
+        each.goal_id == asked[0] for each in goals
+    ):
+        return ask_back("The conductor has not accepted that goal yet. Say it again in a moment.")
+    running = [goal for goal in goals if not goal.status.final]
     terms = find_terms(request.text)
     named = [goal for goal in running if goal.goal_id in request.text or terms.keys() & find_stems(goal.text)]
     chosen = named or running

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
 EXAMPLES = """
+how cold does it get tonight at the hut
+can we do the fair outside on saturday or will it pour
+uv index for malaga
+what's it like outside in Bergen
+what's the forecast
 what's the weather like?
 how is the weather in Bern?
 will it rain tomorrow?

@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
 EXAMPLES = """
+the folder ~/post is a mess, tidy it
+the form lost its button, find out why
+have a go at a first version of the leaflet from ~/notes
+would you mind counting the chairs in the plan at ~/hall
+the numbers in ~/books look odd, check them
+I'd be grateful if somebody could rewrite the rules page
+who can turn these recordings into text? they are in ~/rec
 fix the flaky test in ~/src/shop
 run the tests of PATH
 check up on the repository at PATH

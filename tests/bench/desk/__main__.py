@@ -34,8 +34,17 @@ def count(said: Sequence[Said]) -> dict[str, Any]:
         "right_follow_up": _share(later),
         "not_understood": _percent([each.tool == "unclear" and not each.is_right for each in said]),
         "never_wrong_in_effect": _percent([not each.is_wrong for each in said]),
+        "slots": count_slots(said),
         "areas": {area: _share([each for each in said if each.talk.area == area]) for area in areas},
     }
+
+
+def count_slots(said: Sequence[Said]) -> dict[str, Any]:
+    """How many slots could be judged, and how many of them the answers tell, in percent: of all, by kind."""
+    judged = [slot for each in said for slot in each.slots.items()]
+    kinds = sorted({name for name, _ in judged})
+    shares = {kind: _percent([right for name, right in judged if name == kind]) for kind in kinds}
+    return {"judged": len(judged), "right": _percent([right for _, right in judged]), **shares}
 
 
 def _share(said: Sequence[Said]) -> float:
@@ -53,6 +62,9 @@ def print_misses(said: Sequence[Said]) -> None:
             mark = "!" if each.is_wrong else " "
             means = "|".join([each.line.means, *each.line.also])
             print(f"{each.talk.id}{mark} {means} <- {each.tool}: {each.line.say[:110]!r}")
+        for name in (name for name, right in each.slots.items() if not right):
+            wanted = each.line.slots[name]
+            print(f"{each.talk.id}  {name} {wanted!r} <- {each.answer[:110]!r}: {each.line.say[:80]!r}")
 
 
 async def measure(halves: Sequence[str]) -> dict[str, list[Said]]:

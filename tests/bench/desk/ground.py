@@ -19,6 +19,7 @@ from shared.memory import Memory
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile, load_profile
 from tests.bench.desk.messages import Line, Talk
+from tests.bench.desk.slots import judge
 from tests.support.office import Office
 from tests.support.server import ROOT
 
@@ -75,6 +76,8 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     tool: str
     effects: tuple[str, ...]
     answer: str
+    asked: str = ""
+    """The whole messages that the answer asks to complete or to choose from."""
 
     @property
     def is_right(self) -> bool:
@@ -85,6 +88,12 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     def is_wrong(self) -> bool:
         """Whether it had an effect that it must not have."""
         return self.line.is_wrong(self.effects)
+
+    @property
+    def slots(self) -> dict[str, bool]:
+        """What the message names and the answer can tell, and whether it does; nothing of a wrong tool's."""
+        told = f"{self.answer}\n{self.asked}"
+        return dict(judge(self.tool, self.line.slots, told)) if self.is_right else {}
 
 
 async def hold(office: Office, talk: Talk) -> list[Said]:
@@ -101,9 +110,23 @@ async def hold(office: Office, talk: Talk) -> list[Said]:
         answer = await ask_nexus(office.user, question, PATIENCE)
         tool = find_tool(answer)
         said.append(
-            Said(talk=talk, line=line, tool=tool, effects=find_effects(tool, answer), answer=answer.text)
+            Said(
+                talk=talk,
+                line=line,
+                tool=tool,
+                effects=find_effects(tool, answer),
+                answer=answer.text,
+                asked=find_asked(answer),
+            )
         )
     return said
+
+
+def find_asked(answer: Response) -> str:
+    """The whole messages for which an answer asks."""
+    if answer.asks is None:
+        return ""
+    return "\n".join([answer.asks.template, *(choice.text for choice in answer.asks.choices)])
 
 
 def find_tool(answer: Response) -> str:

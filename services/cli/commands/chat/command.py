@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import aclosing, contextmanager
 from typing import Any
 
 import click
 from rich.text import Text
 
+from services.cli.commands.chat.acts import carry_out, find_offers
 from services.cli.commands.chat.answering import STOP_TIMEOUT, Note, follow_answer, stop_answer
 from services.cli.commands.chat.line import COMMANDS, PROMPT, Words, is_terminal, open_line
 from services.cli.commands.chat.sessions import choose_session, find_session, make_session, print_sessions
@@ -78,10 +79,12 @@ class TerminalChat:
         self._session = session_id
         self._console = open_console()
         self._words = Words()
+        self._ask: Callable[[str], Awaitable[str]] | None = None
 
     async def run(self) -> None:
         """Read messages from a terminal until Ctrl-D."""
         line = open_line(settings.load(), self._words)
+        self._ask = line.prompt_async
         await self._show_session()
         while True:
             await self._learn_words()
@@ -127,9 +130,20 @@ class TerminalChat:
                     self._session = find_session(await list_conversations(self._bus), rest.strip()).session_id
                     await self._show_session()
                 case _:
-                    await self._say(text)
+                    await self._act(await self._say(text))
         except MailroomError as error:
             click.echo(f"Error: {error}", err=True)
+
+    async def _act(self, answer: Response | None) -> None:
+        """Offer to do what an answer names and only a person may do; on a terminal alone."""
+        for offer in find_offers(answer) if answer and self._ask else ():
+            await carry_out(self._bus, offer, self._confirm)
+
+    async def _confirm(self, question: str) -> bool:
+        assert self._ask
+        with contextlib.suppress(KeyboardInterrupt, EOFError):
+            return (await self._ask(f"{question} [y/N] ")).strip().lower() in ("y", "yes")
+        return False
 
     async def _say(self, text: str) -> Response | None:
         """Ask, show the answer as it is made, and stop it at Ctrl-C; None if there is no answer."""

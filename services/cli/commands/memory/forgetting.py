@@ -72,14 +72,12 @@ def forget(ids: tuple[str, ...], yes: bool, as_json: bool) -> None:
             click.echo(f"{node.id}  {clean(node.title)}", err=True)
         what = "this memory" if len(nodes) == 1 else f"these {len(nodes)} memories"
         click.confirm(f"Erase {what} for good? Nothing brings a text back.", abort=True, err=True)
-    done = run_connected(lambda bus: _forget(bus, nodes))
-    texts = sorted({text for node in nodes for text in texts_of(node)})
-    done.remain += run_connected(lambda bus: _find_in_office(bus, texts))
-    done.remain += _find_in_files(settings.load().state_dir, texts)
-    print_result(done, "\n".join(_describe(done)), as_json)
+    done = run_connected(lambda bus: erase(bus, nodes))
+    print_result(done, "\n".join(describe_forgotten(done)), as_json)
 
 
-def _describe(done: Forgotten) -> Iterator[str]:
+def describe_forgotten(done: Forgotten) -> Iterator[str]:
+    """What became of an order, in lines."""
     yield f"Forgotten: {', '.join(done.nodes)} ({count(done.messages, 'message')} of the log erased)"
     if done.remain:
         yield "The texts still stand in:"
@@ -89,7 +87,16 @@ def _describe(done: Forgotten) -> Iterator[str]:
         yield "The texts stand in no other message of the office, and in no file of its folder."
 
 
-async def _forget(bus: Bus, nodes: Sequence[Node]) -> Forgotten:
+async def erase(bus: Bus, nodes: Sequence[Node]) -> Forgotten:
+    """Erase memories for good, and look where their texts remain."""
+    done = await _order(bus, nodes)
+    texts = sorted({text for node in nodes for text in texts_of(node)})
+    done.remain += await _find_in_office(bus, texts)
+    done.remain += _find_in_files(settings.load().state_dir, texts)
+    return done
+
+
+async def _order(bus: Bus, nodes: Sequence[Node]) -> Forgotten:
     """Order it, and wait until it is done, with a progress bar on a terminal."""
     from rich.progress import Progress
 
