@@ -105,7 +105,7 @@ def test_on_a_terminal_lines_break_between_words_and_a_path_stays_whole() -> Non
     )
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, color_system=None, width=80)
-    approvals._print_approval(Approval(request, None, "waiting"), console)
+    approvals.print_approval(Approval(request, None, "waiting"), console)
     agents._print_agent([presence], console, in_full=True)
     lines = screen.getvalue().splitlines()
     assert any(path in line for line in lines)
