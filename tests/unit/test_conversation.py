@@ -108,6 +108,7 @@ def talk(
 
 DEPLOYS = talk("When do we deploy?", "Deploys happen on Tuesdays. (user, 2026-11-02)")
 OWNER = talk("Who owns the billing service?", "Ana Brandt owns the billing service. (user, 2026-11-02)")
+SUCCESSOR = talk("Who does support?", "Wei left for a year in Taiwan; Samira Haddad takes over support.")
 WEATHER = talk("What's the weather in Bern today?", "Sunny, 12 degrees", route="tool:weather")
 REMINDER = talk(
     "Remind me tomorrow at 9 to call Ana",
@@ -145,6 +146,7 @@ SUM = talk("what is 15% of 80?", "12", route="tool:arithmetic")
         (OWNER, "when did she start?", "When did Ana Brandt start?"),
         (OWNER, "what is her number?", "What is Ana Brandt's number?"),
         (OWNER, "who is that?", "Who is Ana Brandt?"),
+        (SUCCESSOR, "what is her number?", "What is Samira Haddad's number?"),
         (OWNER, "what does it do?", "What does the billing service do?"),
         (WEATHER, "and tomorrow?", "/weather What's the weather in Bern tomorrow?"),
         (WEATHER, "tomorrow?", "/weather What's the weather in Bern tomorrow?"),
@@ -274,7 +276,19 @@ def test_a_phrase_takes_the_place_of_its_like(before: str, other: str, after: st
 
 def test_the_subject_of_a_message() -> None:
     assert find_subject("What port does the billing service use?") == "the billing service"
+    assert find_subject("When is Samira's birthday?") == "Samira's birthday"
+    assert find_subject("remember that Samira's birthday is on 3 March") == "Samira's birthday"
     assert find_subject("hm") == ""
+
+
+def test_a_person_who_was_named_earlier_is_meant_if_the_last_answer_names_none() -> None:
+    """Neither what a message was taken for nor advice names a person."""
+    asked = Request(asker="user", letter_id="q2", text="and before?", session="s")
+    talked = begin(SUCCESSOR, asked, Resolved(text="Who did it before?", understood="Who did it before?"))
+    nothing = Response(text="Memory holds nothing that answers this.\nSearch with Scout.", cause="q2")
+    talked = answer(talked, msgspec.structs.replace(asked, understood="Who did it before?").reply(nothing))
+    assert talked.turns[-1].answer.startswith("Memory holds nothing")
+    assert resolve("what is her number?", talked, NOW).text == "What is Samira Haddad's number?"
 
 
 def test_a_conversation_of_ten_thousand_turns_stays_small() -> None:

@@ -11,7 +11,7 @@ from services.nexus.routing.likeness import fingerprint, load_weights
 from services.nexus.routing.registry import load_tools
 from services.nexus.routing.speech_acts import Act, find_act
 from services.nexus.tools.arithmetic import compute
-from services.nexus.tools.clock import tell_time
+from services.nexus.tools.clock import NO_DAY, tell_time
 from services.nexus.tools.tool import Effect
 from tests.bench.desk.slots import judge
 
@@ -150,6 +150,30 @@ def test_a_power_too_large_is_refused() -> None:
         ),
         ("what's the date of Ascension Day", "That is Thursday 14 May 2026."),
         ("is 2028 a leap year?", "2028 is a leap year."),
+        (
+            "how many days until Christmas",
+            "282 days, from Wednesday 18 March 2026 to Friday 25 December 2026.",
+        ),
+        ("when is new year's eve", "That is Thursday 31 December 2026."),
+        ("when is New Year", "That is Friday 1 January 2027."),
+        ("on which day is valentine's day", "That is Sunday 14 February 2027."),
+        (
+            "how many sundays till the 12th of April",
+            "3 Sundays between Wednesday 18 March 2026 and Sunday 12 April 2026.",
+        ),
+        ("how many hours until midnight", "9 hours 55 minutes, until 00:00 on Thursday 19 March 2026."),
+        ("how long till 3pm", "55 minutes, until 15:00 on Wednesday 18 March 2026."),
+        ("how long until Friday noon", "1 day 21 hours 55 minutes, until 12:00 on Friday 20 March 2026."),
+        (
+            "what's the time difference to Tokyo?",
+            "8 hours later: it is 22:05 there (Asia/Tokyo, UTC+09:00)"
+            " and 14:05 here (Europe/Berlin, UTC+01:00).",
+        ),
+        (
+            "time difference between Tokyo and New York",
+            "13 hours earlier: it is 22:05 (Asia/Tokyo, UTC+09:00) and 09:05 (America/New_York, UTC-04:00).",
+        ),
+        ("how many days until my birthday", NO_DAY),
         (
             "do the clocks go forward this weekend",
             "The clocks go forward in the night to Sunday 29 March 2026.",

@@ -77,7 +77,7 @@ ENDS = {
 _LASTING = {
     "tool:stop": "What was stopped stays stopped. Say again what is to be done, and it is started anew.",
     "tool:send_mail": "What was sent cannot be taken back.",
-    "tool:forget": "What was erased cannot be brought back.",
+    "tool:forget": "Only the command erases, after a yes; what it erased cannot be brought back.",
     "tool:approve": "An answer to an approval cannot be taken back.",
     "tool:calendar_add": "I add events and cannot remove them; delete it in your calendar.",
 }

@@ -53,11 +53,22 @@ def swap(before: str, other: str) -> str:
 
 
 def find_subject(message: str) -> str:
-    """The noun phrase that a message is about; empty if there is none."""
+    """What a message is about, with what belongs to it ("Ana's birthday"); empty if it names nothing."""
     for find in (_linked_noun, _phrase_noun, _name_noun, _subject_noun, _asked_noun):
         if found := find(message):
-            return message[slice(*found)]
+            return message[found[0] : _end_of_possession(message, found[1])]
     return ""
+
+
+def _end_of_possession(message: str, end: int) -> int:
+    """Where a noun phrase ends that may end in "Ana's": behind what she has."""
+    if not re.search(r"['’]s$", message[:end]):
+        return end
+    for word in re.finditer(_WORD, message[end:]):
+        if word[0].lower() in (*_STOP, *_VERBS) or message[end:][: word.start()].strip(" -'’"):
+            break
+        return end + word.end()
+    return end
 
 
 Span = tuple[int, int, str]
@@ -167,7 +178,12 @@ _VERBS = frozenset(
 
 
 def _name_noun(before: str) -> tuple[int, int] | None:
-    names = [each for each in _NAMES.finditer(before) if not is_time(each[0].lower())]
+    days = [each.span() for each in re.finditer(rf"\b(?:{DAY})(?!\w)", before, re.IGNORECASE)]
+    names = [
+        each
+        for each in _NAMES.finditer(before)
+        if not is_time(each[0].lower()) and not any(start <= each.start() < end for start, end in days)
+    ]
     return names[-1].span() if names else None
 
 

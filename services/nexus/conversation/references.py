@@ -10,6 +10,10 @@ from shared.contracts import Conversation, ConversationTurn, Mentioned
 
 MAX_WORDS = 14
 """The most words of a question that is read for its pronouns."""
+PERSON_TURNS = 3
+"""The turns, from the last one back, in which the person is looked for that a pronoun means."""
+NOTHING_HELD = "Memory holds nothing"
+"""How an answer begins that has none: what it names besides is advice."""
 _PLACES = (
     rf"(?:number\s+|no\.?\s*|#)\d{{1,2}}"
     rf"|(?:the\s+)?(?:{'|'.join(ORDINALS)}|last)(?:\s+(?:one|result|entry|item))?"
@@ -65,6 +69,8 @@ _NO_SUBJECT = re.compile(
     r"(?i)(?:it|that|this|them|they|those|these|me|us|you|i|we|all|one|ones)|my\s+\w+|(?:the\s+)?(?:others?|rest|first|last)(?:\s+ones?)?"
 )
 _NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-ZÀ-Þ][a-zà-ÿ]+(?:\s+[A-ZÀ-Þ][a-zà-ÿ]+)*")
+_PLACED = re.compile(r"\b(?:in|at|near|from|to|into)\s+$")
+"""What stands before the name of a place rather than that of a person."""
 _SOURCE = re.compile(r"\s*\((?:[^()]*,\s*)?\d{4}-\d\d-\d\d\)|\s*\[[\w-]+\]")
 _DATE = re.compile(r"\((?:[^()]*,\s*)?(?P<day>\d{4}-\d\d-\d\d)\)")
 
@@ -136,13 +142,14 @@ def refer(text: str, conversation: Conversation) -> Resolved | None:
     if _MORE.fullmatch(words):
         return _ask(f"Tell me more about {_topic(turn)}") if _topic(turn) else None
     if re.fullmatch(r"(?:and )?who(?: is|'s) (?:that|this|he|she|it)", words):
-        return _ask(f"Who is {_find_person(turn)}?") if _find_person(turn) else None
+        person = _find_person(conversation)
+        return _ask(f"Who is {person}?") if person else None
     if bare := _BARE.fullmatch(words):
         return _expand(bare["word"], words, turn)
     asks = _ASKS.fullmatch(text.strip())
     if not asks or len(words.split()) > MAX_WORDS or (_IDIOM.search(text) and not turn.goal_id):
         return None
-    whole = _replace_pronoun(asks["rest"], turn, _find_subject(conversation))
+    whole = _replace_pronoun(asks["rest"], conversation)
     return _ask(whole[0].upper() + whole[1:]) if whole else None
 
 
@@ -167,13 +174,14 @@ def _find_subject(conversation: Conversation) -> str:
     return next((each for each in subjects if each and not _NO_SUBJECT.fullmatch(each)), "")
 
 
-def _replace_pronoun(question: str, turn: ConversationTurn, subject: str) -> str:
+def _replace_pronoun(question: str, conversation: Conversation) -> str:
+    turn, subject = conversation.turns[-1], _find_subject(conversation)
     if said := _SAID.search(question):
         fact = find_statement(turn)
         return f"{question[: said.start('it')]}that {fact}{question[said.end('it') :]}" if fact else ""
     if turn.goal_id and (it := _IT.search(question)):
         return f"{question[: it.start()]}goal {turn.goal_id}{question[it.end() :]}"
-    if (person := _PERSON.search(question)) and (name := _find_person(turn)):
+    if (person := _PERSON.search(question)) and (name := _find_person(conversation)):
         ending = "'s" if person["it"].lower() in ("his", "hers") or _is_possessive(question, person) else ""
         return f"{question[: person.start()]}{name}{ending}{question[person.end() :]}"
     if subject and (it := _IT.search(question) or _PEOPLE.search(question)):
@@ -190,9 +198,13 @@ def _is_possessive(question: str, person: re.Match[str]) -> bool:
     return person["it"].lower() == "her" and bool(re.match(r"\s+\w", question[person.end() :]))
 
 
-def _find_person(turn: ConversationTurn) -> str:
-    """The name in the last answer, or else in the last message: "Ana decided it" is about Ana."""
-    answer = _SOURCE.sub("", turn.answer)
+def _find_person(conversation: Conversation) -> str:
+    """The name in the last answer, or else in the last message, or in those before: "Ana decided it"."""
+    return next(filter(None, map(_find_name, conversation.turns[: -PERSON_TURNS - 1 : -1])), "")
+
+
+def _find_name(turn: ConversationTurn) -> str:
+    answer = "" if turn.answer.startswith(NOTHING_HELD) else _SOURCE.sub("", turn.answer)
     names = [
         *re.findall(
             r"\b[A-ZÀ-Þ][a-zà-ÿ]+(?:\s+[A-ZÀ-Þ][a-zà-ÿ]+)*(?=\s+(?:is|was|has|does|did|said|decided"
@@ -200,7 +212,9 @@ def _find_person(turn: ConversationTurn) -> str:
             answer,
         )
     ]
-    names += _NAME.findall(answer) + _NAME.findall(turn.meant or turn.text)
+    named = [*_NAME.finditer(answer), *_NAME.finditer(turn.meant or turn.text)]
+    named.sort(key=lambda each: bool(_PLACED.search(each.string[: each.start()])))
+    names += [each[0] for each in named]
     names = [each for each in names if each.split()[0] not in _NOT_NAMES]
     return names[0] if names else ""
 
@@ -223,7 +237,7 @@ def find_statement(turn: ConversationTurn) -> str:
         not sentence
         or sentence.endswith((":", "?"))
         or len(sentence) > 300
-        or sentence.startswith(("Memory holds nothing", "Shall I"))
+        or sentence.startswith((NOTHING_HELD, "Shall I"))
     ):
         return ""
     first, _, rest = sentence.partition(" ")

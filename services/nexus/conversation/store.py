@@ -201,13 +201,16 @@ def begin(conversation: Conversation, request: Request, resolved: Resolved) -> C
 
 
 def answer(conversation: Conversation, response: Response) -> Conversation:
-    """The conversation with an answer to one of its turns."""
+    """The conversation with an answer to one of its turns.
+
+    The line before it, which says what the message was taken for, is no part of what was answered.
+    """
     turn = _find_turn(conversation, response.cause)
     assert turn is not None
     answered = msgspec.structs.replace(
         turn,
         meant=turn.meant or response.understood[:CUT],
-        answer=response.text[:CUT],
+        answer=(response.text.partition("\n")[2] if response.understood else response.text)[:CUT],
         route=response.route_used,
         state="answered",
         failed=response.outcome is ResultOutcome.FAILED,

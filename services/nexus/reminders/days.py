@@ -15,6 +15,7 @@ from services.nexus.reminders.time_phrases import (
     ORDINALS,
     WEEKDAYS,
     Phrase,
+    name_holiday,
 )
 from shared.recurrence import WEEKDAYS as CODES
 
@@ -113,8 +114,8 @@ def _read_day(phrase: Phrase, today: date) -> Day:
         )
     if phrase["dd"]:
         return _numeric(phrase, today)
-    if name := re.sub(r"['’]", "", phrase["holiday"]):
-        return _holiday(re.sub(r"\b(year|valentine|patrick)\b", r"\1s", name), today)
+    if phrase["holiday"]:
+        return _holiday(name_holiday(phrase["holiday"]), today)
     if number := phrase["monthday"] or phrase["monthday2"]:
         period = _period(phrase["period3"], today)
         return msgspec.structs.replace(

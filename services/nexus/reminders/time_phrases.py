@@ -68,20 +68,24 @@ HOLIDAYS = {
     "christmas day": (12, 25),
     "christmas": (12, 25),
     "boxing day": (12, 26),
-    "new years eve": (12, 31),
-    "new years day": (1, 1),
+    "new year eve": (12, 31),
+    "new year day": (1, 1),
     "new year": (1, 1),
     "halloween": (10, 31),
-    "valentines day": (2, 14),
+    "valentine day": (2, 14),
+    "valentine": (2, 14),
     "labour day": (5, 1),
-    "st patricks day": (3, 17),
+    "st patrick day": (3, 17),
 }
 EASTER = {
     "good friday": -2,
     "easter sunday": 0,
     "easter monday": 1,
     "easter": 0,
+    "ascension day": 39,
+    "ascension": 39,
     "pentecost": 49,
+    "whit sunday": 49,
     "whit monday": 50,
 }
 """Days after Easter Sunday."""
@@ -118,9 +122,17 @@ _MONTH = (
 )
 _ORDINAL = rf"(?:\d{{1,2}}(?:st|nd|rd|th)\b|(?:{_any(ORDINALS)})\b)"
 _NUMBER = rf"(?:{_ORDINAL}|\d{{1,2}}\b)"
-_HOLIDAY = re.sub("(year|valentine|patrick)s", r"\1['’]?s?", _any([*HOLIDAYS, *EASTER]))
-_HOLIDAY = rf"(?:{_HOLIDAY})(?!['’]s)\b"
-_NAMED = rf"(?:(?:the\s+)?(?:{_DAY}|{_ORDINAL}|{_MONTH}|{_HOLIDAY}|\d|noon|midnight))"
+_OWNED = "(year|valentine|patrick)"
+HOLIDAY = re.sub(_OWNED, r"\1(?:['’]?s)?", _any([*HOLIDAYS, *EASTER]))
+HOLIDAY = rf"(?:{HOLIDAY})(?!['’]s)\b"
+
+
+def name_holiday(match: str) -> str:
+    """What HOLIDAY matched, as HOLIDAYS and EASTER name it."""
+    return re.sub(rf"{_OWNED}['’]?s\b", r"\1", " ".join(re.split(r"[\s-]+", match.lower())))
+
+
+_NAMED = rf"(?:(?:the\s+)?(?:{_DAY}|{_ORDINAL}|{_MONTH}|{HOLIDAY}|\d|noon|midnight))"
 _GROUP = r"(?:weekdays?|work(?:ing\s+)?days?|business\s+days?|weekends?)"
 _LINK = r"\s*(?:,\s*and|,|&|and)\s+(?:on\s+)?"
 _PART = r"(?:morning|afternoon|evening|night)s?\b"
@@ -141,7 +153,7 @@ PATTERNS = {
         rf"|{_SHORT}))*)|(?P<part>{_PART}))"
         rf"(?P<of>\s+(?:of|in)\s+(?:the|each|every)\s+month)?"
         rf"|(?<!\w)(?P<bare>every|each)(?=\s+(?:the\s+)?(?:{_ORDINAL}|\d{{1,2}}\s+(?:of\s+)?{_MONTH}"
-        rf"|{_MONTH}|{_HOLIDAY}))"
+        rf"|{_MONTH}|{HOLIDAY}))"
         rf"|(?:^\W*|(?<=\s))(?P<adverb>{_ADVERB})(?=\s+(?:at|on|in|from|around|by|to|that|about|of)\b"
         rf"|[\s.!?]*$)"
         rf"|(?<!\w)(?:on\s+|from\s+)?(?P<first>{_WEEKDAY}|{_SHORT})\s*(?:-|–|to|through|till"
@@ -185,7 +197,7 @@ PATTERNS = {
         r"(?=\s*[,.;:!?]|\s*$|\s+(?:at|to|by|around|about|that|and|in\s+the|please|every|each|next"
         r"|remind|\d))"
         r"|(?<!at )(?P<dd>\d{1,2})(?P<sign>[./])(?P<mm>\d{1,2})(?:(?P=sign)(?P<yyyy>\d{4}|\d\d)?)?(?![\w:])"
-        rf"|(?P<holiday>{_HOLIDAY})"
+        rf"|(?P<holiday>{HOLIDAY})"
         r"|(?P<vague>(?:(?:this|next|coming|following)\s+)(?:week(?:end)?|month|year)|(?:(?<=at )"
         r"|(?<=over )|(?<=on ))the\s+weekend|(?:my|his|her|our|\w+['’]s)\s+birthday(?=\s+(?:at|to)\b"
         r"|\s*$))(?!['’]s)"

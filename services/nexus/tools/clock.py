@@ -2,10 +2,12 @@
 
 import re
 from datetime import date, datetime, timedelta
+from functools import cache
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo, available_timezones
 
 from services.nexus.routing.request import Request
-from services.nexus.tools.days import find_days
+from services.nexus.tools.days import WEEKDAYS, find_days
 from services.nexus.tools.tool import Answer, Tool, Words
 from shared.clock import format_zone
 
@@ -125,6 +127,14 @@ _ZONES = {
     "utc": "UTC",
     "bern": "Europe/Zurich",
 }
+_UNTIL_CLOCK = re.compile(
+    r"\bhow\s+(?:many\s+(?:hours|minutes)|long|much\s+time)\b"
+    r".*\b(?:until|till|til|before|to)\s+(?:[\w ]{0,20}?\b)??"
+    r"(?:(?P<name>noon|midnight|midday)|(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?\s*"
+    r"(?:(?P<half>[ap]m)|o'clock|(?<=:\d\d)))\b"
+)
+_BEHIND = re.compile(r"\b(?:in|for|to|of|from|and|with|between)\s+(?=([a-z]+(?:\s+[a-z]+){0,2}))")
+NO_DAY = "I find no day or time in that. Name it, for example: how many days until 24 December?"
 _HOURS = re.compile(r"(\d{1,2})[:.](\d\d)\s*(?:to|-|until|till)\s*(\d{1,2})[:.](\d\d)")
 
 
@@ -148,10 +158,17 @@ def tell_time(text: str, now: datetime) -> str:
         year = int(found[1] or found[2])
         leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
         return f"{year} is {'a' if leap else 'no'} leap year."
-    if re.search(r"\bhow\s+(?:many|long|old|far)\b|\bdays?\s+(?:left|until|till)\b", lower) and days:
+    if re.search(r"\btime\s+difference\b|\bhours?\b.*\b(?:ahead|behind)\b", lower):
+        return _tell_difference(lower, now)
+    if found := _UNTIL_CLOCK.search(lower):
+        return _tell_hours(found, days[0] if days else None, now)
+    is_distance = re.search(r"\bhow\s+(?:many|long|old|far)\b|\bdays?\s+(?:left|until|till)\b", lower)
+    if is_distance and days:
         return _tell_distance(lower, days, today)
     if re.search(r"\btime\b|\bclock\b|\bo'clock\b", lower) and not days:
         return _tell_clock(lower, now)
+    if is_distance:
+        return NO_DAY
     day = days[0] if days else today
     return f"{'Today' if day == today else 'That'} is {_name(day)}."
 
@@ -166,6 +183,11 @@ def _tell_distance(text: str, days: list[date], today: date) -> str:
         )
         first, last = min(first, last), max(first, last)
     count = abs((last - first).days)
+    if named := re.search(rf"\bhow\s+many\s+({'|'.join(WEEKDAYS)})s\b", text):
+        weekday = WEEKDAYS.index(named[1])
+        passed = sum((first + timedelta(days=n)).weekday() == weekday for n in range(1, count))
+        times = f"{passed} {named[1].capitalize()}{'s' * (passed != 1)}"
+        return f"{times} between {_name(first)} and {_name(last)}."
     if "old" in text:
         born = min(first, last)
         age = today.year - born.year - ((today.month, today.day) < (born.month, born.day))
@@ -183,12 +205,65 @@ def _year_before(day: date) -> date:
     return day.replace(year=day.year - 1, day=min(day.day, 28) if day.month == 2 else day.day)
 
 
-def _tell_clock(text: str, now: datetime) -> str:
-    from zoneinfo import ZoneInfo, available_timezones
+def _tell_hours(found: re.Match[str], day: date | None, now: datetime) -> str:
+    """The time until a time of day: on ``day``, else the next such time."""
+    hour, minute = int(found["hour"] or 0), int(found["minute"] or 0)
+    if found["half"]:
+        hour = hour % 12 + 12 * (found["half"] == "pm")
+    elif found["name"]:
+        hour = 0 if found["name"] == "midnight" else 12
+    if hour > 23 or minute > 59:
+        return NO_DAY
+    until = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
+    if day:
+        until = until.replace(year=day.year, month=day.month, day=day.day)
+    elif until <= now:
+        until += timedelta(days=1)
+    minutes = round((until - now).total_seconds() / 60)
+    if minutes < 0:
+        return f"That has passed: it is {now:%H:%M} on {_name(now.date())}."
+    days, hours = divmod(minutes // 60, 24)
+    spans = ((days, "day"), (hours, "hour"), (minutes % 60, "minute"))
+    told = " ".join(f"{count} {unit}{'s' * (count != 1)}" for count, unit in spans if count) or "0 minutes"
+    return f"{told}, until {until:%H:%M} on {_name(until.date())}."
 
-    places = {
+
+def _tell_difference(text: str, now: datetime) -> str:
+    named = sorted((found.start(), zone) for found, zone in _find_places(text))
+    if not named:
+        return "Which place is that? I know the cities that time zones are named after, such as Sydney."
+    there, here = now.astimezone(ZoneInfo(named[-1][1])), now
+    if len(named) > 1:
+        here = now.astimezone(ZoneInfo(named[0][1]))
+    apart = ((there.utcoffset() or timedelta()) - (here.utcoffset() or timedelta())).total_seconds() / 3600
+    clocks = f"it is {there:%H:%M} there ({format_zone(there)}) and {here:%H:%M} here ({format_zone(here)})."
+    if len(named) > 1:
+        clocks = f"it is {here:%H:%M} ({format_zone(here)}) and {there:%H:%M} ({format_zone(there)})."
+    if not apart:
+        return f"There is no difference: {clocks}"
+    return f"{abs(apart):g} hour{'s' * (abs(apart) != 1)} {'later' if apart > 0 else 'earlier'}: {clocks}"
+
+
+@cache
+def _places() -> dict[str, str]:
+    return {
         zone.rpartition("/")[2].replace("_", " ").lower(): zone for zone in available_timezones()
     } | _ZONES
+
+
+def _find_places(text: str) -> list[tuple[re.Match[str], str]]:
+    """The places with a time zone that ``text`` names behind a preposition."""
+    found = []
+    for match in _BEHIND.finditer(text):
+        words = match[1].split()
+        names = (" ".join(words[:count]) for count in range(len(words), 0, -1))
+        if name := next((name for name in names if name in _places()), ""):
+            found.append((match, _places()[name]))
+    return found
+
+
+def _tell_clock(text: str, now: datetime) -> str:
+    places = _places()
     found = re.search(r"\b(?:in|for)\s+([a-z ]+?)\s*(?:[?.!,]|$|right|now|please|if|at)", text)
     name = found[1].strip() if found else ""
     there = now.astimezone(ZoneInfo(places[name])) if name in places else now

@@ -3,7 +3,9 @@
 import re
 from datetime import date, timedelta
 
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+from services.nexus.reminders.time_phrases import EASTER, HOLIDAY, HOLIDAYS, name_holiday
+
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 _NUMBERS = dict(
     zip("a an one two three four five six seven eight nine ten".split(), (1, 1, *range(1, 11)), strict=True)
@@ -26,30 +28,11 @@ _DATE = re.compile(
     rf"|(?P<month2>{_MONTH})\.?\s+(?:the\s+)?(?P<day2>\d{{1,2}})(?:st|nd|rd"
     rf"|th)?\b(?:,?\s+(?P<year2>\d{{4}}))?"
     r"|(?P<relative>today|tomorrow|yesterday|day\s+after\s+tomorrow)"
-    rf"|(?:(?P<which>next|last|this|coming)\s+)?(?P<weekday>{'|'.join(_WEEKDAYS)})\b"
-    r"|(?P<feast>christmas(?:\s+eve)?|new\s+year(?:'?s)?(?:\s+(?:day|eve))?|halloween"
-    r"|valentine'?s?(?:\s+day)?|good\s+friday|easter(?:\s+monday)?|ascension(?:\s+day)?|pentecost"
-    r"|whit\s+(?:sunday|monday))"
+    rf"|(?:(?P<which>next|last|this|coming)\s+)?(?P<weekday>{'|'.join(WEEKDAYS)})\b"
+    rf"|(?P<feast>{HOLIDAY})"
     r"|(?P<end>end\s+of\s+(?:the|this)\s+(?:month|year)|left\s+(?:in\s+)?(?:this|the)\s+(?:month|year))"
     rf"|the\s+(?P<monthday>\d{{1,2}})(?:st|nd|rd|th)\b(?!\s+(?:of\s+)?{_MONTH}\b))"
 )
-_AFTER_EASTER = {
-    "good friday": -2,
-    "easter": 0,
-    "easter monday": 1,
-    "ascension": 39,
-    "pentecost": 49,
-    "whit sunday": 49,
-    "whit monday": 50,
-}
-_FEASTS = {
-    "christmas": (12, 25),
-    "christmas eve": (12, 24),
-    "new year": (1, 1),
-    "new years eve": (12, 31),
-    "halloween": (10, 31),
-    "valentine": (2, 14),
-}
 
 
 def find_days(text: str, today: date) -> list[date]:
@@ -95,7 +78,7 @@ def _read(match: re.Match[str], today: date) -> date:
     if match["relative"]:
         return today + timedelta(days={"today": 0, "tomorrow": 1, "yesterday": -1}.get(match["relative"], 2))
     if match["weekday"]:
-        ahead = (_WEEKDAYS.index(match["weekday"]) - today.weekday()) % 7
+        ahead = (WEEKDAYS.index(match["weekday"]) - today.weekday()) % 7
         if match["which"] == "next" and ahead == 0:
             ahead = 7
         return today + timedelta(days=ahead - 7 if match["which"] == "last" else ahead)
@@ -121,14 +104,14 @@ def _read(match: re.Match[str], today: date) -> date:
 
 
 def _read_feast(name: str, today: date) -> date:
-    after_easter = _AFTER_EASTER.get(re.sub(r"\s+day$", "", " ".join(name.split())))
-    if after_easter is not None:
-        from dateutil.easter import easter
+    from dateutil.easter import easter
 
-        feast: date = easter(today.year) + timedelta(days=after_easter)
-        next_feast: date = easter(today.year + 1) + timedelta(days=after_easter)
-        return feast if feast >= today else next_feast
-    name = re.sub(r"'|\s+day$", "", name).rstrip("s")
-    month, day = _FEASTS.get(name.replace("new year eve", "new years eve"), (1, 1))
-    found = date(today.year, month, day)
-    return found if found >= today else date(today.year + 1, month, day)
+    plain = name_holiday(name)
+    for year in (today.year, today.year + 1):
+        if plain in EASTER:
+            feast: date = easter(year) + timedelta(days=EASTER[plain])
+        else:
+            feast = date(year, *HOLIDAYS[plain])
+        if feast >= today:
+            return feast
+    return feast
