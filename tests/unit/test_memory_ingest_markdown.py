@@ -124,6 +124,31 @@ def test_lists_are_read_bullet_by_bullet() -> None:
     assert [piece.line for piece in pieces] == [1, 3, 4, 7, 9]
 
 
+def test_a_short_line_before_a_list_is_the_heading_of_its_entries() -> None:
+    text = (
+        "Lunch was good.\n\nOpen questions\n- Who waters the plants?\n- Should we sell in Finland?\n\nBye now"
+    )
+    lunch, plants, finland, bye = read_note("x.md", text).pieces[1:]
+    assert (lunch.body, bye.body) == ("Lunch was good.", "Bye now")
+    assert plants.title == "Open questions › Who waters the plants?"
+    assert (plants.body, plants.heading, plants.line) == ("- Who waters the plants?", ("Open questions",), 4)
+    assert {choose_kind(score_piece(piece)) for piece in (plants, finland)} == {"task"}
+    told = read_note("x.md", "We met at noon and all of us were there.\n\n- tea\n- cake").pieces[1:]
+    assert [piece.body for piece in told] == ["We met at noon and all of us were there.", "- tea", "- cake"]
+
+
+def test_the_steps_of_a_procedure_stay_together() -> None:
+    steps = "1. Hold the button.\n2. Connect the cable.\n3. Run the flasher."
+    text = f"How to flash a station\n\n{steps}\n\nIt takes a minute.\n"
+    with_lead, rest = (make_piece(passage, (), "", KNOWN, "t") for passage in read_passages(text))
+    assert (with_lead.title, with_lead.body) == ("How to flash a station", f"How to flash a station\n{steps}")
+    assert rest.body == "It takes a minute."
+    (headed,) = read_note("x.md", f"# Notes\n\n## How to flash\n\n{steps}\n").pieces[1:]
+    assert (headed.title, headed.body, headed.default_kind) == ("How to flash", steps, "pattern")
+    decided = read_note("x.md", f"# Notes\n\n## Decisions\n\n{steps}\n").pieces[1:]
+    assert len(decided) == 3
+
+
 def test_tables_and_code_stay_whole_with_the_line_before_them() -> None:
     table = "| bed | crop |\n|---|---|\n| 1 | beans |\n| 2 | leek |"
     code = "```sh\nmake\n\nmake test\n```"
@@ -142,6 +167,9 @@ def test_a_chat_is_read_message_by_message() -> None:
     assert [piece.default_kind for piece in pieces] == ["episodic", "episodic"]
     assert pieces[0].date == "2026-03-12T09:02:00.000000+00:00"
     assert pieces[1].date[:10] == "2026-03-12"
+    assert pieces[0].body == "Lena: the courier came\nat eight"  # when is the date of its node
+    undated = [make_piece(each, (), "", KNOWN, "chat") for each in read_passages("09:03 Omar: late")]
+    assert undated[0].body == "09:03 Omar: late"
 
 
 def test_the_key_of_a_passage_is_that_of_its_text_wherever_it_stands() -> None:
@@ -208,6 +236,7 @@ def test_kinds_are_told_by_whole_words(text: str, kind: str) -> None:
 def test_a_heading_counts_and_a_clear_text_counts_more() -> None:
     assert choose_kind(score_kinds("Postgres for the billing.", ("Goals", "Decisions"))) == "decision"
     assert choose_kind(score_kinds("Kim prefers tea.", ("Decisions",))) == "preference"
+    assert choose_kind(score_kinds("The shelves are made of oak.", ("Decided",))) == "decision"
     assert choose_kind(score_kinds("A dark theme.", ("[2.4.0] - 2026-02-17", "Notes"))) == "event"
     assert choose_kind(score_kinds("Nothing telling.", (), default="event")) == "event"
 

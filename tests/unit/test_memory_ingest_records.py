@@ -43,6 +43,19 @@ def test_json_in_its_forms() -> None:
     assert [piece.body for piece in parse_json("s", '["one thing", [["two"]], null]')] == ["one thing", "two"]
 
 
+def test_a_record_of_one_sentence_is_that_sentence() -> None:
+    (told,) = parse_json(
+        "facts", '[{"text": "The chip is an ESP32", "created": "2026-05-11", "kind": "fact"}]'
+    )
+    assert (told.title, told.body, told.date[:10]) == (told.body, "The chip is an ESP32", "2026-05-11")
+    (numbered,) = parse_json("facts", '[{"text": "The chip is an ESP32", "id": "T-17"}]')
+    assert numbered.body == "text: The chip is an ESP32\nid: T-17"
+    (odd,) = parse_json("facts", '[{"text": "The chip is an ESP32", "type": "hardware"}]')
+    assert odd.body.endswith("type: hardware")
+    (short,) = parse_json("parts", '[{"name": "battery"}]')
+    assert (short.title, short.body) == ("parts › battery", "name: battery")
+
+
 def test_a_record_says_its_kind_tags_date_and_importance_itself() -> None:
     (record,) = parse_yaml(
         "y",
@@ -102,6 +115,20 @@ def test_a_log_keeps_what_belongs_to_a_line_with_it() -> None:
     assert {piece.kind for piece in (first, second)} == {"event"}
     longer = parse_log("app", "\n".join([*lines, "2026-01-01 11:02:00 INFO appended"]))
     assert longer[0].body == first.body
+
+
+def test_a_log_of_a_chat_is_read_message_by_message(tmp_path: Path) -> None:
+    said = (
+        "2026-09-14 10:02 <lena> the screws come from Bossard\n2026-10-22 08:15 <henrik> the code is 9026\n"
+    )
+    (tmp_path / "chat.log").write_text(said)
+    first, second = read_document(tmp_path, "chat.log", 1.79e9).pieces
+    assert (first.body, first.date[:10]) == ("lena: the screws come from Bossard", "2026-09-14")
+    assert (second.body, second.date[:16]) == ("henrik: the code is 9026", "2026-10-22T08:15")
+    (tmp_path / "app.log").write_text(
+        "2026-09-14 10:02:00 nginx: started\n2026-09-14 10:02:01 nginx: ready\n"
+    )
+    assert len(read_document(tmp_path, "app.log", 1.79e9).pieces) == 1
 
 
 def test_records_of_the_same_text_have_the_same_id_wherever_they_are() -> None:

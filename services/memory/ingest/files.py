@@ -17,7 +17,7 @@ from services.memory.ingest.fields import find_named_date
 from services.memory.ingest.markdown import parse_note
 from services.memory.ingest.naming import make_piece
 from services.memory.ingest.org import convert_org
-from services.memory.ingest.passages import read_passages
+from services.memory.ingest.passages import is_chat, read_passages
 from services.memory.ingest.pieces import Document, IngestError, Piece
 from services.memory.ingest.records import parse_json, parse_table, parse_yaml
 from services.memory.ingest.splitting import parse_log
@@ -196,7 +196,7 @@ def read_document(root: Path, path: str, modified: float) -> Document:
     if ending in NOTES:
         return parse_note(path, convert_org(text) if ending == ".org" else text, known)
     name, day = path.rpartition("/")[2].rpartition(".")[0], find_named_date(path)
-    if ending in TEXTS:
+    if ending in TEXTS or (ending == ".log" and is_chat(text)):
         passages = read_passages(text)
         pieces = tuple(make_piece(passage, (), day, known, name) for passage in passages)
     else:

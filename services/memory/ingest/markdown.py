@@ -132,7 +132,7 @@ def _find_stated_date(sections: Sequence[NoteSection], known: date) -> str:
 
 def _section_pieces(note: NoteContext, section: NoteSection) -> Iterator[Piece]:
     headed = next((day for name in reversed(section.path) if (day := find_day(name, note.known))), "")
-    for passage in read_passages(section.text):
+    for passage in read_passages(section.text, section.path[-1] if section.path else note.title):
         if DATE_LINE.fullmatch(passage.text):
             continue
         piece = make_piece(passage, section.path, headed or note.dated, note.known, note.title)

@@ -15,6 +15,9 @@ SHORT = 4
 """The words up to which a passage is taken to need its note to be understood, and the same text elsewhere to
 be something else."""
 
+DEFAULT_KINDS = {"message": "episodic", "steps": "pattern"}
+"""The kinds of forms if nothing speaks for another; of all others it is a fact."""
+
 MAX_CONTEXT = 50
 """The characters of a bullet that are put before the bullets below it."""
 
@@ -51,6 +54,7 @@ def make_piece(passage: Passage, headings: Sequence[str], dated: str, known: dat
     ``dated`` is the date of what it stands in, or ""; a day or time that the passage begins with comes first.
     """
     text = passage.text
+    headings = (*headings, passage.lead) if passage.lead and passage.lead not in headings else headings
     day = find_leading_day(text, known) or _at_clock(dated, text)
     prose = "" if passage.form in ("code", "table") else text
     content = clean_markup(_first_line(passage))
@@ -62,11 +66,11 @@ def make_piece(passage: Passage, headings: Sequence[str], dated: str, known: dat
     title = join_title(context, first_words(content) or first_words(told) or told[:40])
     return Piece(
         title=title,
-        body=text,
+        body=_cut_stamp(text) if passage.form == "message" and day else text,
         key=hash_text("passage", told, day, title if is_short else ""),
         heading=tuple(headings),
         kind=_find_form_kind(passage, headings),
-        default_kind="episodic" if passage.form == "message" else "fact",
+        default_kind=DEFAULT_KINDS.get(passage.form, "fact"),
         tags=find_tags(prose),
         date=day,
         prose=prose,
@@ -83,6 +87,12 @@ def _find_form_kind(passage: Passage, headings: Sequence[str]) -> str:
     return ""
 
 
+def _cut_stamp(text: str) -> str:
+    """A message without its time, which is that of its node: who, and what."""
+    match = MESSAGE.match(text)
+    return f"{match['who'] or match['nick']}: {text[match.end() :]}" if match else text
+
+
 def _first_line(passage: Passage) -> str:
     """What names a passage: its first line without bullet, check box, date and the stamp of a message."""
     lines = [line for line in passage.text.split("\n") if line.strip()]
@@ -91,8 +101,10 @@ def _first_line(passage: Passage) -> str:
     line = lines[0]
     if passage.form == "table":
         line = ", ".join(cell.strip() for cell in line.strip().strip("|").split("|"))
-    if passage.form == "message" and (match := MESSAGE.match(line)):
-        return f"{match['who']}: {line[match.end() :]}"
+    if passage.form == "message":
+        return _cut_stamp(line)
+    if passage.form == "steps":
+        return passage.lead
     if passage.form == "paragraph":
         line = " ".join(lines)
     if passage.form == "bullet" and (bullet := BULLET.match(line)):

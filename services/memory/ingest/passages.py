@@ -9,7 +9,7 @@ import msgspec
 from services.memory.ingest.splitting import FENCE, split_text
 from shared.text.sentences import split_sentences
 
-Form = Literal["paragraph", "bullet", "message", "table", "code"]
+Form = Literal["paragraph", "bullet", "message", "table", "code", "steps"]
 
 LONG = 600
 """Characters from which a paragraph is split at its sentences, into parts of at most that many."""
@@ -23,8 +23,9 @@ BULLET = re.compile(
 """The beginning of a list item, with its check box."""
 
 _STAMP = r"(?:\d{1,4}[-./]\d{1,2}[-./]\d{1,4}[ T,]+\s*)?\d{1,2}:\d\d(?::\d\d)?(?:\s?[AaPp][Mm])?"
+_WHO = r"[^\W\d_][^:<>\n\[\]]{0,39}?"
 MESSAGE = re.compile(
-    rf"\s*\[?(?P<when>{_STAMP})\]?\s*[-–]?\s*<?(?P<who>[^\W\d_][^:<>\n\[\]]{{0,39}}?)>?:\s+(?=\S)"
+    rf"\s*\[?(?P<when>{_STAMP})\]?\s*[-–]?\s*(?:<(?P<nick>{_WHO})>:?|<?(?P<who>{_WHO})>?:)\s+(?=\S)"
 )
 """The beginning of a message in the export of a chat: when, and who."""
 
@@ -32,13 +33,20 @@ _TABLE = re.compile(r"\s*\|.*\|\s*$|\s*[^|]+(?:\|[^|]+)+$")
 _RULE = re.compile(r"\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*$")
 _BREAK = re.compile(r"\s*(?:([-*_=~])\s*)(?:\1\s*){2,}$")
 _FULL = re.compile(r"[.!?][\"')\]”’]*$")
+_ENTRY = re.compile(r"\s*\d{1,3}[.)]\s")
+_HOW_TO = re.compile(
+    r"(?i)^\W*(?:how (?:to|do|we|i)\b"
+    r"|(?:the )?(?:steps?|procedure|instructions?|recipe|method|directions|anleitung|vorgehen)\b)"
+)
+MAX_LEAD = 12
+"""The most words of a line that introduces a list, as a heading does; a longer one tells something itself."""
 
 
 class Passage(msgspec.Struct, frozen=True, kw_only=True):
     """One passage as it is written, from line ``line`` on (counted from 0).
 
     ``box`` is that of a check list: "" for none, " " for one that is open, else it is done. ``above`` has the
-    bullets that a bullet is below, outermost first.
+    bullets that a bullet is below, outermost first; ``lead`` is the line that introduces the list it is in.
     """
 
     line: int
@@ -46,21 +54,32 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True):
     form: Form
     box: str = ""
     above: tuple[str, ...] = ()
+    lead: str = ""
 
 
-def read_passages(text: str) -> Iterator[Passage]:
-    """The passages of a text without headings.
+def read_passages(text: str, heading: str = "") -> Iterator[Passage]:
+    """The passages of a text below ``heading``.
 
-    Lists are read bullet by bullet, the nested ones too. Code and tables stay whole up to 2,000 characters,
-    and with the line before them if that ends in a colon. Longer paragraphs are split at their sentences; in
-    a block whose lines are all whole sentences, each line is a passage.
+    Lists are read bullet by bullet, the nested ones too; a short line before a list is that of its bullets,
+    and no passage. The numbered steps of what is introduced as a procedure stay together. Code and tables
+    stay whole up to 2,000 characters, and with the line before them if that ends in a colon. Longer
+    paragraphs are split at their sentences; in a block whose lines are all whole sentences, each line is a
+    passage.
     """
-    for passage in _join_code(list(_read_blocks(text.split("\n")))):
-        if passage.form in ("code", "table"):
+    blocks = _join_steps(_lead_lists(list(_read_blocks(text.split("\n"))), text), heading)
+    for passage in _join_code(blocks):
+        if passage.form in ("code", "table", "steps"):
             for offset, part in split_text(passage.text):
                 yield msgspec.structs.replace(passage, line=passage.line + offset, text=part)
         else:
             yield from _split_long(passage)
+
+
+def is_chat(text: str) -> bool:
+    """Whether most lines of a log are messages of people: after the time, programs write no ``<name>``."""
+    lines = [line for line in text.split("\n")[:1_000] if line.strip()]
+    said = (match for line in lines if (match := MESSAGE.match(line)))
+    return sum(1 for match in said if match["nick"]) * 2 > len(lines)
 
 
 def _read_blocks(lines: Sequence[str]) -> Iterator[Passage]:
@@ -160,6 +179,47 @@ def _read_paragraph(start: int, lines: Sequence[str]) -> Iterator[Passage]:
     else:
         text = "\n".join(line.rstrip() for line in lines).strip("\n")
         yield Passage(line=start, text=text, form="paragraph")
+
+
+def _lead_lists(passages: Sequence[Passage], text: str) -> list[Passage]:
+    """The passages without the lines that introduce a list, which their bullets have as ``lead``."""
+    lines = text.split("\n")
+    found: list[Passage] = []
+    lead = ""
+    for number, passage in enumerate(passages):
+        if passage.form != "bullet":
+            lead = ""
+            before_list = number + 1 < len(passages) and passages[number + 1].form == "bullet"
+            if before_list and _is_lead(passage, bool(found), lines):
+                lead = passage.text.strip().rstrip(":")
+                continue
+        found.append(msgspec.structs.replace(passage, lead=lead) if lead else passage)
+    return found
+
+
+def _is_lead(passage: Passage, has_others: bool, lines: Sequence[str]) -> bool:
+    """Whether a passage before a list introduces it: a short line that is no sentence."""
+    line = passage.text.strip()
+    if passage.form != "paragraph" or "\n" in line or len(line.split()) > MAX_LEAD or _FULL.search(line):
+        return False
+    follows_at_once = bool(lines[passage.line + 1].strip())
+    return line.endswith(":") or follows_at_once or not has_others or bool(_HOW_TO.match(line))
+
+
+def _join_steps(passages: Sequence[Passage], heading: str) -> list[Passage]:
+    """The passages, the numbered bullets of a procedure as one of the form "steps"."""
+    found: list[Passage] = []
+    for passage in passages:
+        named = passage.lead or heading
+        if passage.form != "bullet" or not _ENTRY.match(passage.text) or not _HOW_TO.match(named):
+            found.append(passage)
+        elif found and found[-1].form == "steps" and found[-1].lead == named:
+            text = f"{found[-1].text}\n{passage.text}"
+            found[-1] = msgspec.structs.replace(found[-1], text=text)
+        else:
+            text = f"{passage.lead}\n{passage.text}" if passage.lead else passage.text
+            found.append(msgspec.structs.replace(passage, text=text, form="steps", lead=named))
+    return found
 
 
 def _join_code(passages: Sequence[Passage]) -> Iterator[Passage]:

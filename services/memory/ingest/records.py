@@ -30,6 +30,9 @@ TITLES = "title name subject headline summary label question key id text body co
 DATES = ("date", "created_at", "created", "timestamp", "time", "datetime", "when", "valid_from", "day")
 """Fields that date a record."""
 
+SENTENCE = 4
+"""The words from which a text says by itself what it is about."""
+
 Entry = tuple[tuple[str, ...], int, Any]
 """The names above a record, its line (1 if the format has none), and the record."""
 
@@ -142,12 +145,16 @@ def _pieces(stem: str, entries: Iterator[Entry]) -> tuple[Piece, ...]:
 def _piece(stem: str, entry: Entry, budget: list[int]) -> Iterator[Piece]:
     path, line, value = entry
     pairs = list(_flatten(value, (), budget))
+    if (told := _find_only_text(pairs)) and isinstance(value, dict):
+        pairs = [("", told)]
     body = "\n".join(f"{name}: {text}" if name else text for name, text in pairs)
     if not body.strip():
         return
     record = value if isinstance(value, dict) else {}
     fields = {str(name).strip().lower(): member for name, member in record.items()}
-    title = join_title(stem, *path, first_words(_title(fields, pairs)))
+    title = first_words(_title(fields, pairs))
+    if len(title.split()) < SENTENCE or path:  # a sentence tells by itself what it is about
+        title = join_title(stem, *path, title)
     for number, (_, part) in enumerate(split_text(body, MAX_BODY), 1):
         yield Piece(
             title=title if number == 1 else join_title(stem, *path, f"{title.split(' › ')[-1]} ({number})"),
@@ -164,6 +171,22 @@ def _piece(stem: str, entry: Entry, budget: list[int]) -> Iterator[Piece]:
             prose=part,
             whole=bool(record),
         )
+
+
+def _find_only_text(pairs: list[tuple[str, str]]) -> str:
+    """The text of a record that has nothing else but what its node has fields for, or ""."""
+    told = [text for name, text in pairs if not _is_stated(name.lower(), text)]
+    dates = sum(name.lower() in DATES for name, _ in pairs)
+    return told[0] if dates < 2 and len(told) == 1 and len(told[0].split()) >= SENTENCE else ""
+
+
+def _is_stated(name: str, text: str) -> bool:
+    """Whether the node of a record has a field that says the same."""
+    if name in ("kind", "type"):
+        return bool(parse_kind(text))
+    if name in (*DATES, "valid_to"):
+        return bool(parse_date(text))
+    return name in ("tags", "tag") or (name == "importance" and parse_importance(text) is not None)
 
 
 def _title(fields: Mapping[str, Any], pairs: list[tuple[str, str]]) -> str:
