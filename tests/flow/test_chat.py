@@ -132,6 +132,7 @@ async def test_sessions_are_listed_and_gone_on_with(office: Office) -> None:
     assert missing.returncode == 1
     assert "'mailroom sessions' lists them" in " ".join(missing.stderr.split())
     table = await run(office, "sessions")
+    assert f"{name}  " in table.stdout
     assert "what is 6 times 7?" in table.stdout
 
 

@@ -145,6 +145,18 @@ def test_what_is_forgotten_is_gone_and_where_it_still_stands_is_told(desk: Desk)
     assert "messages were erased by order of a person" in desk.run("audit", "verify")
 
 
+def test_the_beginning_of_an_id_is_enough(desk: Desk) -> None:
+    for number in (1, 2):
+        desk.add(f"The pilot boat number {number} is painted red", "--id", f"pilot-red-{number}")
+    assert [node["id"] for node in desk.read("memory", "get", "pilot-red-1")] == ["pilot-red-1"]
+    desk.add("The tug at the fish quay has a crew of four", "--id", "tug-of-the-quay")
+    assert [node["id"] for node in desk.read("memory", "get", "tug-of")] == ["tug-of-the-quay"]
+    several = desk.run("memory", "retire", "pilot-red", code=1)
+    assert "Several memories begin with 'pilot-red'. Give more of the id" in several
+    assert "Retired tug-of-the-quay" in desk.run("memory", "retire", "tug-of")
+    assert "There is no memory 'tug-at'" in desk.run("memory", "get", "tug-at", code=1)
+
+
 def test_what_holds_no_longer_is_ended_on_its_day(desk: Desk) -> None:
     node_id = desk.add("The ferry leaves from the northern quay", "--tag", "ferry")
     assert "Ended on 2026-03-02" in desk.run("memory", "end", node_id, "--on", "2026-03-02")

@@ -4,21 +4,26 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
+from rich.text import Text
 
 from services.cli.commands.completion import SessionName
 from services.cli.commands.options import combine, json_option
 from services.cli.connection import run_connected
-from services.cli.output.console import make_table, open_console, print_json, shorten
+from services.cli.output.console import open_console, print_json, print_line, shorten
 from shared.bus import Bus
 from shared.clock import parse_timestamp
 from shared.contracts import Conversation, generate_id
 from shared.contracts.base import TOKEN
 from shared.errors import NotFound
 from shared.queries.conversations import list_conversations
+from shared.text.phrases import count
 from shared.text.times import format_span, seconds_between
 
 RECENT = timedelta(hours=8)
 """How long 'mailroom chat' goes on with the last conversation: a day at work."""
+
+MIN_TITLE = 20
+"""The characters that are shown of how a session began, however narrow the terminal is."""
 
 session_options = combine(
     click.option("--session", type=SessionName(), default="", metavar="ID", help="Go on with this session."),
@@ -77,15 +82,25 @@ def sessions(as_json: bool) -> None:
 
 
 def print_sessions(found: list[Conversation]) -> None:
-    """Print sessions as a table."""
+    """Print sessions, one in each line; ids are never cut."""
     if not found:
         click.echo("There are no sessions. Begin one: mailroom chat")
         return
-    table = make_table("SESSION", "LAST", "QUESTIONS", "OF", "BEGAN WITH", right=["QUESTIONS"])
-    for each in found:
-        age, title = f"{format_span(seconds_between(each.created_at))} ago", shorten(each.title, 60)
-        table.add_row(each.session_id, age, str(each.questions), each.owner, title)
-    open_console().print(table)
+    rows = [
+        (
+            each.session_id,
+            f"{format_span(seconds_between(each.created_at))} ago",
+            count(each.questions, "message"),
+            each.owner,
+        )
+        for each in found
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    console = open_console()
+    for row, each in zip(rows, found, strict=True):
+        lead = "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True) if width)
+        room = max(MIN_TITLE, console.width - len(lead) - 2)
+        print_line(Text(f"{lead}  {shorten(each.title, room)}"), console)
 
 
 def describe_session(conversation: Conversation) -> dict[str, Any]:

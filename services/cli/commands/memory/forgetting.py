@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from services.cli.commands.memory.nodes import ids_argument
-from services.cli.commands.memory.session import NOT_FOUND, call_memory
+from services.cli.commands.memory.session import NOT_FOUND, call_memory, find_ids
 from services.cli.commands.options import TimeType, format_time_option, json_option
 from services.cli.connection import run_connected
 from services.cli.output.console import open_console, print_result
@@ -23,7 +23,7 @@ from shared.contracts import MemoryWritten, Node
 from shared.contracts.base import amended
 from shared.errors import BusUnavailable, MailroomError
 from shared.memory import Memory
-from shared.operations.forgetting import find_record, plan_forgetting, texts_of
+from shared.operations.forgetting import ForgettingPlan, find_record, plan_forgetting, texts_of
 from shared.queries.records import scan
 from shared.text.phrases import count
 from shared.text.printable import clean
@@ -32,6 +32,8 @@ MAX_IDS = 100
 """The most memories that one order names."""
 POLL = 0.3
 """Seconds between two looks at the progress."""
+INDEX = "index.db"
+"""How the files of the gateway's index begin: it has what messages of the office have, as long as these."""
 AWAY = 60.0
 """Seconds for which memory may be away or fail meanwhile: an order that is stored is tried again."""
 
@@ -61,7 +63,11 @@ def forget(ids: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """
     if len(set(ids)) > MAX_IDS:
         raise click.UsageError(f"At most {MAX_IDS} memories can be forgotten at once, not {len(set(ids))}")
-    plan = call_memory(lambda memory: plan_forgetting(memory, list(dict.fromkeys(ids))))
+
+    async def plan_all(memory: Memory) -> ForgettingPlan:
+        return await plan_forgetting(memory, await find_ids(memory, ids))
+
+    plan = call_memory(plan_all)
     nodes = plan.nodes
     if plan.sharing:
         shown = ", ".join(plan.sharing[:5]) + (", ..." if len(plan.sharing) > 5 else "")
@@ -82,7 +88,7 @@ def describe_forgotten(done: Forgotten) -> Iterator[str]:
     if done.remain:
         yield "The texts still stand in:"
         yield from (f"- {clean(place)}" for place in done.remain)
-        yield "These are not memory's to erase: delete the files yourself; messages of the office stay."
+        yield "These are not memory's to erase: messages of the office stay, and files are yours to delete."
     else:
         yield "The texts stand in no other message of the office, and in no file of its folder."
 
@@ -91,8 +97,10 @@ async def erase(bus: Bus, nodes: Sequence[Node]) -> Forgotten:
     """Erase memories for good, and look where their texts remain."""
     done = await _order(bus, nodes)
     texts = sorted({text for node in nodes for text in texts_of(node)})
-    done.remain += await _find_in_office(bus, texts)
-    done.remain += _find_in_files(settings.load().state_dir, texts)
+    in_office = await _find_in_office(bus, texts)
+    in_files = _find_in_files(settings.load().state_dir, texts)
+    done.remain += in_office
+    done.remain += [path for path in in_files if not (in_office and Path(path).name.startswith(INDEX))]
     return done
 
 
@@ -149,7 +157,8 @@ async def _find_in_office(bus: Bus, texts: Sequence[str]) -> list[str]:
     patterns, found = _patterns(texts), 0
     async for stored in scan(bus, subjects.OFFICE):
         found += any(pattern in stored.data for pattern in patterns)
-    return [f"{count(found, 'message')} of {subjects.OFFICE} and its copy {subjects.AUDIT}"] if found else []
+    place = f"{subjects.OFFICE}, which its copy {subjects.AUDIT} and the dashboard show"
+    return [f"{count(found, 'message')} of {place}"] if found else []
 
 
 def _find_in_files(folder: Path, texts: Sequence[str]) -> list[str]:
@@ -185,16 +194,17 @@ def end(ids: tuple[str, ...], moment: str, as_json: bool) -> None:
     """
     when = moment or datetime.now(UTC).isoformat(timespec="seconds")
 
-    async def end_all(memory: Memory) -> MemoryWritten:
-        nodes = await memory.get(*ids)
-        if missing := sorted(set(ids) - {node.id for node in nodes if not node.retired_version}):
+    async def end_all(memory: Memory) -> tuple[list[str], MemoryWritten]:
+        found = await find_ids(memory, ids)
+        nodes = await memory.get(*found)
+        if missing := sorted(set(found) - {node.id for node in nodes if not node.retired_version}):
             raise MailroomError(
                 f"{', '.join(missing)} is {NOT_FOUND}, so nothing was ended",
                 "'mailroom memory search' finds ids",
             )
         ended = [amended(node, valid_to=when, updated_at="") for node in nodes]
-        return await memory.add(*ended, insist=True)
+        return found, await memory.add(*ended, insist=True)
 
-    written = call_memory(end_all)
-    text = f"Ended on {when[:10]}: {', '.join(dict.fromkeys(ids))} (graph version {written.version})"
+    found, written = call_memory(end_all)
+    text = f"Ended on {when[:10]}: {', '.join(found)} (graph version {written.version})"
     print_result(written, text, as_json)

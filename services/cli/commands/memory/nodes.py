@@ -15,6 +15,7 @@ from services.cli.commands.memory.session import (
     call_memory,
     changed_since_option,
     filter_options,
+    find_ids,
     format_kind_hint,
     suggest_kind,
     write_memory,
@@ -57,6 +58,7 @@ from shared.text.printable import clean, clean_block
 from shared.text.times import format_date
 
 ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
+"""Memories by their ids, or by how these begin."""
 
 
 @click.command()
@@ -184,7 +186,7 @@ def get(ids: tuple[str, ...], at: int, as_json: bool) -> None:
         console = open_console()
         for node in nodes:
             _print_node(node, console, later[node.id])
-    missing = sorted(set(ids) - {node.id for node in nodes})
+    missing = sorted(name for name in set(ids) if not any(node.id.startswith(name) for node in nodes))
     if missing:
         raise MailroomError(
             f"There is no memory {', '.join(map(repr, missing))}", "'mailroom memory search' finds ids"
@@ -193,7 +195,7 @@ def get(ids: tuple[str, ...], at: int, as_json: bool) -> None:
 
 async def _get(memory: Memory, ids: Sequence[str], at: int) -> tuple[list[Node], dict[str, list[Node]]]:
     """The nodes, and by id of each what superseded it."""
-    nodes = await memory.get(*ids, at=at)
+    nodes = await memory.get(*await find_ids(memory, ids), at=at)
     later: dict[str, list[Node]] = {}
     for node in nodes:
         query = EdgesQuery(node=node.id, direction="in", relations=(Relation.SUPERSEDES,), at=at)
@@ -231,7 +233,11 @@ def _print_node(node: Node, console: Console, later: Sequence[Node]) -> None:
 @at_option
 @json_option
 def list_nodes(as_json: bool, **options: Any) -> None:
-    """List memories by id, oldest first."""
+    """List memories in the order of their ids.
+
+    Those that were added one by one are listed oldest first, those of files in no order of time: there
+    --since and --until tell what is new.
+    """
     query = build(ListQuery, **options)
     page = call_memory(lambda memory: memory.nodes(query))
     if as_json:
@@ -255,8 +261,13 @@ def retire(ids: tuple[str, ...], as_json: bool) -> None:
 
     Searches no longer find them; 'mailroom memory get' still shows them.
     """
-    written = call_memory(lambda memory: memory.retire(*ids))
-    print_result(written, f"Retired {', '.join(ids)} (graph version {written.version})", as_json)
+
+    async def retire_all(memory: Memory) -> tuple[list[str], MemoryWritten]:
+        found = await find_ids(memory, ids)
+        return found, await memory.retire(*found)
+
+    found, written = call_memory(retire_all)
+    print_result(written, f"Retired {', '.join(found)} (graph version {written.version})", as_json)
 
 
 _BRIEF_OPTIONS = (

@@ -2,7 +2,7 @@
 
 import difflib
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -12,14 +12,16 @@ from services.cli.commands.completion import AgentName, KindName, SessionName
 from services.cli.commands.options import Command, NumberType, TimeType, combine, format_time_option
 from services.cli.connection import run_connected
 from services.cli.output.console import print_json
-from shared.contracts import KINDS, Rejection
-from shared.errors import Refused
+from shared.contracts import KINDS, ListQuery, Rejection
+from shared.errors import NotFound, Refused
 from shared.memory import Memory, WriteRefused
 from shared.text.printable import clean
 
 T = TypeVar("T")
 SIMILARITY = 0.8
 """How similar a kind must be to a known one to count as a typo of it: 'decison' and 'facts' are."""
+MIN_ID = 4
+"""The fewest characters by which a memory can be named in place of its whole id."""
 NOT_FOUND = "not in memory"
 """Part of memory's error about an id that it does not hold."""
 
@@ -66,6 +68,25 @@ def call_memory(work: Callable[[Memory], Awaitable[T]]) -> T:
         if NOT_FOUND not in refused.cause or refused.cure:
             raise
         raise Refused(refused.cause, "'mailroom memory search' finds ids") from None
+
+
+async def find_ids(memory: Memory, names: Sequence[str]) -> list[str]:
+    """The ids that ``names`` are, or that alone begin as they do; a name that fits none stays as it is.
+
+    Raises NotFound if several begin so.
+    """
+    known = {node.id for node in await memory.get(*names)}
+    return [name if name in known else await _find_id(memory, name) for name in dict.fromkeys(names)]
+
+
+async def _find_id(memory: Memory, name: str) -> str:
+    if len(name) < MIN_ID:
+        return name
+    page = await memory.nodes(ListQuery(after=name, limit=2, retired=True))
+    near = [node.id for node in page.nodes if node.id.startswith(name)]
+    if len(near) > 1:
+        raise NotFound(f"Several memories begin with {name!r}", "Give more of the id")
+    return near[0] if near else name
 
 
 def write_memory(work: Callable[[Memory], Awaitable[T]], *, as_json: bool, insist: str = "") -> T:
