@@ -15,6 +15,10 @@ HOMES = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthro
 EXAMPLE = "openai:MODEL (any OpenAI-compatible server, at MAILROOM_BRAIN_URL) or anthropic:MODEL"
 
 
+class NoKey(ConfigError):
+    """A model is named at a provider that wants a key, and there is none."""
+
+
 class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
     """A configured model; ``setting`` is the one that names it. Its repr does not show the key."""
 
@@ -123,7 +127,7 @@ def _require_usable(choice: ModelConfig, variable: str) -> None:
             f"pip install 'mailroom[{choice.kind}]'",
         )
     if choice.at_home and not choice.key:
-        raise ConfigError(
+        raise NoKey(
             f"{variable} is {choice.name}, but there is no key for {choice.url}",
             f"Set {variable}_KEY or {choice.kind.upper()}_API_KEY, or {variable}_URL for another server",
         )

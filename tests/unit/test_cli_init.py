@@ -87,17 +87,37 @@ def test_without_a_terminal_it_asks_nothing(tmp_path: Path) -> None:
     assert "There is no terminal to ask at. Use --yes" in init(tmp_path).stderr
 
 
-def test_it_asks_again_for_what_is_wrong(tmp_path: Path, script: str) -> None:
+def answer(folder: Path, typed: str) -> str:
+    """What init says on a terminal to a person who types that."""
     mine, its = pty.openpty()
-    env = environment(tmp_path / "state", MAILROOM_NIGHT="")
+    env = environment(folder / "state", MAILROOM_NIGHT="", OPENAI_API_KEY="")
     process = subprocess.Popen(
         INIT, cwd=ROOT, env=env, stdin=its, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    os.write(mine, f"gpt\n{script}\n\n\nMars/Base\nEurope/Zurich\n\n".encode())
+    os.write(mine, typed.encode())
     said = process.communicate(timeout=60)[0].decode()
     os.close(its)
     os.close(mine)
     assert process.returncode == 0, said
+    return said
+
+
+def test_a_model_of_another_server_can_be_named_before_its_address(tmp_path: Path) -> None:
+    said = answer(tmp_path, "openai:x\nhttp://127.0.0.1:1/v1\n\n\n\n")
+    assert "there is no key" not in said
+    assert "nothing listens there" in said
+    assert 'brain_url = "http://127.0.0.1:1/v1"' in written(tmp_path).read_text()
+
+
+def test_a_key_can_be_set_later(tmp_path: Path) -> None:
+    said = answer(tmp_path, "openai:x\n\n\n\n25-99\n\n")
+    assert "Note: MAILROOM_BRAIN is openai:x, but there is no key for https://api.openai.com/v1" in said
+    assert "Error: night is '25-99'. Write" in said
+    assert 'brain = "openai:x"' in written(tmp_path).read_text()
+
+
+def test_it_asks_again_for_what_is_wrong(tmp_path: Path, script: str) -> None:
+    said = answer(tmp_path, f"gpt\n{script}\n\n\nMars/Base\nEurope/Zurich\n\n")
     assert "'gpt' names no model" in said
     assert "is no time zone" in said
     assert "It answered 'ready'" in said

@@ -16,7 +16,7 @@ from shared.clock import read_zone
 from shared.errors import ConfigError, ModelError, StartError
 from shared.files import write_atomically
 from shared.llm import Message, make_model
-from shared.llm.config import EXAMPLE, configured_model
+from shared.llm.config import EXAMPLE, NoKey, configured_model
 from shared.settings import Settings
 from shared.text.printable import clean
 from shared.text.shorten import shorten
@@ -68,10 +68,16 @@ def init(*, store_key: bool, yes: bool, force: bool, no_try: bool, **given: str 
     answers = _ask({name: str(value) for name, value in given.items() if value}, config, ask=not yes)
     if store_key and config.brain_key:
         answers["brain_key"] = config.brain_key
-    chosen = _check(answers, config.state_dir)
-    if chosen.brain and not no_try:
-        click.echo(f"Asking {clean(chosen.brain)} for one word ...")
-        click.echo(asyncio.run(_try_model(chosen)))
+    try:
+        chosen = _check(answers, config.state_dir)
+    except NoKey as error:
+        if yes:
+            raise
+        click.echo(f"\nNote: {error}; before 'mailroom up'.")
+    else:
+        if chosen.brain and not no_try:
+            click.echo(f"Asking {clean(chosen.brain)} for one word ...")
+            click.echo(asyncio.run(_try_model(chosen)))
     write_atomically(path, _format(answers), mode=0o600)
     for name in sorted(_variables(answers) & settings.environment().keys()):
         click.echo(f"Note: {name} is set here, and goes before the file.")
@@ -109,6 +115,8 @@ def _checker(name: str, answers: dict[str, str], config: Settings) -> Callable[[
         known = {each: text for each, text in answers.items() if text}
         try:
             _check(known | ({name: answer.strip()} if answer.strip() else {}), config.state_dir)
+        except NoKey:  # another server needs none, and a key can be set later
+            return answer
         except ConfigError as error:
             raise click.UsageError(str(error)) from None
         return answer
@@ -132,7 +140,11 @@ def _check(answers: dict[str, str], state_dir: Path) -> Settings:
         draft = Path(folder) / "mailroom.toml"
         write_atomically(draft, _format(answers), mode=0o600)
         env = settings.environment(state_dir=state_dir) | {"MAILROOM_CONFIG": str(draft)}
-        chosen = settings.load({name: text for name, text in env.items() if name not in _variables(answers)})
+        asked = {name: text for name, text in env.items() if name not in _variables(answers)}
+        try:
+            chosen = settings.load(asked)
+        except ConfigError as error:
+            raise ConfigError(error.cause.removeprefix(f"{draft}: "), error.cure) from None
     configured_model(chosen)
     if chosen.time_zone:
         read_zone(chosen.time_zone)
