@@ -16,7 +16,7 @@ from services.frontier.full_text import read_full_texts
 from services.frontier.relevance import Rater, merge_interests, ratings_of, remembered_interests
 from services.frontier.reported_items import ReportedItems, item_key, store_discoveries
 from services.frontier.selection import Selector, all_items, without_private
-from services.frontier.sources import SourceAnswer, Sources, parse_options
+from services.frontier.sources import SourceAnswer, Sources, join_problems, parse_options
 from services.frontier.stories import tell_stories
 from services.frontier.synthesis import find_unsourced, synthesize
 from shared import subjects
@@ -79,7 +79,9 @@ class Frontier(Agent):
         await self.context.progress(f"reads {len(self.context.settings.feeds)} feeds")
         news = await self.sources.news()
         if not news.items and news.problems:
-            raise ActionError("; ".join(news.problems), "Check the network connection and the setting feeds")
+            raise ActionError(
+                join_problems(news.problems), "Check the network connection and the setting feeds"
+            )
         wanted, _ = await self._interests(())
         chosen = await self.selector.stories(news.items, wanted, max(0, max_articles))
         stories, notes = await tell_stories(self.context.models, chosen)
@@ -126,7 +128,7 @@ class Frontier(Agent):
         problems += news.problems
         if problems and not news.items and not any(found.items for found in by_topic.values()):
             cure = "Check the network connection and the settings arxiv_url and feeds"
-            raise ActionError("; ".join(problems), cure)
+            raise ActionError(join_problems(problems), cure)
         chosen, rated = await self.selector.papers(by_topic, wanted)
         shown = {item_key(paper) for found in chosen.values() for paper in found}
         others = [item for item in news.items if item_key(item) not in shown]

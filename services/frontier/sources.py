@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from shared.files import write_atomically
 from shared.settings import Settings
 from shared.skills.news import drop_duplicates, read_news
 from shared.skills.papers import MOST, PAUSE, RETRIES, build_query, find_papers
+from shared.text.phrases import format_list
 
 CANDIDATES = 5
 """How many times more papers are requested than reported: most of the newest were reported before."""
@@ -44,6 +46,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     arxiv_retries: Annotated[int, msgspec.Meta(ge=0, le=10)] = RETRIES
 
 
+WAY = "could not be reached"
+NOT_LOOKED_UP = ". Not looked up: "
+_UNREACHABLE = re.compile(rf"(?P<host>\S+) {WAY}: (?P<why>.*?)(?:{re.escape(NOT_LOOKED_UP)}.*)?$", re.DOTALL)
+
+
 def parse_options(values: dict[str, Any]) -> Options:
     """The options in ``values``; raises ConfigError naming the one that is wrong."""
     try:
@@ -58,6 +65,22 @@ class SourceAnswer(msgspec.Struct, frozen=True, kw_only=True):
     items: list[dict[str, Any]] = []
     problems: list[str] = []
     at: float = NEVER
+
+
+def join_problems(problems: Sequence[str]) -> str:
+    """Why no source answered, in a sentence: hosts that fail for one reason are named together, each once.
+
+    What was not looked up because of it is left out: that is all.
+    """
+    hosts: dict[str, list[str]] = {}
+    others: list[str] = []
+    for problem in problems:
+        if found := _UNREACHABLE.match(problem):
+            hosts.setdefault(found["why"], []).append(found["host"])
+        else:
+            others.append(problem)
+    joined = [f"{format_list(list(dict.fromkeys(named)))} {WAY}: {why}" for why, named in hosts.items()]
+    return "; ".join([*joined, *dict.fromkeys(others)])
 
 
 class AnswerCache:
@@ -123,7 +146,7 @@ class Sources:
             try:
                 found[topic] = await self.papers(topic, count, newest=True)
             except ActionError as error:
-                return found, [f"{error.cause}. Not looked up: {', '.join(topics[position:])}"]
+                return found, [f"{error.cause}{NOT_LOOKED_UP}{', '.join(topics[position:])}"]
         return found, []
 
     async def news(self) -> SourceAnswer:

@@ -42,7 +42,7 @@ async def is_unharmed(page: Page) -> bool:
 async def test_what_is_found_says_why_and_opens_with_its_history(desk: Desk, memory: Memory) -> None:
     page = await desk.open("/memory")
     await expect(page.get_by_role("heading", level=1)).to_have_text(
-        re.compile(r"^[\d,]+ facts and links, version [\d,]+$")
+        re.compile(r"^[\d,]+ memories, [\d,]+ links?, version [\d,]+$")
     )
     await page.keyboard.press("/")
     await page.keyboard.type("when was the walrus fed before")

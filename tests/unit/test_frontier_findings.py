@@ -15,7 +15,7 @@ from services.frontier.relevance import (
     shorten_topic,
 )
 from services.frontier.reported_items import item_key
-from services.frontier.sources import AnswerCache
+from services.frontier.sources import AnswerCache, join_problems
 from services.frontier.synthesis import Claim, Synthesis, check_citations, find_unsourced
 from shared.contracts import Node
 
@@ -26,6 +26,22 @@ SOURCES: dict[int, dict[str, Any]] = {1: PAPER, 2: ITEM}
 
 def node(title: str, kind: str = "preference", **more: Any) -> Node:
     return Node(kind=kind, title=title, **more)
+
+
+def test_hosts_that_fail_for_one_reason_are_named_together_and_once() -> None:
+    gone = "there is no host of that name"
+    problems = [
+        f"export.arxiv.org could not be reached: {gone}. Not looked up: graphs, agents",
+        f"hnrss.org could not be reached: {gone}",
+        f"export.arxiv.org could not be reached: {gone}",
+        "news.example could not be reached: nothing listens there",
+        "The feed http://x.example is neither RSS nor Atom",
+    ]
+    assert join_problems(problems) == (
+        f"export.arxiv.org and hnrss.org could not be reached: {gone}; "
+        "news.example could not be reached: nothing listens there; "
+        "The feed http://x.example is neither RSS nor Atom"
+    )
 
 
 def test_interests_are_read_from_what_memory_holds() -> None:

@@ -80,7 +80,7 @@ function Summary({ open, aside }) {
 
 function Nothing({ aside, answered }) {
   if (aside || answered) return html`<${Empty} title="All answered" action=${html`<a href="/goals">See what is at work</a>`}>Approvals, questions, messages that failed and goals that failed appear here.<//>`;
-  return html`<${Empty} title="Here appears what needs you" action=${html`<a href="/goals?new=1">Submit your first goal <kbd>n</kbd></a>`}
+  return html`<${Empty} title="Here appears what needs you" action=${html`<a href="/goals?new=1">Submit a goal <kbd>n</kbd></a>`}
     >If an agent wants to run a risky command, reach the network or has a question, it asks here and waits. Nobody has asked yet.<//>`;
 }
 

@@ -15,6 +15,7 @@ import { NodePage } from "./memory_node.js";
 import { Versions } from "./memory_versions.js";
 
 const STREAM = "AUDIT_MEMORY"; // its messages are writes of memory
+const MOST_KINDS = 6;
 const TABS = [
   { name: "graph", label: "Graph" },
   { name: "versions", label: "Versions" },
@@ -47,13 +48,15 @@ function Shown({ tab, query, version }) {
 
 function headline(counts) {
   if (!counts) return "Memory";
-  return `${plural(counts.nodes + counts.edges, "fact and link", "facts and links")}, version ${count(counts.version)}`;
+  return `${plural(counts.nodes, "memory", "memories")}, ${plural(counts.edges, "link")}, version ${count(counts.version)}`;
 }
 
 function Kinds({ counts }) {
   const kinds = Object.entries(counts?.kinds || {}).sort((one, other) => other[1] - one[1]);
   if (!kinds.length) return null;
-  return html`<div class="meta">${kinds.slice(0, 6).map(([kind, number]) => html`<span key=${kind}><b>${count(number)}</b> ${number === 1 ? kind : `${kind}s`}</span>`)}</div>`;
+  const others = kinds.slice(MOST_KINDS).reduce((sum, [, number]) => sum + number, 0);
+  return html`<div class="meta">${kinds.slice(0, MOST_KINDS).map(([kind, number]) => html`<span key=${kind}><b>${count(number)}</b> ${number === 1 ? kind : `${kind}s`}</span>`)}
+    ${others > 0 && html`<span><b>${count(others)}</b> of other kinds</span>`}</div>`;
 }
 
 function Search({ words }) {
