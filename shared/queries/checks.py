@@ -14,6 +14,7 @@ import msgspec
 from rich.filesize import decimal
 
 from shared import subjects
+from shared.access.hooks import HookFile
 from shared.access.people import People
 from shared.access.tokens import Tokens
 from shared.bus import Bus
@@ -191,6 +192,10 @@ def check_access(config: Settings) -> Check:
     hooks = config.gateway / "hooks.toml"
     if hooks.exists() and hooks.stat().st_mode & 0o077:
         return warn("access", f"others can read {hooks}, which holds secrets", f"chmod 600 {hooks}")
+    try:
+        HookFile(config).read()
+    except ConfigError as error:
+        return fail("access", f"webhooks: {error.cause}", error.cure)
     if _is_elsewhere(config.gateway):
         return ok("access", "not checked: the gateway's folder is not here")
     valid = sum(not token.expired for token in tokens)

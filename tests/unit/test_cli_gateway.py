@@ -126,3 +126,10 @@ class TestDoctor:
         config.gateway.mkdir()
         (config.gateway / "hooks.toml").touch(mode=0o644)
         assert check_access(config).fix.startswith("chmod 600")
+
+    def test_it_names_a_wrong_webhook(self, config: Settings) -> None:
+        config.gateway.mkdir()
+        (config.gateway / "hooks.toml").touch(mode=0o600)
+        (config.gateway / "hooks.toml").write_text("[out.chat]\non = ['all']\n")
+        check = check_access(config)
+        assert (check.verdict, "[out.chat]: " in check.finding) == ("fail", True)

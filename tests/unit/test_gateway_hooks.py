@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from services.gateway.hooks.rules import HookFile
 from services.gateway.hooks.template import fill
 from shared import settings
+from shared.access.hooks import HookFile
 from shared.delivery.signing import (
     DELIVERY,
     SIGNATURE,
@@ -58,9 +58,17 @@ class TestFile:
         (config.gateway / "hooks.toml").unlink()
         assert not file.read().out
 
+    def test_what_is_wrong_is_named_with_what_it_takes(self, config: Settings) -> None:
+        (config.gateway / "hooks.toml").write_text(FILE.replace("goal_failed", "everything"))
+        with pytest.raises(ConfigError) as error:
+            HookFile(config).read()
+        assert "[out.chat]: Invalid enum value 'everything'" in error.value.cause
+        assert "'on' takes approval_asked, goal_ended" in error.value.cure
+
     @pytest.mark.parametrize(
         "text",
         [
+            FILE + "\n[inn.x]\n",
             FILE.replace(SECRET, "short"),
             FILE.replace("in.ci", 'in."../x"'),
             FILE.replace("http://192", "file://192"),

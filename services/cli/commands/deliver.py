@@ -120,7 +120,7 @@ def list_channels(as_json: bool) -> None:
         kinds = ", ".join(f"{kind} ({found.urgency_of(DeliveryKind(kind))})" for kind in shown["kinds"])
         print_block(f"    tells {kinds or 'nothing'}", console, hang=4)
         if shown["quiet_hours"]:
-            print_block(f"    quiet from {shown['quiet_hours']}: only what is high is told", console, hang=4)
+            print_block(f"    quiet hours {shown['quiet_hours']}: only what is high is told", console, hang=4)
 
 
 def _channel_to_dict(found: Deliver, name: str) -> dict[str, list[str] | str]:

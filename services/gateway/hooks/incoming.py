@@ -6,10 +6,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from services.gateway.context import Gateway
-from services.gateway.hooks.rules import HookFile, Incoming
 from services.gateway.hooks.template import fill
 from services.gateway.problems import Failure, status_of, to_response
 from services.gateway.routing import JSON
+from shared.access.hooks import HookFile, Incoming
 from shared.contracts import AccessAct
 from shared.delivery.signing import verify, verify_github
 from shared.errors import ConfigError, MailroomError

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from services.gateway.hooks.rules import Kind
 from services.gateway.index.store import Store
 from shared import subjects
+from shared.access.hooks import Kind
 from shared.bus import Stored
 from shared.contracts import ApprovalRequest, DeadLetter, Envelope, Goal, StateChanged, TaskStatus, decode
 from shared.text.shorten import flatten

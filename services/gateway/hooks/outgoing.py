@@ -13,11 +13,11 @@ import msgspec
 
 from services.gateway.delivery.timing import FIRST_PAUSE, GIVE_UP, pause_after
 from services.gateway.hooks.notices import Notice, is_wanted, make_notice
-from services.gateway.hooks.rules import HookFile, Outgoing
 from services.gateway.index.index import LogIndex
 from services.gateway.index.reading import LogReader
 from services.gateway.security.access_log import AccessLog
 from shared.access.address import public_address
+from shared.access.hooks import HookFile, Outgoing
 from shared.bus import Bus
 from shared.contracts import AccessAct
 from shared.delivery.signing import sign
@@ -53,12 +53,16 @@ class Deliveries:
 
     async def run(self) -> None:
         """Deliver until cancelled; changes of the file count within WATCH_INTERVAL."""
+        told = ""
         try:
             while True:
                 try:
                     self._update(self._hooks.read().out)
+                    told = ""
                 except ConfigError as error:
-                    log.error("hooks_unreadable", reason=str(error))
+                    if told != str(error):  # once, not each time that it is looked at
+                        log.error("hooks_unreadable", reason=str(error))
+                    told = str(error)
                 await asyncio.sleep(WATCH_INTERVAL)
         finally:
             for _, task in self._running.values():

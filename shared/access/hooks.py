@@ -1,7 +1,7 @@
 """The webhooks of the office, as ``<state_dir>/gateway/hooks.toml`` has them."""
 
 import tomllib
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,7 +16,10 @@ MIN_SECRET = 16
 Secret = Annotated[str, msgspec.Meta(min_length=MIN_SECRET, max_length=500)]
 Kind = Literal["approval_asked", "goal_ended", "goal_failed", "dead_letter", "mail"]
 
+CURE = f"docs/gateway-security.md shows one; 'on' takes {', '.join(get_args(Kind))}"
+
 log = logger(__name__)
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Incoming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,7 +43,7 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     secret: Secret
 
 
-class Hooks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"incoming": "in"}):
+class Hooks(msgspec.Struct, frozen=True, kw_only=True):
     """The webhooks by their names: those that come ``in``, and those that go ``out``."""
 
     incoming: dict[str, Incoming] = {}
@@ -69,13 +72,26 @@ class HookFile:
             self._seen, self._hooks = None, Hooks()
         except (OSError, ValueError, msgspec.ValidationError) as error:
             self._seen = None
-            cure = "docs/gateway-security.md shows one"
-            raise ConfigError(f"{self._path} is wrong: {error}", cure) from None
+            raise ConfigError(f"{self._path} is wrong: {error}", CURE) from None
         return self._hooks
 
 
+def _read_each(tables: dict[str, Any], direction: str, form: type[T]) -> dict[str, T]:
+    """The webhooks of a direction by their names; raises ValueError that names the one that is wrong."""
+    found: dict[str, T] = {}
+    for name, table in msgspec.convert(tables.get(direction, {}), dict[str, dict[str, Any]]).items():
+        try:
+            found[name] = msgspec.convert(table, form)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"[{direction}.{name[:64]}]: {error}") from None
+    return found
+
+
 def _parse_hooks(text: str) -> Hooks:
-    hooks = msgspec.convert(tomllib.loads(text), Hooks)
+    tables = tomllib.loads(text)
+    hooks = Hooks(incoming=_read_each(tables, "in", Incoming), out=_read_each(tables, "out", Outgoing))
+    if unknown := sorted(tables.keys() - {"in", "out"}):
+        raise ValueError(f"{unknown[0][:64]!r} is neither 'in' nor 'out'")
     for name in (*hooks.incoming, *hooks.out):
         if not NAME.fullmatch(name):
             raise ValueError(f"{name[:64]!r} is no name of 1 to 64 lower-case letters, digits, '_' or '-'")
