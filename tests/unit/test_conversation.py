@@ -108,7 +108,11 @@ def talk(
 
 DEPLOYS = talk("When do we deploy?", "Deploys happen on Tuesdays. (user, 2026-11-02)")
 OWNER = talk("Who owns the billing service?", "Ana Brandt owns the billing service. (user, 2026-11-02)")
-SUCCESSOR = talk("Who does support?", "Wei left for a year in Taiwan; Samira Haddad takes over support.")
+SUCCESSOR = talk(
+    "Who does support?",
+    "Wei left for a year in Taiwan; Samira Haddad takes over support. (x.md, 2026-10-05)\n"
+    "Older, and alike:\n- Wei Zhang does support. (team.md, 2026-06-02)",
+)
 WEATHER = talk("What's the weather in Bern today?", "Sunny, 12 degrees", route="tool:weather")
 REMINDER = talk(
     "Remind me tomorrow at 9 to call Ana",
@@ -278,6 +282,7 @@ def test_the_subject_of_a_message() -> None:
     assert find_subject("What port does the billing service use?") == "the billing service"
     assert find_subject("When is Samira's birthday?") == "Samira's birthday"
     assert find_subject("remember that Samira's birthday is on 3 March") == "Samira's birthday"
+    assert find_subject("Is goal goal_abcdef12 done?") == "goal goal_abcdef12"
     assert find_subject("hm") == ""
 
 

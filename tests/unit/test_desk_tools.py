@@ -12,6 +12,7 @@ from services.nexus.routing.registry import load_tools
 from services.nexus.routing.speech_acts import Act, find_act
 from services.nexus.tools.arithmetic import compute
 from services.nexus.tools.clock import NO_DAY, tell_time
+from services.nexus.tools.stop import names_else
 from services.nexus.tools.tool import Effect
 from tests.bench.desk.slots import judge
 
@@ -131,6 +132,21 @@ def test_a_power_too_large_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "names"),
+    [
+        ("stop it please", False),
+        ("I changed my mind, stop that goal", False),
+        ("whatever is running at the moment, stop it", False),
+        ("stop everything now", False),
+        ("skip tonight", True),
+        ("cancel the export", True),
+    ],
+)
+def test_what_is_named_is_not_taken_for_the_only_goal_at_work(said: str, names: bool) -> None:
+    assert names_else(said) is names
+
+
+@pytest.mark.parametrize(
     ("text", "answer"),
     [
         ("what time is it?", "It is 14:05 on Wednesday 18 March 2026 (Europe/Berlin, UTC+01:00)."),
@@ -174,6 +190,7 @@ def test_a_power_too_large_is_refused() -> None:
             "13 hours earlier: it is 22:05 (Asia/Tokyo, UTC+09:00) and 09:05 (America/New_York, UTC-04:00).",
         ),
         ("how many days until my birthday", NO_DAY),
+        ("what day is 29 February 2027", "There is no such day in the calendar."),
         (
             "do the clocks go forward this weekend",
             "The clocks go forward in the night to Sunday 29 March 2026.",

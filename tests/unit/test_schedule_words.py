@@ -25,6 +25,9 @@ NOW = datetime(2026, 11, 23, 9, 30, tzinfo=ZURICH)
         ("schedule: build ~/a daily at 13:30", "build ~/a", "23 13:30", "FREQ=DAILY"),
         ("from now on build ~/a every day at noon", "build ~/a", "23 12:00", "FREQ=DAILY"),
         ("tomorrow at 6:00 run the tests", "run the tests", "24 06:00", ""),
+        ("run the tests of ~/x again every night at 3", "run the tests of ~/x", "24 03:00", "FREQ=DAILY"),
+        ("look at the trains to Berlin every day at 7", "look at the trains to Berlin", "24 07:00", "DAILY"),
+        ("at 17:00 look at each file", "look at each file", "23 17:00", ""),
     ],
 )
 def test_a_goal_and_its_times(text: str, goal: str, first: str, rule: str) -> None:
@@ -35,11 +38,25 @@ def test_a_goal_and_its_times(text: str, goal: str, first: str, rule: str) -> No
     assert bool(rule) is bool(when.repeats)
 
 
-@pytest.mark.parametrize("text", ["do that every night", "run this daily", "every day at 7", "run the tests"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "do that every night",
+        "run them again every night at 3",
+        "run this daily",
+        "every day at 7",
+        "run the tests",
+    ],
+)
 def test_what_lacks_the_goal_or_the_time_is_asked_about(text: str) -> None:
     with pytest.raises(ActionError) as asked:
         read_scheduled(text, NOW, ZURICH)
     assert "every night at 2" in asked.value.cure
+
+
+def test_a_repetition_that_was_not_understood_does_not_become_a_single_run() -> None:
+    with pytest.raises(ActionError, match="how often 'every'"):
+        read_scheduled("count the trees at 17:00 every", NOW, ZURICH)
 
 
 @pytest.mark.parametrize(

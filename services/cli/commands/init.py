@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from services.cli.commands.up import load_settings, state_dir_option
+from services.cli.output.console import open_console, print_block, wrap
 from shared import settings
 from shared.clock import read_zone
 from shared.errors import ConfigError, ModelError, StartError
@@ -101,7 +102,8 @@ def _ask(given: dict[str, str], config: Settings, *, ask: bool) -> dict[str, str
         if not ask or needless:
             continue
         default = config.night if name == "night" else ""
-        click.echo(f"\n{question}")
+        click.echo()
+        print_block(question, open_console())
         answers[name] = click.prompt(
             name, default=default, show_default=bool(default), value_proc=_checker(name, answers, config)
         )
@@ -118,7 +120,8 @@ def _checker(name: str, answers: dict[str, str], config: Settings) -> Callable[[
         except NoKey:  # another server needs none, and a key can be set later
             return answer
         except ConfigError as error:
-            raise click.UsageError(str(error)) from None
+            told = wrap(f"Error: {error}", open_console().width)
+            raise click.UsageError(told.removeprefix("Error: ")) from None
         return answer
 
     return check

@@ -15,7 +15,7 @@ from rich.text import Text
 from services.cli.agents import InstalledAgent, load_specialists, read_agents
 from services.cli.commands.options import json_option
 from services.cli.connection import connect
-from services.cli.output.console import make_table, open_console, print_json, shorten
+from services.cli.output.console import make_table, open_console, print_block, print_json, shorten
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.bus.records import read_presences, read_record
@@ -148,8 +148,8 @@ def _print_status(system: SystemStatus, console: Console) -> None:
     console.print(f"disk    {disk}", soft_wrap=True)
     tokens = sum(each.input_tokens + each.output_tokens for each in system.spent.values())
     used = format_spent(tokens, sum(each.cost for each in system.spent.values()))
-    console.print(f"models  {used} today{f'; {system.left}' if system.left else ''}", soft_wrap=True)
-    console.print(f"night   {system.night}", soft_wrap=True)
+    print_block(f"models  {used} today{f'; {system.left}' if system.left else ''}", console, hang=8)
+    print_block(f"night   {system.night}", console, hang=8)
     console.print()
     console.print(_make_table(system))
     console.print()

@@ -35,6 +35,7 @@ _SUBJECT = re.compile(
 )
 _NOUNS = re.compile(rf"\b{_DETERMINER}\s+(?P<name>{_WORD}(?:\s+{_WORD}){{0,3}})", re.IGNORECASE)
 _NAMES = re.compile(r"(?<=\s)(?!I\b)[A-ZÀ-Þ][\w’'-]+(?:\s+[A-ZÀ-Þ][\w’'-]+)*")
+_GOAL = re.compile(r"\b(?:goal\s+)?goal_[A-Za-z0-9_]{6,}\b")
 _ONE = re.compile(r"(?:(?:the|my|our)\s+)?(?P<kind>[\w-]+)\s+ones?", re.IGNORECASE)
 
 
@@ -54,6 +55,8 @@ def swap(before: str, other: str) -> str:
 
 def find_subject(message: str) -> str:
     """What a message is about, with what belongs to it ("Ana's birthday"); empty if it names nothing."""
+    if goal := _GOAL.search(message):
+        return goal[0]
     for find in (_linked_noun, _phrase_noun, _name_noun, _subject_noun, _asked_noun):
         if found := find(message):
             return message[found[0] : _end_of_possession(message, found[1])]

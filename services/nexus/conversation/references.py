@@ -204,7 +204,14 @@ def _find_person(conversation: Conversation) -> str:
 
 
 def _find_name(turn: ConversationTurn) -> str:
-    answer = "" if turn.answer.startswith(NOTHING_HELD) else _SOURCE.sub("", turn.answer)
+    told = "" if turn.answer.startswith(NOTHING_HELD) else _SOURCE.sub("", turn.answer)
+    for answer in (told.partition("\n")[0], told):  # what is older, or beside it, comes after the first line
+        if name := _find_name_in(answer, turn.meant or turn.text):
+            return name
+    return ""
+
+
+def _find_name_in(answer: str, message: str) -> str:
     names = [
         *re.findall(
             r"\b[A-ZÀ-Þ][a-zà-ÿ]+(?:\s+[A-ZÀ-Þ][a-zà-ÿ]+)*(?=\s+(?:is|was|has|does|did|said|decided"
@@ -212,7 +219,7 @@ def _find_name(turn: ConversationTurn) -> str:
             answer,
         )
     ]
-    named = [*_NAME.finditer(answer), *_NAME.finditer(turn.meant or turn.text)]
+    named = [*_NAME.finditer(answer), *_NAME.finditer(message)]
     named.sort(key=lambda each: bool(_PLACED.search(each.string[: each.start()])))
     names += [each[0] for each in named]
     names = [each for each in names if each.split()[0] not in _NOT_NAMES]

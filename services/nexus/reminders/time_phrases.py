@@ -147,7 +147,7 @@ _AFTER_CLOCK = r"(?![\w:/%€$£-]|[.,]\d|\s*(?:or\s+\d|percent))"
 
 PATTERNS = {
     "repeat": re.compile(
-        rf"(?i)(?<!\w)(?<!of )(?<!in )(?:on\s+|at\s+)?(?:every|each)\s+(?:single\s+)?(?:(?P<nth>other"
+        rf"(?i)(?<!\w)(?<!\bof )(?<!\bin )(?:on\s+|at\s+)?(?:every|each)\s+(?:single\s+)?(?:(?P<nth>other"
         rf"|{_ORDINAL})\s+|(?P<count>{_COUNT})[\s-]*)?"
         rf"(?:(?P<unit>{_UNIT})|(?P<days>(?:{_WEEKDAY}|{_SHORT}|{_GROUP})(?:{_LINK}(?:{_WEEKDAY}"
         rf"|{_SHORT}))*)|(?P<part>{_PART}))"
@@ -196,7 +196,7 @@ PATTERNS = {
         rf"|(?<=each ))(?:the\s+)?(?P<monthday2>{_ORDINAL})"
         r"(?=\s*[,.;:!?]|\s*$|\s+(?:at|to|by|around|about|that|and|in\s+the|please|every|each|next"
         r"|remind|\d))"
-        r"|(?<!at )(?P<dd>\d{1,2})(?P<sign>[./])(?P<mm>\d{1,2})(?:(?P=sign)(?P<yyyy>\d{4}|\d\d)?)?(?![\w:])"
+        r"|(?<!\bat )(?P<dd>\d{1,2})(?P<sign>[./])(?P<mm>\d{1,2})(?:(?P=sign)(?P<yyyy>\d{4}|\d\d)?)?(?![\w:])"
         rf"|(?P<holiday>{HOLIDAY})"
         r"|(?P<vague>(?:(?:this|next|coming|following)\s+)(?:week(?:end)?|month|year)|(?:(?<=at )"
         r"|(?<=over )|(?<=on ))the\s+weekend|(?:my|his|her|our|\w+['’]s)\s+birthday(?=\s+(?:at|to)\b"

@@ -45,9 +45,14 @@ _NIGHT = re.compile(
 )
 _CLOCK = re.compile(r"(?i)\bat \d|\b\d{1,2}(?::\d\d|\s?(?:[ap]\.?m\b|h\b|o'clock))|\bmidnight\b")
 _AT = re.compile(r"(?i)\bat ([01]\d|2[0-3]):([0-5]\d)\b")
+_OFTEN = re.compile(
+    r"(?i)(?:^|(?<=\s))(?:every|each)(?:\s+(?:\w+day|day|night|morning|evening|week\w*|month|year|hour|minute))?$"
+)
+"""What is left at the end of a message whose repetition was not understood."""
 _EMPTY = re.compile(
     r"(?i)^(?:(?:do|run|make|start|repeat|begin|schedule|queue|plan)\b\s*)?"
-    r"(?:it|that|this|them|these|those|(?:some|any)thing|stuff|things|(?:an?|some)\s+(?:thing|job|goal|task|work))?$"
+    r"(?:it|that|this|them|these|those|(?:some|any)thing|stuff|things|(?:an?|some)\s+(?:thing|job|goal|task|work))?"
+    r"(?:\s*\b(?:again|once more|too|as well))?$"
 )
 """Words that do not say what is to be done."""
 
@@ -82,6 +87,11 @@ def read_scheduled(text: str, now: datetime, zone: tzinfo | None) -> tuple[When,
     """
     found = read_when(text, now, zone)
     goal = strip_words(found.rest)
+    if not found.repeats and (often := _OFTEN.search(goal)):
+        raise ActionError(
+            f"I could not read how often {often[0]!r} is",
+            "Say it as in 'every weekday at 7', 'every night at 2', 'every Monday at 9'",
+        )
     if _EMPTY.match(goal):
         raise ActionError(
             "I know when, but not what is to be done",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, available_timezones
 
 from services.nexus.routing.request import Request
-from services.nexus.tools.days import WEEKDAYS, find_days
+from services.nexus.tools.days import WEEKDAYS, find_days, names_day
 from services.nexus.tools.tool import Answer, Tool, Words
 from shared.clock import format_zone
 
@@ -150,6 +150,8 @@ def tell_time(text: str, now: datetime) -> str:
         minutes = (int(found[3]) - int(found[1])) * 60 + int(found[4]) - int(found[2])
         return f"{minutes // 60} hours {minutes % 60} minutes."
     days = find_days(text, today)
+    if not days and names_day(text):
+        return "There is no such day in the calendar."
     if re.search(r"\bclocks?\b.*\b(?:go|change|forward|back)|summer\s?time|daylight", lower):
         return _next_change(now)
     if "week" in lower and re.search(r"\bweek\s+(?:number|no)\b|calendar\s+week|which\s+week\b", lower):

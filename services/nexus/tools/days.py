@@ -53,6 +53,11 @@ def find_days(text: str, today: date) -> list[date]:
     return days
 
 
+def names_day(text: str) -> bool:
+    """Whether ``text`` names a day, also one that there is not: "31 June"."""
+    return bool(_DATE.search(text.lower().replace("’", "'")))
+
+
 def _read_base(words: str, today: date) -> date:
     match = _DATE.search(words)
     return _read(match, today) if match else today

@@ -1,5 +1,6 @@
 """Goals, their tasks and failures: what the agents did and do."""
 
+import re
 from typing import TYPE_CHECKING
 
 from services.nexus.routing.request import Request
@@ -140,6 +141,7 @@ could you explain why the greenhouse logger task took six tries
 status of the things i started please
 """
 
+GOAL = re.compile(r"\bgoal_[A-Za-z0-9_]{6,}\b")
 MOST = 8
 """The most goals of an answer."""
 _COMMON = frozenset("goal task run status agent job office test fail work".split())
@@ -148,6 +150,11 @@ _COMMON = frozenset("goal task run status agent job office test fail work".split
 async def tell(desk: "Desk", request: Request, _: Words) -> Answer:
     """The goals that the message asks about: failed, running, named ones, else the last."""
     goals = (await desk.office.goals())[::-1]
+    asked = GOAL.findall(request.text)
+    if new := [each for each in asked if not any(goal.goal_id == each for goal in goals)]:
+        return Answer(
+            text=f"{new[0]} is with the conductor, which has not begun it yet.", citations=(new[0],)
+        )
     if not goals:
         return Answer(text="There are no goals yet. Say what is to be done, and I start one.")
     head, chosen = _choose(goals, request.text)
@@ -168,6 +175,8 @@ def _choose(goals: list[Goal], text: str) -> tuple[str, list[Goal]]:
     ]
     terms = find_terms(text).keys() - _COMMON
     named = [goal for goal in goals if goal.goal_id in text or terms & find_stems(goal.text)]
+    if chosen := [goal for goal in goals if goal.goal_id in text]:
+        return "About that:", chosen
     if "fail" in lower or "went wrong" in lower or "stuck" in lower:
         return (
             (f"{len(failed)} of {len(goals)} goals failed:", failed)

@@ -138,13 +138,21 @@ async def stop(desk: "Desk", request: Request, _: Words) -> Answer | Call:
     chosen = named or running
     if not chosen:
         return ask_back("No goal is at work. Jobs of the night: 'what is in the queue?'")
-    if len(chosen) > 1:
+    if len(chosen) > 1 or (not named and names_else(request.text)):
         choices = [
             Choice(label=flatten(format_goal(goal), 200), text=command("stop", goal.goal_id))
             for goal in chosen[:5]
         ]
-        return ask_back("Which one? Answer with its number.", choices=choices)
+        head = (
+            "Which one? Answer with its number." if len(chosen) > 1 else "Is it this one? Answer yes or no."
+        )
+        return ask_back(head, choices=choices)
     return _cancel(desk, request, chosen[0])
+
+
+def names_else(text: str) -> bool:
+    """Whether a message says what is to be ended, and not just that something is: "skip tonight's export"."""
+    return bool(find_terms(_NEEDED.sub(" ", text)).keys() - _GENERAL)
 
 
 def _cancel(desk: "Desk", request: Request, goal: Goal) -> Answer:
@@ -171,6 +179,14 @@ _NEEDED = re.compile(
     r"take|turn off|switch off|off|drop|scrap|pull|unschedule|discontinue|quit|enough|undo|not|no longer)\b"
 )
 """Words that end something."""
+_GENERAL = find_terms(
+    "goal goals job jobs task tasks work works working run runs running thing things everything "
+    "anything agent agents team please now right moment immediately again started start begun doing do "
+    "did wait hold break change changed mind rather better not after all sorry actually current "
+    "currently whatever last latest one ones go going want wanted need needed let lets just already "
+    "asap quickly"
+).keys()
+"""Words that do not tell one goal from another."""
 TOOL = Tool(
     name="stop",
     description="stops a goal or a job",
