@@ -52,6 +52,8 @@ def test_a_record_of_one_sentence_is_that_sentence() -> None:
     assert numbered.body == "text: The chip is an ESP32\nid: T-17"
     (odd,) = parse_json("facts", '[{"text": "The chip is an ESP32", "type": "hardware"}]')
     assert odd.body.endswith("type: hardware")
+    (numbers,) = parse_yaml("config", "alerts: {phone: '+47 555 0199', threshold: -25}")
+    assert numbers.title == "config › alerts.phone +47 555 0199"
     (short,) = parse_json("parts", '[{"name": "battery"}]')
     assert (short.title, short.body) == ("parts › battery", "name: battery")
 

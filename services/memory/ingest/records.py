@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -29,6 +30,8 @@ TITLES = "title name subject headline summary label question key id text body co
 
 DATES = ("date", "created_at", "created", "timestamp", "time", "datetime", "when", "valid_from", "day")
 """Fields that date a record."""
+
+_LETTERS = re.compile(r"[^\W\d_]{2}")
 
 SENTENCE = 4
 """The words from which a text says by itself what it is about."""
@@ -153,7 +156,7 @@ def _piece(stem: str, entry: Entry, budget: list[int]) -> Iterator[Piece]:
     record = value if isinstance(value, dict) else {}
     fields = {str(name).strip().lower(): member for name, member in record.items()}
     title = first_words(_title(fields, pairs))
-    if len(title.split()) < SENTENCE or path:  # a sentence tells by itself what it is about
+    if not _is_sentence(title) or path:  # a sentence tells by itself what it is about
         title = join_title(stem, *path, title)
     for number, (_, part) in enumerate(split_text(body, MAX_BODY), 1):
         yield Piece(
@@ -177,7 +180,11 @@ def _find_only_text(pairs: list[tuple[str, str]]) -> str:
     """The text of a record that has nothing else but what its node has fields for, or ""."""
     told = [text for name, text in pairs if not _is_stated(name.lower(), text)]
     dates = sum(name.lower() in DATES for name, _ in pairs)
-    return told[0] if dates < 2 and len(told) == 1 and len(told[0].split()) >= SENTENCE else ""
+    return told[0] if dates < 2 and len(told) == 1 and _is_sentence(told[0]) else ""
+
+
+def _is_sentence(text: str) -> bool:
+    return sum(bool(_LETTERS.search(word)) for word in text.split()) >= SENTENCE
 
 
 def _is_stated(name: str, text: str) -> bool:
@@ -194,7 +201,7 @@ def _title(fields: Mapping[str, Any], pairs: list[tuple[str, str]]) -> str:
         value = fields.get(name)
         if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
             return f"{name} {value}" if _is_number(str(value)) else str(value)
-    words = (text for _, text in pairs if not _is_number(text) and not parse_date(text))
+    words = (text for _, text in pairs if _LETTERS.search(text) and not parse_date(text))
     return next(words, " ".join(pairs[0]))
 
 

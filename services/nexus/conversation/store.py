@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from services.nexus.conversation.mentions import find_mentioned
+from services.nexus.conversation.phrases import plain
 from services.nexus.conversation.resolve import resolve
 from services.nexus.conversation.resolved import Resolved
 from services.nexus.routing.request import Request
@@ -67,6 +68,8 @@ class Conversations:
             return ()
         with_model = self._with_model()
         resolved = resolve(request.text, conversation, datetime.now(UTC), with_model=with_model)
+        if plain(resolved.understood) == plain(request.text):  # it stands for itself
+            resolved = msgspec.structs.replace(resolved, understood="")
         history = request.history or (history_of(conversation) if with_model else ())
         last = next((turn for turn in reversed(conversation.turns) if turn.route not in TALK), None)
         whole = msgspec.structs.replace(

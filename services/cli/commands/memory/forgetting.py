@@ -88,7 +88,7 @@ def describe_forgotten(done: Forgotten) -> Iterator[str]:
     if done.remain:
         yield "The texts still stand in:"
         yield from (f"- {clean(place)}" for place in done.remain)
-        yield "These are not memory's to erase: messages of the office stay, and files are yours to delete."
+        yield "These are not memory's to erase: messages stay, and files are yours to delete."
     else:
         yield "The texts stand in no other message of the office, and in no file of its folder."
 

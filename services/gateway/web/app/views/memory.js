@@ -69,7 +69,7 @@ function Search({ words }) {
     due.current = setTimeout(() => setQuery({ q, tab: "", node: "" }), 250);
   };
   return html`<form class="memory-search" role="search" onSubmit=${(event) => event.preventDefault()}><input type="search" ref=${field} aria-label="Search memory" aria-keyshortcuts="/"
-    placeholder="Search memory: when do we deploy?" defaultValue=${words} onInput=${change} /><kbd aria-hidden="true">/</kbd></form>`;
+    placeholder="Search memory" defaultValue=${words} onInput=${change} /><kbd aria-hidden="true">/</kbd></form>`;
 }
 
 function Nothing() {
