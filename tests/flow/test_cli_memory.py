@@ -145,6 +145,19 @@ def test_what_is_forgotten_is_gone_and_where_it_still_stands_is_told(desk: Desk)
     assert "messages were erased by order of a person" in desk.run("audit", "verify")
 
 
+def test_files_are_taken_in_and_what_came_of_them_is_said(desk: Desk, tmp_path: Path) -> None:
+    notes = tmp_path / "quay"
+    notes.mkdir()
+    (notes / "lamps.md").write_text("# Lamps\n\n- The north lamp is green.\n- The south lamp is red.\n")
+    done = desk.read("memory", "ingest", str(notes / "lamps.md"))
+    assert (done["memories"], done["failed"], done["wait"]) == (3, [], [])
+    (notes / "map.pdf").write_bytes(b"%PDF")
+    told = CliRunner().invoke(cli, ["memory", "ingest", str(notes)], env=desk.office.environment)
+    assert told.exit_code == 1
+    assert "map.pdf was not imported: memory reads md, markdown" in told.stdout
+    assert "1 file taken in: 3 memories" in told.stdout
+
+
 def test_the_beginning_of_an_id_is_enough(desk: Desk) -> None:
     for number in (1, 2):
         desk.add(f"The pilot boat number {number} is painted red", "--id", f"pilot-red-{number}")

@@ -35,6 +35,9 @@ def test_the_files_of_a_folder_are_copied_with_their_places(notes: Path, tmp_pat
 def test_a_file_is_copied_and_counted(notes: Path) -> None:
     result = CliRunner().invoke(cli, ["memory", "ingest", str(notes / "oven.md")])
     assert result.output.startswith("1 file copied to ")
+    assert "The office does not run: memory takes them in when it starts" in result.output
+    result = CliRunner().invoke(cli, ["memory", "ingest", str(notes / "oven.md"), "--no-wait"])
+    assert "1 file to be taken in" in result.output
 
 
 def test_a_folder_without_files_is_a_mistake(notes: Path, tmp_path: Path) -> None:
