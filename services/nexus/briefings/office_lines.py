@@ -1,7 +1,7 @@
 """Lines about the office: what waits for a person, failed, was done, and was spent. Pure functions."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from services.nexus.briefings.lines import Line, Source, line
 from services.nexus.office import DeadLetters
@@ -115,8 +115,9 @@ def ended_since(goals: Iterable[Goal], since: datetime) -> list[Goal]:
 
 
 def has_failed(goal: Goal) -> bool:
-    """Whether it ended without being done."""
-    return goal.status in FAILED or goal.outcome is ResultOutcome.FAILED
+    """Whether it ended without being done, and no person wanted that."""
+    cancelled = goal.status is TaskStatus.CANCELLED
+    return goal.status in FAILED or (goal.outcome is ResultOutcome.FAILED and not cancelled)
 
 
 def _say_outcome(goal: Goal) -> str:
@@ -129,14 +130,19 @@ def _say_outcome(goal: Goal) -> str:
 def due_reminders(
     reminders: Iterable[Reminder], until: datetime, zone: tzinfo | None, *, fired: bool = True
 ) -> list[Line]:
-    """The reminders due before ``until``, and with ``fired`` those that went off and are not done."""
+    """The reminders due before ``until``, and with ``fired`` those that went off and are not done.
+
+    What is due before the last day has its weekday: a reminder of tonight, told with those of tomorrow.
+    """
     lines = []
     for each in sorted(reminders, key=lambda one: one.due_at):
         due = parse_timestamp(each.due_at)
         went_off = each.status is ReminderStatus.FIRED
         waits = each.status in (ReminderStatus.SCHEDULED, ReminderStatus.SNOOZED)
         if (went_off and fired) or (waits and due < until):
-            clock = f"{due.astimezone(zone):%H:%M}"
+            local = due.astimezone(zone)
+            early = waits and local.date() < (until - timedelta(seconds=1)).astimezone(zone).date()
+            clock = f"{local:%A %H:%M}" if early else f"{local:%H:%M}"
             said = f"{each.text}: went off at {clock}, not done" if went_off else f"{clock} {each.text}"
             lines.append(line(said, Source(kind="reminder", id=each.reminder_id)))
     return lines

@@ -171,7 +171,8 @@ def _choose(goals: list[Goal], text: str) -> tuple[str, list[Goal]]:
     failed = [
         goal
         for goal in goals
-        if goal.status in (TaskStatus.FAILED, TaskStatus.TIMEOUT) or goal.outcome is ResultOutcome.FAILED
+        if goal.status in (TaskStatus.FAILED, TaskStatus.TIMEOUT)
+        or (goal.outcome is ResultOutcome.FAILED and goal.status is not TaskStatus.CANCELLED)
     ]
     terms = find_terms(text).keys() - _COMMON
     named = [goal for goal in goals if goal.goal_id in text or terms & find_stems(goal.text)]
