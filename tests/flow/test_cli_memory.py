@@ -158,6 +158,20 @@ def test_files_are_taken_in_and_what_came_of_them_is_said(desk: Desk, tmp_path: 
     assert "1 file taken in: 3 memories" in told.stdout
 
 
+def test_the_file_that_a_row_came_from_is_named_when_it_is_forgotten(desk: Desk, tmp_path: Path) -> None:
+    table = tmp_path / "bollards.csv"
+    table.write_text("bollard,colour,year\nnorth mole,yellow,1987\nsouth mole,white,1991\n")
+    assert desk.read("memory", "ingest", str(table))["memories"] == 2
+    row = next(
+        node["id"]
+        for node in desk.read("memory", "list", "--session", "bollards.csv")["nodes"]
+        if "north" in node["body"]
+    )
+    done = desk.read("memory", "forget", row, "--yes")
+    assert len(done["remain"]) == 1
+    assert done["remain"][0].endswith("ingest/processed/bollards.csv, which it was taken from")
+
+
 def test_the_beginning_of_an_id_is_enough(desk: Desk) -> None:
     for number in (1, 2):
         desk.add(f"The pilot boat number {number} is painted red", "--id", f"pilot-red-{number}")

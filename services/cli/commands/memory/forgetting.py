@@ -1,8 +1,10 @@
 """``mailroom memory forget`` and ``end``."""
 
 import asyncio
+import glob
 import json
 import mmap
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -98,9 +100,12 @@ async def erase(bus: Bus, nodes: Sequence[Node]) -> Forgotten:
     done = await _order(bus, nodes)
     texts = sorted({text for node in nodes for text in texts_of(node)})
     in_office = await _find_in_office(bus, texts)
-    in_files = _find_in_files(settings.load().state_dir, texts)
+    config = settings.load()
+    in_files = _find_in_files(config.state_dir, texts)
     done.remain += in_office
     done.remain += [path for path in in_files if not (in_office and Path(path).name.startswith(INDEX))]
+    origins = _find_origins(config.ingest, nodes)
+    done.remain += [f"{path}, which it was taken from" for path in origins if path not in in_files]
     return done
 
 
@@ -166,6 +171,19 @@ def _find_in_files(folder: Path, texts: Sequence[str]) -> list[str]:
     patterns = _patterns(texts)
     paths = (path for path in sorted(folder.rglob("*")) if "jetstream" not in path.parts and path.is_file())
     return [str(path) for path in paths if _holds(path, patterns)]
+
+
+def _find_origins(folder: Path, nodes: Iterable[Node]) -> list[str]:
+    """The files in memory's folder that nodes were taken from: there a row of a table has other words."""
+    taken = (node for node in nodes if node.source and node.source.channel == "ingest")
+    named = {Path(str(node.metadata.get("file", ""))) for node in taken}
+    found = (
+        path
+        for name in named
+        for path in (folder / "processed" / name).parent.glob(f"{glob.escape(name.stem)}*{name.suffix}")
+        if re.fullmatch(r"(?:-\d+)?", path.stem.removeprefix(name.stem))
+    )
+    return sorted(str(path) for path in found if path.is_file())
 
 
 def _holds(path: Path, patterns: Sequence[bytes]) -> bool:
