@@ -210,3 +210,12 @@ def test_an_entry_of_a_list_is_quoted_without_its_mark() -> None:
     packet = build_packet("Who brings the flour?", [])
     told = answer_from_sentences(packet.query, packet, Chosen(answers=(evidence,)), {}).text
     assert told.startswith("Flour comes from the mill on Wednesdays. (")
+
+
+def test_what_a_goal_was_asked_is_no_answer_to_the_same_question() -> None:
+    question = "Where are old invoices kept?"
+    body = f"What was found: It is done.\nIt was asked: Find an answer: {question}\nwork by scout: completed"
+    report = Node(id="g", kind="event", title=question, body=body, source=Source(channel="goal"))
+    read = pick_sentences(Hit(node=report, score=1.0), question)
+    assert read
+    assert not any("invoices" in each for each in read)

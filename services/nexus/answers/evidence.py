@@ -182,7 +182,8 @@ def pick_sentences(hit: Hit, question: str) -> list[str]:
     """What of a hit is read for ``question``: OF_ONE sentences, or all fields of a record as one."""
     node, terms = hit.node, find_terms(question)
     lines = node.body[:20_000].splitlines()
-    is_record = len(lines) > 1 and all(map(_FIELD.match, lines))  # its fields say nothing one by one
+    # The fields of a record say nothing one by one. One of a goal's report is what was asked: no answer.
+    is_record = len(lines) > 1 and all(map(_FIELD.match, lines)) and not any(map(_ASKED.search, lines))
     told = dict.fromkeys([", ".join(lines)] if is_record else split_sentences(node.body[:20_000]))
     if not _is_goal(node):
         title = " ".join(split_sentences(node.title)) or node.title
