@@ -40,6 +40,10 @@ _AGAIN = re.compile(
     r"(?:(?:please\s+)?(?:once\s+more|again|do\s+(?:it|that)\s+again|try\s+again|same\s+again"
     r"|repeat))(?:\s+please)?"
 )
+_EARLIER = re.compile(
+    r"(?:and\s+)?(?:before(?:\s+(?:that|then|it))?|previously|earlier|until\s+then|in\s+the\s+past)"
+)
+"""What asks for what held earlier, and names nothing that the question could be about instead."""
 _ASIDE = re.compile(
     r"(?i)\W*(?:never\s*mind|forget\s+it|thanks(?:\s+a\s+lot)?|thank\s+you|thx|cheers|ok(?:ay)?\s+(?:thanks|cool|great)"
     r"|great|cool|perfect|lovely|good|fine|nice|right|alright|super|understood|i\s+see|haha|lol)\s*[.,;!:]+\s*(?=(?:\S+\s+){2}\S)"
@@ -92,6 +96,8 @@ def complete(text: str, conversation: Conversation) -> Resolved | None:
         return _change(changed["other"], turn)
     asked = _WHAT_ABOUT.fullmatch(text) or _BARE.fullmatch(text)
     other = re.sub(r"(?i)^there\s+", "", asked["other"]) if asked else text if is_time(plain(text)) else ""
+    if _EARLIER.fullmatch(plain(other) if asked else plain(text)) and turn.route == "nexus":
+        return _repeat(f"{before.rstrip(' ?.!')} before?", turn)
     about = bool(re.search(r"(?i)\b(?:about|same)\b", text))
     begins = re.match(r"(?i)(?:while|if|when|because|that|to)\b", other) or (
         not about and _VERB.match(other) and not is_time(plain(other))
