@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from services.nexus.routing.decider import decide_by_likeness, decide_by_rule, qualify
+from services.nexus.routing.decider import decide_by_likeness, decide_by_rule, fits, qualify
 from services.nexus.routing.languages import SENTENCES, find_language
 from services.nexus.routing.likeness import fingerprint, load_weights
 from services.nexus.routing.registry import load_tools
@@ -60,6 +60,17 @@ def test_every_tool_has_a_line_that_describes_it_and_examples() -> None:
         ("I'd be grateful if somebody could index the letters", Act.REQUEST),
         ("skip the transcoding tonight", Act.NEGATED),
         ("don't let me lose this: the code is 8820", Act.REQUEST),
+        ("draft a letter to the council; do not send it", Act.REQUEST),
+        ("proofread ~/essay.md, don't change the arguments", Act.REQUEST),
+        ("send it to Bob, don't send it to Ann", Act.NEGATED),
+        ("don't run it, don't change anything", Act.NEGATED),
+        ("no jobs tonight please, the power is off", Act.NEGATED),
+        ("someone needs to find out why it is slow", Act.REQUEST),
+        ("I should be obliged if you entered the meeting", Act.REQUEST),
+        ("I was wondering whether someone might sort the minutes", Act.REQUEST),
+        ("I was wondering what it costs", Act.HYPOTHETICAL),
+        ("could the reminder about the round be moved to noon", Act.REQUEST),
+        ("it was the thing with the locale, what was our workaround", Act.QUESTION),
     ],
 )
 def test_what_a_message_does(text: str, act: Act) -> None:
@@ -120,10 +131,27 @@ def test_languages_are_told_apart(text: str, language: str) -> None:
         ("our rent goes from 1,850 to 1,998, what's that in percent", "From 1,850 to 1,998 is 8%"),
         ("what is twenty five times four", "25 * 4 = 100"),
         ("tell me a joke", ""),
+        ("007 + 05", "7 + 5 = 12"),
+        ("is 1.2.3 - 4 a version", ""),
     ],
 )
 def test_sums_and_units(text: str, answer: str) -> None:
     assert compute(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("tool", "text", "fitting"),
+    [
+        ("send_mail", "draft a reply to Ana but do not send it", False),
+        ("send_mail", "tell Ana that I don't come", True),
+        ("reminder_set", "remind me what the paint was called", False),
+        ("reminder_set", "remind me tomorrow what to say", True),
+        ("schedule", "first of the month: the invoices of ~/books", True),
+        ("night_job", "once I'm offline, check the links", True),
+    ],
+)
+def test_what_a_message_needs_for_a_tool(tool: str, text: str, fitting: bool) -> None:
+    assert fits(TOOLS[tool], text) is fitting
 
 
 def test_a_power_too_large_is_refused() -> None:

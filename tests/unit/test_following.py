@@ -9,6 +9,7 @@ from services.nexus.routing.following import (
     ALTERS,
     ENDS,
     FOLLOWS,
+    ROLES,
     TALK,
     Before,
     is_part,
@@ -74,7 +75,20 @@ def test_the_features_are_those_that_were_fitted() -> None:
     read = dict(read_following("and then at 9", before, alike, alike, TOOLS))
     known = load_weights().header.following
     assert {"alone", "joined", "same time", "same failed"} <= read["reminder_set"].keys() & known.keys()
-    assert set(rank("and then at 9", before, alike, alike, TOOLS, known)) == set(TOOLS)
+    assert set(rank("and then at 9", before, alike, alike, TOOLS, known, {})) == set(TOOLS)
+
+
+def test_what_the_embedding_speaks_for_counts_for_the_tools_of_that_role() -> None:
+    weights = load_weights()
+    spoken = weights.speak_for([1.0] * len(weights.header.center))
+    assert set(spoken) == set(ROLES)
+    assert any(spoken.values())
+    alike = dict.fromkeys(TOOLS, 0.03)
+    before = Before(tool="goals")
+    plain = rank("and that", before, alike, alike, TOOLS, {}, {})
+    ended = rank("and that", before, alike, alike, TOOLS, {}, {"ends": 2.0})
+    assert ended["stop"] > 2 * plain["stop"]
+    assert ended["weather"] < plain["weather"]
 
 
 class AwayMemory:

@@ -56,6 +56,10 @@ ENDS: Mapping[str, str] = {
 """What ends that which another tool did or told."""
 TALK = frozenset({"small_talk", "statement", "refuse", "unclear", "capabilities", "language"})
 """What does nothing and tells nothing of the office."""
+NAMED_ROLES = ("memory", "work", "small_talk", "statement", "unclear", "remember")
+"""Tools that are a role of their own."""
+ROLES = ("same", "alters", "ends", "related", *NAMED_ROLES, "other")
+"""What a tool can be to the one that was talked about."""
 MAX_WORDS = 12
 """The most words of a message that is read as a part of a sentence."""
 SHORT = 3
@@ -115,11 +119,16 @@ def rank(
     joined: Mapping[str, float],
     tools: Mapping[str, Tool],
     weights: Mapping[str, float],
+    spoken: Mapping[str, float],
 ) -> dict[str, float]:
-    """The probability of each tool; ``alone`` is that of ``text`` by itself, ``joined`` of both messages."""
+    """The probability of each tool; ``alone`` is that of ``text`` by itself, ``joined`` of both messages.
+
+    ``spoken`` is how much the embedding of ``text`` speaks for each role.
+    """
     sums = {}
     for name, features in read_following(text, before, alone, joined, tools):
         sums[name] = sum(weights.get(feature, 0.0) * value for feature, value in features.items())
+        sums[name] += sum(spoken.get(role, 0.0) for role in find_roles(before.tool, name))
     most = max(sums.values())
     grown = {name: math.exp(value - most) for name, value in sums.items()}
     total = sum(grown.values())
@@ -156,6 +165,14 @@ def read_following(
         for role in (role for role, is_so in roles.items() if is_so):
             found |= {f"{role} {shape}": 1.0 for shape in shapes}
         yield name, found
+
+
+def find_roles(last: str, name: str) -> tuple[str, ...]:
+    """What the tool ``name`` is to one that was talked about."""
+    acts = {"same": name == last, "alters": ALTERS.get(last) == name, "ends": ENDS.get(last) == name}
+    acts["related"] = name in FOLLOWS.get(last, {}) and not any(acts.values())
+    found = [role for role, is_so in acts.items() if is_so]
+    return tuple([*found, name] if name in NAMED_ROLES else found) or ("other",)
 
 
 def find_shapes(text: str, before: Before, tools: Mapping[str, Tool]) -> set[str]:

@@ -25,26 +25,36 @@ _NEGATED = re.compile(
     rf"(?i){_LEAD}(?:(?:do\s+not|don['’]?t|dont|never)\s+(?!forget\b|worry\b|know\b|let\s+(?:me|us)\b|you\b|i\b|we\b|understand\b)"
     r"|(?:hold\s+off|not\s+yet|skip\b(?!.*\?)|leave\s+(?:the|it|that|this|my|our)\b[^.?!]*\b(?:alone|be|as\s+(?:it\s+)?is)\b"
     r"|(?:there['’]?s\s+|there\s+is\s+)?no\s+need\s+to|under\s+no\s+circumstances|(?:i|we)\s+(?:don['’]?t|do\s+not)\s+want\s+(?:you|any)|"
-    r"stop\s+asking|you\s+(?:must|should|may|can)\s*(?:not|n['’]t)\b))"
+    r"stop\s+asking|you\s+(?:must|should|may|can)\s*(?:not|n['’]t)\b"
+    r"|no\s+(?:more\s+)?(?:jobs?|goals?|runs?|reminders?)\b(?!.*\?)|nothing\s+(?:for\s+)?(?:tonight|today|tomorrow|this\s+week)\b))"
 )
 _NOT_LATER = re.compile(
     r"(?i)\b(?:don['’]?t|do\s+not)\s+(?:run|start|do|touch|deploy|fix|send|change|execute|push|delete|begin|launch|build|test|scan)"
     r"\b[^.?!]*(?:\b(?:yet|anything|any|it|that|this|now)\b|[.!]?\s*$)"
 )
+_LIMITED = re.compile(
+    r"(?is)^(?P<head>.{8,}?)\s*(?:[,;.:–—-]|\bbut\b)\s*(?:(?:and|but|please|pls|just)\s+)*(?:do\s+not|don['’]?t|dont)\s+"
+    r"(?P<verb>send|change|touch|alter|delete|overwrite|edit|rename|publish|post|merge|push|commit|invent|lose)\b.{0,80}$"
+)
+"""A request with a limit: "proofread it, don't change the headings"."""
 _POLITE = re.compile(
     rf"(?i){_LEAD}(?:(?:can|could|would|will|might)\s+(?:you|we|someone|somebody|anyone|anybody|the\s+team|cortex|scout|(?:the\s+)?(?:engineer|critic|conductor|frontier))"
     r"(?:\s+(?:please|kindly|just|maybe|possibly|perhaps|quickly|also|mind))*\b|would\s+you\s+mind|(?:any\s+chance|is\s+it\s+possible)\b"
     r"|why\s+don['’]?t\s+you|how\s+about\s+you|would\s+it\s+be\s+possible|(?:can|could|may)\s+i\s+(?:have|get|see)\b"
     r"|(?:can|could)\s+(?:something|this|that|it|these|the\s+[\w-]+(?:\s+[\w-]+)?)\s+(?:please\s+)?be\s+"
-    r"(?:done|run|made|fixed|checked|processed|sorted|prepared|converted|cleaned|tested|moved)\b|mind\s+\w+ing\b)"
+    r"(?:done|run|made|fixed|checked|processed|sorted|prepared|converted|cleaned|tested|moved)\b|mind\s+\w+ing\b"
+    r"|could\s+(?:\S+\s+){1,9}?be\s+(?:\w+ed|done|run|made|put|sent|set|taken|kept|written|sorted)\b"
+    r"|(?:i|we)\s+(?:was|were|am|are)?\s*(?:just\s+)?wonder\w*\s+(?:if|whether)\s+(?:you|someone|somebody|anyone|anybody|the\s+team)\s+"
+    r"(?:could|might|can|would)\b|(?:when|whenever|while|whilst|once|before|after|as\s+soon)\b[^?!.]{4,60},\s*(?:could|would|can|will)\s+(?:you|someone|somebody|anyone|the\s+team)\b)"
 )
 _WISH = re.compile(
-    r"(?i)\b(?:i|we)\s*(?:['’]d|would|should|will|['’]ll)?\s*(?:really\s+)?(?:want|need|like|love|appreciate)\b(?!\s+(?:it|this|that|the)\b[^.]*$)"
-    r"|\bit(?:\s+would|['’]d)\s+be\s+(?:(?:so|very|really|quite)\s+)?\w+\s+(?:if|to|for)\b|\b(?:needs?|has|have|ought)\s+to\s+be\b"
-    r"|\b(?:please|pls|kindly)\b|\b(?:i|we)(?:['’]d|\s+would)\s+be\s+(?:\w+\s+)?\w+\s+(?:if|to\s+(?:have|get|see))\b|\btake\s+care\s+of\b|\bi\s+want\b|\bwish\s+you\b|\blet['’]?s\b|\b(?:you|someone|somebody)\s+(?:should|must)\b"
+    r"(?i)\b(?:i|we)\s*(?:['’]d|would|should|shall|will|['’]ll)?\s*(?:really\s+)?(?:want|need|like|love|appreciate)\b(?!\s+(?:it|this|that|the)\b[^.]*$)"
+    r"|\b(?:it(?:\s+would|['’]d)|would)\s+be\s+(?:(?:so|very|really|quite|an?|of)\s+)*\w+\s+(?:\w+\s+)?(?:if|to|for)\b|\b(?:needs?|has|have|ought)\s+to\s+be\b"
+    r"|\b(?:someone|somebody)\s+(?:needs|has|ought)\s+to\b"
+    r"|\b(?:please|pls|kindly)\b|\b(?:i|we)(?:['’]d|\s+(?:would|should))\s+be\s+(?:\w+\s+)?\w+\s+(?:if|to\s+(?:have|get|see))\b|\btake\s+care\s+of\b|\bi\s+want\b|\bwish\s+you\b|\blet['’]?s\b|\b(?:you|someone|somebody)\s+(?:should|must)\b"
 )
 _ORDER = re.compile(
-    rf"(?i){_LEAD}(?:do\s+(?:the|an?|this|that|it|these|those|all|everything|some)\b"
+    rf"(?i){_LEAD}(?:do\s+(?:me|us|the|an?|this|that|it|these|those|all|everything|some)\b"
     r"(?!\s+(?:[\w'’-]+\s+){0,3}?(?:go|have|need|know|come|work|change|exist|start|end|get|look|like)\b)"
     r"|have\s+(?:an?|another)\s+(?:\w+\s+)?(?:go|look|try|crack|stab|think|read)\b"
     r"|(?:have|let|get)\s+(?:the\s+)?(?:engineer|critic|scout|cortex|frontier|conductor|team)\s+(?!been\b|found\b|done\b|\w+ed\b))"
@@ -55,7 +65,7 @@ _QUESTION = re.compile(
     r"(?:(?:who|whose|whom|what|which|when|where|why|how|wheres|whats|whos|hows|whens)\b(?:['’]?(?:s|re|d|ll))?(?!\s+(?:don['’]?t\s+you|about\s+you))"
     r"|(?:is|are|am|was|were|does|did|do|has|had|have|should|shall|may|might|isn['’]?t|aren['’]?t|didn['’]?t|doesn['’]?t|hasn['’]?t|haven['’]?t)"
     r"\s+(?!the\s+same\b|it\s+(?:now|again)\b|that\s+(?:now|again|tonight)\b)(?:i|we|you|he|she|it|they|there|the|this|that|these|those|any\w*|some\w*|my|our|your|his|her|their|an?|all|everything|[A-Z]\w+|goal\w*)\b"
-    r"|(?:can|could|must|will|would)\s+(?:i|he|she|it|they|there|the|this|that|these|our|my|[A-Z]\w+)\b|any\b|anything\b|anyone\b|got\s+any\b)"
+    r"|(?:can|could|must|will|would)\s+(?!be\b)(?:i|he|she|it|they|there|the|this|that|these|our|my|[A-Z]\w+)\b|any\b|anything\b|anyone\b|got\s+any\b)"
 )
 _BESIDE = re.compile(
     rf"(?i){_LEAD}(?:when|once|while)\s+"
@@ -72,6 +82,11 @@ _THEN_ORDER = re.compile(
     r"(?:it|this|that|them|these|those|out|up|me|us|the|an?|all|into|after|with|why|who|what|how|off|down|for|my|our)\b"
 )
 """An order after what it is about: "the readme is a mess, tidy it"."""
+_THEN_ASKS = re.compile(
+    r"(?i)[,;:–—]\s*(?:(?:so|and|but)\s+)?(?:what['’]?s|(?:what|who|where|when|which|how|why)(?:\s+(?:much|many|long|of\s+them))?"
+    r"\s+(?:is|are|was|were|did|do|does|has|have|can|should|will|would))\b"
+)
+"""A question after what it is about: "the rent went to 900, what is that in percent"."""
 _HYPOTHETICAL = re.compile(
     rf"(?i){_LEAD}(?:what\s+(?:if|would)|if\s+(?:i|we|you|it|they|the)\b[^,?!.]*[,?]?\s*(?:would|could|what|how|it['’]?d)|would\s+it\s+(?:be|make|help|hurt|take|cost)|should\s+(?:i|we)\b|"
     r"(?:maybe|perhaps)\s+(?:i|we)\b|(?:i|we)\s+(?:was|were|am|are|['’]m|['’]re)?\s*(?:wonder\w*|thinking|considering)\b|"
@@ -101,6 +116,9 @@ def find_act(text: str) -> Act:
     """
     if _QUOTED.search(text):
         return Act.QUOTED
+    limited = _LIMITED.match(text[:2_000])
+    if limited and not re.search(rf"(?i)\b{limited['verb']}\b", limited["head"]):
+        text = limited["head"]
     acts = [find_sentence_act(sentence) for sentence in split_sentences(text[:2_000])]
     order = (Act.NEGATED, Act.REQUEST, Act.QUESTION, Act.HYPOTHETICAL, Act.STATEMENT)
     return next((act for act in order if act in acts), Act.STATEMENT)
@@ -122,4 +140,6 @@ def find_sentence_act(sentence: str) -> Act:
         return Act.REQUEST
     if sentence.rstrip(" \"'”)").endswith("?"):
         return Act.QUESTION
-    return Act.STATEMENT if _STATEMENT.match(sentence) else Act.REQUEST
+    if not _STATEMENT.match(sentence):
+        return Act.REQUEST
+    return Act.QUESTION if _THEN_ASKS.search(sentence) else Act.STATEMENT

@@ -311,9 +311,14 @@ def _number(text: str) -> float:
 def _compute_expression(text: str) -> str:
     candidates = sorted(_EXPRESSION.findall(text), key=len, reverse=True)
     for candidate in candidates[:3]:
-        shown = candidate.strip().rstrip("+-*/%(. ")
-        if re.search(r"\d\s*[-+*/%]", shown):
-            return f"{shown} = {_show(_evaluate(ast.parse(shown, mode='eval').body))}"
+        shown = re.sub(r"(?<![\d.])0+(?=\d)", "", candidate.strip().rstrip("+-*/%(. "))
+        if not re.search(r"\d\s*[-+*/%]", shown):
+            continue
+        try:
+            tree = ast.parse(shown, mode="eval")
+        except SyntaxError:  # "1.2.3 - 4" is a version, not a number
+            continue
+        return f"{shown} = {_show(_evaluate(tree.body))}"
     return ""
 
 

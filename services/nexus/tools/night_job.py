@@ -155,7 +155,8 @@ _NEEDED = re.compile(
     r"|breakfast|dawn|asleep|sleep\w*|bed|(?:after|out of) (?:work|hours)|evening"
     r"|morning|later|no rush|queue\w*|"
     r"(?:gone|go|went) home|nobody|everyone|quiet|midnight|off\s?peak|when (?:i|we)['’]?(?:m| am|re| are)? "
-    r"(?:off|away|out|done))\b"
+    r"(?:off|away|out|done)"
+    r"|off\s?line|shut|closed|closing|cheap\w*|idle|while (?:i|we)['’]?(?:m| am|re| are)? (?:off|away|out))\b"
 )
 """Words of the night, or of later."""
 TOOL = Tool(

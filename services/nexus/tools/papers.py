@@ -107,7 +107,8 @@ async def find(desk: "Desk", request: Request, about: Topic) -> Answer | Call:
 
 _NEEDED = re.compile(
     r"(?i)\b(?:papers?|articles?|arxiv|publi\w+|preprints?|research\w*|stud(?:y|ies)|literature|scien\w+|authors?|journals?|references?|"
-    r"state of the art|survey|work on|doi|methods?|approaches|scholar|thesis|citations?)\b|\d{4}\.\d{4,5}"
+    r"state of the art|survey|work on|doi|methods?|approaches|scholar|thesis|citations?"
+    r"|sources)\b|\d{4}\.\d{4,5}"
 )
 """Words of science."""
 TOOL = Tool(

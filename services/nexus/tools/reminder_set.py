@@ -1,5 +1,6 @@
 """Reminders: set one."""
 
+import re
 from typing import TYPE_CHECKING
 
 from services.nexus.routing.request import Request
@@ -109,10 +110,16 @@ async def mind(desk: "Desk", request: Request, _: Words) -> Call:
     )
 
 
+_NEEDED = re.compile(
+    r"(?is)^(?!.*\bremind(?:ing)?\s+(?:me|us)\s+(?:again\s+)?(?:what|who|whom|whose|where|why|how|which|whether)\b"
+    r"(?!.*\b(?:at|tomorrow|tonight|every|in\s+\d+)\b))"
+)
+"""No question for memory: "remind me what the paint was called"."""
 TOOL = Tool(
     name="reminder_set",
     description="sets reminders, once or repeated",
     examples=EXAMPLES,
+    needs=_NEEDED,
     run=mind,
     effect=Effect.WRITES,
 )

@@ -135,10 +135,13 @@ async def plan(desk: "Desk", request: Request, _: Words) -> Answer:
 
 
 _NEEDED = re.compile(
-    r"(?i)\b(?:(?:every|each)\s+(?:\w+\s+){0,2}?(?:day|night|morning|evening|afternoon|week\w*|month|year|hour"
+    r"(?i)\b(?:(?:every|evry|each)\s+(?:\w+\s+){0,2}?(?:day|night|morning|evening|afternoon|week\w*|month|year|hour"
     r"|minute|quarter|noon|midnight|(?:mon|tues|wednes|thurs|fri|satur|sun)day|mon|tue|wed|thu|fri|sat|sun|\d+)s?"
-    r"|(?<!the\s)(?<!last\s)(?:daily|nightly|weekly|monthly|hourly|yearly)|regular\w*|repeat\w*|from now on"
+    r"|(?<!the\s)(?<!last\s)(?:daily|nightly|(?:bi-?)?weekly|fortnightly|monthly|quarterly|hourly|yearly|annually)"
+    r"|cron\w*|regular\w*|repeat\w*|from now on"
     r"|automat\w*|(?:once|twice|\w+ times) (?:an?|per|each|every)|(?:mon|tues|wednes|thurs|fri|satur|sun)days"
+    r"|(?:\d+(?:st|nd|rd|th)|first|last)(?:\s+\w+){0,2}\s+of\s+(?:the|each|every)\s+(?:month|quarter|year)"
+    r"|(?:mon|tues?|wed|thurs?|fri|sat|sun)\w*\s*(?:\+|&|and)\s*(?:mon|tues?|wed|thurs?|fri|sat|sun)\w*"
     r"|on the \d+\w* and (?:the )?\d+\w*|schedules?d?|weekdays|mornings|evenings|nights)\b"
 )
 """Words of repetition."""

@@ -170,10 +170,13 @@ async def send(desk: "Desk", request: Request, letter: Letter) -> Answer | Call:
     return Call(assignee=desk.context.profile.name, action="send_mail", params=params)
 
 
+_NEEDED = re.compile(r"(?is)^(?!.*\b(?:do\s+not|don['’]?t|dont|without|before\s+you)\s+send)")
+"""No word that it is not to be sent."""
 TOOL = Tool(
     name="send_mail",
     description="sends mail to people you allowed, and letters to agents",
     examples=EXAMPLES,
+    needs=_NEEDED,
     run=send,
     effect=Effect.WRITES,
     parameters=Letter,

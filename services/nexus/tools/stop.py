@@ -176,7 +176,8 @@ def _cancel(desk: "Desk", request: Request, goal: Goal) -> Answer:
 _NEEDED = re.compile(
     r"(?i)\b(?:stop\w*|cancel\w*|abort\w*|kill\w*|end|halt|pause|delete|remove|call (?:it |that )?off"
     r"|don['’]?t|no more|never\s?mind|"
-    r"take|turn off|switch off|off|drop|scrap|pull|unschedule|discontinue|quit|enough|undo|not|no longer)\b"
+    r"take|turn off|switch off|off|drop|scrap|pull|unschedule|discontinue|quit|enough|undo|not|no longer"
+    r"|skip|bin|shut|leave|no (?:jobs?|goals?|runs?)|needn['’]?t|\w+n['’]t)\b"
 )
 """Words that end something."""
 _GENERAL = find_terms(
