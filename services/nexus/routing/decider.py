@@ -25,7 +25,7 @@ Chosen on the conversations of ``voices.jsonl``, each writer's by weights fitted
 MARGIN = 0.01
 """The least distance to the second tool; below it the desk asks which is meant."""
 NEARLY_SAME = 0.98
-"""The probability, by rule or example, from which a model is not asked: 99 in 100 such messages were right."""
+"""The probability, by rule or example, from which a model is not asked: 99 of 100 such were right."""
 UNCLEAR = "unclear"
 MAX_CHOICES = 3
 SURE_OTHER = 0.6
