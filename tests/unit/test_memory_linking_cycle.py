@@ -35,7 +35,7 @@ def world() -> World:
 
 def test_what_is_alike_is_linked_from_the_newer_to_the_older(world: World) -> None:
     world.write(note("new", "Retries need jitter", 5, embedding=beside(0.8)))
-    world.write(note("old", "A storm of retries", 0, embedding=direction(1)))
+    world.write(note("old", "A storm of requests", 0, embedding=direction(1)))
     world.write(note("far", "Lunch was late", 9, embedding=beside(0.7, axis=2)))
     cycle = world.cycle()
     assert cycle.counts["similar"] == 1

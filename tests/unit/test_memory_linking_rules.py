@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.memory.linking.chances import ASKED, SURE
 from services.memory.linking.rules import (
     are_duplicates,
     choose_survivor,
     end_validity,
+    estimate_chances,
     find_contradiction,
     find_supersession,
     is_generic,
@@ -65,14 +67,14 @@ def test_what_took_place_contradicts_nothing(kind: str) -> None:
     assert find_contradiction(newer, older, 0.99, NOW) is None
 
 
-def test_what_rules_cannot_decide_is_asked_about() -> None:
-    newer = note("b", "We moved the deploys to Thursdays", 1)
-    older = note("a", "Staging deploys happen on Tuesdays")
-    edge = find_contradiction(newer, older, 0.6, NOW)
+def test_what_cannot_be_decided_is_asked_about() -> None:
+    newer, older = note("b", "Deploys are on Thursdays", 1), note("a", "Staging deploys happen on Tuesdays")
+    edge = find_contradiction(newer, older, 0.6, NOW, ASKED)
     assert edge is not None
     assert edge.provenance == {"by": "contradiction", "rule": "undecided", "score": 0.6}
-    assert find_contradiction(older, newer, 0.6, NOW) is None
-    assert superseding(newer, older, 0.6) == ""
+    assert find_contradiction(newer, older, 0.6, NOW, ASKED - JUST_UNDER) is None
+    assert find_contradiction(older, newer, 0.6, NOW, ASKED) is None
+    assert find_supersession(newer, older, 0.6, NOW, SURE - JUST_UNDER) is None
 
 
 def test_what_no_longer_holds_contradicts_nothing() -> None:
@@ -191,8 +193,9 @@ def test_edges_move_as_they_are_and_none_to_itself() -> None:
     assert moved[0].provenance == {"by": "manual", "moved_from": "b"}
 
 
-def superseding(newer: Node, older: Node, cosine: float) -> str:
-    edge = find_supersession(newer, older, cosine, NOW)
+def superseding(newer: Node, older: Node, cosine: float, *, by_title: bool = False) -> str:
+    (chance,) = estimate_chances([(newer, older, cosine)], [], NOW)
+    edge = find_supersession(newer, older, cosine, NOW, 0.0 if by_title else chance)
     if edge is None:
         return ""
     assert (edge.from_id, edge.to_id, edge.relation) == (newer.id, older.id, Relation.SUPERSEDES)
@@ -202,7 +205,7 @@ def superseding(newer: Node, older: Node, cosine: float) -> str:
 
 def test_a_new_value_supersedes_from_05_on() -> None:
     newer, older = note("b", "The port of the broker is 4333", 1), note("a", "The port of the broker is 4222")
-    assert superseding(newer, older, 0.5) == "number"
+    assert superseding(newer, older, 0.5) == "likely"
     assert superseding(newer, older, 0.5 - JUST_UNDER) == ""
 
 
@@ -218,10 +221,10 @@ def test_only_what_holds_until_something_else_does_is_superseded() -> None:
         return note(f"n{number}", f"The port of the broker is {number}", minutes, **fields)
 
     for kind in ("fact", "preference", "decision", "goal"):
-        assert superseding(port(2, 1, kind=kind), port(1, 0, kind=kind), 0.9) == "number"
+        assert superseding(port(2, 1, kind=kind), port(1, 0, kind=kind), 0.9) == "likely"
     for kind in ("event", "episodic", "task", "observation", "pattern", "agent"):
         assert superseding(port(2, 1, kind=kind), port(1, 0, kind=kind), 0.9) == ""
-    assert superseding(port(2, 1, kind="decision"), port(1, 0), 0.9) == "number"
+    assert superseding(port(2, 1, kind="decision"), port(1, 0), 0.9) == "likely"
     assert superseding(port(2, 1, kind="event"), port(1, 0), 0.9) == ""
     assert superseding(port(2, 1), port(1, 0, valid_to=at(1)), 0.9) == ""
 
@@ -233,11 +236,11 @@ def test_an_agents_own_note_ends_its_own_notes_alone() -> None:
 
     said = "The port of the broker is {}"
     older, shared = own("scout", said.format(1), 0), note("shared", said.format(1), 0)
-    assert superseding(own("scout", said.format(2), 1), older, 0.9) == "number"
+    assert superseding(own("scout", said.format(2), 1), older, 0.9) == "likely"
     assert superseding(own("critic", said.format(2), 1), older, 0.9) == ""
     assert superseding(own("critic", said.format(2), 1), shared, 0.9) == ""
-    assert superseding(own("critic", said.format(2), 1, tags=("global",)), shared, 0.9) == "number"
-    assert superseding(note("new", said.format(2), 1), older, 0.9) == "number"
+    assert superseding(own("critic", said.format(2), 1, tags=("global",)), shared, 0.9) == "likely"
+    assert superseding(note("new", said.format(2), 1), older, 0.9) == "likely"
     assert not are_duplicates(own("critic", said.format(1), 1), older, 0.99)
     assert are_duplicates(own("scout", said.format(1), 1), older, 0.99)
 
@@ -263,7 +266,7 @@ LONG = "alpha beta gamma delta epsilon zeta eta theta iota"
 def test_the_same_title_supersedes(titles: tuple[str, str], cosine: float, rule: str) -> None:
     older = policy("a", titles[0], "Releases go out by hand, on any day of the week", 0)
     newer = policy("b", titles[1], "A robot ships what was merged before noon", 1)
-    assert superseding(newer, older, cosine) == rule
+    assert superseding(newer, older, cosine, by_title=True) == rule
 
 
 def test_headings_of_one_session_or_of_two_files_supersede_nothing() -> None:
@@ -342,8 +345,8 @@ def test_no_rule_links_what_is_far_apart_or_breaks_on_odd_texts(cosine: float, k
     newer, older = note("b", title, 1, kind=kind), note("a", "The port is 4222", kind=kind)
     edges = [
         link_similar(newer, older, cosine),
-        find_contradiction(newer, older, cosine, NOW),
-        find_supersession(newer, older, cosine, NOW),
+        find_contradiction(newer, older, cosine, NOW, 1.0),
+        find_supersession(newer, older, cosine, NOW, 1.0),
     ]
     assert cosine >= 0.5 or not any(edges)
     if are_duplicates(newer, older, cosine):

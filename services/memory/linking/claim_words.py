@@ -36,15 +36,11 @@ def _roots(name: str) -> frozenset[str]:
 
 
 DETERMINERS = _words("determiners")
-POSSESSIVES = _words("possessives")
 NOTHING = DETERMINERS | _words("nothing")
 PREPOSITIONS = _words("prepositions")
 PURPOSES = _words("purposes")
 BEING = _words("being")
-COPULAS = _words("copulas")
 AUXILIARIES = _words("auxiliaries")
-IRREGULAR_PASTS = _words("irregular_pasts")
-VERBS_IN_ER = _words("verbs_in_er")
 NOUN_ENDINGS = ("al", "als", "er", "ers", "or", "ors", "ment", "ments", "tion", "tions", "ance", "ence")
 HARD = _words("hard")
 COLOURS = _words("colours")
@@ -56,15 +52,8 @@ DAYPARTS = _words("dayparts")
 
 GENERIC_VERBS = _roots("generic_verbs")
 VERBS = GENERIC_VERBS | _roots("verbs")
-DUTY_VERBS = _roots("duty_verbs")
-SET_VERBS = _roots("set_verbs")
-SET_VERBS_WITH = _roots("set_verbs_with")
-SET_WORDS = _roots("set_words")
-CHOICE_VERBS = _roots("choice_verbs")
-SINGLE_VERBS = _roots("single_verbs")
 CHANGE_VERBS = _roots("change_verbs")
 GENERIC_NOUNS = frozenset(form for word in _words("generic_nouns") for form in (word, f"{word}s"))
-SCOPES = _roots("scopes")
 ATTRIBUTES = _roots("attributes")
 SYNONYMS = {root(word): f"={group.split()[0]}" for group in _TABLES["synonyms"] for word in group.split()}
 PHRASES: dict[str, str] = _TABLES["phrases"]
@@ -86,5 +75,6 @@ NUMBER_WORDS = {word: str(number) for number, word in enumerate(_COUNTED)} | {
 FAMILIES = {"ident": "number", "version": "number", "daypart": "clock", "per": "frequency"}
 """Types whose values stand in for those of another."""
 
-SLOTS_APART = ({"by", "in"}, {"by", "at"}, {"from", "to"}, {"for", "by"})
-"""Prepositions that answer different questions."""
+PLACES = frozenset("in on at to into onto under inside near".split())
+MEANS = frozenset("by with through via using as".split())
+"""Prepositions before where or when something is, and before what or who does it."""

@@ -1,30 +1,18 @@
-"""How likely a text takes the place of another: evidence of several kinds, weighed by fitted trees.
+"""What speaks for a text taking the place of another: evidence of several kinds, each a number.
 
-``compare_texts`` reads sentences by rules and is sure of what it sees; it is blind to wordings that the
-rules do not know. Here nothing is parsed: shared and left words, what kind of words differ, signs of change
-and end, and the cosine of both texts each count a little. ``python -m tests.bench.claims --fit`` fits the
-trees.
+Nothing is parsed: words that both share and that each has alone, where they stand and what they look like,
+signs of change, end and doubt, the cosine of both texts, and which of their words stand in notes beside them
+too. ``chances`` weighs it all by fitted trees.
 """
 
 import math
-import tomllib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from functools import lru_cache
-from pathlib import Path
-from typing import NamedTuple
+from itertools import pairwise, product
 
 from services.memory.linking import claim_words as table
-from services.memory.linking.statements import Reading, Statement, Term, read_text
-
-SURE = 0.8
-"""The chance from which a text takes the place of another."""
-
-ASKED = 0.65
-"""The chance from which that is asked about."""
-
-LEAST = 4
-"""One of so many words of the shorter text stands in the other one too, or the two are not compared."""
+from services.memory.linking.statements import BEHIND, CUES, Reading, Statement, Term
 
 ALIKE = 0.5
 """The likeness from which two words are one."""
@@ -35,94 +23,87 @@ MAX_SWAP = 4
 SHORT = 3
 """Terms of a sentence that says little."""
 
+FURTHER = 0.1
+"""What a sentence further down has less, in choosing the two that are held against each other."""
+
 MARKS = ("end", "change", "now", "correction")
 DOUBTS = ("plan", "past", "question")
-_LIKING = frozenset(map(table.root, "prefer like love hate enjoy want wish favour favor dislike".split()))
+_LIKING = frozenset(map(table.root, "like love hate enjoy want wish dislike".split()))
+_SEVERAL = frozenset(
+    map(table.root, "support accept allergic offer speak include contain allow visit know".split())
+)
+"""Words for what a thing has several of: it may support JSON and XML."""
+_PREFERENCE = _LIKING | {table.root("prefer")}
 _GENERIC = frozenset(map(table.root, table.GENERIC_NOUNS)) | table.GENERIC_VERBS
 
 Evidence = dict[str, float]
 
 
-class _Tree(NamedTuple):
-    """Two questions after one another: each a kind of evidence and a threshold; four answers in log-odds."""
-
-    first: str
-    at: float
-    low: str
-    low_at: float
-    low_low: float
-    low_high: float
-    high: str
-    high_at: float
-    high_low: float
-    high_high: float
-
-
-_WEIGHTS = tomllib.loads(Path(__file__).with_name("weights.toml").read_text("utf-8"))
-_TREES = tuple(_Tree(*row) for row in _WEIGHTS["trees"])
-_START: float = _WEIGHTS["start"]
-
-
-@lru_cache(32_768)
-def estimate(newer: str, older: str, cosine: float) -> float:
-    """The chance, 0 to 1, that ``newer`` takes the place of ``older``.
-
-    0 if they share few words, and if both hold whatever else they say (see ``_holds_beside``).
-    """
-    new, old = read_text(newer), read_text(older)
-    shared = len(new.keys & old.keys)
-    if not shared or LEAST * shared < min(len(new.keys), len(old.keys)):
-        return 0.0
-    evidence = gather(new, old, cosine)
-    if _holds_beside(evidence):
-        return 0.0
-    odds = _START
-    for tree in _TREES:
-        if evidence[tree.first] <= tree.at:
-            odds += tree.low_low if evidence[tree.low] <= tree.low_at else tree.low_high
-        else:
-            odds += tree.high_low if evidence[tree.high] <= tree.high_at else tree.high_high
-    return 1 / (1 + math.exp(-odds))
-
-
-def _holds_beside(evidence: Evidence) -> bool:
-    """Whether a text without a sign of change denies, is of likings or another one, or has no new value."""
-    if evidence["end_old"] or evidence["mark_both"]:
-        return False
-    apart = ("liking", "hard", "denied_both", "kept")
-    return not evidence["left_new"] or any(evidence[name] for name in apart)
-
-
-def gather(new: Reading, old: Reading, cosine: float) -> Evidence:
+def gather(new: Reading, old: Reading, cosine: float, beside: Sequence[frozenset[str]] = ()) -> Evidence:
     """The evidence for ``new`` taking the place of ``old``, by the two sentences that fit best.
 
-    One of them is the first of its text: what stands further down in both is beside the point.
+    One of them is the first of its text: what stands further down in both is beside the point. ``beside``
+    has the words (``Reading.keys``) of the notes that ``new`` may take the place of as well.
     """
-    pairs = ((i, j) for i in range(len(new.statements)) for j in range(len(old.statements)) if not (i and j))
-    matches = [(Match(new.statements[i], old.statements[j]), i, j) for i, j in pairs]
-    match, _, later = max(matches, key=lambda entry: entry[0].fit - 0.1 * (entry[1] + entry[2]))
-    words = _weigh_words(match, new)
-    words |= {"cosine": cosine, "many_new": float(len(new.statements) > 1), "later_old": float(later > 0)}
-    words |= _weigh_values(match, words["both"])
-    return words | _weigh_signs(match, new, old, words)
+    match, at_new, at_old = _find_match(new, old)
+    found = {
+        "cosine": cosine,
+        "many_new": float(len(new.statements) > 1),
+        "many_old": float(len(old.statements)),
+        "further_new": float(at_new > 0),
+        "further_old": float(at_old > 0),
+    }
+    found |= _weigh_words(match, new)
+    found |= _weigh_places(match)
+    found |= _weigh_values(match, found)
+    found |= _weigh_signs(match, new, old, found)
+    for side, terms in match.sides.items():
+        found |= _describe(side, terms) | _weigh_rarity(side, terms, beside)
+    return found | _weigh_rivals(match, beside)
 
 
 class Match:
-    """Two statements held against each other: how well each word of one is met by the other."""
+    """Two statements held against each other: how well each word of one is met by the other.
+
+    ``share_new`` and ``share_old`` are the shares of what each tells that the other tells too. ``left_new``
+    and ``left_old`` are the words that one alone has; ``shared`` and ``shared_new`` those of both, as the
+    older and the newer one has them.
+    """
 
     def __init__(self, new: Statement, old: Statement) -> None:
         self.new, self.old = new, old
         rows = [[_compare(one, other) for other in old.terms] for one in new.terms]
         met_new = [max(row, default=0.0) for row in rows]
         met_old = [max((row[place] for row in rows), default=0.0) for place in range(len(old.terms))]
-        self.share_new, self.share_old = share_met(new.terms, met_new), share_met(old.terms, met_old)
+        self.share_new, self.share_old = _share_met(new.terms, met_new), _share_met(old.terms, met_old)
         self.fit = self.share_new + self.share_old
-        self.left_new = [term for term, met in zip(new.terms, met_new, strict=True) if met < ALIKE]
-        self.left_old = [term for term, met in zip(old.terms, met_old, strict=True) if met < ALIKE]
-        self.shared = [term for term, met in zip(old.terms, met_old, strict=True) if met >= ALIKE]
+        self.left_new, self.shared_new = _divide(new.terms, met_new)
+        self.left_old, self.shared = _divide(old.terms, met_old)
+
+    @property
+    def sides(self) -> dict[str, list[Term]]:
+        """The words by where they stand."""
+        return {
+            "left_new": self.left_new,
+            "left_old": self.left_old,
+            "shared": self.shared,
+            "shared_new": self.shared_new,
+        }
 
 
-def share_met(terms: Sequence[Term], met: Sequence[float]) -> float:
+def _find_match(new: Reading, old: Reading) -> tuple[Match, int, int]:
+    """The two statements that fit best, and their places."""
+    places = product(range(len(new.statements)), range(len(old.statements)))
+    matches = [(Match(new.statements[i], old.statements[j]), i, j) for i, j in places if not (i and j)]
+    return max(matches, key=lambda entry: entry[0].fit - FURTHER * (entry[1] + entry[2]))
+
+
+def _divide(terms: Sequence[Term], met: Sequence[float]) -> tuple[list[Term], list[Term]]:
+    left = [term for term, share in zip(terms, met, strict=True) if share < ALIKE]
+    return left, [term for term, share in zip(terms, met, strict=True) if share >= ALIKE]
+
+
+def _share_met(terms: Sequence[Term], met: Sequence[float]) -> float:
     """The share of what ``terms`` tell that is ``met`` elsewhere, 0 to 1."""
     weights = list(map(_weight, terms))
     return sum(w * m for w, m in zip(weights, met, strict=True)) / max(0.1, sum(weights))
@@ -156,87 +137,93 @@ def _worth(term: Term) -> float:
 
 def _weigh_words(match: Match, new: Reading) -> Evidence:
     """How much the two have in common, and what is left of each."""
-    met = [
-        max((_compare(other, term) for s in new.statements for other in s.terms), default=0.0)
-        for term in match.old.terms
-    ]
-    rest = [
-        [term for term in left if not (term.type or term.named)] for left in (match.left_new, match.left_old)
-    ]
+    everywhere = [term for statement in new.statements for term in statement.terms]
+    met = [max((_compare(other, term) for other in everywhere), default=0.0) for term in match.old.terms]
     return {
         "share_new": match.share_new,
         "share_old": match.share_old,
-        "share_all": share_met(match.old.terms, met),
+        "share_all": _share_met(match.old.terms, met),
         "both": match.share_new * match.share_old,
         "least": min(match.share_new, match.share_old),
         "common": sum(map(_weight, match.shared)),
         "common_words": float(sum(not term.type for term in match.shared)),
-        "left_new": float(len(match.left_new)),
-        "left_old": float(len(match.left_old)),
-        "rest_new": float(len(rest[0])),
-        "rest_old": float(len(rest[1])),
+        "rest_new": float(sum(not (term.type or term.named) for term in match.left_new)),
+        "rest_old": float(sum(not (term.type or term.named) for term in match.left_old)),
         "length": math.log((len(match.new.terms) + 1) / (len(match.old.terms) + 1)),
         "short_old": float(len(match.old.terms) <= SHORT),
     }
 
 
-def _weigh_values(match: Match, both: float) -> Evidence:
-    """What kind of words differ and where: a value in the place of another, or another subject."""
-    sides = (match.left_new, match.left_old)
-    worth = [max(map(_worth, terms), default=0.0) for terms in (*sides, match.shared)]
-    gap = min(worth[:2]) - worth[2] if all(sides) else 0.0
-    names, typed = (all(any(kind(term) for term in side) for side in sides) for kind in (_is_name, _is_typed))
-    families = [{table.FAMILIES.get(term.type, term.type) for term in side if term.type} for side in sides]
-    hard = all(any(term.hard for term in side) for side in sides)
-    definite = [any(term.definite and not (term.type or term.named) for term in side) for side in sides]
-    return {
-        **_weigh_places(match, gap),
-        "value_gap": gap,
-        "both_gap": both * gap,
-        "value_old": worth[1],
-        "names": float(names),
-        "typed": float(typed and bool(families[0] & families[1])),
-        "hard": float(hard),
-        "hard_both": hard * both,
-        "definite_old": float(definite[1]),
-        "definite": float(all(definite)),
-        "shared_definite": float(any(term.definite and not term.named for term in match.shared)),
-    }
-
-
-def _is_name(term: Term) -> bool:
-    return term.named and not term.type
-
-
-def _is_typed(term: Term) -> bool:
-    return bool(term.type)
-
-
-def _weigh_places(match: Match, gap: float) -> Evidence:
-    """In how many places the two differ: one that is filled otherwise is a value or a subject."""
+def _weigh_places(match: Match) -> Evidence:
+    """In how many places the two differ, and where: one that is filled otherwise is a value or a subject."""
     old, new = match.old.sequence, match.new.sequence
     steps = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     same = sum(step[2] - step[1] for step in steps if step[0] == "equal")
     changed = [step for step in steps if step[0] != "equal"]
+    sizes = [(step[2] - step[1], step[4] - step[3]) for step in changed]
     replaced = all(step[0] == "replace" for step in changed)
-    swap = (
-        len(changed) == 1
-        and replaced
-        and same > 1
-        and max(changed[0][2] - changed[0][1], changed[0][4] - changed[0][3]) <= MAX_SWAP
-    )
+    one = len(changed) == 1 and replaced
     return {
-        "swap": float(swap),
-        "swap_gap": swap * gap,
-        "liking": float(swap and any(table.root(t.word) in _LIKING for t in match.old.terms)),
-        "swap_end": float(swap and changed[0][2] == len(old)),
-        "two_swaps": float(len(changed) == 2 and replaced),
         "ratio": 2 * same / max(1, len(old) + len(new)),
+        "places": float(len(changed)),
+        "changed_old": float(sum(size[0] for size in sizes)),
+        "changed_new": float(sum(size[1] for size in sizes)),
+        "swap": float(one and same > 1 and max(sizes[0]) <= MAX_SWAP),
+        "two_swaps": float(len(changed) == 2 and replaced),
+        "swap_old": float(sizes[0][0]) if one else 0.0,
+        "swap_new": float(sizes[0][1]) if one else 0.0,
+        "swap_at": changed[0][1] / max(1, len(old)) if one else -1.0,
+        "swap_to_end": float(len(old) - changed[0][2]) if one else -1.0,
     }
 
 
+def _weigh_values(match: Match, known: Evidence) -> Evidence:
+    """What kind of words differ: a value against another, or a subject against another."""
+    sides = (match.left_new, match.left_old)
+    worth = [max(map(_worth, terms), default=0.0) for terms in (*sides, match.shared)]
+    gap = min(worth[:2]) - worth[2] if all(sides) else 0.0
+    families = [{table.FAMILIES.get(term.type, term.type) for term in side if term.type} for side in sides]
+    typed = float(bool(families[0] & families[1]))
+    hard = float(all(any(term.hard for term in side) for side in sides))
+    definite = [any(term.definite and not (term.type or term.named) for term in side) for side in sides]
+    return {
+        "value_gap": gap,
+        "both_gap": known["both"] * gap,
+        "swap_gap": known["swap"] * gap,
+        "several": known["swap"] * any(term.key in _SEVERAL | _LIKING for term in match.shared),
+        "other_liking": float(
+            known["swap_at"] == 0 and any(term.key in _PREFERENCE for term in match.shared)
+        ),
+        "value_old": worth[1],
+        "names": float(all(any(term.named and not term.type for term in side) for side in sides)),
+        "typed": typed,
+        "hard": hard,
+        "hard_both": hard * known["both"],
+        "definite": float(all(definite)),
+        "shared_definite": float(any(term.definite and not term.named for term in match.shared)),
+        "typed_definite": typed * all(definite),
+        **_weigh_labels(match),
+    }
+
+
+def _weigh_labels(match: Match) -> Evidence:
+    """Whether the two are about another one of several: lift 1 and lift 2, team A and team B."""
+    ours, theirs = (
+        {
+            (before.key, term.key): place
+            for place, (before, term) in enumerate(pairwise(statement.terms))
+            if term.type == "ident" or term.hard
+        }
+        for statement in (match.new, match.old)
+    )
+    nouns = {noun: place for (noun, label), place in ours.items() if (noun, label) not in theirs}
+    others = {noun: place for (noun, label), place in theirs.items() if (noun, label) not in ours}
+    places = [max(nouns[noun], others[noun]) for noun in nouns.keys() & others.keys()]
+    return {"labels": float(len(places)), "label_at": float(min(places, default=-1))}
+
+
 def _weigh_signs(match: Match, new: Reading, old: Reading, known: Evidence) -> Evidence:
-    """What the newer one says of change, end, doubt and addition, and of the older one's values."""
+    """What both say of change, end, doubt and addition, and the newer one of the older one's values."""
     signs = {name: float(count > 0) for name, count in new.cues.items()}
     mark, doubt = (max(signs[name] for name in names) for names in (MARKS, DOUBTS))
     both, everywhere = known["both"], known["share_all"]
@@ -255,18 +242,87 @@ def _weigh_signs(match: Match, new: Reading, old: Reading, known: Evidence) -> E
         "kept": kept,
         "kept_plain": kept * (1 - mark),
         "kept_definite": kept * known["definite"],
-        "typed_definite": known["typed"] * known["definite"],
         "end_old": signs["end"] * match.share_old,
         "end_all": signs["end"] * everywhere,
-        "ended_old": float(old.cues["end"] > 0),
-        "now": signs["now"],
         "now_old": signs["now"] * match.share_old,
-        "correction": signs["correction"] * everywhere,
-        "change_left": signs["change"] * match.share_old * any(map(_is_typed, match.left_new)),
-        "addition": signs["addition"],
         "addition_both": signs["addition"] * both,
-        "same_both": signs["same"] * both,
         "doubt_both": doubt * both,
+        "changing": float(any(term.key in table.CHANGE_VERBS for term in match.left_new)) * match.share_old,
         "denied_old": denied * match.share_old,
         "denied_both": float(denied != old.negations % 2) * both,
+        **{f"new_{name}": sign for name, sign in signs.items()},
+        **{f"old_{name}": float(count > 0) for name, count in old.cues.items()},
     }
+
+
+def _describe(side: str, terms: Sequence[Term]) -> Evidence:
+    """How many words of a side are of each kind, and what stands before them."""
+    counts = Counter(kind for term in terms for kind in _read_kinds(term))
+    counts[""] = len(terms)
+    return {f"{side} {kind}": float(counts[kind]) for kind in ("", *_KINDS)}
+
+
+_KINDS = ("typed", "named", "definite", "about", "plain", "verb", "generic", "attribute", *BEHIND)
+
+
+def _read_kinds(term: Term) -> Iterator[str]:
+    yield term.behind
+    if term.about:
+        yield "about"
+    if term.type:
+        yield "typed"
+        return
+    if term.named:
+        yield "named"
+    elif term.definite:
+        yield "definite"
+    elif not term.about:
+        yield "plain"
+    if term.key in table.VERBS:
+        yield "verb"
+    if term.word in table.GENERIC_NOUNS:
+        yield "generic"
+    if term.key in table.ATTRIBUTES:
+        yield "attribute"
+
+
+def _weigh_rarity(side: str, terms: Sequence[Term], beside: Sequence[frozenset[str]]) -> Evidence:
+    """In how many notes beside them the words of a side stand too: what several share is a form of words."""
+    keys = {term.key for term in terms if not term.type}
+    met = sorted(sum(key in words for words in beside) for key in keys)
+    whole = sum(keys <= words for words in beside) if keys else -1
+    return {
+        f"{side} rarest": float(met[0]) if met else -1.0,
+        f"{side} second": float(met[1]) if len(met) > 1 else -1.0,
+        f"{side} commonest": float(met[-1]) if met else -1.0,
+        f"{side} mean": sum(met) / len(met) if met else -1.0,
+        f"{side} rare": float(met.count(0)),
+        f"{side} together": float(whole),
+        f"{side} together share": whole / (len(beside) + 1),
+    }
+
+
+def _weigh_rivals(match: Match, beside: Sequence[frozenset[str]]) -> Evidence:
+    """How many notes beside them share as much with either one as these two with each other."""
+    found = {"beside": math.log(1 + len(beside))}
+    ours = len(match.shared) / max(1, len(match.old.terms))
+    for side, terms in (("old", match.old.terms), ("new", match.new.terms)):
+        keys = {term.key for term in terms}
+        shares = [len(words & keys) / max(1, len(terms)) for words in beside]
+        found[f"rivals_{side}"] = float(sum(share >= ours for share in shares))
+        found[f"rival_{side}"] = max(shares, default=0.0) - ours
+    return found
+
+
+def are_apart(found: Evidence) -> bool:
+    """Whether both hold whatever their chance: they say the same, begin with what is one of several and with
+    another one ("Lift 1", "Lift 2"), tell of what there may be several of (who likes tea may like coffee
+    too), or of what two persons like.
+    """
+    same = not (found["left_new "] or found["left_old "] or found["new_end"] or found["denied_both"])
+    return same or found["label_at"] == 0 or found["several"] > 0 or found["other_liking"] > 0
+
+
+_NOTHING = Reading((Statement((), (), False),), dict.fromkeys(CUES, 0), frozenset(), 0)
+NAMES = tuple(gather(_NOTHING, _NOTHING, 0.0))
+"""The names of all evidence, in one order."""

@@ -1,11 +1,13 @@
 """The auto-linker: cycles over what was written since the last one, and passes over all of memory."""
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from services.memory.graph.decay import DELETED
 from services.memory.linking import rules
+from services.memory.linking.chances import share_chances
 from services.memory.linking.plan import MAX_AUTOMATIC, STATEMENTS, WritePlan
 from services.memory.linking.proximity import Proximity
 from services.memory.writes.change import embedded_text
@@ -72,10 +74,12 @@ def link_cycle(view: "View", cursor: int, moment: float, after: str = "") -> Cyc
     plan, flagged = WritePlan(view), []
     proximity = Proximity(view, batch)
     handled = 0
+    waiting = {node.id for node in batch}
     for node in batch:
+        waiting.discard(node.id)
         if len(plan.edges) + MAX_AUTOMATIC > MAX_EDGES or plan.is_long:
             break
-        if _link_node(node.id, view, plan, proximity, moment):
+        if _link_node(node.id, view, plan, proximity, waiting, moment):
             flagged.append(node.id)
         handled += 1
         cursor, after = node.version, node.id
@@ -104,7 +108,14 @@ def find_pending(view: "View", cursor: int, after: str) -> list[Node]:
         limit *= 4
 
 
-def _link_node(node_id: str, view: "View", plan: WritePlan, proximity: Proximity, moment: float) -> bool:
+def _link_node(
+    node_id: str,
+    view: "View",
+    plan: WritePlan,
+    proximity: Proximity,
+    waiting: Collection[str],
+    moment: float,
+) -> bool:
     """Link one node; says whether it is generic."""
     vector = view.vector(node_id)
     near = [] if vector is None else view.similar(vector, MAX_CANDIDATES + 1, rules.LINK)
@@ -114,7 +125,7 @@ def _link_node(node_id: str, view: "View", plan: WritePlan, proximity: Proximity
         return False
     # What it was merged with in this cycle is not near to it any more: it is it.
     near = [(other, cosine) for other, cosine in near if plan.node(other) is not None]
-    _supersede(node, view, plan, moment)
+    _supersede(node, view, plan, waiting, moment)
     node = plan.node(node_id) or node  # it may have ended
     generic = rules.is_generic(len(near))
     if generic and rules.is_assertion(node):
@@ -148,34 +159,37 @@ def _merge_duplicates_of(node_id: str, near: Neighbours, plan: WritePlan) -> Nod
     return node
 
 
-def _supersede(node: Node, view: "View", plan: WritePlan, moment: float) -> None:
+def _supersede(node: Node, view: "View", plan: WritePlan, waiting: Collection[str], moment: float) -> None:
     """End what a node takes the place of, or what takes its place; ask about what cannot be decided.
 
-    By weight of evidence a node takes the place of one other alone, the likeliest; of several by rules.
+    A node takes the place of one other, the likeliest. What is newer and ``waiting`` for its turn is held
+    against the node then.
     """
     vector = view.vector(node.id) if node.kind in rules.KINDS else None
     if vector is None or not rules.still_holds(node, moment):
         return
     near = _find_candidates(node, view, vector)
-    fresh = [other for other in near if (other, node.id) not in plan.compared]
-    plan.compared.update((node.id, other) for other in fresh)
-    pairs = [sorted((node, other), key=rules.age_order) for other in plan.load(fresh)]
-    cosines = [near[older.id if newer.id == node.id else newer.id] for older, newer in pairs]
-    chances = [
-        rules.estimate_chance(newer, older, cosine)
-        for (older, newer), cosine in zip(pairs, cosines, strict=True)
-    ]
-    best = max(
-        (chance for chance, pair in zip(chances, pairs, strict=True) if pair[1].id == node.id), default=0.0
-    )
-    for (older, newer), cosine, chance in zip(pairs, cosines, chances, strict=True):
-        edge = rules.find_supersession(newer, plan.node(older.id) or older, cosine, moment)
-        rival = chance < best if newer.id == node.id else False
-        if edge and not (edge.provenance["rule"] == rules.LIKELY and (rival or _replaces(newer.id, plan))):
+    others = plan.load(near)
+    pairs = []
+    for other in others:
+        older, newer = sorted((node, other), key=rules.age_order)
+        if newer.id not in waiting and (newer.id, older.id) not in plan.chances:
+            pairs.append((newer, older, near[other.id]))
+    chances = rules.estimate_chances(pairs, others, moment)
+    mine = [place for place, (newer, _, _) in enumerate(pairs) if newer.id == node.id]
+    for place, chance in zip(mine, share_chances([chances[place] for place in mine]), strict=True):
+        chances[place] = chance
+    for (newer, older, cosine), chance in sorted(
+        zip(pairs, chances, strict=True), key=lambda entry: -entry[1]
+    ):
+        plan.chances[newer.id, older.id] = chance
+        held = plan.node(older.id) or older
+        edge = rules.find_supersession(newer, held, cosine, moment, chance)
+        if edge and not (edge.provenance["rule"] == rules.LIKELY and _replaces(newer.id, plan)):
             if plan.link(edge):
                 plan.rewrite(rules.end_validity(older, newer))
                 plan.counts["superseded"] += 1
-        elif edge := rules.find_contradiction(newer, plan.node(older.id) or older, cosine, moment):
+        elif edge := rules.find_contradiction(newer, held, cosine, moment, chance):
             plan.count_link("contradictions", edge)
 
 
@@ -208,7 +222,8 @@ def _relate(node_id: str, other_id: str, cosine: float, plan: WritePlan, moment:
     if len(pair) < 2:
         return
     older, newer = sorted(pair, key=rules.age_order)
-    if edge := rules.find_contradiction(newer, older, cosine, moment):
+    chance = plan.chances.get((newer.id, older.id), 0.0)
+    if edge := rules.find_contradiction(newer, older, cosine, moment, chance):
         plan.count_link("contradictions", edge)
     elif not (rules.is_flagged(older) or rules.is_flagged(newer)):
         plan.count_link("similar", rules.link_similar(newer, older, cosine))
@@ -248,21 +263,24 @@ def _drop_stale(node: Node, near: dict[str, float], plan: WritePlan, moment: flo
         other = plan.node(edge.to_id if edge.from_id == node.id else edge.from_id)
         if edge.version >= node.version or other is None:
             continue
-        if not _still_applies(edge, node, other, near.get(other.id, 0.0), moment):
+        if not _still_applies(edge, (node, other), near.get(other.id, 0.0), plan, moment):
             plan.unlink(edge)
             plan.counts["unlinked"] += 1
 
 
-def _still_applies(edge: Edge, node: Node, other: Node, cosine: float, moment: float) -> bool:
+def _still_applies(
+    edge: Edge, pair: tuple[Node, Node], cosine: float, plan: WritePlan, moment: float
+) -> bool:
     """Whether an edge would be made again: of the linker's, those that depend on what the texts say."""
     by = edge.provenance.get("by")
+    older, newer = sorted(pair, key=rules.age_order)
     if by == "similarity":
         return cosine >= rules.LINK
     if by == "contradiction":
-        older, newer = sorted((node, other), key=rules.age_order)
-        return rules.find_contradiction(newer, older, cosine, moment) is not None
+        chance = plan.chances.get((newer.id, older.id), 0.0)
+        return rules.find_contradiction(newer, older, cosine, moment, chance) is not None
     if by == "supersession":  # the older one was written again, and holds
-        return bool((other if edge.to_id == other.id else node).valid_to)
+        return bool(next(node for node in pair if node.id == edge.to_id).valid_to)
     return True
 
 

@@ -40,8 +40,8 @@ class WritePlan:
     def __init__(self, view: "View") -> None:
         self.counts: Counter[str] = Counter()
         self.edges: _Edges = {}
-        self.compared: set[tuple[str, str]] = set()
-        """Pairs of which it was asked whether one takes the place of the other."""
+        self.chances: dict[tuple[str, str], float] = {}
+        """Pairs of a newer and an older node, and the chance that the one takes the place of the other."""
         self._view = view
         self._nodes: dict[str, Node] = {}
         self._rewritten: dict[str, None] = {}

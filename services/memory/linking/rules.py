@@ -6,8 +6,7 @@ from typing import Any
 import msgspec
 
 from services.memory.graph.decay import parse_time
-from services.memory.linking.evidence import ASKED, SURE, estimate
-from services.memory.linking.supersession import compare_texts, have_other_values
+from services.memory.linking.chances import ASKED, SURE, Pair, estimate, have_other_values
 from services.memory.linking.text_comparison import are_opposed, find_difference, jaccard, parse_text
 from services.memory.ownership import find_owner, may_end
 from services.memory.writes.change import embedded_text
@@ -72,9 +71,6 @@ earlier, in other words too, the least had .62; half of unrelated pairs are unde
 TOGETHER = 1.0
 """Seconds within which the pieces of one file are made: microseconds apart, so that they keep their order."""
 
-SUPERSEDE = 0.98
-"""The cosine from which a change that words leave open counts (issue 3)."""
-
 TITLES = 0.9
 """The share of words from which two titles name the same subject."""
 
@@ -132,10 +128,12 @@ def is_flagged(node: Node) -> bool:
     return node.metadata.get("flag") == FLAG
 
 
-def find_contradiction(newer: Node, older: Node, cosine: float, moment: float) -> Edge | None:
+def find_contradiction(
+    newer: Node, older: Node, cosine: float, moment: float, chance: float = 0.0
+) -> Edge | None:
     """``newer`` contradicts ``older``: both are assertions that hold at ``moment``, and either they are alike
-    from CONTRADICTION on and exactly one of them is negated (see ``are_opposed``), or the newer one may
-    take the place of the older and rules cannot say (the edge's rule is "undecided"). None otherwise.
+    from CONTRADICTION on and exactly one of them is negated (see ``are_opposed``), or the ``chance`` that the
+    newer one takes the place of the older is at least ASKED (the edge's rule is "undecided"). None otherwise.
 
     Supersession is to be searched first.
     """
@@ -143,18 +141,12 @@ def find_contradiction(newer: Node, older: Node, cosine: float, moment: float) -
         return None
     if not (still_holds(newer, moment) and still_holds(older, moment)):
         return None
-    texts = embedded_text(newer), embedded_text(older)
-    opposed = cosine >= CONTRADICTION and are_opposed(*texts)
-    if not opposed and not (may_supersede(newer, older, cosine) and _is_open(*texts, cosine)):
+    opposed = cosine >= CONTRADICTION and are_opposed(embedded_text(newer), embedded_text(older))
+    if not opposed and not (may_supersede(newer, older, cosine) and chance >= ASKED):
         return None
     weight = round(min(1.0, cosine), 4)
     rule = {} if opposed else {"rule": UNDECIDED}
     return _edge(newer, older, Relation.CONTRADICTS, weight, by="contradiction", score=weight, **rule)
-
-
-def _is_open(newer: str, older: str, cosine: float) -> bool:
-    """Whether one text may take the place of another."""
-    return bool(compare_texts(newer, older).rule) or estimate(newer, older, cosine) >= ASKED
 
 
 def are_duplicates(one: Node, other: Node, cosine: float) -> bool:
@@ -285,20 +277,33 @@ def are_siblings(one: Node, other: Node) -> bool:
     return bool(path) and path == other_path and name != other_name and together
 
 
-def estimate_chance(newer: Node, older: Node, cosine: float) -> float:
-    """The chance by all evidence that ``newer`` takes the place of ``older``, whether they hold or not."""
-    return (
-        estimate(embedded_text(newer), embedded_text(older), cosine)
-        if may_supersede(newer, older, cosine)
-        else 0.0
-    )
+def estimate_chances(
+    pairs: Sequence[tuple[Node, Node, float]], beside: Sequence[Node], moment: float
+) -> list[float]:
+    """The chance of each pair (newer, older, cosine), by itself, that the newer one takes the place of the
+    older; 0 if one of them does not hold at ``moment``. ``beside`` are the nodes that are like them.
+    """
+    places = [
+        place
+        for place, (newer, older, cosine) in enumerate(pairs)
+        if may_supersede(newer, older, cosine) and still_holds(newer, moment) and still_holds(older, moment)
+    ]
+    texts = [
+        Pair(embedded_text(newer), embedded_text(older), cosine)
+        for newer, older, cosine in (pairs[place] for place in places)
+    ]
+    chances = [0.0] * len(pairs)
+    for place, chance in zip(places, estimate(texts, list(map(embedded_text, beside))), strict=True):
+        chances[place] = chance
+    return chances
 
 
-def find_supersession(newer: Node, older: Node, cosine: float, moment: float) -> Edge | None:
+def find_supersession(
+    newer: Node, older: Node, cosine: float, moment: float, chance: float = 0.0
+) -> Edge | None:
     """``newer`` supersedes ``older``: both of KINDS and holding at ``moment``, the one since later than the
-    other, and about the same: either it surely gives another value or ends it (see ``compare_texts``; from
-    COMPARED on), or that is very likely by all evidence (SURE; see ``estimate``), or both are of one kind,
-    the titles are the same to .9 and the texts alike from .85.
+    other, and either the ``chance`` for it is at least SURE, or both are of one kind, the titles are the same
+    to .9 and the texts alike from .85.
 
     Duplicates are to be searched first.
     """
@@ -306,17 +311,14 @@ def find_supersession(newer: Node, older: Node, cosine: float, moment: float) ->
         may_supersede(newer, older, cosine) and still_holds(newer, moment) and still_holds(older, moment)
     ):
         return None
-    texts = embedded_text(newer), embedded_text(older)
-    verdict = compare_texts(*texts)
-    rule = verdict.rule if verdict.certain or cosine >= SUPERSEDE else ""
-    if not rule and estimate(*texts, cosine) >= SURE:
-        rule = LIKELY
+    rule = LIKELY if chance >= SURE else ""
     if not rule and cosine >= SAME_TITLE and newer.kind == older.kind and have_same_title(newer, older):
         rule = "title"
     if not rule:
         return None
     score = round(min(1.0, cosine), 4)
-    return _edge(newer, older, Relation.SUPERSEDES, WEIGHT, by="supersession", rule=rule, score=score)
+    edge = {"by": "supersession", "rule": rule, "score": score, "chance": round(chance, 2)}
+    return _edge(newer, older, Relation.SUPERSEDES, WEIGHT, **edge)
 
 
 def end_validity(older: Node, newer: Node) -> Node:

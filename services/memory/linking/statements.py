@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from services.memory.linking import claim_words as table
-from services.memory.linking.marks import strip_saying
+from services.memory.linking.sayings import strip_saying
 from services.memory.linking.tokens import Token, tokenize
 
 MAX_SENTENCES = 8
@@ -19,6 +19,10 @@ MAX_SENTENCE = 600
 MAX_HEADING = 6
 """The most words of a heading."""
 
+BEHIND = ("mark", "of", "in", "by", "from", "is", "value", "word")
+"""What may stand before a word: a mark of punctuation, prepositions of purpose, place and means and others,
+a form of being or an auxiliary, a value, another word."""
+
 REACH = 3
 """How many words behind an article belong to it: "the weekly status report"."""
 
@@ -27,6 +31,7 @@ _CUES = {
     name: re.compile(rf"\b(?:{'|'.join(patterns)})", re.IGNORECASE)
     for name, patterns in tomllib.loads(Path(__file__).with_name("cues.toml").read_text("utf-8")).items()
 }
+CUES = (*_CUES, "question")
 _NEGATION = re.compile(r"\b(?:not|no|never|cannot|nobody|nothing|none|without|nor)\b|n['’]t\b", re.IGNORECASE)
 _SKIPPED = table.NOTHING | table.BEING | table.AUXILIARIES | table.PREPOSITIONS
 
@@ -36,7 +41,8 @@ class Term(NamedTuple):
 
     ``type`` and ``named`` are those of its token; ``hard`` says that it tells which one of several is meant.
     ``definite``: it belongs to an article or "our"; ``about``: it stands behind of, for and the like;
-    ``place`` is that of its token.
+    ``place`` is that of its token; ``behind`` is what stands before it, articles aside: one of the names of
+    BEHIND, empty at the beginning.
     """
 
     key: str
@@ -47,6 +53,7 @@ class Term(NamedTuple):
     definite: bool
     about: bool
     place: int
+    behind: str = ""
 
 
 class Statement(NamedTuple):
@@ -103,7 +110,7 @@ def _read_sentence(sentence: str) -> Statement:
     text, _ = strip_saying(sentence)
     tokens = tokenize(text)
     terms: list[Term] = []
-    article, about = -REACH - 1, False
+    article, about, behind = -REACH - 1, False, ""
     for place, token in enumerate(tokens):
         word = token.word
         if word in table.DETERMINERS:
@@ -111,13 +118,31 @@ def _read_sentence(sentence: str) -> Statement:
         elif word in table.PREPOSITIONS or not token.key:
             article, about = -REACH - 1, word in table.PURPOSES
         elif token.type or not (word in _SKIPPED or word.endswith("n't")):
-            terms.append(_make_term(token, place, definite=place - article <= REACH, about=about))
+            term = _make_term(token, place, definite=place - article <= REACH, about=about)
+            terms.append(term._replace(behind=behind))
         elif word in table.BEING | table.AUXILIARIES:
             article, about = -REACH - 1, False
+        behind = _classify(token) or behind
     sequence = tuple(
         token.key or token.word for token in tokens if token.key and token.word not in table.DETERMINERS
     )
     return Statement(tuple(terms), sequence, len(_NEGATION.findall(text)) % 2 == 1)
+
+
+def _classify(token: Token) -> str:
+    """What a word is to the one behind it; empty for articles, which do not count."""
+    if token.word in table.DETERMINERS:
+        return ""
+    kinds = {
+        "mark": not token.key,
+        "of": token.word in table.PURPOSES,
+        "in": token.word in table.PLACES,
+        "by": token.word in table.MEANS,
+        "from": token.word in table.PREPOSITIONS,
+        "is": token.word in table.BEING | table.AUXILIARIES,
+        "value": bool(token.type),
+    }
+    return next((kind for kind, is_so in kinds.items() if is_so), "word")
 
 
 def _make_term(token: Token, place: int, *, definite: bool, about: bool) -> Term:

@@ -3,8 +3,8 @@
 import re
 from datetime import UTC, datetime
 
+from services.memory.linking.chances import have_other_values
 from services.memory.linking.rules import is_assertion
-from services.memory.linking.supersession import have_other_values
 from services.memory.linking.text_comparison import find_difference
 from services.memory.ownership import find_owner
 from services.memory.writes.change import embedded_text

@@ -2,20 +2,24 @@
 
 import json
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from services.memory.embedding import open_embedder
 from services.memory.linking.rules import COMPARED, KINDS
 from services.memory.writes.change import embedded_text
 from shared.settings import load
-from tests.bench.answers.story import Teller, tell_changes, tell_facts, tell_lookalikes
+from tests.bench.answers.story import Planted, Teller, tell_changes, tell_facts, tell_lookalikes
 from tests.bench.answers.surroundings import tell_fillers
 from tests.bench.answers.wording import Wording
+
+Vector = npt.NDArray[np.float32]
 
 HERE = Path(__file__).parent
 KNOWN = HERE.parents[1] / "unit" / "claim_pairs" / "known.toml"
@@ -24,11 +28,20 @@ NEAREST = 40
 """Candidates of a node, as in the linker."""
 CROSSED = 12
 """Others' older notes that are held against each newer one."""
-SEEDS = {"training": range(1, 7), "work": (1, 3, 4, 9)}
+STORES = tuple(sorted(path.stem for path in (HERE / "stores").glob("*.toml")))
+SEEDS = {"work": (1, 2, 3, 5), **dict.fromkeys(STORES, (1, 2, 3))}
+"""The made-up stores, work.toml of bench-answers and those of the folder ``stores``, with their seeds."""
+SMALL, FEW = 9, (3, 10, 25)
+"""The claims of a small store, and the other notes in it: what stands beside a note are few there."""
+SHARING = 5
+"""Topics about the same subjects in stores with even seeds."""
+WRITTEN = 3.0
+"""What a written pair weighs, for there are few; one of the tests weighs 1."""
+WEIGHTS = {"replaces": 0.4, "lookalike": 0.3, "apart": 0.12}
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """An older and a newer note, whether the newer one replaces it, and what the row weighs."""
+    """An older and a newer note, whether the newer one replaces it, and the notes beside them."""
 
     older: str
     newer: str
@@ -36,6 +49,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = ""
     weight: float = 1.0
     cosine: float = 0.0
+    beside: tuple[str, ...] = ()
 
 
 def read_pairs(split: str) -> list[Sample]:
@@ -47,12 +61,13 @@ def read_pairs(split: str) -> list[Sample]:
 def read_all() -> list[Sample]:
     """Everything to fit on, with cosines."""
     written = [sample for sample in read_pairs("fit") if sample.label != "open"]
+    written = [msgspec.structs.replace(sample, weight=WRITTEN) for sample in written]
     known = [
-        Sample(older=older, newer=newer, label="apart" if kind == "apart" else "replaces", weight=0.2)
+        Sample(older=older, newer=newer, label="apart" if kind == "apart" else "replaces")
         for kind, pairs in tomllib.loads(KNOWN.read_text("utf-8")).items()
         for older, newer in pairs
     ]
-    made = [sample for half in SEEDS for seed in SEEDS[half] for sample in _read_store(half, seed)]
+    made = [sample for name in SEEDS for seed in SEEDS[name] for sample in _read_store(name, seed)]
     return [*measure([*written, *known]), *_cross(written), *made]
 
 
@@ -65,7 +80,7 @@ def measure(samples: Sequence[Sample]) -> list[Sample]:
     ]
 
 
-def _embed(texts: Sequence[str]) -> dict[str, np.ndarray]:
+def _embed(texts: Sequence[str]) -> dict[str, Vector]:
     unique = list(dict.fromkeys(texts))
     embedder = open_embedder(load())
     vectors = dict(zip(unique, embedder.embed(unique), strict=True))
@@ -87,30 +102,62 @@ def _cross(written: Sequence[Sample]) -> Iterator[Sample]:
                 yield Sample(older=other, newer=sample.newer, label="apart", weight=0.15, cosine=found)
 
 
-def _read_store(half: str, seed: int) -> Iterator[Sample]:
-    """The candidates of a made-up store: the states of claims, and what is like them."""
-    base = tomllib.loads((HERE.parent / "answers" / "work.toml").read_text("utf-8"))
-    if half == "training":
-        base |= tomllib.loads((HERE / "training.toml").read_text("utf-8"))
-    teller = Teller(msgspec.convert(base, Wording), seed, START)
+def _read_store(name: str, seed: int) -> Iterator[Sample]:
+    """The candidates of a made-up store and of small parts of it."""
+    wording = tomllib.loads((HERE.parent / "answers" / "work.toml").read_text("utf-8"))
+    if name != "work":
+        wording |= tomllib.loads((HERE / "stores" / f"{name}.toml").read_text("utf-8"))
+    told_of = msgspec.convert(wording, Wording)
+    teller = Teller(told_of if seed % 2 else _share_subjects(told_of), seed, START)
     tell_changes(teller, 0)
     tell_facts(teller)
     list(tell_lookalikes(teller))
     tell_fillers(teller)
     told = sorted((p for p in teller.planted if p.node.kind in KINDS), key=lambda p: p.node.created_at)
+    vectors = _embed([embedded_text(planted.node) for planted in told])
+    share = 0.5 if name == "work" else 1.0
+    for part in [told, *_divide(told, Random(seed))]:
+        yield from _find_candidates(part, vectors, share)
+
+
+def _share_subjects(wording: Wording) -> Wording:
+    """The same with several topics about each subject: one that has a new owner still runs where it ran."""
+    topics = [
+        msgspec.structs.replace(topic, subjects=wording.topics[number - number % SHARING].subjects)
+        for number, topic in enumerate(wording.topics)
+    ]
+    return msgspec.structs.replace(wording, topics=tuple(topics))
+
+
+def _divide(told: Sequence[Planted], random: Random) -> Iterator[list[Planted]]:
+    """Small stores: a few claims of a large one with all their states, and some other notes."""
+    keys = sorted({planted.key for planted in told if planted.key})
+    random.shuffle(keys)
+    others = [planted for planted in told if not planted.key]
+    for first in range(0, len(keys), SMALL):
+        known, beside = keys[first : first + SMALL], random.sample(others, random.choice(FEW))
+        yield [planted for planted in told if planted.key in known or planted in beside]
+
+
+def _find_candidates(
+    told: Sequence[Planted], vectors: Mapping[str, Vector], share: float
+) -> Iterator[Sample]:
+    """What each note may take the place of: the nearest older ones."""
     texts = [embedded_text(planted.node) for planted in told]
-    vectors = _embed(texts)
-    cosines = np.stack([vectors[text] for text in texts])
-    cosines = cosines @ cosines.T
-    share = 1.0 if half == "training" else 0.5
+    rows = np.stack([vectors[text] for text in texts])
+    cosines = rows @ rows.T
     for new, planted in enumerate(told):
-        for old in np.argsort(-cosines[new])[: NEAREST + 1]:
-            if old < new and cosines[new, old] >= COMPARED:
-                same = bool(planted.key) and planted.key == told[old].key
-                yield Sample(
-                    older=texts[old],
-                    newer=texts[new],
-                    label="replaces" if same else "apart",
-                    weight=share * (0.4 if same else 0.04),
-                    cosine=float(cosines[new, old]),
-                )
+        nearest = [int(old) for old in np.argsort(-cosines[new])[: NEAREST + 1]]
+        near = [old for old in nearest if old < new and cosines[new, old] >= COMPARED]
+        beside = tuple(texts[old] for old in near)
+        for old in near:
+            same = bool(planted.key) and planted.key == told[old].key
+            weight = WEIGHTS["replaces" if same else planted.label if planted.label in WEIGHTS else "apart"]
+            yield Sample(
+                older=texts[old],
+                newer=texts[new],
+                label="replaces" if same else "apart",
+                weight=share * weight,
+                cosine=float(cosines[new, old]),
+                beside=beside,
+            )

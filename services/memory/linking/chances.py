@@ -1,0 +1,149 @@
+"""How likely texts take the place of others: evidence, weighed by trees that are fitted to written pairs.
+
+``python -m tests.bench.claims --fit`` fits them. The chances of all that a text may take the place of are
+taken together: it takes the place of one at most, so that what looks as much like several takes none's.
+"""
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from services.memory.linking import claim_words as table
+from services.memory.linking import evidence
+from services.memory.linking.statements import read_text
+
+if TYPE_CHECKING:
+    from services.memory.linking.statements import Reading
+
+SURE = 0.65
+"""The chance from which a text takes the place of another."""
+
+ASKED = 0.35
+"""The chance from which that is asked about."""
+
+LEAST = 4
+"""Both share one of so many words of the longest sentence of either, or they are not compared."""
+
+MOST = 0.9999
+"""The highest chance of a pair by itself."""
+
+FILE = Path(__file__).with_name("weights.bin")
+
+
+class Pair(NamedTuple):
+    """Two texts of which the newer one may take the place of the older, and the cosine of their vectors."""
+
+    newer: str
+    older: str
+    cosine: float
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands in the first line of the file of weights.
+
+    ``names`` are those of the evidence, ``depth`` is how many questions lead to an answer, ``start`` the
+    log-odds without any. Behind it, for each of the ``trees``: the places of the evidence that is asked for,
+    breadth first, in one byte each, then the thresholds and the answers in log-odds, both as float32.
+    """
+
+    names: tuple[str, ...]
+    trees: int
+    depth: int
+    start: float
+
+
+class Trees(NamedTuple):
+    """Complete binary trees: at or below a threshold to the left, above it to the right."""
+
+    header: Header
+    asked: npt.NDArray[np.uint8]
+    thresholds: npt.NDArray[np.float32]
+    answers: npt.NDArray[np.float32]
+
+    def weigh(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        """The log-odds of each row of evidence."""
+        trees, samples = np.arange(self.header.trees), np.arange(len(rows))[:, None]
+        place = np.zeros((len(rows), self.header.trees), dtype=np.int64)
+        for _ in range(self.header.depth):
+            above = rows[samples, self.asked[trees, place]] > self.thresholds[trees, place]
+            place = 2 * place + 1 + above
+        found = self.answers[trees, place - self.thresholds.shape[1]]
+        odds: npt.NDArray[np.float64] = self.header.start + found.sum(1, dtype=np.float64)
+        return odds
+
+
+def read_trees(content: bytes) -> Trees:
+    """The trees of the content of a file of weights."""
+    head, _, rest = content.partition(b"\n")
+    header = msgspec.json.decode(head, type=Header)
+    inner = 2**header.depth - 1
+    shape = header.trees, inner
+    asked = np.frombuffer(rest, np.uint8, header.trees * inner).reshape(shape)
+    numbers = np.frombuffer(rest, np.float32, offset=asked.size)
+    thresholds, answers = numbers[: asked.size], numbers[asked.size :]
+    return Trees(header, asked, thresholds.reshape(shape), answers.reshape(header.trees, inner + 1))
+
+
+@functools.cache
+def load_trees() -> Trees:
+    """The trees of the file of weights."""
+    return read_trees(FILE.read_bytes())
+
+
+def may_compare(new: "Reading", old: "Reading") -> bool:
+    """Whether two texts share enough words, and the newer one is no mere question."""
+    shared = len(new.keys & old.keys)
+    longest = (max(len(each.terms) for each in text.statements) for text in (new, old) if text.statements)
+    asks = new.cues["question"] and len(new.statements) == 1
+    return not asks and shared > 0 and LEAST * shared >= min(longest)
+
+
+def estimate(pairs: Sequence[Pair], beside: Sequence[str] = ()) -> list[float]:
+    """The chance of each pair, 0 to 1, that the newer text takes the place of the older.
+
+    0 if they share few words. ``beside`` are the notes that are like them: what several of these have in
+    common is how such things are put, and not what they are about.
+    """
+    readings = [(read_text(pair.newer), read_text(pair.older), pair) for pair in pairs]
+    compared = [place for place, (new, old, _) in enumerate(readings) if may_compare(new, old)]
+    chances = [0.0] * len(pairs)
+    if not compared:
+        return chances
+    trees, notes = load_trees(), {text: read_text(text).keys for text in beside}
+    rows = []
+    for new, old, pair in (readings[place] for place in compared):
+        others = [keys for text, keys in notes.items() if text not in (pair.newer, pair.older)]
+        rows.append(evidence.gather(new, old, pair.cosine, others))
+    numbers = np.array([[row[name] for name in trees.header.names] for row in rows], dtype=np.float32)
+    odds = np.exp(-trees.weigh(numbers)).tolist()
+    for place, row, against in zip(compared, rows, odds, strict=True):
+        chances[place] = 0.0 if evidence.are_apart(row) else 1 / (1 + against)
+    return chances
+
+
+def share_chances(chances: Sequence[float]) -> list[float]:
+    """The chances of what one text may take the place of, if it does so of one of them at most.
+
+    Of odds o for each by itself, it is that one with the chance o / (1 + the sum of all odds).
+    """
+    odds = [min(chance, MOST) / (1 - min(chance, MOST)) for chance in chances]
+    return [each / (1 + sum(odds)) for each in odds]
+
+
+def have_other_values(one: str, other: str) -> bool:
+    """Whether texts that look the same give other amounts, days or times, or one tells an end."""
+    first, second = read_text(one), read_text(other)
+    if bool(first.cues["end"]) != bool(second.cues["end"]):
+        return True
+    ours, theirs = _typed_values(first), _typed_values(second)
+    return bool({family for family, _ in ours - theirs} & {family for family, _ in theirs - ours})
+
+
+def _typed_values(text: "Reading") -> set[tuple[str, str]]:
+    terms = (term for statement in text.statements for term in statement.terms if term.type)
+    return {(table.FAMILIES.get(term.type, term.type), term.key.partition(":")[2]) for term in terms}
