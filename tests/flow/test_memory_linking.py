@@ -65,7 +65,7 @@ def test_likeness(world: World, older: str, newer: str, relation: str) -> None:
         ("The API key must never be logged", "The API key must be logged", "contradicts"),
         ("The cache is warm after start", "The cache isn't warm after start", "contradicts"),
         ("The office is in Berlin", "The office is no longer in Berlin", "supersedes"),
-        ("Tests run on every push", "No tests are run when somebody pushes", "related_to"),  # .78
+        ("Tests run on every push", "No tests are run when somebody pushes", "contradicts"),  # .78
         ("The API speaks JSON", "The API does not speak XML", "related_to"),
         ("Nothing was found in the cache folder", "Something was found in the cache folder", "related_to"),
         ("We never deploy on Fridays", "We don't deploy on Fridays", "one"),
@@ -97,7 +97,6 @@ def test_contradictions(world: World, older: str, newer: str, relation: str) -> 
         ("The port of the broker is 4222", "The broker listens on port 4222", "related_to"),  # .91
         ("Server 1 listens on port 4222", "Server 2 listens on port 4222", "related_to"),  # .95
         ("Alice gave Bob a book", "Bob gave Alice a book", "related_to"),  # .99
-        ("The user likes dark mode", "The user hates dark mode", "related_to"),  # .92
     ],
 )
 def test_duplicates(world: World, older: str, newer: str, relation: str) -> None:
@@ -115,6 +114,7 @@ def test_duplicates(world: World, older: str, newer: str, relation: str) -> None
             "We decided to use SQLite as the main database",
             "supersedes",
         ),
+        ("The user likes dark mode", "The user hates dark mode", "supersedes"),  # .92
         ("Alice's birthday is on 3 May", "Bob's birthday is on 3 May", "related_to"),
         ("I had pasta for lunch", "I had pizza for lunch", "related_to"),
         ("Anna lives in Berlin", "Anna moved to Hamburg", "supersedes"),
@@ -134,18 +134,16 @@ def test_what_is_said_later_of_earlier_does_not_supersede(world: World) -> None:
 
 
 LONG = (
-    "Each customer's invoices, delivery notes, reminders and letters of complaint, with the date of their "
-    "arrival, the name of the clerk who opened them and the shelf they were put on, are copied on the "
-    "evening of the day they came; the copies are bound by month, numbered, entered in the large register "
-    "in the hall and kept in a {} box in the cellar until ten years have gone by"
+    "When a customer brings back a machine that broke within the first year, the clerk at the front desk "
+    "writes down the serial number and the name, and the machine is sent on the same day to {} for repair"
 )
-SHORT = "The copies are kept in a {} box in the cellar"
+SHORT = "Machines that broke are sent to {} for repair"
 
 
 @pytest.mark.parametrize("text", [LONG, SHORT])
 def test_a_value_is_found_in_a_long_text_too(world: World, text: str) -> None:
-    world.write(note("older", "Releases", body=text.format("wooden")))
-    world.write(note("newer", "Releases", 60, body=text.format("metal")))
+    world.write(note("older", "Releases", body=text.format("Karlsruhe")))
+    world.write(note("newer", "Releases", 60, body=text.format("Leipzig")))
     world.settle()
     (edge,) = world.edges("older").values()
     assert edge.relation.value == "supersedes"

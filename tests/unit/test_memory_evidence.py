@@ -43,7 +43,7 @@ BESIDE = (("Mail", "Green"), ("Holiday", "White"), ("Cargo", "Black"), ("Domesti
     [
         ("Bob: the notes are typed up by Ana", "The notes are typed up by Luis"),
         ("The paper log of visits has been scrapped", "We keep a paper log of visits"),
-        ("Slate is what the worktops are made of", "Oak is what the worktops are made of"),
+        ("Coffee is what the crew drinks", "Tea is what the crew drinks"),
     ],
 )
 def test_foreign_wordings_are_seen(newer: str, older: str) -> None:
@@ -89,11 +89,11 @@ def test_what_says_that_something_is_over_is_no_known_fact() -> None:
 
 def test_by_evidence_a_text_takes_the_place_of_the_likeliest_alone() -> None:
     world = World()
-    said = ("Oak is what the worktops are made of", "Oak is what the trophies are made of")
+    said = ("Tea is what the crew drinks", "Tea is what the guests drink")
     world.write(note("one", said[0], embedding=direction(1)))
     world.write(note("two", said[1], 1, embedding=beside(0.9, axis=2)))
     world.cycle()
-    world.write(note("new", "Slate is what the worktops are made of", 2, embedding=beside(0.95)))
+    world.write(note("new", "Coffee is what the crew drinks", 2, embedding=beside(0.95)))
     world.cycle()
     assert world.view.node("one").valid_to  # type: ignore[union-attr]
     assert not world.view.node("two").valid_to  # type: ignore[union-attr]

@@ -20,11 +20,14 @@ from services.memory.linking.statements import read_text
 if TYPE_CHECKING:
     from services.memory.linking.statements import Reading
 
-SURE = 0.65
+SURE = 0.7
 """The chance from which a text takes the place of another."""
 
 ASKED = 0.35
 """The chance from which that is asked about."""
+
+ENDED = 0.9
+"""The least chance of a pair of which the newer text says the older one with "no longer"."""
 
 LEAST = 4
 """Both share one of so many words of the longest sentence of either, or they are not compared."""
@@ -122,7 +125,12 @@ def estimate(pairs: Sequence[Pair], beside: Sequence[str] = ()) -> list[float]:
     numbers = np.array([[row[name] for name in trees.header.names] for row in rows], dtype=np.float32)
     odds = np.exp(-trees.weigh(numbers)).tolist()
     for place, row, against in zip(compared, rows, odds, strict=True):
-        chances[place] = 0.0 if evidence.are_apart(row) else 1 / (1 + against)
+        chance = max(ENDED * evidence.is_ended(row), 1 / (1 + against))
+        if evidence.are_apart(row):
+            chance = 0.0
+        elif evidence.is_mere_denial(row):
+            chance = min(chance, ASKED)
+        chances[place] = chance
     return chances
 
 

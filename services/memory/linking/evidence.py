@@ -20,6 +20,9 @@ ALIKE = 0.5
 MAX_SWAP = 4
 """The most words of a value that stands in the place of another."""
 
+LONG_LABEL = len("number:99")
+"""Longer keys are numbers of three digits or more: "dial 4892" tells no dial from others."""
+
 SHORT = 3
 """Terms of a sentence that says little."""
 
@@ -172,9 +175,15 @@ def _weigh_places(match: Match) -> Evidence:
         "two_swaps": float(len(changed) == 2 and replaced),
         "swap_old": float(sizes[0][0]) if one else 0.0,
         "swap_new": float(sizes[0][1]) if one else 0.0,
+        "behind_several": float(one and bool(_SEVERAL.intersection(_read_before(old, changed[0][1])))),
         "swap_at": changed[0][1] / max(1, len(old)) if one else -1.0,
         "swap_to_end": float(len(old) - changed[0][2]) if one else -1.0,
     }
+
+
+def _read_before(words: Sequence[str], place: int) -> list[str]:
+    """The last words before a place, of which the nearer one may be a preposition."""
+    return list(words[max(0, place - 2) : place])
 
 
 def _weigh_values(match: Match, known: Evidence) -> Evidence:
@@ -191,6 +200,7 @@ def _weigh_values(match: Match, known: Evidence) -> Evidence:
         "both_gap": known["both"] * gap,
         "swap_gap": known["swap"] * gap,
         "several": known["swap"] * any(term.key in _SEVERAL | _LIKING for term in match.shared),
+        "liking": known["swap"] * any(term.key in _LIKING for term in match.shared),
         "other_liking": float(
             known["swap_at"] == 0 and any(term.key in _PREFERENCE for term in match.shared)
         ),
@@ -219,7 +229,12 @@ def _weigh_labels(match: Match) -> Evidence:
     nouns = {noun: place for (noun, label), place in ours.items() if (noun, label) not in theirs}
     others = {noun: place for (noun, label), place in theirs.items() if (noun, label) not in ours}
     places = [max(nouns[noun], others[noun]) for noun in nouns.keys() & others.keys()]
-    return {"labels": float(len(places)), "label_at": float(min(places, default=-1))}
+    long = any(term.type == "ident" and len(term.key) > LONG_LABEL for term in match.left_new)
+    return {
+        "labels": float(len(places)),
+        "label_at": float(min(places, default=-1)),
+        "label_long": float(long),
+    }
 
 
 def _weigh_signs(match: Match, new: Reading, old: Reading, known: Evidence) -> Evidence:
@@ -252,6 +267,8 @@ def _weigh_signs(match: Match, new: Reading, old: Reading, known: Evidence) -> E
         "denied_both": float(denied != old.negations % 2) * both,
         **{f"new_{name}": sign for name, sign in signs.items()},
         **{f"old_{name}": float(count > 0) for name, count in old.cues.items()},
+        **{f"said_{name}": float(name in match.new.cues) for name in CUES},
+        **{f"told_{name}": float(name in match.old.cues) for name in CUES},
     }
 
 
@@ -320,7 +337,23 @@ def are_apart(found: Evidence) -> bool:
     too), or of what two persons like.
     """
     same = not (found["left_new "] or found["left_old "] or found["new_end"] or found["denied_both"])
-    return same or found["label_at"] == 0 or found["several"] > 0 or found["other_liking"] > 0
+    others = found["labels"] > 0 and (found["label_at"] == 0 or found["two_swaps"] > 0)
+    several = found["behind_several"] or found["liking"] or found["other_liking"]
+    return bool(same or (others and not found["label_long"]) or several)
+
+
+def is_ended(found: Evidence) -> bool:
+    """Whether the newer one surely ends the older one: it says all of it with "no longer" or "any more"."""
+    doubt = max(found[f"said_{name}"] for name in DOUBTS)
+    return found["said_over"] > doubt and found["share_old"] == 1 and not found["told_over"]
+
+
+def is_mere_denial(found: Evidence) -> bool:
+    """Whether the newer one says the older one with a "not", and nothing of a change: one of them is wrong,
+    and which one is for a person to say.
+    """
+    marks = max(found[f"said_{name}"] for name in MARKS)
+    return bool(found["denied_both"] and found["share_old"] == found["share_new"] == 1 and not marks)
 
 
 _NOTHING = Reading((Statement((), (), False),), dict.fromkeys(CUES, 0), frozenset(), 0)

@@ -136,7 +136,7 @@ def _link_node(
     if len(near) < MAX_CANDIDATES:
         _drop_stale(node, dict(near), plan, moment)
     for other, cosine in near if not generic else ():
-        _relate(node.id, other, cosine, plan, moment)
+        _relate((node.id, other), cosine, plan, waiting, moment)
     _link_instances(node, plan, view)
     _link_proximity(node, plan, proximity)
     return False
@@ -216,14 +216,19 @@ def _find_candidates(node: Node, view: "View", vector: "Vectors") -> dict[str, f
     return near
 
 
-def _relate(node_id: str, other_id: str, cosine: float, plan: WritePlan, moment: float) -> None:
-    """Make of a pair what it is: a contradiction or a relation."""
-    pair = plan.load([node_id, other_id])
+def _relate(
+    ids: tuple[str, str], cosine: float, plan: WritePlan, waiting: Collection[str], moment: float
+) -> None:
+    """Make of a pair what it is: a contradiction or a relation; one whose newer node is still ``waiting`` may
+    yet be found to be a supersession.
+    """
+    pair = plan.load(ids)
     if len(pair) < 2:
         return
     older, newer = sorted(pair, key=rules.age_order)
     chance = plan.chances.get((newer.id, older.id), 0.0)
-    if edge := rules.find_contradiction(newer, older, cosine, moment, chance):
+    edge = rules.find_contradiction(newer, older, cosine, moment, chance)
+    if edge and newer.id not in waiting:
         plan.count_link("contradictions", edge)
     elif not (rules.is_flagged(older) or rules.is_flagged(newer)):
         plan.count_link("similar", rules.link_similar(newer, older, cosine))

@@ -27,11 +27,12 @@ REACH = 3
 """How many words behind an article belong to it: "the weekly status report"."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+|\s+[–—]\s+")
-_CUES = {
+_PATTERNS = {
     name: re.compile(rf"\b(?:{'|'.join(patterns)})", re.IGNORECASE)
     for name, patterns in tomllib.loads(Path(__file__).with_name("cues.toml").read_text("utf-8")).items()
 }
-CUES = (*_CUES, "question")
+_PATTERNS["question"] = re.compile(r"\?")
+CUES = tuple(_PATTERNS)
 _NEGATION = re.compile(r"\b(?:not|no|never|cannot|nobody|nothing|none|without|nor)\b|n['’]t\b", re.IGNORECASE)
 _SKIPPED = table.NOTHING | table.BEING | table.AUXILIARIES | table.PREPOSITIONS
 
@@ -57,11 +58,14 @@ class Term(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """A sentence: its ``terms``, the keys of all its words in their order, whether it denies something."""
+    """A sentence: its ``terms``, the keys of all its words in their order, whether it denies something, and
+    the signs of cues.toml in it.
+    """
 
     terms: tuple[Term, ...]
     sequence: tuple[str, ...]
     negated: bool
+    cues: frozenset[str] = frozenset()
 
 
 class Reading(NamedTuple):
@@ -93,9 +97,7 @@ def read_text(text: str) -> Reading:
     if heading and statements:
         statements[0] = _join(_read_sentence(heading), statements[0])
     whole = text[: MAX_SENTENCES * MAX_SENTENCE]
-    cues = {name: len(pattern.findall(whole)) for name, pattern in _CUES.items()} | {
-        "question": whole.count("?")
-    }
+    cues = {name: len(pattern.findall(whole)) for name, pattern in _PATTERNS.items()}
     keys = frozenset(term.key for statement in statements for term in statement.terms)
     return Reading(tuple(statements), cues, keys, len(_NEGATION.findall(whole)))
 
@@ -113,7 +115,7 @@ def _read_sentence(sentence: str) -> Statement:
     article, about, behind = -REACH - 1, False, ""
     for place, token in enumerate(tokens):
         word = token.word
-        if word in table.DETERMINERS:
+        if word in table.DETERMINERS and not token.type:
             article = place
         elif word in table.PREPOSITIONS or not token.key:
             article, about = -REACH - 1, word in table.PURPOSES
@@ -124,14 +126,15 @@ def _read_sentence(sentence: str) -> Statement:
             article, about = -REACH - 1, False
         behind = _classify(token) or behind
     sequence = tuple(
-        token.key or token.word for token in tokens if token.key and token.word not in table.DETERMINERS
+        token.key for token in tokens if token.key and (token.type or token.word not in table.DETERMINERS)
     )
-    return Statement(tuple(terms), sequence, len(_NEGATION.findall(text)) % 2 == 1)
+    cues = frozenset(name for name, pattern in _PATTERNS.items() if pattern.search(sentence))
+    return Statement(tuple(terms), sequence, len(_NEGATION.findall(text)) % 2 == 1, cues)
 
 
 def _classify(token: Token) -> str:
     """What a word is to the one behind it; empty for articles, which do not count."""
-    if token.word in table.DETERMINERS:
+    if token.word in table.DETERMINERS and not token.type:
         return ""
     kinds = {
         "mark": not token.key,

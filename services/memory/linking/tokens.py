@@ -236,8 +236,8 @@ _AMOUNT_VERBS = frozenset(
 def _read_word(raw: list[Token], place: int) -> Token:
     token = raw[place]
     before = raw[place - 1] if place else Token("", "")
-    letter = len(token.word) == 1 and token.named and before.key and before.word not in table.NOTHING
-    if letter and before.word not in table.PREPOSITIONS:
+    letter = len(token.word) == 1 and token.named and token.word != "i"
+    if letter and before.key and before.word not in table.NOTHING | table.PREPOSITIONS:
         return Token(token.word, f"number:{token.word}", "ident", named=True)
     follows = place + 1 < len(raw) and raw[place + 1].named and raw[place + 1].word.isalpha()
     begins = not place and token.word.isalpha() and not follows  # "Amara Obi" is a name

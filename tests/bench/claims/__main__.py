@@ -64,7 +64,7 @@ def fit() -> None:
     rows = [[row[name] for name in evidence.NAMES] for _, row in found if row]
     samples = [sample for sample, row in found if row]
     model = GradientBoostingClassifier(
-        n_estimators=TREES, learning_rate=RATE, max_depth=DEPTH, subsample=0.5, max_features=0.2,
+        n_estimators=TREES, learning_rate=RATE, max_depth=DEPTH, subsample=0.5, max_features=0.1,
         min_samples_leaf=LEAST, random_state=1,
     )  # fmt: skip
     labels = [sample.label == "replaces" for sample in samples]

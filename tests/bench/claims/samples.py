@@ -31,12 +31,12 @@ CROSSED = 12
 STORES = tuple(sorted(path.stem for path in (HERE / "stores").glob("*.toml")))
 SEEDS = {"work": (1, 2, 3, 5), **dict.fromkeys(STORES, (1, 2, 3))}
 """The made-up stores, work.toml of bench-answers and those of the folder ``stores``, with their seeds."""
-SMALL, FEW = 9, (3, 10, 25)
+SMALL, FEW = 9, (0, 3, 10, 25)
 """The claims of a small store, and the other notes in it: what stands beside a note are few there."""
 SHARING = 5
 """Topics about the same subjects in stores with even seeds."""
-WRITTEN = 3.0
-"""What a written pair weighs, for there are few; one of the tests weighs 1."""
+WRITTEN, KNOWN_WEIGHT = 3.0, 2.0
+"""What a written pair weighs, for there are few, and one of the tests."""
 WEIGHTS = {"replaces": 0.4, "lookalike": 0.3, "apart": 0.12}
 
 
@@ -63,7 +63,9 @@ def read_all() -> list[Sample]:
     written = [sample for sample in read_pairs("fit") if sample.label != "open"]
     written = [msgspec.structs.replace(sample, weight=WRITTEN) for sample in written]
     known = [
-        Sample(older=older, newer=newer, label="apart" if kind == "apart" else "replaces")
+        Sample(
+            older=older, newer=newer, label="apart" if kind == "apart" else "replaces", weight=KNOWN_WEIGHT
+        )
         for kind, pairs in tomllib.loads(KNOWN.read_text("utf-8")).items()
         for older, newer in pairs
     ]
