@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from services.nexus.routing.decider import decide_by_likeness, decide_by_rule, fits, qualify
+from services.nexus.routing.decider import decide_by_likeness, decide_by_rule, fits, is_vague, qualify
 from services.nexus.routing.languages import SENTENCES, find_language
 from services.nexus.routing.likeness import fingerprint, load_weights
 from services.nexus.routing.registry import load_tools
@@ -152,6 +152,25 @@ def test_sums_and_units(text: str, answer: str) -> None:
 )
 def test_what_a_message_needs_for_a_tool(tool: str, text: str, fitting: bool) -> None:
     assert fits(TOOLS[tool], text) is fitting
+
+
+@pytest.mark.parametrize(
+    ("text", "vague"),
+    [
+        ("write it up", True),
+        ("fix that please", True),
+        ("fix that parser", False),
+        ("tidy up ~/fern", False),
+        ("write it into the readme of ~/fern", False),
+    ],
+)
+def test_work_on_what_has_no_name_is_asked_about(text: str, vague: bool) -> None:
+    assert is_vague(text) is vague
+
+
+def test_no_reminder_is_not_one_to_set() -> None:
+    decision = decide_by_rule("please no reminder for the choir this week", TOOLS)
+    assert decision is None or decision.tool != "reminder_set"
 
 
 def test_a_power_too_large_is_refused() -> None:

@@ -18,7 +18,7 @@ from shared.contracts import RoutingDecision
 from shared.errors import BusError
 from shared.memory import Memory
 
-LEAST_SURE = {Effect.READS: 0.15, Effect.WRITES: 0.5, Effect.STARTS: 0.5}
+LEAST_SURE = {Effect.READS: 0.15, Effect.WRITES: 0.5, Effect.STARTS: 0.6}
 """The least probability with which a tool is run that reads, writes, or starts work.
 
 Chosen on the conversations of ``voices.jsonl``, each writer's by weights fitted to the others'."""
@@ -73,6 +73,8 @@ INTENTS = {
     ReminderIntent.FINISH: "reminder_change",
     ReminderIntent.CANCEL: "reminder_cancel",
 }
+MADE_OR_LISTED = frozenset({ReminderIntent.SET, ReminderIntent.LIST})
+"""What is not wanted by "no reminders today"."""
 QUALIFIED = frozenset({"work", "night_job", "web", "papers"})
 """What is done repeatedly or tonight if the message says so."""
 _REPEATED = re.compile(
@@ -89,6 +91,11 @@ _TONIGHT = re.compile(
     r"|(?:small|wee|quiet|night)\s+hours|before\s+(?:breakfast|dawn|sunrise)|by\s+(?:tomorrow\s+)?morning"
     r"|(?:while|whilst|when|once|after|as\s+soon\s+as)\s+(?:i|we|you|every\s?(?:one|body)|no\s?(?:body|one))(?:['’]?\s?(?:m|re|s|ve)|\s+(?:am|are|is"
     r"|has|have))?\s*(?:a?sleep\w*|in\s+bed|gone|left|closed|shut|off\s?line|went|goes|gone\s+to\s+bed))\b"
+)
+VAGUE_WORDS = 4
+"""The most words of a message that names nothing."""
+_VAGUE = re.compile(
+    r"(?i)\b(?:it|that|this|them|these|those)\b(?!\s+(?!up\b|now\b|for\b|again\b|please\b)\w)"
 )
 _FORBIDDEN = re.compile(
     r"(?is)\b(?:turn|switch|shut)\s+off\b.{0,20}\b(?:safety|audit|sandbox|jail|approvals?|policy|guards?"
@@ -244,7 +251,8 @@ def decide_by_rule(text: str, tools: Mapping[str, Tool]) -> Decision | None:
         return Decision(tool="language", why=f"it is {language}")
     if _FORBIDDEN.search(text):
         return Decision(tool="refuse", why="it orders to break the rules")
-    if intent := find_intent(text):
+    intent = find_intent(text)
+    if intent and (intent not in MADE_OR_LISTED or find_act(text) is not Act.NEGATED):
         return Decision(tool=INTENTS[intent], why=f"it wants to {intent.value} a reminder")
     said = next((name for name, tool in tools.items() if tool.says and tool.says.match(text)), "")
     if said and is_allowed(tools[said], find_act(text)):
@@ -286,12 +294,18 @@ def decide_by_likeness(
     why = f"it is like the examples of {first} ({sure:.2f}), then {second} ({allowed[second]:.2f})"
     if first in OUTSIDE and second == "memory" and sure < SURE_OUTSIDE and act is Act.QUESTION:
         return Decision(tool="memory", why=f"{why}, which is not enough", sure=sure, others=(first,), act=act)
-    if sure < LEAST_SURE[tools[first].effect] or sure - allowed[second] < MARGIN:
+    vague = tools[first].effect is Effect.STARTS and is_vague(text)
+    if vague or sure < LEAST_SURE[tools[first].effect] or sure - allowed[second] < MARGIN:
         if default in (first, second, *others[:1]):  # what it does is known
             return Decision(tool=default, why=f"it is no request: {why}", sure=sure, others=(first,), act=act)
         likely = tuple(name for name in (first, second, *others) if not tools[name].hidden)[:MAX_CHOICES]
         return Decision(tool=UNCLEAR, why=f"unclear: {why}", sure=sure, others=likely, act=act)
     return Decision(tool=first, why=why, sure=sure, others=(second, *others[:2]), act=act)
+
+
+def is_vague(text: str) -> bool:
+    """Whether ``text`` says of nothing by name what is to be done with it: "write it up"."""
+    return len(text.split()) <= VAGUE_WORDS and bool(_VAGUE.search(text))
 
 
 def ask_which(decision: Decision) -> Decision:
