@@ -24,7 +24,7 @@ PAIRS = Path(__file__).parent / "claim_pairs"
 """Pairs of sentences by what the later one does; those that are kept back were not looked at while rules
 were made."""
 
-LEAST = {"same_form": 0.85, "paraphrase": 0.5, "number_or_date": 0.85, "no_longer": 0.85}
+LEAST = {"same_form": 0.85, "paraphrase": 0.45, "number_or_date": 0.85, "no_longer": 0.85}
 """The least shares that are seen of pairs by themselves, which is harder than among other notes."""
 
 WRONG = 0.08

@@ -37,6 +37,8 @@ SHARING = 5
 """Topics about the same subjects in stores with even seeds."""
 WRITTEN, KNOWN_WEIGHT = 3.0, 2.0
 """What a written pair weighs, for there are few, and one of the tests."""
+BASIC = 1.0
+"""What a pair of basics.toml weighs."""
 WEIGHTS = {"replaces": 0.4, "lookalike": 0.3, "apart": 0.12}
 
 
@@ -70,7 +72,45 @@ def read_all() -> list[Sample]:
         for older, newer in pairs
     ]
     made = [sample for name in SEEDS for seed in SEEDS[name] for sample in _read_store(name, seed)]
-    return [*measure([*written, *known]), *_cross(written), *made]
+    return [*measure([*written, *known, *_make_basics()]), *_cross(written), *made]
+
+
+def _make_basics() -> Iterator[Sample]:
+    """Pairs of the short facts of basics.toml, each pair by itself."""
+    basics, random = tomllib.loads((HERE / "basics.toml").read_text("utf-8")), Random(1)
+    attributes = basics["attributes"]
+    for (attribute, first, second, third), other in zip(
+        attributes, attributes[1:] + attributes[:1], strict=True
+    ):
+        for frame in random.sample(basics["frames"], 2):
+            subject, rival = random.sample(basics["subjects"], 2)
+            older = _fill(frame, attribute, subject, first)
+            yield _make_basic("replaces", older, _fill(frame, attribute, subject, second))
+            yield _make_basic("apart", older, _fill(frame, attribute, rival, random.choice((first, third))))
+            yield _make_basic("apart", older, _fill(frame, other[0], subject, other[1]))
+        for frame in random.sample(basics["short_frames"], 3):
+            older = _fill(frame, attribute, "", first)
+            yield _make_basic("replaces", older, _fill(frame, attribute, "", third))
+            change = random.choice(basics["changes"])
+            yield _make_basic("replaces", older, _fill(change, attribute, "", second, first))
+            yield _make_basic("apart", older, _fill(change, other[0], "", other[1], other[2]))
+    rows = zip(basics["person_frames"], basics["person_values"], basics["person_holds"], strict=True)
+    for frame, values, both_hold in rows:
+        for person in basics["persons"]:
+            older, newer = (_fill(frame, "", person, value) for value in random.sample(values, 2))
+            yield _make_basic("apart" if both_hold else "replaces", older, newer)
+            rival = random.choice([other for other in basics["persons"] if other != person])
+            yield _make_basic("apart", older, _fill(frame, "", rival, random.choice(values)))
+
+
+def _make_basic(label: str, older: str, newer: str) -> Sample:
+    return Sample(older=older, newer=newer, label=label, weight=BASIC)
+
+
+def _fill(frame: str, attribute: str, subject: str, value: str, former: str = "") -> str:
+    return frame.format(
+        a=attribute, A=attribute.capitalize(), s=subject, S=subject.capitalize(), v=value, o=former
+    )
 
 
 def measure(samples: Sequence[Sample]) -> list[Sample]:
