@@ -168,7 +168,12 @@ def _already_answered(found: Approval) -> TooLate:
 
 
 def _require_one(approvals: list[Approval], prefix: str) -> Approval:
-    matching = [each for each in approvals if prefix and each.request.approval_id.startswith(prefix)]
+    # Scripts that read the list as JSON find the message's "id" beside it.
+    matching = [
+        each
+        for each in approvals
+        if prefix and (each.request.approval_id.startswith(prefix) or each.request.id == prefix)
+    ]
     if len(matching) == 1:
         return matching[0]
     if not matching:

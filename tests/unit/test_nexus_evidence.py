@@ -6,7 +6,7 @@ import pytest
 from services.nexus.answers.answer_type import fits_type
 from services.nexus.answers.choice import Chosen, choose
 from services.nexus.answers.evidence import Evidence, in_context, measure_rest, pick_sentences
-from services.nexus.answers.memory_answer import answer_from_sentences, build_packet
+from services.nexus.answers.memory_answer import answer_from_sentences, build_packet, node_statement
 from shared.contracts import Hit, Node, Source
 from shared.text.cues import asks_about_work, asks_past
 from shared.text.subjects import count_missing, find_names, find_phrases
@@ -219,3 +219,14 @@ def test_what_a_goal_was_asked_is_no_answer_to_the_same_question() -> None:
     read = pick_sentences(Hit(node=report, score=1.0), question)
     assert read
     assert not any("invoices" in each for each in read)
+
+
+def test_a_heading_before_a_sentence_is_not_quoted_with_it() -> None:
+    body = "- The door code of the workshop is 4471."
+    node = Node(id="n", title="How to reach us › The door code of the workshop is 4471.", body=body)
+    sentence = "How to reach us › The door code of the workshop is 4471."
+    evidence = Evidence(hit=Hit(node=node, score=1.0), sentence=sentence, mark=5.0)
+    packet = build_packet("What is the door code?", [])
+    told = answer_from_sentences(packet.query, packet, Chosen(answers=(evidence,)), {}).text
+    assert told.startswith("The door code of the workshop is 4471. (")
+    assert node_statement(node) == "How to reach us: The door code of the workshop is 4471."

@@ -93,13 +93,14 @@ def node_statement(node: Node) -> str:
     if not body or body == title:
         return title
     if is_opening(node):
-        return LIST_MARK.sub("", body)
+        heading = title.rpartition(" › ")[0]
+        return f"{heading and f'{heading}: '}{LIST_MARK.sub('', body)}"
     return f"{title}{'' if title[-1] in '.!?:' else ':'} {body}"
 
 
 def is_opening(node: Node) -> bool:
-    """Whether the title of a node is how its body begins, and no heading."""
-    title, body = " ".join(node.title.split()), " ".join(node.body.split())
+    """Whether the title of a node, behind headings if there are any, is how its body begins."""
+    title, body = " ".join(node.title.split()).rpartition(" › ")[2], " ".join(node.body.split())
     return bool(title) and LIST_MARK.sub("", body).startswith(title.rstrip("…."))
 
 
