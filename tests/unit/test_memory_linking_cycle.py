@@ -73,6 +73,17 @@ def test_a_contradiction_goes_when_a_side_is_put_right(world: World) -> None:
     assert list(world.edges("a")) == [("b", "related_to", "a")]
 
 
+def test_what_is_asked_of_texts_that_are_little_alike_stays_asked(world: World) -> None:
+    world.write(note("a", "The port is 4222", embedding=direction(1), agent="scout"))
+    world.write(note("b", "The port is 4333", 1, embedding=beside(0.5), agent="scout"))
+    world.settle()
+    asked = [edge for edge in world.edges("a").values() if edge.relation is Relation.CONTRADICTS]
+    ended = world.node("a").valid_to
+    assert asked or ended
+    world.cursor, world.after = 0, ""
+    assert all(cycle.write is None for cycle in world.settle())
+
+
 def test_a_likeness_goes_when_the_text_has_changed(world: World) -> None:
     world.write(note("a", "Retries need jitter", embedding=direction(1)))
     world.write(note("b", "A storm of retries", 1, embedding=beside(0.8)))

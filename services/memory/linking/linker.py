@@ -125,7 +125,7 @@ def _link_node(
         return False
     # What it was merged with in this cycle is not near to it any more: it is it.
     near = [(other, cosine) for other, cosine in near if plan.node(other) is not None]
-    _supersede(node, view, plan, waiting, moment)
+    compared = _supersede(node, view, plan, waiting, moment)
     node = plan.node(node_id) or node  # it may have ended
     generic = rules.is_generic(len(near))
     if generic and rules.is_assertion(node):
@@ -134,7 +134,7 @@ def _link_node(
     if rules.is_flagged(node):
         node = _unflag(node, plan)
     if len(near) < MAX_CANDIDATES:
-        _drop_stale(node, dict(near), plan, moment)
+        _drop_stale(node, compared | dict(near), plan, moment)
     for other, cosine in near if not generic else ():
         _relate((node.id, other), cosine, plan, waiting, moment)
     _link_instances(node, plan, view)
@@ -159,15 +159,17 @@ def _merge_duplicates_of(node_id: str, near: Neighbours, plan: WritePlan) -> Nod
     return node
 
 
-def _supersede(node: Node, view: "View", plan: WritePlan, waiting: Collection[str], moment: float) -> None:
+def _supersede(
+    node: Node, view: "View", plan: WritePlan, waiting: Collection[str], moment: float
+) -> dict[str, float]:
     """End what a node takes the place of, or what takes its place; ask about what cannot be decided.
 
-    A node takes the place of one other, the likeliest. What is newer and ``waiting`` for its turn is held
-    against the node then.
+    Gives what it was compared with, with cosines. A node takes the place of one other, the likeliest. What is
+    newer and ``waiting`` for its turn is held against the node then.
     """
     vector = view.vector(node.id) if node.kind in rules.KINDS else None
     if vector is None or not rules.still_holds(node, moment):
-        return
+        return {}
     near = _find_candidates(node, view, vector)
     others = plan.load(near)
     pairs = []
@@ -191,6 +193,7 @@ def _supersede(node: Node, view: "View", plan: WritePlan, waiting: Collection[st
                 plan.counts["superseded"] += 1
         elif edge := rules.find_contradiction(newer, held, cosine, moment, chance):
             plan.count_link("contradictions", edge)
+    return near
 
 
 def _replaces(node_id: str, plan: WritePlan) -> bool:

@@ -44,7 +44,7 @@ async def measure(wording: Path, others: Path, every: slice, seed: int) -> list[
     story = tell_story(read_wording(wording), seed, start)
     async with open_ground() as ground:
         await ground.fill(story, start)
-        held = Held(story, await ground.nodes(), await ground.supersessions())
+        held = Held(story, await ground.nodes(), await ground.statements())
         seen = supersession_figures(held, ground.refused)
         seen = [*seen, *await _ask(ground, held), *await _brief(ground, held)]
     return [*seen, *await measure_others(others, every)]

@@ -90,6 +90,12 @@ def supersession_figures(held: Held, refused: Collection[str]) -> list[Figure]:
             ),
         ),
         Figure(
+            name="questions whether one replaces another, needless",
+            value=len(held.wrong_questions()),
+            of=len(held.asked),
+            misses=tuple(f"{held.title(old)} <- {held.title(new)}" for new, old in held.wrong_questions()),
+        ),
+        Figure(
             name="look-alikes that stay apart",
             value=len(pairs) - len(joined),
             of=len(pairs),
@@ -236,7 +242,7 @@ def briefing_figures(held: Held, briefings: Mapping[str, Briefing], same: Sequen
     told = [(agent, one) for agent, ids in shown.items() for one in ids]
     noise = [one for agent, one in told if _is_noise(held.labels.get(one, ""), agent)]
     own = [(label.split()[1], key) for key, label in held.labels.items() if label.startswith("private ")]
-    mine = sum(key in shown[agent] for agent, key in own)
+    unseen = [f"{agent}: {held.titles[key]}" for agent, key in own if key not in shown[agent]]
     return [
         Figure(
             name="current decisions in briefings",
@@ -260,7 +266,13 @@ def briefing_figures(held: Held, briefings: Mapping[str, Briefing], same: Sequen
             misses=tuple(held.titles[one] for one in noise),
         ),
         Figure(name="briefings the same at a version", value=sum(same), of=len(same), least=len(same)),
-        Figure(name="agents' own notes in their briefings", value=mine, of=len(own), least=len(own)),
+        Figure(
+            name="agents' own notes in their briefings",
+            value=len(own) - len(unseen),
+            of=len(own),
+            least=len(own),
+            misses=tuple(unseen),
+        ),
     ]
 
 

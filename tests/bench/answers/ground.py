@@ -109,10 +109,10 @@ class Ground:
         query = ListQuery(limit=1_000, retired=True)
         return {node.id: node async for node in self.memory.iterate_nodes(query)}
 
-    async def supersessions(self) -> list[Edge]:
-        """The edges that say that one node replaces another."""
+    async def statements(self) -> list[Edge]:
+        """The edges that say that one node replaces or contradicts another."""
         edges = [edge async for edge in self.memory.iterate_edges(EdgesQuery(limit=1_000))]
-        return [edge for edge in edges if edge.relation is Relation.SUPERSEDES]
+        return [edge for edge in edges if edge.relation in (Relation.SUPERSEDES, Relation.CONTRADICTS)]
 
     async def ask(self, questions: Sequence[str]) -> list[Response]:
         """What ``mailroom ask`` answers to each question."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from shared.contracts import Edge, Node, Response
+from shared.contracts import Edge, Node, Relation, Response
 from shared.text.shorten import flatten
 from tests.bench.answers.story import Change, Story
 
@@ -12,6 +12,10 @@ JUDGED = STATED | {"owner", "preferences"}
 """The labels of what must not be replaced by anything but a later state of it."""
 
 
+def _pairs(edges: Sequence[Edge], relation: Relation) -> set[tuple[str, str]]:
+    return {(edge.from_id, edge.to_id) for edge in edges if edge.relation is relation}
+
+
 class Held:
     """What memory holds of a story after the linker: its nodes by id, and what replaces what."""
 
@@ -19,7 +23,8 @@ class Held:
         self.story = story
         self.nodes = nodes
         self.merged = {str(gone) for node in nodes.values() for gone in node.metadata.get("merged_from", ())}
-        self.replaced = {(edge.from_id, edge.to_id) for edge in edges}
+        self.replaced = _pairs(edges, Relation.SUPERSEDES)
+        self.asked = _pairs(edges, Relation.CONTRADICTS)
         self.keys = {planted.node.id: planted.key for planted in story.planted}
         self.labels = {planted.node.id: planted.label for planted in story.planted}
         self.dates = {planted.node.id: planted.node.created_at for planted in story.planted}
@@ -48,13 +53,15 @@ class Held:
 
     def wrong_pairs(self) -> list[tuple[str, str]]:
         """Of these, those whose later one is no later state of the same claim."""
-        return [
-            (new, old)
-            for new, old in self.judged_pairs()
-            if not self.keys[old]
-            or self.keys.get(new) != self.keys[old]
-            or self.dates[new] <= self.dates[old]
-        ]
+        return [pair for pair in self.judged_pairs() if not self._replaces(*pair)]
+
+    def wrong_questions(self) -> list[tuple[str, str]]:
+        """What is asked of, though the later one is no later state of the same claim."""
+        return [pair for pair in self.asked if not self._replaces(*pair)]
+
+    def _replaces(self, new: str, old: str) -> bool:
+        key = self.keys.get(old, "")
+        return bool(key) and self.keys.get(new) == key and self.dates[new] > self.dates[old]
 
     def wrong_ends(self) -> list[str]:
         """What holds by the story, and memory has ended or merged away."""
@@ -73,6 +80,10 @@ class Held:
     def describe(self, change: Change) -> str:
         """The states of a claim, for people."""
         return " -> ".join(self.titles[state] for state in change.ids)
+
+    def title(self, node_id: str) -> str:
+        """The title of a node of memory."""
+        return self.nodes[node_id].title
 
     def quoted(self, answer: Response) -> str:
         """The title of what an answer cites first; the beginning of its text if it cites nothing."""

@@ -37,8 +37,10 @@ SHARING = 5
 """Topics about the same subjects in stores with even seeds."""
 WRITTEN, KNOWN_WEIGHT = 3.0, 2.0
 """What a written pair weighs, for there are few, and one of the tests."""
-BASIC = 1.0
-"""What a pair of basics.toml weighs."""
+BASIC, TOLD = 1.0, 0.5
+"""What a pair of basics.toml weighs: of attributes, and of what is told of a thing."""
+BESIDE = (0, 3, 10)
+"""How many facts stand beside what is told of a thing."""
 WEIGHTS = {"replaces": 0.4, "lookalike": 0.3, "apart": 0.12}
 
 
@@ -72,7 +74,8 @@ def read_all() -> list[Sample]:
         for older, newer in pairs
     ]
     made = [sample for name in SEEDS for seed in SEEDS[name] for sample in _read_store(name, seed)]
-    return [*measure([*written, *known, *_make_basics()]), *_cross(written), *made]
+    short = [*_make_basics(), *_make_tellings()]
+    return [*measure([*written, *known, *short]), *_cross(written), *made]
 
 
 def _make_basics() -> Iterator[Sample]:
@@ -101,6 +104,30 @@ def _make_basics() -> Iterator[Sample]:
             yield _make_basic("apart" if both_hold else "replaces", older, newer)
             rival = random.choice([other for other in basics["persons"] if other != person])
             yield _make_basic("apart", older, _fill(frame, "", rival, random.choice(values)))
+
+
+def _make_tellings() -> Iterator[Sample]:
+    """Pairs of what basics.toml tells of things among others: more of it, or something else instead."""
+    random = Random(2)
+    for kind in tomllib.loads((HERE / "basics.toml").read_text("utf-8"))["tellings"]:
+        told = []
+        for thing in kind["things"]:
+            value, other = random.sample(kind["values"], 2)
+            told += [
+                (label, *(_tell(frame, thing, value, other) for frame in (fact, newer)))
+                for fact in random.sample(kind["facts"], 2)
+                for label, frames in (("apart", kind["more"]), ("replaces", kind["instead"]))
+                for newer in random.sample(frames, 4)
+            ]
+        facts = sorted({older for _, older, _ in told})
+        for label, older, newer in told:
+            beside = (older, newer, *random.sample(facts, random.choice(BESIDE)))
+            yield Sample(older=older, newer=newer, label=label, weight=TOLD, beside=beside)
+
+
+def _tell(frame: str, thing: str, value: str, other: str) -> str:
+    text = frame.format(t=thing, T=thing, v=value, o=other)
+    return text[:1].upper() + text[1:]
 
 
 def _make_basic(label: str, older: str, newer: str) -> Sample:
