@@ -152,11 +152,13 @@ async def test_a_conversation_of_the_command_line_goes_on(desk: Desk, office: Ru
 async def test_an_answer_that_is_made_can_be_stopped(desk: Desk, office: RunningGateway) -> None:
     desk.faults.tolerate("404.*/stop")  # pressed before the question is indexed
     office.office.kill("nexus")
-    page = await desk.open("/chat")
-    await page.get_by_label("Message to the front desk").fill("Remind me tomorrow at 9:00 to fly to Mars")
-    await page.keyboard.press("Enter")
-    await page.get_by_role("button", name="Stop").click()
-    await expect(page.get_by_role("button", name="Stop")).to_be_disabled()
-    office.office.start("nexus")
+    try:
+        page = await desk.open("/chat")
+        await page.get_by_label("Message to the front desk").fill("Remind me tomorrow at 9:00 to fly to Mars")
+        await page.keyboard.press("Enter")
+        await page.get_by_role("button", name="Stop").click()
+        await expect(page.get_by_role("button", name="Stop")).to_be_disabled()
+    finally:
+        office.office.start("nexus")
     reply = page.locator(".reply")
     await expect(reply).to_be_visible(timeout=40_000)

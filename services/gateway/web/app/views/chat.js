@@ -76,7 +76,7 @@ function Conversation({ id, begun }) {
   const stop = async (turn) => {
     put({ ...turn, stopping: true });
     try {
-      put({ ...(await post(at`/desk/sessions/${id}/messages/${turn.id}/stop`)), stopping: false });
+      put({ ...(await stopTurn(id, turn.id)), stopping: false });
     } catch (error) {
       put({ ...turn, stopping: false });
       toastError(error);
@@ -102,6 +102,17 @@ function Conversation({ id, begun }) {
     <ol class="turns" aria-live="polite" aria-relevant="additions text">${state.turns.map((turn) => html`<${Turn} key=${turn.id} turn=${turn} notes=${notes[turn.id] || []} words=${words[turn.id] || ""}
       last=${turn === state.turns.at(-1)} onAgain=${() => say(turn.text)} onSay=${say} onStop=${() => stop(turn)} />`)}</ol>
     <div class="end" ref=${end}></div><${Composer} field=${field} text=${draft} onText=${setDraft} onSay=${say} /></section>`;
+}
+
+/** Stop a turn. One that was just sent is not known to the gateway's index yet: tried again for 5 seconds. */
+async function stopTurn(session, message, tries = 20) {
+  try {
+    return await post(at`/desk/sessions/${session}/messages/${message}/stop`);
+  } catch (error) {
+    if (error.status !== 404 || !tries) throw error;
+  }
+  await new Promise((done) => setTimeout(done, 250));
+  return stopTurn(session, message, tries - 1);
 }
 
 function replaced(turns, turn) {
