@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import httpx2
 from playwright.async_api import expect
 
 from shared import subjects
@@ -11,6 +12,7 @@ from shared.contracts import Node, Question
 from shared.memory import Memory
 from tests.browser.pages import Desk, require_good_looks
 from tests.support.gateway import RunningGateway
+from tests.support.waiting import eventually
 
 
 async def remember(office: RunningGateway) -> None:
@@ -133,7 +135,9 @@ async def test_what_is_asked_back_is_chosen_with_a_button(desk: Desk) -> None:
     await require_good_looks(page, "chat-follow-up")
 
 
-async def test_a_conversation_of_the_command_line_goes_on(desk: Desk, office: RunningGateway) -> None:
+async def test_a_conversation_of_the_command_line_goes_on(
+    desk: Desk, office: RunningGateway, ada: httpx2.AsyncClient
+) -> None:
     await remember(office)
     question = Question(
         sender="user",
@@ -142,6 +146,11 @@ async def test_a_conversation_of_the_command_line_goes_on(desk: Desk, office: Ru
         user_session_id="chat-terminal",
     )
     await office.office.user.commit([seal(subjects.mail("nexus", "user"), question)])
+
+    async def is_known() -> bool:
+        return (await ada.get("/desk/sessions/chat-terminal")).status_code == 200
+
+    await eventually(is_known)
     page = await desk.open("/chat/chat-terminal")
     await expect(page.locator(".reply")).to_contain_text("Oda Brandt")
     await page.get_by_label("Message to the front desk").fill("say that again")

@@ -35,6 +35,15 @@ export function listKeys() {
   return [...found];
 }
 
+/** Focus what `locate` finds once it is drawn, unless a field has the focus by then: a key pressed meanwhile goes before. */
+export function focusDrawn(locate) {
+  requestAnimationFrame(() => {
+    const element = locate();
+    if (!document.activeElement?.matches("textarea, select, input")) element?.focus({ preventScroll: true });
+    element?.scrollIntoView({ block: "nearest" });
+  });
+}
+
 function find(name) {
   for (const scope of [...scopes].reverse()) {
     const found = scope.keys()[name];

@@ -1,6 +1,6 @@
 // A list of any length: only the rows that are seen exist. j and k move, Enter opens; each row can be a link.
 
-import { useKeys } from "../keyboard.js";
+import { focusDrawn, useKeys } from "../keyboard.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./html.js";
 
 const SPARE = 8; // rows kept above and below what is seen
@@ -25,7 +25,7 @@ export function Rows({ count, render, keyOf, href, selected = -1, onSelect, onOp
   useEffect(() => {
     if (selected < 0 || !box.current) return;
     reveal(box.current, selected, height);
-    if (focusNext.current) requestAnimationFrame(() => box.current?.querySelector(".row.selected")?.focus({ preventScroll: true }));
+    if (focusNext.current) focusDrawn(() => box.current?.querySelector(".row.selected"));
     focusNext.current = false;
   }, [selected]);
   const move = (step) => {

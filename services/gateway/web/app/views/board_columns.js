@@ -1,7 +1,7 @@
 // The board: a column for each state that a goal can be in.
 
 import { at } from "../api.js";
-import { useKeys } from "../keyboard.js";
+import { focusDrawn, useKeys } from "../keyboard.js";
 import { AgentChip } from "../ui/agent.js";
 import { dollars, plural } from "../ui/format.js";
 import { html, useRef, useState } from "../ui/html.js";
@@ -23,7 +23,7 @@ export function Columns({ goals, selected, onSelect, onOpen }) {
     const next = neighbour(columns, selected, across, down);
     if (!next) return;
     onSelect(next.goal_id);
-    requestAnimationFrame(() => box.current?.querySelector(".card.selected")?.focus());
+    focusDrawn(() => box.current?.querySelector(".card.selected"));
   };
   const current = goals.find((goal) => goal.goal_id === selected);
   useKeys({

@@ -1,7 +1,7 @@
 // Inbox: everything that waits for a person, each with what exactly, why, and what follows; one key answers it.
 
 import { get } from "../api.js";
-import { useKeys } from "../keyboard.js";
+import { focusDrawn, useKeys } from "../keyboard.js";
 import { notifying, toggleNotifications } from "../notify.js";
 import { may, now, remember, remembered, waiting as waitingCount } from "../store.js";
 import { Empty, Loading, Problem } from "../ui/empty.js";
@@ -33,11 +33,7 @@ export default function Inbox() {
     const index = Math.max(0, Math.min(open.length - 1, open.indexOf(current) + step));
     if (!open.length) return;
     setSelected(open[index].id);
-    requestAnimationFrame(() => {
-      const element = list.current?.querySelector("[aria-current=true]");
-      element?.focus({ preventScroll: true });
-      element?.scrollIntoView({ block: "nearest" });
-    });
+    focusDrawn(() => list.current?.querySelector("[aria-current=true]"));
   };
   useKeys({ j: { label: "next", run: () => move(1) }, k: { label: "before", run: () => move(-1) } });
   const done = async (item) => {
