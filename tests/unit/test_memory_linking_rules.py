@@ -326,6 +326,15 @@ def test_a_decision_led_to_an_event_of_its_session() -> None:
     assert link_decision_to_event(decision, note("b", "Gone", kind="event", session="t"), 1) is None
 
 
+@pytest.mark.parametrize(("event", "led"), [("Lunch was good", False), ("The app crashed on the demo", True)])
+def test_of_a_file_a_decision_led_to_what_names_the_same(event: str, led: bool) -> None:
+    decision, happened = (
+        note(name, title, kind=kind, session="s", metadata={"file": "/notes/may.md"})
+        for name, title, kind in (("a", "The app is built with Flutter", "decision"), ("b", event, "event"))
+    )
+    assert bool(link_decision_to_event(decision, happened, 5)) is led
+
+
 def test_an_observation_is_an_instance_of_a_pattern_from_07_on() -> None:
     observation, pattern = (
         note("a", "It timed out", kind="observation"),

@@ -143,6 +143,11 @@ def share_chances(chances: Sequence[float]) -> list[float]:
     return [each / (1 + sum(odds)) for each in odds]
 
 
+def name_the_same(one: str, other: str) -> bool:
+    """Whether two texts have a word in common that says what they are about."""
+    return not read_text(one).keys.isdisjoint(read_text(other).keys)
+
+
 def have_other_values(one: str, other: str) -> bool:
     """Whether texts that look the same give other amounts, days or times, or one tells an end."""
     first, second = read_text(one), read_text(other)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from services.memory.graph.decay import parse_time
-from services.memory.linking.chances import ASKED, SURE, Pair, estimate, have_other_values
+from services.memory.linking.chances import ASKED, SURE, Pair, estimate, have_other_values, name_the_same
 from services.memory.linking.text_comparison import are_opposed, find_difference, jaccard, parse_text
 from services.memory.ownership import find_owner, may_end
 from services.memory.writes.change import embedded_text
@@ -240,10 +240,15 @@ def link_by_tags(newer: Node, older: Node) -> Edge | None:
 
 
 def link_decision_to_event(decision: Node, event: Node, seconds: float) -> Edge | None:
-    """A decision led to an event of the same session that came ``seconds`` (0 or more) after it."""
+    """A decision led to an event of the same session that came ``seconds`` (0 or more) after it.
+
+    Of a file, which tells of many things one after another, both have to name something in common.
+    """
     if (decision.kind, event.kind) != ("decision", "event") or seconds < 0:
         return None
     if not decision.source.session or decision.source.session != event.source.session:
+        return None
+    if decision.metadata.get("file") and not name_the_same(embedded_text(decision), embedded_text(event)):
         return None
     return _edge(decision, event, Relation.LED_TO, LED_TO, by="structural", rule="led_to")
 

@@ -116,8 +116,8 @@ def _make_tellings() -> Iterator[Sample]:
             told += [
                 (label, *(_tell(frame, thing, value, other) for frame in (fact, newer)))
                 for fact in random.sample(kind["facts"], 2)
-                for label, frames in (("apart", kind["more"]), ("replaces", kind["instead"]))
-                for newer in random.sample(frames, 4)
+                for label, frames, count in (("apart", kind["more"], 8), ("replaces", kind["instead"], 4))
+                for newer in random.sample(frames, count)
             ]
         facts = sorted({older for _, older, _ in told})
         for label, older, newer in told:
