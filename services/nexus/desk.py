@@ -14,8 +14,8 @@ from services.nexus.routing.decider import UNCLEAR, Decider, Decision
 from services.nexus.routing.registry import load_tools
 from services.nexus.routing.request import REQUEST_KEY, Request
 from services.nexus.schedules.service import ScheduleService
-from services.nexus.tools.tool import Answer, Call, ask_back
-from services.nexus.tools.unclear import ask_which
+from services.nexus.tools.tool import Answer, Call
+from services.nexus.tools.unclear import ask_for_whole, ask_which
 from shared import subjects
 from shared.agent.base import Outbox
 from shared.agent.context import AgentContext
@@ -56,8 +56,7 @@ class Desk:
         if decision.tool == UNCLEAR and decision.others:
             return ask_which(self.tools, decision.others, request.text)
         if decision.says_part:
-            about = shorten(request.before, 200)
-            return ask_back(f"Is that about: {about}\nThen say it in one sentence; nothing was done yet.")
+            return ask_for_whole(decision.tool, request)
         try:
             if parameters is None:
                 parameters = tool.read(self, request) if tool.read else tool.parameters()

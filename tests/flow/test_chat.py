@@ -31,12 +31,12 @@ from tests.support.server import ROOT, mailroom_command, run_mailroom
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 LONG = "Deploys happen on Tuesdays [deploys]. I have set a reminder for you. They begin at noon [deploys]."
-SUM = "what is 6 times 7?"
+DEPTH = "how deep is the well of the mill?"
 SCRIPT = [
     {"match": "^Choose the tool", "replies": [{"json": {"tool": "memory"}}]},
     {"match": "pelican", "replies": [{"text": "It is slow.", "delay": 60}]},
     {"match": "When do we deploy", "replies": [{"text": LONG}, {"text": "That is 42."}]},
-    {"match": "6 times 7", "replies": [{"text": "That is 42."}, {"text": "It is 42 still."}]},
+    {"match": "how deep is the well", "replies": [{"text": "That is 42."}, {"text": "It is 42 still."}]},
 ]
 
 
@@ -112,19 +112,19 @@ def _take_terminal() -> None:
 
 
 async def test_a_line_of_a_pipe_is_a_message(office: Office) -> None:
-    done = await run(office, "chat", text=f"{SUM}\n\n{SUM}\n")
+    done = await run(office, "chat", text=f"{DEPTH}\n\n{DEPTH}\n")
     assert (done.returncode, done.stdout.splitlines()) == (0, ["That is 42.", "It is 42 still."]), done.stderr
-    as_json = await run(office, "chat", "--json", text=SUM)
+    as_json = await run(office, "chat", "--json", text=DEPTH)
     assert json.loads(as_json.stdout)["text"] == "That is 42."
 
 
 async def test_sessions_are_listed_and_gone_on_with(office: Office) -> None:
-    first = await run(office, "ask", "what is 6 times 7?", "--json")
+    first = await run(office, "ask", DEPTH, "--json")
     assert "42" in json.loads(first.stdout)["text"]
     again = await run(office, "ask", "--continue", "say that again")
     assert "42" in again.stdout
     listed = json.loads((await run(office, "sessions", "--json")).stdout)
-    assert (listed[0]["title"], listed[0]["questions"]) == ("what is 6 times 7?", 2)
+    assert (listed[0]["title"], listed[0]["questions"]) == (DEPTH, 2)
     name = listed[0]["session_id"]
     third = await run(office, "ask", "--session", name, "say that again")
     assert "42" in third.stdout
@@ -133,7 +133,7 @@ async def test_sessions_are_listed_and_gone_on_with(office: Office) -> None:
     assert "'mailroom sessions' lists them" in " ".join(missing.stderr.split())
     table = await run(office, "sessions")
     assert f"{name}  " in table.stdout
-    assert "what is 6 times 7?" in table.stdout
+    assert DEPTH in table.stdout
 
 
 async def test_words_come_as_they_are_written_and_none_that_claims_what_was_not_done(office: Office) -> None:
@@ -169,7 +169,7 @@ async def test_words_are_heard_by_people_alone_and_sent_by_nexus_alone(office: O
 
 
 async def test_the_shell_completes_agents_goals_sessions_and_kinds(office: Office) -> None:
-    await run(office, "ask", SUM)
+    await run(office, "ask", DEPTH)
 
     def complete(words: str) -> str:
         variables = {

@@ -61,6 +61,9 @@ PLACE = AskedBack(template="Tell the weather in {answer}", expects="text")
         (PLACE, "Bern", "Tell the weather in Bern"),
         (PLACE, "what is 2 plus 2?", None),
         (PLACE, "", None),
+        (YES, "or actually yes, keep it", "Forget the note"),
+        (YES, "ok save it", "Forget the note"),
+        (YES, "hm, that would be great", "Forget the note"),
     ],
 )
 def test_a_short_answer_settles_what_was_asked_back(asks: AskedBack, said: str, meant: str | None) -> None:
@@ -68,7 +71,9 @@ def test_a_short_answer_settles_what_was_asked_back(asks: AskedBack, said: str, 
     assert (found.joined or found.text if found else None) == meant
 
 
-@pytest.mark.parametrize("said", ["no", "No.", "never mind", "neither", "cancel that", "2"])
+@pytest.mark.parametrize(
+    "said", ["no", "No.", "never mind", "neither", "cancel that", "2", "no need", "hm rather not"]
+)
 def test_a_no_does_nothing(said: str) -> None:
     found = settle(said, YES)
     assert found is not None
@@ -100,6 +105,7 @@ def talk(
         session_id="s",
         asker="user",
         begun_at=NOW.isoformat(),
+        title="t",
         questions=1,
         turns=(turn,),
         mentioned=find_mentioned(response),
@@ -133,6 +139,18 @@ UNKNOWN = talk("do you remember my shoe size?", "Memory holds nothing that answe
 FAILED = talk(
     "remind me to call the tuner at 9", "09:00 has passed today", route="tool:reminder_set", failed=True
 )
+KEPT = talk(
+    "remember that we pay the cleaner 18 an hour",
+    "I shall remember: we pay the cleaner 18 an hour\nTo erase it for good: mailroom memory forget said13",
+    route="tool:remember",
+)
+GATE = talk(
+    "keep in mind that the north gate is closed till Easter",
+    "I shall remember: the north gate is closed till Easter\nTo erase it: x",
+    route="tool:remember",
+)
+GOALS = talk("how far is the catalogue", "There are no goals yet.", route="tool:goals")
+MAIL = talk("find the mail about the parking permit", "1 mail", route="tool:mail")
 QUEUED = talk("render it tonight", "Queued as job-20261123-001.", route="tool:night_job")
 SUM = talk("what is 15% of 80?", "12", route="tool:arithmetic")
 
@@ -192,6 +210,14 @@ SUM = talk("what is 15% of 80?", "12", route="tool:arithmetic")
         (FAILED, "make it 10 instead", "remind me to call the tuner at 10"),
         (QUEUED, "cancel that", "/stop job-20261123-001"),
         (LISTED, "drop the first", "cancel reminder r81c2aabbcc"),
+        (OWNER, "tell me more", "/memory Tell me more about the billing service"),
+        (KEPT, "make that 19", "/correct we pay the cleaner 19 an hour"),
+        (GATE, "sorry, the south gate", "/correct the south gate is closed till Easter"),
+        (GOALS, "who does that", "Who does the catalogue?"),
+        (REMINDER, "scratch that second one", "cancel reminder r81c2aabbcc"),
+        (REMINDER, "turn it off", "/reminder_cancel cancel reminder r81c2aabbcc"),
+        (QUEUED, "hm no stop, leave it", "/stop job-20261123-001"),
+        (REMINDER, "and on Friday at 7", "Remind me on Friday at 7 to call Ana"),
     ],
 )
 def test_a_follow_up_becomes_a_whole_message(before: Conversation, said: str, meant: str) -> None:
@@ -220,6 +246,42 @@ def test_a_follow_up_becomes_a_whole_message(before: Conversation, said: str, me
 def test_a_whole_message_is_left_as_it_is(said: str) -> None:
     found = resolve(said, DEPLOYS, NOW)
     assert (found.text, found.understood, found.reply) == (said, "", "")
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        (MAIL, "put that in an email to Bridget"),
+        (WEATHER, "can you move it to 4"),
+        (KEPT, "hazelnuts i mean"),
+        (
+            talk("tell scout to look at it", "I wrote to scout", route="tool:send_mail"),
+            "and cortex to check the log",
+        ),
+        (talk("is it free?", "Nothing waits", route="tool:waiting"), "why not"),
+        (UNKNOWN, "that is all for today"),
+    ],
+)
+def test_what_only_looks_like_a_part_is_left_as_it_is(before: Conversation, said: str) -> None:
+    assert resolve(said, before, NOW) == Resolved(text=said)
+
+
+def test_what_was_said_first_is_told() -> None:
+    assert resolve("what did I ask first?", DEPLOYS, NOW).reply == "Your first message here was: “t”"
+
+
+@pytest.mark.parametrize(("before", "text"), [(MAIL, "ok forget it"), (WEATHER, "forget about it")])
+def test_what_was_not_done_is_dropped(before: Conversation, text: str) -> None:
+    found = resolve(text, before, NOW)
+    assert (found.route, found.reply) == ("tool:small_talk", "All right.")
+
+
+def test_a_stop_ends_the_work_that_what_is_offered_would_add_to() -> None:
+    offered = AskedBack(choices=(Choice(label="Yes", text="/work write it: two pages"), Choice(label="No")))
+    assert settle("no stop, cancel", offered) is None
+    found = settle("no", offered)
+    assert found is not None
+    assert found.reply == NOTHING
 
 
 @pytest.mark.parametrize("said", ["what about Tom?", "and tomorrow?", "again"])

@@ -14,6 +14,7 @@ from services.nexus.tools.arithmetic import compute
 from services.nexus.tools.clock import NO_DAY, tell_time
 from services.nexus.tools.stop import names_else
 from services.nexus.tools.tool import Effect
+from tests.bench.desk.fitting import taught_fingerprint
 from tests.bench.desk.slots import judge
 
 NOW = datetime(2026, 3, 18, 14, 5, tzinfo=ZoneInfo("Europe/Berlin"))
@@ -24,6 +25,10 @@ def test_the_weights_were_fitted_to_the_examples_as_they_are() -> None:
     header = load_weights().header
     assert header.fingerprint == fingerprint(TOOLS), "run 'make desk-weights'"
     assert set(header.labels) == {name for name, tool in TOOLS.items() if tool.sentences}
+
+
+def test_the_weights_were_fitted_to_the_conversations_as_they_are() -> None:
+    assert load_weights().header.taught == taught_fingerprint(), "run 'make desk-weights'"
 
 
 def test_every_tool_has_a_line_that_describes_it_and_examples() -> None:
@@ -38,6 +43,7 @@ def test_every_tool_has_a_line_that_describes_it_and_examples() -> None:
     ("text", "act"),
     [
         ("Run the tests of ~/x", Act.REQUEST),
+        ("write a letter to scout: what is in the README of ~/x?", Act.REQUEST),
         ("could you please refactor the parser?", Act.REQUEST),
         ("Look up the opening hours", Act.REQUEST),
         ("I'd like you to check the links", Act.REQUEST),

@@ -13,7 +13,7 @@ from services.nexus.routing.following import (
     TALK,
     Before,
     is_part,
-    is_whole_question,
+    is_whole,
     rank,
     read_following,
 )
@@ -53,6 +53,9 @@ def test_a_part_is_no_sentence(text: str, part: bool) -> None:
     [
         ("what does E07 mean?", True),
         ("which breads contain nuts", True),
+        ("summarize our decisions", True),
+        ("show me the open points", True),
+        ("show me only the new ones", False),
         ("by when?", False),
         ("and who pays the rent?", False),
         ("how much does it cost?", False),
@@ -60,7 +63,7 @@ def test_a_part_is_no_sentence(text: str, part: bool) -> None:
     ],
 )
 def test_a_whole_question_is_read_by_itself(text: str, whole: bool) -> None:
-    assert is_whole_question(text) is whole
+    assert is_whole(text) is whole
 
 
 def test_the_tools_that_follow_exist() -> None:

@@ -42,7 +42,8 @@ _NOW = re.compile(
 )
 _VALUE = re.compile(
     r"(?i)(?:it|that|they)\s*(?:['’](?:s|re)|\s+is|\s+are)\s+"
-    r"(?!(?:wrong|right|not|true|false|out|old|outdated)\b)(?P<value>[^?]{1,80}?)[.! ]*"
+    r"(?!(?:wrong|right|not|true|false|out|old|outdated|all|it|ok|okay|fine|great"
+    r"|good|enough|perfect|nice|cool|bad)\b)(?P<value>[^?]{1,80}?)[.! ]*"
 )
 _TOLD = re.compile(
     r"(?:(?:and|so)\s+)?what\s+(?:did|was\s+it)\s+(?:that\s+)?i\s+(?:(?:just\s+)?(?:say|tell\s+you"

@@ -3,7 +3,7 @@
 import re
 
 from services.nexus.conversation.asking import format_question
-from services.nexus.conversation.ellipsis import swap
+from services.nexus.conversation.ellipsis import swap, swap_alike
 from services.nexus.conversation.mentions import find_mentioned
 from services.nexus.conversation.phrases import is_time, plain
 from services.nexus.conversation.resolved import Resolved
@@ -20,17 +20,22 @@ EFFECTS = frozenset(
     ).split()
 )
 """The routes of answers after which something is otherwise than before."""
-_AHEAD = r"(?:(?:no|please|ok|okay|actually|oh|well|wait|hmm|sorry|then|and|so)\s+)*"
+_AHEAD = r"(?:(?:no|please|ok|okay|actually|oh|well|wait|hm+|sorry|then|and|so|never\s*mind)\s+)*"
 _END = re.compile(
     rf"{_AHEAD}(?:(?:cancel|stop|abort|delete|remove|drop|scrap|kill|call\s+off|get\s+rid\s+of)"
     r"\s+(?:that|it|this|them|the\s+(?:goal|reminder|job|event|schedule)|that\s+one"
     r"|that\s+(?:goal|reminder|job|event|schedule))(?:\s+off)?"
-    r"|never\s*mind(?:\s+(?:that|cancel\s+(?:that|it)))?|call\s+(?:it|that)\s+off"
+    r"|never\s*mind(?:\s+(?:that|cancel\s+(?:that|it)))?|call\s+(?:it|that)\s+off|(?:turn|switch)\s+(?:it|that)\s+off"
     r"|i\s+changed\s+my\s+mind|(?:i'd\s+)?(?:rather|better)\s+not|(?:please\s+)?don'?t(?:\s+do\s+(?:it|that))?)"
-    rf"(?:\s+(?:please|again|then|after\s+all))*|(?:no\s+wait|wait\s+no|actually\s+(?:no|not|don'?t))"
+    rf"(?:\s+(?:please|again|then|after\s+all))*"
 )
+_STOP = re.compile(rf"{_AHEAD}(?:stop|cancel|abort)(?:\s+(?:please|now|leave\s+it))*")
+_DROPPED = re.compile(rf"{_AHEAD}(?:just\s+)?forget\s+(?:about\s+)?(?:it|that)")
+"""What is said of something that was not done."""
+_TAKES_BACK = re.compile(r"no\s+wait|wait\s+no|actually\s+(?:no|not|don'?t)")
+"""What takes back what was done if nothing follows it; else what follows says what is wanted."""
 ENDING = re.compile(
-    r"(?i)\W*(?:please\s+)?(?:cancel|stop|delete|remove|drop|scrap|kill|take\s+out|get\s+rid\s+of)\s+"
+    r"(?i)\W*(?:please\s+)?(?:cancel|stop|delete|remove|drop|scrap|scratch|strike|skip|pause|kill|take\s+out|get\s+rid\s+of)\s+"
     r"|\W*take\s+.*\b(?:out|off)\b"
 )
 """How a message begins that ends what it names."""
@@ -84,6 +89,10 @@ _LASTING = {
 """What is said of what cannot be undone."""
 
 
+_HELD = frozenset({"nexus", "tool:remember", "tool:correct", "tool:forget"})
+"""The routes of answers that name what memory may forget."""
+
+
 def has_effect(turn: ConversationTurn) -> bool:
     """Whether something is otherwise since the answer."""
     return not turn.failed and (bool(turn.goal_id) or turn.route in EFFECTS)
@@ -94,12 +103,17 @@ def find_ended(text: str, conversation: Conversation) -> Resolved | None:
     words = plain(_REASON.sub("", text))
     if _FORGET.fullmatch(words) and (kept := _find_kept(conversation)):
         return kept
+    last = conversation.turns[-1]
+    if _DROPPED.fullmatch(words) and not has_effect(last) and last.route not in _HELD:
+        return Resolved(text=text, reply="All right.", route="tool:small_talk")
     if _END_ALL.fullmatch(words):
         return _end_all(conversation)
     undoes = bool(_UNDO.fullmatch(words))
-    if not undoes and not _END.fullmatch(words):
+    stops = bool(_STOP.fullmatch(words))
+    if not undoes and not stops and not _END.fullmatch(words) and not _TAKES_BACK.fullmatch(plain(text)):
         return None
-    turn = next((each for each in reversed(conversation.turns) if has_effect(each)), None)
+    recent = conversation.turns[-2:] if stops else conversation.turns
+    turn = next((each for each in reversed(recent) if has_effect(each)), None)
     if undoes:
         return _undo(text, turn) if turn else None
     wanted = next((kind for kind in ENDS if kind in words), "")
@@ -177,6 +191,31 @@ def alter(text: str, conversation: Conversation) -> Resolved | None:
         reply = "I add events and cannot change them; move it in your calendar. Nothing was changed."
         return Resolved(text=text, reply=reply, route=turn.route)
     return None
+
+
+KEPT = frozenset({"tool:remember", "tool:correct"})
+_SAID_KEPT = re.compile(r"I shall remember: (?P<fact>[^\n]+)")
+_AMENDS = re.compile(
+    r"(?i)\W*(?:(?:no|oh|oops|sorry|wait|actually|rather|well|hm+)[\s,.!-]+)*"
+    r"(?:(?:make|change)\s+(?:it|that|this)(?:\s+(?:to|into))?\s+|i\s+(?:meant?|said)\s+|rather\s+|it['’]?s\s+)?(?P<other>.+?)"
+    r"(?:[\s,]+(?:i\s+meant?|sorry|rather|instead|please))*\W*"
+)
+
+
+def amend(text: str, turn: ConversationTurn) -> Resolved | None:
+    """What "make that 19" corrects in the fact that was kept last, if it has such a value or thing."""
+    kept = _SAID_KEPT.match(turn.answer) if turn.route in KEPT and not turn.failed else None
+    found = _AMENDS.fullmatch(text.strip())
+    if (
+        not kept
+        or not found
+        or len(text.split()) > MAX_WORDS
+        or _MORE.match(text)
+        or text.rstrip().endswith("?")
+    ):
+        return None
+    whole = swap_alike(kept["fact"], found["other"])
+    return Resolved(text=f"/correct {whole}", understood=whole) if whole else None
 
 
 def _without_at(time: str) -> str:

@@ -53,6 +53,40 @@ def swap(before: str, other: str) -> str:
     return f"{body} {other}{mark}"
 
 
+Span = tuple[int, int, str]
+"""Where to replace, and by what."""
+
+
+def swap_alike(before: str, other: str) -> str:
+    """The statement ``before`` with ``other`` for a time, a number or a thing of the same noun; or "".
+
+    Nothing is replaced unless exactly one part of ``before`` is of its kind.
+    """
+    other = other.strip(" ?.!,")
+    if is_time(other.lower()):
+        span = (
+            _find_time(before, other) if len(re.findall(rf"(?i)\b(?:{DAY}|{CLOCK})", before)) == 1 else None
+        )
+    elif re.fullmatch(r"\d[\d.,]*\s*(?:%|percent)?", other):
+        span = _find_quantity(before, other) if len(_QUANTITY.findall(before)) == 1 else None
+    else:
+        span = _find_same_noun(before, other)
+    return f"{before[: span[0]]}{span[2]}{before[span[1] :]}" if span else ""
+
+
+def _find_same_noun(before: str, other: str) -> Span | None:
+    """The noun phrase of ``before`` with the last word of ``other``, which has another one before it."""
+    words = other.lower().split()
+    if not re.match(rf"(?i){_DETERMINER}\s", other) or len(words) > MAX_PHRASE:
+        return None
+    phrases = [span for span in map(_trim, _NOUNS.finditer(before)) if span]
+    alike = [(start, end) for start, end in phrases if before[start:end].lower().split()[-1] == words[-1]]
+    return (*alike[0], other) if len(alike) == 1 else None
+
+
+MAX_PHRASE = 5
+
+
 def find_subject(message: str) -> str:
     """What a message is about, with what belongs to it ("Ana's birthday"); empty if it names nothing."""
     if goal := _GOAL.search(message):
@@ -74,10 +108,6 @@ def _end_of_possession(message: str, end: int) -> int:
     return end
 
 
-Span = tuple[int, int, str]
-"""Where to replace, and by what."""
-
-
 def _find_time(before: str, other: str) -> Span | None:
     has_clock = re.search(CLOCK, other, re.IGNORECASE)
     has_day = re.search(DAY, re.sub(CLOCK, " ", other, flags=re.IGNORECASE), re.IGNORECASE)
@@ -87,7 +117,9 @@ def _find_time(before: str, other: str) -> Span | None:
         found = re.search(r"\bat\s+\d{1,2}\b", before, re.IGNORECASE)
     if not found:
         return None
-    new = other
+    new, end = other, found.end()
+    if has_clock and has_day and (clock := re.match(rf"\s*(?:{CLOCK})(?!\w)", before[end:], re.IGNORECASE)):
+        end += clock.end()
     if other.lower() == "the day after" and found[0].lower() == "tomorrow":
         return found.start(), found.end(), "the day after tomorrow"
     if other.lower() == "the day after":
@@ -98,7 +130,7 @@ def _find_time(before: str, other: str) -> Span | None:
         r"(?:on|at|by|until|in|next|this|last|tomorrow|today|now|every)\b", new, re.IGNORECASE
     ):
         new = lead[0] + new
-    return found.start(), found.end(), new
+    return found.start(), end, new
 
 
 def _find_quantity(before: str, other: str) -> Span | None:

@@ -16,15 +16,20 @@ MAX_WORDS = 14
 
 _YES = re.compile(
     r"(?:(?:oh\s+)?(?:yes|yep|yeah|yup|ya|y|sure|ok|okay|right|correct|exactly|absolutely|please"
-    r"|confirmed?|do(?:\s+it)?"
-    r"|go\s+ahead|go\s+for\s+it|of\s+course|that\s+one|that'?s\s+(?:it|right|the\s+one)|sounds\s+good)\s*)+"
+    r"|confirmed?|do(?:\s+(?:it|that|so))?"
+    r"|go\s+ahead|go\s+for\s+it|of\s+course|that\s+one|that'?s\s+(?:it|right|the\s+one)|sounds\s+good"
+    r"|(?:keep|save|remember|note|store)(?:\s+(?:it|that|this))?|why\s+not|gladly|by\s+all\s+means|definitely|certainly"
+    r"|i\s+do|that\s+would\s+be\s+\w+)\s*)+"
 )
 _NO = re.compile(
     r"(?:(?:no|nope|nah|n|none(?:\s+of\s+(?:them|those|these|that))?|neither|nothing|never\s*mind|nvm"
     r"|forget\s+(?:it|that)"
     r"|cancel(?:\s+(?:it|that))?|leave\s+it|drop\s+it"
-    r"|don'?t|do\s+not|stop|thanks|thank\s+you|not\s+(?:now|any\s+more))\s*)+"
+    r"|don'?t|do\s+not|stop|thanks|thank\s+you|not\s+(?:now|any\s+more|necessary|needed|really)"
+    r"|no\s+need(?:\s+to)?|(?:i'd\s+)?rather\s+not|i\s+don'?t)\s*)+"
 )
+_BEGINS = re.compile(r"(?:(?:or|and|actually|well|hm+|hmm|ah|oh|then|wait|um+)\s+)+(?=\S)")
+"""What is said before a yes or a no."""
 _ALL = re.compile(r"both(?:\s+of\s+them)?|all(?:\s+of)?(?:\s+(?:them|these|those))?|every\s+one|the\s+lot")
 _OTHER = re.compile(
     r"(?:no\s+)?(?:the\s+)?other(?:\s+one)?|not\s+that(?:\s+one)?(?:\s+the\s+other(?:\s+one)?)?"
@@ -53,9 +58,10 @@ def settle(text: str, asks: AskedBack) -> Resolved | None:
         words = "all"
     if same := next((each for each in asks.choices if plain(each.label) == words), None):
         return _choose(same)
-    if _YES.fullmatch(words):
+    bare = _BEGINS.sub("", words, count=1) if _BEGINS.match(words) else words
+    if _YES.fullmatch(bare):
         return _agree(asks, text)
-    if _NO.fullmatch(words):
+    if _NO.fullmatch(bare) and not _stops_more(bare, asks):
         return _do_nothing(text)
     if found := _find_by_words(words, asks.choices):
         return _choose(found)
@@ -85,6 +91,16 @@ def _agree(asks: AskedBack, text: str) -> Resolved | None:
     if not offered:
         return None
     return Resolved(text=text, reply=format_question("Which one?", asks), asks=asks)
+
+
+def _stops_more(words: str, asks: AskedBack) -> bool:
+    """Whether a no also ends the work before, to which what is offered would add."""
+    return bool(re.search(r"\b(?:stop|cancel)\b", words)) and any(
+        each.text.startswith(_ADDING) for each in asks.choices
+    )
+
+
+_ADDING = ("/work ", "/schedule ", "/night_job ")
 
 
 def _choose(choice: Choice) -> Resolved:

@@ -44,7 +44,7 @@ DAY = (
     rf"|{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?(?:\s+\d{{4}})?"
     rf"|(?:the\s+)\d{{1,2}}(?:st|nd|rd|th))|in\s+the\s+{_PART}|in\s+{_COUNT}\s+{_UNIT}"
     rf"|{_COUNT}\s+{_UNIT}\s+(?:ago|earlier|later)"
-    rf"|every\s+\w+"
+    rf"|(?:every|each)\s+\w+"
 )
 _TIME = re.compile(
     rf"(?:(?:{CLOCK}|{DAY}|then|and|please|maybe|sharp|make\s+it|let'?s\s+say|say|rather)[\s,]*)+"

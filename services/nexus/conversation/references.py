@@ -2,7 +2,7 @@
 
 import re
 
-from services.nexus.conversation.effects import ENDING, ENDS, end
+from services.nexus.conversation.effects import ENDING, ENDS, end, has_effect
 from services.nexus.conversation.ellipsis import find_subject
 from services.nexus.conversation.phrases import ORDINALS, plain
 from services.nexus.conversation.resolved import Resolved
@@ -43,6 +43,8 @@ _ASKS = re.compile(
     r"|was|were|does|did|do|has|have|had|can|will|would|should)\b.*)",
     re.IGNORECASE,
 )
+_ORDERS = re.compile(r"(?i)(?:can|could|will|would)\s+you\b")
+"""How a question begins that is an order; its tool knows what "it" is."""
 _SAID = re.compile(
     r"(?i)\b(?P<verb>decided?|sa(?:id|ys?)|told|wrote|noted?|claim(?:s|ed)?|thinks?|thought|agreed?"
     r"|approved?|suggested?|kn[eo]ws?|known|learn(?:ed|t)"
@@ -51,7 +53,7 @@ _SAID = re.compile(
 )
 _IDIOM = re.compile(
     r"(?i)\b(?:what|which)\s+(?:time|day|date|year|month|weekday)\s+(?:is|was)\s+(?:it|that)"
-    r"|\bis\s+it\s+(?:raining|snowing|cold|warm|hot|sunny|going\s+to|time|possible"
+    r"|\bthink\s+(?:of|about)\s+(?:it|that)|\bis\s+it\s+(?:raining|snowing|cold|warm|hot|sunny|going\s+to|time|possible"
     r"|ok|true|a\b)|\bhow(?:['’]s|\s+is)\s+it\s+going|\bit\s+(?:rain|snow)|\bis\s+that\s+(?:all|ok"
     r"|you)|\bhow\s+long\s+(?:does|did|will)\s+it\s+take\s+to|\bdoes\s+it\s+(?:rain|snow)"
 )
@@ -90,6 +92,8 @@ def find_numbered(text: str, conversation: Conversation) -> Resolved | None:
         return None
     word = found[0] if found else alone["place"] if alone else ""
     position = _position(word, len(listed))
+    if position is None and len(listed) == 1 and has_effect(conversation.turns[-1]) and ENDING.match(text):
+        position = 0  # "scratch that second one", after it was set as the second
     if position is None:
         return _not_listed(text, conversation) if found else None
     named = listed[position]
@@ -108,7 +112,13 @@ def _not_listed(text: str, conversation: Conversation) -> Resolved:
     count = len(conversation.mentioned)
     named = f"only {count}" if count else "nothing"
     reply = f"My last answer named {named}, so I do not know what that is."
-    return Resolved(text=text, reply=reply, route=conversation.turns[-1].route)
+    last = conversation.turns[-1].route
+    route = "tool:stop" if last in _STOPPED and ENDING.match(text) else last
+    return Resolved(text=text, reply=reply, route=route)
+
+
+_STOPPED = frozenset({"tool:queue", "tool:goals", "tool:schedule", "tool:night_job"})
+"""The routes of answers that name what is stopped."""
 
 
 def _position(word: str, count: int) -> int | None:
@@ -140,7 +150,7 @@ def refer(text: str, conversation: Conversation) -> Resolved | None:
     if _AGAIN.fullmatch(words):
         return Resolved(text=text, reply=turn.answer or "I had not answered yet.")
     if _MORE.fullmatch(words):
-        return _ask(f"Tell me more about {_topic(turn)}") if _topic(turn) else None
+        return _tell_more(turn)
     if re.fullmatch(r"(?:and )?who(?: is|'s) (?:that|this|he|she|it)", words):
         person = _find_person(conversation)
         return _ask(f"Who is {person}?") if person else None
@@ -149,14 +159,27 @@ def refer(text: str, conversation: Conversation) -> Resolved | None:
     asks = _ASKS.fullmatch(text.strip())
     if not asks or len(words.split()) > MAX_WORDS or (_IDIOM.search(text) and not turn.goal_id):
         return None
+    if _ORDERS.match(asks["rest"]) and turn.route != "nexus" and not turn.goal_id:
+        return None
     whole = _replace_pronoun(asks["rest"], conversation)
     return _ask(whole[0].upper() + whole[1:]) if whole else None
+
+
+def _tell_more(turn: ConversationTurn) -> Resolved | None:
+    """What more there is of the topic of the last answer: from memory if memory gave it."""
+    topic = _topic(turn)
+    whole = f"Tell me more about {topic}"
+    if topic and turn.route == "nexus":
+        return Resolved(text=f"/memory {whole}", understood=whole)
+    return _ask(whole) if topic else None
 
 
 def _expand(word: str, words: str, turn: ConversationTurn) -> Resolved | None:
     """A bare "why?" as a whole question about the last answer."""
     if turn.goal_id:
         return _ask(f"{word.capitalize()} did goal {turn.goal_id} end as it did?") if word == "why" else None
+    if turn.route != "nexus":
+        return None
     if (said := _DATE.search(turn.answer)) and re.search(r"\bwhen\b", words):
         return Resolved(text=words, reply=f"Memory has it from {said['day']}.")
     fact = find_statement(turn)

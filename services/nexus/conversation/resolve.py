@@ -4,8 +4,8 @@ import re
 from datetime import datetime
 
 from services.nexus.conversation.context import add, is_reading, stay
-from services.nexus.conversation.effects import alter, find_ended, has_effect
-from services.nexus.conversation.ellipsis import swap
+from services.nexus.conversation.effects import KEPT, alter, amend, find_ended, has_effect
+from services.nexus.conversation.ellipsis import find_subject, swap
 from services.nexus.conversation.pending import settle
 from services.nexus.conversation.phrases import CLOCK, DAY, is_time, plain
 from services.nexus.conversation.references import find_numbered, refer
@@ -44,6 +44,12 @@ _EARLIER = re.compile(
     r"(?:and\s+)?(?:before(?:\s+(?:that|then|it))?|previously|earlier|until\s+then|in\s+the\s+past)"
 )
 """What asks for what held earlier, and names nothing that the question could be about instead."""
+_FIRST = re.compile(
+    r"(?:(?:and|so)\s+)?what\s+(?:did\s+i\s+(?:ask|say|write|want)|(?:was|is)\s+it\s+(?:that\s+)?i\s+(?:asked|said|wrote))(?:\s+you)?\s+(?:at\s+)?first"
+    r"|what\s+was\s+(?:my|the)\s+(?:very\s+)?first\s+(?:question|message)"
+)
+_MOVES = re.compile(r"(?i)\b(?:change|move|push|shift|put)\s+(?:it|that|this)\b")
+"""What is said of an appointment or a reminder, not of the words of a question."""
 _ASIDE = re.compile(
     r"(?i)\W*(?:never\s*mind|forget\s+it|thanks(?:\s+a\s+lot)?|thank\s+you|thx|cheers|ok(?:ay)?\s+(?:thanks|cool|great)"
     r"|great|cool|perfect|lovely|good|fine|nice|right|alright|super|understood|i\s+see|haha|lol)\s*[.,;!:]+\s*(?=(?:\S+\s+){2}\S)"
@@ -74,14 +80,21 @@ def resolve(text: str, conversation: Conversation, now: datetime, *, with_model:
         return found
     if with_model:
         return whole
+    if _FIRST.fullmatch(plain(text)):
+        return Resolved(text=text, reply=f"Your first message here was: “{conversation.title}”")
     turn = conversation.turns[-1]
     if len(turn.meant or turn.text) >= CUT or turn.state != "answered":
         return whole
-    if altered := alter(text, conversation):
+    if altered := alter(text, conversation) or amend(text, turn):
         return altered
     if turn.route == "nexus" or turn.goal_id:
         return complete(text, conversation) or refer(text, conversation) or add(text, turn) or whole
-    return complete(text, conversation) or add(text, turn) or refer(text, conversation) or whole
+    if found := complete(text, conversation) or add(text, turn):
+        return found
+    referred = refer(text, conversation)
+    if referred and referred.understood and (is_reading(turn) or has_effect(turn)):
+        return Resolved(text=text, joined=referred.text)
+    return referred or whole
 
 
 def complete(text: str, conversation: Conversation) -> Resolved | None:
@@ -93,7 +106,7 @@ def complete(text: str, conversation: Conversation) -> Resolved | None:
     if len(text.split()) > MAX_WORDS:
         return None
     if changed := _CHANGE.fullmatch(text) or _INSTEAD.fullmatch(text) or _TIMED.fullmatch(text):
-        return _change(changed["other"], turn)
+        return None if is_reading(turn) and _MOVES.search(text) else _change(changed["other"], turn)
     asked = _WHAT_ABOUT.fullmatch(text) or _BARE.fullmatch(text)
     other = re.sub(r"(?i)^there\s+", "", asked["other"]) if asked else text if is_time(plain(text)) else ""
     if _EARLIER.fullmatch(plain(other) if asked else plain(text)) and turn.route == "nexus":
@@ -102,13 +115,32 @@ def complete(text: str, conversation: Conversation) -> Resolved | None:
     begins = re.match(r"(?i)(?:while|if|when|because|that|to)\b", other) or (
         not about and _VERB.match(other) and not is_time(plain(other))
     )
-    if not other or begins or _is_topic(other, before):
+    if not other or begins or _is_topic(other, before) or (has_effect(turn) and _ORDERED.search(other)):
         return None
+    if turn.route in _REMINDED and is_time(plain(other)):
+        before = next(
+            (each.meant or each.text for each in reversed(conversation.turns) if each.route == _SET), before
+        )
+    elif is_reading(turn) and not find_subject(before):
+        before = _find_asked(conversation) or before
     return _repeat(
         swap(before, other),
         turn,
         asked=text.rstrip().endswith("?") or bool(re.search(r"(?i)\babout\b", text)),
     )
+
+
+def _find_asked(conversation: Conversation) -> str:
+    """The latest message to the tool of the last one that names what it is about."""
+    route = conversation.turns[-1].route
+    asked = (each.meant or each.text for each in reversed(conversation.turns) if each.route == route)
+    return next(filter(find_subject, asked), "")
+
+
+_SET = "tool:reminder_set"
+_REMINDED = (_SET, "tool:reminder_change")
+_ORDERED = re.compile(r"(?i)^\S+(?:\s+\S+)?\s+to\s+\w+\s+\S")
+"""Another and what is to do: "cortex to check the pump logs"."""
 
 
 def _is_topic(other: str, before: str) -> bool:
@@ -134,5 +166,7 @@ def _repeat(whole: str, turn: ConversationTurn, *, asked: bool = True) -> Resolv
 def _change(other: str, turn: ConversationTurn) -> Resolved | None:
     """What "make it Tom" changes: the message before."""
     if _VERB.match(other) and not is_time(plain(other)):
+        return None
+    if turn.route in KEPT:
         return None
     return _repeat(swap(turn.meant or turn.text, other), turn)

@@ -159,6 +159,26 @@ _AWAY = re.compile(
 )
 _TO = re.compile(r"(?i)\b(?:until|till|to|for|at|on)\s+")
 _LINKS = re.compile(r"(?i)^(?:(?:please|for|to|that|about|of|on|at|and|me|,|:|-|–|—|\?)(?=\s|$|,|:)\s*)+")
+_AMOUNT = (
+    r"(?:\d+(?:[.,]\d+)?|an?|half\s+an?|one|two|three|four|five|ten|fifteen|twenty|thirty|forty|ninety)"
+    r"(?:\s+and\s+a\s+half)?[\s-]*(?:s|sec\w*|min\w*|h|hrs?|hours?)\b"
+)
+_TIMER_FIRST = re.compile(
+    r"(?i)\b(?:(?:set|start|make|put|give)\s+(?:me\s+|up\s+|on\s+)*)?(?:an?\s+|the\s+|another\s+)?(?:kitchen\s+|egg\s+)?"
+    rf"timer\W+(?:(?:for|of|to|on)\s+)*(?={_AMOUNT})"
+)
+_TIMER_LAST = re.compile(
+    rf"(?i)\b(?:(?:set|start|make|put|give)\s+(?:me\s+|up\s+|on\s+)*)?(?:an?\s+)?(?P<amount>{_AMOUNT})[\s-]+timer\b"
+)
+_EVE = re.compile(
+    r"(?i)\b(?:on\s+|in\s+)?the\s+(?P<part>evening|night|morning|afternoon)\s+before\s+"
+    r"(?=(?:on\s+)?(?:the\s+\d|\d|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+    r"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)))"
+)
+_BEFORE_IT = re.compile(
+    r"(?i)\b(?:the|a|one|two|three|four|five|\d+)\s+(?:day|week)s?\s+before\b(?!\s+(?:yesterday|that|it)\b)"
+)
+"""A day that is counted from one that is named elsewhere: "the exam is on the 30th, two days before it"."""
 _AND = re.compile(
     r"(?i)\s*(?:,?\s+and(?:\s+(?:also|then))?(?:\s+(?:remind\s+me|to))?|;|\.\s+(?:also,?\s+)?remind\s+me)\s+"
 )
@@ -219,18 +239,36 @@ def read_reminder_request(text: str, now: datetime, zone: tzinfo | None) -> Remi
 def read_new(text: str, now: datetime, zone: tzinfo | None) -> ReminderRequest:
     """The new reminder, or the several, that ``text`` asks for; ANSWERED and what follows adds to it."""
     text, *answers = text.split(ANSWERED)
+    said, text = text, spell_out(text)
     found = _LEAD.search(text)
     body = f"{text[: found.start()]} {text[found.end() :]}" if found else text
     if not answers and (parts := _split(body)):
         first, second = parts
-        one = _read_one(first, now, zone, text)
-        two = _read_one(second, now if second["day"] else one.when or now, zone, text)
+        one = _read_one(first, now, zone, said)
+        two = _read_one(second, now if second["day"] else one.when or now, zone, said)
         if not one.missing and not two.missing:
             return msgspec.structs.replace(one, also=(two,))
     phrases = choose(body)
     for answer in answers:
         phrases = phrases.join(choose(answer))
-    return _read_one(phrases, now, zone, text)
+    return _read_one(phrases, now, zone, said)
+
+
+def spell_out(text: str) -> str:
+    """``text`` with timers and days before others said as times are read: "in 20 minutes"."""
+    text = _TIMER_FIRST.sub(
+        "remind me in ", _TIMER_LAST.sub(r"remind me in \g<amount>", text, count=1), count=1
+    )
+    text = _EVE.sub(r"in the \g<part> the day before ", text, count=1)
+    away = _BEFORE_IT.search(text)
+    if not away or choose(text)["offset"]:
+        return text
+    bare = f"{text[: away.start()]}{text[away.end() :]}"
+    days = [each for each in choose(bare)["day"] if not each["bound"] and not each["relative"]]
+    if len(days) != 1:
+        return text
+    at = days[0].match.start()
+    return f"{bare[:at]} {away[0].strip()} {bare[at:].strip()}"
 
 
 def _split(body: str) -> tuple[Phrases, Phrases] | None:
@@ -269,8 +307,8 @@ def _read_one(phrases: Phrases, now: datetime, zone: tzinfo | None, text: str) -
     what = clean_text(phrases.rest)
     if not what and re.search(r"(?i)\bwake\b", text):
         what = "wake up"
-    if not what and re.search(r"(?i)\balarm\b", text):
-        what = "alarm"
+    if not what and (named := re.search(r"(?i)\b(?:alarm|timer)\b", text)):
+        what = named[0].lower()
     event = _EVENT.search(what) if found.missing == "time" and not phrases.chosen else None
     if event:
         what = what[: event.start()].strip()

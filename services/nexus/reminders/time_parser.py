@@ -137,6 +137,8 @@ def resolve(phrases: Phrases, now: datetime, zone: tzinfo | None) -> ParsedTime:
         )
     except ActionError as error:
         return ParsedTime(missing="time", why=str(error), rest=phrases.rest)
+    except IndexError:  # dateutil of the tenth Monday of a month
+        return ParsedTime(missing="day", why="There is no such day in the calendar", rest=phrases.rest)
     except (OverflowError, ValueError):
         return ParsedTime(missing="past", why="That is too far away", rest=phrases.rest)
 

@@ -175,7 +175,7 @@ PATTERNS = {
     ),
     "offset": re.compile(
         rf"(?i)(?<![\w.-])(?:(?P<amount>{_AMOUNTS})|the\s+(?P<unit>day|week|month))\s+"
-        rf"(?:(?P<way>before|after|prior\s+to)\s+(?={_NAMED}|(?:the|my|our)\s+(?:\w+\s+){{1,3}}at\s+\d)"
+        rf"(?:(?P<way>before|after|prior\s+to)\s+(?=(?:on\s+)?{_NAMED}|(?:the|my|our)\s+(?:\w+\s+){{1,3}}at\s+\d)"
         rf"|(?=(?:on|from)\s+{_NAMED}))"
     ),
     "day": re.compile(

@@ -8,7 +8,7 @@ import msgspec
 
 from services.nexus.reminders.requests import ReminderIntent, find_intent
 from services.nexus.routing.features import normalise
-from services.nexus.routing.following import ALTERS, ENDS, Before, is_part, is_whole_question, rank
+from services.nexus.routing.following import ALTERS, ENDS, TALK, Before, is_part, is_whole, rank
 from services.nexus.routing.languages import find_language
 from services.nexus.routing.likeness import Weights, load_weights
 from services.nexus.routing.request import Request
@@ -108,6 +108,7 @@ _FORBIDDEN = re.compile(
     r"|root|admin\w*|unrestricted|free)\b"
     r"|\b(?:act|pretend|behave)\s+(?:as\s+(?:if|though)|like|that)\b.{0,40}\b(?:rules|limits|admin\w*|root"
     r"|approved|restrict\w*)\b"
+    r"|\b(?:approve|grant|confirm|allow)\b(?!.*\?).{0,60}\b(?:from\s+now\s+on|in\s+(?:the\s+)?future|always|automatically|without\s+(?:asking|showing))\b"
 )
 """Orders to break the office's rules."""
 ALIASES = {
@@ -171,27 +172,33 @@ class Decider:
             return ask_which(decision) if is_another else decision
         if request.joined:
             return await self._decide_joined(request)
-        if found := decide_by_rule(request.text, self._tools):
+        if found := decide_by_rule(request.text, self._tools, goes_on=True):
             return found
         return await self._decide_next(request)
 
     async def _decide_joined(self, request: Request) -> Decision:
         """The tool of a message that may add to the one before: that one's, unless it is more for another."""
         last = last_tool(request)
-        alone = await self.decide(request.text)
-        if alone.tool not in (last, UNCLEAR, "statement", "small_talk") and alone.sure >= SURE_OTHER:
+        if found := decide_by_rule(request.text, self._tools):
+            return found
+        alone = await self._decide_next(request)
+        if alone.tool not in (last, "memory", *TALK) and alone.sure >= SURE_OTHER:
             return alone
         if found := _read_command(request.joined, self._tools):
             return found
-        why = f"it adds to what was before: {last}"
-        return Decision(tool=last, why=why, sure=alone.sure, text=request.joined, is_joined=True)
+        does = self._tools[last].effect is not Effect.READS and not request.before_failed
+        if does and alone.tool != "memory":  # a question about what was done does it no second time
+            return alone
+        tool = alone.tool if alone.tool == "memory" else last
+        why = f"it adds to what was before: {tool}"
+        return Decision(tool=tool, why=why, sure=alone.sure, text=request.joined, is_joined=True)
 
     async def _decide_next(self, request: Request) -> Decision:
         """The tool of a message after another: by what it is like, alone and together, and by its shape."""
         text, before = request.text, Before(tool=last_tool(request), failed=request.before_failed)
         whole = f"{request.before.rstrip(' .!?')} {text}"
         vectors = await self._embed(text, whole)
-        weights, act = load_weights(), find_act(text)
+        weights, act = load_weights(), Act.REQUEST if is_part(text) else find_act(text)
         alone = decide_by_likeness(text, vectors[0], self._tools)
         scores = (weights.score(text, vectors[0]), weights.score(whole, vectors[1]))
         ranked = rank(
@@ -224,7 +231,7 @@ class Decider:
         tool, last = self._tools[decision.tool], last_tool(request)
         if is_part(request.text) and (request.before_failed or last == UNCLEAR):
             return msgspec.structs.replace(decision, text=whole, is_joined=True)
-        if decision.tool == last and tool.effect is Effect.READS and not is_whole_question(request.text):
+        if decision.tool == last and tool.effect is Effect.READS and not is_whole(request.text):
             return msgspec.structs.replace(decision, text=whole)
         says_part = tool.effect is Effect.STARTS or decision.tool == "correct"
         return msgspec.structs.replace(decision, says_part=says_part)
@@ -243,8 +250,11 @@ class Decider:
             return [()] * len(texts)
 
 
-def decide_by_rule(text: str, tools: Mapping[str, Tool]) -> Decision | None:
-    """The tool whose words are unmistakable: a command, another language, or the words of an example."""
+def decide_by_rule(text: str, tools: Mapping[str, Tool], *, goes_on: bool = False) -> Decision | None:
+    """The tool whose words are unmistakable: a command, another language, or the words of an example.
+
+    If the message ``goes_on`` after another, a vague example ("stop it") is not unmistakable.
+    """
     if found := _read_command(text, tools):
         return found
     if language := find_language(text):
@@ -257,8 +267,10 @@ def decide_by_rule(text: str, tools: Mapping[str, Tool]) -> Decision | None:
     said = next((name for name, tool in tools.items() if tool.says and tool.says.match(text)), "")
     if said and is_allowed(tools[said], find_act(text)):
         return Decision(tool=said, why=f"it begins as what is for {said}")
-    wanted = _plain(text)
+    wanted = "" if goes_on and is_vague(text) else _plain(text)
     for name, tool in tools.items():
+        if goes_on and name == UNCLEAR:
+            continue
         if wanted and wanted in _plain_examples(tool):
             return Decision(tool=name, why=f"it is an example of {name}")
     return None

@@ -76,6 +76,11 @@ _PART = re.compile(
     r"|\w+['’](?:s|re|ve|ll|d|t)\s+\w+ing|remind|send|tell|show|why|who|what|when|where|how)\b))"
 )
 _ASKS = re.compile(r"\?\W*$")
+_WANTS = re.compile(
+    r"(?i)\W*(?:please\s+)?(?:(?:tell|give|show)\s+me|show|list|summari[sz]e|find|search|look\s+up|explain|describe|name)\s+"
+    r"(?!(?:only|just|more|also|less|fewer|in|for|by|from|with|without)\b)"
+)
+"""How an order begins that names what is wanted."""
 _SHAPES = {
     "heard": re.compile(
         r"(?i)^\W*(?:(?:ok(?:ay)?|cool|good|great|fine|thanks?|thx|ta|cheers|perfect|lovely|nice|right|alright|yeah|hm+|ah|oh"
@@ -106,9 +111,11 @@ def is_part(text: str) -> bool:
     return len(text.split()) <= MAX_WORDS and bool(_PART.match(text)) and not _ASKS.search(text)
 
 
-def is_whole_question(text: str) -> bool:
-    """Whether ``text`` is a question that needs no other: "what does E07 mean?", but not "and by when?"."""
+def is_whole(text: str) -> bool:
+    """Whether ``text`` needs no other: "what does E07 mean?", "list our keys", but not "and by when?"."""
     refers = _SHAPES["pronoun"].search(text) or _SHAPES["joins"].search(text)
+    if _WANTS.match(text) and len(text.split()) >= SHORT:
+        return not refers
     return find_act(text) is Act.QUESTION and len(text.split()) > SHORT and not refers
 
 

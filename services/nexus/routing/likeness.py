@@ -28,7 +28,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     ``center`` is the mean embedding of the examples; ``scales`` turn the bytes of its parts into numbers (see
     Weights); ``hidden_bias`` is added to the hidden layer, ``bias`` to its outcome, ``word_bias`` to that of
     the words alone. ``following`` are the weights of the features of a message after another, ``roles`` the
-    roles that its embedding speaks for.
+    roles that its embedding speaks for. ``taught`` tells the conversations that they were fitted to.
     """
 
     model: str
@@ -41,6 +41,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     word_bias: tuple[float, ...]
     following: dict[str, float] = {}
     roles: tuple[str, ...] = ()
+    taught: str = ""
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -109,11 +109,20 @@ _QUOTED = re.compile(
 )
 
 
+LETTER = re.compile(
+    r"(?i)\W*(?:(?:please|can\s+you|could\s+you)\s+)*(?:write|send)\s+(?:an?\s+|another\s+)?"
+    r"(?:letter|e-?mail|mail|message|note|line)\s+to\s+\S+(?:\s+[A-Z]\S+)?\s*[:,]"
+)
+"""How a letter is asked for, before its text, which may be a question or an order to another."""
+
+
 def find_act(text: str) -> Act:
     """What ``text`` does, by the form of its sentences: a request in any of them counts, unless one forbids.
 
     A sentence that no rule knows is a request if it begins with neither its subject nor a question word.
     """
+    if letter := LETTER.match(text):
+        text = letter[0]
     if _QUOTED.search(text):
         return Act.QUOTED
     limited = _LIMITED.match(text[:2_000])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from services.nexus.reminders.time_parser import choose, resolve
 from services.nexus.routing.request import Request
 from services.nexus.tools.days import find_days
 from services.nexus.tools.tool import Answer, Effect, Tool, ask_back, command
@@ -144,6 +145,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 def read(desk: "Desk", request: Request) -> Event:
     """What the message says of the event; the day and the title are empty if it does not."""
+    request = msgspec.structs.replace(request, text=_spell_clock(request.text, desk.now(request)))
     days = find_days(request.text, desk.now(request).date())
     found = _CLOCK.search(request.text)
     clock = ""
@@ -163,6 +165,20 @@ def read(desk: "Desk", request: Request) -> Event:
     return Event(title=title, day=days[0].isoformat() if days else "", clock=clock)
 
 
+def _spell_clock(text: str, now: datetime) -> str:
+    """``text`` with "half seven in the evening" and "quarter to ten" as 19:30 and 09:45."""
+    phrases = choose(text)
+    said = [each.match for each in phrases["clock"] if each["way"] or each["h4"]]
+    moment = resolve(phrases, now, now.tzinfo).moment if len(said) == 1 else None
+    if moment is None:
+        return text
+    at = moment.astimezone(now.tzinfo)
+    parts = sorted([*said, *(each.match for each in phrases["part"])], key=lambda match: -match.start())
+    for match in parts:
+        text = f"{text[: match.start()]} {f'at {at:%H:%M}' if match is said[0] else ''} {text[match.end() :]}"
+    return " ".join(text.split())
+
+
 async def add(desk: "Desk", request: Request, event: Event) -> Answer:
     """The event that was added; asks for the day or the title if one is missing."""
     source = desk.context.settings.calendar
@@ -170,7 +186,7 @@ async def add(desk: "Desk", request: Request, event: Event) -> Answer:
         where = "No calendar is set" if not source else "The calendar is an address, which I only read"
         return ask_back(
             f"{where}; nothing was added. Set MAILROOM_CALENDAR to the path of an ICS file, or to a caldavs "
-            "address, to add events.",
+            "address, to add events. Shall I set a reminder instead?",
             choices=(
                 Choice(label="set a reminder", text=command("reminder_set", f"remind me: {request.text}")),
             ),

@@ -36,13 +36,18 @@ def name_subject(fact: str, request: Request) -> str:
     return f"{subject}: {fact}" if subject else fact
 
 
+def says_only_it(fact: str) -> bool:
+    """Whether ``fact`` does not say what it is about: "it ends in May"."""
+    return bool(_UNNAMED.match(fact))
+
+
 async def keep(desk: "Desk", request: Request, fact: str) -> Answer:
     """Store ``fact`` as said by the person, once for each request; says what was kept, or why it was not.
 
     What says only "it" is kept with what was spoken of before; if that is not known, it is asked.
     """
     fact = name_subject(fact, request)
-    if _UNNAMED.match(fact):
+    if says_only_it(fact):
         asked = f"Who or what is that about: {flatten(fact, 200)}? Say it in a whole sentence."
         return ask_back(asked, f"remember that {SLOT}")
     title, body = split_title(fact[0].upper() + fact[1:])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from services.nexus.routing.request import Request
+from services.nexus.routing.speech_acts import LETTER
 from services.nexus.tools.tool import Answer, Call, Effect, Tool, ask_back
 from shared import subjects
 from shared.bus.entry import seal
@@ -177,6 +178,7 @@ TOOL = Tool(
     description="sends mail to people you allowed, and letters to agents",
     examples=EXAMPLES,
     needs=_NEEDED,
+    says=LETTER,
     run=send,
     effect=Effect.WRITES,
     parameters=Letter,

@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from services.nexus.routing.request import Request
+from services.nexus.tools.correct import CORRECTS
+from services.nexus.tools.keeping import name_subject, offer_to_keep, says_only_it
 from services.nexus.tools.tool import Answer, Tool, Words, ask_back, command
 from shared.contracts import Choice
+from shared.text.shorten import shorten
 
 if TYPE_CHECKING:
     from services.nexus.desk import Desk
@@ -99,6 +102,23 @@ def ask_which(tools: Mapping[str, Tool], likely: Sequence[str], text: str) -> An
     ]
     head = "I did not understand that. Did you mean one of these? Answer with its number."
     return ask_back(head, choices=choices)
+
+
+def ask_for_whole(tool: str, request: Request) -> Answer:
+    """That a message that says a part is to be said as a whole; "yes" joins it to the one before.
+
+    A fact that names what it is about is offered to be kept, as it is.
+    """
+    if tool == "correct":
+        fact = name_subject(CORRECTS.sub("", request.text, count=1).strip(), request)
+        if fact and not says_only_it(fact):
+            return offer_to_keep("Nothing was changed yet.", fact)
+    about, whole = shorten(request.before, 200), f"{request.before.rstrip(' .!?')}: {request.text.strip()}"
+    choices = (Choice(label="Yes", text=command(tool, whole)), Choice(label="No"))
+    return ask_back(
+        f"Is that about: {about}\nNothing was done yet. Answer yes, or say it in one sentence.",
+        choices=choices,
+    )
 
 
 TOOL = Tool(

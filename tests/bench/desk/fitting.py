@@ -5,6 +5,7 @@ The tools are told from each other by their examples and by the messages of ``ta
 conversations of these and of ``work.jsonl``, seen as weights see them that were fitted without them.
 """
 
+import hashlib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -21,8 +22,10 @@ from services.nexus.routing.likeness import FILE, Header, Weights, fingerprint, 
 from services.nexus.routing.registry import load_tools
 from services.nexus.tools.tool import Tool
 from shared.settings import load
-from tests.bench.desk.messages import Line, Talk, read_talks
+from tests.bench.desk.messages import FOLDER, Line, Talk, read_talks
 
+TAUGHT, SEEN = ("taught", "voices"), "work"
+"""The files of conversations that weights are fitted to; of SEEN only what follows another message."""
 Matrix = npt.NDArray[np.float32]
 Embed = Callable[[Sequence[str]], Matrix]
 
@@ -171,7 +174,11 @@ def read_pairs(
     """Every message of ``talks`` after another that no rule decides, as ``weights`` see it."""
     names = frozenset(weights.header.labels)
     pairs = [pair for talk in talks for pair in pairwise(talk.lines)]
-    pairs = [(one, two) for one, two in pairs if two.meanings & names and not decide_by_rule(two.say, tools)]
+    pairs = [
+        (one, two)
+        for one, two in pairs
+        if two.meanings & names and not decide_by_rule(two.say, tools, goes_on=True)
+    ]
     wholes = [f"{one.say.rstrip(' .!?')} {two.say}" for one, two in pairs]
     found = []
     for (one, two), whole, alone, joined in zip(
@@ -215,6 +222,12 @@ def fit_following(pairs: Sequence[Pair], names: Sequence[str]) -> tuple[dict[str
     return named, found[sizes[0] :].reshape(-1, len(ROLES)).T * ROLES_SCALE
 
 
+def taught_fingerprint() -> str:
+    """What tells the conversations that the weights are fitted to; the weights hold it."""
+    content = b"\n".join((FOLDER / f"{name}.jsonl").read_bytes() for name in (*TAUGHT, SEEN))
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
 def fit_all(
     tools: Mapping[str, Tool], taught: Sequence[Talk], seen: Sequence[Talk], embedder: LocalEmbedder
 ) -> bytes:
@@ -238,7 +251,9 @@ def fit_all(
     following, roles = fit_following(pairs, weights.header.labels)
     scale = float(np.abs(roles).max() / 127)
     scales = (*weights.header.scales, scale)
-    header = msgspec.structs.replace(weights.header, following=following, roles=ROLES, scales=scales)
+    header = msgspec.structs.replace(
+        weights.header, following=following, roles=ROLES, scales=scales, taught=taught_fingerprint()
+    )
     rest = parts.partition(b"\n")[2] + np.round(roles / scale).astype(np.int8).tobytes()
     return b"\n".join([msgspec.json.encode(header), rest])
 
@@ -246,8 +261,8 @@ def fit_all(
 def main() -> None:
     """Write the file of weights."""
     tools, embedder = load_tools(), LocalEmbedder(load().models)
-    taught = [*read_talks("taught"), *read_talks("voices")]
-    FILE.write_bytes(fit_all(tools, taught, read_talks("work"), embedder))
+    taught = [talk for name in TAUGHT for talk in read_talks(name)]
+    FILE.write_bytes(fit_all(tools, taught, read_talks(SEEN), embedder))
     print(
         f"{FILE.name}: {sum(len(tool.sentences) for tool in tools.values())} examples of {len(tools)} tools, "
         f"{len(taught)} conversations"
