@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from services.nexus.routing.decider import Decider, Decision
+from services.nexus.routing.decider import Decider, Decision, fits
 from services.nexus.routing.following import (
     ALTERS,
     ENDS,
@@ -134,3 +134,33 @@ async def test_a_question_that_is_hardly_about_the_weather_is_asked_of_memory() 
     decider = Decider(cast(Memory, AwayMemory()), TOOLS)
     assert (await decider.decide("When is it too damp for coating a ship?")).tool == "memory"
     assert (await decider.decide("Will it rain in Bern tomorrow?")).tool == "weather"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the rent went up to 910",
+        "from now on we ship with DHL",
+        "her email is lena@example.org",
+        "the boiler was serviced in may by Kranz",
+        "my blood type is 0 negative",
+        "passport is valid until 2029",
+    ],
+)
+@pytest.mark.parametrize("last", ["memory", "small_talk", ""])
+async def test_what_is_only_told_is_heard_or_kept_and_nothing_else_follows(text: str, last: str) -> None:
+    if last:
+        decision = await decide(text, last, before="where is the spare key?")
+    else:
+        decision = await Decider(cast(Memory, AwayMemory()), TOOLS).decide(text)
+    assert decision.tool in ("statement", "remember", "correct", "small_talk")
+
+
+@pytest.mark.parametrize("text", ["50 - 20", "and 30 * 1.19?", "what's 4 + 5"])
+async def test_a_sum_after_an_answer_is_computed(text: str) -> None:
+    assert (await decide(text, "memory", before="how much does Tom owe me?")).tool == "arithmetic"
+
+
+@pytest.mark.parametrize("text", ["dentist is Dr. Blum, 030 5551234", "passport expires in 2029"])
+def test_a_number_alone_makes_no_sum(text: str) -> None:
+    assert not fits(TOOLS["arithmetic"], text)

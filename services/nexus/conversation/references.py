@@ -20,8 +20,9 @@ _PLACES = (
 )
 _NAMED = re.compile(
     rf"(?:the\s+)?(?:{'|'.join(ORDINALS)}|last)\s+(?:one|result|entry|item|goal|reminder|paper|request)\b"
-    rf"|\bthe\s+(?:{'|'.join(ORDINALS)}|last)(?=\s*(?:$|[?.!,]|(?:please|is|are|was|has|can|to|until|about)\b))"
-    rf"|\b(?:number|no\.|item)\s*\d{{1,2}}\b|#\d{{1,2}}\b",
+    r"|(?<!\bon )(?<!\bby )(?<!\bto )(?<!\btill )(?<!\buntil )(?<!\bsince )"
+    rf"\bthe\s+(?:{'|'.join(ORDINALS)}|last)(?=\s*(?:$|[?.!,]|(?:please|is|are|was|has|can|to|until|about)\b))"
+    rf"|\b(?:number|no\.|item)\s*\d{{1,2}}\b(?![-/.]?\d)|#\d{{1,2}}\b",
     re.IGNORECASE,
 )
 _MORE = re.compile(

@@ -2,13 +2,23 @@
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
 from services.nexus.reminders.requests import ReminderIntent, find_intent
 from services.nexus.routing.features import normalise
-from services.nexus.routing.following import ALTERS, ENDS, TALK, Before, is_part, is_whole, rank
+from services.nexus.routing.following import (
+    ALTERS,
+    ENDS,
+    FOLLOWS,
+    TALK,
+    Before,
+    is_part,
+    is_whole,
+    rank,
+    refers,
+)
 from services.nexus.routing.languages import find_language
 from services.nexus.routing.likeness import Weights, load_weights
 from services.nexus.routing.request import Request
@@ -63,6 +73,8 @@ KEPT = frozenset(
         "stop",
     }
 )
+WISHED = frozenset({"send_mail", "calendar_add", "reminder_set"})
+"""What is done if it is asked for, and not because something is told: "her email is lena@example.org"."""
 INTENTS = {
     ReminderIntent.SET: "reminder_set",
     ReminderIntent.LIST: "reminder_list",
@@ -92,6 +104,10 @@ _TONIGHT = re.compile(
     r"|(?:while|whilst|when|once|after|as\s+soon\s+as)\s+(?:i|we|you|every\s?(?:one|body)|no\s?(?:body|one))(?:['’]?\s?(?:m|re|s|ve)|\s+(?:am|are|is"
     r"|has|have))?\s*(?:a?sleep\w*|in\s+bed|gone|left|closed|shut|off\s?line|went|goes|gone\s+to\s+bed))\b"
 )
+_ASKED = re.compile(
+    r"(?i)\?|\b(?:what|which|who|whom|whose|when|where|why|how|whether|if|any\s+(?:idea|clue|chance)|know|remember|recall|forgot(?:ten)?)\b"
+)
+"""What may ask within a statement: "I forgot what we decided"."""
 VAGUE_WORDS = 4
 """The most words of a message that names nothing."""
 _VAGUE = re.compile(
@@ -204,7 +220,15 @@ class Decider:
         ranked = rank(
             text, before, *scores, self._tools, weights.header.following, weights.speak_for(vectors[0])
         )
-        allowed = {name: score for name, score in ranked.items() if is_allowed(self._tools[name], act)}
+        related = {before.tool, *FOLLOWS.get(before.tool, ())}
+        allowed = {
+            name: score
+            for name, score in ranked.items()
+            if is_allowed(self._tools[name], act, related)
+            and (name in related or fits(self._tools[name], text))
+        }
+        if tells(text, act):
+            allowed["statement"] += allowed.pop("memory")
         first, second, *others = sorted(allowed, key=lambda name: -allowed[name])
         sure = min(allowed[first], MOST_SURE)
         if alone.tool == first:
@@ -212,8 +236,12 @@ class Decider:
         why = f"it follows {before.tool}, and is for {first} ({sure:.2f}), then {second}"
         likely = tuple(name for name in (second, *others) if not self._tools[name].hidden)
         decision = Decision(tool=first, why=why, sure=sure, others=likely[: MAX_CHOICES - 1], act=act)
-        if sure < LEAST_SURE[self._tools[first].effect] or self._is_another(first, request, allowed[first]):
-            return ask_which(decision)
+        if first in TALK and act is Act.QUESTION and is_whole(text):
+            return alone
+        unsure = sure < LEAST_SURE[self._tools[first].effect] or first == UNCLEAR
+        if unsure or self._is_another(first, request, allowed[first]):
+            told = tells(text, act) and (first != "correct" or not refers(text))
+            return msgspec.structs.replace(decision, tool="statement") if told else ask_which(decision)
         return self._read_with(request, decision, whole)
 
     def _is_another(self, name: str, request: Request, sure: float) -> bool:
@@ -299,6 +327,8 @@ def decide_by_likeness(
     rest = sum(scores.values()) - sum(allowed.values())
     if default := DEFAULTS.get(act, ""):
         allowed[default] = allowed.get(default, 0.0) + rest
+    if tells(text, act):
+        allowed["statement"] += allowed.pop("memory")
     first, second, *others = sorted(allowed, key=lambda name: -allowed[name])
     sure = allowed[first]
     if act is Act.REQUEST and first in QUALIFIED:
@@ -308,11 +338,16 @@ def decide_by_likeness(
         return Decision(tool="memory", why=f"{why}, which is not enough", sure=sure, others=(first,), act=act)
     vague = tools[first].effect is Effect.STARTS and is_vague(text)
     if vague or sure < LEAST_SURE[tools[first].effect] or sure - allowed[second] < MARGIN:
-        if default in (first, second, *others[:1]):  # what it does is known
+        if default in (first, second, *others[:1]) or tells(text, act):  # what it does is known
             return Decision(tool=default, why=f"it is no request: {why}", sure=sure, others=(first,), act=act)
         likely = tuple(name for name in (first, second, *others) if not tools[name].hidden)[:MAX_CHOICES]
         return Decision(tool=UNCLEAR, why=f"unclear: {why}", sure=sure, others=likely, act=act)
     return Decision(tool=first, why=why, sure=sure, others=(second, *others[:2]), act=act)
+
+
+def tells(text: str, act: Act) -> bool:
+    """Whether ``text`` only tells something: memory is not to answer it with what it holds."""
+    return act is Act.STATEMENT and not _ASKED.search(text)
 
 
 def is_vague(text: str) -> bool:
@@ -343,13 +378,14 @@ def last_tool(request: Request) -> str:
     return ROUTES.get(request.before_route, request.before_route.removeprefix("tool:"))
 
 
-def is_allowed(tool: Tool, act: Act) -> bool:
-    """Whether a message that does ``act`` may have the effect of ``tool``."""
+def is_allowed(tool: Tool, act: Act, related: Collection[str] = ()) -> bool:
+    """Whether a message that does ``act`` may have the effect of ``tool``; ``related`` was talked about."""
     if tool.effect is Effect.READS or act is Act.REQUEST:
         return True
     if act is Act.NEGATED:
         return tool.name in ENDING
-    return act is Act.STATEMENT and tool.effect is Effect.WRITES
+    told = act is Act.STATEMENT and tool.effect is Effect.WRITES
+    return told and (tool.name not in WISHED or tool.name in related)
 
 
 @functools.cache

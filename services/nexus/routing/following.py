@@ -68,14 +68,16 @@ LEAST = 1e-3
 """Added to a probability before its logarithm is taken."""
 _LEAD = r"\W*(?:(?:no|ok|okay|and|but|so|oh|well|yes|sorry|actually|please|then|also|just|or)\b[\s,.!:]*)*"
 _PART = re.compile(
-    rf"(?i){_LEAD}(?:"
+    rf"(?i){_LEAD}(?!from\s+now\s+on\b)(?:"
     r"(?:to|that)\s+(?!(?:is|was|be|will|would|can|should|one|it|you|me|the|my|our|all|both)\b)(?:\w|['’-])+\s+\w"
     r"|(?:(?:the|a|an|my|our|your|his|her|their|all|both|only|just|in|on|at|by|from|for|with|without|about|of|till|until"
     r"|not|every|each|next|half|quarter|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|to(?:day|morrow|night))\b"
     r"|\d)(?!.*\b(?:is|are|was|were|am|be|has|have|had|do|does|did|can|could|will|would|should|shall|(?-i:may)|might|must"
+    r"|(?<!that\s)(?<!which\s)(?<!who\s)(?:went|goes|came|comes|got|took|takes|said|says|costs?|starts|ends|opens|closes|lives|needs|wants)"
     r"|\w+['’](?:s|re|ve|ll|d|t)\s+\w+ing|remind|send|tell|show|why|who|what|when|where|how)\b))"
 )
 _ASKS = re.compile(r"\?\W*$")
+_DENIES = re.compile(r"(?i)\W*(?:no|not|nope|wrong|nah)\b")
 _WANTS = re.compile(
     r"(?i)\W*(?:please\s+)?(?:(?:tell|give|show)\s+me|show|list|summari[sz]e|find|search|look\s+up|explain|describe|name)\s+"
     r"(?!(?:only|just|more|also|less|fewer|in|for|by|from|with|without)\b)"
@@ -109,6 +111,13 @@ class Before(msgspec.Struct, frozen=True, kw_only=True):
 def is_part(text: str) -> bool:
     """Whether ``text`` is no sentence: "to pay the tuner, Monday", "the one in lab 2", "from May sorry"."""
     return len(text.split()) <= MAX_WORDS and bool(_PART.match(text)) and not _ASKS.search(text)
+
+
+def refers(text: str) -> bool:
+    """Whether ``text`` goes on from what was said: "no, it's on the 5th", "and she left"."""
+    return any(pattern.search(text) for pattern in (_SHAPES["pronoun"], _SHAPES["joins"])) or bool(
+        _DENIES.match(text)
+    )
 
 
 def is_whole(text: str) -> bool:

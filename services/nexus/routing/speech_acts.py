@@ -96,10 +96,13 @@ _SUBJECT = (
     r"(?:i|we|he|she|it|they|there|the|an?|this|that|these|those|our|my|his|her|their|its|some|many|most|all|both|"
     r"nobody|everyone|everybody|someone|somebody"
     r"|(?-i:[A-Z][a-zà-ÿ]+(?:\s+[A-Z][a-zà-ÿ]+)?)(?=\s+(?:is|are|was|were|has|had|will|would|can|could|does|did|said|got|went|came|took|made|works?|moved|likes?|"
-    r"prefers?|wants?|needs?|\w{3,}ed|isn['’]t|doesn['’]t|won['’]t|hasn['’]t)\b))"
+    r"prefers?|wants?|needs?|\w{3,}ed|isn['’]t|doesn['’]t|won['’]t|hasn['’]t)\b)"
+    r"|(?!(?:tell|say|ask|check|see|show|explain|let|make|find|suppose|imagine|pretend|translate|write|fix|run|send|put|give|only|not|if"
+    r"|wh\w+|how|is|are|was|were|am|do|does|did|can|could|would|should|will|any\w*|yes|no|please)\b)"
+    r"[\w'’-]+(?:\s+[\w-]+)?(?=\s+(?:is|are|was|were|has|isn['’]t|aren['’]t|wasn['’]t|expires?|costs?)\s+\w))"
 )
 _STATEMENT = re.compile(
-    rf"^{_LEAD.removeprefix('^')}(?:{_SUBJECT}|i['’](?:m|ve|d|ll)|(?:it|that|there|he|she)['’]s|(?:we|they)['’](?:re|ve|d|ll)|im|ive)\b"
+    rf"^{_LEAD.removeprefix('^')}(?:from\s+now\s+on\b\W*|as\s+of\s+(?:today|now|\w+day)\b\W*)?(?:{_SUBJECT}|i['’](?:m|ve|d|ll)|(?:it|that|there|he|she)['’]s|(?:we|they)['’](?:re|ve|d|ll)|im|ive)\b"
     r"|^\w+ing\s+(?:\w+\s+){0,2}?(?:is|are|was|were)\b",
     re.IGNORECASE,
 )

@@ -343,15 +343,25 @@ def _show(number: float) -> str:
     return f"{int(rounded):,}" if rounded == int(rounded) and abs(rounded) < MOST else f"{rounded:,}"
 
 
-_NEEDED = re.compile(
-    r"(?i)\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|hundred|thousand|dozen|half|third|"
-    r"quarter|double|triple|an?|how many|convert)\b"
+_NUMBERED = (
+    r"(?:\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty"
+    r"|hundred|thousand|dozen|half|third|quarter|double|triple|an?|how many|convert)\b)"
 )
-"""A number."""
+_NEEDED = re.compile(
+    rf"(?is)(?=.*{_NUMBERED})(?=.*(?:[-+*/^=%√]\s*[\d(]|\d\s*[%^*/+]|{_NUMBERED}\S*(?:\s+\S+){{1,4}}\s+(?:in|into|to|as)\s+\w"
+    r"|\b(?:what|whats|how|which|much|many|plus|minus|times|divided|multiplied|per\s?cent(?:age)?|sum|average|mean|total|convert\w*"
+    r"|calculate|compute|math\w*|work(?:ed)?\s+out|halve|half|third|double|triple|squared?|cubed?|root|discount|tip|vat|tax|split|divide|add|subtract)\b))"
+)
+"""A number, and what is to be done with it."""
+_SAYS = re.compile(
+    r"(?:(?:and|what['’]?s|what\s+is)\s+)?[-(]*\d[\d\s.()]*[-+*/^][-+*/^%\d\s.()]*\s*[=?]*\s*$", re.IGNORECASE
+)
+"""A sum and nothing else."""
 TOOL = Tool(
     name="arithmetic",
     description="computes sums and percentages, and converts units",
     examples=EXAMPLES,
     needs=_NEEDED,
+    says=_SAYS,
     run=work_out,
 )
