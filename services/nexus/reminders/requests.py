@@ -363,7 +363,7 @@ def _strip(text: str) -> str:
 
 def _read_delay(text: str) -> tuple[timedelta | None, str, str]:
     """How long a reminder is put off, or the words of its new time, and the text without either."""
-    for link in reversed(list(_TO.finditer(text))):
+    for link in _TO.finditer(text):
         words = text[link.end() :].strip(" .!?")
         chosen = choose(words)
         if chosen.chosen and not clean_text(chosen.rest) and not re.match(r"(?i)for", link[0]):
