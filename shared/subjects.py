@@ -115,6 +115,7 @@ MEMORY_VERBS = (
     "written",
     "search",
     "get",
+    "align",
     "embed",
     "read",
     "recall",

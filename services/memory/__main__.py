@@ -138,6 +138,7 @@ class MemoryService(Agent):
             **{verb: self._once_caught_up(answer) for verb, answer in reads.items()},
             "written": _answering(WrittenQuery, lambda query: follower.answer(query.id, query.seq)),
             "read": _answering(ReadQuery, lambda query: engine.read(query.question, query.passages)),
+            "align": _answering(ReadQuery, lambda query: engine.align(query.question, query.passages)),
             "embed": _answering(EmbedQuery, lambda query: engine.embed(query.texts)),
             "recall": _answering(_NoParameters, lambda _: self._recall.measure()),
             "stats": _answering(_NoParameters, lambda _: self._stats()),

@@ -38,6 +38,7 @@ from shared.settings import Settings
 if TYPE_CHECKING:
     from services.memory.embedding import Embedder
     from services.memory.rebuild import Rebuild
+    from services.memory.retrieval.aligner import Aligner
     from services.memory.retrieval.reranker import Reranker
     from services.memory.retrieval.view import View
     from services.memory.storage.commit_table import CommitTable
@@ -73,14 +74,20 @@ class MemoryEngine:
     """
 
     def __init__(
-        self, path: Path, store: "Store", view: "View", embedder: "Embedder", reranker: "Reranker"
+        self,
+        path: Path,
+        store: "Store",
+        view: "View",
+        embedder: "Embedder",
+        reranker: "Reranker",
+        aligner: "Aligner",
     ) -> None:
         self.lock = threading.Lock()
         """Held while the view changes; readers that need much of it at one version hold it too, briefly."""
         self._path = path
         self._stored = threading.Lock()
         self._embedder = embedder
-        self._reranker = reranker
+        self._reranker, self._aligner = reranker, aligner
         self._watchers: list[Watcher] = []
         self._past: View | None = None
         self._use(store, view)
@@ -102,6 +109,7 @@ class MemoryEngine:
         or open in another process.
         """
         from services.memory.embedding import open_embedder
+        from services.memory.retrieval.aligner import Aligner
         from services.memory.retrieval.reranker import Reranker
 
         path = settings.state_dir / "memory"
@@ -113,7 +121,7 @@ class MemoryEngine:
             embedder.close()
             raise
         sys.setswitchinterval(SWITCH)
-        return cls(path, store, view, embedder, Reranker(settings.models))
+        return cls(path, store, view, embedder, Reranker(settings.models), Aligner(settings.models))
 
     @property
     def version(self) -> int:
@@ -227,6 +235,15 @@ class MemoryEngine:
             raise ActionError(f"There are {len(passages)} passages to read", f"Send at most {MAX_READ}")
         return await self.run_in_reader(self._reranker.read, question, [*passages])
 
+    async def align(self, question: str, passages: Sequence[str]) -> list[dict[str, float]]:
+        """How near each passage comes to each word of the question: cosines of words in their context.
+
+        Raises ActionError for more than MAX_READ passages.
+        """
+        if len(passages) > MAX_READ:
+            raise ActionError(f"There are {len(passages)} passages to read", f"Send at most {MAX_READ}")
+        return await self.run_in_reader(self._aligner.align, question, [*passages])
+
     async def view_at(self, version: int) -> "View":
         """Memory at a graph version; 0 is as it is now. An older one is read from disk, and kept until
         another is asked for.
@@ -312,6 +329,7 @@ class MemoryEngine:
             await asyncio.to_thread(pool.shutdown)
         self._embedder.close()
         self._reranker.close()
+        self._aligner.close()
         self._store.close()
 
     async def run_in_reader(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

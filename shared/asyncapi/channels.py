@@ -154,6 +154,7 @@ _READS: dict[str, tuple[str, Any, Any]] = {
     "get": ("Nodes by their ids", GetQuery, list[Node]),
     "embed": ("The embeddings of texts", EmbedQuery, list[list[float]]),
     "read": ("How well passages answer a question", ReadQuery, list[float]),
+    "align": ("How near passages come to the words of a question", ReadQuery, list[dict[str, float]]),
     "recall": ("How well search finds planted facts, by day", dict[str, Any], list[RecallMeasured]),
     "stats": ("Counts, graph version and model of the store", dict[str, Any], dict[str, Any]),
     "health": (

@@ -252,6 +252,12 @@ class Memory:
         """How well each passage answers the question, by a cross-encoder: about -11 (not at all) to 10."""
         return await self._ask("read", ReadQuery(question=question, passages=passages), list[float])
 
+    async def align(self, question: str, *passages: str) -> list[dict[str, float]]:
+        """How near each passage comes to each word of the question, in lower case: 0 to 1, 1 if it has it."""
+        return await self._ask(
+            "align", ReadQuery(question=question, passages=passages), list[dict[str, float]]
+        )
+
     async def recall(self) -> list[RecallMeasured]:
         """How well search finds planted facts among what memory holds, by day, the latest last.
 

@@ -5,6 +5,8 @@ import re
 LONGEST = 5
 """The most words of a phrase."""
 
+_NUMBERED = re.compile(r"\b([A-Za-z]{3,})[ -](\d{1,3}|[B-HJ-Z])\b(?![:.,]\d)")
+"""A thing with its number or letter: lift 1, team B."""
 _WORD = re.compile(r"[\w#@](?:[\w#@./:'’-]*\w)?")
 _POSSESSIVE = re.compile(r"['’]s$")
 _ARTICLES = frozenset("a an the our my your his her their its this that these those".split())
@@ -16,21 +18,36 @@ _FUNCTION = _ARTICLES | frozenset(
     """.split()
 )
 """Words that end a phrase: it does not end with one of them."""
+_UNNUMBERED = _FUNCTION | frozenset(
+    """
+    about above after all and any before below but can could did every few how just last least less more most
+    next only over per some such than then till until under was what will would within
+    january february march april may june july august september october november december
+    """.split()
+)
+"""Words that have no number of their own."""
 
 
 def find_phrases(question: str, text: str) -> frozenset[str]:
     """The phrases of ``question`` that stand in ``text`` as well, in lower case.
 
     A phrase is what follows an article or a pronoun such as "our", as many words of it as ``text`` has in the
-    same order, or a name: a capitalised word within the question. "How many approvals does a release branch
-    need?" and "A release branch needs two" share "release branch".
+    same order, or a name: a capitalised word within the question, or a thing with its number. "How many
+    approvals does a release branch need?" and "A release branch needs two" share "release branch".
     """
     held = f" {' '.join(_split(text))} "
     words = [_POSSESSIVE.sub("", word) for word in _WORD.findall(question)]
     lower = [word.lower() for word in words]
     found = {_longest_run(lower, place + 1, held) for place, word in enumerate(lower) if word in _ARTICLES}
+    found |= {name for name in map(" ".join, find_numbered(question)) if f" {name} " in held}
     found |= {word.lower() for word in words[1:] if word[0].isupper() and f" {word.lower()} " in held}
     return frozenset(found - {""})
+
+
+def find_numbered(text: str) -> frozenset[tuple[str, str]]:
+    """The things with a number or letter behind them, in lower case: "lift 1", "team B"."""
+    found = {(thing.lower(), number.lower()) for thing, number in _NUMBERED.findall(text)}
+    return frozenset(each for each in found if each[0] not in _UNNUMBERED)
 
 
 def find_names(question: str) -> tuple[str, ...]:

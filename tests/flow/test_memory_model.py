@@ -52,6 +52,7 @@ def test_the_files_are_fetched_once_and_again_where_one_is_damaged(tmp_path: Pat
         "LICENSE-Apache-2.0",
         "NOTICE",
         "bge_small_en",
+        "colbert",
         "reranker_en",
     ]
     said.clear()

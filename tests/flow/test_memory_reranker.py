@@ -135,7 +135,7 @@ def test_files_that_are_missing_or_broken(tmp_path: Path) -> None:
     (tmp_path / "reranker_en").mkdir()
     for name in ("tokenizer.json", "model.onnx"):
         (tmp_path / "reranker_en" / name).write_bytes(b"{}")
-    with pytest.raises(StartError, match=r"reranking model .* is broken"):
+    with pytest.raises(StartError, match=r"model reranker_en in .* is broken"):
         reranker.load()
     reranker.close()
 

@@ -5,17 +5,27 @@ import pytest
 
 from services.nexus.answers.answer_type import fits_type
 from services.nexus.answers.choice import Chosen, choose
-from services.nexus.answers.evidence import Evidence, in_context, measure_rest, pick_sentences
+from services.nexus.answers.evidence import (
+    UNTOLD,
+    Evidence,
+    in_context,
+    measure_rest,
+    pick_sentences,
+    summarise,
+)
 from services.nexus.answers.memory_answer import answer_from_sentences, build_packet, node_statement
 from shared.contracts import Hit, Node, Source
 from shared.text.cues import asks_about_work, asks_past
-from shared.text.subjects import count_missing, find_names, find_phrases
+from shared.text.subjects import count_missing, find_names, find_numbered, find_phrases
 
 QUESTION = "On which day do we deploy the storefront?"
 
 
 def told(sentence: str, mark: float, day: int, **more: object) -> Evidence:
-    fields = {"kind": "decision", "superseded_by": "", "valid_to": "", "rest": 0.7, **more}
+    """A decision of that day; ``signs`` are rest, near, least, mean, opening and whole, by the models."""
+    fields = {"kind": "decision", "superseded_by": "", "valid_to": "", "left": 1, **more}
+    signs: tuple[float, ...] = fields.get("signs", (0.7, 0.71, 0.65, 0.84, 0.74, 0.84))  # type: ignore[assignment]
+    rest, near, least, mean, opening, whole = signs
     node = Node(
         id=f"day{day}",
         kind=str(fields["kind"]),
@@ -30,16 +40,29 @@ def told(sentence: str, mark: float, day: int, **more: object) -> Evidence:
         sentence=sentence,
         mark=mark,
         bare=float(str(fields.get("bare", mark))),
-        left=2,
-        rest=float(str(fields["rest"])),
-        near=float(str(fields.get("near", 0.65))),
+        left=int(str(fields["left"])),
+        rest=rest,
+        near=near,
+        least=least,
+        mean=mean,
+        opening=opening,
+        whole=whole,
         vector=fields.get("vector", (1.0,)),  # type: ignore[arg-type]
     )
 
 
-OLD = told("We deploy the storefront on Mondays.", 8.0, 1)
-NEW = told("The storefront ships on Fridays now instead of Mondays.", 1.0, 9)
-OTHER = told("We deploy the billing service on Thursdays.", 2.0, 20)
+OLD = told("We deploy the storefront on Mondays.", 8.8, 1, signs=(0.75, 0.76, 0.72, 0.89, 0.8, 0.89))
+NEW = told(
+    "The storefront ships on Fridays now instead of Mondays.",
+    5.5,
+    9,
+    bare=-5.5,
+    left=2,
+    signs=(0.7, 0.62, 0.6, 0.77, 0.83, 0.82),
+)
+OTHER = told(
+    "We deploy the billing service on Thursdays.", 1.9, 20, left=2, signs=(0.67, 0.63, 0.51, 0.73, 0.81, 0.82)
+)
 
 
 def first(question: str, *evidence: Evidence) -> str:
@@ -55,7 +78,7 @@ def test_the_newest_of_those_that_say_the_same_answers_and_another_subject_does_
 
 
 def test_only_what_has_ended_is_said_to_have_held_before() -> None:
-    ended = told("We deployed the storefront on Tuesdays.", 3.0, 5, superseded_by="day9")
+    ended = told("We deployed the storefront on Tuesdays.", 9.1, 5, superseded_by="day9")
     for older, label in ((OLD, "Older, and alike:"), (ended, "Before that:")):
         chosen = choose(QUESTION, [NEW, older])
         lines = answer_from_sentences(QUESTION, build_packet(QUESTION, []), chosen, {}).text.splitlines()
@@ -66,7 +89,7 @@ def test_only_what_has_ended_is_said_to_have_held_before() -> None:
 
 def test_a_question_about_the_past_is_answered_by_what_held_before() -> None:
     assert first("What was the day on which we deploy the storefront?", NEW, OLD) == "day1"
-    ended = told("We deployed the storefront on Tuesdays.", 3.0, 5, superseded_by="day9")
+    ended = told("We deployed the storefront on Tuesdays.", 9.1, 5, superseded_by="day9")
     assert first("On which day did we deploy the storefront before?", NEW, ended, OLD) == "day5"
 
 
@@ -78,29 +101,73 @@ def test_what_happened_later_replaces_nothing() -> None:
 @pytest.mark.parametrize(
     ("question", "evidence"),
     [
-        ("Who waters the plants?", [told("The plants stand in the hall.", -6.0, 1, bare=-11.0, rest=0.55)]),
-        ("What does Bob like?", [told("Ada likes tea.", 0.0, 1, near=0.6)]),
-        ("What did the storefront cost?", [told("The storefront ships on Fridays.", 2.0, 1, bare=-10.0)]),
+        (
+            "Who waters the plants?",
+            told(
+                "The plants stand in the hall.",
+                -7.3,
+                1,
+                bare=-10.8,
+                signs=(0.66, 0.56, 0.54, 0.75, 0.68, 0.76),
+            ),
+        ),
+        (
+            "What does Bob like?",
+            told("Ada likes tea.", -7.4, 1, signs=(0.6, 0.46, 0.52, 0.52, 0.76, 0.73)),
+        ),
+        (
+            "What did the storefront cost?",
+            told(
+                "The storefront ships on Fridays.",
+                -4.1,
+                1,
+                bare=-10.3,
+                signs=(0.57, 0.64, 0.53, 0.75, 0.72, 0.75),
+            ),
+        ),
         (
             "Which room is the pump in?",
-            [
-                told("The pump hums.", 2.0, 1, bare=-9.0, vector=(1.0, 0.0)),
-                told("The pump is new.", 1.9, 2, bare=-9.0, vector=(0.0, 1.0)),
-            ],
+            told("The pump is new.", -3.3, 1, bare=-8.4, signs=(0.68, 0.68, 0.48, 0.73, 0.71, 0.76)),
+        ),
+        (
+            "What is the wifi password?",
+            told(
+                "The wifi chip is an ESP32-C6.",
+                -7.1,
+                1,
+                bare=-10.8,
+                signs=(0.68, 0.66, 0.52, 0.75, 0.83, 0.83),
+            ),
+        ),
+        (
+            "Who services lift 1?",
+            told("Lift 2 is serviced by Hallam.", 5.0, 1, signs=(0.71, 0.67, 0.53, 0.74, 0.69, 0.73)),
         ),
     ],
 )
-def test_what_only_names_the_subject_is_no_answer(question: str, evidence: list[Evidence]) -> None:
-    assert choose(question, evidence).answers == ()
+def test_what_only_names_the_subject_is_no_answer(question: str, evidence: Evidence) -> None:
+    assert choose(question, [evidence]).answers == ()
 
 
 def test_a_sentence_in_other_words_answers_if_nothing_else_is_near_it() -> None:
     asked = "How long can customers bring things back?"
-    assert first(asked, told("Returns are accepted within 30 days.", -5.0, 1, bare=-5.0)) == "day1"
-    song = told("The Turkish song is sung by Cem.", -5.0, 1, bare=-5.0)
+    signs = (0.7, 0.68, 0.55, 0.68, 0.8, 0.69)
+    assert first(asked, told("Returns are accepted within 30 days.", 1.3, 1, left=4, signs=signs)) == "day1"
+    signs = (0.88, 0.73, 0.83, 0.87, 0.78, 0.78)
+    song = told("The Turkish song is sung by Cem.", 7.6, 1, left=2, signs=signs)
     assert first("Who sings for Turkey?", song) == "day1"
-    fee = told("The fee for the trip to Vienna is 240 euros.", 0.9, 1, rest=0.73, near=0.69)
+    signs = (0.73, 0.69, 0.43, 0.69, 0.79, 0.78)
+    fee = told("The fee for the trip to Vienna is 240 euros.", 0.9, 1, left=4, signs=signs)
     assert first("What do families pay for the journey to Austria?", fee) == "day1"
+
+
+def test_how_near_words_come_is_summed_up_by_what_they_are() -> None:
+    near = {"who": 0.6, "has": 0.8, "the": 0.9, "wifi": 0.9, "password": 0.5}
+    found = summarise(near)
+    assert (found["least"], found["opening"]) == (0.5, 0.6)
+    assert found["mean"] == pytest.approx(0.7)
+    assert found["whole"] == pytest.approx(0.74)
+    assert summarise({})["least"] == summarise({"it": UNTOLD})["least"] == UNTOLD
 
 
 def test_words_that_a_sentence_lacks_are_compared_with_those_that_it_has() -> None:
@@ -110,7 +177,14 @@ def test_words_that_a_sentence_lacks_are_compared_with_those_that_it_has() -> No
 
 
 def test_an_answer_tells_the_sentence_its_origin_and_dates_and_no_ids() -> None:
-    ended = told("We used Celery.", 9.0, 3, superseded_by="later", valid_to="2026-11-09T00:00:00+00:00")
+    ended = told(
+        "We used Celery.",
+        9.0,
+        3,
+        signs=(0.9, 0.62, 0.86, 0.86, 0.79, 0.79),
+        superseded_by="later",
+        valid_to="2026-11-09T00:00:00+00:00",
+    )
     packet = build_packet("What did we use before?", [ended.hit])
     chosen = choose("What did we use before?", [ended])
     response = answer_from_sentences(packet.query, packet, chosen, {"later": "We moved to Temporal."})
@@ -138,13 +212,14 @@ def test_a_sentence_under_a_heading_is_read_with_it() -> None:
         ("What colour is the van?", "It is dark green.", "It is a Renault."),
         ("How heavy is the parcel?", "It has 3 kg.", "It was late for 73 minutes."),
         ("What is the phone number of Ada?", "Call 4417.", "Ada is away for 2 days."),
+        ("Where is the key?", "Under the pot.", "It is made of brass."),
         ("How old is she?", "She was born in 1984.", "She sits in room 12."),
     ],
 )
 def test_a_type_that_a_question_asks_for_must_be_there(question: str, fitting: str, unfit: str) -> None:
     assert fits_type(question, fitting)
     assert not fits_type(question, unfit)
-    assert fits_type("Where is it?", unfit)
+    assert fits_type("What is it?", unfit)
 
 
 def test_phrases_of_a_question_are_found_in_a_text() -> None:
@@ -155,6 +230,11 @@ def test_phrases_of_a_question_are_found_in_a_text() -> None:
     }
     assert find_phrases("What does Ada think of Ada's team?", "ADA left.") == {"ada"}
     assert find_phrases("", "") == frozenset()
+    assert find_phrases("Who services lift 1?", "Lift 1 is serviced by Ada.") == {"lift 1"}
+    assert find_numbered("From 9 to 11:30 team B waits for lift 12, not in May 3.") == {
+        ("team", "b"),
+        ("lift", "12"),
+    }
     assert find_names("How old is Chiara Conti?") == ("Chiara", "Conti")
     assert count_missing(frozenset({"staging cluster"}), "The staging area.") == 2
 

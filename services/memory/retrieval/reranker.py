@@ -74,7 +74,7 @@ class Reranker:
     def load(self) -> None:
         """Load the model if it is not; raises StartError with the cure if it is missing or broken."""
         with self._lock:
-            self._model = self._model or _open(self._directory)
+            self._model = self._model or open_model(self._directory, "reranker_en")
 
     def search(self, view: "View", query: MemoryQuery, vector: "Vectors", moment: float) -> list[Hit]:
         """A search of ``view`` whose best hits are read again; see ``rerank``."""
@@ -166,12 +166,14 @@ def _add(hit: Hit, part: float) -> Hit:
     return msgspec.structs.replace(hit, score=min(1.0, round(hit.score + part, 4)), why=why)
 
 
-def _open(directory: Path) -> "tuple[Tokenizer, onnxruntime.InferenceSession]":
+def open_model(directory: Path, name: str) -> "tuple[Tokenizer, onnxruntime.InferenceSession]":
+    """The model ``name`` with the tokenizer of the cross-encoder; raises StartError with the cure."""
     import onnxruntime
     from tokenizers import Tokenizer
 
     vocabulary, model = (
-        locate(directory, f"reranker_en/{name}") for name in ("tokenizer.json", "model.onnx")
+        locate(directory, "reranker_en/tokenizer.json"),
+        locate(directory, f"{name}/model.onnx"),
     )
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -181,7 +183,7 @@ def _open(directory: Path) -> "tuple[Tokenizer, onnxruntime.InferenceSession]":
         tokenizer = Tokenizer.from_file(str(vocabulary))
         session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # both raise their own kinds, Exception itself among them
-        raise StartError(f"The reranking model in {directory} is broken ({error})", CURE) from None
+        raise StartError(f"The model {name} in {directory} is broken ({error})", CURE) from None
     tokenizer.no_padding()
     tokenizer.enable_truncation(MAX_TOKENS, strategy="longest_first")
     return tokenizer, session

@@ -77,34 +77,49 @@ def _holds(pattern: re.Pattern[str]) -> Callable[[str, str], bool]:
     return lambda _, sentence: bool(pattern.search(sentence))
 
 
-_EXPECTED: tuple[tuple[re.Pattern[str], Callable[[str, str], bool]], ...] = tuple(
-    (re.compile(asked, re.IGNORECASE), has)
-    for asked, has in (
-        (r"\b(?:phone|telephone|fax)\s+number\b|\bextension\b", _holds(_DIGITS)),
-        (r"\b(?:cost|costs|price|salary|wage|earn|earns|paid\s+for)\b", _holds(_MONEY)),
-        (r"\bhow\s+old\b", lambda _, text: bool(_AGE.search(text) and _NUMBER.search(text))),
-        (r"\bhow\s+(?:heavy|much\s+does\b.*\bweigh)\b", _holds(_WEIGHT)),
-        (r"\bwhat\s+(?:colou?r)\b", _holds(_COLOUR)),
-        (r"\bhow\s+(?:long|soon|often|frequently)\b", _holds(_TIME)),
+_PLACE = re.compile(
+    r"\b(?:in|on|at|under|below|behind|beside|above|over|near|next\s+to|between|inside|outside|from|to|into|onto|opposite"
+    r"|against|around|upstairs|downstairs|here|there|home|left|right|north|south|east|west|street|road|floor|room)\b|/",
+    re.IGNORECASE,
+)
+_EXPECTED: tuple[tuple[str, re.Pattern[str], Callable[[str, str], bool]], ...] = tuple(
+    (kind, re.compile(asked, re.IGNORECASE), has)
+    for kind, asked, has in (
+        ("exact", r"\b(?:phone|telephone|fax)\s+number\b|\bextension\b", _holds(_DIGITS)),
+        ("exact", r"\b(?:cost|costs|price|salary|wage|earn|earns|paid\s+for|rent)\b", _holds(_MONEY)),
+        ("exact", r"\bhow\s+old\b", lambda _, text: bool(_AGE.search(text) and _NUMBER.search(text))),
+        ("exact", r"\bhow\s+(?:heavy|much\s+does\b.*\bweigh)\b", _holds(_WEIGHT)),
+        ("exact", r"\bwhat\s+(?:colou?r)\b", _holds(_COLOUR)),
+        ("time", r"\bhow\s+(?:long|soon|often|frequently)\b", _holds(_TIME)),
         (
+            "time",
             r"^\W*(?:since\s+|until\s+|till\s+|by\s+)?when\b|\b(?:what|which)\s+(?:time|date|day|weekday|month|year)\b"
             r"|\bbirthday\b",
             _holds(_TIME),
         ),
         (
+            "count",
             r"\bhow\s+(?:many|much|tall|high|large|big|far|heavy|wide|deep|fast|cold|warm|hot)\b",
             _has_count,
         ),
-        (r"^\W*(?:(?:with|to|from|by|for|of)\s+)?who(?:m|se|['’]s)?\b", _has_person),
+        ("person", r"^\W*(?:(?:with|to|from|by|for|of)\s+)?who(?:m|se|['’]s)?\b", _has_person),
+        ("place", r"^\W*where\b", _holds(_PLACE)),
     )
 )
+KINDS = ("exact", "time", "count", "person", "place")
+"""The kinds of things that questions ask for; "exact" are prices, ages, colours and the like."""
+
+
+def find_type(question: str, sentence: str) -> tuple[str, bool]:
+    """The kind of thing that a question asks for, one of KINDS or empty, and whether ``sentence`` has it."""
+    for kind, asked, has in _EXPECTED:
+        if asked.search(question):
+            return kind, has(question, sentence)
+    return "", True
 
 
 def fits_type(question: str, sentence: str) -> bool:
     """Whether ``sentence`` has what ``question`` asks for: a person for "who", a time for "when", a number
-    for "how many". True for questions that tell no type, such as those with "what" and "where".
+    for "how many", a place for "where". True for questions that tell no type, such as those with "what".
     """
-    for asked, has in _EXPECTED:
-        if asked.search(question):
-            return has(question, sentence)
-    return True
+    return find_type(question, sentence)[1]

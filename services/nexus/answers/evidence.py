@@ -6,6 +6,7 @@ import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from statistics import fmean
 
 import msgspec
 
@@ -14,7 +15,7 @@ from shared.contracts import Hit, Node
 from shared.memory import Memory
 from shared.text.sentences import split_sentences
 from shared.text.subjects import find_phrases
-from shared.text.words import find_stems, find_terms
+from shared.text.words import EMPTY_WORDS, find_stems, find_terms
 
 READ = 20
 """Hits that are read; 4 hold the answer nearly always, but bookkeeping may stand before them."""
@@ -22,7 +23,7 @@ OF_ONE = 4
 """Sentences of one hit that are read: those with most of the question's words."""
 MOST = 40
 """Sentences that are read in all, at 7 ms each on one core."""
-DEPTH = 8
+DEPTH = 12
 """Sentences that are looked at more closely, the best ones."""
 ASKING = "Represent this sentence for searching relevant passages: "
 """What stands before a question that is embedded to find sentences: bge-small was trained so."""
@@ -44,6 +45,11 @@ ALL_SAID = 0.9
 """The ``rest`` of a sentence that has all words of the question; NOTHING of one that has no words."""
 NOTHING = 0.4
 
+UNTOLD = 0.75
+"""How near a sentence comes to what a question does not have: "who", or any word of meaning."""
+OPENING = frozenset("who whom whose when where which what why how".split())
+"""Words by which a question says what it asks for."""
+
 _vectors: dict[str, Sequence[float]] = {}
 """The vectors of words that were asked for last."""
 
@@ -53,7 +59,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     ``bare`` is its mark without the phrases that it shares with the question, ``left`` how many terms of the
     question it lacks, ``rest`` how near its words come to these: the mean of the best cosine of each.
-    ``vector`` is its embedding, and ``near`` the cosine of that with the question's.
+    ``vector`` is its embedding, and ``near`` the cosine of that with the question's. ``least`` and
+    ``mean`` are of how near it comes to each word of meaning that the question has, ``opening`` to words such
+    as "who", ``whole`` to all of them; word by word in their context, 0 to 1.
     """
 
     hit: Hit
@@ -63,6 +71,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     left: int = 0
     rest: float = 0.0
     near: float = 0.0
+    least: float = UNTOLD
+    mean: float = UNTOLD
+    opening: float = UNTOLD
+    whole: float = UNTOLD
     vector: tuple[float, ...] = ()
 
     @property
@@ -117,8 +129,9 @@ async def _complete(memory: Memory, question: str, evidence: Sequence[Evidence])
     asked = find_terms(question)
     said = [find_terms(text) for text in texts]
     left = [{stem: word for stem, word in asked.items() if stem not in terms} for terms in said]
-    marks, (vector, *vectors), words = await asyncio.gather(
+    marks, near, (vector, *vectors), words = await asyncio.gather(
         _read_bare(memory, [_hide_subject(question, text) for text in texts]),
+        memory.align(question, *texts),
         memory.embed(ASKING + question, *texts),
         _embed_words(memory, (word for terms in (*left, *said) for word in terms.values())),
     )
@@ -130,9 +143,23 @@ async def _complete(memory: Memory, question: str, evidence: Sequence[Evidence])
             rest=measure_rest(left[place].values(), said[place].values(), words),
             near=multiply(vector, vectors[place]),
             vector=tuple(vectors[place]),
+            **summarise(near[place]),
         )
         for place, each in enumerate(evidence)
     ]
+
+
+def summarise(near: Mapping[str, float]) -> dict[str, float]:
+    """``least``, ``mean``, ``opening`` and ``whole`` of how near a sentence comes to each word."""
+    meant = [value for word, value in near.items() if word not in EMPTY_WORDS and word not in OPENING]
+    meant = meant or [*near.values()] or [UNTOLD]
+    opening = [value for word, value in near.items() if word in OPENING] or [UNTOLD]
+    return {
+        "least": min(meant),
+        "mean": fmean(meant),
+        "opening": fmean(opening),
+        "whole": fmean(near.values() or [UNTOLD]),
+    }
 
 
 def measure_rest(left: Iterable[str], said: Iterable[str], words: Mapping[str, Sequence[float]]) -> float:

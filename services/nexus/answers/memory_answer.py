@@ -1,6 +1,5 @@
 """Answers from memory alone: the context packet of a message, and quotations with their origin and date."""
 
-import math
 import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -201,7 +200,7 @@ def answer_from_sentences(
         text="\n".join([*lines, *_memory_only(problem)]),
         citations=tuple(each.hit.node.id for each in told),
         context_used=msgspec.structs.replace(packet, unknowns=()),
-        confidence=round(1 / (1 + math.exp(-(first.mark + 2) / 2)), 3),
+        confidence=round(chosen.chance, 3),
     )
 
 

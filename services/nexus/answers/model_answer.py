@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import msgspec
 
-from services.nexus.answers.choice import choose, is_noted
+from services.nexus.answers.choice import choose
 from services.nexus.answers.evidence import READ, read_evidence
 from services.nexus.answers.memory_answer import (
     answer_by_likeness,
@@ -16,6 +16,7 @@ from services.nexus.answers.memory_answer import (
     may_be_shown,
 )
 from services.nexus.answers.unsupported_claims import remove_unsupported
+from services.nexus.answers.weighing import is_noted
 from services.nexus.conversation.words import SpokenAnswer
 from services.nexus.reminders.state import ENDED
 from services.nexus.reminders.store import ReminderStore

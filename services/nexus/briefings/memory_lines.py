@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from services.nexus.answers.choice import is_noted
+from services.nexus.answers.weighing import is_noted
 from services.nexus.briefings.lines import Section, Source, line
 from shared.contracts import EdgesQuery, ListQuery, Node, Relation
 from shared.memory import Memory

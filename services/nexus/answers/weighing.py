@@ -1,0 +1,127 @@
+"""How well a sentence supports what is asked: a fitted sum of signs."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from services.nexus.answers.answer_type import CALENDAR, KINDS, find_type
+from services.nexus.answers.evidence import Evidence
+from shared.contracts import Node
+from shared.text.subjects import count_missing, find_names, find_numbered
+from shared.text.words import find_stems, find_terms
+
+WEIGHTS: Mapping[str, float] = {
+    "mark": 0.356,
+    "bare": 0.0699,
+    "near": 12.5,
+    "rest": 4.56,
+    "left": 0.271,
+    "least": 7.51,
+    "mean": 10,
+    "opening": 5.84,
+    "whole": -2.67,
+    "covered": -7.15,
+    "told_elsewhere": -0.138,
+    "missing": -0.485,
+    "other_number": -8.51,
+    "unnamed": -2.93,
+    "no exact": -1.25,
+    "no time": -2.08,
+    "no count": -1.77,
+    "no person": -0.00793,
+    "no place": -2.19,
+    "exact": -2.56,
+    "time": -0.703,
+    "count": -1.11,
+    "person": 0.0657,
+    "place": 1.46,
+    "length": 0.0697,
+    "event": -3.92,
+    "noted": -3.13,
+    "always": -21.99,
+}
+"""What each sign counts, as it is named by ``measure``; "always" is added. Fitted by a softmax over the
+sentences read and "none of them", to 1,177 questions about 12 made-up stores and 12 small teams, and to those
+of them that have an answer also with it taken away. By stores left out in turn, more facts of 401 are told
+than by the regression before (247, not 222) at equal numbers declined of 296 questions that have no answer,
+and more are declined of those whose answer was taken away (314, not 300). Relations of WordNet beside these
+signs told 4 facts more; without words compared in their context (``least`` to ``whole``) it were 228."""
+LEAST = -1.4
+"""The least weight of an answer: a little more than for equal numbers declined."""
+BEGINNING = 4
+"""Letters by which a name is known in another form."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A question, the phrases of it that some sentence has, its terms, and what each of them counts: the less
+    the more sentences have it, and nothing if none has.
+    """
+
+    text: str
+    phrases: frozenset[str]
+    terms: Mapping[str, float]
+
+
+def weigh_terms(question: str, evidence: Sequence[Evidence]) -> dict[str, float]:
+    """What each term of the question counts, by its stem."""
+    stems = [find_stems(each.text) for each in evidence]
+    having = {term: sum(term in each for each in stems) for term in find_terms(question)}
+    return {term: math.log(1 + len(stems) / (1 + count)) if count else 0.0 for term, count in having.items()}
+
+
+def weigh(asked: Asked, each: Evidence) -> float:
+    """How well a sentence supports what is asked: from LEAST on it may be the answer."""
+    return sum(WEIGHTS[name] * value for name, value in measure(asked, each).items()) + WEIGHTS["always"]
+
+
+def measure(asked: Asked, each: Evidence) -> dict[str, float]:
+    """The signs that are weighed, by their names in WEIGHTS."""
+    stems = find_stems(each.text)
+    lacking = [term for term in asked.terms if term not in stems]
+    kind, fits = find_type(asked.text, each.text)
+    return {
+        "mark": each.mark,
+        "bare": each.bare,
+        "near": each.near,
+        "rest": each.rest,
+        "left": each.left,
+        "least": each.least,
+        "mean": each.mean,
+        "opening": each.opening,
+        "whole": each.whole,
+        "covered": 1 - len(lacking) / max(1, len(asked.terms)),
+        "told_elsewhere": sum(asked.terms[term] for term in lacking),
+        "missing": count_missing(asked.phrases, each.text),
+        "other_number": bool(find_numbered(asked.text) and names_another(asked.text, each.text)),
+        "unnamed": not has_names(asked.text, each.text),
+        **{f"no {name}": kind == name and not fits for name in KINDS},
+        **{name: kind == name and fits for name in KINDS},
+        "length": len(each.text.split()),
+        "event": each.hit.node.kind in ("event", "episodic"),
+        "noted": is_noted(each.hit.node),
+    }
+
+
+def is_noted(node: Node) -> bool:
+    """Whether the office noted it of itself."""
+    return node.source.channel in ("goal", "cognition") or node.kind in ("agent", "task")
+
+
+def names_another(question: str, text: str) -> bool:
+    """Whether a text has another number than the question for the same thing: lift 2 for lift 1."""
+    told = find_numbered(text)
+    things = {thing for thing, _ in told}
+    return any(thing in things for thing, number in find_numbered(question) - told)
+
+
+def has_names(question: str, text: str) -> bool:
+    """Whether a text has one of the question's names, or a word with the same beginning: Turkey, Turkish.
+
+    Days, months and abbreviations are no names: who does not say Friday may mean it.
+    """
+    names = [name.lower() for name in find_names(question) if name[1:].islower()]
+    names = [name for name in names if name.removesuffix("s") not in CALENDAR]
+    words = {word[:BEGINNING] for word in re.findall(r"\w+", text.lower())}
+    return not names or any(name[:BEGINNING] in words for name in names)

@@ -1,0 +1,40 @@
+"""Words of a question and what passages say instead, with the real model."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from services.memory.model import fetch
+from services.memory.retrieval.aligner import Aligner
+from shared.errors import StartError
+from shared.settings import load
+
+
+@pytest.fixture(scope="module")
+def aligner() -> Iterator[Aligner]:
+    loaded = Aligner(fetch(load().models, lambda line: None))
+    yield loaded
+    loaded.close()
+
+
+def test_a_passage_comes_near_to_a_word_that_it_has_and_to_one_of_the_same_meaning(aligner: Aligner) -> None:
+    said = ("The wifi password is tulip.", "The wifi chip is new.", "Ethanol is ordered from Brenner.")
+    password, chip, _ = aligner.align("What is the wifi password?", said)
+    assert list(password) == ["what", "is", "the", "wifi", "password"]
+    assert min(password["wifi"], chip["wifi"], password["password"]) > 0.9
+    assert chip["password"] < 0.7
+    *others, ethanol = aligner.align("From whom do we buy our Alcohol?", said)
+    assert all(ethanol["alcohol"] > other["alcohol"] + 0.1 for other in others)
+
+
+def test_each_text_is_read_by_itself_and_none_is_no_passage(aligner: Aligner) -> None:
+    question, passages = "Who opens?", ["Ada opens.", "", "At nine o'clock, " * 200]
+    assert aligner.align(question, passages)[0] == aligner.align(question, passages[:1])[0]
+    assert aligner.align(question, []) == []
+    assert aligner.align("", passages[:1]) == [{}]
+
+
+def test_a_missing_model_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match=r"services.memory.model"):
+        Aligner(tmp_path).align("Who?", ["Ada."])
