@@ -177,6 +177,18 @@ def answer_by_likeness(
     )
 
 
+def answer_with_list(packet: ContextPacket, hits: Sequence[Hit]) -> Response:
+    """An answer that tells all of ``hits``, the first MAX_QUOTES of them with their texts."""
+    lines = [cite(shorten(node_statement(hit.node), MAX_QUOTE), hit.node) for hit in hits[:MAX_QUOTES]]
+    more = [f"Memory has {len(hits) - MAX_QUOTES} more of this."] if len(hits) > MAX_QUOTES else []
+    return Response(
+        text="\n".join([*lines, *more]),
+        citations=tuple(hit.node.id for hit in hits[:MAX_QUOTES]),
+        context_used=msgspec.structs.replace(packet, unknowns=()),
+        confidence=1.0,
+    )
+
+
 def answer_from_sentences(
     question: str, packet: ContextPacket, chosen: Chosen, titles: Mapping[str, str], problem: str = ""
 ) -> Response:

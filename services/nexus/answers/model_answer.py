@@ -4,16 +4,20 @@ import re
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import datetime
 
 import msgspec
 
 from services.nexus.answers.choice import choose
 from services.nexus.answers.evidence import READ, read_evidence
+from services.nexus.answers.listing import MOST, read_listed
 from services.nexus.answers.memory_answer import (
     answer_by_likeness,
     answer_from_sentences,
+    answer_with_list,
     build_packet,
     may_be_shown,
+    rank_hits,
 )
 from services.nexus.answers.unsupported_claims import remove_unsupported
 from services.nexus.answers.weighing import is_noted
@@ -22,6 +26,7 @@ from services.nexus.reminders.state import ENDED
 from services.nexus.reminders.store import ReminderStore
 from services.nexus.routing.sentence_type import is_question
 from shared.agent.context import AgentContext
+from shared.clock import read_zone
 from shared.contracts import (
     MAX_TEXT,
     ContextPacket,
@@ -121,9 +126,21 @@ class Answerer:
         if not is_question(text):
             return answer_by_likeness(text, packet, hits, problem)
         try:
+            if listed := await self._find_listed(text):
+                return answer_with_list(packet, listed)
             return await self._answer_question(text, packet, hits, problem)
         except BusError:  # it found, and cannot read: the model is missing, or it just ended
             return answer_by_likeness(text, packet, hits, problem)
+
+    async def _find_listed(self, text: str) -> list[Hit]:
+        """The memories that a question wants listed; none if it asks for one thing."""
+        wanted = read_listed(text, datetime.now(read_zone(self._context.settings.time_zone)).date())
+        if wanted is None:
+            return []
+        hits = await self._context.memory.search(wanted.text, limit=MOST, kinds=wanted.kinds)
+        noted = ("goal", "cognition")
+        known = [hit for hit in rank_hits(hits) if hit.node.source.channel not in noted]
+        return wanted.keep([hit for hit in known if hit.node.kind != "agent"])
 
     async def _answer_question(
         self, text: str, packet: ContextPacket, hits: Sequence[Hit], problem: str
