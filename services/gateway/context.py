@@ -5,6 +5,7 @@ from typing import NamedTuple
 import msgspec
 from starlette.requests import Request
 
+from services.gateway.desk.words import SpokenWords
 from services.gateway.index.index import LogIndex
 from services.gateway.metrics.exposition import Exposition
 from services.gateway.security.access_log import AccessLog
@@ -23,6 +24,7 @@ class Gateway(msgspec.Struct, frozen=True):
     """The address under which the gateway listens, such as ``http://127.0.0.1:8642``."""
     access: AccessLog
     exposition: Exposition
+    words: SpokenWords
 
 
 class Call(NamedTuple):

@@ -15,6 +15,7 @@ import uvicorn
 from services.gateway.app import build_app
 from services.gateway.context import Gateway
 from services.gateway.delivery.service import deliver_for_ever
+from services.gateway.desk.words import SpokenWords
 from services.gateway.hooks.outgoing import Deliveries
 from services.gateway.index.index import LogIndex
 from services.gateway.index.store import Store
@@ -96,7 +97,10 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
     index = LogIndex(bus, store)
     access = AccessLog(bus, config)
     exposition = Exposition(bus, index)
-    gateway = Gateway(bus=bus, settings=config, index=index, url=url, access=access, exposition=exposition)
+    words = SpokenWords()
+    gateway = Gateway(
+        bus=bus, settings=config, index=index, url=url, access=access, exposition=exposition, words=words
+    )
     server = _Server(
         uvicorn.Config(
             build_app(gateway),
@@ -114,6 +118,7 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
     try:
         write_address(config, url)
         await presence.write()
+        await words.listen(bus)
         about = profile.name, version("mailroom"), profile.description
         await bus.serve(*about, {"mailbox": MailboxSearch(config).answer})
         tasks.append(asyncio.create_task(access.run()))

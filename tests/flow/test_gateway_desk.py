@@ -287,5 +287,9 @@ async def test_a_follow_up_is_answered_in_the_light_of_what_was_said(tmp_path: P
             words = [content["text"].strip() for kind, content in events if kind == "words"]
             assert words == ["The cook does.", "At noon."]
             assert events[-1][1]["answer"]["text"].startswith("The cook does. At noon.")
+            again = await stream(client, f"{DESK}/s2/messages", {"text": "Who feeds the gulls?"}, "gulls")
+            assert [event for event in again if event[0] == "words"] == [
+                event for event in events if event[0] == "words"
+            ]
     finally:
         await gateway.close()

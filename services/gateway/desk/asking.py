@@ -61,9 +61,14 @@ async def ask(gateway: Gateway, question: Question) -> Asked:
 
 
 async def follow(gateway: Gateway, asked: Asked) -> AsyncGenerator[Note | AnswerWords | Turn, None]:
-    """What is done for a question, and at last its turn, answered or refused; or as it is after PATIENCE."""
+    """What is done for a question, and at last its turn, answered or refused; or as it is after PATIENCE.
+
+    What a model wrote of it before comes first.
+    """
     turn = await read_turn(gateway, asked.id)
     if turn is not None and turn.state != "waiting":
+        for words in gateway.words.told(asked.id):
+            yield words
         yield turn
         return
     tasks: set[str] = set()
@@ -88,16 +93,12 @@ async def _listen(gateway: Gateway, asked: Asked) -> AsyncGenerator[AnswerWords 
     """The words of an answer, and what is indexed meanwhile, as they come, for PATIENCE seconds."""
     heard: asyncio.Queue[AnswerWords | list[Recent]] = asyncio.Queue()
 
-    async def on_words(_: str, payload: bytes, __: dict[str, str]) -> None:
-        with contextlib.suppress(ValueError):
-            heard.put_nowait(AnswerWords.from_json(payload))
-
     async def pass_on() -> None:
         async with aclosing(gateway.index.events(Position.parse(asked.position), Filter())) as events:
             async for batch in events:
                 heard.put_nowait(batch)
 
-    end = await gateway.bus.subscribe(subjects.words(asked.id), on_words)
+    end = gateway.words.follow(asked.id, heard.put_nowait)
     indexed = asyncio.create_task(pass_on())
     try:
         with contextlib.suppress(TimeoutError):
@@ -106,7 +107,7 @@ async def _listen(gateway: Gateway, asked: Asked) -> AsyncGenerator[AnswerWords 
                     yield await heard.get()
     finally:
         indexed.cancel()
-        await end()
+        end()
 
 
 async def stop(gateway: Gateway, session_id: str, question_id: str, person: str) -> Turn | None:
