@@ -1,5 +1,6 @@
 """The servers that tests of several folders share, and which tests stay together in one process."""
 
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +14,11 @@ from tests.support.stalls import RunAgain
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Run tests again that fail while the machine stands still."""
+    """Run tests again that fail while the machine stands still, and let Ctrl-C reach what tests start.
+
+    What a shell starts in the background ignores Ctrl-C, and so would all that the tests start.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(RunAgain(), "run-again-after-a-stall")
 
 

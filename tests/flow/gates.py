@@ -14,17 +14,20 @@ import json, socket, sys
 def ask(*pieces, half=False):
     "Send bytes to the gate; returns all that comes back."
     with socket.create_connection(("127.0.0.1", 61128), timeout=20) as gate:
-        answer = b""
+        answer = failed = b""
         try:
             for piece in pieces:
                 gate.sendall(piece)
             if half:
                 gate.shutdown(socket.SHUT_WR)
+        except OSError as error:  # it may have answered before it closed
+            failed = b"[" + type(error).__name__.encode() + b"]"
+        try:
             while more := gate.recv(65536):
                 answer += more
         except OSError as error:
-            answer += b"[" + type(error).__name__.encode() + b"]"
-    return answer.decode("latin-1")
+            failed = failed or b"[" + type(error).__name__.encode() + b"]"
+    return (answer + failed).decode("latin-1")
 def connect(target):
     return ask(f"CONNECT {target} HTTP/1.1\\r\\n\\r\\n".encode())
 """

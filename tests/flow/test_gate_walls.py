@@ -259,7 +259,11 @@ except OSError as error:
 
 
 async def test_other_commands_sockets_are_not_to_be_found(tmp_path: Path) -> None:
-    script = "ls -d /tmp/mailroom* 2>&1; find / -xdev -type s 2>/dev/null; grep -c mailroom /proc/net/unix"
+    # The command's own connection is listed by the gate's path for the moment until the gate has taken it.
+    count = (
+        "for each in 1 2 3 4 5; do n=$(grep -c mailroom /proc/net/unix); [ $n = 0 ] && break; sleep 0.2; done"
+    )
+    script = f"ls -d /tmp/mailroom* 2>&1; find / -xdev -type s 2>/dev/null; {count}; echo $n"
     both = await asyncio.gather(*(shell(script, tmp_path, reach=reach_of("example.org")) for _ in range(2)))
     for result in both:
         assert "/tmp/mailroom-gate" not in result.output
