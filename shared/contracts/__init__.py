@@ -54,6 +54,7 @@ from shared.contracts.conversation import (
     ConversationTurn,
     Mentioned,
     StopAnswer,
+    Told,
 )
 from shared.contracts.delivery import (
     Delivery,

@@ -21,6 +21,8 @@ MAX_CHOICES = 9
 """The most choices of a question that is asked back."""
 MAX_TURNS = 6
 """The most turns that a conversation keeps: the last ones."""
+MAX_TOLD = 20
+"""Statements of a conversation that are known in it though they are not kept, the last ones."""
 MAX_MENTIONED = 20
 """The most things that an answer mentioned which are kept."""
 CUT = 600
@@ -84,8 +86,16 @@ class ConversationTurn(Contract, frozen=True, kw_only=True):
     asked_at: OptionalTimestamp = ""
 
 
+class Told(Contract, frozen=True, kw_only=True):
+    """A fact that the message ``turn`` of a conversation told ``at`` a time, and that is not kept."""
+
+    text: Annotated[str, at_most(CUT)]
+    turn: Token
+    at: OptionalTimestamp = ""
+
+
 class Conversation(Envelope, frozen=True, kw_only=True, tag="conversation.v1"):
-    """The record of a conversation with nexus: its last turns, what was asked back, and what was named.
+    """The record of a conversation with nexus: its last turns, what was asked back, named and told.
 
     It belongs to ``owner`` (empty: the one at the machine), or to an agent, the ``asker``. ``title`` is its
     first message, ``questions`` counts them all; ``created_at`` is when it went on last.
@@ -100,6 +110,7 @@ class Conversation(Envelope, frozen=True, kw_only=True, tag="conversation.v1"):
     turns: Annotated[tuple[ConversationTurn, ...], at_most(MAX_TURNS, "entries")] = ()
     asks: AskedBack | None = None
     mentioned: Annotated[tuple[Mentioned, ...], at_most(MAX_MENTIONED, "entries")] = ()
+    told: Annotated[tuple[Told, ...], at_most(MAX_TOLD, "entries")] = ()
 
 
 class StopAnswer(Envelope, frozen=True, kw_only=True, tag="stop_answer.v1"):

@@ -132,6 +132,23 @@ TALKS = {
         ("make it 3", "every day at 03:00"),
         ("cancel that, we are done with it", "is removed"),
     ],
+    "what was only told": [
+        ("The spare anchor of the barge is in the boathouse", "Shall I remember it?"),
+        (
+            "Where is the spare anchor of the barge?",
+            "in the boathouse (told here",
+        ),
+        ("I moved the anchor to the shed", "Shall I remember it?"),
+        ("Where is the spare anchor of the barge now?", "I moved the anchor to the shed (told here"),
+        ("yes", "I shall remember: I moved the anchor to the shed"),
+        ("Where is the spare anchor of the barge?", "I moved the anchor to the shed (nexus"),
+        ("What is the staging server of the shop called?", "heron"),
+    ],
+    "whom one told of": [
+        ("Selma Dahl is our new rigger", "Shall I remember it?"),
+        ("she works on Mondays and Tuesdays", "remember that Selma Dahl: she works on Mondays and Tuesdays"),
+        ("When does Selma Dahl work?", "Selma Dahl: she works on Mondays and Tuesdays (told here"),
+    ],
     "sums": [("what is 15% of 80?", "12"), ("and of 200?", "30")],
 }
 

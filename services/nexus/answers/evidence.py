@@ -32,7 +32,7 @@ WORDS = 2_000
 
 _CHANGE = re.compile(
     r"\b(?:instead|in\s+place\s+of|rather\s+than|no\s+longer|any\s*more|replac\w+|switch\w*|moved|renam\w+|migrat\w+"
-    r"|changed|from\s+now\s+on|as\s+of|used\s+to|(?:takes?|took|hand(?:s|ed))\s+(?:\w+\s+){0,3}over|(?:up|down)\s+from"
+    r"|changed|from\s+now\s+on|as\s+of|used\s+to|(?:takes?|took|hand(?:s|ed))\s+(?:\w+\s+){0,3}over|(?:up|down)\s+from|(?:went|gone|goes)\s+(?:up|down)"
     r"|until\s+now|now|dropped|succeed\w*|and\s+not)\b",
     re.IGNORECASE,
 )
@@ -45,6 +45,8 @@ ALL_SAID = 0.9
 """The ``rest`` of a sentence that has all words of the question; NOTHING of one that has no words."""
 NOTHING = 0.4
 
+TOLD_HERE, KEPT_HERE = "told", "desk"
+"""The channels of what was told in a conversation: what is not kept, and what is."""
 UNTOLD = 0.75
 """How near a sentence comes to what a question does not have: "who", or any word of meaning."""
 OPENING = frozenset("who whom whose when where which what why how".split())
@@ -93,6 +95,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         """The goal that noted it; empty if a person, a file or an agent by itself did."""
         node = self.hit.node
         return str(node.metadata.get("goal_id") or "") if node.source.channel == "goal" else ""
+
+    @property
+    def told_here(self) -> bool:
+        """Whether it was told in the conversation, and is not kept."""
+        return self.hit.node.source.channel == TOLD_HERE
 
     @property
     def changes(self) -> bool:

@@ -31,6 +31,7 @@ from shared.contracts import (
     MAX_TEXT,
     ContextPacket,
     Hit,
+    Node,
     Reminder,
     Response,
     ResultOutcome,
@@ -113,8 +114,10 @@ class Answerer:
             return ""
         return await open_mentions(text, current.task, context.settings, context.memory)
 
-    async def quote(self, text: str, problem: str = "") -> Response:
+    async def quote(self, text: str, problem: str = "", told: Sequence[Node] = ()) -> Response:
         """Quotations from memory; ``problem`` is why the model was not asked, if there is one.
+
+        What was ``told`` and is not in memory is read beside it.
 
         A question is answered by the sentences that answer it, a topic ("the billing service") by what is
         like it.
@@ -128,7 +131,7 @@ class Answerer:
         try:
             if listed := await self._find_listed(text):
                 return answer_with_list(packet, listed)
-            return await self._answer_question(text, packet, hits, problem)
+            return await self._answer_question(text, packet, hits, told, problem)
         except BusError:  # it found, and cannot read: the model is missing, or it just ended
             return answer_by_likeness(text, packet, hits, problem)
 
@@ -143,11 +146,12 @@ class Answerer:
         return wanted.keep([hit for hit in known if hit.node.kind != "agent"])
 
     async def _answer_question(
-        self, text: str, packet: ContextPacket, hits: Sequence[Hit], problem: str
+        self, text: str, packet: ContextPacket, hits: Sequence[Hit], told: Sequence[Node], problem: str
     ) -> Response:
         memory, terms = self._context.memory, find_terms(text)
         found = await self._find_with_later(text)
-        shown = [hit for hit in found if may_be_shown(hit.node, terms)]
+        shown = [Hit(node=node, score=0.0) for node in told]
+        shown += [hit for hit in found if may_be_shown(hit.node, terms)]
         chosen = choose(text, await read_evidence(memory, text, shown))
         if not chosen.answers:
             noted = [hit for hit in hits if is_noted(hit.node)] if asks_about_work(text) else []

@@ -4,6 +4,7 @@ A message that is delivered again finds its turn there, and is not answered twic
 conversation that are handled at once write one after the other: the second is handled again.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,6 +16,7 @@ from services.nexus.conversation.phrases import plain
 from services.nexus.conversation.resolve import resolve
 from services.nexus.conversation.resolved import Resolved
 from services.nexus.routing.request import Request
+from services.nexus.routing.sentence_type import is_question, is_statement
 from shared import subjects
 from shared.agent.base import Outbox
 from shared.bus import Bus, Entry
@@ -22,6 +24,7 @@ from shared.bus.entry import seal
 from shared.bus.records import Record, cancelling_entry, read_submitted
 from shared.clock import parse_timestamp
 from shared.contracts import (
+    AskedBack,
     Conversation,
     ConversationTurn,
     Envelope,
@@ -30,8 +33,9 @@ from shared.contracts import (
     StopAnswer,
     Task,
     TaskStatus,
+    Told,
 )
-from shared.contracts.conversation import CUT, MAX_TURNS
+from shared.contracts.conversation import CUT, MAX_TOLD, MAX_TURNS
 from shared.queries.conversations import conversation_subject, read_conversation
 
 FORMS = frozenset({"reminders"})
@@ -45,6 +49,10 @@ Handle = Callable[[Request], Awaitable[Outbox]]
 
 TALK = ("tool:small_talk", "tool:statement")
 """The routes of talk between messages: what follows goes on with what was before it."""
+_KEEP = re.compile(r"(?i)^remember\s+that\s+")
+_KEEPING = ("tool:remember", "tool:correct")
+_TOLD = ("tool:small_talk", "tool:unclear")
+"""Routes of what is no statement, or was understood as none."""
 
 
 class Conversations:
@@ -83,6 +91,8 @@ class Conversations:
             joined=resolved.joined,
             spoken=find_spoken(conversation, request.asked_at),
             replaces=resolved.replaces,
+            told=conversation.told[::-1],
+            just_told=_find_just_told(conversation),
         )
         if resolved.reply:
             reply = Response(
@@ -165,7 +175,18 @@ def find_spoken(conversation: Conversation, now: str) -> tuple[str, ...]:
     )
 
 
-_KEPT = ("session_id", "asker", "title", "owner", "begun_at", "questions", "turns", "asks", "mentioned")
+_KEPT = (
+    "session_id",
+    "asker",
+    "title",
+    "owner",
+    "begun_at",
+    "questions",
+    "turns",
+    "asks",
+    "mentioned",
+    "told",
+)
 
 
 def may_continue(conversation: Conversation, person: str) -> bool:
@@ -220,8 +241,37 @@ def answer(conversation: Conversation, response: Response) -> Conversation:
         goal_id=response.goal_id,
     )
     return msgspec.structs.replace(
-        _with_turn(conversation, answered), asks=response.asks, mentioned=find_mentioned(response)
+        _with_turn(conversation, answered),
+        asks=response.asks,
+        mentioned=find_mentioned(response),
+        told=_note_told(conversation.told, turn, response),
     )
+
+
+def _note_told(told: Sequence[Told], turn: ConversationTurn, response: Response) -> tuple[Told, ...]:
+    """``told`` with what an answer offers to keep, or a statement that was taken for something else; and
+    without what was kept.
+    """
+    if response.route_used in _KEEPING and response.citations:
+        kept = _KEEP.sub("", response.understood or turn.text)
+        return tuple(each for each in told if each.text != kept)
+    talk = response.route_used in _TOLD and is_statement(turn.text) and not is_question(turn.text)
+    said = (_read_offer(response.asks) or (turn.text if talk else ""))[:CUT]
+    if not said or any(each.text == said for each in told):
+        return tuple(told)
+    return (*told, Told(text=said, turn=turn.id, at=turn.asked_at))[-MAX_TOLD:]
+
+
+def _find_just_told(conversation: Conversation) -> str:
+    """What the last message told; empty if it told nothing."""
+    last = conversation.turns[-1].id if conversation.turns else ""
+    return next((each.text for each in conversation.told if each.turn == last), "")
+
+
+def _read_offer(asks: AskedBack | None) -> str:
+    """The fact that an answer offers to keep; empty if it offers nothing like that."""
+    offered = asks.choices[0].text if asks and len(asks.choices) == 1 else ""
+    return _KEEP.sub("", offered) if _KEEP.match(offered) else ""
 
 
 def _give_out(conversation: Conversation, letter_id: str, task: Task) -> Conversation:

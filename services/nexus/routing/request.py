@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from shared.contracts import MAX_TEXT, Contract, Email, Question, Response, Task
+from shared.contracts import MAX_TEXT, Contract, Email, Question, Response, Task, Told
 
 REQUEST_KEY = "visit"
 """The key of a task's context that holds the request it is for; stored tasks have it."""
@@ -18,7 +18,8 @@ class Request(Contract, frozen=True, kw_only=True):
     ``understood`` is the whole message that a short one was taken for; ``before`` and ``before_route`` are
     the message before it in the conversation and what answered that, ``before_failed`` that it was not done;
     ``joined`` is both messages together if this one may add to that one, ``spoken`` are the reminders
-    that the last answer named, ``replaces`` is the schedule in whose place this one's comes.
+    that the last answer named, ``replaces`` is the schedule in whose place this one's comes. ``told`` is
+    what the conversation told and is not kept, the latest first; ``just_told`` what the last message did.
     """
 
     asker: str
@@ -36,6 +37,8 @@ class Request(Contract, frozen=True, kw_only=True):
     joined: str = ""
     spoken: tuple[str, ...] = ()
     replaces: str = ""
+    told: tuple[Told, ...] = ()
+    just_told: str = ""
 
     @classmethod
     def of(cls, message: Question | Email) -> "Request":

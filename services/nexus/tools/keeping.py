@@ -3,6 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
+from services.nexus.answers.evidence import KEPT_HERE
 from services.nexus.answers.memory_answer import node_statement, node_stems
 from services.nexus.conversation.ellipsis import find_subject
 from services.nexus.routing.request import Request
@@ -24,15 +25,27 @@ ALIKE, SHARED = 0.3, 0.25
 and SHARED times the share of the words that it has. Memories of something else were seen at .03 to .2."""
 
 _UNNAMED = re.compile(
-    r"(?i)(?:it|he|she|they)(?:['’](?:s|re|ve|ll|d)\b|\s+(?:is|are|was|were|has|have|had|will|can|\w+(?:ed|s))\b|\s+left\b)"
+    r"(?i)(?:(?:his|her|its|their)\s+\w+|it|he|she|they)(?:['’](?:s|re|ve|ll|d)\b|\s+(?:is|are|was|were|has|have|had|will|can|\w+(?:ed|s))\b|\s+left\b)"
     r"(?!\s+(?:always|usually|often)?\s*(?:rain|snow|okay|ok)\w*)"
 )
 """How a fact begins that does not say what it is about."""
+_TOLD_OF = re.compile(
+    r"(?i)(?:(?:ok|so|and|also|btw|fyi|well|oh|hey)\W+)*(?P<whole>(?P<owner>(?:(?:my|our|the|mrs?|ms|dr)\.?\s+)?"
+    r"(?!(?:i|we|you|he|she|it|they|there|this|that)\b)[\w-]+(?-i:\s+[A-Z]\w+)*)(?:['’]s(?:\s+[\w-]+){1,3}?)?)"
+    r"\s+(?:is|are|was|were|has|have|had|will|can|\w+(?:s|ed))\b"
+)
+"""What a statement is about, and whose that is: "Marta's address", "Marta"."""
 
 
 def name_subject(fact: str, request: Request) -> str:
     """``fact`` with what was spoken of before it, if it says only "it": "the lease: it ends in May"."""
-    subject = find_subject(request.before) if _UNNAMED.match(fact) else ""
+    if not _UNNAMED.match(fact):
+        return fact
+    if request.just_told:
+        told = _TOLD_OF.match(request.just_told)
+        subject = (told["whole"] if fact.lower().startswith("it") else told["owner"]) if told else ""
+    else:
+        subject = find_subject(request.before)
     return f"{subject}: {fact}" if subject else fact
 
 
@@ -57,7 +70,7 @@ async def keep(desk: "Desk", request: Request, fact: str) -> Answer:
         title=title,
         body=body,
         importance=0.6,
-        source=Source(agent=desk.context.profile.name, session=request.session, channel="desk"),
+        source=Source(agent=desk.context.profile.name, session=request.session, channel=KEPT_HERE),
         metadata={"said_by": subjects.USER},
     )
     try:

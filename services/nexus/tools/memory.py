@@ -3,8 +3,15 @@
 import re
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from services.nexus.answers.evidence import TOLD_HERE
+from services.nexus.answers.memory_answer import node_statement
 from services.nexus.routing.request import Request
+from services.nexus.tools.keeping import offer_to_keep
 from services.nexus.tools.tool import Answer, Tool, Words
+from shared.contracts import Node, Source, Told
+from shared.text.sentences import split_title
 
 if TYPE_CHECKING:
     from services.nexus.desk import Desk
@@ -195,9 +202,27 @@ how wet may the hay be when we bale it
 
 
 async def answer(desk: "Desk", request: Request, _: Words) -> Answer:
-    """Quotations from memory, or that it holds nothing."""
-    response = await desk.answerer.quote(request.text)
+    """Quotations from memory and from what was told in the conversation, or that there is nothing.
+
+    If the answer was only told, it offers to keep that.
+    """
+    told = {node.id: node for node in map(_make_node, range(len(request.told)), request.told)}
+    response = await desk.answerer.quote(request.text, told=tuple(told.values()))
+    first = told.get(response.citations[0]) if response.citations else None
+    response = msgspec.structs.replace(
+        response, citations=tuple(each for each in response.citations if each not in told)
+    )
+    if first is not None:
+        offer = offer_to_keep("That is not kept.", node_statement(first))
+        response = msgspec.structs.replace(response, text=f"{response.text}\n{offer.text}", asks=offer.asks)
     return Answer(text=response.text, response=response)
+
+
+def _make_node(number: int, said: Told) -> Node:
+    """What was told as if it were kept."""
+    title, body = split_title(said.text)
+    origin = Source(agent="told here", channel=TOLD_HERE)
+    return Node(id=f"told_{number}", title=title, body=body, created_at=said.at, source=origin)
 
 
 _SAYS = re.compile(

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from services.nexus.routing.request import Request
-from services.nexus.tools.keeping import offer_to_keep
+from services.nexus.tools.keeping import name_subject, offer_to_keep
 from services.nexus.tools.tool import Answer, Tool, Words
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ Klara told me she'd take over the newsletter in May
 
 async def acknowledge(desk: "Desk", request: Request, _: Words) -> Answer:
     """That nothing was done, and the offer to keep it."""
-    return offer_to_keep("Nothing was started.", request.text)
+    return offer_to_keep("Nothing was started.", name_subject(request.text, request))
 
 
 TOOL = Tool(
