@@ -142,7 +142,9 @@ TALKS = {
         ("Where is the spare anchor of the barge now?", "I moved the anchor to the shed (told here"),
         ("yes", "I shall remember: I moved the anchor to the shed"),
         ("Where is the spare anchor of the barge?", "I moved the anchor to the shed (nexus"),
-        ("What is the staging server of the shop called?", "heron"),
+        ("We moved the anchor to the crane", "Shall I remember it?"),
+        ("Where is the spare anchor of the barge?", "We moved the anchor to the crane (told here"),
+        ("What did I tell you today?", "- We moved the anchor to the crane"),
     ],
     "whom one told of": [
         ("Selma Dahl is our new rigger", "Shall I remember it?"),

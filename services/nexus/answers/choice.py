@@ -123,11 +123,11 @@ def _unique(evidence: Iterable[Evidence]) -> list[Evidence]:
 
 
 def _is_told_change(question: str, newer: Evidence, leader: Evidence) -> bool:
-    """Whether ``newer`` tells of a change of what was told before in the conversation, and names the thing by
-    its noun alone ("I moved the key"), or not at all ("we switched to SQLite").
+    """Whether ``newer`` was told in the conversation, tells of a change of what memory has or was told
+    before, and names the thing by its noun alone ("I moved the key"), or not at all ("we switched to SQLite").
     """
-    said = newer.told_here or newer.hit.node.source.channel == KEPT_HERE
-    if not (said and leader.told_here and newer.changes):
+    said = newer.told_here or (newer.hit.node.source.channel == KEPT_HERE and leader.told_here)
+    if not (said and newer.changes):
         return False
     named = {stem_term(word) for word in _DEFINITE.findall(newer.text)}
     if named & find_terms(question).keys() & find_stems(leader.text):

@@ -62,6 +62,11 @@ _VERB = re.compile(
     r"|write|brief|stop|cancel|i|we|you|he|she|they|it|that|this|thanks|thank|bye|now)\b"
 )
 
+_TOLD = re.compile(
+    r"(?:(?:and|so|ok) )?what (?:all )?(?:did i|have i|i) (?:tell|told)(?: you| you all)?"
+    r"(?: today| so far| until now| just now| here| before| already)*"
+)
+
 
 def resolve(text: str, conversation: Conversation, now: datetime, *, with_model: bool = False) -> Resolved:
     """The whole message that ``text`` stands for, which is then routed as any other.
@@ -82,6 +87,8 @@ def resolve(text: str, conversation: Conversation, now: datetime, *, with_model:
         return whole
     if _FIRST.fullmatch(plain(text)):
         return Resolved(text=text, reply=f"Your first message here was: “{conversation.title}”")
+    if conversation.told and _TOLD.fullmatch(plain(text)):
+        return Resolved(text=text, reply=_list_told(conversation))
     turn = conversation.turns[-1]
     if len(turn.meant or turn.text) >= CUT or turn.state != "answered":
         return whole
@@ -95,6 +102,12 @@ def resolve(text: str, conversation: Conversation, now: datetime, *, with_model:
     if referred and referred.understood and (is_reading(turn) or has_effect(turn)):
         return Resolved(text=text, joined=referred.text)
     return referred or whole
+
+
+def _list_told(conversation: Conversation) -> str:
+    """What the person told, in its order."""
+    lines = "\n".join(f"- {each.text}" for each in conversation.told)
+    return f"You told me here, and it is not kept:\n{lines}"
 
 
 def complete(text: str, conversation: Conversation) -> Resolved | None:
