@@ -124,7 +124,7 @@ def _unique(evidence: Iterable[Evidence]) -> list[Evidence]:
 
 def _is_told_change(question: str, newer: Evidence, leader: Evidence) -> bool:
     """Whether ``newer`` was told in the conversation, tells of a change of what memory has or was told
-    before, and names the thing by its noun alone ("I moved the key"), or not at all ("we switched to SQLite").
+    before, and names the thing by its noun alone ("I moved the key"), or not at all ("we use SQLite now").
     """
     said = newer.told_here or (newer.hit.node.source.channel == KEPT_HERE and leader.told_here)
     if not (said and newer.changes):
