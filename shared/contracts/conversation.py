@@ -87,11 +87,11 @@ class ConversationTurn(Contract, frozen=True, kw_only=True):
 
 
 class Told(Contract, frozen=True, kw_only=True):
-    """A fact that the message ``turn`` of a conversation told ``at`` a time, and that is not kept."""
+    """A fact that the message ``id`` of a conversation told, and that is not kept."""
 
+    id: Token
     text: Annotated[str, at_most(CUT)]
-    turn: Token
-    at: OptionalTimestamp = ""
+    asked_at: OptionalTimestamp = ""
 
 
 class Conversation(Envelope, frozen=True, kw_only=True, tag="conversation.v1"):

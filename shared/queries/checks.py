@@ -107,7 +107,8 @@ async def check_agents(bus: Bus, agents: Sequence[str]) -> Check:
     if missing:
         fix = "'mailroom up' starts them; their logs say why they ended"
         return warn("agents", f"not running: {', '.join(missing)}", fix)
-    return ok("agents", f"{len(running)} running")
+    beside = ", and the gateway" if subjects.GATEWAY in running else ""
+    return ok("agents", f"{len(running - {subjects.GATEWAY})} running{beside}")
 
 
 async def check_deliver(bus: Bus, config: Settings) -> Check:

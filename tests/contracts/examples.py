@@ -387,6 +387,7 @@ ASKED_BACK = c.AskedBack(
     choices=(CHOICE,), template="Remind me on Friday {answer} to call Ana", expects="time"
 )
 MENTIONED = c.Mentioned(what="goal", ref=GOAL_ID, text="Run the tests")
+TOLD = c.Told(id=_id(8), text="The lease ends in June", asked_at=AT)
 CONVERSATION_TURN = c.ConversationTurn(
     id=_id(9),
     text="and staging?",
@@ -849,6 +850,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
     ASKED_BACK,
     MENTIONED,
     CONVERSATION_TURN,
+    TOLD,
     c.Conversation(
         **header(90, "nexus", "nexus"),
         session_id="session-7",
@@ -860,6 +862,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         turns=(CONVERSATION_TURN,),
         asks=ASKED_BACK,
         mentioned=(MENTIONED,),
+        told=(TOLD,),
     ),
     c.StopAnswer(**header(91, "user", "nexus"), question_id=_id(9), session_id="session-7"),
     c.AnswerWords(question_id=_id(9), number=3, text="The login test fails. "),

@@ -151,6 +151,13 @@ TALKS = {
         ("she works on Mondays and Tuesdays", "remember that Selma Dahl: she works on Mondays and Tuesdays"),
         ("When does Selma Dahl work?", "Selma Dahl: she works on Mondays and Tuesdays (told here"),
     ],
+    "what was wrong": [
+        ("remember that the birthday of Ruben Falk is on 3 March", "I shall remember"),
+        ("When is the birthday of Ruben Falk?", "on 3 March"),
+        ("no, it's on 4 March", "Until now memory held: The birthday of Ruben Falk is on 3 March"),
+        ("When is the birthday of Ruben Falk?", "it's on 4 March (nexus"),
+        ("When was the birthday of Ruben Falk before?", "The birthday of Ruben Falk is on 3 March (nexus"),
+    ],
     "sums": [("what is 15% of 80?", "12"), ("and of 200?", "30")],
 }
 

@@ -93,6 +93,7 @@ class Conversations:
             replaces=resolved.replaces,
             told=conversation.told[::-1],
             just_told=_find_just_told(conversation),
+            cited=next((each.ref for each in conversation.mentioned if each.what == "memory"), ""),
         )
         if resolved.reply:
             reply = Response(
@@ -259,13 +260,13 @@ def _note_told(told: Sequence[Told], turn: ConversationTurn, response: Response)
     said = (_read_offer(response.asks) or (turn.text if talk else ""))[:CUT]
     if not said or any(each.text == said for each in told):
         return tuple(told)
-    return (*told, Told(text=said, turn=turn.id, at=turn.asked_at))[-MAX_TOLD:]
+    return (*told, Told(id=turn.id, text=said, asked_at=turn.asked_at))[-MAX_TOLD:]
 
 
 def _find_just_told(conversation: Conversation) -> str:
     """What the last message told; empty if it told nothing."""
     last = conversation.turns[-1].id if conversation.turns else ""
-    return next((each.text for each in conversation.told if each.turn == last), "")
+    return next((each.text for each in conversation.told if each.id == last), "")
 
 
 def _read_offer(asks: AskedBack | None) -> str:

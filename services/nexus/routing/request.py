@@ -19,7 +19,8 @@ class Request(Contract, frozen=True, kw_only=True):
     the message before it in the conversation and what answered that, ``before_failed`` that it was not done;
     ``joined`` is both messages together if this one may add to that one, ``spoken`` are the reminders
     that the last answer named, ``replaces`` is the schedule in whose place this one's comes. ``told`` is
-    what the conversation told and is not kept, the latest first; ``just_told`` what the last message did.
+    what the conversation told and is not kept, the latest first; ``just_told`` what the last message did;
+    ``cited`` is the memory that the last answer quoted first.
     """
 
     asker: str
@@ -39,6 +40,7 @@ class Request(Contract, frozen=True, kw_only=True):
     replaces: str = ""
     told: tuple[Told, ...] = ()
     just_told: str = ""
+    cited: str = ""
 
     @classmethod
     def of(cls, message: Question | Email) -> "Request":

@@ -9,7 +9,7 @@ from services.nexus.conversation.ellipsis import find_subject
 from services.nexus.routing.request import Request
 from services.nexus.tools.tool import Answer, ask_back
 from shared import subjects
-from shared.contracts import AskedBack, Choice, Hit, Node, ResultOutcome, Source
+from shared.contracts import AskedBack, Choice, Edge, Hit, Node, Relation, ResultOutcome, Source
 from shared.contracts.conversation import SLOT
 from shared.errors import BusError
 from shared.memory import WriteRefused
@@ -54,10 +54,11 @@ def says_only_it(fact: str) -> bool:
     return bool(_UNNAMED.match(fact))
 
 
-async def keep(desk: "Desk", request: Request, fact: str) -> Answer:
+async def keep(desk: "Desk", request: Request, fact: str, replaces: str = "") -> Answer:
     """Store ``fact`` as said by the person, once for each request; says what was kept, or why it was not.
 
-    What says only "it" is kept with what was spoken of before; if that is not known, it is asked.
+    What says only "it" is kept with what was spoken of before; if that is not known, it is asked. It takes
+    the place of the memory ``replaces`` if the desk kept that one; to another's it is noted as contradicting.
     """
     fact = name_subject(fact, request)
     if says_only_it(fact):
@@ -74,7 +75,8 @@ async def keep(desk: "Desk", request: Request, fact: str) -> Answer:
         metadata={"said_by": subjects.USER},
     )
     try:
-        await desk.context.memory.add(node)
+        ends = [Edge(from_id=node.id, to_id=replaces, relation=Relation.SUPERSEDES)] if replaces else []
+        await desk.context.memory.add(node, edges=ends)
     except WriteRefused as refused:
         known = refused.rejection.existing if refused.rejection else None
         held = f" Memory holds: {flatten(node_statement(known), 200)}" if known else ""

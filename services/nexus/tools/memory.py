@@ -222,7 +222,7 @@ def _make_node(number: int, said: Told) -> Node:
     """What was told as if it were kept."""
     title, body = split_title(said.text)
     origin = Source(agent="told here", channel=TOLD_HERE)
-    return Node(id=f"told_{number}", title=title, body=body, created_at=said.at, source=origin)
+    return Node(id=f"told_{number}", title=title, body=body, created_at=said.asked_at, source=origin)
 
 
 _SAYS = re.compile(
