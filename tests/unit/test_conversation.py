@@ -217,6 +217,9 @@ SUM = talk("what is 15% of 80?", "12", route="tool:arithmetic")
         (REMINDER, "scratch that second one", "cancel reminder r81c2aabbcc"),
         (REMINDER, "turn it off", "/reminder_cancel cancel reminder r81c2aabbcc"),
         (QUEUED, "hm no stop, leave it", "/stop job-20261123-001"),
+        (REMINDER, "and one at 10.30", "Remind me tomorrow at 10.30 to call Ana"),
+        (REMINDER, "call it shop keys", "Rename reminder r81c2aabbcc to shop keys"),
+        (REMINDER, "change the text to call Anna Berg", "Rename reminder r81c2aabbcc to call Anna Berg"),
         (REMINDER, "and on Friday at 7", "Remind me on Friday at 7 to call Ana"),
     ],
 )

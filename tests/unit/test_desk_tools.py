@@ -11,6 +11,7 @@ from services.nexus.routing.likeness import fingerprint, load_weights
 from services.nexus.routing.registry import load_tools
 from services.nexus.routing.speech_acts import Act, find_act
 from services.nexus.tools.arithmetic import compute
+from services.nexus.tools.calendar_add import spell_clock
 from services.nexus.tools.clock import NO_DAY, tell_time
 from services.nexus.tools.stop import names_else
 from services.nexus.tools.tool import Effect
@@ -278,3 +279,16 @@ def test_a_slot_is_right_if_the_answer_tells_it() -> None:
     assert dict(judge("schedule", rule, "runs every Tuesday at 09:00")) == {"time": False}
     assert dict(judge("arithmetic", {"value": "7"}, "It is 17")) == {"value": False}
     assert dict(judge("memory", {"text": "the lease"}, "The lease ends in May")) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "spelt"),
+    [
+        ("enter the choir, 26 March at half seven in the evening", "enter the choir, 26 March at 19:30"),
+        ("the hairdresser on the 27th quarter past nine", "the hairdresser on the 27th at 09:15"),
+        ("lunch at 12:30", "lunch at 12:30"),
+        ("the choir from half seven to half nine", "the choir from half seven to half nine"),
+    ],
+)
+def test_an_event_has_the_times_that_are_said(text: str, spelt: str) -> None:
+    assert spell_clock(text, NOW) == spelt

@@ -338,3 +338,31 @@ def test_long_messages_are_understood_quickly(word: str) -> None:
         read_reminder_request(message, NOW, UTC)
         settle(message, AskedBack(template="Remind me {answer} to x", expects="time"))
     assert time.perf_counter() - begun < 2
+
+
+@pytest.mark.parametrize(
+    ("text", "when", "what"),
+    [
+        ("Set a timer for 25 minutes.", "11-25T15:45", "timer"),
+        ("remind me twice a day at 8 and 20 to take the drops", "11-25T20:00", "take the drops"),
+        ("remind me daily 7am vitamins", "11-26T07:00", "vitamins"),
+        ("start a 20 minute timer for the eggs", "11-25T15:40", "the eggs"),
+        ("remind me the evening before the 3rd of May to pack", "05-02T19:00", "pack"),
+        (
+            "Ana's exam is on 12 May, remind me a week before at 10 to buy flowers",
+            "05-05T10:00",
+            "buy flowers",
+        ),
+        (
+            "remind me on saturday at 9 to check the timer of the oven",
+            "11-28T09:00",
+            "check the timer of the oven",
+        ),
+    ],
+)
+def test_timers_and_days_before_others_are_read(text: str, when: str, what: str) -> None:
+    found = read_new(text, NOW, UTC)
+    assert found.when is not None
+    assert found.when.isoformat()[5:16] == when
+    assert found.text.endswith(what)
+    assert find_intent(text) is ReminderIntent.SET

@@ -68,6 +68,11 @@ _AFTER = re.compile(
     r"|(?:would|will|might)\s+(?:be|do|suit|work)(?:\s+(?:me|\w+er|fine|good|great|nicer))?"
     r"|is\s+(?:better|fine|good|enough|ok)|works?(?:\s+better)?|suits(?:\s+me)?(?:\s+better)?)\W*$"
 )
+_CALLED = re.compile(
+    r"(?i)\W*(?:(?:please|no|and|ok|actually)[\s,]+)*(?:(?:change|edit)\s+(?:the|its)\s+(?:text|name|wording|title)\s+(?:to|into)"
+    r"|(?:rather\s+)?call\s+(?:it|that)|rename\s+(?:it|that)\s+(?:to|as|into)?)\s+(?P<name>\S.*)"
+)
+"""Another text for the reminder that was told of last."""
 _BY = re.compile(
     r"(?i)(?:by\s+)?(?:\d+|an?|half\s+an?|one|two|three|four|five|ten|fifteen|twenty|thirty|a\s+quarter\s+of\s+an)\s+"
     r"(?:min\w*|h|hrs?|hours?|days?|weeks?|months?)\s+(?P<way>earlier|sooner|before|later|after|more|back|forward)"
@@ -175,9 +180,12 @@ def alter(text: str, conversation: Conversation) -> Resolved | None:
     if len(text.split()) > MAX_WORDS or _MORE.match(text) or text.rstrip().endswith("?"):
         return None
     bare = _AFTER.sub("", _AFTER.sub("", _BEFORE.sub("", text.strip()))).strip(" .!,")
+    named = [each.ref for each in conversation.mentioned if each.what == "reminder"]
+    if (called := _CALLED.fullmatch(text.strip())) and len(named) == 1 and not turn.failed:
+        whole = f"Rename reminder {named[0]} to {called['name'].strip(' .!')}"
+        return Resolved(text=whole, understood=whole)
     by = _BY.fullmatch(bare)
     time = "" if by else format_time_answer(bare)
-    named = [each.ref for each in conversation.mentioned if each.what == "reminder"]
     if not (by or time) or turn.failed:
         return None
     if len(named) == 1 and turn.route.startswith("tool:reminder_"):

@@ -32,7 +32,7 @@ _UNIT = r"(?:seconds?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?)"
 CLOCK = (
     r"(?:(?:at|by|around|about|from|until|till)\s+)?(?:\d{1,2}(?:[:.]\d\d)?\s*(?:am|pm|o'?clock|h\b)"
     r"|\d{1,2}:\d\d"
-    r"|(?:half|quarter)\s+(?:past|to)\s+\w+|noon|midnight|midday)|at\s+\d{1,2}\b(?!\s*%)"
+    r"|(?:half|quarter)\s+(?:past|to)\s+\w+|\b(?:noon|midnight|midday)\b)|at\s+\d{1,2}(?:\.[0-5]\d)?\b(?!\s*%)"
 )
 DAY = (
     rf"(?:on\s+)?(?:(?:the\s+day\s+after\s+)?tomorrow(?:\s+{_PART})?|the\s+day\s+(?:after|before)"

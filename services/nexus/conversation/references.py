@@ -44,7 +44,7 @@ _ASKS = re.compile(
     r"|was|were|does|did|do|has|have|had|can|will|would|should)\b.*)",
     re.IGNORECASE,
 )
-_ORDERS = re.compile(r"(?i)(?:can|could|will|would)\s+you\b")
+_ORDERS = re.compile(r"(?i)(?:can|could|will|would)\s+you\b|do\s+(?:it|that|this)\b")
 """How a question begins that is an order; its tool knows what "it" is."""
 _SAID = re.compile(
     r"(?i)\b(?P<verb>decided?|sa(?:id|ys?)|told|wrote|noted?|claim(?:s|ed)?|thinks?|thought|agreed?"

@@ -99,8 +99,8 @@ def resolve(text: str, conversation: Conversation, now: datetime, *, with_model:
     if found := complete(text, conversation) or add(text, turn):
         return found
     referred = refer(text, conversation)
-    if referred and referred.understood and (is_reading(turn) or has_effect(turn)):
-        return Resolved(text=text, joined=referred.text)
+    if referred and referred.understood:
+        return Resolved(text=text, joined=referred.text) if is_reading(turn) or has_effect(turn) else whole
     return referred or whole
 
 
@@ -122,6 +122,8 @@ def complete(text: str, conversation: Conversation) -> Resolved | None:
         return None if is_reading(turn) and _MOVES.search(text) else _change(changed["other"], turn)
     asked = _WHAT_ABOUT.fullmatch(text) or _BARE.fullmatch(text)
     other = re.sub(r"(?i)^there\s+", "", asked["other"]) if asked else text if is_time(plain(text)) else ""
+    if turn.route in _REMINDED:
+        other = re.sub(r"(?i)^(?:an)?other(?:\s+one)?\s+|^one\s+", "", other)
     if _EARLIER.fullmatch(plain(other) if asked else plain(text)) and turn.route == "nexus":
         return _repeat(f"{before.rstrip(' ?.!')} before?", turn)
     about = bool(re.search(r"(?i)\b(?:about|same)\b", text))

@@ -91,7 +91,9 @@ _SETTING = re.compile(
     rf"(?i){_START}(?:{_MAKE}{_ARTICLES}reminder\b|reminder\s*:|reminder\s+(?=to\b|tomorrow|today"
     rf"|at\b|on\b|in\b|for\b|next\b))"
 )
-_CALLING = re.compile(rf"(?i){_START}(?:{_CALL}|{_MAKE}{_ARTICLES}alarm\b|alarm\s+(?:at|for)\b)")
+_CALLING = re.compile(
+    rf"(?i){_START}(?:{_CALL}|{_MAKE}{_ARTICLES}(?:alarm|timer)\b|(?:alarm|timer)\s+(?:at\b|for\b|\d))"
+)
 _THING = r"(?:reminders?|alarms?|r[0-9a-f]{3,10})\b"
 _LIST = re.compile(
     rf"(?is){_START}(?:(?:list|show|tell|give|read)\b.*\breminders\b|(?:my|open|all|the"
@@ -191,7 +193,7 @@ def find_intent(text: str) -> ReminderIntent | None:
     """
     if len(text) > MAX_LENGTH:
         return None
-    text = ISO_MOMENT.sub(r"\1 \2", text)
+    text = spell_out(ISO_MOMENT.sub(r"\1 \2", text))
     first = next(iter(split_sentences(text)), "")
     for intent, pattern in (
         (ReminderIntent.SNOOZE, _SNOOZE),

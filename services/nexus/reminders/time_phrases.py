@@ -154,7 +154,7 @@ PATTERNS = {
         rf"(?P<of>\s+(?:of|in)\s+(?:the|each|every)\s+month)?"
         rf"|(?<!\w)(?P<bare>every|each)(?=\s+(?:the\s+)?(?:{_ORDINAL}|\d{{1,2}}\s+(?:of\s+)?{_MONTH}"
         rf"|{_MONTH}|{HOLIDAY}))"
-        rf"|(?:^\W*|(?<=\s))(?P<adverb>{_ADVERB})(?=\s+(?:at|on|in|from|around|by|to|that|about|of)\b"
+        rf"|(?:^\W*|(?<=\s))(?P<adverb>{_ADVERB})(?=\s+(?:(?:at|on|in|from|around|by|to|that|about|of)\b|\d)"
         rf"|[\s.!?]*$)"
         rf"|(?<!\w)(?:on\s+|from\s+)?(?P<first>{_WEEKDAY}|{_SHORT})\s*(?:-|–|to|through|till"
         rf"|until)\s*(?P<last>{_WEEKDAY}|{_SHORT})"
@@ -222,7 +222,7 @@ PATTERNS = {
         rf"|(?:(?<=day )|(?<=tomorrow )|(?<=tonight ))(?P<h8>\d{{1,2}})(?=\s*$|\s*[,;!?]|\s+to\b)"
         r"|(?P<bad>(?<=at )\d{1,2})(?=\s+or\s+\d))(?P<either>\s+or\s+(?:at\s+)?\d{1,2}\b)?"
         rf"(?P<and>(?:\s*(?:,|and)\s+(?:at\s+)?(?:\d{{1,2}}(?::[0-5]\d)?\s*(?:{_HALF_DAY})"
-        rf"|\d{{1,2}}:[0-5]\d))+)?"
+        rf"|\d{{1,2}}:[0-5]\d|(?:1[3-9]|2[0-3])\b(?=\s*(?:$|[,.!?]|(?:and|to|every|each|daily)\b))))+)?"
     ),
     "part": re.compile(
         r"(?i)(?<![\w-])(?:(?:in|during|on|at|by|over)\s+)?(?:the\s+)?(?:"

@@ -12,6 +12,7 @@ from services.nexus.routing.following import (
     ALTERS,
     ENDS,
     FOLLOWS,
+    SHORT,
     TALK,
     Before,
     is_part,
@@ -87,10 +88,10 @@ INTENTS = {
 }
 MADE_OR_LISTED = frozenset({ReminderIntent.SET, ReminderIntent.LIST})
 """What is not wanted by "no reminders today"."""
-QUALIFIED = frozenset({"work", "night_job", "web", "papers"})
+QUALIFIED = frozenset({"work", "night_job", "web", "papers", "news", "weather"})
 """What is done repeatedly or tonight if the message says so."""
 _REPEATED = re.compile(
-    r"(?i)^\W*(?:please\s+)?(?:every|evry|each|cron|daily|nightly|(?:bi-?)?weekly|fortnightly|monthly|quarterly|hourly|yearly|once\s+an?|twice\s+an?|on\s+weekdays"
+    r"(?i)^\W*(?:please\s+)?(?:every|evry|each|cron|daily|nightly|(?:bi-?)?weekly|fortnightly|monthly|quarterly|hourly|yearly|once\s+an?|twice\s+an?|(?:on\s+)?week(?:days|ends)"
     r"|from\s+now\s+on|on\s+the\s+\d+\w*\s+and\s+(?:the\s+)?\d+\w*)\b"
     r"|\b(?:\d+(?:st|nd|rd|th)|first|last)(?:\s+\w+){0,2}\s+of\s+(?:the|each|every)\s+(?:month|quarter|year)\b"
     r"|^\W*(?:on\s+)?(?:mon|tues?|wed|thurs?|fri|sat|sun)\w*\s*(?:\+|&|and)\s*(?:mon|tues?|wed|thurs?|fri|sat|sun)"
@@ -108,6 +109,8 @@ _ASKED = re.compile(
     r"(?i)\?|\b(?:what|which|who|whom|whose|when|where|why|how|whether|if|any\s+(?:idea|clue|chance)|know|remember|recall|forgot(?:ten)?)\b"
 )
 """What may ask within a statement: "I forgot what we decided"."""
+_ADDS = re.compile(r"(?i)^\W*(?:and|also|plus)\b|\b(?:as\s+well|too|also)\W*$")
+_NOW = re.compile(r"(?i)\b(?:now|at\s+once|right\s+away|immediately)\b")
 VAGUE_WORDS = 4
 """The most words of a message that names nothing."""
 _VAGUE = re.compile(
@@ -229,6 +232,9 @@ class Decider:
         }
         if tells(text, act):
             allowed["statement"] += allowed.pop("memory")
+        if before.tool == "night_job" and "work" in allowed and _ADDS.search(text) and not _NOW.search(text):
+            night = allowed.get("night_job", 0.0) + allowed.pop("work")
+            allowed["night_job"] = night  # what is added to the night is done then
         first, second, *others = sorted(allowed, key=lambda name: -allowed[name])
         sure = min(allowed[first], MOST_SURE)
         if alone.tool == first:
@@ -257,7 +263,8 @@ class Decider:
         What starts work has to be said as a whole.
         """
         tool, last = self._tools[decision.tool], last_tool(request)
-        if is_part(request.text) and (request.before_failed or last == UNCLEAR):
+        limits = tool.effect is Effect.STARTS and re.search(r"(?i)\bnot\b", request.text)
+        if is_part(request.text) and not limits and (request.before_failed or last == UNCLEAR):
             return msgspec.structs.replace(decision, text=whole, is_joined=True)
         if decision.tool == last and tool.effect is Effect.READS and not is_whole(request.text):
             return msgspec.structs.replace(decision, text=whole)
@@ -281,7 +288,7 @@ class Decider:
 def decide_by_rule(text: str, tools: Mapping[str, Tool], *, goes_on: bool = False) -> Decision | None:
     """The tool whose words are unmistakable: a command, another language, or the words of an example.
 
-    If the message ``goes_on`` after another, a vague example ("stop it") is not unmistakable.
+    If the message ``goes_on`` after another, a short example ("stop it") is not unmistakable.
     """
     if found := _read_command(text, tools):
         return found
@@ -295,10 +302,8 @@ def decide_by_rule(text: str, tools: Mapping[str, Tool], *, goes_on: bool = Fals
     said = next((name for name, tool in tools.items() if tool.says and tool.says.match(text)), "")
     if said and is_allowed(tools[said], find_act(text)):
         return Decision(tool=said, why=f"it begins as what is for {said}")
-    wanted = "" if goes_on and is_vague(text) else _plain(text)
+    wanted = "" if goes_on and len(text.split()) <= SHORT else _plain(text)
     for name, tool in tools.items():
-        if goes_on and name == UNCLEAR:
-            continue
         if wanted and wanted in _plain_examples(tool):
             return Decision(tool=name, why=f"it is an example of {name}")
     return None

@@ -37,6 +37,7 @@ _PART = re.compile(r"(?i)\b(?:morning|afternoon|evening|night(?:ly)?|noon)\b|\d\
 _NIGHTLY = re.compile(r"(?i)\b(?:(?:every|each) night|nightly)\b")
 BARE_HOUR = re.compile(r"(?i)\bat (1[01]|[1-9])(?::([0-5]\d))?(?![\d:.]|\s?[ap]\.?m\b|\s?h\b)")
 """An hour without a half of the day, such as "at 2"."""
+_CLOCK_ALONE = re.compile(r"(?i)(?<!at )(?<![\w:./~-])(?:1[01]|[1-9]):[0-5]\d(?![\d:]|\s?[ap]\.?m\b|\s?h\b)")
 LATEST_HOUR = 6
 """The last hour that is one of the early morning, if no half of the day is named."""
 _UNITS = re.compile(rf"(?i)\b(?:{'|'.join(_EVERY)})\b")
@@ -81,6 +82,7 @@ def _as_repeated(text: str) -> str:
         return at_night(text)
     if _PART.search(text):
         return text
+    text = _CLOCK_ALONE.sub(r"at \g<0>", text)
     return BARE_HOUR.sub(lambda hour: f"at {int(hour[1]):02}:{hour[2] or '00'}", text)
 
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from services.nexus.reminders.time_parser import choose, resolve
+from services.nexus.reminders.clocks import decide, read_clocks, read_part
+from services.nexus.reminders.days import UnclearTime
+from services.nexus.reminders.time_parser import choose
 from services.nexus.routing.request import Request
 from services.nexus.tools.days import find_days
 from services.nexus.tools.tool import Answer, Effect, Tool, ask_back, command
@@ -120,6 +122,11 @@ _CLOCK = re.compile(
     r"(?i)(?:\b(?:at|@)\s*|\b)(?P<hour>\d{1,2})(?:[:.h](?P<minute>\d\d)\s*(?P<half>am|pm)?|\s*(?P<half2>am|pm)\b)"
     r"|\bat\s+(?P<hour2>\d{1,2})\b(?!\s*(?:st|nd|rd|th|%))|\b(?P<noon>noon|midday)\b"
 )
+_EVENING = re.compile(
+    r"(?i)\b(?:dinner|supper|drinks|cinema|concert|theatre|tonight|afternoon|evening|night)\b"
+)
+_RANGE = re.compile(r"(?i)\b(?:from|to|till|until|or|and|-)\s*$")
+"""What stands before one of two times."""
 _LEAD = re.compile(
     r"(?i)^\W*(?:(?:please|can|could|you|and|ok|new|event|calendar|appointment|book|put|add|enter|schedule|create|make"
     r"|block|pencil|in|set|up|note|save|the|date|an?|entry|for|me|down|reserve|slot|my|to|into)\b[\s:,]*)+"
@@ -145,14 +152,14 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 def read(desk: "Desk", request: Request) -> Event:
     """What the message says of the event; the day and the title are empty if it does not."""
-    request = msgspec.structs.replace(request, text=_spell_clock(request.text, desk.now(request)))
+    request = msgspec.structs.replace(request, text=spell_clock(request.text, desk.now(request)))
     days = find_days(request.text, desk.now(request).date())
     found = _CLOCK.search(request.text)
     clock = ""
     if found:
         hour = 12 if found["noon"] else int(found["hour"] or found["hour2"])
         half = (found["half"] or found["half2"] or "").lower()
-        hour = hour % 12 + 12 * (half == "pm") if half else hour + 12 * (0 < hour < 7 and not found["minute"])
+        hour = hour % 12 + 12 * (half == "pm") if half else hour + 12 * _is_late(hour, found, request.text)
         clock = f"{hour:02d}:{found['minute'] or '00'}" if hour < 24 else ""
     part = re.search(r"(?i)\b(morning|afternoon|evening)\b", request.text)
     clock = clock or (_PARTS[part[1].lower()] if part else "")
@@ -165,17 +172,27 @@ def read(desk: "Desk", request: Request) -> Event:
     return Event(title=title, day=days[0].isoformat() if days else "", clock=clock)
 
 
-def _spell_clock(text: str, now: datetime) -> str:
+def _is_late(hour: int, found: re.Match[str], text: str) -> bool:
+    """Whether an hour without am or pm is after noon: by what is done then, or else from one to six."""
+    if hour < 12 and _EVENING.search(text):
+        return hour > 0
+    return 0 < hour < 7 and not found["minute"]
+
+
+def spell_clock(text: str, now: datetime) -> str:
     """``text`` with "half seven in the evening" and "quarter to ten" as 19:30 and 09:45."""
-    phrases = choose(text)
-    said = [each.match for each in phrases["clock"] if each["way"] or each["h4"]]
-    moment = resolve(phrases, now, now.tzinfo).moment if len(said) == 1 else None
-    if moment is None:
+    phrases, days = choose(text), find_days(text, now.date())
+    said = [each for each in phrases["clock"] if each["way"] or each["h4"]]
+    if len(said) != 1 or _RANGE.search(text[: said[0].match.start()]):
         return text
-    at = moment.astimezone(now.tzinfo)
-    parts = sorted([*said, *(each.match for each in phrases["part"])], key=lambda match: -match.start())
-    for match in parts:
-        text = f"{text[: match.start()]} {f'at {at:%H:%M}' if match is said[0] else ''} {text[match.end() :]}"
+    try:
+        part, day = read_part(phrases.chosen)[0], days[0] if days else None
+        at, _ = decide(read_clocks(said[0])[0], part, day, now.replace(tzinfo=None), text)
+    except UnclearTime:
+        return text
+    for each in sorted([*said, *phrases["part"]], key=lambda each: -each.match.start()):
+        spelt = f"at {at:%H:%M}" if each is said[0] else ""
+        text = f"{text[: each.match.start()]} {spelt} {text[each.match.end() :]}"
     return " ".join(text.split())
 
 

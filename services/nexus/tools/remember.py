@@ -3,6 +3,7 @@
 import re
 from typing import TYPE_CHECKING
 
+from services.nexus.routing.following import is_part
 from services.nexus.routing.request import Request
 from services.nexus.tools.correct import CORRECTS, correct
 from services.nexus.tools.keeping import keep
@@ -167,11 +168,14 @@ async def remember(desk: "Desk", request: Request, words: Words) -> Answer:
     if CORRECTS.match(request.text) and not _LEAD.match(CORRECTS.sub("", request.text, count=1)):
         return await correct(desk, request, words)
     fact = _LEAD.sub("", request.text, count=1).strip()
+    if fact == request.text.strip() and is_part(fact) and request.before_route in _KEPT:
+        return ask_back("Is that a correction? Say the whole fact in a sentence.", f"correct that: {SLOT}")
     if len(fact.split()) < 2 or _NOTHING.fullmatch(fact):
         return ask_back("What shall I remember? Say it in a sentence.", f"remember that {SLOT}")
     return await keep(desk, request, fact)
 
 
+_KEPT = ("tool:remember", "tool:correct")
 _SAYS = re.compile(
     r"(?i)\W*(?:(?:please|pls|hey|ok|and|also|nexus|can you|could you|would you|kindly)\b[\s,]*)*"
     r"(?:remember|memori[sz]e|keep in mind|note(?: down)?|make a note|take a note|jot down|for the record"
