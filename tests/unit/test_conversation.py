@@ -408,3 +408,10 @@ def test_a_time_after_an_event_adds_no_second_one() -> None:
     event = talk("add lunch on Friday at 12", "Added to the calendar: lunch", route="tool:calendar_add")
     for said in ("10 would be better", "make it 1pm", "half an hour later"):
         assert resolve(said, event, NOW).reply.startswith("I add events and cannot change them"), said
+
+
+@pytest.mark.parametrize("route", ["tool:statement", "tool:correct"])
+def test_a_pronoun_means_one_who_was_named_by_people_or_memory(route: str) -> None:
+    told = talk("Nina moved to Birch Lane", "Memory has it. Nothing was changed yet.", route=route)
+    found = resolve("Where does she live now?", told, NOW)
+    assert "Where does Nina live now?" in (found.text, found.joined)

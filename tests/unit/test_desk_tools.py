@@ -78,10 +78,22 @@ def test_every_tool_has_a_line_that_describes_it_and_examples() -> None:
         ("I was wondering what it costs", Act.HYPOTHETICAL),
         ("could the reminder about the round be moved to noon", Act.REQUEST),
         ("it was the thing with the locale, what was our workaround", Act.QUESTION),
+        ("insurance number 44-8812-9", Act.STATEMENT),
+        ("wifi password: heron-21", Act.STATEMENT),
+        ("Anna's birthday = 4 March", Act.STATEMENT),
+        ("Tom paid back 20", Act.STATEMENT),
+        ("run the tests: 3 times", Act.REQUEST),
+        ("tonight: compare 2 files", Act.REQUEST),
     ],
 )
 def test_what_a_message_does(text: str, act: Act) -> None:
     assert find_act(text) is act
+
+
+@pytest.mark.parametrize("text", ["they failed last night", "insurance number 44-8812-9", "Tom paid back 20"])
+def test_what_is_only_told_looks_nothing_up(text: str) -> None:
+    tool = TOOLS[decide_by_likeness(text, (), TOOLS).tool]
+    assert tool.name == "statement" or tool.effect is not Effect.READS
 
 
 @pytest.mark.parametrize(

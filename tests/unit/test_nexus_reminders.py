@@ -366,3 +366,7 @@ def test_timers_and_days_before_others_are_read(text: str, when: str, what: str)
     assert found.when.isoformat()[5:16] == when
     assert found.text.endswith(what)
     assert find_intent(text) is ReminderIntent.SET
+
+
+def test_the_evening_before_a_day_that_nothing_names_is_asked_about() -> None:
+    assert read_new("remind me the evening before to pack", NOW, UTC).missing == "day"

@@ -74,6 +74,23 @@ _NO_SUBJECT = re.compile(
 _NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-ZÀ-Þ][a-zà-ÿ]+(?:\s+[A-ZÀ-Þ][a-zà-ÿ]+)*")
 _PLACED = re.compile(r"\b(?:in|at|near|from|to|into)\s+$")
 """What stands before the name of a place rather than that of a person."""
+_BEGINS = re.compile(
+    r"\W*(?P<name>[A-ZÀ-Þ][a-zà-ÿ]+(?:\s+[A-ZÀ-Þ][a-zà-ÿ]+)*)"
+    r"\s+(?:is|was|has|will|can|lives|works|likes|loves|hates|left|went|\w{3,}ed)\b"
+)
+"""A name with which a statement begins: "Nina moved"."""
+_IN_PLACE = re.compile(
+    r"(?i)\b(?:in|near|(?:mov(?:e[sd]?|ing)|went|go(?:es|ing)?|drove|drives?|travel\w*)\s+to)\s+$"
+)
+"""What stands before the name of a place, never before that of a person who is talked about."""
+_STREET = re.compile(
+    r"\b(?:Lane|Street|Road|Avenue|Square|Drive|Hill|Park|Platz)$|(?:stra(?:ß|ss)e|weg|gasse|allee)$"
+)
+_DESK_WORDS = frozenset(
+    f"tool:{name}"
+    for name in "statement unclear refuse small_talk capabilities language correct remember forget".split()
+)
+"""The routes of answers in the desk's own words, which name nobody."""
 _SOURCE = re.compile(r"\s*\((?:[^()]*,\s*)?\d{4}-\d\d-\d\d\)|\s*\[[\w-]+\]")
 _DATE = re.compile(r"\((?:[^()]*,\s*)?(?P<day>\d{4}-\d\d-\d\d)\)")
 
@@ -228,7 +245,8 @@ def _find_person(conversation: Conversation) -> str:
 
 
 def _find_name(turn: ConversationTurn) -> str:
-    told = "" if turn.answer.startswith(NOTHING_HELD) else _SOURCE.sub("", turn.answer)
+    is_desk = turn.route in _DESK_WORDS or turn.answer.startswith(NOTHING_HELD)
+    told = "" if is_desk else _SOURCE.sub("", turn.answer)
     for answer in (told.partition("\n")[0], told):  # what is older, or beside it, comes after the first line
         if name := _find_name_in(answer, turn.meant or turn.text):
             return name
@@ -244,9 +262,11 @@ def _find_name_in(answer: str, message: str) -> str:
         )
     ]
     named = [*_NAME.finditer(answer), *_NAME.finditer(message)]
+    named = [each for each in named if not _IN_PLACE.search(each.string[: each.start()])]
     named.sort(key=lambda each: bool(_PLACED.search(each.string[: each.start()])))
     names += [each[0] for each in named]
-    names = [each for each in names if each.split()[0] not in _NOT_NAMES]
+    names += [begins["name"]] if (begins := _BEGINS.match(message)) else []
+    names = [each for each in names if each.split()[0] not in _NOT_NAMES and not _STREET.search(each)]
     return names[0] if names else ""
 
 

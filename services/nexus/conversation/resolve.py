@@ -99,7 +99,7 @@ def resolve(text: str, conversation: Conversation, now: datetime, *, with_model:
     if found := complete(text, conversation) or add(text, turn):
         return found
     referred = refer(text, conversation)
-    if referred and referred.understood:
+    if referred and referred.understood and turn.route != "tool:statement":
         return Resolved(text=text, joined=referred.text) if is_reading(turn) or has_effect(turn) else whole
     return referred or whole
 

@@ -35,6 +35,8 @@ _AGO = re.compile(
     r"|week|month|year))\b"
 )
 _BESIDE = re.compile(r"(?i)\b(?:after|before|between|than|until)\s+$")
+_DAY_BEFORE = re.compile(r"(?i)\bthe\s+(?:day|evening|night)\s+before\b")
+"""A day that is counted from one that nothing names."""
 _UNREAD = re.compile(r"(?i)\W*(?:on|during|over|in|by|before|after|around|within|last|end)\b.*")
 _ENDS = re.compile(r"(?i)\W*(?:please|thanks|thank\s+you|ok)?\W*")
 
@@ -181,6 +183,8 @@ class _Reader:
         before = phrases.text[: min(each.match.start() for each in phrases.chosen)]
         if not day and not spans and (unread := _UNREAD.match(before)):
             raise UnclearTime("day", f"I do not understand {unread[0].strip()!r}")
+        if not day and not spans and _DAY_BEFORE.search(phrases.text):
+            raise UnclearTime("day", "")
         if not phrases["offset"] and any(
             _BESIDE.search(phrases.text[: each.match.start()]) for each in phrases["clock"]
         ):

@@ -231,7 +231,7 @@ class Decider:
             and (name in related or fits(self._tools[name], text))
         }
         if tells(text, act):
-            allowed["statement"] += allowed.pop("memory")
+            allowed = hear(allowed, self._tools, related)
         if before.tool == "night_job" and "work" in allowed and _ADDS.search(text) and not _NOW.search(text):
             night = allowed.get("night_job", 0.0) + allowed.pop("work")
             allowed["night_job"] = night  # what is added to the night is done then
@@ -333,7 +333,7 @@ def decide_by_likeness(
     if default := DEFAULTS.get(act, ""):
         allowed[default] = allowed.get(default, 0.0) + rest
     if tells(text, act):
-        allowed["statement"] += allowed.pop("memory")
+        allowed = hear(allowed, tools)
     first, second, *others = sorted(allowed, key=lambda name: -allowed[name])
     sure = allowed[first]
     if act is Act.REQUEST and first in QUALIFIED:
@@ -353,6 +353,22 @@ def decide_by_likeness(
 def tells(text: str, act: Act) -> bool:
     """Whether ``text`` only tells something: memory is not to answer it with what it holds."""
     return act is Act.STATEMENT and not _ASKED.search(text)
+
+
+def hear(
+    scores: Mapping[str, float], tools: Mapping[str, Tool], related: Collection[str] = ()
+) -> dict[str, float]:
+    """The scores for what is only told: what looks something up counts only if ``related``."""
+    silent = {
+        name
+        for name in scores
+        if tools[name].effect is Effect.READS
+        and name not in TALK
+        and (name not in related or name == "memory")
+    }
+    heard = {name: score for name, score in scores.items() if name not in silent}
+    heard["statement"] = heard.get("statement", 0.0) + sum(scores[name] for name in silent)
+    return heard
 
 
 def is_vague(text: str) -> bool:

@@ -64,6 +64,8 @@ MAX_WORDS = 12
 """The most words of a message that is read as a part of a sentence."""
 SHORT = 3
 """The most words of a message that seldom stands for itself."""
+REFERRING = 4
+"""The first words of a statement, of which one refers if it goes on from what was said."""
 LEAST = 1e-3
 """Added to a probability before its logarithm is taken."""
 _LEAD = r"\W*(?:(?:no|ok|okay|and|but|so|oh|well|yes|sorry|actually|please|then|also|just|or)\b[\s,.!:]*)*"
@@ -115,7 +117,8 @@ def is_part(text: str) -> bool:
 
 def refers(text: str) -> bool:
     """Whether ``text`` goes on from what was said: "no, it's on the 5th", "and she left"."""
-    return any(pattern.search(text) for pattern in (_SHAPES["pronoun"], _SHAPES["joins"])) or bool(
+    begins = " ".join(text.split()[:REFERRING])  # "Milo has to take his pill" names whose
+    return any(pattern.search(begins) for pattern in (_SHAPES["pronoun"], _SHAPES["joins"])) or bool(
         _DENIES.match(text)
     )
 

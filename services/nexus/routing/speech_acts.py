@@ -96,7 +96,7 @@ _SUBJECT = (
     r"(?:i|we|he|she|it|they|there|the|an?|this|that|these|those|our|my|his|her|their|its|some|many|most|all|both|"
     r"nobody|everyone|everybody|someone|somebody"
     r"|(?-i:[A-Z][a-zà-ÿ]+(?:\s+[A-Z][a-zà-ÿ]+)?)(?=\s+(?:is|are|was|were|has|had|will|would|can|could|does|did|said|got|went|came|took|made|works?|moved|likes?|"
-    r"prefers?|wants?|needs?|\w{3,}ed|isn['’]t|doesn['’]t|won['’]t|hasn['’]t)\b)"
+    r"prefers?|wants?|needs?|paid|left|sent|bought|sold|lost|found|broke|gave|told|brought|kept|has\s+to|\w{3,}ed|isn['’]t|doesn['’]t|won['’]t|hasn['’]t)\b)"
     r"|(?!(?:tell|say|ask|check|see|show|explain|let|make|find|suppose|imagine|pretend|translate|write|fix|run|send|put|give|only|not|if"
     r"|wh\w+|how|is|are|was|were|am|do|does|did|can|could|would|should|will|any\w*|yes|no|please)\b)"
     r"[\w'’-]+(?:\s+[\w-]+)?(?=\s+(?:is|are|was|were|has|isn['’]t|aren['’]t|wasn['’]t|expires?|costs?)\s+\w))"
@@ -106,6 +106,13 @@ _STATEMENT = re.compile(
     r"|^\w+ing\s+(?:\w+\s+){0,2}?(?:is|are|was|were)\b",
     re.IGNORECASE,
 )
+_NOTED = re.compile(
+    rf"(?i){_LEAD}(?!(?:wh\w+|how|add|alarm|ask|book|calc\w*|cancel|check|compute|convert|count|find|fix|forget|get|give|goal|list|look|make|mark|move|open|put"
+    r"|read|remember|remind\w*|run|search|send|set|show|snooze|stop|sum|task|tell|timer|to-?do|tonight|translate|weather|write)\b)"
+    r"(?:(?:[^\W\d_]|['’-])+\s+){0,4}?(?:(?:[^\W\d_]|['’-])+\s*(?::|=)\s*(?=\S*\d|\S+\s+\S*\d|\S*@)\S+(?:\s+[\w.-]+){0,2}"
+    r"|(?:number|no\.?|code|pin|password|iban|plate|phone|licen[cs]e)\s+(?=\S*\d)\S{4,})\s*[.!]?\s*$"
+)
+"""What is written down without a verb: "wifi password: heron-21", "insurance number 44-8812-9"."""
 _QUOTED = re.compile(
     r"(?is)^\s*(?:>|```)|\b(?:log|mail|email|letter|page|message|ticket|comment|note|file|he|she|they|it|text|website)\s+"
     r"(?:says?|said|reads?|wrote|contains?|told\s+me)\b\s*[:,]?\s*[\"“'«>\n]|\bgot\s+this\b|\bforwarded\s+message\b"
@@ -152,6 +159,8 @@ def find_sentence_act(sentence: str) -> Act:
         return Act.REQUEST
     if sentence.rstrip(" \"'”)").endswith("?"):
         return Act.QUESTION
+    if _NOTED.match(sentence):
+        return Act.STATEMENT
     if not _STATEMENT.match(sentence):
         return Act.REQUEST
     return Act.QUESTION if _THEN_ASKS.search(sentence) else Act.STATEMENT
