@@ -117,10 +117,10 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
     tasks = [asyncio.create_task(index.run()), asyncio.create_task(server.serve(sockets=[listener]))]
     try:
         write_address(config, url)
-        await presence.write()
         await words.listen(bus)
         about = profile.name, version("mailroom"), profile.description
         await bus.serve(*about, {"mailbox": MailboxSearch(config).answer})
+        await presence.write()  # last: who sees it may ask for what is served above
         tasks.append(asyncio.create_task(access.run()))
         tasks.append(asyncio.create_task(Deliveries(bus, config, index, access, url).run()))
         tasks.append(asyncio.create_task(deliver_for_ever(gateway)))
