@@ -12,46 +12,62 @@ from click.shell_completion import get_completion_class
 
 from shared.errors import BusUnavailable, MailroomError
 
-COMMANDS = {
-    "init": "services.cli.commands.init:init",
-    "up": "services.cli.commands.up:up",
-    "down": "services.cli.commands.up:down",
-    "demo": "services.cli.commands.demo:demo",
-    "provision": "services.cli.commands.up:provision",
-    "checkup": "services.cli.commands.checkup:checkup",
-    "submit": "services.cli.commands.submit:submit",
-    "chat": "services.cli.commands.chat.command:chat",
-    "ask": "services.cli.commands.ask:ask",
-    "sessions": "services.cli.commands.chat.sessions:sessions",
-    "mail": "services.cli.commands.mail:mail",
-    "reminders": "services.cli.commands.reminders:reminders",
-    "queue": "services.cli.commands.queue:queue",
-    "deliver": "services.cli.commands.deliver:deliver",
-    "schedule": "services.cli.commands.schedule:schedule",
-    "tasks": "services.cli.commands.tasks:tasks",
-    "show": "services.cli.commands.show:show",
-    "diff": "services.cli.commands.patches:diff",
-    "apply": "services.cli.commands.patches:apply",
-    "retry": "services.cli.commands.retry:retry",
-    "resume": "services.cli.commands.retry:resume",
-    "cancel": "services.cli.commands.tasks:cancel",
-    "tail": "services.cli.commands.audit:tail",
-    "status": "services.cli.commands.status:status",
-    "agents": "services.cli.commands.agents:agents",
-    "memory": "services.cli.command:memory",
-    "brief": "services.cli.commands.brief:brief",
-    "news": "services.cli.commands.news:news",
-    "approvals": "services.cli.commands.approvals:approvals",
-    "policy": "services.cli.commands.policy:policy",
-    "dead": "services.cli.commands.dead:dead",
-    "audit": "services.cli.commands.audit:audit",
-    "kpi": "services.cli.commands.kpi:kpi",
-    "asyncapi": "services.cli.commands.asyncapi:asyncapi",
-    "web": "services.cli.commands.web:web",
-    "token": "services.cli.commands.token:token",
-    "doctor": "services.cli.commands.doctor:doctor",
-    "completion": "services.cli.command:completion",
+SECTIONS = {
+    "Start and stop": {
+        "up": "services.cli.commands.up:up",
+        "down": "services.cli.commands.up:down",
+        "demo": "services.cli.commands.demo:demo",
+        "init": "services.cli.commands.init:init",
+        "status": "services.cli.commands.status:status",
+        "doctor": "services.cli.commands.doctor:doctor",
+    },
+    "Give work": {
+        "checkup": "services.cli.commands.checkup:checkup",
+        "submit": "services.cli.commands.submit:submit",
+        "tasks": "services.cli.commands.tasks:tasks",
+        "show": "services.cli.commands.show:show",
+        "diff": "services.cli.commands.patches:diff",
+        "apply": "services.cli.commands.patches:apply",
+        "retry": "services.cli.commands.retry:retry",
+        "resume": "services.cli.commands.retry:resume",
+        "cancel": "services.cli.commands.tasks:cancel",
+        "approvals": "services.cli.commands.approvals:approvals",
+    },
+    "Ask and talk": {
+        "chat": "services.cli.commands.chat.command:chat",
+        "ask": "services.cli.commands.ask:ask",
+        "sessions": "services.cli.commands.chat.sessions:sessions",
+        "mail": "services.cli.commands.mail:mail",
+        "brief": "services.cli.commands.brief:brief",
+        "news": "services.cli.commands.news:news",
+    },
+    "Memory": {
+        "memory": "services.cli.command:memory",
+    },
+    "Later and again": {
+        "reminders": "services.cli.commands.reminders:reminders",
+        "queue": "services.cli.commands.queue:queue",
+        "schedule": "services.cli.commands.schedule:schedule",
+        "deliver": "services.cli.commands.deliver:deliver",
+    },
+    "Watch and control": {
+        "web": "services.cli.commands.web:web",
+        "tail": "services.cli.commands.audit:tail",
+        "agents": "services.cli.commands.agents:agents",
+        "kpi": "services.cli.commands.kpi:kpi",
+        "dead": "services.cli.commands.dead:dead",
+        "audit": "services.cli.commands.audit:audit",
+        "policy": "services.cli.commands.policy:policy",
+    },
+    "For scripts and servers": {
+        "token": "services.cli.commands.token:token",
+        "completion": "services.cli.command:completion",
+        "asyncapi": "services.cli.commands.asyncapi:asyncapi",
+        "provision": "services.cli.commands.up:provision",
+    },
 }
+"""The commands by what they are for, as the help lists them."""
+COMMANDS = {name: function for section in SECTIONS.values() for name, function in section.items()}
 MEMORY_COMMANDS = {
     "add": "services.cli.commands.memory.nodes:add",
     "search": "services.cli.commands.memory.nodes:search",
@@ -176,6 +192,19 @@ def _wrap(text: str) -> str:
 
 class MailroomGroup(LazyGroup):
     """All commands; a MailroomError ends one with exit code 1."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands of SECTIONS, each section under its title."""
+        widest = max(map(len, self.table))
+        for title, names in SECTIONS.items():
+            found = {name: self.get_command(ctx, name) for name in names}
+            rows = [
+                (name.ljust(widest), command.get_short_help_str(formatter.width - 6 - widest))
+                for name, command in found.items()
+                if command
+            ]
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As in click; a usage error if an argument is not valid text."""

@@ -115,14 +115,12 @@ class Planner:
             raise NoPlaybook(error.cause, error.cure) from None
 
     def _format_offers(self) -> str:
-        offers = "\n".join(
-            f"- {book.description} For example: “{book.examples[0]}”" for book in self._playbooks.values()
-        )
+        offers = "\n".join(f"- {book.examples[0]}" for book in self._playbooks.values())
         return (
-            "No model is configured, and none of the playbooks is near enough to what was asked. "
-            "Set MAILROOM_BRAIN, such as openai:MODEL, for requests of other kinds; "
-            f"without a model the office can:\n{offers}\n"
-            "An action of an agent can also be named: context assignee=engineer action=git_log."
+            "No model is configured, and no playbook fits this request. "
+            "Set MAILROOM_BRAIN, such as openai:MODEL, for requests in your own words. "
+            f"Without a model you can ask for:\n{offers}\n"
+            "You can also name an action of an agent: context assignee=engineer action=git_log."
         )
 
 

@@ -189,9 +189,12 @@ def compose_plain(goal: Goal, results: Mapping[str, Any], left: str = "") -> str
         summary = f"{WORDS[goal.outcome].capitalize()}. {summary}"
     parts = [f"# {prose(goal.text.partition(chr(10))[0][:200])}", prose(summary)]
     parts += ["## Answer", embedded(goal.answer)] if goal.answer else []
-    parts += [format_outcome(goal)]
-    parts += [f"{format_decision(Verdict.from_dict(goal.verdict))}."] if goal.verdict else []
-    unchecked = list_unchecked(goal, results)
+    # Of a single task that failed, the reason is said above and below.
+    failed_alone = first and goal.outcome is ResultOutcome.FAILED
+    parts += [f"Outcome: {WORDS[goal.outcome]}." if failed_alone else format_outcome(goal)]
+    decided = goal.verdict and not failed_alone
+    parts += [f"{format_decision(Verdict.from_dict(goal.verdict))}."] if decided else []
+    unchecked = list_unchecked(goal, results, tasks=not failed_alone)
     parts += ["## Not checked", "\n".join(unchecked)] if unchecked else []
     for name in names:
         result = results[name]

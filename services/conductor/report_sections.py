@@ -72,13 +72,13 @@ def common_sections(results: Results, left: str = "", *, run: bool = True) -> li
     return [block for title, rows in sections.items() if rows for block in (title, "\n".join(rows))]
 
 
-def list_unchecked(goal: Goal, results: Results) -> list[str]:
-    """What could not be run or looked at, why, and what to do: from tests, inspections and tasks."""
+def list_unchecked(goal: Goal, results: Results, *, tasks: bool = True) -> list[str]:
+    """What could not be run or looked at, why, and what to do: from tests, inspections and ``tasks``."""
     rows = [row for result in results.values() for row in list_gaps(_mapping(result.get("metadata")))]
     rows += [
         f"- Task {code(task.name)}: {prose(task.summary.rstrip('.') or str(task.status))}."
         for task in goal.tasks
-        if task.status.final and task.status is not TaskStatus.COMPLETED
+        if tasks and task.status.final and task.status is not TaskStatus.COMPLETED
     ]
     return list(dict.fromkeys(rows))[:MAX_ROWS]
 

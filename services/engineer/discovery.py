@@ -112,7 +112,8 @@ def _parse_stated(folder: Path, value: Any, source: str, name: str) -> TestComma
     elif found and not found.indirect:
         runner, starts = found.runner, found.words if found.runner == "node" else ()
     argv = ("python", *words[1:]) if words[0] in ("python", "python3") else tuple(words)
-    return TestCommand(runner=runner, argv=argv, found=f"{source} ({name})", starts=starts)
+    names = found.names if found and not found.indirect else frozenset[str]()
+    return TestCommand(runner=runner, argv=argv, found=f"{source} ({name})", starts=starts, names=names)
 
 
 def _split(text: str, source: str) -> list[str]:

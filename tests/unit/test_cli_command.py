@@ -1,16 +1,20 @@
 """The command line itself: what it offers, how it refuses, how quickly it starts."""
 
 import json
+import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from threading import Timer
+from typing import cast
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
-from services.cli.command import COMMANDS, MEANT, cli
+from services.cli.command import COMMANDS, MEANT, SECTIONS, cli
 from services.cli.commands.memory.session import suggest_kind
 from services.cli.commands.options import NumberType, read_stdin
 from services.cli.commands.up import format_usage
@@ -40,15 +44,42 @@ def test_every_command_of_the_table_exists() -> None:
 def test_help_lists_every_command() -> None:
     result = run("--help")
     assert result.exit_code == 0
-    listed = [line.split()[0] for line in result.output.partition("Commands:")[2].strip().splitlines()]
-    assert [name for name in listed if name in COMMANDS] == list(COMMANDS)
+    _, *sections = re.split(r"\n\n(?=\w.*:\n)", result.output.partition("Options:\n")[2])
+    listed = {
+        title: [line.split()[0] for line in rows.splitlines() if line.startswith("  ")]
+        for title, _, rows in (section.partition(":\n") for section in sections)
+    }
+    assert listed == {title: list(names) for title, names in SECTIONS.items()}
+
+
+def test_the_examples_of_the_help_are_valid_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("shop", "site"):
+        (tmp_path / "src" / name).mkdir(parents=True)
+    (tmp_path / "notes").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    lines = [
+        line.strip().removeprefix("TOKEN=$(").rstrip(")").partition(" | ")[0]
+        for _, command in _commands(cli, "")
+        for line in (command.epilog or "").splitlines()
+        if "mailroom " in line and "Examples" in (command.epilog or "")
+    ]
+    assert len(lines) > 20
+    for line in lines:
+        program, *arguments = map(os.path.expanduser, shlex.split(line))
+        assert program == "mailroom", line
+        context, command = click.Context(cli), cast(click.Command, cli)
+        while isinstance(command, click.Group):
+            _, found, arguments = command.resolve_command(context, arguments)
+            assert found is not None, line
+            command = found
+        command.make_context("mailroom", arguments, parent=context)
 
 
 def test_help_fits_a_terminal_and_ends_no_sentence_early() -> None:
     for path in ["", *(path for path, _ in _commands(cli, "", groups=True))]:
         shown = run(*path.split(), "--help").output
         assert max(map(len, shown.splitlines())) <= 80, path
-        _, _, listed = shown.partition("Commands:\n")
+        _, _, listed = shown.partition("  -h, --help")
         assert "..." not in listed, path
         assert "RANGE" not in shown, path
 
@@ -91,7 +122,7 @@ def _options(command: click.Command) -> set[str]:
         ("ask", ""),
         ("ask", "x", "--timeout", "0"),
         ("tail", "--since", "a while"),
-        ("show",),
+        ("diff",),
         ("cancel",),
         ("dead", "show", "zero"),
         ("dead", "retry"),

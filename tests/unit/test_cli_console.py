@@ -21,6 +21,7 @@ from shared.contracts import (
     ApprovalRequest,
     Goal,
     GoalTask,
+    NotChecked,
     OfficeState,
     Presence,
     ResultOutcome,
@@ -32,6 +33,8 @@ from shared.operations.approvals import Approval
 from shared.operations.letters import Mail
 from shared.queries.metrics import Metrics, PolicyMetrics, Velocity
 from shared.queries.progress import Progress
+from shared.queries.results import GoalResults
+from shared.queries.spending import Spent
 from shared.text.printable import clean, clean_block
 
 
@@ -271,6 +274,22 @@ def test_a_report_is_read_without_its_backslashes_and_its_lists_hang(tmp_path: P
     first, second = shown.getvalue().splitlines()[-2:]
     assert first.startswith("- Needs Python >=3.11 and `\\d+` and more")
     assert second.startswith("  more and more")
+
+
+def test_a_headline_breaks_between_words_and_no_tokens_are_not_counted() -> None:
+    unchecked = (NotChecked(what="known vulnerabilities of 3 PyPI packages", why="no network"),)
+    goal = goal_with(
+        LOOK, status=TaskStatus.COMPLETED, outcome=ResultOutcome.DONE, ended_at="2026-01-02T03:04:09Z"
+    )
+    console, shown = screen_of(50)
+    print_outcome(goal, console, GoalResults(not_checked=unchecked, spent=Spent(), left="left today: all"))
+    assert [line.rstrip() for line in shown.getvalue().splitlines()] == [
+        "✓ done in 4.0 s; not checked: known",
+        "  vulnerabilities of 3 PyPI packages",
+    ]
+    used, shown = screen_of(50)
+    print_outcome(goal, used, GoalResults(spent=Spent(tokens=7), left="left today: all"))
+    assert shown.getvalue().splitlines()[1].startswith("7 tokens")
 
 
 # --- figures, letters, events --------------------------------------------------------------------

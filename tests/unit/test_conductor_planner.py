@@ -113,7 +113,7 @@ async def test_what_is_not_near_enough_or_nearer_to_a_counterexample_is_not_done
     with pytest.raises(ActionError) as raised:
         await plan(memory, "peek")
     said = str(raised.value)
-    assert "- Looks. For example: “look at it”\n- Writes. For example: “write about TOPIC”" in said
+    assert "ask for:\n- look at it\n- write about TOPIC\n" in said
     assert said.startswith("No model is configured")
 
 

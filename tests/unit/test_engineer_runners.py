@@ -461,6 +461,12 @@ def test_a_command_that_is_stated_is_all_there_is(tmp_path):
     )
 
 
+def test_the_paths_of_a_command_that_is_stated_are_known(tmp_path):
+    stated = '[tool.mailroom]\ntest = "python -m pytest tests/unit/ tests/contracts -q"\n'
+    [command] = found_in(tmp_path, {"pyproject.toml": stated}).commands
+    assert command.names == {"tests/unit", "tests/contracts"}
+
+
 def test_a_file_that_python_and_pytest_run_is_tested_once(tmp_path):
     ci = "on: push\njobs:\n  t:\n    steps:\n      - run: python {}\n      - run: python -m pytest {}\n"
     files = {"test.py": UNITTEST, "setup.py": "", ".github/workflows/ci.yml": ci.format("test.py", "test.py")}

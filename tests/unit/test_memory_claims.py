@@ -17,6 +17,7 @@ from services.memory.linking.rules import are_duplicates
 from services.memory.linking.sayings import strip_saying
 from services.memory.linking.tokens import tokenize
 from services.memory.local_embedder import LocalEmbedder
+from services.memory.model import is_complete
 from shared.settings import load as load_settings
 from tests.support.memory import note
 
@@ -51,7 +52,10 @@ def judge(pairs: Iterable[tuple[str, str]]) -> list[bool]:
 
 @functools.cache
 def embedder() -> LocalEmbedder:
-    return LocalEmbedder(load_settings().models)
+    models = load_settings().models
+    if not is_complete(models):  # as in the jail, where an agent runs these tests
+        pytest.skip(f"no embedding model in {models}")
+    return LocalEmbedder(models)
 
 
 def is_replaced(older: str, newer: str) -> bool:

@@ -497,6 +497,28 @@ def test_a_plain_report_of_several_tasks() -> None:
     assert "not ended" in text
 
 
+def test_a_single_task_that_failed_is_reported_without_repeating_the_reason() -> None:
+    task = GoalTask(
+        name="task", task_id="t", text="Go", assignee="engineer", status=TaskStatus.FAILED, summary="No disk."
+    )
+    goal = Goal(
+        goal_id="g",
+        requester="user",
+        submitted_at=START,
+        text="Go",
+        status=TaskStatus.FAILED,
+        outcome=ResultOutcome.FAILED,
+        reason="task: No disk.",
+        verdict=Verdict(
+            approved=False, decision="not_checked", reasons=("task: it ended as failed: No disk.",)
+        ).to_dict(),
+        tasks=(task,),
+    )
+    text = compose_plain(goal, {"task": {"status": "failed", "error_message": "No disk."}})
+    assert text.count("No disk.") == 2  # as the headline, and below the task
+    assert "Outcome: failed." in text
+
+
 def test_a_plain_report_of_nothing() -> None:
     assert headline(plain({})) == "0 of 0 tasks completed."
 

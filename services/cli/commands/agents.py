@@ -37,7 +37,7 @@ name_argument = click.argument("name", type=AgentName())
 def agents(ctx: click.Context, as_json: bool) -> None:
     """Show the agents; pause, resume, restart one.
 
-    'mailroom agents NAME' shows the actions of NAME with their parameters.
+    'mailroom agents NAME' shows how to write to NAME, and its actions with their parameters.
     """
     if ctx.invoked_subcommand is None:
         _show("", as_json)
@@ -47,7 +47,7 @@ def agents(ctx: click.Context, as_json: bool) -> None:
 @name_argument
 @json_option
 def show(name: str, as_json: bool) -> None:
-    """Show the actions of NAME with their parameters."""
+    """Show how to write to NAME, and its actions with their parameters."""
     _show(name, as_json)
 
 
@@ -99,6 +99,8 @@ def _show(name: str, as_json: bool) -> None:
         _print_agent(processes, console, in_full=bool(name))
     if not running:
         click.echo("No agent is running.")
+    elif not name:
+        click.echo("mailroom agents NAME shows how to write to one, and its actions.")
 
 
 async def _read_presences_of(bus: Bus, name: str) -> list[Presence]:
@@ -116,9 +118,9 @@ def _print_agent(processes: list[Presence], console: Console, *, in_full: bool) 
     head += ", paused" if any(process.paused for process in processes) else ""
     console.print(head, style="bold")
     _print_indented(clean(latest.description), console)
-    for line in clean_block(latest.instructions).splitlines():
-        _print_indented(line, console)
     if in_full:
+        for line in clean_block(latest.instructions).splitlines():
+            _print_indented(line, console)
         for action, description in sorted(latest.actions.items()):
             _print_indented(f"{clean(action)}: {clean(description)}", console, hang=2)
             for parameter in _format_parameters(latest.schemas.get(action)):
@@ -127,8 +129,6 @@ def _print_agent(processes: list[Presence], console: Console, *, in_full: bool) 
             # The skill shared.skills.files.FilesSkill is called "files".
             skills = (name.rpartition(".")[2].removesuffix("Skill").lower() for name in latest.skills)
             _print_indented(f"skills: {clean(', '.join(skills))}", console)
-    elif latest.actions:
-        _print_indented(f"actions: {clean(', '.join(sorted(latest.actions)))}", console)
     console.print()
 
 

@@ -4,7 +4,14 @@ import click
 
 from services.cli.commands.chat.answering import ask_nexus
 from services.cli.commands.chat.sessions import choose_session, session_options
-from services.cli.commands.options import TextType, json_option, print_resolved, resolve_text, timeout_option
+from services.cli.commands.options import (
+    TextType,
+    format_examples,
+    json_option,
+    print_resolved,
+    resolve_text,
+    timeout_option,
+)
 from services.cli.connection import run_connected
 from services.cli.output.answers import print_answer
 from services.cli.output.console import print_json
@@ -14,7 +21,13 @@ from shared.bus import Bus
 from shared.contracts import Question, Response, ResultOutcome
 
 
-@click.command()
+@click.command(
+    epilog=format_examples(
+        'mailroom ask "what did the check-up find?"',
+        'mailroom ask "remind me tomorrow at 9 to call the bank"',
+        'mailroom ask --continue "at 10 instead"',
+    )
+)
 @click.argument("text", type=TextType())
 @session_options
 @timeout_option(60.0)

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from services.cli.commands.completion import AgentName, GoalName
-from services.cli.commands.options import json_option, since_option
+from services.cli.commands.options import format_examples, json_option, since_option
 from services.cli.connection import connect, run_connected
 from services.cli.output.console import (
     colour,
@@ -33,6 +33,7 @@ from shared.queries.audit_log import (
     read_audit_log,
     verify_copies,
 )
+from shared.queries.records import read_goal
 from shared.queries.results import expand_goal_id
 from shared.queries.summaries import MessageSummary, summarize
 from shared.text.printable import clean
@@ -77,7 +78,7 @@ def _ids_of(copy: Copy) -> list[str]:
     return [copy.headers.get("Nats-Msg-Id", "")]
 
 
-@click.command()
+@click.command(epilog=format_examples("mailroom tail --since 1h", "mailroom tail --goal last --no-follow"))
 @click.option("--task", default="", metavar="ID", help="Only messages of this task.")
 @click.option(
     "--agent", type=AgentName(), default="", metavar="NAME", help="Only messages from or to this agent."
@@ -105,10 +106,11 @@ async def _tail(
     async with connect() as bus:
         goal = await expand_goal_id(bus, message_filter.goal) if message_filter.goal else ""
         message_filter = msgspec.structs.replace(message_filter, goal=goal)
+        unknown = goal if goal and await read_goal(bus, goal) is None else ""
         messages = read_audit_log(bus, since) if no_follow else AuditFollower(bus).follow(since)
         async with aclosing(messages) as items:
             shown = 0
-            notice = asyncio.get_running_loop().call_later(NOTICE_AFTER, _print_waiting, since)
+            notice = asyncio.get_running_loop().call_later(NOTICE_AFTER, _print_waiting, since, unknown)
             async for item in items:
                 if isinstance(item, Copy):
                     shown += print_copy(item, message_filter, console, as_json)
@@ -121,7 +123,10 @@ async def _tail(
         click.echo("No matching messages.", err=True)
 
 
-def _print_waiting(since: datetime | None) -> None:
+def _print_waiting(since: datetime | None, unknown: str) -> None:
+    """Say that the command waits; ``unknown`` is the id of a goal that there is no record of."""
+    if unknown:
+        click.echo(f"There is no goal {unknown!r} yet; 'mailroom tasks --all' lists all goals.", err=True)
     earlier = "" if since else "; --since 1h shows earlier ones"
     click.echo(f"Waiting for matching messages{earlier}. Ctrl-C ends it.", err=True)
 

@@ -7,6 +7,7 @@ from click.core import ParameterSource
 
 from services.cli.commands.actions import perform_action
 from services.cli.commands.memory.nodes import brief_options, print_agent_brief
+from services.cli.commands.options import format_examples
 from services.cli.output.console import open_console, print_block, print_json
 from shared import subjects
 from shared.text.printable import clean_block
@@ -16,13 +17,13 @@ TIMEOUT = 180.0
 """Seconds until a briefing must have been made: frontier asks several services, one after another."""
 
 
-@click.command()
+@click.command(epilog=format_examples("mailroom brief", "mailroom brief engineer --at 5"))
 @click.argument("which", default="", metavar="[morning|evening|AGENT]")
 @click.option("--now", is_flag=True, help="Look again, and add what is new to the briefing of today.")
 @brief_options
 @click.pass_context
 def brief(ctx: click.Context, /, which: str, now: bool, **options: Any) -> None:
-    """Print your briefing of today, or what memory tells AGENT.
+    """Print today's briefing, or AGENT's from memory.
 
     It begins with what waits for you, what failed, what is due and what is new, each with its source.
     Without a name it is the morning's until 14:00, then the evening's. It is made if it was not made yet.

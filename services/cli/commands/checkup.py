@@ -13,6 +13,7 @@ from services.cli.commands.goal_view import print_outcome
 from services.cli.commands.options import (
     FolderType,
     fail_on_option,
+    format_examples,
     json_option,
     quote,
     report_options,
@@ -56,7 +57,13 @@ PARTS = {
 """The values of ``--only``."""
 
 
-@click.command()
+@click.command(
+    epilog=format_examples(
+        "mailroom checkup",
+        "mailroom checkup ~/src/shop ~/src/site",
+        "mailroom checkup --only tests --office --fail-on tests",
+    )
+)
 @click.argument("folders", metavar="[PATH]...", nargs=-1, type=FolderType())
 @click.option("--only", type=click.Choice(list(PARTS)), help="Only this part.")
 @click.option("--no-wait", is_flag=True, help="Submit it and return.")

@@ -17,6 +17,7 @@ from services.cli.agents import SERVICES
 from services.cli.commands.audit import MessageFilter, print_copy, print_gap
 from services.cli.commands.chat.answering import ask_nexus
 from services.cli.commands.goal_view import print_outcome
+from services.cli.commands.options import format_examples
 from services.cli.commands.up import EXAMPLE, load_settings, require_valid_settings
 from services.cli.output.answers import print_answer
 from services.cli.output.console import open_console
@@ -35,7 +36,7 @@ from shared.queries.results import add_spending, read_results
 from shared.settings import Settings
 
 
-@click.command()
+@click.command(epilog=format_examples("mailroom demo ~/src/shop"))
 @click.argument(
     "repo", required=False, type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path)
 )

@@ -3,13 +3,13 @@
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from services.cli.output.console import format_end, print_block, shorten
+from services.cli.output.console import format_end, print_block, print_wrapped, shorten
 from services.cli.output.outcomes import format_cost, format_headline
 from shared.contracts import Goal, GoalTask, ResultOutcome, TaskStatus, generate_iso_timestamp
 from shared.queries.progress import Progress
@@ -26,13 +26,14 @@ MIN_LINES = 20
 
 def print_outcome(goal: Goal, console: Console, results: GoalResults | None = None) -> None:
     """Print outcome, reason, answer, and the path and the first screen of the report."""
-    console.print(format_headline(goal, results), soft_wrap=True)
-    if results and results.spent:
+    print_wrapped(format_headline(goal, results), console)
+    if results and results.spent and results.spent.tokens:
         console.print(format_cost(results), style="dim", soft_wrap=True)
     if goal.reason and not _is_in_answer(goal.reason, goal.answer):
         print_block(f"Reason: {clean(goal.reason)}", console)
     if goal.answer:
-        print_block(f"\n{clean_block(goal.answer).strip()}", console)
+        console.print()
+        _print_lines(clean_block(goal.answer).strip().splitlines(), console)
     if goal.report_path:
         console.print(f"\nReport: {clean(goal.report_path)}", soft_wrap=True)
         _print_first_screen(goal, console)
@@ -59,10 +60,15 @@ def _print_first_screen(goal: Goal, console: Console) -> None:
     if not lines:
         return
     console.print()
-    for line in lines[:limit]:
-        print_block(_unescape(line), console, hang=2 if line.startswith("- ") else 0)
+    _print_lines(map(_unescape, lines[:limit]), console)
     if len(lines) > limit:
         console.print(f"... {count(len(lines) - limit, 'more line')}", style="dim")
+
+
+def _print_lines(lines: Iterable[str], console: Console) -> None:
+    """Print lines of Markdown, wrapped on a terminal; an entry of a list hangs."""
+    for line in lines:
+        print_block(line, console, hang=2 if line.startswith("- ") else 0)
 
 
 def _skip_answer(lines: list[str], answer: str) -> list[str]:

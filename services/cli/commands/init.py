@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from services.cli.commands.options import format_examples
 from services.cli.commands.up import load_settings, state_dir_option
 from services.cli.output.console import open_console, print_block, wrap
 from shared import settings
@@ -41,7 +42,11 @@ QUESTIONS = {
 }
 
 
-@click.command()
+@click.command(
+    epilog=format_examples(
+        "mailroom init", "mailroom init --brain openai:qwen3 --brain-url http://127.0.0.1:11434/v1"
+    )
+)
 @click.option("--brain", help=f"{EXAMPLE}.")
 @click.option("--brain-url", help="Address of the model's server.")
 @click.option("--brain-key-file", help="File with the key for the model.")

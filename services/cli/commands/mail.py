@@ -9,6 +9,7 @@ from services.cli.commands.completion import AgentName
 from services.cli.commands.options import (
     NumberType,
     TextType,
+    format_examples,
     json_option,
     print_resolved,
     resolve_text,
@@ -116,7 +117,7 @@ def show(number: int, as_json: bool) -> None:
 _wait = click.option("--wait", is_flag=True, help="Wait for the reply and print it.")
 
 
-@mail.command()
+@mail.command(epilog=format_examples('mailroom mail write scout "What is new in SQLite 3.50?" --wait'))
 @click.argument("agent", type=AgentName())
 @click.argument("text", type=TextType())
 @click.option("--subject", default="", metavar="TEXT", help="The subject line.")

@@ -68,7 +68,7 @@ def show(item: str, as_json: bool) -> None:
 @id_argument
 @json_option
 def keep(item: str, as_json: bool) -> None:
-    """Say that an item is of interest: more like it is told."""
+    """Mark an item as interesting: you are told more like it."""
     _judge(item, "keep", as_json)
 
 
@@ -76,7 +76,7 @@ def keep(item: str, as_json: bool) -> None:
 @id_argument
 @json_option
 def dismiss(item: str, as_json: bool) -> None:
-    """Say that an item is of no interest: less like it is told."""
+    """Mark an item as not interesting: you are told less like it."""
     _judge(item, "dismiss", as_json)
 
 

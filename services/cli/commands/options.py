@@ -24,6 +24,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 C = TypeVar("C", bound=Contract)
 
 
+def format_examples(*lines: str) -> str:
+    """The end of a command's help: lines to type."""
+    return "\n".join(("\b\nExamples:", *(f"  {line}" for line in lines)))
+
+
 class NumberType(click.ParamType[float]):
     """A number from ``least`` to ``most`` (None: no bound).
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from services.cli.commands.options import FolderType, goal_argument, json_option
+from services.cli.commands.options import FolderType, format_examples, goal_argument, json_option
 from services.cli.connection import run_connected
 from services.cli.output.console import colour, open_console, print_json
 from shared.contracts import Goal
@@ -27,7 +27,7 @@ from shared.text.printable import clean_block
 names_argument = click.argument("names", metavar="[PROJECT]...", nargs=-1)
 
 
-@click.command()
+@click.command(epilog=format_examples("mailroom diff last", "mailroom diff last | git apply"))
 @goal_argument
 @names_argument
 @json_option
@@ -48,7 +48,7 @@ def diff(name: str, names: tuple[str, ...], as_json: bool) -> None:
             sys.stdout.buffer.write(data)
 
 
-@click.command()
+@click.command(epilog=format_examples("mailroom apply last"))
 @goal_argument
 @names_argument
 @click.option("--to", "folder", type=FolderType(), help="Apply it to this folder.")

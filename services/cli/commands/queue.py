@@ -10,6 +10,7 @@ from services.cli.commands.actions import perform_action
 from services.cli.commands.options import (
     NumberType,
     TextType,
+    format_examples,
     json_option,
     parse_context,
     print_resolved,
@@ -77,7 +78,7 @@ def list_jobs(as_json: bool) -> None:
         print_block(line, console, hang=2 if line.startswith("- ") else 0)
 
 
-@queue.command()
+@queue.command(epilog=format_examples('mailroom queue add "Run the tests of ."'))
 @click.argument("text", type=TextType())
 @click.option("--at", "run_at", type=MomentType(), metavar="TIME", help="When: 23:30, or ISO 8601.")
 @click.option("--now", "at_once", is_flag=True, help="Begin as soon as there is room.")

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from services.cli.commands.actions import perform_action
-from services.cli.commands.options import TextType, json_option
+from services.cli.commands.options import TextType, format_examples, json_option
 from services.cli.connection import run_connected
 from services.cli.output.console import open_console, print_block, print_json
 from shared import settings, subjects
@@ -78,7 +78,7 @@ async def _read_reminders(bus: Bus) -> tuple[Reminder, ...]:
     return record.value.reminders if record else ()
 
 
-@reminders.command()
+@reminders.command(epilog=format_examples('mailroom reminders add "call the bank tomorrow at 9"'))
 @click.argument("text", type=TextType())
 @click.option("--at", "when", default="", metavar="TIME", help="The time, if TEXT has none.")
 @json_option

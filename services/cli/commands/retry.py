@@ -6,6 +6,7 @@ from rich.console import Console
 from services.cli.commands.options import (
     TextType,
     fail_on_option,
+    format_examples,
     goal_argument,
     json_option,
     print_resolved,
@@ -48,16 +49,21 @@ def retry(name: str, wait: bool, fail_on: str | None, as_json: bool) -> None:
     print_result({"goal_id": goal_id, "status": "submitted"}, text, as_json)
 
 
-@click.command()
+@click.command(epilog=format_examples('mailroom resume last --say "leave the tests alone" --wait'))
 @goal_argument
 @click.option(
-    "--say", "text", type=TextType(), default=None, metavar="TEXT", help="What to mind; '-' reads it."
+    "--say",
+    "text",
+    type=TextType(),
+    default=None,
+    metavar="TEXT",
+    help="A further instruction; '-' reads it.",
 )
 @wait_option
 @fail_on_option
 @json_option
 def resume(name: str, text: str | None, wait: bool, fail_on: str | None, as_json: bool) -> None:
-    """Go on with GOAL, minding what you --say.
+    """Continue GOAL, with what you --say as a further instruction.
 
     If it is running, its agents read that before their next step. If it has ended, what was completed is
     kept and the rest is done again.

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from services.cli.commands.actions import perform_action
-from services.cli.commands.options import TextType, json_option, print_resolved, resolve_text
+from services.cli.commands.options import TextType, format_examples, json_option, print_resolved, resolve_text
 from services.cli.output.console import open_console, print_block, print_json
 from shared import subjects
 from shared.contracts import TaskResult
@@ -23,7 +23,7 @@ def schedule() -> None:
     """
 
 
-@schedule.command()
+@schedule.command(epilog=format_examples('mailroom schedule add "every weekday at 7" "Check up on ."'))
 @click.argument("when", type=TextType())
 @click.argument("text", metavar="GOAL", type=TextType())
 @json_option

@@ -9,10 +9,23 @@ from rich.text import Text
 from rich.tree import Tree
 
 from services.cli.commands.completion import GoalName
-from services.cli.commands.options import fail_on_option, json_option, report_options, write_reports
+from services.cli.commands.options import (
+    fail_on_option,
+    format_examples,
+    json_option,
+    report_options,
+    write_reports,
+)
 from services.cli.connection import run_connected
 from services.cli.output.activity import print_activity
-from services.cli.output.console import format_status, open_console, print_json, status_style
+from services.cli.output.console import (
+    format_status,
+    open_console,
+    print_block,
+    print_json,
+    print_wrapped,
+    status_style,
+)
 from services.cli.output.outcomes import exit_code, format_cost, format_headline
 from shared import settings
 from shared.bus import Bus
@@ -27,8 +40,8 @@ from shared.text.times import format_clock, format_date, format_span, seconds_be
 Row = TaskTimeline | TimelineEntry
 
 
-@click.command()
-@click.argument("name", metavar="ID", type=GoalName())
+@click.command(epilog=format_examples("mailroom show", "mailroom show last --thoughts"))
+@click.argument("name", metavar="[ID]", type=GoalName(), default="last")
 @fail_on_option
 @report_options
 @click.option("--thoughts", is_flag=True, help="Show what happened inside: thoughts, calls, memories, cost.")
@@ -38,11 +51,12 @@ def show(
 ) -> None:
     """Show everything about a goal or a task.
 
-    Prints a tree of its tasks and messages, with senders, recipients, times and durations. With --fail-on
-    the exit code is that of 'mailroom checkup'.
+    ID is by default the latest goal. Prints a tree of its tasks and messages, with senders, recipients,
+    times and durations. With --fail-on the exit code is that of 'mailroom checkup'.
 
-    --thoughts tells instead what was done inside each task: every attempt, thought, model call (tokens, cost,
-    seconds), action with its parameters and output, command, what memory brought, waiting, and the result.
+    With --thoughts it prints instead what was done inside each task: every attempt, thought, model call
+    (tokens, cost, seconds), action with its parameters and output, command, what memory brought, waiting,
+    and the result.
     """
     if thoughts:
         print_activity(run_connected(lambda bus: _read_activity(bus, name)), open_console(), as_json=as_json)
@@ -76,13 +90,13 @@ async def _read_activity(bus: Bus, name: str) -> Activity:
 def _print_goal(timeline: GoalTimeline, results: GoalResults, console: Console) -> None:
     goal = timeline.goal
     head = Text.assemble((goal.goal_id, "bold"), "  ", format_headline(goal, results))
-    console.print(head, soft_wrap=True)
-    console.print(clean(goal.text))
+    print_wrapped(head, console)
+    print_block(clean(goal.text), console)
     requester = format_sender(goal.requester, goal.person)
     facts = {
         "from": f"{requester}, {format_date(goal.submitted_at)}, {goal.priority}",
         "took": format_span(timeline.took) + ("" if goal.ended_at else " so far"),
-        "used": format_cost(results),
+        "used": format_cost(results) if results.spent and results.spent.tokens else "",
         "playbook": goal.playbook,
         "reviews": str(goal.reviews or ""),
         "reason": goal.reason,

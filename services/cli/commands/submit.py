@@ -17,6 +17,7 @@ from services.cli.commands.options import (
     TextType,
     TimeType,
     fail_on_option,
+    format_examples,
     json_option,
     parse_context,
     print_resolved,
@@ -48,7 +49,12 @@ def _require_goal_id(ctx: click.Context, param: click.Parameter, value: str | No
     return value
 
 
-@click.command()
+@click.command(
+    epilog=format_examples(
+        'mailroom submit "Run the tests of ." --wait',
+        "mailroom submit latest -c assignee=engineer -c action=git_log -c repo=.",
+    )
+)
 @click.argument("text", type=TextType())
 @click.option("--wait", is_flag=True, help="Show the progress until the goal ends.")
 @fail_on_option

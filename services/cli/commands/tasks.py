@@ -15,6 +15,7 @@ from services.cli.output.console import (
     print_json,
     print_line,
     print_result,
+    print_wrapped,
     shorten,
 )
 from services.cli.output.outcomes import format_headline
@@ -55,7 +56,7 @@ def _is_current(goal: Goal) -> bool:
 
 def _print_goal(goal: Goal, console: Console) -> None:
     head = Text.assemble((goal.goal_id, "bold"), "  ", format_headline(goal))
-    console.print(head, soft_wrap=True)
+    print_wrapped(head, console)
     print_line(Text(f"  {shorten(goal.text, MAX_LINE)}"), console)
     for task in goal.tasks:
         print_line(_format_task(task), console)

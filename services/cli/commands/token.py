@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import click
 
-from services.cli.commands.options import json_option
+from services.cli.commands.options import format_examples, json_option
 from services.cli.output.console import print_json
 from shared import settings
 from shared.access.address import find_address, public_address
@@ -25,7 +25,7 @@ def token() -> None:
     """
 
 
-@token.command()
+@token.command(epilog=format_examples("TOKEN=$(mailroom token add ci --scope submit)"))
 @click.argument("name")
 @click.option(
     "--scope",

@@ -89,6 +89,17 @@ def print_block(text: str, console: Console, *, hang: int = 0, lead: int = 0, st
     console.print(shown, soft_wrap=True)
 
 
+def print_wrapped(text: Text, console: Console, *, hang: int = 2) -> None:
+    """Print styled text: on a terminal wrapped between words, continuation lines indented by ``hang``."""
+    if not console.is_terminal:
+        console.print(text, soft_wrap=True)
+        return
+    first, *rest = text.wrap(console, console.width - hang)
+    console.print(first)
+    for line in rest:
+        console.print(Text(" " * hang) + line)
+
+
 def print_facts(facts: dict[str, str]) -> None:
     """Print a line ``name: value`` for each value that is not empty."""
     for name, value in facts.items():

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from services.cli.commands.options import json_option
+from services.cli.commands.options import format_examples, json_option
 from services.cli.connection import run_connected
 from services.cli.output.console import open_console, print_block, print_json
 from shared import settings
@@ -41,7 +41,7 @@ class Ingested(msgspec.Struct, kw_only=True):
     wait: list[str] = []
 
 
-@click.command()
+@click.command(epilog=format_examples("mailroom memory ingest ~/notes"))
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--no-wait", is_flag=True, help="Do not wait until memory has taken them in.")
 @json_option

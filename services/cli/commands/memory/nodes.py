@@ -25,6 +25,7 @@ from services.cli.commands.options import (
     NumberType,
     TextType,
     build,
+    format_examples,
     json_option,
     parse_context,
     read_stdin,
@@ -37,6 +38,7 @@ from services.cli.output.console import (
     print_json,
     print_line,
     print_result,
+    print_wrapped,
 )
 from shared import settings, subjects
 from shared.bus import Bus
@@ -61,7 +63,9 @@ ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
 """Memories by their ids, or by how these begin."""
 
 
-@click.command()
+@click.command(
+    epilog=format_examples('mailroom memory add "Deploys happen on Tuesdays at noon" --kind decision')
+)
 @click.argument("title", type=TextType())
 @click.option("--body", default="", help="The full text; '-' reads it from standard input.")
 @click.option(
@@ -113,7 +117,12 @@ def add(
     print_result(written, text, as_json)
 
 
-@click.command()
+@click.command(
+    epilog=format_examples(
+        'mailroom memory search "when do we deploy" --why',
+        'mailroom memory search "when did we deploy" --history',
+    )
+)
 @click.argument("text", type=TextType())
 @click.option("--limit", type=NumberType(1, 100), default=10, show_default=True, help="The most to show.")
 @filter_options
@@ -152,11 +161,11 @@ async def _search(memory: Memory, text: str, options: dict[str, Any]) -> tuple[l
 def _print_hit(hit: Hit, console: Console, why: bool, later: Node | None) -> None:
     _print_two_lines(hit.node, console, lead=f"{hit.score:.2f} ", indent=5)
     if until := _describe_end(hit.node, [later] if later else []):
-        console.print(Text(f"     {until}", style="yellow"), soft_wrap=not console.is_terminal)
+        print_wrapped(Text(f"     {until}", style="yellow"), console, hang=5)
     if why:
         parts = sorted(hit.why.items(), key=lambda part: -abs(part[1]))
         text = "  ".join(f"{clean(name)} {part:.3f}" for name, part in parts)
-        console.print(Text(f"     = {text}", style="cyan"), soft_wrap=not console.is_terminal)
+        print_wrapped(Text(f"     = {text}", style="cyan"), console, hang=7)
 
 
 def _describe_end(node: Node, later: Sequence[Node]) -> str:
