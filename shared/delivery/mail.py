@@ -5,7 +5,6 @@ import email
 import hashlib
 import imaplib
 import re
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from email.message import EmailMessage
 from email.policy import SMTP, compat32, default
@@ -17,23 +16,32 @@ from shared.delivery.imap import TIMEOUT, open_mailbox
 from shared.delivery.mail_text import UNREADABLE, read_text
 from shared.delivery.mailbox import MailboxQuery, search_mailbox
 from shared.delivery.message import DeliveryError, Message, Reply
+from shared.delivery.reply_text import strip_quoted
 from shared.errors import ActionError
 from shared.skills.mail import PORTS, MailServer, submit_message
 from shared.text.shorten import flatten
 
 LONGEST_REPLY = 1_000_000
-"""The most bytes of a reply that is read."""
+"""The bytes of a reply that are read: its text comes before what is attached."""
+LONGEST_REFERENCES = 20_000
+"""The most characters of the ids of a thread that are looked at, the newest."""
 MOST_READ = 50
 """The most replies that are read at once."""
 MARK = "mailroom."
 """What the id of every mail of ours begins with."""
 _OURS = re.compile(r"<mailroom\.([A-Za-z0-9_-]{1,128})\.([0-9a-f]{16})@[^\s<>]{1,255}>")
-_QUOTED = re.compile(r"^\s*>|^-{2,}\s*(original|forwarded)|^on .{0,200} wrote:\s*$|^_{8,}\s*$", re.IGNORECASE)
-"""Where the quoted mail begins below a reply."""
 _ADDRESS = re.compile(r"[^\s<>,;:\"()]+@[^\s<>,;:\"()]+")
 _BULK = re.compile(r"bulk|junk|list|auto_reply", re.IGNORECASE)
-HEADERS = ("Message-ID", "In-Reply-To", "Auto-Submitted", "Precedence", "List-Id", "Return-Path")
+HEADERS = ("Message-ID", "In-Reply-To", "Subject", "Auto-Submitted", "Precedence", "List-Id", "Return-Path")
 """The headers of a reply that are read, beside its sender."""
+_ABSENT = re.compile(
+    r"(out of (the )?office|auto(matic|mated)?[- ]?(reply|response)|automatisch|abwesen|r.ponse automatique|"
+    r"respuesta autom|risposta autom|resposta autom|automaattinen|autosvar|undeliver|delivery status)",
+    re.IGNORECASE,
+)
+"""How the subjects of answers begin that programs send, for those that do not say it in a header."""
+PROGRAMS = ("X-Autoreply", "X-Autorespond", "X-Auto-Reply", "X-Failed-Recipients")
+"""Headers that programs' answers alone have."""
 PLAIN = SMTP.clone(cte_type="7bit", max_line_length=900)
 """A long id in a shorter line would be encoded, and no program would know it again."""
 
@@ -76,7 +84,8 @@ def compose(channel: Mail, message: Message) -> EmailMessage:
     mail["Date"] = formatdate(usegmt=True)
     domain = channel.sender.rpartition("@")[2]
     mail["Message-ID"] = f"<{MARK}{message.id}.{message.token or '0' * 16}@{domain}>"
-    mail["Auto-Submitted"] = "auto-generated"  # so that no holiday notice answers it
+    mail["Auto-Submitted"] = "auto-generated"  # so that no holiday notice answers it; Exchange reads the next
+    mail["X-Auto-Response-Suppress"] = "All"
     if message.thread:
         mail["In-Reply-To"] = mail["References"] = flatten(message.thread, 800)
     parts = [message.text or message.title, message.link, _say_how_to_answer(channel, message)]
@@ -138,23 +147,16 @@ def _mailbox(channel: Mail) -> AbstractContextManager[imaplib.IMAP4]:
 
 
 def _search(box: imaplib.IMAP4) -> list[bytes]:
-    _, found = box.uid("SEARCH", "UNSEEN", "HEADER", "In-Reply-To", f'"{MARK}"')
+    """The numbers of unread mails that answer ours; some programs say so in References alone."""
+    ours = [f'HEADER {name} "{MARK}"' for name in ("In-Reply-To", "References")]
+    _, found = box.uid("SEARCH", "UNSEEN", "OR", *ours)
     return (found[0] or b"").split() if found else []
 
 
 def _fetch(box: imaplib.IMAP4, number: bytes, channel: Mail) -> Reply:
-    _, sized = box.uid("FETCH", number.decode(), "(RFC822.SIZE)")
-    size = re.search(rb"RFC822\.SIZE (\d+)", b" ".join(_lines(sized)))
-    if size is None or int(size[1]) > LONGEST_REPLY:
-        return Reply(id=f"large-{number.decode()}", address="", ignored="it is larger than 1 MB")
-    _, parts = box.uid("FETCH", number.decode(), "(BODY.PEEK[])")
+    _, parts = box.uid("FETCH", number.decode(), f"(BODY.PEEK[]<0.{LONGEST_REPLY}>)")
     raw = next((part[1] for part in parts if isinstance(part, tuple)), b"")
     return parse_reply(raw, channel)
-
-
-def _lines(parts: list[object]) -> Iterator[bytes]:
-    for part in parts:
-        yield from part if isinstance(part, tuple) else [part] if isinstance(part, bytes) else []
 
 
 def parse_reply(raw: bytes, channel: Mail) -> Reply:
@@ -164,13 +166,14 @@ def parse_reply(raw: bytes, channel: Mail) -> Reply:
         mail = email.message_from_bytes(raw, policy=default)
         headers = {name: flatten(str(mail[name] or ""), 1_000) for name in HEADERS}
         senders = _senders(raw)
-        ours = _OURS.search(headers["In-Reply-To"])
+        ours = _OURS.search(headers["In-Reply-To"]) or _find_last(str(mail["References"] or ""))
         text = read_text(mail)
+        program = _find_program(headers, mail)
     except UNREADABLE as error:
         return Reply(id=digest, address="", ignored=f"it cannot be read: {type(error).__name__}")
     address = senders.pop() if len(senders) == 1 else ""
     allowed = {each.casefold() for each in channel.allowed or (channel.to,)}
-    reason = _find_program(headers, mail.get_content_type())
+    reason = program
     if not reason and address not in allowed:
         reason = "its sender is not among those allowed"
     if not reason and ours is None:
@@ -193,23 +196,19 @@ def _senders(raw: bytes) -> set[str]:
     return {each.casefold() for line in lines for each in _ADDRESS.findall(str(line))}
 
 
-def _find_program(headers: dict[str, str], content_type: str) -> str:
+def _find_last(references: str) -> re.Match[str] | None:
+    """The last mail of ours that a thread has."""
+    return next(reversed([*_OURS.finditer(references[-LONGEST_REFERENCES:])]), None)
+
+
+def _find_program(headers: dict[str, str], mail: EmailMessage) -> str:
     """Why a mail is no person's, empty if it may be: nothing is answered to a program."""
-    if headers["Auto-Submitted"].casefold() not in ("", "no"):
+    if headers["Auto-Submitted"].casefold() not in ("", "no") or any(name in mail for name in PROGRAMS):
         return "a program sent it (Auto-Submitted)"
+    if _ABSENT.match(headers["Subject"]):
+        return "a program sent it, as its subject says"
     if _BULK.search(headers["Precedence"]) or headers["List-Id"]:
         return "a mailing list or a program sent it"
-    if headers["Return-Path"] == "<>" or content_type == "multipart/report":
+    if headers["Return-Path"] == "<>" or mail.get_content_type() == "multipart/report":
         return "it is the notice of a mail server"
     return ""
-
-
-def strip_quoted(text: str) -> str:
-    """What the person wrote above the quoted mail, at most 10,000 characters."""
-    lines = []
-    for line in text.replace("\r\n", "\n").split("\n"):
-        if _QUOTED.search(line) or line.rstrip() == "--":
-            break
-        lines.append(line)
-    clean = "".join(c for c in "\n".join(lines) if c.isprintable() or c in "\n\t")
-    return clean.strip()[:10_000]

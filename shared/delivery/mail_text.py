@@ -1,31 +1,46 @@
 """The text of a mail as a person sees it, of HTML too."""
 
-from email.message import EmailMessage
+import re
+from email.message import EmailMessage, MIMEPart
 from html.parser import HTMLParser
 
 LONGEST = 1_000_000
 """The most characters of HTML that are read."""
+_SPACES = re.compile(r"\s+")
 UNREADABLE = (ValueError, LookupError, AttributeError, TypeError, IndexError)
 """What the parser raises for mails that are made to break it."""
 
 
 def read_text(mail: EmailMessage) -> str:
-    """The text of a mail, of HTML the visible one without quotations; raises one of UNREADABLE."""
-    part = mail.get_body(("plain", "html"))
-    if part is None:
-        return ""
-    content = str(part.get_content())
-    if part.get_content_type() == "text/plain":
-        return content
-    reader = _Text()
-    reader.feed(content[:LONGEST])
-    return "".join(reader.parts)
+    """The text of a mail, of HTML the visible one, in which a line of ``>`` stands for what is quoted.
+
+    Raises one of UNREADABLE.
+    """
+    for kind in ("plain", "html"):
+        part = mail.get_body((kind,))
+        content = _decode(part) if part is not None else ""
+        if kind == "html":
+            reader = _Text()
+            reader.feed(content[:LONGEST])
+            content = "".join(reader.parts)
+        if content.strip():
+            return content
+    return ""
+
+
+def _decode(part: MIMEPart) -> str:
+    """The text of a part, also if it names a set of characters that is unknown."""
+    try:
+        return str(part.get_content())
+    except LookupError:
+        raw = part.get_payload(decode=True)
+        return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else ""
 
 
 class _Text(HTMLParser):
     """The visible text of HTML outside of quotations."""
 
-    BREAKS = frozenset({"br", "p", "div", "li", "tr", "h1", "h2", "h3"})
+    BREAKS = frozenset({"br", "p", "div", "li", "tr", "hr", "h1", "h2", "h3", "pre", "table"})
     SKIPPED = frozenset({"script", "style", "blockquote", "head"})
 
     def __init__(self) -> None:
@@ -34,6 +49,10 @@ class _Text(HTMLParser):
         self._skipped = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "body":  # the end of the head need not be written
+            self._skipped = 0
+        if tag == "blockquote" and not self._skipped:
+            self.parts.append("\n>\n")
         self._skipped += tag in self.SKIPPED
         if tag in self.BREAKS:
             self.parts.append("\n")
@@ -45,4 +64,4 @@ class _Text(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if not self._skipped:
-            self.parts.append(data)
+            self.parts.append(_SPACES.sub(" ", data))

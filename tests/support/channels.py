@@ -90,20 +90,20 @@ class ImapStub:
         return []
 
     def _found(self, command: str) -> list[int]:
-        found = re.search(r'HEADER In-Reply-To "([^"]*)"', command)
-        wanted = found[1].encode() if found else b""
+        wanted = re.findall(r'HEADER (\S+) "([^"]*)"', command)
+        fields = "|".join(rf"{name}:.*{re.escape(value)}" for name, value in wanted).encode()
         heads = [re.split(rb"\r?\n\r?\n", mail)[0] for mail in self.mails]
         heads = [re.sub(rb"\r?\n[ \t]+", b" ", head) for head in heads]
         return [
             number
             for number, head in enumerate(heads, 1)
-            if number not in self.seen and re.search(rb"(?im)^In-Reply-To:.*" + re.escape(wanted), head)
+            if number not in self.seen and re.search(rb"(?im)^(?:" + fields + rb")", head)
         ]
 
     def _fetch(self, number: int, command: str) -> list[bytes]:
         mail = self.mails[number - 1]
-        if "RFC822.SIZE" in command:
-            return [b"* %d FETCH (UID %d RFC822.SIZE %d)\r\n" % (number, number, len(mail))]
+        if part := re.search(r"<0\.(\d+)>", command):
+            mail = mail[: int(part[1])]
         return [b"* %d FETCH (UID %d BODY[] {%d}\r\n" % (number, number, len(mail)), mail, b")\r\n"]
 
     def __enter__(self) -> Self:

@@ -15,6 +15,7 @@ from services.gateway.delivery.commands import parse_decision, parse_reminder
 from services.gateway.delivery.timing import (
     CROWD,
     LONGEST_PAUSE,
+    TURNS,
     choose,
     end_of_quiet,
     first_attempt,
@@ -137,6 +138,14 @@ class TestTiming:
         sending = told(1, status=DeliveryStatus.SENDING, due_at="2099-01-01T00:00:00")
         assert ids(choose([sending], NOW, bundles=True)) == [1]
 
+    def test_a_message_that_is_refused_again_and_again_lets_others_pass(self) -> None:
+        waiting = [told(1, attempts=TURNS - 1), told(2)]
+        assert ids(choose(waiting, NOW, bundles=True)) == [1]
+        waiting = [told(1, attempts=TURNS), told(2)]
+        assert ids(choose(waiting, NOW, bundles=True)) == [2]
+        waiting = [told(1, attempts=TURNS), told(2, attempts=TURNS)]
+        assert ids(choose(waiting, NOW, bundles=True)) == [1]
+
     @limits(deadline=None, max_examples=60)
     @given(st.integers(1, 10_000))
     def test_pauses_grow_and_stay_below_a_quarter_of_an_hour(self, attempts: int) -> None:
@@ -164,7 +173,8 @@ class TestMail:
     def test_no_title_begins_a_header(self, title: str) -> None:
         mail = compose(MAIL, message(title=title, text=title))
         head = bytes(mail).split(b"\r\n\r\n")[0].split(b"\r\n")
-        assert not [line for line in head if line.lower().startswith((b"bcc:", b"x-"))]
+        begun = [line for line in head if line.lower().startswith((b"bcc:", b"x-"))]
+        assert begun == [b"X-Auto-Response-Suppress: All"]
         assert mail["To"] == "ada@example.org"
         assert mail["Auto-Submitted"] == "auto-generated"
 
@@ -232,6 +242,13 @@ def answer(text: str, **headers: str) -> EmailMessage:
         ("yes", ("approve", "", "")),
         ("why do you approve K7Q2MX?", ("", "", "")),
         ("", ("", "", "")),
+        ("Approve K7Q2MX.", ("approve", "K7Q2MX", "")),
+        ("ok k7q2mx", ("approve", "k7q2mx", "")),
+        ("okay, go ahead", ("approve", "", "go ahead")),
+        ("ok, what is it for?", ("", "", "")),
+        ("ok let me look first", ("", "", "")),
+        ("approve what?", ("", "", "")),
+        ("no idea", ("", "", "")),
     ],
 )
 def test_what_decides_a_request(text: str, command: tuple[str, str, str]) -> None:
@@ -249,6 +266,12 @@ def test_what_decides_a_request(text: str, command: tuple[str, str, str]) -> Non
         ("Snooze until tomorrow at 9\n\nAda", "snooze", "until tomorrow at 9"),
         ("doner kebab", "", ""),
         ("I am done with it", "", ""),
+        ("tomorrow at 9", "snooze", "tomorrow at 9"),
+        ("Please remind me again in 3 hours, please", "snooze", "in 3 hours"),
+        ("later", "snooze", ""),
+        ("cancel", "cancel", ""),
+        ("in the end I did it", "", ""),
+        ("what is it about?", "", ""),
     ],
 )
 def test_what_changes_a_reminder(text: str, act: str, rest: str) -> None:

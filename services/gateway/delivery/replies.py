@@ -152,9 +152,9 @@ class Replies:
         """Ask nexus in words, whose answer comes back as that to any question."""
         if command.act == "done":
             return await self._ask(note, f"Mark the reminder {delivery.about} as done", ReplyOutcome.DONE)
-        until = command.rest.strip(" .!") or DEFAULT_SNOOZE
-        until = until if until.split()[0].casefold() in ("for", "until", "till", "to") else f"for {until}"
-        text = f"Snooze the reminder {delivery.about} {until}"
+        if command.act == "cancel":
+            return await self._ask(note, f"Cancel the reminder {delivery.about}", ReplyOutcome.ASKED)
+        text = f"Snooze the reminder {delivery.about} {_say_until(command.rest)}"
         return await self._ask(note, text, ReplyOutcome.SNOOZED)
 
     async def _write_back(
@@ -196,6 +196,18 @@ class Replies:
 def _with(note: DeliveryReply, outcome: ReplyOutcome, reason: str) -> DeliveryReply:
     moment = datetime.now(UTC).isoformat()
     return replace(note, outcome=outcome, reason=flatten(reason, 1_000), created_at=moment)
+
+
+def _say_until(rest: str) -> str:
+    """The time of a snooze as nexus is asked for it: ``2 hours`` is a length, ``tomorrow at 9`` a moment."""
+    words = rest.strip(" .!").split() or DEFAULT_SNOOZE.split()
+    first = words[0].casefold()
+    if first in ("for", "until", "till", "to"):
+        return " ".join(words)
+    if first == "in":
+        return " ".join(["for", *words[1:]])
+    lasts = first in ("a", "an", "half") or first[0].isdigit()
+    return " ".join(["for" if lasts else "until", *words])
 
 
 def _title(delivery: Delivery | None) -> str:

@@ -99,8 +99,8 @@ class Sender:
             await self._journal.end(group, DeliveryStatus.FAILED, reason=reason, uncertain=uncertain)
             return
         self._failures += 1
-        due = now + pause_after(self._failures)
-        self._blocked_until = due
+        self._blocked_until = now + pause_after(self._failures)
+        due = now + pause_after(group[0].attempts)
         if group[0].urgency is not Urgency.HIGH and (end := end_of_quiet(due, self._quiet, self._zone)):
             due = end.astimezone(UTC)
         log.warning("delivery_retried", channel=self._name, title=group[0].title, reason=reason)

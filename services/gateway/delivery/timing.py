@@ -18,6 +18,8 @@ CROWD = 20
 """So is what comes when more than this waits: an agent can write as much as it likes."""
 MOST_BUNDLED = 30
 """The most deliveries in one message."""
+TURNS = 5
+"""Attempts at one message, about a minute, until others have their turn: it may be at fault itself."""
 ALONE = (DeliveryKind.APPROVAL, DeliveryKind.QUESTION, DeliveryKind.ANSWER)
 """What is never bundled: a person answers it."""
 
@@ -52,7 +54,10 @@ def choose(waiting: Iterable[Delivery], now: datetime, *, bundles: bool) -> list
 
     Those that were bundled before stay together, so that the message stays the same.
     """
-    due = sorted((each for each in waiting if is_due(each, now)), key=lambda each: each.first_at)
+    due = sorted(
+        (each for each in waiting if is_due(each, now)),
+        key=lambda each: (each.attempts // TURNS, each.first_at),
+    )
     if not due:
         return []
     first, crowded = due[0], len(due) > CROWD
