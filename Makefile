@@ -99,7 +99,7 @@ up: setup ## Start the office
 down: setup ## Stop the office
 	@$(BIN)/mailroom down
 
-lock: $(STAMPS)/venv ## Write the locks anew from pyproject.toml (ARGS=--upgrade takes newer versions)
+lock: $(STAMPS)/venv ## Rewrite the locks from pyproject.toml (ARGS=--upgrade takes newer versions)
 	$(COMPILE) pyproject.toml -o requirements.lock
 	$(COMPILE) pyproject.toml --group dev -c requirements.lock -o requirements-dev.lock
 	$(COMPILE) --group bench -c requirements-dev.lock -o requirements-bench.lock

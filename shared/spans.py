@@ -23,7 +23,7 @@ MAX_CHARACTERS = 30_000
 
 
 class OpenSpan(msgspec.Struct, kw_only=True):
-    """A span that has not ended: whoever opened it adds what came out."""
+    """A span that has not ended: its opener adds what came out."""
 
     input: str = ""
     output: str = ""

@@ -66,7 +66,7 @@ def lessons_of(goal: Goal) -> list[Pattern]:
 
 
 def _planned_since(goal: Goal, failed: Sequence[Setback]) -> str:
-    """The tasks of later plans that completed, in words; empty if the failure was not planned around."""
+    """The tasks of later plans that completed, as text; empty if the failure was not planned around."""
     if not failed or goal.plans <= failed[0].plan:
         return ""
     done = [

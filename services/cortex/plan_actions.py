@@ -94,7 +94,7 @@ class PlanActions:
     @register_action(
         "Work a task out: think straight away, by plans, or in all stages from perception to memory",
         {
-            "task": "What is wanted, in words; empty: the text of the task itself",
+            "task": "What is wanted; empty: the text of the task itself",
             "mode": "simple, reasoning, cognitive, or auto",
         },
     )

@@ -34,7 +34,7 @@ def read_licence(tree: Tree, manifests: tuple[Manifest, ...]) -> list[Statement]
     ]
     for path in licence_files(tree):
         name = licence_in(tree, path)
-        what = f"the text of the {name} licence" if name else "a licence in words of its own"
+        what = f"the text of the {name} licence" if name else "a licence text of its own"
         found.append(cite(f"{path} has {what}", path))
     return found or [cite(NONE, ".")]
 

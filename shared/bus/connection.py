@@ -219,7 +219,7 @@ class Bus:
                     )
                 except ConnectionLost:
                     if not subject.startswith(READING):
-                        # Its answer never comes, but whoever waits as long knows that it may have been taken.
+                        # Its answer never comes, but a caller that waits as long knows it may be taken.
                         await asyncio.sleep(begun + timeout - time.monotonic())
                         raise TimeoutError from None
                     continue

@@ -21,7 +21,7 @@ class AccessAct(StrEnum):
 
 
 class AccessChanged(Envelope, frozen=True, kw_only=True, tag="access_changed.v1"):
-    """Somebody signed in or out, a token was made or revoked, or something was refused; never a secret.
+    """Someone signed in or out, a token was made or revoked, or something was refused; never a secret.
 
     ``person`` is who did it, as far as that is known, ``address`` the network address it came from, ``about``
     the name of the token, webhook or channel.

@@ -122,7 +122,7 @@ def compose(
 
 
 def compose_reply(original: Mail, body: str, *, person: str = "", email_id: str = "") -> Email:
-    """The answer to a message, in its thread, to whoever the other one is."""
+    """The answer to a message, in its thread, to the other one."""
     other = original.recipient if original.sender == subjects.USER else original.sender
     subject = original.subject
     if subject.strip() and not subject.lower().startswith("re:"):

@@ -53,7 +53,7 @@ def ok(name: str, finding: str) -> Check:
 
 
 def warn(name: str, finding: str, fix: str) -> Check:
-    """The check that found something to be mended soon."""
+    """The check found something to be fixed soon."""
     return Check(name=name, verdict="warn", finding=finding, fix=fix)
 
 

@@ -28,7 +28,7 @@ _FINISH_ACTION = _ending(
     {"result": "The result, as the requester is to read it"},
 )
 _REST_ACTION = _ending(
-    REST, "End your turn without finishing: nothing is to be done until somebody writes", {}
+    REST, "End your turn without finishing: nothing is to be done until someone writes", {}
 )
 
 

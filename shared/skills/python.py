@@ -13,14 +13,14 @@ from shared.skills.workspace import open_workspace
 from shared.tasks.actions import Outcome, register_action
 
 LONGEST_SCRIPT = 100_000
-"""The most characters of a script that is given in words: the kernel takes 131,072 bytes an argument."""
+"""The most characters of a script that is given as text: the kernel takes 131,072 bytes an argument."""
 
 
 class PythonSkill(Skill):
     """Runs Python in the jail: with the workspace to work on, without network."""
 
     @register_action(
-        "Run Python in the workspace: a script given in words, or a file that is there",
+        "Run Python in the workspace: a script given as text, or a file that is there",
         {
             "script": "The script itself; empty if path names a file",
             "path": "A script's path, relative to the workspace",

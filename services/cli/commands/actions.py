@@ -22,7 +22,7 @@ def perform_action(
 ) -> TaskResult:
     """The result of an action; raises MailroomError with the reason if it is not completed.
 
-    ``text`` says in words what is wanted: it is the text of the task. ``timeout`` is in seconds.
+    ``text`` is the text of the task: it says what is wanted. ``timeout`` is in seconds.
     """
     task = Task(
         task_id=generate_task_id(),

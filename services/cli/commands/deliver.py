@@ -105,7 +105,7 @@ async def _try(name: str, channel: AnyChannel) -> dict[str, object]:
 @deliver.command(name="list")
 @json_option
 def list_channels(as_json: bool) -> None:
-    """List the channels that are set, and what each tells."""
+    """List the channels that are set, and what each notifies you of."""
     found = read_deliver(settings.load())
     if as_json:
         print_json([_channel_to_dict(found, name) for name in found.channels])
@@ -118,9 +118,11 @@ def list_channels(as_json: bool) -> None:
         shown = _channel_to_dict(found, name)
         print_line(Text.assemble((name, "bold"), f"  {clean(describe(channel))}"), console)
         kinds = ", ".join(f"{kind} ({found.urgency_of(DeliveryKind(kind))})" for kind in shown["kinds"])
-        print_block(f"    tells {kinds or 'nothing'}", console, hang=4)
+        print_block(f"    notifies of {kinds or 'nothing'}", console, hang=4)
         if shown["quiet_hours"]:
-            print_block(f"    quiet hours {shown['quiet_hours']}: only what is high is told", console, hang=4)
+            print_block(
+                f"    quiet hours {shown['quiet_hours']}: only urgent notices are sent", console, hang=4
+            )
 
 
 def _channel_to_dict(found: Deliver, name: str) -> dict[str, list[str] | str]:

@@ -82,7 +82,7 @@ async def read_desk_session(call: Call, query: TurnsQuery) -> Session:
 async def say_to_desk(call: Call, query: WaitQuery, body: DeskMessage) -> Response:
     """Say something in a conversation, and get the answer as it is made.
 
-    The session's id is chosen by whoever begins it. With ``Accept: text/event-stream`` the answer is a
+    The client that begins a session chooses its id. With ``Accept: text/event-stream`` the answer is a
     stream: ``accepted`` at once, a ``note`` for each step of an agent, ``words`` as a model writes them, and
     ``answer`` with the whole turn, which is what counts.
     Otherwise it is the turn as JSON: 200 with the answer, or 202 with its Location if it takes longer than

@@ -48,14 +48,14 @@ class ReminderPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewReminder(msgspec.Struct, frozen=True, kw_only=True):
-    """What to be reminded of; ``when`` if the text has no time, in words or as ISO 8601."""
+    """What to be reminded of; ``when`` if the text has no time: "tomorrow at 9" or ISO 8601."""
 
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
     when: Phrase = ""
 
 
 class Snooze(msgspec.Struct, frozen=True, kw_only=True):
-    """Until when a reminder is put off: so many minutes from now, or a time in words or as ISO 8601."""
+    """Until when a reminder is snoozed: minutes from now, or a time such as "tomorrow at 9" or ISO 8601."""
 
     minutes: Annotated[int, msgspec.Meta(ge=1, le=525_600)] = 30
     until: Phrase = ""
@@ -73,7 +73,7 @@ Goal = Annotated[str, msgspec.Meta(min_length=1, max_length=20_000)]
 
 
 class NewSchedule(msgspec.Struct, frozen=True, kw_only=True):
-    """A goal, and when it runs: in words such as ``every weekday at 7``, or a rule of RFC 5545."""
+    """A goal, and when it runs: ``every weekday at 7`` or the like, or a rule of RFC 5545."""
 
     text: Goal
     when: When
@@ -93,7 +93,7 @@ class ScheduleAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job; ``when`` is ``night``, ``now``, or a time in words or as ISO 8601."""
+    """A job; ``when`` is ``night``, ``now``, or a time such as "tomorrow at 2" or ISO 8601."""
 
     text: Goal
     when: When = "night"

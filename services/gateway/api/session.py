@@ -57,7 +57,7 @@ async def read_session(call: Call) -> SessionInfo:
 async def sign_in(call: Call, body: SignIn) -> Response:
     """Begin a session with a one-time link or a token; the cookie of the answer holds it.
 
-    A browser that is signed in as somebody else has to sign out first, so that nobody is made to work in
+    A browser that is signed in as another person has to sign out first, so that no one is made to work in
     another one's name by a link.
     """
     access = Authenticator(call.gateway.settings)

@@ -149,7 +149,7 @@ class Replies:
     async def _change_reminder(
         self, note: DeliveryReply, delivery: Delivery, command: Command
     ) -> tuple[ReplyOutcome, str]:
-        """Ask nexus in words, whose answer comes back as that to any question."""
+        """Send nexus the text as a question; its answer comes back as to any question."""
         if command.act == "done":
             return await self._ask(note, f"Mark the reminder {delivery.about} as done", ReplyOutcome.DONE)
         if command.act == "cancel":

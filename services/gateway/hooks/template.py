@@ -1,7 +1,7 @@
 """Goals out of the bodies of webhooks.
 
 What a person submits counts as that person's words: paths and addresses in it may be used. The template is
-the words of who wrote it; the fields come from whoever caused the delivery, perhaps a stranger. So a field
+the words of who wrote it; the fields come from the sender of the delivery, perhaps a stranger. So a field
 stands in the text only as one quoted word that names nothing, on a line that names nothing. All else stands
 in the context under ``quoted``, which counts as nobody's words.
 """

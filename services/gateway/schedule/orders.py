@@ -26,7 +26,7 @@ _ADDED = re.compile(r"^(?P<schedule>s[0-9a-f]{7}) runs |^Queued as (?P<job>job-[
 
 
 class ScheduledGoal(msgspec.Struct, frozen=True, kw_only=True):
-    """A goal on a schedule; ``every`` says its times in words, ``next_runs`` are the next of them.
+    """A goal on a schedule; ``every`` says its times as text, ``next_runs`` are the next of them.
 
     ``runs`` counts its goals, ``missed`` the runs that were left out, ``note`` says why the last one was.
     """

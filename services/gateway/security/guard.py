@@ -67,7 +67,7 @@ class Asked(msgspec.Struct, frozen=True):
 
     @property
     def is_attempt(self) -> bool:
-        """Whether somebody signs in."""
+        """Whether someone signs in."""
         return (self.method, self.path) == SIGN_IN or self.path.startswith(OIDC)
 
     @property

@@ -104,7 +104,7 @@ def _sum_up(node_id: str, many: Sequence[Node], one: Node | None) -> Node:
         updated_at=last,
         valid_from=first,
     )
-    # With the version at which it was read, so that what somebody wrote meanwhile is not overwritten.
+    # With the version at which it was read, so that what was written meanwhile is not overwritten.
     return made if one is None else amended(made, version=one.version)
 
 

@@ -1,4 +1,4 @@
-"""Questions for all that memory has of somebody or something, or of a month, and not for one sentence."""
+"""Questions for all that memory has about a person, a thing or a month, and not for one sentence."""
 
 import re
 from collections.abc import Sequence

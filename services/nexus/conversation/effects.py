@@ -85,7 +85,7 @@ ENDS = {
 }
 """How what was named is ended: what is routed, and the same for people."""
 _LASTING = {
-    "tool:stop": "What was stopped stays stopped. Say again what is to be done, and it is started anew.",
+    "tool:stop": "What was stopped stays stopped. Say again what is to be done, and it starts again.",
     "tool:send_mail": "What was sent cannot be taken back.",
     "tool:forget": "Only the command erases, after a yes; what it erased cannot be brought back.",
     "tool:approve": "An answer to an approval cannot be taken back.",
