@@ -10,12 +10,8 @@ import msgspec
 
 from shared.contracts import GoalTask, ResultOutcome, TaskStatus
 from shared.errors import ActionError
+from shared.text.places import PATH_IN_TEXT
 
-PATH_IN_TEXT = re.compile(
-    r"""["'`“„«‘](?P<quoted>[/~][^"'`“”„«»‘’]+)["'`“”»’]"""
-    r"""|(?<![\w/.])(?!(?<=:)//)(?P<bare>(?:~[\w.-]*)?/[^\s"'`“”„«»‘’]+|~/)"""
-)
-"""An absolute path: in quotes, or up to a space; not a slash alone, nor one inside a word or an address."""
 MAX_PATH_CHARACTERS = 1_000
 MAX_PATH_WORDS = 20
 """How much of a text may be one path with spaces in it, in characters and in words."""

@@ -16,6 +16,7 @@ from shared.contracts import (
     TaskStatus,
 )
 from shared.text.phrases import count
+from shared.text.places import PATH_IN_TEXT
 from shared.text.shorten import shorten
 
 WELL = (ResultOutcome.DONE, ResultOutcome.FINDINGS)
@@ -34,6 +35,8 @@ ERRORS = (
     ("bad input", r"must be|invalid|required|expected|cannot be read"),
 )
 """Kinds of failure, by what their reasons say; the first that fits."""
+OF_GOAL = "(as the goal says)"
+"""What a strategy has in the place of a value that its goal names, such as a folder."""
 PLAIN = re.compile(r"[\w.-]{1,40}")
 """Texts that may be learned as parameters: names and numbers, no paths, addresses or commands."""
 
@@ -74,13 +77,21 @@ def _planned_since(goal: Goal, failed: Sequence[Setback]) -> str:
         for task in goal.tasks
         if task.status is TaskStatus.COMPLETED and re.search(r"-p\d+-\d+$", task.task_id)
     ]
-    return "; ".join(_format_task(task) for task in done[:5])
+    return "; ".join(_format_task(task, goal.text) for task in done[:5])
 
 
-def _format_task(task: GoalTask) -> str:
+def _format_task(task: GoalTask, goal: str) -> str:
+    """A task without what its goal alone names, which another goal has of its own."""
     call = f"{task.assignee}.{task.action}" if task.action else task.assignee
-    params = ", ".join(f"{name}={shorten(str(value), 60)}" for name, value in task.params.items())
-    return f"{call}{f' with {params}' if params else ''} ({shorten(task.text, 120)})"
+    given = {name: str(value) for name, value in task.params.items()}
+    shown = {name: OF_GOAL if _names(goal, value) else shorten(value, 60) for name, value in given.items()}
+    params = ", ".join(f"{name}={value}" for name, value in shown.items())
+    text = PATH_IN_TEXT.sub(lambda path: OF_GOAL if _names(goal, path[0]) else path[0], task.text)
+    return f"{call}{f' with {params}' if params else ''} ({shorten(text, 120)})"
+
+
+def _names(goal: str, value: str) -> bool:
+    return bool(re.search(rf"(?<!\w){re.escape(value)}(?!\w)", goal)) if value.strip() else False
 
 
 def _lesson(goal: Goal, setback: Setback, origin: PatternOrigin, strategy: str) -> Pattern:

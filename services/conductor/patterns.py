@@ -11,13 +11,14 @@ from services.conductor.learning import MetaLearner
 from services.conductor.lessons import WELL, lessons_of, subject_of
 from services.conductor.state_machine import with_patterns
 from shared import subjects
-from shared.contracts import Goal, GoalTask, Node, Pattern, Source, TaskStatus
+from shared.contracts import Goal, GoalTask, Node, Pattern, PatternOrigin, Source, TaskStatus
 from shared.contracts.cognition import MAX_EVIDENCE
 from shared.errors import MailroomError
 from shared.log import logger
 from shared.memory import Memory
 from shared.projects.recognition import find_projects
 from shared.reasoning.patterns import WAIT, KnownPattern, pattern_of, recall_patterns
+from shared.text.places import leave_out_places
 
 IMPORTANCE = 0.6
 
@@ -112,7 +113,9 @@ class PatternBook:
             return None
 
     def _id_of(self, pattern: Pattern) -> str:
-        about = pattern.example if not pattern.project and not pattern.params else ""
+        # What was planned or objected to is about one kind of goal; a call fails alike in goals of any text.
+        is_of_goal = not pattern.params and pattern.learned_from is not PatternOrigin.FAILURES
+        about = leave_out_places(pattern.example) if is_of_goal else ""
         key = (pattern.learned_from, pattern.agent, pattern.action, pattern.error, pattern.project, about)
         return self._derive_id("pattern", *key)
 

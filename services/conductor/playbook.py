@@ -10,7 +10,6 @@ import msgspec
 import yaml
 
 from services.conductor.folders import (
-    PATH_IN_TEXT,
     find_folders,
     find_path,
     for_folder,
@@ -24,11 +23,11 @@ from services.conductor.state_machine import REVIEW
 from shared.contracts import Goal, GoalTask, generate_iso_timestamp
 from shared.contracts.base import require_name, require_text, require_token
 from shared.errors import ActionError, ConfigError
+from shared.text.places import PATH_IN_TEXT, URL_IN_TEXT
 
 T = TypeVar("T")
 
 FOLDER = Path(__file__).resolve().parent / "playbooks"
-URL_IN_TEXT = re.compile(r"(?i:https?)://[^\s\"'<>`“”„«»‘’]+")
 SEVERAL = re.compile(
     r"PATH(?:(?:\s*(?:\b(?:and|or)\b|&)\s*(?:\b(?:of|in|at|also|for|those|the tests)\b\s*)*|\s+)PATH)+"
 )

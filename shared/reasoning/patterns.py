@@ -5,20 +5,27 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from shared import subjects
 from shared.contracts import Node, Pattern, PatternOrigin
 from shared.errors import MailroomError
 from shared.log import logger
 from shared.memory import Memory
 from shared.tasks.context import current_task
 from shared.text.excerpt import fence
+from shared.text.places import leave_out_places
 
-NEAR = 0.7
-"""The least cosine of a text to a pattern's example, or else its condition: rephrasings of a request lie
-above .73 (services/conductor/planner.py)."""
+NEAR = 0.72
+"""The least cosine of a text to a pattern's example, or else its condition, both without paths and addresses:
+rephrasings of a request lie above .73 (services/conductor/planner.py)."""
 MAX_PATTERNS = 3
 """The most patterns that a prompt has."""
 SEARCHED = 20
 """Patterns that are compared."""
+TEACHERS = frozenset({"", subjects.CONDUCTOR, subjects.NEXUS, subjects.MEMORY_DAEMON, *subjects.PEOPLE})
+"""Whose patterns are recalled: the office's own, and those of people and their files. What a model remembers
+by an action may come from a page that it read, and would steer every plan and review."""
+SKILL_CHANNEL = "skill"
+"""The channel of what the action ``remember`` writes."""
 WAIT = 3.0
 """Seconds that memory has to answer; work goes on without patterns."""
 FACT = "patterns"
@@ -46,23 +53,27 @@ def pattern_of(node: Node) -> Pattern:
 
 async def recall_patterns(memory: Memory, text: str, limit: int = MAX_PATTERNS) -> tuple[KnownPattern, ...]:
     """The patterns whose condition is near to ``text``, nearest first; none if memory does not answer."""
-    asked = text[:2_000]
+    asked = leave_out_places(text)[:2_000]
     if not asked.strip():
         return ()
     try:
         async with asyncio.timeout(WAIT):
             hits = await memory.search(asked, limit=SEARCHED, kinds=("pattern",))
-            known = [KnownPattern(hit.node.id, pattern_of(hit.node)) for hit in hits]
+            known = [KnownPattern(hit.node.id, pattern_of(hit.node)) for hit in hits if _is_taught(hit.node)]
             return await _nearest(memory, asked, known, limit) if known else ()
     except (MailroomError, TimeoutError) as error:
         log.warning("no_patterns_recalled", reason=str(error) or f"no answer in {WAIT:g} s")
         return ()
 
 
+def _is_taught(node: Node) -> bool:
+    return node.source.agent in TEACHERS and node.source.channel != SKILL_CHANNEL
+
+
 async def _nearest(
     memory: Memory, text: str, known: Sequence[KnownPattern], limit: int
 ) -> tuple[KnownPattern, ...]:
-    examples = [(each.pattern.example or each.pattern.condition)[:2_000] for each in known]
+    examples = [leave_out_places(each.pattern.example or each.pattern.condition)[:2_000] for each in known]
     asked, *found = await memory.embed(text, *examples)
     scores = [sum(map(operator.mul, asked, vector)) for vector in found]
     ranked = sorted(zip(scores, known, strict=True), key=lambda pair: -pair[0])

@@ -3,6 +3,7 @@
 from shared.contracts import Hit, Node, Source
 from shared.errors import ActionError, BusError
 from shared.memory import WriteRefused
+from shared.reasoning.patterns import SKILL_CHANNEL
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
 from shared.text.sentences import split_title
@@ -44,7 +45,7 @@ class MemorySkill(Skill):
                 body=body,
                 tags=tags,
                 importance=importance,
-                source=Source(agent=self.context.profile.name, session=task.goal_id, channel="skill"),
+                source=Source(agent=self.context.profile.name, session=task.goal_id, channel=SKILL_CHANNEL),
                 metadata={"task_id": task.task_id},
             )
         except ValueError as error:

@@ -11,7 +11,7 @@ from services.gateway.index.index import LogIndex
 from services.gateway.index.store import Filter, Store
 from shared import subjects
 from shared.bus.entry import seal
-from shared.contracts import Edge, MemoryErased, MemoryWrite, MemoryWritten, Node
+from shared.contracts import Edge, ListQuery, MemoryErased, MemoryWrite, MemoryWritten, Node
 from shared.errors import BusUnavailable
 from shared.memory import Memory, WriteRefused
 from shared.queries.audit_log import Verification, verify_copies
@@ -172,6 +172,33 @@ async def test_two_texts_of_one_write_are_forgotten_one_after_the_other(office: 
         "[forgotten]",
         secret("third"),
     ]
+
+
+async def test_a_forgotten_passage_of_a_file_stays_out_and_that_is_told(office: Office) -> None:
+    memory, text = Memory(office.user), secret("ingested")
+    await take_in(office, "first.md", f"# Words\n\n- {text}\n- The gate of the yard opens at six\n")
+    nodes = (await memory.nodes(ListQuery(session="first.md"))).nodes
+    await memory.forget(next(node.id for node in nodes if text in node.body))
+    await done(memory)
+    again = f"# Other words\n\n- {text}\n- Trucks weigh at most twelve tons there\n"
+    await take_in(office, "second.md", again)
+    nodes = (await memory.nodes(ListQuery(session="second.md"))).nodes
+    assert {node.title for node in nodes} == {
+        "Other words",
+        "Trucks weigh at most twelve tons there",
+    }
+    (reason,) = (await memory.health())["ingest"]["left_out"]["second.md"]
+    assert reason.startswith("line 3: a person had it forgotten")
+    kept = [path for path in holders(office, text) if "/processed/" not in path]
+    assert kept == []
+
+
+async def take_in(office: Office, name: str, text: str) -> None:
+    """Have memory take in a file."""
+    path = office.config.ingest / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    await eventually(lambda: not path.exists(), 20)
 
 
 async def test_killed_at_any_moment_it_is_done_after_the_restart(office: Office) -> None:

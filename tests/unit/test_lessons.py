@@ -59,6 +59,18 @@ def test_a_plan_that_replaced_a_failure_is_the_lesson() -> None:
     assert lesson.evidence == ("goal:g",)
 
 
+def test_a_strategy_leaves_to_the_next_goal_what_this_one_named() -> None:
+    asked = goal(plans=1, text="Get the numbers of /srv/a from March")
+    failed = with_setbacks(asked, [TASK], "There is no such server")
+    params = {"repo": "/srv/a", "month": "March", "limit": 60}
+    other = msgspec.structs.replace(
+        TASK, task_id="g-b-p2-1", action="read", text="Read /srv/a", params=params
+    )
+    (lesson,) = lessons_of(msgspec.structs.replace(failed, plans=2, tasks=(other,)))
+    given = "repo=(as the goal says), month=(as the goal says), limit=60"
+    assert lesson.strategy == f"Plan instead: engineer.read with {given} (See (as the goal says))"
+
+
 def test_a_review_that_sent_back_and_then_approved_is_a_lesson() -> None:
     (lesson,) = lessons_of(with_setbacks(goal(), [TASK], "no source is named", review=True))
     assert lesson.learned_from is PatternOrigin.REVIEW

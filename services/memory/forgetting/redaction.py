@@ -8,7 +8,7 @@ import msgspec
 
 from services.memory.writes.write_log import read_entry
 from shared.bus import Stored
-from shared.contracts import MemoryErased, MemoryForgotten, MemoryRefused, MemoryWrite
+from shared.contracts import MemoryErased, MemoryForgotten, MemoryRefused, MemoryWrite, Node
 from shared.errors import Reject
 
 FORGOTTEN = "[forgotten]"
@@ -113,6 +113,11 @@ class Secrets:
 def is_telling(text: str) -> bool:
     """Whether a text says so much that it is to be erased wherever it stands."""
     return text != FORGOTTEN and len(text) >= LEAST_CHARACTERS and len(text.split()) >= LEAST_WORDS
+
+
+def is_forgotten(node: Node) -> bool:
+    """Whether a node is what is left of one that a person had forgotten."""
+    return bool(node.retired_version) and node.title == FORGOTTEN
 
 
 def _stub(node: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from services.memory.forgetting.redaction import is_forgotten
 from services.memory.ingest import drafting
 from services.memory.ingest.client import MemoryClient, run_all
 from services.memory.ingest.drafting import FileDrafts, NodeDraft
@@ -30,7 +31,7 @@ SECTION_WEIGHT = 0.9
 """Of an edge from a note or section to what is below it."""
 
 REASONS = 5
-"""How many of the gate's reasons are kept for the log."""
+"""How many reasons why parts of a file were left out are kept."""
 
 
 class NoteLinks:
@@ -213,6 +214,11 @@ class FileImport:
         return self._outcome
 
     def _is_there(self, draft: NodeDraft, there: Node | None) -> bool:
+        if there is not None and is_forgotten(there):
+            self._stands_for[draft.node.id] = self._above(draft)
+            self._leave_out(draft, "a person had it forgotten; in other words memory takes it")
+            self._step(1)
+            return True
         if there is None or (there.retired_version and there.metadata.get(GONE)):
             return False
         mine = there.metadata.get("file") == self._drafts.file
@@ -262,10 +268,15 @@ class FileImport:
         self._stands_for[draft.node.id] = rejection.existing.id if rejection.existing else self._above(draft)
         if rejection.existing and rejection.existing.metadata.get("file") != self._drafts.file:
             self._shared.meet(rejection.existing)
-        self._outcome.duplicates += rejection.existing is not None
-        self._outcome.refused += rejection.existing is None
+        if rejection.existing:
+            self._outcome.duplicates += 1
+        else:
+            self._leave_out(draft, rejection.reason)
+
+    def _leave_out(self, draft: NodeDraft, reason: str) -> None:
+        self._outcome.refused += 1
         if len(self._outcome.reasons) < REASONS:
-            self._outcome.reasons.append(f"line {draft.node.metadata['line']}: {rejection.reason}")
+            self._outcome.reasons.append(f"line {draft.node.metadata['line']}: {reason}")
 
     def _above(self, draft: NodeDraft) -> str:
         return self._stands_for.get(draft.parent, "")

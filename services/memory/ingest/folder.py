@@ -33,6 +33,8 @@ FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 5.0
 """Seconds between attempts while memory does not answer: twice as long each time, up to the longest."""
 COUNTS = ("files", "failed", "stored", "updated", "unchanged", "duplicates", "refused", "retired")
+LAST = 20
+"""Files of whose parts memory's health says why they were left out: the last ones."""
 PROGRESS = 10.0
 """Seconds between two lines about the same large file."""
 
@@ -76,6 +78,7 @@ class IngestFolder:
         self._pause = FIRST_PAUSE
         self._resume_at = 0.0
         self._counts = dict.fromkeys(COUNTS, 0)
+        self._left_out: dict[str, list[str]] = {}
 
     async def run(self) -> None:
         """Import what is there and what arrives, until cancelled."""
@@ -107,6 +110,7 @@ class IngestFolder:
             "waiting": self._unfinished + len(self._processing),
             "open_links": self._open_links,
             "problem": self._problem or (f"cannot be moved out of the folder: {stuck}" if stuck else ""),
+            "left_out": dict(self._left_out),
             **self._counts,
             **({"by_model": self._model.chosen} if self._model else {}),
         }
@@ -196,8 +200,11 @@ class IngestFolder:
         for name, count in counts.items():
             self._counts[name] += count
         log.info("file_taken_in", file=path, **counts, seconds=round(seconds, 2))
+        self._left_out.pop(path, None)
         if outcome.reasons:
             log.info("parts_left_out", file=path, reasons=outcome.reasons)
+            kept = [*self._left_out.items(), (path, outcome.reasons)]
+            self._left_out = dict(kept[-LAST:])
         self._links_due = True
         await self._move(path, "files", lambda: files.move_to_processed(self._path, path))
 

@@ -30,8 +30,8 @@ LATER = "The office does not run: memory takes them in when it starts"
 
 
 class Ingested(msgspec.Struct, kw_only=True):
-    """What became of ``files``: how many ``memories`` they are (None: not counted), why some ``failed``, and
-    which still ``wait``.
+    """What became of ``files``: how many ``memories`` they are (None: not counted), why some ``failed``,
+    which still ``wait``, and why parts were ``left_out``.
     """
 
     folder: str
@@ -39,6 +39,7 @@ class Ingested(msgspec.Struct, kw_only=True):
     memories: int | None = None
     failed: list[str] = []
     wait: list[str] = []
+    left_out: list[str] = []
 
 
 @click.command(epilog=format_examples("mailroom memory ingest ~/notes"))
@@ -104,7 +105,15 @@ async def _follow(bus: Bus, folder: Path, names: list[str], begun: float) -> Ing
     if len(names) <= MOST_COUNTED:
         queries = (ListQuery(session=name, limit=1_000) for name in names)
         counted = sum([len((await memory.nodes(query)).nodes) for query in queries])
-    return Ingested(folder=str(folder), files=names, memories=counted, failed=failed, wait=waiting)
+    reasons = (await memory.health()).get("ingest", {}).get("left_out", {})
+    return Ingested(
+        folder=str(folder),
+        files=names,
+        memories=counted,
+        failed=failed,
+        wait=waiting,
+        left_out=[f"{name}, {reason}" for name in names for reason in reasons.get(name, ())],
+    )
 
 
 def _read_reasons(folder: Path, names: Collection[str], begun: float) -> Iterator[str]:
@@ -124,6 +133,8 @@ def _print_result(result: Ingested, note: str) -> None:
     if taken:
         what = "" if result.memories is None else f": {count(result.memories, 'memory', 'memories')}"
         click.echo(f"{count(taken, 'file')} taken in{what}")
+    for reason in result.left_out:
+        print_block(clean(f"Left out: {reason}"), console, hang=2)
     if note:
         click.echo(note)
     elif result.wait:
