@@ -179,7 +179,8 @@ def pattern_of_failures(goal: Goal, task: GoalTask, failures: Sequence[Failure])
         return None
     return Pattern(
         condition=f"{_call_of(task, last)} fails: {last.error}: {last.reason}",
-        strategy=f"It ended so in {count(len(goals), 'goal')}. See to the cause first, or plan another way.",
+        strategy=f"It ended so in {count(len(goals), 'goal')}, and nothing has helped yet. "
+        "See to the cause first, or plan another way.",
         learned_from=PatternOrigin.FAILURES,
         example=goal.text[:2_000],
         agent=task.assignee,

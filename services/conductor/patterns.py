@@ -85,7 +85,7 @@ class PatternBook:
                 if node.retired_version or node.source.agent != subjects.CONDUCTOR:
                     continue
                 pattern = pattern_of(node)
-                after = pattern.plus(goal.goal_id, well=goal.outcome in WELL)
+                after = pattern.plus(goal.goal_id, well=has_helped(pattern, goal))
                 if after is not pattern:
                     changed.append(msgspec.structs.replace(node, metadata=after.to_dict(), embedding=()))
             await self._write(*changed)
@@ -120,6 +120,14 @@ class PatternBook:
         return self._derive_id("pattern", *key)
 
 
+def has_helped(pattern: Pattern, goal: Goal) -> bool:
+    """Whether ``goal``, which used ``pattern``, ended well, and not after the very failure this is about."""
+    is_review = pattern.learned_from is PatternOrigin.REVIEW
+    about = pattern.agent, pattern.action, is_review
+    met = {(each.agent, each.action, each.review) for each in goal.setbacks}
+    return goal.outcome in WELL and about not in met
+
+
 async def project_of(task: GoalTask) -> str:
     """The kinds of the projects that a task is about, as "python"; empty if it names no folder here."""
     folder = Path(subject_of(task.params) or ".")
@@ -149,7 +157,7 @@ def _node(node_id: str, pattern: Pattern, goal: Goal) -> Node:
         id=node_id,
         kind="pattern",
         title=pattern.condition[:256],
-        body=f"{pattern.condition}\nWhat helped: {pattern.strategy}"[:4_000],
+        body=f"{pattern.condition}\n{pattern.advice}"[:4_000],
         tags=("learned", str(pattern.learned_from), call),
         metadata=pattern.to_dict(),
         source=Source(agent=subjects.CONDUCTOR, session=goal.goal_id, channel="goal"),

@@ -230,6 +230,12 @@ class Pattern(Contract, frozen=True, kw_only=True):
     counted: tuple[str, ...] = ()
 
     @property
+    def advice(self) -> str:
+        """The strategy with what it rests on: something that helped, or failures that nothing has helped."""
+        helped = self.learned_from is not PatternOrigin.FAILURES
+        return f"What helped: {self.strategy}" if helped else self.strategy
+
+    @property
     def pays(self) -> bool:
         """False once at least TRIALS uses show that it rarely helps."""
         return self.uses < TRIALS or self.successes >= PAYS * self.uses

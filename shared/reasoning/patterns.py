@@ -66,6 +66,11 @@ async def recall_patterns(memory: Memory, text: str, limit: int = MAX_PATTERNS) 
         return ()
 
 
+def is_learned(node: Node) -> bool:
+    """Whether goals taught it, and nobody said it."""
+    return node.kind == "pattern" and node.source.agent == subjects.CONDUCTOR
+
+
 def _is_taught(node: Node) -> bool:
     return node.source.agent in TEACHERS and node.source.channel != SKILL_CHANNEL
 
@@ -95,8 +100,7 @@ async def patterns_for(memory: Memory, text: str) -> str:
 def format_patterns(known: Iterable[KnownPattern]) -> str:
     """Patterns for a prompt, each with the id of its node; empty for none."""
     lines = [
-        f"- [memory:{node_id}] {' '.join(pattern.condition.split())}\n"
-        f"  What helped: {' '.join(pattern.strategy.split())}"
+        f"- [memory:{node_id}] {' '.join(pattern.condition.split())}\n  {' '.join(pattern.advice.split())}"
         for node_id, pattern in known
     ]
     return "\n".join([HEAD, fence("\n".join(lines))]) if lines else ""

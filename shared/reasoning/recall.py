@@ -10,7 +10,7 @@ from shared.contracts import Briefing, Hit
 from shared.errors import BusUnavailable, MailroomError
 from shared.log import logger
 from shared.memory import Memory
-from shared.reasoning.patterns import patterns_for
+from shared.reasoning.patterns import is_learned, patterns_for
 from shared.settings import Settings
 
 WAIT = 3.0
@@ -53,7 +53,9 @@ class MemoryRecall:
         except MailroomError as error:
             log.warning("nothing_recalled", reason=str(error))
             return "", {}
-        lines = [f"- [{hit.node.id}] {hit.node.title}: {hit.node.body[:300]}" for hit in hits]
+        # What goals taught is recalled by itself, where it is near enough.
+        shown = [hit.node for hit in hits if not is_learned(hit.node)]
+        lines = [f"- [{node.id}] {node.title}: {node.body[:300]}" for node in shown]
         learned = await patterns_for(self._memory, asked)
         return "\n".join(filter(None, [*lines, learned])), relevance
 

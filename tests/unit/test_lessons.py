@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from services.conductor.lessons import error_kind, failure_of, find_help, lessons_of, pattern_of_failures
+from services.conductor.patterns import has_helped
 from services.conductor.state_machine import MAX_PATTERNS, with_patterns, with_setbacks
 from shared.contracts import (
     Goal,
@@ -68,7 +69,17 @@ def test_a_strategy_leaves_to_the_next_goal_what_this_one_named() -> None:
     )
     (lesson,) = lessons_of(msgspec.structs.replace(failed, plans=2, tasks=(other,)))
     given = "repo=(as the goal says), month=(as the goal says), limit=60"
-    assert lesson.strategy == f"Plan instead: engineer.read with {given} (See (as the goal says))"
+    assert lesson.strategy == f"Plan instead: engineer.read with {given} (Read (as the goal says))"
+
+
+@pytest.mark.parametrize(("action", "helped"), [("fetch", False), ("read", True)])
+def test_a_pattern_did_not_help_where_its_own_failure_came_again(action: str, helped: bool) -> None:
+    pattern = Pattern(
+        condition="c", strategy="s", learned_from=PatternOrigin.REPAIR, agent="engineer", action="fetch"
+    )
+    met = msgspec.structs.replace(TASK, action=action)
+    assert has_helped(pattern, with_setbacks(goal(), [met], "no")) is helped
+    assert not has_helped(pattern, goal(outcome=ResultOutcome.FAILED))
 
 
 def test_a_review_that_sent_back_and_then_approved_is_a_lesson() -> None:
