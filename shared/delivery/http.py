@@ -1,5 +1,6 @@
 """Channels that take messages by HTTP: ntfy and signed webhooks."""
 
+import http.client
 import json
 import time
 from typing import Any
@@ -47,8 +48,23 @@ async def request(method: str, url: str, *, headers: dict[str, str], content: by
         ) from None
     if answer.is_success:
         return body
-    cure = "Check the token" if answer.status_code in (401, 403) else ""
-    raise DeliveryError(f"{host} answered {answer.status_code}", cure, final=answer.status_code in FINAL)
+    raise refusal(host, answer.status_code)
+
+
+def refusal(host: str, status: int) -> DeliveryError:
+    """The error that a server's answer amounts to."""
+    phrase = http.client.responses.get(status, "")
+    cures = {
+        401: "Check the token",
+        403: "Check the token",
+        404: "Check the url",
+        429: "It takes no more for now",
+    }
+    cure = cures.get(status, "Write the url that it leads to" if status < 400 else "")
+    if status >= 500:
+        cure = "Look at the log of that server"
+    said = f"{host} answered {status}" + (f" ({phrase})" if phrase else "")
+    return DeliveryError(said, cure, final=status in FINAL)
 
 
 class NtfyOutlet:

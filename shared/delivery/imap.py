@@ -39,7 +39,7 @@ def open_mailbox(
             with contextlib.suppress(OSError, imaplib.IMAP4.error):
                 box.logout()
     except imaplib.IMAP4.error as error:
-        reason = flatten(str(error).removeprefix("b'").removesuffix("'"), 200)
+        reason = flatten(str(error).removeprefix("b'").removesuffix("'"), 200).rstrip(".")
         raise DeliveryError(f"{where} refused: {reason}", f"Check {setting} and {setting}_password") from None
     except OSError as error:
         reason = format_network_error(error)

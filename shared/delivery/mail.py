@@ -61,7 +61,7 @@ class MailOutlet:
         except ActionError as error:
             raise DeliveryError(error.cause, uncertain=True) from None
         if refused is not None:
-            raise DeliveryError(refused.cause, "Check smtp, sender and password of the channel")
+            raise DeliveryError(refused.cause, refused.cure)
         return str(mail["Message-ID"])
 
     async def check(self) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from shared.delivery.config import Telegram
+from shared.delivery.http import refusal
 from shared.delivery.message import LABELS, LONGEST, DeliveryError, Message, Reply
 from shared.text.network_errors import format_network_error
 from shared.text.shorten import shorten
@@ -95,7 +96,7 @@ class TelegramOutlet:
                 uncertain=not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout),
             ) from None
         except msgspec.MsgspecError:
-            raise DeliveryError(f"Telegram answered {response.status_code}") from None
+            raise refusal("Telegram", response.status_code) from None
         if answer.ok:
             return answer.result
         cure = {401: "Check the token", 403: "Write to the bot first, and start it again"}

@@ -162,12 +162,32 @@ async def submit_message(server: MailServer, message: EmailMessage, timeout: flo
             begun = True
             await client.data(message.as_bytes())
     except (aiosmtplib.SMTPException, OSError, ValueError) as error:
-        slow = isinstance(error, TimeoutError)
-        said = isinstance(error, aiosmtplib.SMTPResponseException)
-        told = clean(str(error), 200) if said else format_network_error(error)
-        reason = f"no answer within {timeout:g} s" if slow else told
+        reason, cure = _explain(error, timeout)
         if begun and not isinstance(error, aiosmtplib.SMTPResponseException | ValueError):
             cause = f"{where} broke off while receiving the mail ({reason}), which may have been sent or not"
             raise ActionError(cause, "Ask the person before it is sent again") from None
-        return ActionError(f"{where} did not accept the mail ({reason})", "See the setting smtp_url")
+        return ActionError(f"{where} did not accept the mail ({reason})", cure)
     return None
+
+
+def _explain(error: Exception, timeout: float) -> tuple[str, str]:
+    """Why a server did not take a mail, and what to do."""
+    import aiosmtplib
+
+    if isinstance(error, TimeoutError):
+        return f"no answer within {timeout:g} s", "Check the server's name and port"
+    if isinstance(error, aiosmtplib.SMTPResponseException):
+        reason = clean(f"{error.code} {error.message}", 200).rstrip(".")
+        cures = {
+            aiosmtplib.SMTPAuthenticationError: "Check the user and the password",
+            aiosmtplib.SMTPSenderRefused: "Check the sender's address",
+            aiosmtplib.SMTPRecipientRefused: "Check the recipient's address",
+        }
+        later = "Try again later: the server says that this may pass"
+        return reason, later if 400 <= error.code < 500 else cures.get(type(error), "Ask who runs the server")
+    if "AUTH extension" in str(error):
+        return (
+            "it takes no password",
+            "Leave the user out of the address, or use the port that it takes one on",
+        )
+    return format_network_error(error), "Check the server's name and port"

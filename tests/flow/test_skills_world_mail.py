@@ -170,7 +170,10 @@ async def test_what_the_server_refuses_is_told_and_may_be_tried_again(team: Team
     result = await team.perform("clerk", "send_mail", **LETTER)
     assert result.status is TaskStatus.FAILED
     assert "did not accept the mail" in result.error_message
-    assert "No such person" in result.error_message
+    assert "(550 No such person). Check the recipient's address" in result.error_message
+    inbox.refuse_recipient = "451 Greylisted"
+    result = await team.perform("clerk", "send_mail", **LETTER)
+    assert "(451 Greylisted). Try again later" in result.error_message
     inbox.refuse_recipient, inbox.answer = "", "554 Looks like spam"
     result = await team.perform("clerk", "send_mail", **LETTER)
     assert "Looks like spam" in result.error_message

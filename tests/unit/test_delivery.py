@@ -24,6 +24,7 @@ from services.gateway.delivery.timing import (
 from shared import settings
 from shared.contracts import Delivery, DeliveryKind, DeliveryStatus, Urgency
 from shared.delivery.config import Deliver, Mail, Telegram, parse_span, read_deliver
+from shared.delivery.http import refusal
 from shared.delivery.mail import compose, parse_reply, strip_quoted
 from shared.delivery.message import Message
 from shared.delivery.outlets import describe
@@ -277,6 +278,16 @@ def test_what_decides_a_request(text: str, command: tuple[str, str, str]) -> Non
 def test_what_changes_a_reminder(text: str, act: str, rest: str) -> None:
     found = parse_reminder(text)
     assert (found.act, found.rest) == (act, rest)
+
+
+@pytest.mark.parametrize(
+    ("status", "cure", "final"),
+    [(401, "token", False), (404, "url", False), (301, "url", False), (413, "", True), (503, "log", False)],
+)
+def test_what_a_server_answers_has_a_cure(status: int, cure: str, final: bool) -> None:
+    error = refusal("ntfy.sh", status)
+    assert f"ntfy.sh answered {status} (" in error.cause
+    assert (cure in error.cure, error.final) == (True, final)
 
 
 def test_updates_of_telegram() -> None:

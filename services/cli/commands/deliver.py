@@ -88,15 +88,16 @@ async def _try(name: str, channel: AnyChannel) -> dict[str, object]:
         text="You read this, so this channel works.",
         at=datetime.now(UTC).isoformat(),
     )
-    begun = time.monotonic()
+    begun, sent = time.monotonic(), ""
     try:
         if isinstance(channel, Terminal):
             click.echo("\aMailroom: a test. 'mailroom up' prints such a line, with the bell.", err=True)
         else:
             await make_outlet(channel).send(message)
+        sent = "the test was sent. "
         more = await make_outlet(channel).check()
     except DeliveryError as error:
-        return {"channel": name, "delivered": False, "what": f"{describe(channel)}: {error}"}
+        return {"channel": name, "delivered": False, "what": f"{describe(channel)}: {sent}{error}"}
     seconds = time.monotonic() - begun
     told = f"{describe(channel)}, taken after {seconds:.1f} s"
     return {"channel": name, "delivered": True, "what": "; ".join(filter(None, (told, more)))}
