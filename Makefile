@@ -15,11 +15,15 @@ PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE :=
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header $(ARGS)
 
-# $(call install,LOCK): uv first, for it is quick; pip may know another index or more certificates.
+# $(call install,LOCK): uv first, for it is quick: with the certificates that it brings, then with those that this machine
+# trusts, which matters behind a proxy that inspects TLS. Then pip, which may know another index.
 define install
 	@echo "Installing what $(1) names"
-	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r $(1) || { \
-		test -x $(BIN)/pip && echo "Trying the same with pip" && $(PIP) install --require-hashes -r $(1); }
+	@install() { $(UV) pip install --quiet --python $(BIN)/python --require-hashes -r $(1) 2>>$@.log; }; \
+	install || (export UV_SYSTEM_CERTS=true && install) || { \
+		cat $@.log >&2; test -x $(BIN)/pip && echo "Trying the same with pip, which takes some minutes" && \
+		$(PIP) install --require-hashes -r $(1); }
+	@rm -f $@.log
 	@touch $@
 endef
 
