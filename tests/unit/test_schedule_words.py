@@ -5,6 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from services.nexus.schedules.times import read_whole
 from services.nexus.schedules.words import Order, read_night_job, read_order, read_queue_call, read_scheduled
 from shared.errors import ActionError
 
@@ -36,6 +37,29 @@ def test_a_goal_and_its_times(text: str, goal: str, first: str, rule: str) -> No
     assert when.first.astimezone(ZURICH).strftime("%d %H:%M") == first
     assert rule in when.repeats
     assert bool(rule) is bool(when.repeats)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "rule"),
+    [
+        ("last Friday of the month at 9", "27 09:00", "FREQ=MONTHLY;BYDAY=-1FR"),
+        ("last day of the month", "30 02:00", "FREQ=MONTHLY;BYMONTHDAY=-1"),
+        ("the first of the month at 6", "01 06:00", "FREQ=MONTHLY;BYMONTHDAY=1"),
+        ("every 3 months", "01 02:00", "FREQ=MONTHLY;INTERVAL=3;BYMONTHDAY=1"),
+        ("monthly", "01 02:00", "FREQ=MONTHLY;BYMONTHDAY=1"),
+        ("every half year", "01 02:00", "FREQ=MONTHLY;INTERVAL=6;BYMONTHDAY=1"),
+        ("yearly", "01 02:00", "FREQ=YEARLY;BYMONTH=1;BYMONTHDAY=1"),
+        ("every other week on Tuesday at 7", "24 07:00", "FREQ=WEEKLY;INTERVAL=2;BYDAY=TU"),
+    ],
+)
+def test_times_that_say_nothing_else(text: str, first: str, rule: str) -> None:
+    found = read_whole(text, NOW, ZURICH)
+    assert (found.first.astimezone(ZURICH).strftime("%d %H:%M"), rule in found.repeats) == (first, True)
+
+
+def test_words_that_say_no_time_are_asked_about() -> None:
+    with pytest.raises(ActionError, match="I did not understand '1st' in '1st and 15th of the month at 8'"):
+        read_whole("1st and 15th of the month at 8", NOW, ZURICH)
 
 
 @pytest.mark.parametrize(

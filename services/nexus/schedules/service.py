@@ -2,7 +2,7 @@
 
 from services.nexus.routing.request import Request
 from services.nexus.schedules.book import ScheduleBook
-from services.nexus.schedules.times import read_when
+from services.nexus.schedules.times import read_whole
 from services.nexus.schedules.words import read_order, read_scheduled
 from shared import subjects
 from shared.agent.context import AgentContext
@@ -35,7 +35,7 @@ class ScheduleService:
             when, goal = read_scheduled(request.text, now, book.zone)
             return await book.add(goal, request.text, when, token)
         if order.verb == "add":
-            return await book.add(order.text, order.when, read_when(order.when, now, book.zone), token)
+            return await book.add(order.text, order.when, read_whole(order.when, now, book.zone), token)
         if order.verb == "run":
             return await book.run(order.name, token)
         changes = {"pause": book.pause, "resume": book.resume, "remove": book.remove, "show": book.show}
@@ -51,7 +51,7 @@ class ScheduleService:
     async def schedule_goal(self, text: str, when: str) -> Outcome:
         """The schedule in data key ``schedule``; raises ActionError, a question, if the time is not clear."""
         self._require_person(text)
-        found = read_when(when, self.book.clock(), self.book.zone)
+        found = read_whole(when, self.book.clock(), self.book.zone)
         return await self.book.add(text, when, found, self._token(text, when))
 
     @register_action(

@@ -30,8 +30,20 @@ HORIZON = timedelta(days=3_660)
 
 DEFAULTS = {"time": " at 02:00", "day": " on Monday at 02:00"}
 """When a goal runs that is to be repeated at no time that is named."""
+DEFAULT_DAYS = {"MONTHLY": " on the 1st at 02:00", "YEARLY": " on 1 January at 02:00"}
+"""The same for what is repeated in months and years without a day."""
 
 _EVERY = {"hourly": "every hour", "weekly": "every week", "monthly": "every month", "yearly": "every year"}
+_NUMBER = r"(?:first|second|third|fourth|last|\d{1,2}(?:st|nd|rd|th))"
+_OF_MONTH = re.compile(
+    r"(?i)(?<!since )(?<!until )(?<!till )(?<!before )(?<!after )(?<!by )\b(?:the )?"
+    rf"({_NUMBER}(?: and (?:the )?{_NUMBER})?(?: \w*day)?) of (?:the|every|each) month\b"
+)
+"""A day of the month, which on a schedule is that of every month."""
+_HALF_YEAR = re.compile(r"(?i)\b(?:every|each) half[\s-]year\b|\bhalf[\s-]yearly\b")
+_FILLERS = frozenset({"the", "and", "at", "on", "in", "of", "from", "now", "please", "then", "run", "always"})
+"""Words around a time that say nothing else."""
+_REPEATED = re.compile(r"(?i)\b(?:every|each|daily|nightly|weekly|monthly|hourly)\b")
 _CLOCK = re.compile(r"(?i)\bat \d|\d:\d\d|\d\s?(?:[ap]\.?m\b|h\b)|\b(?:mid)?night at\b|\bmidnight\b|\bnoon\b")
 _PART = re.compile(r"(?i)\b(?:morning|afternoon|evening|night(?:ly)?|noon)\b|\d\s?[ap]\.?m\b|\bo'clock\b")
 _NIGHTLY = re.compile(r"(?i)\b(?:(?:every|each) night|nightly)\b")
@@ -64,8 +76,11 @@ def read_when(text: str, now: datetime, zone: tzinfo | None) -> When:
     text, assumed = _as_repeated(text), ""
     found = read_time(text, now, zone)
     if found.rrule and found.missing in DEFAULTS:
-        assumed = f"I took it as{DEFAULTS[found.missing]}, since you named none"
-        found = read_time(f"{text}{DEFAULTS[found.missing]}", now, zone)
+        default = DEFAULTS[found.missing]
+        if found.missing == "day":
+            default = next((DEFAULT_DAYS[each] for each in DEFAULT_DAYS if each in found.rrule), default)
+        assumed = f"I took it as{default}, since you named none"
+        found = read_time(f"{text}{default}", now, zone)
     if found.moment is None or found.missing:
         why = found.why or f"I found no time of day in {text.strip()[:80]!r}"
         raise ActionError(why.rstrip("."), EXAMPLES)
@@ -73,8 +88,21 @@ def read_when(text: str, now: datetime, zone: tzinfo | None) -> When:
     return When(first=first, repeats=found.rrule, note=note, rest=found.rest)
 
 
+def read_whole(text: str, now: datetime, zone: tzinfo | None) -> When:
+    """``read_when`` of a text that says nothing else; raises ActionError for words that say no time."""
+    found = read_when(text, now, zone)
+    if left := " ".join(
+        word for word in re.findall(r"[^\s,.;:]+", found.rest) if word.lower() not in _FILLERS
+    ):
+        raise ActionError(f"I did not understand {left[:80]!r} in {text.strip()[:80]!r}", EXAMPLES)
+    return found
+
+
 def _as_repeated(text: str) -> str:
     """``text`` in words that the parser of times knows; a bare hour is that of 24."""
+    if not _REPEATED.search(text.replace("every month", "")):
+        text = _OF_MONTH.sub(r"the \1 of every month", text)
+    text = _HALF_YEAR.sub("every 6 months", text)
     text = _UNITS.sub(lambda unit: _EVERY[unit[0].lower()], text)
     if not _CLOCK.search(text):
         return _NIGHTLY.sub("every day", text)
