@@ -165,7 +165,7 @@ def open_listener(config: Settings) -> socket.socket:
                     f"The gateway cannot listen on {config.gateway_address}:{port}: {error.strerror}",
                     "Set MAILROOM_GATEWAY_ADDRESS and MAILROOM_GATEWAY_PORT to what this machine has",
                 ) from None
-            logger.warning("its_port_is_in_use_so_it_has_another_one", port=port)
+            logger.warning("its_port_is_in_use_so_it_takes_a_free_one", port=port)
             continue
         return listener
     raise AssertionError

@@ -189,12 +189,14 @@ def test_the_demonstration_shows_a_piece_of_work_from_end_to_end(tmp_path: Path)
     repo = make_repository(tmp_path / "tiny")
     before = git(repo, "status", "--porcelain", "--ignored")
     state = tmp_path / "state"
-    done = mailroom(state, "demo", str(repo))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = mailroom(state, "demo", str(repo), MAILROOM_GATEWAY_PORT=str(taken.getsockname()[1]))
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"user → conductor +submission +Check up on the repository at", done.stdout)
     assert re.search(r"critic → conductor +result +completed: Approved", done.stdout)
-    report = Path(re.findall(r"^The report: (.+)$", done.stdout, re.MULTILINE)[-1])
+    report = Path(re.findall(r"^Report: (.+)$", done.stdout, re.MULTILINE)[-1])
     assert report.is_relative_to(state / "demo")
+    assert "its port is in use" not in done.stdout  # also while an office runs
     assert "## What it is" in report.read_text()
     assert "## What it is" in done.stdout
     answer = done.stdout.partition('== mailroom ask "What did the check-up find?"')[2]

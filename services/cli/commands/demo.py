@@ -17,7 +17,7 @@ from services.cli.agents import SERVICES
 from services.cli.commands.audit import MessageFilter, print_copy, print_gap
 from services.cli.commands.chat.answering import ask_nexus
 from services.cli.commands.goal_view import print_outcome
-from services.cli.commands.options import format_examples
+from services.cli.commands.options import format_examples, quote
 from services.cli.commands.up import EXAMPLE, load_settings, require_valid_settings
 from services.cli.output.answers import print_answer
 from services.cli.output.console import open_console
@@ -77,7 +77,7 @@ def prepare() -> tuple[Settings, InstanceLock]:
     if lock is None:
         raise StartError(f"Another process uses {folder}", "Try again")
     _remove_old(parent)
-    env = settings.environment(state_dir=folder, key_dir=folder / "keys", nats_port=0)
+    env = settings.environment(state_dir=folder, key_dir=folder / "keys", nats_port=0, gateway_port=0)
     # A demo has a server of its own, even if NATS_URL is set.
     own = {name: value for name, value in env.items() if name not in ("NATS_URL", "MAILROOM_NATS_URL")}
     return settings.load(own), lock
@@ -119,7 +119,7 @@ async def _work(supervisor: Supervisor, repo: Path) -> bool:
     instance = await supervisor.start()
     bus = await Bus.connect(subjects.USER, instance.url, config.keys / f"{subjects.USER}.nk")
     try:
-        text = f"{EXAMPLE} {repo}"
+        text = f"{EXAMPLE} {quote(str(repo))}"
         _print_heading(f'mailroom submit "{text}"  and every message, as in  mailroom tail')
         async with _tail(bus):
             goal = await _submit(bus, text, repo)
@@ -128,14 +128,14 @@ async def _work(supervisor: Supervisor, repo: Path) -> bool:
             goal, open_console(), await add_spending(bus, config, goal, await read_results(bus, goal))
         )
         if goal.report_path:
-            click.echo(f"\nThe report: {goal.report_path}")
-            click.echo(f"All of it:  less {shlex.quote(goal.report_path)}")
+            click.echo(f"\nAll of it: less {shlex.quote(goal.report_path)}")
         if goal.status is not TaskStatus.COMPLETED:
             return False
         _print_heading(f'mailroom ask "{QUESTION}"')
         question = Question(sender=subjects.USER, recipient=subjects.NEXUS, text=QUESTION)
         print_answer(await ask_nexus(bus, question, ANSWER_TIMEOUT))
-        click.echo(f"\nIn a browser: {create_link(config, page=f'/goals/{goal.goal_id}')}\n")
+        if sys.stdout.isatty():  # elsewhere the office closes at once
+            click.echo(f"\nIn a browser: {create_link(config, page=f'/goals/{goal.goal_id}')}\n")
         return True
     finally:
         await bus.close()

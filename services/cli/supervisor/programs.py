@@ -109,7 +109,9 @@ def _agent_program(config: Settings, agent: InstalledAgent, url: str, name: str)
 
 
 def _agent_environment(config: Settings, agent: InstalledAgent, url: str) -> dict[str, str]:
-    env = environment(config, nats_url=url, identity=agent.name, log_format="json")
+    env = environment(
+        config, nats_url=url, identity=agent.name, gateway_port=config.gateway_port, log_format="json"
+    )
     if agent.name != subjects.GATEWAY:
         env = without_secrets(env)
     if agent.built_in:
