@@ -69,14 +69,17 @@ class MemoryQuery(Contract, frozen=True, kw_only=True):
 
 
 class Hit(Contract, frozen=True, kw_only=True):
-    """A found node with its score in 0..1 and the parts of the score; ``superseded_by`` is the id of what
-    superseded it, if anything did.
+    """A found node with its score in 0..1 and the parts of the score.
+
+    ``superseded_by`` is the id of what superseded it, if anything did; ``questioned_by`` that of a newer node
+    that may have: nobody has decided it.
     """
 
     node: Node
     score: float
     why: dict[str, float] = {}
     superseded_by: str = ""
+    questioned_by: str = ""
 
 
 class GetQuery(Contract, frozen=True, kw_only=True):

@@ -703,7 +703,13 @@ EXAMPLES: tuple[c.Contract, ...] = (
         vector=(0.6, -0.8),
         settled=True,
     ),
-    c.Hit(node=NODE, score=0.875, why={"vector": 0.75, "keyword": 1.0}, superseded_by=OTHER_NODE_ID),
+    c.Hit(
+        node=NODE,
+        score=0.875,
+        why={"vector": 0.75, "keyword": 1.0},
+        superseded_by=OTHER_NODE_ID,
+        questioned_by=OTHER_NODE_ID,
+    ),
     c.GetQuery(ids=(NODE_ID, OTHER_NODE_ID), at=42),
     c.ListQuery(
         after=NODE_ID,

@@ -225,6 +225,24 @@ async def test_search_leaves_out_what_no_longer_holds_unless_it_is_asked_for(mem
     assert await hits("queue of the importer") == {"old": "", "later": ""}
 
 
+async def test_of_an_open_question_search_tells_the_newer_first_and_says_so(memory: MemoryEngine) -> None:
+    old, new, other = (
+        Node(id="old", title="The queue of the importer is Celery"),
+        Node(id="new", title="Jobs of the importer: Temporal"),
+        Node(id="other", title="The importer has a licence"),
+    )
+    await store_one(memory, nodes=(old, new, other))
+    for node_id in ("new", "other"):
+        provenance = {"rule": "undecided"} if node_id == "new" else {}
+        edge = Edge(from_id=node_id, to_id="old", relation=Relation.CONTRADICTS, provenance=provenance)
+        await store_one(memory, edges=(edge,))
+    hits = await memory.search(MemoryQuery(text="queue of the importer"))
+    assert [hit.node.id for hit in hits][:2] == ["new", "old"]
+    assert {hit.node.id: hit.questioned_by for hit in hits} == {"new": "", "old": "new", "other": ""}
+    everything = await memory.search(MemoryQuery(text="queue of the importer", history=True))
+    assert everything[0].node.id == "old"
+
+
 async def test_passages_are_read_as_answers(memory: MemoryEngine) -> None:
     good, bad = await memory.read("Who owns the export?", ["Ada owns the export.", "The printer is on fire."])
     assert good > 5 > -5 > bad

@@ -4,6 +4,7 @@ import random
 from itertools import chain
 from typing import Any
 
+import msgspec
 import pytest
 
 from services.memory.briefing.composing import CROWD, EMPTY, NODELESS, PASSING, compose
@@ -536,3 +537,16 @@ def test_without_contradictions_both_sides_stand_in_their_places() -> None:
     query = BriefQuery(agent="scout", include_contradictions=False)
     assert ids(compose(world.view, "scout", NOW, query)) == {IDENTITY: ["scout", "p", "q"]}
     assert brief(world)[UNRESOLVED] == ["p", "q"]
+
+
+def test_an_own_note_stays_while_it_is_open_whether_something_took_its_place() -> None:
+    asked = {"provenance": {"rule": "undecided"}}
+    folder = Source(agent="scout", session="agents/scout/notes.md", channel="ingest")
+    own = msgspec.structs.replace(node("mine", "fact"), source=folder)
+    world = scout_with(
+        own,
+        node("theirs", "decision"),
+        node("new", "decision", importance=MIN_IMPORTANCE / 2),
+        edges=[edge("new", old, "contradicts", 0.8, **asked) for old in ("mine", "theirs")],
+    )
+    assert brief(world)[ACTIVE] == ["mine"]

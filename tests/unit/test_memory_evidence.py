@@ -44,6 +44,10 @@ BESIDE = (("Mail", "Green"), ("Holiday", "White"), ("Cargo", "Black"), ("Domesti
         ("Bob: the notes are typed up by Ana", "The notes are typed up by Luis"),
         ("The paper log of visits has been scrapped", "We keep a paper log of visits"),
         ("Coffee is what the crew drinks", "Tea is what the crew drinks"),
+        (
+            "We accept 50 requests a minute on the public API.",
+            "We accept 600 requests a minute on the public API.",
+        ),
     ],
 )
 def test_foreign_wordings_are_seen(newer: str, older: str) -> None:
@@ -58,6 +62,8 @@ def test_foreign_wordings_are_seen(newer: str, older: str) -> None:
         ("Should we make the worktops of slate?", "The worktops are made of oak"),
         ("The worktops are also cleaned on Fridays", "The worktops are made of oak"),
         ("The back door locks at 18:00", "The front door locks at 20:00"),
+        ("The public API accepts XML", "The public API accepts JSON"),
+        ("Bea reviews the worktops as well", "Ada reviews the worktops"),
         ("???", "..."),
         ("", "The worktops are made of oak"),
     ],

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,6 +87,13 @@ def test_what_no_longer_holds_contradicts_nothing() -> None:
 
 
 SAME = ("The broker listens on port 4222", "The port of the broker is 4222")
+
+
+def test_a_rule_of_a_file_takes_the_place_of_a_fact_and_what_the_office_learned_does_not() -> None:
+    older, newer = note("a", "Hotfixes need one approval"), note("b", "Hotfixes need two", 5, kind="pattern")
+    assert find_supersession(newer, older, 0.8, NOW, SURE)
+    learned = msgspec.structs.replace(newer, source=Source(agent="conductor", channel="goal"))
+    assert find_supersession(learned, older, 0.8, NOW, SURE) is None
 
 
 def test_duplicates_are_one_from_092_on() -> None:
@@ -220,9 +228,9 @@ def test_only_what_holds_until_something_else_does_is_superseded() -> None:
     def port(number: int, minutes: float, **fields: Any) -> Node:
         return note(f"n{number}", f"The port of the broker is {number}", minutes, **fields)
 
-    for kind in ("fact", "preference", "decision", "goal"):
+    for kind in ("fact", "preference", "decision", "goal", "pattern"):
         assert superseding(port(2, 1, kind=kind), port(1, 0, kind=kind), 0.9) == "likely"
-    for kind in ("event", "episodic", "task", "observation", "pattern", "agent"):
+    for kind in ("event", "episodic", "task", "observation", "agent"):
         assert superseding(port(2, 1, kind=kind), port(1, 0, kind=kind), 0.9) == ""
     assert superseding(port(2, 1, kind="decision"), port(1, 0), 0.9) == "likely"
     assert superseding(port(2, 1, kind="event"), port(1, 0), 0.9) == ""

@@ -1,5 +1,6 @@
 """The order of hits: what holds now first, and knowledge before bookkeeping."""
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -50,6 +51,12 @@ def test_of_hits_that_say_the_same_the_newest_is_first() -> None:
 )
 def test_what_differs_stays_where_it_is(older: Hit, newer: Hit, cosine: float) -> None:
     assert order(older, newer, cosine=cosine)[0] == "n1"
+
+
+def test_an_open_question_of_the_linker_puts_the_newer_one_first() -> None:
+    asked = msgspec.structs.replace(OLD, questioned_by="n20")
+    assert order(asked, NEW, OTHER, cosine=0.1) == ["n20", "n1", "n9"]
+    assert order(asked, NEW, cosine=0.1) == ["n1", "n9"]
 
 
 def test_three_states_come_the_newest_first() -> None:

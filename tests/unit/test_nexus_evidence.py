@@ -34,7 +34,8 @@ def told(sentence: str, mark: float, day: int, **more: object) -> Evidence:
         valid_to=str(fields["valid_to"]),
         source=Source(agent="user"),
     )
-    hit = Hit(node=node, score=0.5, superseded_by=str(fields["superseded_by"]))
+    by = {name: str(fields.get(name, "")) for name in ("superseded_by", "questioned_by")}
+    hit = Hit(node=node, score=0.5, **by)  # type: ignore[arg-type]
     return Evidence(
         hit=hit,
         sentence=sentence,
@@ -85,6 +86,25 @@ def test_only_what_has_ended_is_said_to_have_held_before() -> None:
         assert label in lines
         assert lines[lines.index(label) + 1].startswith(f"- {older.sentence}")
         assert len({"Older, and alike:", "Before that:"} & set(lines)) == 1
+
+
+def test_what_may_have_taken_the_place_of_the_answer_comes_before_it_if_it_tells_what_is_asked() -> None:
+    unlike = {"vector": (0.0, 1.0), "bare": -5.5, "left": 2, "signs": (0.7, 0.62, 0.6, 0.77, 0.83, 0.82)}
+    asked = told("We deploy the storefront on Mondays.", 8.8, 1, questioned_by="day9", vector=(1.0, 0.0))
+    newer = told("Fridays it is for the shop.", 3.5, 9, **unlike)
+    assert first(QUESTION, asked, newer) == "day9"
+    assert choose(QUESTION, [asked, newer]).earlier == (asked,)
+    assert first(QUESTION, asked, told("It is for the shop.", 3.5, 9, **unlike)) == "day1"
+    weak = told("Fridays it is for the shop.", -9.0, 9, **{**unlike, "signs": (0.4, 0.3, 0.3, 0.4, 0.4, 0.4)})
+    assert first(QUESTION, asked, weak) == "day1"
+
+
+def test_what_superseded_the_answer_is_told_though_it_lacks_words_of_the_question() -> None:
+    ended = told(
+        "We deploy the staging storefront on Mondays.", 8.8, 1, superseded_by="day9", valid_to="2026-11-09"
+    )
+    newer = told("Fridays it is.", 1.0, 9, vector=(0.0,))
+    assert first("On which day do we deploy the staging storefront?", ended, newer) == "day9"
 
 
 def test_a_question_about_the_past_is_answered_by_what_held_before() -> None:
@@ -310,3 +330,21 @@ def test_a_heading_before_a_sentence_is_not_quoted_with_it() -> None:
     told = answer_from_sentences(packet.query, packet, Chosen(answers=(evidence,)), {}).text
     assert told.startswith("The door code of the workshop is 4471. (")
     assert node_statement(node) == "How to reach us: The door code of the workshop is 4471."
+
+
+@pytest.mark.parametrize(
+    ("question", "without", "holding"),
+    [
+        ("What is Petra's telephone number?", "Petra works on billing.", "Petra: 0151 2233"),
+        ("What does the starter pack cost?", "The starter pack has a sword.", "The starter pack is 4.99."),
+        ("How many members has the club?", "The club has a boat.", "The club has thirty members."),
+        ("What does the tour cost?", "The tour leaves from the pier.", "The tour is free."),
+    ],
+)
+def test_only_a_number_answers_what_asks_for_one(question: str, without: str, holding: str) -> None:
+    sure = {"signs": (0.9, 0.9, 0.9, 0.9, 0.9, 0.9), "left": 0}
+    assert first(question, told(without, 9.0, 1, **sure)) == ""
+    assert first(question, told(holding, 9.0, 1, **sure)) == "day1"
+    assert (
+        first("Who decides about the price?", told("Ada decides about the price.", 9.0, 1, **sure)) == "day1"
+    )

@@ -8,7 +8,6 @@ import numpy as np
 
 from services.memory.briefing.ranking import MIN_WEIGHT
 from services.memory.graph.edge_rows import RELATIONS
-from services.memory.linking.rules import UNDECIDED
 from shared.contracts import Relation
 from shared.contracts.queries import Direction
 
@@ -111,18 +110,6 @@ def find_superseded(view: "View", ids: Iterable[str], moment: float) -> set[str]
     """Those of the nodes that a live one supersedes; that the edge grew weak brings nothing back."""
     links = find_links(view, ids, moment, directions=("in",), relations=(Relation.SUPERSEDES,))
     return {link.node for link in links}
-
-
-def find_asked(view: "View", ids: Iterable[str], moment: float) -> set[str]:
-    """The older sides among nodes of which it is asked whether a later one takes their place."""
-    links = find_links(view, ids, moment, directions=("in",), relations=(Relation.CONTRADICTS,))
-    pairs = {(link.other, link.node) for link in links}
-    return {older for newer, older in pairs if _is_asked(view, newer, older)}
-
-
-def _is_asked(view: "View", newer: str, older: str) -> bool:
-    edge = view.graph.edge(newer, older, Relation.CONTRADICTS)
-    return edge is not None and edge.provenance.get("rule") == UNDECIDED
 
 
 def find_ties(view: "View", hubs: Mapping[str, float], agent: str, moment: float) -> dict[str, Tie]:

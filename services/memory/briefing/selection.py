@@ -9,7 +9,6 @@ from services.memory.briefing.candidates import Candidates, find_candidates
 from services.memory.briefing.links import (
     EdgeFacts,
     Link,
-    find_asked,
     find_bound,
     find_links,
     find_superseded,
@@ -18,6 +17,8 @@ from services.memory.briefing.page import SECTION
 from services.memory.briefing.ranking import MIN_WEIGHT
 from services.memory.briefing.scope import AgentScope
 from services.memory.briefing.sections import SHARED, Placement, assign_section
+from services.memory.linking.open_questions import find_questioned
+from services.memory.ownership import find_owner
 from shared.contracts import Node, Relation
 
 if TYPE_CHECKING:
@@ -99,12 +100,17 @@ def _assign_sections(view: "View", scope: AgentScope, nodes: Iterable[Node]) -> 
 
 
 def _read_edges(view: "View", scope: AgentScope, nodes: list[Node]) -> EdgeFacts:
-    """What the edges say of these nodes."""
+    """What the edges say of these nodes: what may have been superseded counts as if it were, but for the
+    agent's own notes. That is asked elsewhere, if there is room.
+    """
     ids = [node.id for node in nodes]
     shared = [node.id for node in nodes if node.kind in SHARED]
+    superseded = find_superseded(view, ids, scope.moment)
+    own = {node.id for node in nodes if find_owner(node) == scope.agent}
+    superseded.update(find_questioned(view.graph, ids, scope.moment).keys() - own)
     return EdgeFacts(
         bound=find_bound(view, shared, scope.moment),
-        superseded=find_superseded(view, ids, scope.moment) | find_asked(view, ids, scope.moment),
+        superseded=superseded,
         ties=scope.ties,
     )
 

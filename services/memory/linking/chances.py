@@ -128,7 +128,7 @@ def estimate(pairs: Sequence[Pair], beside: Sequence[str] = ()) -> list[float]:
         chance = max(ENDED * evidence.is_ended(row), 1 / (1 + against))
         if evidence.are_apart(row):
             chance = 0.0
-        elif evidence.is_mere_denial(row):
+        elif evidence.is_mere_denial(row) or evidence.is_mere_addition(row):
             chance = min(chance, ASKED)
         chances[place] = chance
     return chances

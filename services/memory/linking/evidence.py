@@ -26,6 +26,9 @@ LONG_LABEL = len("number:99")
 SHORT = 3
 """Terms of a sentence that says little."""
 
+NEAR = 1
+"""Terms before what is one of several, in a sentence that begins with it: "The door of lift 1"."""
+
 FURTHER = 0.1
 """What a sentence further down has less, in choosing the two that are held against each other."""
 
@@ -345,11 +348,12 @@ def _weigh_rivals(match: Match, beside: Sequence[frozenset[str]]) -> Evidence:
 def are_apart(found: Evidence) -> bool:
     """Whether both hold whatever their chance: they say the same, begin with what is one of several and with
     another one ("Lift 1", "Lift 2"), tell of what there may be several of (who likes tea may like coffee
-    too), or of what two persons like.
+    too, but what accepts 50 requests accepts no 600), or of what two persons like.
     """
     same = not (found["left_new "] or found["left_old "] or found["new_end"] or found["denied_both"])
-    others = found["labels"] > 0 and (found["label_at"] == 0 or found["two_swaps"] > 0)
-    several = found["behind_several"] or found["liking"] or found["other_liking"]
+    near = found["label_at"] == 0 or (found["two_swaps"] > 0 and found["label_at"] <= NEAR)
+    others = found["labels"] > 0 and near
+    several = (found["behind_several"] and not found["typed"]) or found["liking"] or found["other_liking"]
     return bool(same or (others and not found["label_long"]) or several)
 
 
@@ -365,6 +369,14 @@ def is_mere_denial(found: Evidence) -> bool:
     """
     marks = max(found[f"said_{name}"] for name in MARKS)
     return bool(found["denied_both"] and found["share_old"] == found["share_new"] == 1 and not marks)
+
+
+def is_mere_addition(found: Evidence) -> bool:
+    """Whether the newer one says that it comes beside something ("also", "as well"), and nothing of a change:
+    whether the older one still holds is for a person to say.
+    """
+    marks = max(found[f"said_{name}"] for name in MARKS)
+    return bool(found["said_addition"] and not (marks or found["denied_both"]))
 
 
 _NOTHING = Reading((Statement((), (), False),), dict.fromkeys(CUES, 0), frozenset(), 0)

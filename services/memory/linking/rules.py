@@ -85,9 +85,9 @@ UNDECIDED = "undecided"
 LIKELY = "likely"
 """The rule of what is replaced by weight of evidence."""
 
-KINDS = frozenset({"fact", "preference", "decision", "goal"})
+KINDS = frozenset({"fact", "preference", "decision", "goal", "pattern"})
 """Kinds that hold until something else does. One may take the place of another: a decision is told as a
-fact."""
+fact, and a rule in a file is taken in as a pattern."""
 
 
 def is_assertion(node: Node) -> bool:
@@ -266,8 +266,15 @@ def _edge(start: Node, end: Node, relation: Relation, weight: float, **provenanc
 
 def may_supersede(newer: Node, older: Node, cosine: float) -> bool:
     """Whether ``newer`` can take the place of ``older``, whatever they say: by kinds, cosine, time, owner."""
-    in_time = {newer.kind, older.kind} <= KINDS and valid_since(newer) > valid_since(older)
-    return cosine >= COMPARED and in_time and may_end(newer, older) and not are_siblings(newer, older)
+    if cosine < COMPARED or not {newer.kind, older.kind} <= KINDS or valid_since(newer) <= valid_since(older):
+        return False
+    learned = is_learned(newer) or is_learned(older)
+    return not learned and may_end(newer, older) and not are_siblings(newer, older)
+
+
+def is_learned(node: Node) -> bool:
+    """Whether it is a pattern that the office learned from goals: it is counted, and retired by its use."""
+    return node.kind == "pattern" and node.source.channel == "goal"
 
 
 def are_siblings(one: Node, other: Node) -> bool:

@@ -53,7 +53,8 @@ def arrange(hits: Sequence[Hit], query: MemoryQuery, vector_of: Callable[[str], 
     - Of those that say the same about what is asked the newest is first, in the place and with the score of
       the best of them (``why`` has the difference as ``newest``). They say the same if both are of ASSERTING
       kinds or of one kind, their cosine is SAME, and the newer one has the phrases of the question that the
-      older one has: that keeps staging and production apart.
+      older one has: that keeps staging and production apart. The linker's open question whether the newer
+      one takes the place of the older puts it first too.
     - Bookkeeping has one place of EVERY three, behind knowledge; unless the question is about it, or asks for
       kinds. Its score is lowered to its place (``why``: ``bookkeeping``).
     """
@@ -97,6 +98,8 @@ class _Told:
     def replaces(self, older: "_Told", vector_of: Callable[[str], Vector | None]) -> bool:
         """Whether it says the same as ``older``, later."""
         mine, its = self.hit.node, older.hit.node
+        if older.hit.questioned_by == mine.id:
+            return True
         if self.created <= older.created or self.hit.score < LEAST * older.hit.score:
             return False
         if not _may_replace(mine.kind, its.kind) or is_bookkeeping(mine) or is_bookkeeping(its):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.memory.graph.graph import Graph
+from services.memory.linking.open_questions import find_questioned
 from services.memory.retrieval.arrays import top_places
 from services.memory.retrieval.keywords import Keywords, load_keywords, query_words, save_keywords
 from services.memory.retrieval.node_index import Mask, NodeIndex
@@ -158,6 +159,7 @@ class View:
         holds = None if wants_history(query) else self._find_valid(state, len(live), successors, moment)
         scored = Search(state, live).run(query, vector, moment, near, holds)
         nodes = self._read(state.nodes, [entry.slot for entry in scored])
+        questioned = find_questioned(self.graph, [node.id for node in nodes], moment)
         return [
             amended(
                 _HIT,
@@ -165,6 +167,7 @@ class View:
                 score=entry.score,
                 why=entry.why,
                 superseded_by=successors.get(node.id, ""),
+                questioned_by=questioned.get(node.id, ""),
             )
             for node, entry in zip(nodes, scored, strict=True)
         ]

@@ -82,6 +82,12 @@ _PLACE = re.compile(
     r"|against|around|upstairs|downstairs|here|there|home|left|right|north|south|east|west|street|road|floor|room)\b|/",
     re.IGNORECASE,
 )
+_AMOUNT = re.compile(
+    r"^\W*(?:how\s+(?:many|old|heavy)|what(?:['’]s|\s+(?:is|are|was|does|do|did))\b.*\b"
+    r"(?:(?:phone|telephone|fax)\s+number|extension|costs?|price|salary|wage|rent))\b",
+    re.IGNORECASE,
+)
+"""What only a number answers."""
 _EXPECTED: tuple[tuple[str, re.Pattern[str], Callable[[str, str], bool]], ...] = tuple(
     (kind, re.compile(asked, re.IGNORECASE), has)
     for kind, asked, has in (
@@ -116,6 +122,15 @@ def find_type(question: str, sentence: str) -> tuple[str, bool]:
         if asked.search(question):
             return kind, has(question, sentence)
     return "", True
+
+
+def lacks_amount(question: str, sentence: str) -> bool:
+    """Whether a question can only be answered with a number (a price, a telephone number, how many), and
+    ``sentence`` has none.
+    """
+    return bool(_AMOUNT.search(question)) and not (
+        _NUMBER.search(sentence) or find_type(question, sentence)[1]
+    )
 
 
 def fits_type(question: str, sentence: str) -> bool:

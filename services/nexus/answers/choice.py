@@ -7,8 +7,8 @@ from itertools import chain
 
 import msgspec
 
-from services.nexus.answers.answer_type import fits_type
-from services.nexus.answers.evidence import KEPT_HERE, Evidence, multiply
+from services.nexus.answers.answer_type import fits_type, lacks_amount
+from services.nexus.answers.evidence import KEPT_HERE, Evidence, find_later, multiply
 from services.nexus.answers.weighing import LEAST, Asked, weigh, weigh_terms
 from shared.text.cues import asks_past
 from shared.text.subjects import count_missing, find_phrases
@@ -55,7 +55,11 @@ def choose(question: str, evidence: Sequence[Evidence]) -> Chosen:
     missing = {each.hit.node.id: count_missing(phrases, each.text) for each in evidence}
     asked = Asked(question, phrases, weigh_terms(question, evidence))
     support = {each.hit.node.id: weigh(asked, each) for each in evidence}
-    answering = [each for each in evidence if support[each.hit.node.id] >= LEAST]
+    answering = [
+        each
+        for each in evidence
+        if support[each.hit.node.id] >= LEAST and not lacks_amount(question, each.text)
+    ]
     answering.sort(key=lambda each: -support[each.hit.node.id])
     past = asks_past(question)
     known = {each.hit.node.id: each for each in evidence}
@@ -70,8 +74,9 @@ def choose(question: str, evidence: Sequence[Evidence]) -> Chosen:
             and fits_type(question, each.text)
             and _say_same(each, leader, support[each.hit.node.id] - support[leader.hit.node.id])
         ]
-        later = _find_later(leader, known)
-        same = _unique([leader, *later, *changes, *same])
+        later = _find_later(question, leader, known, support)
+        before = [each for each in answering if find_later(each.hit) == leader.hit.node.id]
+        same = _unique([leader, *later, *changes, *same, *before])
         same.sort(key=lambda each: each.hit.node.created_at, reverse=True)
         current = [each for each in same if not each.ended]
         if past:
@@ -80,7 +85,9 @@ def choose(question: str, evidence: Sequence[Evidence]) -> Chosen:
             first = [
                 each
                 for each in current
-                if each in changes or missing[each.hit.node.id] <= missing[leader.hit.node.id]
+                if each in later
+                or each in changes
+                or missing[each.hit.node.id] <= missing[leader.hit.node.id]
             ]
         if summary := _find_summary(leader, answering, evidence):
             return Chosen(chance=chance, answers=tuple(_unique([summary, *answering])))
@@ -110,10 +117,15 @@ def _find_summary(
     return next((each for each in evidence if each.hit.node.kind == "event" and each.goal == goal), None)
 
 
-def _find_later(first: Evidence, known: Mapping[str, Evidence]) -> list[Evidence]:
-    """What superseded it, what superseded that, and so on."""
+def _find_later(
+    question: str, first: Evidence, known: Mapping[str, Evidence], support: Mapping[str, float]
+) -> list[Evidence]:
+    """What superseded it, what superseded that, and so on; what may have, if that tells what is asked."""
     found = [first]
-    while (later := known.get(found[-1].hit.superseded_by)) and later not in found:
+    while (later := known.get(find_later(found[-1].hit))) and later not in found:
+        more = support[later.hit.node.id] - support[first.hit.node.id]
+        if not (found[-1].hit.superseded_by or (more >= -CHANGE_MARGIN and fits_type(question, later.text))):
+            break
         found.append(later)
     return found[1:]
 

@@ -107,11 +107,16 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return bool(_CHANGE.search(self.sentence))
 
 
+def find_later(hit: Hit) -> str:
+    """The id of what superseded a hit, or may have; empty if nothing did."""
+    return hit.superseded_by or hit.questioned_by
+
+
 async def read_evidence(memory: Memory, question: str, hits: Sequence[Hit]) -> list[Evidence]:
     """The best sentence of each of the DEPTH best hits, best first; raises BusError if memory does not read.
 
-    What superseded one of them, and the event of the goal that noted it, are among them whatever their marks,
-    if they are among ``hits``.
+    What superseded one of them or may have, and the event of the goal that noted it, are among them whatever
+    their marks, if they are among ``hits``.
     """
     pairs = [(hit, sentence) for hit in hits for sentence in pick_sentences(hit, question)][:MOST]
     if not pairs:
@@ -124,7 +129,7 @@ async def read_evidence(memory: Memory, question: str, hits: Sequence[Hit]) -> l
     near = sorted(best.values(), key=lambda each: -each.mark)[:DEPTH]
     events = {each.goal: each for each in best.values() if each.goal and each.hit.node.kind == "event"}
     for each in near:  # which grows
-        for other in (best.get(each.hit.superseded_by), events.get(each.goal)):
+        for other in (best.get(find_later(each.hit)), events.get(each.goal)):
             if other and other not in near:
                 near.append(other)
     return await _complete(memory, question, near)

@@ -9,7 +9,7 @@ from datetime import datetime
 import msgspec
 
 from services.nexus.answers.choice import choose
-from services.nexus.answers.evidence import READ, read_evidence
+from services.nexus.answers.evidence import READ, find_later, read_evidence
 from services.nexus.answers.listing import MOST, read_listed
 from services.nexus.answers.memory_answer import (
     answer_by_likeness,
@@ -160,11 +160,13 @@ class Answerer:
         return answer_from_sentences(text, packet, chosen, titles, problem)
 
     async def _find_with_later(self, text: str) -> list[Hit]:
-        """Hits with those that were superseded, and what superseded these: it may be put in other words."""
+        """Hits with those that were superseded, and what superseded these or may have: it may be put in other
+        words.
+        """
         memory = self._context.memory
         hits = await memory.search(text, limit=READ, history=True)
         known = {hit.node.id for hit in hits}
-        later = sorted({hit.superseded_by for hit in hits} - known - {""})
+        later = sorted({find_later(hit) for hit in hits} - known - {""})
         return [*hits, *(Hit(node=node, score=0.0) for node in await memory.get(*later))] if later else hits
 
     async def search(self, text: str) -> tuple[ContextPacket, list[Hit]]:

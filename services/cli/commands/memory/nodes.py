@@ -1,6 +1,6 @@
 """``mailroom memory add``, ``search``, ``get``, ``list``, ``retire``, and ``mailroom brief``."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -146,22 +146,26 @@ def search(text: str, why: bool, as_json: bool, **options: Any) -> None:
         return
     console = open_console()
     for hit in hits:
-        _print_hit(hit, console, why, later.get(hit.superseded_by))
+        _print_hit(hit, console, why, later)
     if not hits:
         click.echo(f"Memory holds nothing about it.{format_kind_hint(options['kinds'])}")
 
 
 async def _search(memory: Memory, text: str, options: dict[str, Any]) -> tuple[list[Hit], dict[str, Node]]:
-    """The hits, and by id what superseded them."""
+    """The hits, and by id what superseded them or may have."""
     hits = await memory.search(text, **options)
-    later = {hit.superseded_by for hit in hits} - {""}
+    later = {node_id for hit in hits for node_id in (hit.superseded_by, hit.questioned_by)} - {""}
     return hits, {node.id: node for node in await memory.get(*sorted(later))} if later else {}
 
 
-def _print_hit(hit: Hit, console: Console, why: bool, later: Node | None) -> None:
+def _print_hit(hit: Hit, console: Console, why: bool, later: Mapping[str, Node]) -> None:
     _print_two_lines(hit.node, console, lead=f"{hit.score:.2f} ", indent=5)
-    if until := _describe_end(hit.node, [later] if later else []):
+    by = later.get(hit.superseded_by)
+    if until := _describe_end(hit.node, [by] if by else []):
         print_wrapped(Text(f"     {until}", style="yellow"), console, hang=5)
+    elif newer := later.get(hit.questioned_by):
+        text = f"     open question: superseded by {clean(newer.title)} ({newer.id})?"
+        print_wrapped(Text(text, style="yellow"), console, hang=5)
     if why:
         parts = sorted(hit.why.items(), key=lambda part: -abs(part[1]))
         text = "  ".join(f"{clean(name)} {part:.3f}" for name, part in parts)
