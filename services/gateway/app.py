@@ -15,7 +15,7 @@ from services.gateway.files import Files
 from services.gateway.hooks.incoming import hook_routes
 from services.gateway.login import login_routes
 from services.gateway.openapi import describe
-from services.gateway.problems import TITLES, to_response
+from services.gateway.problems import title_of, to_response
 from services.gateway.routing import make_routes
 from services.gateway.security.guard import secure
 from shared.log import logger
@@ -81,8 +81,9 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
     path = request.url.path
     if error.status_code == 404 and _is_for_people(request):
         return PAGE.answer(request, "index.html", 404)  # it says that there is no such page
-    detail = f"{request.method} {path[:200]}: {TITLES.get(error.status_code, error.detail)}"
-    return to_response(error.status_code, detail, headers=dict(error.headers or {}))
+    detail = f"{request.method} {path[:200]}: {title_of(error.status_code)}"
+    cure = "'GET /openapi.json' lists what there is" if error.status_code in (404, 405) else ""
+    return to_response(error.status_code, detail, cure, headers=dict(error.headers or {}))
 
 
 def _is_for_people(request: Request) -> bool:

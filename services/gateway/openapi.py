@@ -20,6 +20,9 @@ def describe(table: Sequence[Endpoint]) -> bytes:
     kinds = [kind for endpoint in table for kind in _kinds(endpoint)]
     schemas, components = msgspec.json.schema_components([*kinds, Problem], ref_template=REFERENCE)
     by_kind = dict(zip(map(repr, [*kinds, Problem]), schemas, strict=True))
+    for endpoint in table:
+        if "query" in endpoint.parameters:  # its fields are parameters, not a schema
+            components.pop(endpoint.types["query"].__name__, None)
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in table:
         path = endpoint.path.replace(":path}", "}")
@@ -50,7 +53,7 @@ def describe(table: Sequence[Endpoint]) -> bytes:
 def _kinds(endpoint: Endpoint) -> list[Any]:
     answer = endpoint.types.get("return")
     named = [endpoint.types[name] for name in ("query", "body") if name in endpoint.parameters]
-    return [*named, *([answer] if _is_json(answer) else [])]
+    return [*named, *endpoint.contracts, *([answer] if _is_json(answer) else [])]
 
 
 def _is_json(answer: Any) -> bool:
@@ -87,20 +90,26 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _responses(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
-    problem = {"application/problem+json": {"schema": schemas[repr(Problem)]}}
+    responses = {"default": _response("A problem", "application/problem+json", schemas[repr(Problem)])}
     answer = endpoint.types.get("return")
-    if answer in (None, NoneType):
-        done: dict[str, Any] = {"204": {"description": "Done"}}
-    elif _is_json(answer):
-        done = {
-            str(endpoint.status): {
-                "description": "The answer",
-                "content": {JSON: {"schema": schemas[repr(answer)]}},
-            }
-        }
+    kinds = endpoint.contracts or ((answer,) if _is_json(answer) else ())
+    if endpoint.status == 204 or answer in (None, NoneType):
+        responses["204"] = {"description": "Done"}
+    elif kinds:
+        one_of = [schemas[repr(kind)] for kind in kinds]
+        schema = one_of[0] if len(one_of) == 1 else {"anyOf": one_of}
+        responses[str(endpoint.status)] = _response("The answer", JSON, schema)
     else:
-        done = {str(endpoint.status): {"description": "The answer", "content": {"*/*": {}}}}
-    return {**done, "default": {"description": "A problem", "content": problem}}
+        responses[str(endpoint.status)] = _response("The answer", "*/*", {})
+    if endpoint.may_wait:
+        location = {"schema": {"type": "string"}, "description": "Where the answer will be"}
+        waits = _response("There is no answer yet", JSON, {"type": "object"})
+        responses["202"] = {**waits, "headers": {"Location": location}}
+    return responses
+
+
+def _response(description: str, media_type: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": description, "content": {media_type: {"schema": schema} if schema else {}}}
 
 
 def _query_parameters(kind: Any) -> list[dict[str, Any]]:

@@ -1,5 +1,7 @@
 """Errors as problem details (RFC 9457): what went wrong, and what helps."""
 
+from http import HTTPStatus
+
 import msgspec
 from starlette.responses import Response
 
@@ -39,25 +41,26 @@ def not_found(what: str, cure: str = "") -> Failure:
 
 
 TITLES = {
-    400: "Bad request",
     401: "Not signed in",
     403: "Not allowed",
-    404: "Not found",
-    405: "Method not allowed",
     408: "Not complete in time",
-    409: "Conflict",
     413: "Too large",
     421: "Unknown host",
     422: "Not valid",
-    429: "Too many requests",
     500: "Internal error",
     503: "Not available now",
 }
+"""Where the phrase of the status says too little."""
+
+
+def title_of(status: int) -> str:
+    """The title of a problem."""
+    return TITLES.get(status) or HTTPStatus(status).phrase.capitalize()
 
 
 def to_response(status: int, detail: str, cure: str = "", headers: dict[str, str] | None = None) -> Response:
     """The response that reports a problem."""
-    problem = Problem(title=TITLES.get(status, "Error"), status=status, detail=detail, cure=cure)
+    problem = Problem(title=title_of(status), status=status, detail=detail, cure=cure)
     return Response(
         msgspec.json.encode(problem), status, headers=headers, media_type="application/problem+json"
     )

@@ -36,7 +36,8 @@ class Endpoint:
     """A row of the table: what ``method`` on ``path`` does, and the scope it needs.
 
     ``status`` is that of an answer that is a Struct. ``tag`` groups the rows of the API's description, whose
-    sentences are the handler's docstring.
+    sentences are the handler's docstring. For a handler that returns a Response, ``contracts`` are what its
+    body holds one of, and ``may_wait`` says that it is 202 with a Location if the answer is not there yet.
     """
 
     def __init__(
@@ -48,9 +49,12 @@ class Endpoint:
         scope: Scope,
         tag: str,
         status: int = 200,
+        contracts: Sequence[type[msgspec.Struct]] = (),
+        may_wait: bool = False,
     ) -> None:
         self.method, self.path, self.handler = method, path, handler
         self.scope, self.tag, self.status = scope, tag, status
+        self.contracts, self.may_wait = tuple(contracts), may_wait
 
     @cached_property
     def types(self) -> dict[str, Any]:

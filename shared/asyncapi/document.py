@@ -15,7 +15,7 @@ from shared.bus.identity import rights_of
 from shared.bus.provision import SECOND, streams
 from shared.trace import HEADER as TRACE_HEADER
 
-VERSION = "3.0.0"
+VERSION = "3.1.0"
 PEOPLE = (subjects.USER,)
 """The identities beside the agents."""
 SCHEMAS = "#/components/schemas/{name}"

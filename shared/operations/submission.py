@@ -92,6 +92,10 @@ def derive_goal_id(bus: Bus, person: str, key: str) -> str:
     return f"goal_{bus.derive_id('submission', person, key)[:24]}" if key else generate_task_id("goal")
 
 
+def _other() -> TooLate:
+    return TooLate("Another goal was submitted under this key", "Use a key of its own for each goal")
+
+
 async def submit_keyed(bus: Bus, body: dict[str, Any], key: str) -> None:
     """Submit a goal once, however often that is asked under the same key; ``derive_goal_id`` made its id.
 
@@ -104,14 +108,17 @@ async def submit_keyed(bus: Bus, body: dict[str, Any], key: str) -> None:
     if "retry" in body:
         known = await read_goal(bus, str(body["goal_id"])) is not None
     else:
-        known = await find_known(bus, body) is not None
+        try:
+            known = await find_known(bus, body) is not None
+        except Refused:
+            raise _other() from None
     if known:
         return
     stored = await _store(bus, body, bus.derive_id("submission", str(body.get("person", "")), key))
     if stored.get("duplicate"):
         first = await read_message(bus, subjects.OFFICE, int(stored["seq"]))
         if first is None or msgspec.json.decode(first.data) != msgspec.json.decode(msgspec.json.encode(body)):
-            raise TooLate("Another goal was submitted under this key", "Use a key of its own for each goal")
+            raise _other()
 
 
 async def _store(bus: Bus, body: dict[str, Any], message_id: str) -> dict[str, Any]:

@@ -19,7 +19,8 @@ NEXT_KEY_GOES_TO = """async () => {
 
 async def test_the_first_line_says_who_is_at_work(desk: Desk) -> None:
     page = await desk.open("/agents")
-    await expect(page.get_by_role("heading", level=1)).to_have_text(re.compile(r"\d+ agents? running, "))
+    first = re.compile(r"\d+ agents? and the gateway running, ")
+    await expect(page.get_by_role("heading", level=1)).to_have_text(first)
     row = page.get_by_role("link", name=re.compile("^engineer"))
     await expect(row).to_contain_text(re.compile(r"idle|busy"))
     await expect(row).to_contain_text("mailbox empty")

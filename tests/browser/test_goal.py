@@ -18,6 +18,7 @@ from tests.flow.test_cli_patches import LINES, git, make_repository
 from tests.support.course import Course, goal_of, span
 from tests.support.gateway import RunningGateway
 
+LOOKS_AS_TEXT = "(part) => getComputedStyle(part).font === getComputedStyle(document.body).font"
 HOSTILE = '<img src=x onerror="window.hit=1">'
 
 
@@ -93,6 +94,7 @@ async def test_a_message_and_a_piece_of_evidence_open(desk: Desk, axe: None, che
     for tab in ("Messages", "Evidence", "Timeline"):
         await page.get_by_role("tab", name=tab).click()
         await settle(page)
+        assert await page.get_by_role("tabpanel").evaluate(LOOKS_AS_TEXT), tab
         await require_good_looks(page, f"goal-{tab.lower()}")
     for table in await page.get_by_role("button", name="Table").all():
         await table.click()

@@ -65,6 +65,15 @@ async def test_markdown_of_reports_becomes_elements(page: Page) -> None:
     assert "x < y" in found["text"]
 
 
+async def test_markdown_of_reports_has_no_backslash_before_what_it_escapes(page: Page) -> None:
+    text = "Needs Python \\>=3.10 and \\*nothing\\* of C:\\temp\n\n|a|b|\n|--|--|\n|x \\| y|z|"
+    found = await markdown(page, text)
+    assert "Needs Python >=3.10 and *nothing* of C:\\temp" in found["text"]
+    assert "x | yz" in found["text"]
+    assert found["tags"].count("td") == 2
+    assert "em" not in found["tags"]
+
+
 async def test_markdown_makes_nothing_else(page: Page) -> None:
     hostile = [
         '<img src=x onerror="window.hit=1">',

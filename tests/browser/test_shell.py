@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.browser.pages import Desk, require_good_looks
+from tests.browser.pages import Desk, require_good_looks, settle
 
 KEY_GOES_TO = """async () => {
   document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "k", ctrlKey: true, bubbles: true }));
@@ -10,6 +10,11 @@ KEY_GOES_TO = """async () => {
   await null;
   return document.activeElement.getAttribute("aria-label");
 }"""
+
+SHEETS = """[...document.querySelectorAll("head link[href^='/web/styles/']")]
+  .filter((link) => link.media === "all").map((link) => link.href.replace(/.*\\/|\\.css$/g, ""))"""
+"""The style sheets of views that count now."""
+PATHS = {"morning": "/today", "board": "/goals", "memory": "/memory"}
 
 VIEWS = {"inbox": "/", "board": "/goals", "memory": "/memory", "chat": "/chat", "schedule": "/schedule"}
 """Those whose own tests look at them only when they are filled; they look at the other views as they are."""
@@ -31,6 +36,15 @@ async def test_places_are_reached_by_two_keys(desk: Desk) -> None:
     await page.wait_for_url(desk.url + "/memory")
     await page.reload()
     assert await page.get_by_role("link", name="Memory").get_attribute("aria-current") == "page"
+
+
+async def test_a_view_looks_the_same_whatever_was_shown_before(desk: Desk) -> None:
+    page = await desk.open("/memory")
+    for view in ("morning", "board", "memory"):
+        await page.locator(f"nav.places a[href='{PATHS[view]}']").click()
+        await page.wait_for_url(desk.url + PATHS[view])
+        await settle(page)
+        assert await page.evaluate(SHEETS) == [view]
 
 
 async def test_an_address_that_leads_nowhere_says_so(desk: Desk) -> None:

@@ -110,7 +110,7 @@ async def test_one_key_sent_twenty_times_at_once_is_one_goal(
     assert len(await gateway.office.stored(subjects.SUBMIT)) == before + 1
     other = await post(ada, "/goals", waiting(0, "Something else"), "key-1")
     assert other.status_code == 409
-    assert other.json()["cure"]
+    assert other.json()["cure"] == "Use a key of its own for each goal"
     assert await submitted(bob, 0, "key-1") != ids[0]
 
 

@@ -233,6 +233,15 @@ class TestConnections:
             assert not answer.startswith(b"HTTP/1.1 2"), (head, answer)
             assert not answer.startswith(b"HTTP/1.1 5"), (head, answer)
 
+    async def test_a_body_of_two_lengths_is_refused_and_what_follows_not_read(
+        self, gateway: RunningGateway
+    ) -> None:
+        head = f"{POST}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
+        second = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        received = await exchange(gateway, f"{head}0\r\n\r\n{second}".encode())
+        assert received.startswith(b"HTTP/1.1 400")
+        assert received.count(b"HTTP/1.1 ") == 1
+
     async def test_requests_that_never_end_are_cut_off(self, gateway: RunningGateway) -> None:
         head = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
         begun = time.monotonic()

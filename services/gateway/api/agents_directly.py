@@ -1,5 +1,6 @@
 """Three agents directly: nexus, cortex and frontier take a TaskRequest and answer with their contracts."""
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -19,6 +20,7 @@ from shared.contracts import (
     Contract,
     DiscoveryResult,
     Question,
+    Response,
     TaskPlan,
     TaskPriority,
     TaskResult,
@@ -191,19 +193,22 @@ def _json(status: int, content: Contract) -> HttpResponse:
     return HttpResponse(content.to_json(), status, media_type=JSON)
 
 
+def _endpoint(
+    method: str, path: str, handler: Callable[..., Awaitable[HttpResponse]], *contracts: type[Contract]
+) -> Endpoint:
+    scope = Scope.READ if method == "GET" else Scope.SUBMIT
+    return Endpoint(
+        method, path, handler, scope=scope, tag="agents directly", contracts=contracts, may_wait=True
+    )
+
+
+_WORK: tuple[type[Contract], ...] = (TaskResult, *MADE.values())
 ENDPOINTS = (
-    Endpoint("POST", f"{API}/{subjects.NEXUS}", ask_nexus, scope=Scope.SUBMIT, tag="agents directly"),
-    Endpoint("POST", f"{API}/{subjects.CORTEX}", have_cortex_work, scope=Scope.SUBMIT, tag="agents directly"),
-    Endpoint(
-        "POST", f"{API}/{subjects.CORTEX}/plan", have_cortex_plan, scope=Scope.SUBMIT, tag="agents directly"
-    ),
-    Endpoint("POST", f"{API}/{FRONTIER}", have_frontier_discover, scope=Scope.SUBMIT, tag="agents directly"),
-    *(
-        Endpoint("GET", f"{API}/{agent}/{{task_id}}", read, scope=Scope.READ, tag="agents directly")
-        for agent, read in (
-            (subjects.NEXUS, read_answer_of_nexus),
-            (subjects.CORTEX, read_answer_of_cortex),
-            (FRONTIER, read_answer_of_frontier),
-        )
-    ),
+    _endpoint("POST", f"{API}/{subjects.NEXUS}", ask_nexus, Response),
+    _endpoint("POST", f"{API}/{subjects.CORTEX}", have_cortex_work, *_WORK),
+    _endpoint("POST", f"{API}/{subjects.CORTEX}/plan", have_cortex_plan, TaskPlan, TaskResult),
+    _endpoint("POST", f"{API}/{FRONTIER}", have_frontier_discover, *_WORK),
+    _endpoint("GET", f"{API}/{subjects.NEXUS}/{{task_id}}", read_answer_of_nexus, Response),
+    _endpoint("GET", f"{API}/{subjects.CORTEX}/{{task_id}}", read_answer_of_cortex, *_WORK),
+    _endpoint("GET", f"{API}/{FRONTIER}/{{task_id}}", read_answer_of_frontier, *_WORK),
 )

@@ -148,7 +148,7 @@ async def read_today(call: Call) -> TodaysBriefings:
     return TodaysBriefings(day=day, time_zone=name, briefings=[each for each in found if each])
 
 
-async def read_briefing(call: Call) -> DayBriefing:
+async def read_day_briefing(call: Call) -> DayBriefing:
     """A briefing by its day, as 2026-11-23, and its kind, morning or evening."""
     day, kind = call.path["day"], call.path["kind"]
     found = await _read(call, date.fromisoformat(day).isoformat(), kind) if kind in KINDS else None
@@ -209,7 +209,7 @@ async def _read(call: Call, day: str, kind: str) -> DayBriefing | None:
 ENDPOINTS = (
     Endpoint("GET", BRIEFINGS, list_briefings, scope=Scope.READ, tag="briefings"),
     Endpoint("GET", f"{BRIEFINGS}/today", read_today, scope=Scope.READ, tag="briefings"),
-    Endpoint("GET", f"{BRIEFINGS}/{{day}}/{{kind}}", read_briefing, scope=Scope.READ, tag="briefings"),
+    Endpoint("GET", f"{BRIEFINGS}/{{day}}/{{kind}}", read_day_briefing, scope=Scope.READ, tag="briefings"),
     Endpoint("POST", BRIEFINGS, make_briefing, scope=Scope.SUBMIT, tag="briefings", status=202),
     Endpoint("GET", f"{API}/news", list_news, scope=Scope.READ, tag="briefings"),
     Endpoint("POST", f"{API}/news/{{id}}", judge_news, scope=Scope.SUBMIT, tag="briefings", status=202),

@@ -162,7 +162,7 @@ def _token(call: Call, name: str, what: str) -> str:
 ENDPOINTS = (
     Endpoint("GET", API, list_desk_sessions, scope=Scope.READ, tag="desk"),
     Endpoint("GET", f"{API}/{{id}}", read_desk_session, scope=Scope.READ, tag="desk"),
-    Endpoint("POST", f"{API}/{{id}}/messages", say_to_desk, scope=Scope.SUBMIT, tag="desk"),
+    Endpoint("POST", f"{API}/{{id}}/messages", say_to_desk, scope=Scope.SUBMIT, tag="desk", may_wait=True),
     Endpoint("GET", f"{API}/{{id}}/messages/{{message}}", read_desk_turn, scope=Scope.READ, tag="desk"),
     Endpoint(
         "POST", f"{API}/{{id}}/messages/{{message}}/stop", stop_desk_turn, scope=Scope.SUBMIT, tag="desk"

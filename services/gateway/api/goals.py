@@ -109,7 +109,7 @@ async def submit_goal(call: Call, body: NewGoal) -> SubmittedGoal:
 
     The same Idempotency-Key begins nothing twice, and gets the same answer.
     """
-    if body.text.isspace():
+    if not any(letter.isprintable() and not letter.isspace() for letter in body.text):
         raise ValueError("text must be a non-empty string")
     require_whole_paths(body.text, body.context)
     bus, person = call.gateway.bus, call.person.name

@@ -118,5 +118,5 @@ async def sign_out(call: Call, query: SignOutQuery) -> Response:
 ENDPOINTS = (
     Endpoint("GET", PATH, read_session, scope=Scope.READ, tag="session"),
     Endpoint("POST", PATH, sign_in, scope=Scope.NONE, tag="session"),
-    Endpoint("DELETE", PATH, sign_out, scope=Scope.READ, tag="session"),
+    Endpoint("DELETE", PATH, sign_out, scope=Scope.READ, tag="session", status=204),
 )

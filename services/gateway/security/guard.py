@@ -149,6 +149,14 @@ class Guard:
                 "The gateway is not addressed by this name",
                 "Use localhost or 127.0.0.1, or add the name to MAILROOM_GATEWAY_HOSTS",
             )
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # A proxy may count by the other one, and take the rest of the body for a request (RFC 9112, 6.3).
+            raise Refused(
+                400,
+                "The request has both Content-Length and Transfer-Encoding",
+                "Send one of them",
+                connection="close",
+            )
         address = (scope.get("client") or ("unknown", 0))[0]
         return Asked(scope["method"], scope["path"], headers, address, site)
 

@@ -3,7 +3,7 @@
 import msgspec
 from starlette.types import Message, Send
 
-from services.gateway.problems import TITLES, Problem
+from services.gateway.problems import Problem, title_of
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -26,8 +26,9 @@ class Refused(Exception):
 
 async def send_refusal(send: Send, refusal: Refusal) -> None:
     """Answer a request with ``refusal``."""
-    title = TITLES.get(refusal.status, "Error")
-    problem = Problem(title=title, status=refusal.status, detail=refusal.cause, cure=refusal.cure)
+    problem = Problem(
+        title=title_of(refusal.status), status=refusal.status, detail=refusal.cause, cure=refusal.cure
+    )
     body = msgspec.json.encode(problem)
     headers = [
         (b"content-type", b"application/problem+json"),

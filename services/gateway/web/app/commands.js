@@ -16,7 +16,7 @@ export function listCommands() {
   return [
     ...places,
     { name: "Submit a goal", keys: "n", run: () => navigate("/goals?new=1") },
-    { name: paused.value ? "Go on with live updates" : "Pause live updates", keys: "p", run: togglePause },
+    { name: paused.value ? "Resume live updates" : "Pause live updates", keys: "p", run: togglePause },
     { name: notifying.value ? "Turn notifications of this browser off" : "Notify me in this browser when something waits for me", keys: "", run: toggleNotifications },
     ...others,
     { name: "List of keys", keys: "?", run: () => (keysOpen.value = true) },

@@ -12,7 +12,7 @@ import { clock, count, plural } from "./ui/format.js";
 import { Icon } from "./ui/icon.js";
 import { html, useEffect, useRef, useState } from "./ui/html.js";
 import { Toasts } from "./ui/toast.js";
-import { VIEWS, loadView } from "./views/index.js";
+import { VIEWS, loadView, useOnlyStyles } from "./views/index.js";
 
 const MENU = VIEWS.filter((view) => view.key);
 
@@ -44,7 +44,7 @@ function Place({ view, current }) {
 function Office() {
   const { agents, paused: resting, memory } = office.value;
   const [word, kind] = stateOf();
-  return html`<div class="office"><button type="button" onClick=${togglePause} title="Pause or go on: p" aria-pressed=${String(paused.value)}
+  return html`<div class="office"><button type="button" onClick=${togglePause} title="Pause or resume: p" aria-pressed=${String(paused.value)}
       ><span class=${`dot ${kind}`}></span>${word}${agents !== undefined && ` · ${plural(agents, "agent")}`}</button>
     ${resting > 0 && html`<div class="wait">${plural(resting, "agent")} paused</div>`}
     ${last.value > 0 && html`<div>${plural(last.value, "message")}</div>`}
@@ -80,7 +80,7 @@ function Notice() {
   else if (problem.value) line = ["lost", `New messages cannot be shown: ${problem.value}. Free space on the office's disk; it goes on by itself.`];
   else if (paused.value) line = ["paused", `Paused. ${plural(held.value, "new message")}.`];
   return html`<div role="status" aria-live="polite" style=${{ display: "contents" }}>${line && html`<div class=${`notice ${line[0]}`}><span>${line[1]}</span>
-    ${paused.value && html`<button type="button" onClick=${togglePause}>Go on <kbd>p</kbd></button>`}</div>`}</div>`;
+    ${paused.value && html`<button type="button" onClick=${togglePause}>Resume <kbd>p</kbd></button>`}</div>`}</div>`;
 }
 
 function SignedOut() {
@@ -102,6 +102,7 @@ function View() {
     return () => (wanted = false);
   }, [view]);
   useFocusOnChange(main, path);
+  useOnlyStyles(loaded.name);
   const ready = view && loaded.name === view.name;
   return html`<main class=${`view ${view ? `view-${view.name}` : ""}${view?.wide ? " wide" : ""}`} id="view" tabindex="-1" ref=${main} aria-busy=${view && !ready ? "true" : undefined}>${
     !view ? html`<${Unknown} />` : !ready ? html`<${Loading} />` : loaded.error ? html`<${Problem} error=${loaded.error} retry=${() => location.reload()} />`

@@ -12,7 +12,8 @@ export function agentColour(name) {
   if (KNOWN.has(name)) return `var(--agent-${name})`;
   let hash = 0;
   for (const letter of name || "") hash = (hash * 31 + letter.codePointAt(0)) >>> 0;
-  return `oklch(var(--agent-lightness) var(--agent-chroma) ${HUES[hash % HUES.length]})`;
+  const hue = HUES[hash % HUES.length];
+  return `light-dark(oklch(46% 0.12 ${hue}), oklch(78% 0.11 ${hue}))`;
 }
 
 /** The name as people read it. */

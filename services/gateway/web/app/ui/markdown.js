@@ -1,5 +1,5 @@
-// A small part of Markdown as elements: headings, lists, code, tables, quotes, emphasis and links. There is no way from a text
-// to HTML here: whatever is not of these stays text. Links open http and https alone.
+// A small part of Markdown as elements: headings, lists, code, tables, quotes, emphasis, links and escapes. There is no way
+// from a text to HTML here: whatever is not of these stays text. Links open http and https alone.
 
 import { html } from "./html.js";
 
@@ -10,7 +10,7 @@ const HEADING = /^(#{1,6})\s+(.*?)\s*#*\s*$/;
 const FENCE = /^\s{0,3}(`{3,}|~{3,})/;
 const TABLE_RULE = /^\s*\|?\s*:?-{2,}:?\s*(\|\s*:?-{2,}:?\s*)*\|?\s*$/;
 // What is looked for has an end within some hundred characters, so that no text takes long.
-const INLINE = /(?<!`)(`{1,4})(?!`)([^]{0,500}?[^`])\1(?!`)|\*\*(?=\S)([^]{0,500}?\S)\*\*|(?<![\w*])[*_](?=[^\s*_])([^*_\n]{0,500}[^\s*_])[*_](?![\w*])|\[([^\]\n]{1,400})\]\(([^()\s]{1,2000})\)|(https?:\/\/[^\s<>"'`)\]}]{1,2000})/g;
+const INLINE = /(?<!`)(`{1,4})(?!`)([^]{0,500}?[^`])\1(?!`)|\*\*(?=\S)([^]{0,500}?\S)\*\*|(?<![\w*])[*_](?=[^\s*_])([^*_\n]{0,500}[^\s*_])[*_](?![\w*])|\[([^\]\n]{1,400})\]\(([^()\s]{1,2000})\)|(https?:\/\/[^\s<>"'`)\]}]{1,2000})|\\([!-/:-@[-`{-~])/g;
 
 export function Markdown({ text }) {
   return html`<div class="prose">${blocks((text || "").slice(0, MOST).split("\n"))}</div>`;
@@ -69,7 +69,7 @@ function list(lines, at, depth) {
 }
 
 function table(lines, at) {
-  const cells = (line) => line.trim().replace(/^\||\|$/g, "").split("|").map((cell) => inline(cell.trim()));
+  const cells = (line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).map((cell) => inline(cell.trim()));
   let end = at + 2;
   while (end < lines.length && lines[end].includes("|")) end += 1;
   const rows = lines.slice(at + 2, end).map(cells);
@@ -88,10 +88,11 @@ export function inline(text, depth = 0) {
   const parts = [];
   let end = 0;
   for (const found of text.matchAll(INLINE)) {
-    const [whole, , code, strong, emphasis, label, target, bare] = found;
+    const [whole, , code, strong, emphasis, label, target, bare, escaped] = found;
     parts.push(text.slice(end, found.index));
     end = found.index + whole.length;
     if (code) parts.push(html`<code>${code.trim()}</code>`);
+    else if (escaped) parts.push(escaped);
     else if (strong) parts.push(html`<b>${depth < 3 ? inline(strong, depth + 1) : strong}</b>`);
     else if (emphasis) parts.push(html`<em>${emphasis}</em>`);
     else parts.push(link(label || bare, target || bare, whole));

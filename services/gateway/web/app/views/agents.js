@@ -64,7 +64,7 @@ function headline(agents) {
   const working = agents.filter((agent) => agent.state === "running" && agent.name !== "gateway");
   const busy = working.filter((agent) => agent.load > 0).map((agent) => agent.name);
   const names = busy.length > 3 ? `${busy.length} busy` : busy.length ? `${new Intl.ListFormat("en").format(busy)} busy` : "all idle";
-  return working.length ? `${plural(working.length, "agent")} running, ${names}` : "No agent is running";
+  return working.length ? `${plural(working.length, "agent")} and the gateway running, ${names}` : "No agent is running";
 }
 
 function Summary({ agents }) {

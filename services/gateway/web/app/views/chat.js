@@ -95,7 +95,7 @@ function Conversation({ id, begun }) {
     if (begun) read();
   }, []);
   useEffect(() => end.current?.scrollIntoView({ block: "end" }), [state.turns.length, state.turns.at(-1)?.state, state.loaded, words[state.turns.at(-1)?.id]]);
-  return html`<section class="conversation" aria-label="Conversation"><h1 class=${state.turns.length ? "last" : ""}>${headline(state)}</h1>
+  return html`<section class="conversation" aria-label="Conversation"><h1>${state.turns[0]?.text.split("\n")[0].slice(0, 120) || (state.loaded ? "Ask the front desk" : "The front desk")}</h1>
     ${state.error && html`<${Problem} error=${state.error} />`}${!state.loaded && html`<${Loading} what="the conversation" />`}
     ${state.earlier > 0 && html`<p><button type="button" onClick=${() => read(state.earlier)}>Earlier</button></p>`}
     ${state.loaded && !state.turns.length && !state.error && html`<${Begin} onTry=${take} />`}
@@ -118,21 +118,6 @@ async function stopTurn(session, message, tries = 20) {
 function replaced(turns, turn) {
   const known = turns.some((each) => each.id === turn.id);
   return known ? turns.map((each) => (each.id === turn.id ? { ...each, ...turn } : each)) : [...turns, turn];
-}
-
-/** The last answer in a line. */
-function headline({ turns, loaded }) {
-  const last = [...turns].reverse().find((turn) => turn.answer);
-  if (last) return firstLine(last.answer);
-  return turns.length || !loaded ? "The front desk" : "Ask the front desk";
-}
-
-function firstLine({ text, context, citations, goal_id: goal }) {
-  if (goal) return "Started a goal";
-  const bare = text.replace(/^\(Taken as: [^\n]*\)\n/, "");
-  const said = bare.startsWith("From memory:") && context?.length ? context.find((each) => each.evidence_id === citations[0])?.text || bare : bare;
-  const line = said.split("\n").find((each) => each.trim()) || "";
-  return line.length > 120 ? `${line.slice(0, 119)}…` : line;
 }
 
 function Begin({ onTry }) {

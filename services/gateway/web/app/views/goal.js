@@ -44,7 +44,7 @@ function Shown({ goal, query, reload, error }) {
     ${error && html`<${Problem} error=${error} retry=${reload} />`}
     <${Answer} goal=${goal} onOpen=${(ref) => select({ evidence: ref })} reload=${reload} />
     <${Tabs} tabs=${tabs} selected=${chosen} label="Parts of the goal" end=${html`<${Export} id=${goal.goal_id} />`} />
-    <div class=${`split${open ? "" : " closed"}`}><div role="tabpanel" aria-label=${chosen} class=${`part ${chosen}`}>
+    <div class=${`split${open ? "" : " closed"}`}><div role="tabpanel" aria-label=${chosen} class=${`part part-${chosen}`}>
       ${chosen === "timeline" && html`<${Waterfall} goal=${goal} selected=${query.row || ""} query=${query} onSelect=${(row) => select({ row })} />
         <${Sequence} goal=${goal} selected=${query.message || ""} onSelect=${(message) => select({ message })} />`}
       ${chosen === "messages" && html`<${MessageList} goal=${goal} selected=${query.message || ""} onSelect=${(message) => select({ message })} />`}

@@ -3,10 +3,11 @@
 import { agentColour } from "../ui/agent.js";
 
 const MARGIN = 34;
-const LABELS = 26; // labels at most, where there is room for them; more when one is nearer
+const LABEL_AREA = 9000; // px² of the canvas for each label; more labels when one is nearer
+const LABELS = 70; // at most
 const STYLES = {
-  contradicts: { colour: "--bad", dash: [4, 3] },
-  supersedes: { colour: "--wait", dash: [] },
+  contradicts: { colour: "var(--bad)", dash: [4, 3] },
+  supersedes: { colour: "var(--wait)", dash: [] },
 };
 
 /** Where a node is drawn, in px. */
@@ -50,11 +51,10 @@ export function paint(canvas, { layout, selected, marked, hovered, camera }) {
 
 /** Colours as the style sheet has them now: a canvas knows no variables. */
 function readColours(canvas) {
-  const style = getComputedStyle(canvas);
   const known = new Map();
-  const of = (name) => {
-    if (!known.has(name)) known.set(name, name.startsWith("--") ? style.getPropertyValue(name).trim() : resolve(canvas, name));
-    return known.get(name);
+  const of = (colour) => {
+    if (!known.has(colour)) known.set(colour, resolve(canvas, colour));
+    return known.get(colour);
   };
   return { of, agent: (name) => of(agentColour(name)) };
 }
@@ -80,7 +80,7 @@ function paintEdges(context, { edges }, places, colours, focus) {
     looks.get(name).edges.push(edge);
   }
   for (const { special, near, edges: same } of looks.values()) {
-    const { colour, dash } = STYLES[special] || { colour: near ? "--ink" : "--edge", dash: [] };
+    const { colour, dash } = STYLES[special] || { colour: near ? "var(--ink)" : "var(--edge)", dash: [] };
     context.beginPath();
     for (const edge of same) {
       context.moveTo(...places[edge.start]);
@@ -115,7 +115,7 @@ function paintNodes(context, { nodes }, places, colours, { marked, size }) {
     }
     const holds = node.standing === "current";
     context.globalAlpha = (faint ? 0.18 : 1) * (holds ? 0.92 : 0.55);
-    context.fillStyle = holds ? colours.agent(node.agent) : colours.of("--panel");
+    context.fillStyle = holds ? colours.agent(node.agent) : colours.of("var(--panel)");
     context.fill();
     if (holds) continue;
     context.setLineDash(node.standing === "forgotten" ? [2, 2] : []);
@@ -132,7 +132,7 @@ function paintRing(context, { nodes }, places, colours, selected, size) {
   if (index < 0) return;
   context.beginPath();
   context.arc(...places[index], radius(nodes[index], size) + 4, 0, 2 * Math.PI);
-  context.strokeStyle = colours.of("--ink");
+  context.strokeStyle = colours.of("var(--ink)");
   context.lineWidth = 2;
   context.stroke();
 }
@@ -146,7 +146,7 @@ function paintLabels(context, { nodes }, places, colours, { width, height, selec
   context.font = `${Math.round(parseFloat(fontSize) * 0.86)}px ${fontFamily}`;
   context.textBaseline = "middle";
   const taken = [];
-  const most = Math.min(width / 24, LABELS) * zoom;
+  const most = Math.min((width * height) / LABEL_AREA, LABELS) * zoom;
   const large = order.slice(0, 120).map(({ index }) => [places[index][0] - 4, places[index][1] - 4, places[index][0] + 4, places[index][1] + 4]);
   for (const { node, index, rank } of order.slice(0, 400)) {
     const [x, y] = places[index];
@@ -163,11 +163,11 @@ function paintLabels(context, { nodes }, places, colours, { width, height, selec
     if (left === undefined) continue;
     const box = [left - 3, middle - 9, left + wide + 3, middle + 9];
     taken.push(box);
-    context.strokeStyle = colours.of("--panel");
+    context.strokeStyle = colours.of("var(--panel)");
     context.lineWidth = 4;
     context.lineJoin = "round";
     context.strokeText(text, left, middle);
-    context.fillStyle = colours.of(rank >= 1e3 ? "--text" : "--soft");
+    context.fillStyle = colours.of(rank >= 1e3 ? "var(--text)" : "var(--soft)");
     context.fillText(text, left, middle);
   }
 }

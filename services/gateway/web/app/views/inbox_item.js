@@ -74,7 +74,7 @@ function deadPairs({ dead_letter: letter }) {
 }
 
 function goalPairs({ goal }) {
-  return [["Tasks", `${goal.tasks_done} of ${goal.tasks_all} done, ${goal.tasks_failed} failed`], ["Took", html`<${Took} from=${goal.submitted_at} to=${goal.ended_at} />`], ["If retried", "It begins anew, as a new goal with the same words."]];
+  return [["Tasks", `${goal.tasks_done} of ${goal.tasks_all} done, ${goal.tasks_failed} failed`], ["Took", html`<${Took} from=${goal.submitted_at} to=${goal.ended_at} />`], ["If retried", "A new goal with the same words begins."]];
 }
 
 /** A function that answers once: not by a key that is held, and not just after another answer. */

@@ -1,31 +1,34 @@
 // Every view: its paths, its place in the menu, the key after "g". A module in views/ exports the component as default and
-// gets `params` and `query`; its styles, if it has any, are in styles/<name>.css.
+// gets `params` and `query`; its styles are in styles/<name>.css.
+
+import { useLayoutEffect } from "../ui/html.js";
 
 /**
- * name: module in views/ and, with `styles`, sheet in styles/.
+ * name: module in views/ and sheet in styles/.
  * paths: the first is that of the menu.
  * key: "g" and this go there. narrow: its place in the bar of a small screen (others are under More).
  */
 export const VIEWS = [
-  { name: "inbox", title: "Inbox", paths: ["/"], key: "i", narrow: 1, styles: true },
-  { name: "board", title: "Goals", paths: ["/goals"], key: "g", narrow: 3, styles: true },
-  { name: "goal", title: "Goal", paths: ["/goals/:id"], within: "board", styles: true },
-  { name: "traffic", title: "Traffic", paths: ["/traffic"], key: "t", styles: true },
-  { name: "agents", title: "Agents", paths: ["/agents", "/agents/:name"], key: "a", styles: true },
-  { name: "memory", title: "Memory", paths: ["/memory", "/memory/:id"], key: "m", narrow: 4, styles: true },
-  { name: "chat", title: "Chat", paths: ["/chat", "/chat/:id"], key: "c", narrow: 2, styles: true },
-  { name: "morning", title: "Today", paths: ["/today", "/today/:day/:kind"], key: "b", styles: true },
-  { name: "schedule", title: "Schedule", paths: ["/schedule"], key: "s", styles: true },
-  { name: "deliveries", title: "Deliveries", paths: ["/deliveries"], key: "d", styles: true },
-  { name: "figures", title: "Figures", paths: ["/figures"], key: "f", styles: true },
+  { name: "inbox", title: "Inbox", paths: ["/"], key: "i", narrow: 1 },
+  { name: "board", title: "Goals", paths: ["/goals"], key: "g", narrow: 3 },
+  { name: "goal", title: "Goal", paths: ["/goals/:id"], within: "board" },
+  { name: "traffic", title: "Traffic", paths: ["/traffic"], key: "t" },
+  { name: "agents", title: "Agents", paths: ["/agents", "/agents/:name"], key: "a" },
+  { name: "memory", title: "Memory", paths: ["/memory", "/memory/:id"], key: "m", narrow: 4 },
+  { name: "chat", title: "Chat", paths: ["/chat", "/chat/:id"], key: "c", narrow: 2 },
+  { name: "morning", title: "Today", paths: ["/today", "/today/:day/:kind"], key: "b" },
+  { name: "schedule", title: "Schedule", paths: ["/schedule"], key: "s" },
+  { name: "deliveries", title: "Deliveries", paths: ["/deliveries"], key: "d" },
+  { name: "figures", title: "Figures", paths: ["/figures"], key: "f" },
 ];
 
 const loaded = new Map();
+const sheets = new Map();
 
 /** The component of a view, loaded once, with its styles. */
 export function loadView(view) {
   if (!loaded.has(view.name)) {
-    const loading = Promise.all([import(`./${view.name}.js`), view.styles ? addStyles(view.name) : null]);
+    const loading = Promise.all([import(`./${view.name}.js`), addStyles(view.name)]);
     loading.catch(() => loaded.delete(view.name));
     loaded.set(view.name, loading.then(([module]) => module.default));
   }
@@ -38,6 +41,14 @@ function addStyles(name) {
     link.rel = "stylesheet";
     link.href = `/web/styles/${name}.css`;
     link.onload = link.onerror = resolve;
+    sheets.set(name, link);
     document.head.append(link);
   });
+}
+
+/** Only the sheet of the view that is shown counts: views looked different after another one otherwise. */
+export function useOnlyStyles(name) {
+  useLayoutEffect(() => {
+    for (const [each, link] of sheets) link.media = each === name ? "all" : "not all";
+  }, [name]);
 }

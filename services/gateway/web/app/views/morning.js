@@ -23,12 +23,12 @@ export default function Morning() {
   const { briefings } = today.data;
   const shown = briefings.find((each) => each.kind === chosen) || briefings[0];
   const past = (made.data?.briefings || []).filter((each) => !shown || each.day !== shown.day).slice(0, 14);
-  return html`<div class="head"><div><h1>${shown ? shown.title : "No briefing of today yet"}</h1>
+  return html`<div class="head"><div><h1>${shown ? shown.title : "No briefing yet today"}</h1>
       <div class="meta">${shown && html`<span>made at <${Clock} at=${shown.made_at} seconds=${false} /></span>`}
         ${briefings.length > 1 && briefings.map((each) => html`<button type="button" key=${each.kind} class="plain" aria-pressed=${String(each === shown)} onClick=${() => choose(each.kind)}>${each.kind}</button>`)}</div></div>
       ${!day && may("submit") && html`<${Look} kind=${shown?.kind} made=${shown} />`}</div>
     ${today.error && html`<${Problem} error=${today.error} retry=${today.reload} />`}
-    ${shown ? html`<${Briefing} briefing=${shown} />` : html`<${Empty} title="Nothing was told yet">It is made by itself in the morning and in the evening, or now by the buttons above.<//>`}
+    ${shown ? html`<${Briefing} briefing=${shown} />` : html`<${Empty} title="Nothing to read yet">The front desk writes a briefing every morning and every evening. To have one now, use the buttons above.<//>`}
     ${past.length > 0 && html`<nav class="past" aria-label="Earlier briefings"><h2>Earlier</h2>${past.map((each) => html`<a key=${each.day + each.kind} href=${at`/today/${each.day}/${each.kind}`}>${each.day} ${each.kind}</a>`)}</nav>`}`;
 }
 
@@ -92,6 +92,6 @@ function Source({ source, opened = null }) {
   const outside = /^https?:\/\//.test(source.link);
   const label = outside ? source.label.replace(/^https?:\/\/(www\.)?/, "").slice(0, 48) : source.label;
   if (outside) return html`<a class="source" href=${source.link} target="_blank" rel="noreferrer noopener" onClick=${opened}>${label}</a>`;
-  if (source.link.startsWith("/")) return html`<a class="source" href=${source.link} title=${source.open}>${label}</a>`;
+  if (source.link.startsWith("/")) return html`<a class="source" href=${source.link} aria-label=${label} title=${label}>${label.split(" ")[0]}</a>`;
   return html`<span class="source" title=${source.open}>${label}</span>`;
 }

@@ -15,7 +15,7 @@ export function Night({ night, zone, reload }) {
   const told = ["waiting", "running", "ended", "refused"].filter((state) => counts[state]).map((state) => `${counts[state]} ${state === "waiting" && counts[state] > 1 ? "wait" : STATES[state][1]}`);
   return html`<section class="night panel" aria-label="The night's queue"><h2>The night's queue <small>${told.join(", ") || "empty"}</small></h2>
     <p class="soft">${sayWindow(night, zone)} ${sayUsed(night)}</p>
-    ${night.held && html`<p class="bad">Nothing begins now: ${night.held}.</p>`}
+    ${night.held && html`<p class="warn">Nothing begins now: ${night.held}.</p>`}
     ${!night.reachable && html`<p class="soft">Its folder is not on the gateway's machine, or no job was ever dropped: <code>${night.folder}</code></p>`}
     ${night.reachable && !jobs.length && html`<p class="soft">Add a job below, or drop one as a file into <code>${night.folder}</code>.</p>`}
     <ul>${jobs.map((job) => html`<${Job} key=${`${job.state}${job.id}`} job=${job} reload=${reload} />`)}</ul>

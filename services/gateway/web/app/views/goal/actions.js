@@ -15,7 +15,7 @@ function possible(goal, reload) {
   return [
     goal.patches.length > 0 && may("approve") && { key: "a", name: "Apply diff", kind: "primary", run: () => applyAll(goal, reload) },
     over && may("submit") && { key: "r", name: "Retry", kind: "", run: () => retry(goal) },
-    may("submit") && { key: "s", name: over ? "Go on" : "Steer", kind: "", run: () => steer(goal, reload, over) },
+    may("submit") && { key: "s", name: over ? "Continue" : "Steer", kind: "", run: () => steer(goal, reload, over) },
     !over && may("submit") && { key: "x", name: "Stop", kind: "danger", run: () => stop(goal, reload) },
   ].filter(Boolean);
 }
@@ -58,9 +58,9 @@ async function retry(goal) {
 
 async function steer(goal, reload, over) {
   const text = await ask({
-    title: over ? "Go on with this goal" : "Steer the agents at work",
-    text: over ? "It goes on from its results, minding what you write." : "They read it before their next step, and it counts more than what was asked before.",
-    field: "What should they mind?",
+    title: over ? "Continue this goal" : "Steer the agents at work",
+    text: over ? "The agents continue from its results and follow what you write." : "They read it before their next step, and it counts more than what was asked before.",
+    field: over ? "What should they do next?" : "What should they do differently?",
     yes: "Send",
     required: !over,
   });

@@ -50,5 +50,5 @@ const LEVELS = { high: ["✕", "bad"], medium: ["▲", "warn"], low: ["○", "so
 
 function Severity({ level }) {
   const [mark, kind] = LEVELS[level] || LEVELS.low;
-  return html`<span class=${kind}><span aria-hidden="true">${mark}</span> ${level}</span>`;
+  return html`<span class=${`severity ${kind}`}><span aria-hidden="true">${mark}</span> ${level}</span>`;
 }

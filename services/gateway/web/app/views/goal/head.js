@@ -24,7 +24,7 @@ function title(text) {
 }
 
 function Cost({ goal }) {
-  if (!goal.tokens && !goal.cost) return html`<span>no model asked</span>`;
+  if (!goal.tokens && !goal.cost) return html`<span>no model used</span>`;
   const { day_cost: limit, today } = goal.budget;
   const tightest = today.reduce((most, each) => (each.cost > (most?.cost ?? -1) ? each : most), null);
   const left = limit && tightest ? Math.max(0, limit - tightest.cost) : null;
