@@ -1,12 +1,13 @@
-"""Prints the figures of the code; ends with exit code 1 if there is an import circle at run time.
+"""Prints the figures of the code; ends with exit code 1 if one is over its limit, or for an import circle.
 
 Run it as ``python -m tests.house``. Product code is ``services`` and ``shared``.
 """
 
 import ast
 import importlib
+import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,10 @@ from shared.agent.base import Agent
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("services", "shared")
+LONG_MODULE, LONG_FUNCTION = 250, 40
+"""Lines over which a module and a function count as long."""
+LIMITS = {"largest module": 500, "largest function": 60, "longest MRO": 3}
+"""What nothing may exceed."""
 
 
 class Figure(NamedTuple):
@@ -38,19 +43,27 @@ def measure_modules() -> list[Figure]:
     return [
         Figure("modules", len(lines)),
         Figure("lines", sum(lines.values())),
+        Figure(
+            "long modules", sum(each > LONG_MODULE for each in lines.values()), f"over {LONG_MODULE} lines"
+        ),
         Figure("largest module", lines[largest], str(largest.relative_to(ROOT))),
     ]
 
 
-def measure_functions() -> Figure:
-    """The lines of the largest function, from its ``def`` to its last line."""
+def measure_functions() -> list[Figure]:
+    """The number of functions, their lines, each from its ``def`` to its last, and the largest."""
     sizes = [
         Figure("largest function", node.end_lineno - node.lineno + 1, f"{path.relative_to(ROOT)} {node.name}")
         for path in list_modules()
         for node in ast.walk(ast.parse(path.read_bytes()))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno
     ]
-    return max(sizes, key=lambda figure: figure.number)
+    lines = [figure.number for figure in sizes]
+    return [
+        Figure("functions", len(sizes), f"half have at most {statistics.median(lines):g} lines"),
+        Figure("long functions", sum(each > LONG_FUNCTION for each in lines), f"over {LONG_FUNCTION} lines"),
+        max(sizes, key=lambda figure: figure.number),
+    ]
 
 
 def agent_classes() -> Iterator[type[Agent]]:
@@ -103,20 +116,26 @@ def find_circles(graph: "rustworkx.PyDiGraph[str, None]") -> list[tuple[int, lis
     return found
 
 
+def find_over(figures: Iterable[Figure]) -> list[Figure]:
+    """The figures that are over their limit."""
+    return [figure for figure in figures if figure.number > LIMITS.get(figure.name, figure.number)]
+
+
 def main() -> int:
     circles = find_circles(read_imports())
-    for figure in (
-        *measure_modules(),
-        measure_functions(),
-        measure_inheritance(),
-        Figure("import circles", len(circles)),
-    ):
+    figures = [*measure_modules(), *measure_functions(), measure_inheritance()]
+    for figure in (*figures, Figure("import circles", len(circles))):
         print(f"{figure.name:<16} {figure.number:>6}  {figure.where}".rstrip())
+    over = find_over(figures)
+    for figure in over:
+        print(
+            f"{figure.name} is {figure.number}, over {LIMITS[figure.name]}: {figure.where}", file=sys.stderr
+        )
     for size, path in circles:
         print(
             f"{size} modules import each other at run time, for example {' -> '.join(path)}", file=sys.stderr
         )
-    return 1 if circles else 0
+    return 1 if circles or over else 0
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import rustworkx
 
-from tests.house import find_circles
+from tests.house import LIMITS, Figure, find_circles, find_over
 
 
 def graph_of(*edges: tuple[str, str]) -> "rustworkx.PyDiGraph[str, None]":
@@ -20,3 +20,9 @@ def test_a_circle_has_its_size_and_its_shortest_path() -> None:
     ((size, path),) = find_circles(graph_of(("a", "b"), ("b", "c"), ("c", "a"), ("c", "b"), ("d", "a")))
     assert size == 3
     assert path in (["b", "c", "b"], ["c", "b", "c"])
+
+
+def test_a_figure_over_its_limit_is_found():
+    most = LIMITS["largest module"]
+    at, over = Figure("largest module", most, "a.py"), Figure("largest module", most + 1, "b.py")
+    assert find_over([at, over, Figure("modules", 10_000)]) == [over]

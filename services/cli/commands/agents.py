@@ -100,7 +100,7 @@ def _show(name: str, as_json: bool) -> None:
     if not running:
         click.echo("No agent is running.")
     elif not name:
-        click.echo("mailroom agents NAME shows how to write to one, and its actions.")
+        print_block("mailroom agents NAME shows how to write to one, and its actions.", console)
 
 
 async def _read_presences_of(bus: Bus, name: str) -> list[Presence]:

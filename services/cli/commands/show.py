@@ -118,7 +118,7 @@ def _print_task(timeline: TaskTimeline, console: Console) -> None:
 def _print_facts(facts: dict[str, str], console: Console) -> None:
     for name, fact in facts.items():
         if fact:
-            console.print(Text.assemble((f"{name:<9}", "dim"), clean(fact)), soft_wrap=True)
+            print_wrapped(Text.assemble((f"{name:<9}", "dim"), clean(fact)), console, hang=9)
     console.print()
 
 
