@@ -26,6 +26,8 @@ GOAL = Source(kind="goal", id="g1")
         ("Submit it by Nov 30, 2027", date(2027, 11, 30)),
         ("It is due by Friday", date(2026, 11, 27)),
         ("It is due on 3 January", date(2027, 1, 3)),
+        ("The contract ends on 2026-12-01; notice is due by 2026-11-29", date(2026, 11, 29)),
+        ("2026-12-01 is the deadline, as said on 2026-11-02 in Bern", date(2026, 12, 1)),
         ("It is due on 31 February", None),
         ("It is due some day", None),
         ("Monday is a good day", None),
@@ -58,6 +60,21 @@ def test_a_head_has_at_most_five_lines_and_names_three_things_each() -> None:
     assert len(head) == 5
     assert head[1].text == "Failed: thing 0 [goal g0]; thing 1 [goal g1]; thing 2 [goal g2]; and 2 more."
     assert all(one.sources for one in head)
+
+
+def test_the_head_names_what_is_due_soonest() -> None:
+    memory, calendar = Source(kind="memory", id="m"), Source(kind="calendar", id="")
+    due = (
+        line("20:00 call Ana", Source(kind="reminder", id="r1")),
+        line("Monday: the report is due", memory, score=-4.0),
+        line("Tomorrow: the rent is due", memory, score=-1.0),
+        line("pay rent: went off at 19:00, not done", Source(kind="reminder", id="r2")),
+    )
+    day = (line("(all day) Holiday", calendar), line("09:00 to 09:15 Stand-up", calendar))
+    sections = [Section(key="due", title="Due", lines=due), Section(key="calendar", title="Day", lines=day)]
+    (head,) = (one.text for one in make_head("morning", sections) if one.text.startswith("Due"))
+    assert head.startswith("Due: Tomorrow: the rent is due [memory m]; pay rent: went off")
+    assert "09:00 to 09:15 Stand-up [calendar]; and 3 more." in head
 
 
 def test_nothing_is_called_quiet_that_is_not_known() -> None:

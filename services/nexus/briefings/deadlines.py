@@ -35,15 +35,18 @@ def find_deadlines(nodes: Iterable[Node], today: date, ahead: int = AHEAD) -> li
         for sentence in re.split(r"(?<=[.!?])\s+|\n", f"{node.title}\n{node.body[:2_000]}"):
             when = stated_date(sentence, _day_of(node, today)) if _STATED.search(sentence) else None
             if when is not None and today <= when <= today + timedelta(days=ahead):
-                told = line(f"{say_day(when, today)}: {sentence}", Source(kind="memory", id=node.id))
+                source = Source(kind="memory", id=node.id)
+                told = line(f"{say_day(when, today)}: {sentence}", source, score=-float((when - today).days))
                 found.append((when, told))
                 break
     return sorted(found, key=lambda each: each[0])
 
 
 def stated_date(sentence: str, said_on: date) -> date | None:
-    """The day that a sentence of ``said_on`` names; None if it names none that exists."""
-    named = _DATE.search(sentence)
+    """The day that a sentence of ``said_on`` names, of several the one nearest to the words of a deadline;
+    None if it names none that exists.
+    """
+    named = _find_nearest(sentence)
     if named is None:
         return None
     try:
@@ -63,6 +66,16 @@ def stated_date(sentence: str, said_on: date) -> date | None:
         return when if year or when >= said_on else when.replace(year=said_on.year + 1)
     except ValueError:
         return None
+
+
+def _find_nearest(sentence: str) -> re.Match[str] | None:
+    """The date nearest to a word of a deadline."""
+    stated = [each.span() for each in _STATED.finditer(sentence)] or [(0, 0)]
+
+    def distance(named: re.Match[str]) -> int:
+        return min(max(named.start() - end, begin - named.end(), 0) for begin, end in stated)
+
+    return min(_DATE.finditer(sentence), key=distance, default=None)
 
 
 def say_day(when: date, today: date) -> str:

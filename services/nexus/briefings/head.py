@@ -1,10 +1,12 @@
 """The head of a briefing: at most five lines with sources, made from its sections by rules."""
 
+import re
 from collections.abc import Sequence
 
 from services.nexus.briefings.lines import MAX_LINE, Line, Section, cite, plain
 from shared.text.phrases import format_list
 
+_CLOCK = re.compile(r"\d\d:\d\d")
 MOST = 5
 """The most lines of a head."""
 NAMED = 3
@@ -47,7 +49,10 @@ def make_head(kind: str, sections: Sequence[Section]) -> tuple[Line, ...]:
     lines = []
     for key in ORDER[kind]:
         found = [by_key[each] for each in (key, *_WITH.get(key, ())) if each in by_key]
-        if told := tuple(one for each in found for one in each.lines):
+        told = tuple(one for each in found for one in each.lines)
+        if key == "due":
+            told = tuple(sorted(told, key=_rank_due))
+        if told:
             lines.append(found[0].told or _sum_up(key, told))
     loud = [by_key[key] for key in _LOUD[kind] if key in by_key]
     if not any(each.lines for each in loud):
@@ -55,6 +60,16 @@ def make_head(kind: str, sections: Sequence[Section]) -> tuple[Line, ...]:
         quiet = f"Not known yet: {format_list(missed)}." if missed else QUIET[kind]
         lines.insert(0, Line(text=quiet))
     return tuple(lines[:MOST])
+
+
+def _rank_due(one: Line) -> tuple[int, str]:
+    """What is late and the deadlines until tomorrow, then today by the hour, whole days, later deadlines."""
+    clock = _CLOCK.match(one.text)
+    if clock:
+        return 1, clock[0]
+    if any(source.kind == "calendar" for source in one.sources):
+        return 2, ""
+    return (3 if one.score < -1 else 0), ""
 
 
 def _sum_up(key: str, lines: Sequence[Line]) -> Line:

@@ -69,13 +69,13 @@ def failed_lines(goals: Iterable[Goal], since: datetime) -> list[Line]:
     ]
 
 
-def done_lines(goals: Iterable[Goal], since: datetime) -> list[Line]:
-    """The goals that were done after ``since``, the latest first."""
+def done_lines(goals: Iterable[Goal], since: datetime, lead: str = "") -> list[Line]:
+    """The goals that were done after ``since``, the latest first, each after ``lead``."""
     return [
         line(
-            f"{clean(goal.text, PART)}{_say_outcome(goal)}",
+            f"{lead}{clean(goal.text, PART)}{_say_outcome(goal)}",
             Source(kind="goal", id=goal.goal_id),
-            short=clean(goal.text, PART),
+            short=f"{lead}{clean(goal.text, PART)}",
         )
         for goal in ended_since(goals, since)
         if goal.status is TaskStatus.COMPLETED and not has_failed(goal)
@@ -83,14 +83,14 @@ def done_lines(goals: Iterable[Goal], since: datetime) -> list[Line]:
 
 
 def job_lines(reports: Iterable[AgentReport]) -> list[Line]:
-    """The overnight jobs that ended."""
+    """The overnight jobs that ended, those that failed first."""
     return [
         line(
             each.summary,
             Source(kind="task", id=str(each.metadata.get("task_id") or each.report_id)),
             *(Source(kind="file", id=path) for path in each.output_paths[-1:]),
         )
-        for each in reports
+        for each in sorted(reports, key=lambda each: " failed" not in each.summary.split(":")[0])
     ]
 
 

@@ -153,7 +153,7 @@ class BriefingSources:
 
     async def _night(self, span: Span) -> Section:
         goals, jobs = await self._office.goals(), await self._overnight.since(span.since)
-        lines = (*job_lines(jobs), *done_lines(goals, span.since))
+        lines = (*job_lines(jobs), *done_lines(goals, span.since, "Done: "))
         try:
             async with asyncio.timeout(self._options.section_timeout):
                 queue = await self._delegate("cortex", "Say how the queue stands", "queue_status")
