@@ -4,8 +4,9 @@ import re
 
 TEST_FOLDERS = frozenset("test tests __tests__ spec specs e2e testdata fixtures".split())
 TEST_FILE = re.compile(
-    r"test_.+\.py|.+_test\.(?:py|go|exs?|rb|dart|c|cc|cpp)|conftest\.py|tests?\.(?:py|rs)"
-    r"|.+\.(?:test|spec)\.[cm]?[jt]sx?|.+(?:Test|Tests|Spec)\.(?:java|kt|scala|cs|swift|php)|.+_spec\.rb|.+\.t|.+\.bats"
+    r"test_.+\.(?:py|sh|c|cc|cpp)|.+_test\.(?:py|go|exs?|rb|dart|c|cc|cpp|sh)|conftest\.py"
+    r"|tests?\.(?:py|rs|[cm]?[jt]sx?|rb|php|sh|c|cc|cpp)|test-.+\.(?:[cm]?[jt]sx?|sh)|.+-tests?\.(?:[cm]?[jt]sx?|sh)"
+    r"|.+\.(?:test|spec)(?:-d)?\.[cm]?[jt]sx?|.+(?:Test|Tests|Spec)\.(?:java|kt|scala|cs|swift|php)|.+_spec\.rb|.+\.t|.+\.bats"
 )
 SHOWN_FOLDERS = frozenset("docs doc examples example samples sample demo demos tutorial tutorials".split())
 SHOWN_FILE = re.compile(

@@ -203,7 +203,8 @@ class TerminalChat:
         known = (await read_conversation(self._bus, self._session)).value
         for turn in known.turns[-SHOWN_TURNS:]:
             self._console.print(Text(f"{PROMPT}{clean_block(turn.text)}", style="bold dim"), soft_wrap=True)
-            self._console.print(Text(clean_block(turn.answer), style="dim"), soft_wrap=True)
+            answer = clean_block(turn.answer)
+            print_block(answer, self._console, lead=len(answer), style="dim")
         begun = "Session" if known.turns else "New session"
         click.echo(f"{begun} {self._session}. /help helps, Ctrl-D leaves.")
 
