@@ -51,6 +51,7 @@ def test_text_is_shown_without_what_steers_a_terminal() -> None:
 
 def test_lines_are_broken_between_words_and_paths_stay_whole() -> None:
     path = "/a/long-path/" + "b" * 30
+    assert wrap("- one two\n  three four", 8) == "- one\n  two\n  three\nfour"
     assert wrap(f"ok   the model is in {path}, all right\n\n- two", 20, hang=5) == (
         f"ok   the model is in\n     {path},\n     all right\n\n- two"
     )

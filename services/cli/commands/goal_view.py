@@ -3,7 +3,7 @@
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -32,8 +32,7 @@ def print_outcome(goal: Goal, console: Console, results: GoalResults | None = No
     if goal.reason and not _is_in_answer(goal.reason, goal.answer):
         print_block(f"Reason: {clean(goal.reason)}", console)
     if goal.answer:
-        console.print()
-        _print_lines(clean_block(goal.answer).strip().splitlines(), console)
+        print_block(f"\n{clean_block(goal.answer).strip()}", console)
     if goal.report_path:
         console.print(f"\nReport: {clean(goal.report_path)}", soft_wrap=True)
         _print_first_screen(goal, console)
@@ -60,15 +59,9 @@ def _print_first_screen(goal: Goal, console: Console) -> None:
     if not lines:
         return
     console.print()
-    _print_lines(map(_unescape, lines[:limit]), console)
+    print_block("\n".join(map(_unescape, lines[:limit])), console)
     if len(lines) > limit:
         console.print(f"... {count(len(lines) - limit, 'more line')}", style="dim")
-
-
-def _print_lines(lines: Iterable[str], console: Console) -> None:
-    """Print lines of Markdown, wrapped on a terminal; an entry of a list hangs."""
-    for line in lines:
-        print_block(line, console, hang=2 if line.startswith("- ") else 0)
 
 
 def _skip_answer(lines: list[str], answer: str) -> list[str]:

@@ -68,18 +68,19 @@ def shorten(text: str, limit: int) -> str:
 
 
 def wrap(text: str, width: int, *, hang: int = 0) -> str:
-    """``text`` with lines wrapped at ``width``, continuation lines indented by ``hang``.
+    """``text`` with lines wrapped at ``width``, continuation lines indented by ``hang``, by 2 in a list.
 
     A word longer than a line, such as a path, is not broken, so that it can be copied.
     """
-    lines = textwrap.TextWrapper(
-        width=width,
-        subsequent_indent=" " * hang,
-        break_long_words=False,
-        break_on_hyphens=False,
-        replace_whitespace=False,
+    wrapper = textwrap.TextWrapper(
+        width=width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
     )
-    return "\n".join(lines.fill(line) for line in text.split("\n"))
+
+    def fill(line: str) -> str:
+        wrapper.subsequent_indent = " " * (hang or 2 * line.startswith("- "))
+        return wrapper.fill(line)
+
+    return "\n".join(map(fill, text.split("\n")))
 
 
 def print_block(text: str, console: Console, *, hang: int = 0, lead: int = 0, style: str = "") -> None:

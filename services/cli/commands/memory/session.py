@@ -67,7 +67,8 @@ def call_memory(work: Callable[[Memory], Awaitable[T]]) -> T:
     except Refused as refused:
         if NOT_FOUND not in refused.cause or refused.cure:
             raise
-        raise Refused(refused.cause, "'mailroom memory search' finds ids") from None
+        cause = f"{refused.cause[:1].upper()}{refused.cause[1:]}"
+        raise Refused(cause, "'mailroom memory search' finds ids") from None
 
 
 async def find_ids(memory: Memory, names: Sequence[str]) -> list[str]:
