@@ -206,7 +206,9 @@ def _reason(data: bytes, error: Exception) -> str:
     if tag is None:
         return "not an envelope: the field 'type' is missing, such as \"task.v1\""
     if tag not in ENVELOPES:
-        return f"unknown envelope type {tag[:60]!r}: this version reads {', '.join(sorted(ENVELOPES))}"
+        name = tag.partition(".")[0]
+        known = ", ".join(sorted(each for each in ENVELOPES if each.partition(".")[0] == name))
+        return f"unknown envelope type {tag[:60]!r}" + (f": this version reads {known}" if known else "")
     return f"{tag}: {_cut(str(error))}"
 
 

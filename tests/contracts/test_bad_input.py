@@ -142,10 +142,8 @@ BROKEN = [
     (b"5", "it must be a JSON object with a 'type'"),
     (b'{"text":"hello"}', "the field 'type' is missing"),
     (b'{"type":5}', "it must be a JSON object with a 'type'"),
-    (
-        b'{"type":"fax.v9"}',
-        "unknown envelope type 'fax.v9': this version reads access_changed.v1, agent_control.v1, ",
-    ),
+    (b'{"type":"fax.v9"}', "unknown envelope type 'fax.v9'"),
+    (b'{"type":"email.v9"}', "unknown envelope type 'email.v9': this version reads email.v1"),
     (b'{"type":"task.v1"}', "task.v1: Object missing required field `task_id`"),
     (b'{"type":"email.v1","sender":"a","recipient":"b","body":"\xff"}', "not valid UTF-8"),
     (b'{"type":"email.v1","sender":"a","recipient":"b","body":"\\ud800"}', "not valid JSON"),

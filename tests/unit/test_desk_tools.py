@@ -272,6 +272,8 @@ def test_times_and_dates(text: str, answer: str) -> None:
     [
         ("overnite please: count the words of ~/novel", "work", "night_job"),
         ("once everybody has gone home, sort ~/scans", "work", "night_job"),
+        ("run the tests of ~/x after work", "work", "night_job"),
+        ("after work on the parser is done, run its tests", "work", "work"),
         ("count the words of ~/novel", "work", "work"),
         ("on the 1st and the 15th, put together the invoices", "work", "schedule"),
         ("check the links of the site once a week", "work", "schedule"),

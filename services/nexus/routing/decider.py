@@ -100,7 +100,7 @@ _REPEATED = re.compile(
     r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day)s?\b"
 )
 _TONIGHT = re.compile(
-    r"(?i)\b(?:to\s?ni(?:ght|te)|over\s?ni(?:ght|te)|(?:during|through|in)\s+the\s+night|after\s+(?:hours|closing)"
+    r"(?i)\b(?:to\s?ni(?:ght|te)|over\s?ni(?:ght|te)|(?:during|through|in)\s+the\s+night|after\s+(?:hours|closing|work(?!\s+on\b))"
     r"|(?:small|wee|quiet|night)\s+hours|before\s+(?:breakfast|dawn|sunrise)|by\s+(?:tomorrow\s+)?morning"
     r"|(?:while|whilst|when|once|after|as\s+soon\s+as)\s+(?:i|we|you|every\s?(?:one|body)|no\s?(?:body|one))(?:['’]?\s?(?:m|re|s|ve)|\s+(?:am|are|is"
     r"|has|have))?\s*(?:a?sleep\w*|in\s+bed|gone|left|closed|shut|off\s?line|went|goes|gone\s+to\s+bed))\b"
@@ -336,6 +336,8 @@ def decide_by_likeness(
         allowed = hear(allowed, tools)
     first, second, *others = sorted(allowed, key=lambda name: -allowed[name])
     sure = allowed[first]
+    if act is Act.REQUEST and {first, second} == {"work", "night_job"} and _TONIGHT.search(text):
+        sure, first, second = sure + allowed[second], "night_job", others[0]  # it says itself when
     if act is Act.REQUEST and first in QUALIFIED:
         first = qualify(text, first, tools)
     why = f"it is like the examples of {first} ({sure:.2f}), then {second} ({allowed[second]:.2f})"
