@@ -300,6 +300,18 @@ def test_recent_events_are_of_the_last_48_hours_in_its_domain() -> None:
     assert "theirs" not in list(chain(*shown.values()))
 
 
+def test_of_events_that_read_the_same_the_latest_is_shown() -> None:
+    world = scout_with(
+        node("first", "event", agent="scout", age=7200, title="The tests were run"),
+        node("second", "event", agent="scout", age=3600, title="The tests were run"),
+        node("other", "event", agent="scout", age=1800, title="The code was linted"),
+        node("alike", "fact", agent="scout", title="The tests were run"),
+    )
+    shown = brief(world)
+    assert sorted(shown[RECENT_EVENTS]) == ["other", "second"]
+    assert "alike" in list(chain(*shown.values()))
+
+
 def test_what_is_past_unimportant_or_weakly_joined_is_not_shown() -> None:
     world = scout_with(
         node("new"),

@@ -68,6 +68,14 @@ def test_what_took_place_contradicts_nothing(kind: str) -> None:
     assert find_contradiction(newer, older, 0.99, NOW) is None
 
 
+def test_what_goals_taught_contradicts_nothing() -> None:
+    for agent, disputed in (("conductor", False), ("user", True)):
+        source = Source(agent=agent)
+        newer = note("b", "We never deploy on Fridays", kind="pattern", source=source)
+        older = note("a", "We deploy on Fridays", kind="pattern", source=source)
+        assert (find_contradiction(newer, older, 0.99, NOW) is not None) is disputed
+
+
 def test_what_cannot_be_decided_is_asked_about() -> None:
     newer, older = note("b", "Deploys are on Thursdays", 1), note("a", "Staging deploys happen on Tuesdays")
     edge = find_contradiction(newer, older, 0.6, NOW, ASKED)

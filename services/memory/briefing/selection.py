@@ -16,7 +16,7 @@ from services.memory.briefing.links import (
 from services.memory.briefing.page import SECTION
 from services.memory.briefing.ranking import MIN_WEIGHT
 from services.memory.briefing.scope import AgentScope
-from services.memory.briefing.sections import SHARED, Placement, assign_section
+from services.memory.briefing.sections import EVENTS, SHARED, Placement, assign_section
 from services.memory.linking.open_questions import find_questioned
 from services.memory.ownership import find_owner
 from shared.contracts import Node, Relation
@@ -68,6 +68,7 @@ def select_nodes(view: "View", scope: AgentScope) -> Selection:
         nodes.update((node.id, node) for node in new)
         places.update(_assign_sections(view, scope, new))
         wanted = []
+    places = _leave_out_repeated(nodes, places)
     return Selection(
         nodes=nodes,
         places=places,
@@ -76,6 +77,16 @@ def select_nodes(view: "View", scope: AgentScope) -> Selection:
         open=listed.open,
         consulted=len(nodes.keys() | everything.keys()),
     )
+
+
+def _leave_out_repeated(nodes: dict[str, Node], places: dict[str, Placement]) -> dict[str, Placement]:
+    """The places without the earlier ones of events that read the same: one agent's, of one title."""
+    latest: dict[tuple[str, str], str] = {}
+    for key in sorted(places, key=lambda key: nodes[key].created_at):
+        if nodes[key].kind in EVENTS:
+            latest[nodes[key].source.agent, nodes[key].title] = key
+    kept = set(latest.values())
+    return {key: place for key, place in places.items() if nodes[key].kind not in EVENTS or key in kept}
 
 
 def _is_local(node_id: str, scope: AgentScope) -> bool:

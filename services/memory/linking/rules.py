@@ -11,6 +11,7 @@ from services.memory.linking.text_comparison import are_opposed, find_difference
 from services.memory.ownership import find_owner, may_end
 from services.memory.writes.change import embedded_text
 from shared.contracts import Edge, Node, Relation
+from shared.subjects import CONDUCTOR
 
 OCCURRENCES = frozenset({"agent", "task", "event", "episodic", "turn", "message"})
 """Kinds for agents and for things that took place: two of them are two, however alike they
@@ -91,8 +92,12 @@ fact, and a rule in a file is taken in as a pattern."""
 
 
 def is_assertion(node: Node) -> bool:
-    """Whether a node says how things are, as facts and decisions do, and the user's own kinds."""
-    return node.kind not in OCCURRENCES
+    """Whether a node says how things are, as facts and decisions do, and the user's own kinds.
+
+    What goals taught does not: of two lessons of one failure, each holds for goals like its own.
+    """
+    is_lesson = node.kind == "pattern" and node.source.agent == CONDUCTOR
+    return node.kind not in OCCURRENCES and not is_lesson
 
 
 def valid_since(node: Node) -> float:
