@@ -45,6 +45,7 @@ _MONTH = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?"
 _WEEKDAY = (
     rf"(?:(?P<weekday>{'|'.join(sorted(_WEEKDAYS, key=len, reverse=True))})\b\.?,?\s+(?:(?:the|den)\s+)?)?"
 )
+_WEEKDAY_NAME = re.compile(rf"\b(?:{'|'.join(sorted(_WEEKDAYS, key=len, reverse=True))})\b", re.IGNORECASE)
 _YEAR = r"(?:,?\s+(?P<year>(?:19|20)\d\d)\b)?"
 _FORMS = tuple(
     re.compile(rf"(?<![\w.]){_WEEKDAY}{form}", re.IGNORECASE)
@@ -76,6 +77,13 @@ def find_day(text: str, known: date) -> str:
             if day := _read(match, known):
                 return _stamp(day)
     return ""
+
+
+def is_only_day(text: str) -> bool:
+    """Whether a text names a day and has no other word."""
+    found = (match for form in (ISO, *_FORMS) if (match := form.search(text)))
+    rests = (text[: match.start()] + text[match.end() :] for match in found)
+    return any(not re.search(r"\w", _WEEKDAY_NAME.sub("", rest)) for rest in rests)
 
 
 def find_leading_day(text: str, known: date) -> str:
@@ -117,7 +125,7 @@ def _read(match: re.Match[str], known: date) -> date | None:
     day, year = int(parts["day"]), parts.get("year")
     if year:
         return _day(int(year) + (2000 if len(year) == 2 else 0), month, day)
-    latest = known + timedelta(days=1)
+    latest = min(known, date.max - timedelta(days=1)) + timedelta(days=1)
     days = [found for back in range(YEARS) if (found := _day(latest.year - back, month, day))]
     past = [found for found in days if found <= latest]
     weekday = _WEEKDAYS.get((parts["weekday"] or "").lower())

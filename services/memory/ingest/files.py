@@ -13,9 +13,11 @@ from pathlib import Path
 
 import msgspec
 
+from services.memory.ingest.chats import convert_chat
+from services.memory.ingest.dialects import normalise_markup
 from services.memory.ingest.fields import find_named_date
-from services.memory.ingest.markdown import parse_note
-from services.memory.ingest.naming import make_piece
+from services.memory.ingest.markdown import find_top_day, parse_note
+from services.memory.ingest.naming import is_day, make_piece
 from services.memory.ingest.org import convert_org
 from services.memory.ingest.passages import is_chat, read_passages
 from services.memory.ingest.pieces import Document, IngestError, Piece
@@ -194,11 +196,17 @@ def read_document(root: Path, path: str, modified: float) -> Document:
     text = read_file(root, path)
     known = datetime.fromtimestamp(max(0.0, modified), UTC).date()
     if ending in NOTES:
-        return parse_note(path, convert_org(text) if ending == ".org" else text, known)
+        plain = convert_org(text) if ending == ".org" else convert_chat(normalise_markup(text), known)
+        return parse_note(path, plain, known)
     name, day = path.rpartition("/")[2].rpartition(".")[0], find_named_date(path)
     if ending in TEXTS or (ending == ".log" and is_chat(text)):
-        passages = read_passages(text)
-        pieces = tuple(make_piece(passage, (), day, known, name) for passage in passages)
+        text = convert_chat(text, known)
+        day = day or find_top_day(text, known)
+        pieces = tuple(
+            make_piece(passage, (), day, known, name)
+            for passage in read_passages(text)
+            if not is_day(passage.text)
+        )
     else:
         pieces = READERS[ending](name, text)
     if not pieces:

@@ -9,8 +9,8 @@ import msgspec
 from services.memory.ingest import fields
 from services.memory.ingest.dates import find_day
 from services.memory.ingest.drafting import find_links
-from services.memory.ingest.naming import clean_markup, is_general, make_piece
-from services.memory.ingest.passages import read_passages
+from services.memory.ingest.naming import clean_markup, is_day, is_general, make_piece
+from services.memory.ingest.passages import BULLET, MAX_LEAD, MESSAGE, read_passages
 from services.memory.ingest.pieces import Document, Piece, join_title
 from shared.text.markdown import Block, read_blocks
 
@@ -45,6 +45,7 @@ class NoteContext(msgspec.Struct, frozen=True, kw_only=True):
     """What all pieces of a note have in common; days without a year are read by the day ``known``."""
 
     title: str
+    opening: str
     is_titled: bool
     dated: str
     default_kind: str
@@ -64,12 +65,15 @@ def parse_note(path: str, text: str, known: date) -> Document:
     name = path.rpartition("/")[2].rpartition(".")[0]
     top = _find_top(sections)
     named = fields.find_named_date(path)
-    dated = matter.date or _find_stated_date(sections, known) or find_day(top, known) or named
+    stated = matter.date or _find_stated_date(sections, known) or find_day(top, known) or named
+    dated = stated or find_top_day(sections[0].text, known)
     reference = datetime.fromisoformat(dated).date() if dated else known
-    title = matter.title or top or name
+    opening = "" if top or stated else _find_opening(sections[0].text, known)
+    title = matter.title or top or opening or name
     note = NoteContext(
         title=title,
-        is_titled=bool(matter.title or top) or not is_general(name),
+        opening=opening,
+        is_titled=bool(matter.title or top or opening) or not is_general(name),
         dated=dated,
         default_kind="event" if named else "fact",
         known=reference,
@@ -130,10 +134,23 @@ def _find_stated_date(sections: Sequence[NoteSection], known: date) -> str:
     return next((day for text in stated if (day := find_day(text, known))), "")
 
 
+def find_top_day(text: str, known: date) -> str:
+    """The day that a first line names, as the title of a note without headings does; "" if it does not."""
+    line = next((line.strip() for line in text.split("\n") if line.strip()), "")
+    is_title = len(line.split()) <= MAX_LEAD and line[-1:] not in (".", "!", "?")
+    return find_day(line, known) if is_title and not BULLET.match(line) and not MESSAGE.match(line) else ""
+
+
+def _find_opening(text: str, known: date) -> str:
+    """A first line by itself that names a day, with more below it: it is the note's title."""
+    first, _, more = text.strip().partition("\n\n")
+    return first if more.strip() and "\n" not in first and find_top_day(first, known) else ""
+
+
 def _section_pieces(note: NoteContext, section: NoteSection) -> Iterator[Piece]:
     headed = next((day for name in reversed(section.path) if (day := find_day(name, note.known))), "")
     for passage in read_passages(section.text, section.path[-1] if section.path else note.title):
-        if DATE_LINE.fullmatch(passage.text):
+        if DATE_LINE.fullmatch(passage.text) or is_day(passage.text) or passage.text == note.opening:
             continue
         piece = make_piece(passage, section.path, headed or note.dated, note.known, note.title)
         yield msgspec.structs.replace(

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from datetime import date, datetime
 
-from services.memory.ingest.dates import cut_lead, find_clock, find_day, find_leading_day
-from services.memory.ingest.fields import find_tags
+from services.memory.ingest.dates import cut_lead, find_clock, find_day, find_leading_day, is_only_day
+from services.memory.ingest.fields import find_tags, parse_date
 from services.memory.ingest.kinds import find_headed_kind
 from services.memory.ingest.passages import BULLET, MESSAGE, Passage
 from services.memory.ingest.pieces import Piece, hash_text, join_title
@@ -33,6 +33,14 @@ GENERAL = re.compile(
 _SHOWN_LINK = re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]|!?\[([^\[\]]*)\]\([^()]*\)")
 _MARKS = re.compile(r"[*`~]+|(?<!\w)_+|_+(?!\w)|<[^<>]*>|\s#+\s*$")
 _WORD = re.compile(r"\w+")
+_DONE = re.compile(r"✅\s*(\d{4}-\d\d-\d\d)|CLOSED: \[(\d{4}-\d\d-\d\d)")
+_SIGNS = re.compile(r"[📅⏳🛫✅➕❌🔁⏫🔼🔽🔺⏬]\ufe0f?\s*(?:\d{4}-\d\d-\d\d)?")
+"""What task programs write beside a task: when it is due, started or done, and how urgent it is."""
+_CHANGE = re.compile(
+    r"(?i)(?:breaking(?: changes)?|added|changed|deprecated|removed|fixed|security|entfernt|geändert|behoben"
+    r"|hinzugefügt)$"
+)
+"""Headings of a changelog, without which its entries say nothing."""
 
 
 def clean_markup(line: str) -> str:
@@ -54,14 +62,17 @@ def make_piece(passage: Passage, headings: Sequence[str], dated: str, known: dat
     ``dated`` is the date of what it stands in, or ""; a day or time that the passage begins with comes first.
     """
     text = passage.text
-    headings = (*headings, passage.lead) if passage.lead and passage.lead not in headings else headings
-    day = find_leading_day(text, known) or _at_clock(dated, text)
+    lead = clean_markup(passage.lead)
+    headings = (*headings, lead) if lead and lead not in headings else headings
+    dated = next((find_day(name, known) for name in reversed(passage.above) if is_day(name)), dated)
+    day = find_leading_day(text, known) or _find_done_day(passage) or _at_clock(dated, text)
     prose = "" if passage.form in ("code", "table") else text
     content = clean_markup(_first_line(passage))
     is_short = len(_WORD.findall(text)) <= SHORT
     context = _find_context(passage, headings, note if is_short else "")
     if set(_WORD.findall(context.lower())) <= set(_WORD.findall(content.lower())):
-        context = ""
+        is_named = passage.form != "steps" or len(content.split()) > SHORT
+        context = "" if is_named or is_general(note) else note
     told = " ".join(text.split())
     title = join_title(context, first_words(content) or first_words(told) or told[:40])
     return Piece(
@@ -76,6 +87,17 @@ def make_piece(passage: Passage, headings: Sequence[str], dated: str, known: dat
         prose=prose,
         line=passage.line + 1,
     )
+
+
+def is_day(text: str) -> bool:
+    """Whether a text is a day and nothing else, as a bullet over what was written that day."""
+    return "\n" not in text and is_only_day(clean_markup(BULLET.sub("", text, count=1)))
+
+
+def _find_done_day(passage: Passage) -> str:
+    """The day on which a task was done, where its check box is followed by one."""
+    done = _DONE.search(passage.text) if passage.box and passage.box not in " /" else None
+    return parse_date(done[1] or done[2]) if done else ""
 
 
 def _find_form_kind(passage: Passage, headings: Sequence[str]) -> str:
@@ -109,13 +131,17 @@ def _first_line(passage: Passage) -> str:
         line = " ".join(lines)
     if passage.form == "bullet" and (bullet := BULLET.match(line)):
         line = line[bullet.end() :]
-    return cut_lead(line) if passage.form in ("bullet", "paragraph") else line
+    if passage.form not in ("bullet", "paragraph"):
+        return line
+    return cut_lead(_SIGNS.sub("", clean_markup(line)).strip() or line)
 
 
 def _find_context(passage: Passage, headings: Sequence[str], note: str) -> str:
     """The bullet or the nearest heading with a topic that a passage stands below; else ``note``."""
-    if passage.above:
+    if passage.above and not is_day(passage.above[-1]):
         return first_words(clean_markup(passage.above[-1]), MAX_CONTEXT).rstrip(":")
+    if headings and _CHANGE.match(headings[-1]):
+        return join_title(*(_cut_day(name) or name for name in headings[-2:]))
     topics = (_cut_day(name) for name in reversed(headings) if not is_general(name))
     return next(topics, "") or ("" if is_general(note) else note)
 

@@ -7,6 +7,7 @@ _HEADLINE = re.compile(
 )
 _KEYWORD = re.compile(r"#\+(title|date|author|filetags):\s*(.*)", re.IGNORECASE)
 _TAGS = re.compile(r"\s+:([\w@:]+):$")
+_STAMP = re.compile(r"[<\[](\d{4}-\d\d-\d\d)(?: [^\W\d_]{2,4}\.?)?(?: [^<>\[\]]{1,30})?[>\]]")
 _DONE = frozenset({"DONE", "CANCELLED"})
 
 
@@ -16,6 +17,7 @@ def convert_org(text: str) -> str:
 
 
 def _convert(line: str) -> str:
+    line = _STAMP.sub(r"\1", line)
     if headline := _HEADLINE.match(line):
         tags = _TAGS.search(headline["text"])
         words = headline["text"][: tags.start()] if tags else headline["text"]

@@ -29,6 +29,8 @@ MESSAGE = re.compile(
 )
 """The beginning of a message in the export of a chat: when, and who."""
 
+_TIMED = re.compile(r"\s*(?:[01]?\d|2[0-3]):[0-5]\d\b")
+"""The beginning of an entry of a diary, with the time of day."""
 _TABLE = re.compile(r"\s*\|.*\|\s*$|\s*[^|]+(?:\|[^|]+)+$")
 _RULE = re.compile(r"\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*$")
 _BREAK = re.compile(r"\s*(?:([-*_=~])\s*)(?:\1\s*){2,}$")
@@ -36,8 +38,14 @@ _FULL = re.compile(r"[.!?][\"')\]”’]*$")
 _ENTRY = re.compile(r"\s*\d{1,3}[.)]\s")
 _HOW_TO = re.compile(
     r"(?i)^\W*(?:how (?:to|do|we|i)\b"
-    r"|(?:the )?(?:steps?|procedure|instructions?|recipe|method|directions|anleitung|vorgehen)\b)"
+    r"|(?:the )?(?:steps?|procedure|instructions?|recipe|method|directions|usage|set-?up"
+    r"|install(?:ation|ing)?|getting started|quick ?start|deploy(?:ment|ing)?"
+    r"|anleitung|vorgehen|einrichtung|ablauf)\b)"
 )
+_TOLD = re.compile(r"\s*(?:[^\W\d_][\w ]{0,30}: \S|[^\W\d_a-zäöü].*(?:\s.*){2}[.!?]\W*$)")
+"""A line that tells something by itself: "Decision: ...", or a sentence."""
+MAX_POINT = 6
+"""The most words of a point of an agenda."""
 MAX_LEAD = 12
 """The most words of a line that introduces a list, as a heading does; a longer one tells something itself."""
 
@@ -66,7 +74,8 @@ def read_passages(text: str, heading: str = "") -> Iterator[Passage]:
     paragraphs are split at their sentences; in a block whose lines are all whole sentences, each line is a
     passage.
     """
-    blocks = _join_steps(_lead_lists(list(_read_blocks(text.split("\n"))), text), heading)
+    opened = [part for passage in _read_blocks(text.split("\n")) for part in _open_item(passage)]
+    blocks = _join_steps(_lead_lists(opened, text), heading)
     for passage in _join_code(blocks):
         if passage.form in ("code", "table", "steps"):
             for offset, part in split_text(passage.text):
@@ -168,17 +177,31 @@ def _end_where(lines: Sequence[str], start: int, belongs: Callable[[str], bool])
 
 
 def _read_paragraph(start: int, lines: Sequence[str]) -> Iterator[Passage]:
-    said = [number for number, line in enumerate(lines) if MESSAGE.match(line)]
-    if said and said[0] == 0:
-        for first, end in zip(said, [*said[1:], len(lines)], strict=True):
+    timed = [number for number, line in enumerate(lines) if MESSAGE.match(line) or _TIMED.match(line)]
+    if timed and timed[0] == 0 and (len(timed) > 1 or MESSAGE.match(lines[0])):
+        for first, end in zip(timed, [*timed[1:], len(lines)], strict=True):
             text = "\n".join(lines[first:end]).strip()
-            yield Passage(line=start + first, text=text, form="message")
+            form: Form = "message" if MESSAGE.match(text) else "paragraph"
+            yield Passage(line=start + first, text=text, form=form)
     elif len(lines) > 1 and all(_FULL.search(line.rstrip()) for line in lines):
         for number, line in enumerate(lines, start):
             yield Passage(line=number, text=line.strip(), form="paragraph")
     else:
         text = "\n".join(line.rstrip() for line in lines).strip("\n")
         yield Passage(line=start, text=text, form="paragraph")
+
+
+def _open_item(passage: Passage) -> Iterator[Passage]:
+    """A point of an agenda as the lines below it, if each tells something; any other passage as it is."""
+    first, *rest = passage.text.split("\n")
+    name = BULLET.sub("", first, count=1).strip()
+    is_point = passage.form == "bullet" and not passage.box and _ENTRY.match(first) and not _FULL.search(name)
+    told = [bool(_TOLD.match(line)) for line in rest]
+    if not is_point or len(name.split()) > MAX_POINT or not rest or not all(told):
+        yield passage
+        return
+    for number, line in enumerate(rest, passage.line + 1):
+        yield Passage(line=number, text=line.strip(), form="paragraph", lead=name.rstrip(":"))
 
 
 def _lead_lists(passages: Sequence[Passage], text: str) -> list[Passage]:
@@ -200,7 +223,13 @@ def _lead_lists(passages: Sequence[Passage], text: str) -> list[Passage]:
 def _is_lead(passage: Passage, has_others: bool, lines: Sequence[str]) -> bool:
     """Whether a passage before a list introduces it: a short line that is no sentence."""
     line = passage.text.strip()
-    if passage.form != "paragraph" or "\n" in line or len(line.split()) > MAX_LEAD or _FULL.search(line):
+    if (
+        passage.form != "paragraph"
+        or passage.lead
+        or "\n" in line
+        or len(line.split()) > MAX_LEAD
+        or _FULL.search(line)
+    ):
         return False
     follows_at_once = bool(lines[passage.line + 1].strip())
     return line.endswith(":") or follows_at_once or not has_others or bool(_HOW_TO.match(line))

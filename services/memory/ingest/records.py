@@ -16,6 +16,8 @@ from services.memory.ingest.fields import (
     parse_importance,
     parse_tags,
 )
+from services.memory.ingest.kinds import find_headed_kind
+from services.memory.ingest.messages import DATES, find_said
 from services.memory.ingest.pieces import MAX_BODY, IngestError, Piece, join_title, parse_kind
 from services.memory.ingest.splitting import first_words, split_text
 
@@ -27,9 +29,6 @@ MAX_DEPTH = 40
 
 TITLES = "title name subject headline summary label question key id text body content description".split()
 """Fields that name a record, the best first; else its first text does."""
-
-DATES = ("date", "created_at", "created", "timestamp", "time", "datetime", "when", "valid_from", "day")
-"""Fields that date a record."""
 
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 
@@ -147,6 +146,9 @@ def _pieces(stem: str, entries: Iterator[Entry]) -> tuple[Piece, ...]:
 
 def _piece(stem: str, entry: Entry, budget: list[int]) -> Iterator[Piece]:
     path, line, value = entry
+    if said := find_said(value):
+        yield from said.pieces(line)
+        return
     pairs = list(_flatten(value, (), budget))
     if (told := _find_only_text(pairs)) and isinstance(value, dict):
         pairs = [("", told)]
@@ -164,7 +166,7 @@ def _piece(stem: str, entry: Entry, budget: list[int]) -> Iterator[Piece]:
             body=part,
             heading=path,
             line=line,
-            kind=parse_kind(fields.get("kind")) or parse_kind(fields.get("type")),
+            kind=parse_kind(fields.get("kind")) or parse_kind(fields.get("type")) or _named_kind(fields),
             tags=parse_tags(fields.get("tags", fields.get("tag"))),
             date=next((date for name in DATES if (date := parse_date(fields.get(name)))), ""),
             created=parse_created(fields),
@@ -174,6 +176,13 @@ def _piece(stem: str, entry: Entry, budget: list[int]) -> Iterator[Piece]:
             prose=part,
             whole=bool(record),
         )
+
+
+def _named_kind(fields: Mapping[str, Any]) -> str:
+    """The kind that a field names, as a column "Decision" of a table does; "" if none or several do."""
+    told = (name for name, value in fields.items() if isinstance(value, str) and len(value.split()) > 1)
+    kinds = {kind for name in told if (kind := find_headed_kind((name,))) not in ("", "fact")}
+    return kinds.pop() if len(kinds) == 1 else ""
 
 
 def _find_only_text(pairs: list[tuple[str, str]]) -> str:

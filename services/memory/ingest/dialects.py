@@ -1,0 +1,56 @@
+"""What Obsidian, Logseq and code hosts add to Markdown, taken away or written plainly, line for line."""
+
+import re
+
+from services.memory.ingest.splitting import FENCE
+
+_COMMENT = re.compile(r"%%.*?%%|<!--.*?-->", re.DOTALL)
+_QUERIES = frozenset("dataview dataviewjs tasks query button toc".split())
+"""The languages of blocks that are no text but a question to the program."""
+_CALLOUT = re.compile(r"^(\s*(?:>\s*)+)\[!\w+\][+-]?\s*")
+_BLOCK_ID = re.compile(r"\s\^[A-Za-z0-9-]+$")
+_HIGHLIGHT = re.compile(r"==(?=\S)(.+?)(?<=\S)==")
+_STRUCK = re.compile(r"~~(?=\S).+?(?<=\S)~~")
+_NO_TEXT = re.compile(r"\s*(?:>\s*)*(?:[-*+]|\d+[.)])?\s*(?:\[[ xX]\])?\s*$")
+_HIDDEN = re.compile(
+    r"^\s*(?:[-*+]\s+)?(?:id|collapsed|icon|public|background-color|heading|query-[\w-]+|logseq\.[\w.-]+)::"
+)
+_PROPERTY = re.compile(r"^(\s*(?:[-*+]\s+)?[\w-]{1,40})::(?=\s)")
+_STATE = re.compile(
+    r"^(\s*[-*+]\s+)(?:(TODO|DOING|LATER|NOW|WAITING|WAIT)|(DONE|CANCELED|CANCELLED))\s+(?:\[#[A-C]\]\s+)?"
+)
+_PICTURES = re.compile(r"\s*(?:\[?!\[[^\[\]]*\]\([^()]*\)(?:\]\([^()]*\))?\s*)+$")
+
+
+def normalise_markup(text: str) -> str:
+    """The text without comments, what is struck out, queries, ids of blocks, and lines of pictures alone;
+    callouts, highlights, properties and tasks as Markdown has them. It keeps its lines.
+    """
+    text = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
+    lines, fence, is_query = [], "", False
+    for line in text.split("\n"):
+        match = FENCE.match(line)
+        if match and not fence:
+            fence, is_query = match[1], line.strip(" `~\t").lower().partition(" ")[0] in _QUERIES
+            lines.append("" if is_query else line)
+        elif fence:
+            lines.append("" if is_query else line)
+            if match and match[1].startswith(fence) and not line.strip(" `~\t"):
+                fence = ""
+        else:
+            lines.append(_normalise(line))
+    return "\n".join(lines)
+
+
+def _normalise(line: str) -> str:
+    if _HIDDEN.match(line) or _PICTURES.fullmatch(line):
+        return ""
+    line = _CALLOUT.sub(r"\1", line)
+    line = _BLOCK_ID.sub("", line)
+    line = _HIGHLIGHT.sub(r"\1", line)
+    line = _PROPERTY.sub(r"\1:", line)
+    line = _STATE.sub(lambda state: f"{state[1]}[{' ' if state[2] else 'x'}] ", line)
+    if not _STRUCK.search(line):
+        return line
+    left = re.sub(r"(?<=\S)  +", " ", _STRUCK.sub("", line))
+    return "" if _NO_TEXT.match(left) else left

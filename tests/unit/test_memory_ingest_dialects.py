@@ -1,0 +1,175 @@
+"""Notes of Obsidian and Logseq, minutes, changelogs, and the exports of chats."""
+
+import json
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from services.memory.ingest.chats import convert_chat
+from services.memory.ingest.dialects import normalise_markup
+from services.memory.ingest.files import read_document
+from services.memory.ingest.kind_choice import score_piece
+from services.memory.ingest.kinds import choose_kind
+from services.memory.ingest.pieces import Piece
+
+KNOWN = date(2026, 6, 1)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def read(root: Path, name: str, text: str) -> dict[str, Piece]:
+    """The pieces of a file by title, without its outline."""
+    (root / name).write_text(text)
+    modified = datetime(2026, 6, 1, tzinfo=UTC).timestamp()
+    return {piece.title: piece for piece in read_document(root, name, modified).pieces if piece.key != "note"}
+
+
+def kind(piece: Piece) -> str:
+    return piece.kind or choose_kind(score_piece(piece))
+
+
+def test_what_is_struck_out_hidden_or_a_question_to_the_program_is_no_text() -> None:
+    text = (
+        "%% private %%\n> [!info]- Status\n> It is ==hot==. ^block-1\n- ~~Fire on Mondays~~\n"
+        "- It costs ~~10~~ 12 euros\n"
+        "  id:: 6645\n- [#A] kept\n- LATER [#A] read\n- CANCELED go\n[![CI](https://x/y.svg)](https://x/y)\n"
+        "```dataview\nTABLE a == b\n```\n```sh\na == b ~~c~~\n```\nowner:: Ann"
+    )
+    assert normalise_markup(text).split("\n") == [
+        "",
+        "> Status",
+        "> It is hot.",
+        "",
+        "- It costs 12 euros",
+        "",
+        "- [#A] kept",
+        "- [ ] read",
+        "- [x] go",
+        "",
+        "",
+        "",
+        "",
+        "```sh",
+        "a == b ~~c~~",
+        "```",
+        "owner: Ann",
+    ]
+
+
+def test_a_bullet_that_is_a_day_dates_those_below_it(root: Path) -> None:
+    text = "- [[May 11th, 2026]]\n\t- TODO Call the landlord\n\t- We moved the server\n- Any day\n"
+    told = read(root, "log.md", text)
+    assert {title: piece.date[:10] for title, piece in told.items()} == {
+        "Call the landlord": "2026-05-11",
+        "We moved the server": "2026-05-11",
+        "Any day": "",
+    }
+
+
+def test_signs_of_task_programs_are_no_title_and_say_when_it_was_done(root: Path) -> None:
+    text = "# T\n\n- [x] Order [[Bert|Bertram]]s cones ✅ 2026-03-09\n- [ ] [[Ada]] signs ⏫ 📅 2026-03-20\n"
+    told = read(root, "t.md", text)
+    assert {title: piece.date[:10] for title, piece in told.items()} == {
+        "Order Bertrams cones": "2026-03-09",
+        "Ada signs": "",
+    }
+
+
+def test_a_heading_that_names_a_day_without_a_year_fails_no_file(root: Path) -> None:
+    told = read(root, "d.md", "# Diary\n\n## Monday 4 May\n\nWe went to the lake.\n")
+    assert told["We went to the lake."].date[:10] == "2026-05-04"
+
+
+def test_minutes_are_read_point_by_point_on_the_day_in_their_first_line(root: Path) -> None:
+    text = (
+        "Weekly sync, Tuesday 12 May 2026\n\n1. Release\n   Ben says that 2.4 is blocked by the import.\n"
+        "   Decision: it is postponed.\n   AI: Ben to fix the import\n2. Buy milk\n   and bread for all.\n"
+    )
+    told = read(root, "m.md", text)
+    assert {title: kind(piece) for title, piece in told.items() if title != "Buy milk"} == {
+        "Release › Ben says that 2.4 is blocked by the import.": "fact",
+        "Release › Decision: it is postponed.": "decision",
+        "Release › AI: Ben to fix the import": "task",
+    }
+    assert told["Buy milk"].body == "2. Buy milk\n and bread for all."
+    assert {piece.date[:10] for piece in told.values()} == {"2026-05-12"}
+
+
+def test_an_entry_of_a_changelog_says_what_became_of_it(root: Path) -> None:
+    text = "# Changelog\n\n## [2.4.0] - 2026-05-19\n\n### Removed\n\n- Support for Python 3.9\n"
+    (piece,) = read(root, "CHANGELOG.md", text).values()
+    assert (piece.title, piece.date[:10]) == ("2.4.0 › Removed › Support for Python 3.9", "2026-05-19")
+
+
+def test_entries_of_a_diary_are_apart_by_their_times(root: Path) -> None:
+    told = read(root, "2026-05-12.txt", "09:15 The seal leaked\n10:30 - Tank refilled\nwith rain water\n")
+    times = [(piece.date[11:16], piece.body.count("\n")) for piece in told.values()]
+    assert times == [("09:15", 0), ("10:30", 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "12.05.26, 09:14 - Messages are end-to-end encrypted.\n12.05.26, 09:15 - Jana: Who?\n"
+            "12.05.26, 09:16 - Uwe: <Media omitted>\n12.05.26, 09:17 - ~ Uwe: I do\n\nat five",
+            ["2026-05-12 09:15 Jana: Who?", "2026-05-12 09:17 Uwe: I do", "at five"],
+        ),
+        (
+            "[5/12/26, 9:14:03\u202fAM] Dana: Hi\n\u200e[5/13/26, 7:02:10\u202fPM] +49 151 23: Yo",
+            ["2026-05-12 09:14 Dana: Hi", "2026-05-13 19:02 Number +49 151 23: Yo"],
+        ),
+        (
+            "14/05/2026, 08:00 - A: x\n05/06/2026, 08:00 - B: y",
+            ["2026-05-14 08:00 A: x", "2026-06-05 08:00 B: y"],
+        ),
+        (
+            "[Yesterday 14:02] Schmidt, Karin\nCan we?\n\n[14:20] Okafor\nYes.",
+            ["2026-05-31 14:02 Schmidt, Karin: Can we?", "2026-06-01 14:20 Okafor: Yes."],
+        ),
+        (
+            "mira — 05/14/2026 6:22 PM\nthe beta is open\ntomo — Yesterday at 6:24 PM\ngood",
+            ["2026-05-14 18:22 mira: the beta is open", "2026-05-31 18:24 tomo: good"],
+        ),
+    ],
+)
+def test_chats_are_put_in_one_form(text: str, told: list[str]) -> None:
+    assert convert_chat(text, KNOWN).split("\n") == told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "09:15 - Seal leaked\n10:30 - Tank refilled",
+        "Lunch 12:00\nDinner 19:00",
+        "2026-05-12 09:15 The seal leaked\n2026-05-12 10:00 It was replaced",
+        "Opening hours: 9:00\nClosed: Mondays",
+    ],
+)
+def test_what_is_no_chat_stays_as_it_is(text: str) -> None:
+    assert convert_chat(text, KNOWN) == text
+
+
+def test_records_that_are_messages_say_who_said_what_and_when(root: Path) -> None:
+    ines, link = {"real_name": "Ines"}, {"type": "link", "text": "x.org"}
+    records = [
+        {"user": "U1", "user_profile": ines, "text": "We use ARM now", "ts": "1778577241.0002"},
+        {"subtype": "channel_join", "user": "U2", "text": "<@U2> has joined", "ts": "1778577242"},
+        {"id": 3, "date": "2026-05-12T09:16:01", "from": "Bo", "text": ["see ", link]},
+        {"name": "Ada", "date": "1990-05-01", "message": "call"},
+    ]
+    told = read(root, "chat.json", json.dumps(records))
+    assert [(piece.body, piece.date[:16]) for piece in told.values()] == [
+        ("Ines: We use ARM now", "2026-05-12T09:14"),
+        ("Bo: see x.org", "2026-05-12T09:16"),
+        ("name: Ada\ndate: 1990-05-01\nmessage: call", "1990-05-01T00:00"),
+    ]
+
+
+def test_a_column_names_the_kind_of_its_rows(root: Path) -> None:
+    told = read(root, "t.csv", "date;item;decision\n2026-05-01;Fridge;Buy a used one\n2026-05-02;Oven;none\n")
+    assert [piece.kind for piece in told.values()] == ["decision", ""]
