@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from services.memory.linking.chances import ASKED, SURE
 from services.memory.linking.rules import (
+    SURELY,
     are_duplicates,
     choose_survivor,
     end_validity,
@@ -102,6 +103,20 @@ def test_a_rule_of_a_file_takes_the_place_of_a_fact_and_what_the_office_learned_
     assert find_supersession(newer, older, 0.8, NOW, SURE)
     learned = msgspec.structs.replace(newer, source=Source(agent="conductor", channel="goal"))
     assert find_supersession(learned, older, 0.8, NOW, SURE) is None
+
+
+def test_what_everybody_knows_ends_an_own_note_of_an_agent_only_if_it_is_very_sure() -> None:
+    older, newer = note("a", "Flags live in a file"), note("b", "Flags live in Unleash", 5)
+    folder = Source(agent="scout", session="agents/scout/notes.md", channel="ingest")
+    own = msgspec.structs.replace(older, source=folder)
+    assert find_supersession(newer, older, 0.8, NOW, SURE)
+    assert find_supersession(newer, own, 0.8, NOW, SURELY)
+    assert find_supersession(newer, own, 0.8, NOW, SURE) is None
+    asked = find_contradiction(newer, own, 0.8, NOW, SURE)
+    assert asked is not None
+    assert asked.provenance["rule"] == "undecided"
+    later = msgspec.structs.replace(newer, source=folder)
+    assert find_supersession(later, own, 0.8, NOW, SURE)
 
 
 def test_duplicates_are_one_from_092_on() -> None:

@@ -336,6 +336,7 @@ def test_a_heading_before_a_sentence_is_not_quoted_with_it() -> None:
     ("question", "without", "holding"),
     [
         ("What is Petra's telephone number?", "Petra works on billing.", "Petra: 0151 2233"),
+        ("What is Ann's telephone number?", "[16:05] Ann: telemetry is decoded", "[16:05] Ann: it is 551 22"),
         ("What does the starter pack cost?", "The starter pack has a sword.", "The starter pack is 4.99."),
         ("How many members has the club?", "The club has a boat.", "The club has thirty members."),
         ("What does the tour cost?", "The tour leaves from the pier.", "The tour is free."),

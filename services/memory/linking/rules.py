@@ -83,6 +83,9 @@ WEIGHT = 0.9
 UNDECIDED = "undecided"
 """The rule of a contradiction that asks whether the newer one takes the place of the older."""
 
+SURELY = 0.9
+"""The chance from which what everybody knows ends an agent's own note, which may be about something else."""
+
 LIKELY = "likely"
 """The rule of what is replaced by weight of evidence."""
 
@@ -322,13 +325,14 @@ def find_supersession(
     other, and either the ``chance`` for it is at least SURE, or both are of one kind, the titles are the same
     to .9 and the texts alike from .85.
 
-    Duplicates are to be searched first.
+    Duplicates are to be searched first. An agent's own note is ended by what everybody knows from a chance of
+    SURELY on; below that it is asked about.
     """
     if not (
         may_supersede(newer, older, cosine) and still_holds(newer, moment) and still_holds(older, moment)
     ):
         return None
-    rule = LIKELY if chance >= SURE else ""
+    rule = LIKELY if chance >= (SURE if find_owner(newer) == find_owner(older) else SURELY) else ""
     if not rule and cosine >= SAME_TITLE and newer.kind == older.kind and have_same_title(newer, older):
         rule = "title"
     if not rule:

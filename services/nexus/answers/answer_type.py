@@ -128,9 +128,8 @@ def lacks_amount(question: str, sentence: str) -> bool:
     """Whether a question can only be answered with a number (a price, a telephone number, how many), and
     ``sentence`` has none.
     """
-    return bool(_AMOUNT.search(question)) and not (
-        _NUMBER.search(sentence) or find_type(question, sentence)[1]
-    )
+    told = _SPEAKER.sub("", sentence)
+    return bool(_AMOUNT.search(question)) and not (_NUMBER.search(told) or find_type(question, told)[1])
 
 
 def fits_type(question: str, sentence: str) -> bool:

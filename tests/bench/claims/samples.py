@@ -14,6 +14,7 @@ import numpy.typing as npt
 from services.memory.embedding import open_embedder
 from services.memory.linking.rules import COMPARED, KINDS
 from services.memory.writes.change import embedded_text
+from shared.contracts import Node
 from shared.settings import load
 from tests.bench.answers.story import Planted, Teller, tell_changes, tell_facts, tell_lookalikes
 from tests.bench.answers.surroundings import tell_fillers
@@ -31,6 +32,9 @@ CROSSED = 12
 STORES = tuple(sorted(path.stem for path in (HERE / "stores").glob("*.toml")))
 SEEDS = {"work": (1, 2, 3, 5), **dict.fromkeys(STORES, (1, 2, 3))}
 """The made-up stores, work.toml of bench-answers and those of the folder ``stores``, with their seeds."""
+WRITTEN_STORES = tuple(sorted((HERE / "written").glob("*.txt")))
+NOTED, NOTED_SHARE = (1, 2), 8.0
+"""The stores of which each sentence was written by itself, in how many orders, and what their pairs weigh."""
 SMALL, FEW = 9, (0, 3, 10, 25)
 """The claims of a small store, and the other notes in it: what stands beside a note are few there."""
 SHARING = 5
@@ -75,7 +79,8 @@ def read_all() -> list[Sample]:
     ]
     made = [sample for name in SEEDS for seed in SEEDS[name] for sample in _read_store(name, seed)]
     short = [*_make_basics(), *_make_tellings()]
-    return [*measure([*written, *known, *short]), *_cross(written), *made]
+    noted = [sample for path in WRITTEN_STORES for seed in NOTED for sample in read_written(path, seed)]
+    return [*measure([*written, *known, *short]), *_cross(written), *made, *noted]
 
 
 def _make_basics() -> Iterator[Sample]:
@@ -187,6 +192,34 @@ def _read_store(name: str, seed: int) -> Iterator[Sample]:
     share = 0.5 if name == "work" else 1.0
     for part in [told, *_divide(told, Random(seed))]:
         yield from _find_candidates(part, vectors, share)
+
+
+def read_written(path: Path, seed: int) -> Iterator[Sample]:
+    """The candidates of a store in the folder ``written``, in some order, and of small parts of it."""
+    random = Random(seed)
+    early, late = _read_notes(path)
+    random.shuffle(early)
+    random.shuffle(late)
+    told = [*early, *late]
+    vectors = _embed([embedded_text(planted.node) for planted in told])
+    for part in [told, *_divide(told, random)]:
+        yield from _find_candidates(part, vectors, NOTED_SHARE)
+
+
+def _read_notes(path: Path) -> tuple[list[Planted], list[Planted]]:
+    """The notes of its lines, earlier and later ones; see the head of each file."""
+    early: list[Planted] = []
+    late: list[Planted] = []
+    for number, line in enumerate(path.read_text("utf-8").splitlines()):
+        mark, _, text = line.partition(" ")
+        if mark == "#":
+            continue
+        key = f"{path.stem} {number}" if mark == "=" else ""
+        label = {"=": "claim", "|": "lookalike"}.get(mark, "note")
+        told = [Planted(node=Node(title=title), label=label, key=key) for title in text.split(" | ")]
+        early.append(told[0])
+        late += told[1:]
+    return early, late
 
 
 def _share_subjects(wording: Wording) -> Wording:
