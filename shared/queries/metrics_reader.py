@@ -177,7 +177,9 @@ class MetricsReader:
         """The metrics of all messages; call it once."""
         for result in self._results.values():
             self._ended[result.status] += 1
-            self._add_ended(self._tasks.get(result.task_id, _Task()), result)
+            # without its task nothing is known of it: that came before the time asked about, or never
+            if (task := self._tasks.get(result.task_id)) is not None and task.assignee:
+                self._add_ended(task, result)
         every = [seconds for times in self._seconds.values() for seconds in times]
         return Metrics(
             messages=self.messages,
