@@ -213,7 +213,7 @@ def test_what_an_agent_did_is_told_by_kind_of_task() -> None:
 def test_the_end_of_a_task_that_nothing_is_known_of_is_counted_alone() -> None:
     reader = MetricsReader()
     add_task(reader, "t1")
-    end = TaskResult(task_id="t2", agent="cortex", status=TaskStatus.CANCELLED, completed_at=LATER)
+    end = TaskResult(task_id="t2", agent="cortex", status=TaskStatus.CANCELLED, output="", completed_at=LATER)
     reader.add_step(subjects.task("cortex", "cortex", "t2", subjects.ENDED), end.to_json())
     metrics = reader.metrics()
     assert metrics.tasks == {"cancelled": 1, "completed": 1}
