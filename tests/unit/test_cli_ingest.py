@@ -1,6 +1,7 @@
 """``mailroom memory ingest``: what is copied for memory, and what is not."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,12 @@ def test_the_files_of_a_folder_are_copied_with_their_places(notes: Path, tmp_pat
     assert (taken / "old" / "oven.md").read_text() == "# Old oven"
     assert (notes / "oven.md").exists()
     assert not (taken / ".git").exists()
+
+
+def test_a_copy_is_as_old_as_its_file(notes: Path, tmp_path: Path) -> None:
+    os.utime(notes / "oven.md", (1_700_000_000, 1_700_000_000))
+    assert CliRunner().invoke(cli, ["memory", "ingest", str(notes)]).exit_code == 0
+    assert (tmp_path / "state" / "ingest" / "oven.md").stat().st_mtime == 1_700_000_000
 
 
 def test_a_file_is_copied_and_counted(notes: Path) -> None:

@@ -1,6 +1,7 @@
 """``mailroom memory ingest``: files into the folder from which memory takes them in, and what came of it."""
 
 import asyncio
+import os
 import shutil
 import sys
 import time
@@ -76,10 +77,13 @@ def ingest(paths: tuple[Path, ...], no_wait: bool, as_json: bool) -> None:
 
 
 def _copy(names: dict[str, Path], folder: Path) -> None:
+    """Copy the files with the times of their last change: what bears no date in them is of then."""
     try:
         for name, path in names.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, folder / name)
+            changed = path.stat().st_mtime_ns
+            os.utime(folder / name, ns=(changed, changed))
     except OSError as error:
         raise ActionError(
             f"{error.filename or folder} cannot be copied to {folder}: {error.strerror or error}",
