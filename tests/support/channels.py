@@ -50,7 +50,7 @@ class MailStub:
 class ImapStub:
     """A mailbox that imaplib reads: LOGIN, SELECT, and of UID the commands SEARCH, FETCH and STORE."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.mails: list[bytes] = []
         self.seen: set[int] = set()
         stub = self
@@ -69,7 +69,7 @@ class ImapStub:
         class Server(socketserver.ThreadingTCPServer):
             daemon_threads = allow_reuse_address = True
 
-        self._server = Server(("127.0.0.1", 0), Handler)
+        self._server = Server(("127.0.0.1", port), Handler)
         self.port = int(self._server.server_address[1])
 
     def answer(self, command: str) -> list[bytes]:

@@ -4,7 +4,6 @@ import asyncio
 
 from services.gateway.delivery.replies import Replies
 from shared.delivery.config import AnyChannel, Mail, Telegram
-from shared.delivery.message import DeliveryError
 from shared.errors import MailroomError
 from shared.log import logger
 
@@ -16,23 +15,26 @@ log = logger(__name__)
 
 async def listen(name: str, channel: AnyChannel, replies: Replies) -> None:
     """Take the replies of a channel without end."""
-    pause, offset = PAUSE, 0
+    from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
+
+    def note(state: RetryCallState) -> None:
+        log.warning("replies_unread", channel=name, reason=str(state.outcome and state.outcome.exception()))
+
+    errors = retry_if_exception_type((MailroomError, OSError))
+    pauses = wait_exponential(PAUSE, max=LONGEST_PAUSE)
+    asking, offset = AsyncRetrying(retry=errors, wait=pauses, before_sleep=note), 0
     while True:
-        try:
-            if isinstance(channel, Mail):
-                await _take_mail(name, channel, replies)
-                await asyncio.sleep(channel.poll)
-            elif isinstance(channel, Telegram):
-                offset = await _take_updates(name, channel, replies, offset)
-            pause = PAUSE
-        except DeliveryError as error:
-            log.warning("replies_unread", channel=name, reason=str(error))
-        except (MailroomError, OSError) as error:
-            log.warning("reply_interrupted", channel=name, reason=str(error))
-        else:
-            continue
-        await asyncio.sleep(pause)
-        pause = min(LONGEST_PAUSE, 2 * pause)
+        offset = await asking(_take, name, channel, replies, offset)
+
+
+async def _take(name: str, channel: AnyChannel, replies: Replies, offset: int) -> int:
+    """Take what came since ``offset``, and wait for more; the next offset."""
+    if isinstance(channel, Mail):
+        await _take_mail(name, channel, replies)
+        await asyncio.sleep(channel.poll)
+    elif isinstance(channel, Telegram):
+        return await _take_updates(name, channel, replies, offset)
+    return offset
 
 
 async def _take_mail(name: str, channel: Mail, replies: Replies) -> None:
