@@ -1,5 +1,7 @@
 """Lines on their way into memory, where memory does not do what one hopes."""
 
+import asyncio
+import gc
 import json
 
 import pytest
@@ -67,6 +69,16 @@ async def test_a_memory_that_stores_nothing_ends_it():
     memory = Memory(lambda write: "The disk is full.")
     with pytest.raises(MailroomError, match=r"stores nothing at present: The disk is full\. Run the same"):
         await run(memory, lines(1_000))
+
+
+async def test_of_many_batches_that_fail_one_error_is_told_and_none_is_lost():
+    lost = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context))
+    memory = Memory(lambda write: "The disk is full.")
+    with pytest.raises(MailroomError, match="stores nothing at present"):
+        await run(memory, lines(3_000))
+    gc.collect()
+    assert lost == []
 
 
 async def test_what_is_not_answered_is_sent_again_under_the_same_id(monkeypatch):

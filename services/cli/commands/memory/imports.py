@@ -134,20 +134,16 @@ class Importer:
                 spool.write(b"%d %b\n" % (number, line.strip().replace(b"\n", b" ")))
 
     async def _store_all(self, records: Iterator[Record]) -> None:
-        """Store records in batches, IN_FLIGHT at once."""
+        """Store records in batches, IN_FLIGHT at once; raises the first error."""
         batches = _batches(records)
-        running: set[asyncio.Task[None]] = set()
+        slots = asyncio.Semaphore(IN_FLIGHT)
         try:
-            while batch := await asyncio.to_thread(next, batches, None):
-                running.add(asyncio.create_task(self._store(batch)))
-                if len(running) >= IN_FLIGHT:
-                    ended, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                    for task in ended:
-                        task.result()
-            await asyncio.gather(*running)
-        finally:
-            for task in running:
-                task.cancel()
+            async with asyncio.TaskGroup() as group:
+                while batch := await asyncio.to_thread(next, batches, None):
+                    await slots.acquire()
+                    group.create_task(self._store(batch)).add_done_callback(lambda _: slots.release())
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
 
     async def _store(self, batch: list[Record]) -> None:
         refused = await self._try(batch)
