@@ -2,7 +2,7 @@
 
 import { signedOut } from "./store.js";
 
-export const PREFIX = "/api/v1";
+const PREFIX = "/api/v1";
 
 /** What a request that failed raises; `cause` and `cure` are sentences for a person. */
 export class ApiError extends Error {

@@ -29,10 +29,6 @@ export function markOf({ status = "", outcome = "", waits = false } = {}) {
   return BY_OUTCOME[outcome] || BY_STATUS[status] || "queued";
 }
 
-export function markWord(kind) {
-  return (KINDS[kind] || KINDS.queued)[1];
-}
-
 /** The class of the kind's colour: done, findings, unchecked, failed, waits, working or none. */
 export function markClass(kind) {
   return (KINDS[kind] || KINDS.queued)[2];

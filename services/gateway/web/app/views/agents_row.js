@@ -4,7 +4,7 @@ import { at } from "../api.js";
 import { AgentChip, agentColour } from "../ui/agent.js";
 import { count, dollars, plural, span } from "../ui/format.js";
 import { html } from "../ui/html.js";
-import { Bar } from "../ui/sparkline.js";
+import { Bar } from "../ui/bar.js";
 
 const STATES = {
   running: ["●", "running", "ok"],

@@ -6,7 +6,7 @@ import { AgentChip } from "../ui/agent.js";
 import { dollars, plural } from "../ui/format.js";
 import { html, useRef, useState } from "../ui/html.js";
 import { Outcome } from "../ui/outcome.js";
-import { Bar } from "../ui/sparkline.js";
+import { Bar } from "../ui/bar.js";
 import { Ago, Took } from "../ui/time.js";
 
 const SHOWN = 20; // goals of a column before "more"

@@ -7,7 +7,7 @@ import { count, dollars, plural, span } from "../ui/format.js";
 import { html, useMemo } from "../ui/html.js";
 import { Outcome } from "../ui/outcome.js";
 import { Rows } from "../ui/rows.js";
-import { Bar } from "../ui/sparkline.js";
+import { Bar } from "../ui/bar.js";
 import { Ago, Took } from "../ui/time.js";
 
 export function List({ goals, selected, onSelect, onOpen, added, onEnd }) {

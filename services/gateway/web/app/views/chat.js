@@ -2,7 +2,7 @@
 
 import { at, get, newKey, post } from "../api.js";
 import { useKeys } from "../keyboard.js";
-import { navigate, setQuery } from "../router.js";
+import { setQuery } from "../router.js";
 import { may } from "../store.js";
 import { Loading, Problem } from "../ui/empty.js";
 import { plural } from "../ui/format.js";

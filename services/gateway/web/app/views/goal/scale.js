@@ -67,7 +67,7 @@ function makeTicks(pieces, x, start, busy) {
     if (piece.idle) continue;
     for (let at = Math.ceil((piece.from - start) / step) * step; start + at <= piece.to && ticks.length < 40; at += step) {
       const place = x(start + at);
-      if (!ticks.length || (place - ticks[ticks.length - 1].place > 0.06 && place < 0.96)) ticks.push({ place, label: label(at / 1000, step / 1000) });
+      if (!ticks.length || (place - ticks[ticks.length - 1].place > 0.06 && place < 0.92)) ticks.push({ place, label: label(at / 1000, step / 1000) });
     }
   }
   return ticks;

@@ -83,11 +83,12 @@ function failed(message) {
 
 /** What a message is, in few words. */
 export function nameOf(message) {
-  const short = message.task_id && message.goal_id ? message.task_id.replace(`${message.goal_id}-`, "") : "";
+  const name = message.task_id && message.goal_id ? message.task_id.replace(`${message.goal_id}-`, "").replace(/-1$/, "") : "";
+  const of = name === "task" ? "" : name; // the only task of a goal that names an action
   const words = {
     submission: "submission",
-    task: `task ${short.replace(/-1$/, "")}`,
-    result: message.status === "completed" ? `done ${short.replace(/-1$/, "")}` : `${message.status} ${short.replace(/-1$/, "")}`,
+    task: `task ${of}`,
+    result: message.status === "completed" ? `done ${of}` : `${message.status} ${of}`,
     approval: message.subject.includes(".asked.") ? `asks: ${message.text.replace(/^may I\? /, "")}` : message.text,
     memory: `write: ${message.text}`,
     report: "report",
