@@ -40,6 +40,9 @@ HEARTBEAT = subjects.PRESENCE_TTL / 3
 """Seconds between two writes of the presence: two may get lost before it expires."""
 GRACE = 2
 """Seconds that open requests have when the gateway stops; streams are ended at once."""
+KEEP_ALIVE = 15
+"""Seconds an unused connection stays open: longer than clients keep theirs (httpx: 5), so that none
+sends a request on one that is being closed."""
 BACKLOG = 512
 
 logger = log.logger(__name__)
@@ -111,6 +114,7 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
             server_header=False,
             proxy_headers=False,  # anybody on this machine could name another address
             timeout_graceful_shutdown=GRACE,
+            timeout_keep_alive=KEEP_ALIVE,
         )
     )
     presence = _PresenceWriter(config, profile, bus)

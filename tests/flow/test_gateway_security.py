@@ -242,6 +242,14 @@ class TestConnections:
         assert received.startswith(b"HTTP/1.1 400")
         assert received.count(b"HTTP/1.1 ") == 1
 
+    async def test_a_connection_outlasts_what_clients_keep(self, gateway: RunningGateway) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(gateway))
+        for pause in (6, 0):
+            writer.write(b"HEAD /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+            await asyncio.sleep(pause)
+        writer.close()
+
     async def test_requests_that_never_end_are_cut_off(self, gateway: RunningGateway) -> None:
         head = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
         begun = time.monotonic()
