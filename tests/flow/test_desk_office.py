@@ -78,6 +78,16 @@ async def test_what_the_desk_does_and_tells(desk: Office) -> None:
         await say(desk, f"/stop {started.goal_id}")
         assert (await desk.finished(started.goal_id)).status is TaskStatus.CANCELLED
 
+    # what is on a schedule is stopped by its words; what only one run is to be left out of is asked about
+    await say(desk, "every night at 2 run the linter of ~/depot")
+    await say(desk, "every Friday at 9 write a summary of the tide tables")
+    asked = await say(desk, "skip the linter tonight")
+    assert (asked.route_used, "I cannot leave out a single run" in asked.text) == ("tool:stop", True)
+    assert "Nothing that I can stop has these words" in (await say(desk, "cancel the bread order goal")).text
+    assert "is removed" in (await say(desk, "stop the nightly linter")).text
+    assert "is removed" not in (await say(desk, "stop the nightly linter")).text
+    assert "is removed" in (await say(desk, "unschedule the tide tables")).text
+
     # the calendar is written, once for each message, and read
     added = await say(desk, "Put lunch with Ana on Friday at 12 in my calendar")
     assert added.text == "Added to the calendar: lunch with Ana, Friday 20 March 2026 at 12:00"

@@ -415,3 +415,35 @@ def test_a_pronoun_means_one_who_was_named_by_people_or_memory(route: str) -> No
     told = talk("Nina moved to Birch Lane", "Memory has it. Nothing was changed yet.", route=route)
     found = resolve("Where does she live now?", told, NOW)
     assert "Where does Nina live now?" in (found.text, found.joined)
+
+
+SET = talk(
+    "remind me tomorrow at 14:30 to call the agency",
+    "I shall remind you on Thursday 19 March 2026 at 14:30 (Europe/Berlin, UTC+01:00): call the agency\n"
+    "It is reminder r81c2aabbcc. Not what you meant? mailroom reminders cancel r81c2aabbcc",
+    route="tool:reminder_set",
+)
+LETTER = talk("Draft a letter to the landlord about the damp", "I started it", goal="goal_abcdef12")
+
+
+@pytest.mark.parametrize(
+    ("before", "said", "meant"),
+    [
+        (SET, "and another one an hour earlier", "Remind me on 2026-03-19 at 13:30 to call the agency"),
+        (SET, "one more 2 days later please", "Remind me on 2026-03-21 at 14:30 to call the agency"),
+        (LISTED, "the first one, push it to tomorrow", "push reminder r81c2aabbcc to tomorrow"),
+        (LISTED, "and the second, cancel that", "cancel reminder r91c2aabbcc"),
+        (PLANNED, "stop doing that", "/stop s12ab34c"),
+        (PLANNED, "take that one out again", "/stop s12ab34c"),
+        (GOAL, "forget it, cancel that", "/stop goal_abcdef12"),
+        (LETTER, "make it a bit shorter please", "make it a bit shorter please"),
+    ],
+)
+def test_what_was_done_last_is_done_otherwise(before: Conversation, said: str, meant: str) -> None:
+    assert resolve(said, before, NOW).text == meant
+
+
+def test_the_source_of_an_answer_is_told() -> None:
+    assert resolve("where does that come from?", DEPLOYS, NOW).reply == "Memory has it from: user, 2026-11-02"
+    assert resolve("who told you that", KEPT, NOW).reply == "You told me, in this conversation."
+    assert not resolve("how do you know that?", UNKNOWN, NOW).reply

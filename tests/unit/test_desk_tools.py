@@ -11,8 +11,8 @@ from services.nexus.routing.likeness import fingerprint, load_weights
 from services.nexus.routing.registry import load_tools
 from services.nexus.routing.speech_acts import Act, find_act
 from services.nexus.tools.arithmetic import compute
-from services.nexus.tools.calendar_add import spell_clock
 from services.nexus.tools.clock import NO_DAY, tell_time
+from services.nexus.tools.event import read_event
 from services.nexus.tools.stop import names_else
 from services.nexus.tools.tool import Effect
 from tests.bench.desk.fitting import taught_fingerprint
@@ -84,6 +84,10 @@ def test_every_tool_has_a_line_that_describes_it_and_examples() -> None:
         ("Tom paid back 20", Act.STATEMENT),
         ("run the tests: 3 times", Act.REQUEST),
         ("tonight: compare 2 files", Act.REQUEST),
+        ("Draft a letter to the landlord, would you?", Act.REQUEST),
+        ("Is anyone able to review the firmware?", Act.REQUEST),
+        ("Is anyone at work?", Act.QUESTION),
+        ("Would love it if someone checked the translations", Act.REQUEST),
     ],
 )
 def test_what_a_message_does(text: str, act: Act) -> None:
@@ -144,7 +148,12 @@ def test_languages_are_told_apart(text: str, language: str) -> None:
     [
         ("what is 17 * 23?", "17 * 23 = 391"),
         ("12% of 340", "12% of 340 = 40.8"),
-        ("5 feet 11 in cm", "5 feet = 180.34 cm"),
+        ("5 feet 11 in cm", "5 feet 11 = 180.34 cm"),
+        ("it is 3.2 hectares, how many acres is that", "3.2 hectares = 7.9073 acres"),
+        ("split 186.40 between 4", "186.40 / 4 = 46.6"),
+        ("split 186.40 between 4, plus 10 percent", "186.40 / 4 * (1 + 10/100) = 51.26"),
+        ("how much is 3 dozen times 45 cents", "(3*12) * 45 = 1,620"),
+        ("80 euros minus 15%", "80 * (1 - 15/100) = 68"),
         ("what is 72 F in celsius", "72 f = 22.2222 celsius"),
         ("how many minutes are there in a week", "a week = 10,080 minutes"),
         ("our rent goes from 1,850 to 1,998, what's that in percent", "From 1,850 to 1,998 is 8%"),
@@ -296,13 +305,38 @@ def test_a_slot_is_right_if_the_answer_tells_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "spelt"),
+    ("text", "title", "at"),
     [
-        ("enter the choir, 26 March at half seven in the evening", "enter the choir, 26 March at 19:30"),
-        ("the hairdresser on the 27th quarter past nine", "the hairdresser on the 27th at 09:15"),
-        ("lunch at 12:30", "lunch at 12:30"),
-        ("the choir from half seven to half nine", "the choir from half seven to half nine"),
+        ("enter the choir, 26 March at half seven in the evening", "choir", "2026-03-26 19:30"),
+        ("put the hairdresser on the 27th quarter past nine in my diary", "hairdresser", "2026-03-27 09:15"),
+        ("lunch at 12:30 with Ana on Friday", "lunch with Ana", "2026-03-20 12:30"),
+        (
+            "Put the band meeting into my calendar, Thursday 7pm to 9",
+            "band meeting",
+            "2026-03-19 19:00 21:00",
+        ),
+        ("calendar: stocktaking 2 April from 2 to 4", "stocktaking", "2026-04-02 14:00 16:00"),
+        ("book Dr Roth next wednesday 10:15-11", "Dr Roth", "2026-03-25 10:15 11:00"),
+        ("add the fair on 4 May to the calendar", "fair", "2026-05-04"),
+        ("new event: late shift, Friday from 10pm to 2am", "late shift", "2026-03-20 22:00 02:00"),
+        ("add the open day to the calendar", "open day", ""),
     ],
 )
-def test_an_event_has_the_times_that_are_said(text: str, spelt: str) -> None:
-    assert spell_clock(text, NOW) == spelt
+def test_an_event_has_the_times_that_are_said(text: str, title: str, at: str) -> None:
+    event = read_event(text, NOW, ZoneInfo("Europe/Berlin"))
+    assert (event.title, f"{event.day} {event.clock} {event.ends}".strip()) == (title, at)
+
+
+def test_a_time_that_is_denied_says_no_other() -> None:
+    tools = load_tools()
+    assert qualify("Not tonight, but this week you could look at the logs", "night_job", tools) == "unclear"
+    assert qualify("not now, run the tests tonight", "work", tools) == "night_job"
+    assert qualify("run the tests", "work", tools) == "work"
+
+
+def test_what_a_person_remembers_is_not_to_be_kept() -> None:
+    tools = load_tools()
+    kept = decide_by_rule("remember that the key is under the mat", tools)
+    assert kept is not None
+    assert kept.tool == "remember"
+    assert decide_by_rule("I remember when this place was a cinema", tools) is None

@@ -351,8 +351,20 @@ def test_long_messages_are_understood_quickly(word: str) -> None:
         (
             "Ana's exam is on 12 May, remind me a week before at 10 to buy flowers",
             "05-05T10:00",
-            "buy flowers",
+            "buy flowers (Ana's exam)",
         ),
+        ("I miss my eye drops so remind me at 16 every day", "11-25T16:00", "I miss my eye drops"),
+        (
+            "The vet is late again. Remind me at 4 to ring her",
+            "11-25T16:00",
+            "ring her (The vet is late again)",
+        ),
+        ("could u ping me at half 4 about the plumber", "11-25T16:30", "the plumber"),
+        ("reminder: dentist 27 November 10.15", "11-27T10:15", "dentist"),
+        ("alarm for tomorrow five thirty am", "11-26T05:30", "alarm"),
+        ("make sure I don't forget to lock the coop at 9pm", "11-25T21:00", "lock the coop"),
+        ("nudge me friday quarter past eleven re the drill", "11-27T11:15", "the drill"),
+        ("remind me weekly on fridays at 8 to pay", "11-27T08:00", "pay"),
         (
             "remind me on saturday at 9 to check the timer of the oven",
             "11-28T09:00",

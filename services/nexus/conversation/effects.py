@@ -1,12 +1,14 @@
 """What short messages do to that which was done last: "cancel that", "undo", "half an hour earlier"."""
 
 import re
+from datetime import datetime
 
 from services.nexus.conversation.asking import format_question
 from services.nexus.conversation.ellipsis import swap, swap_alike
 from services.nexus.conversation.mentions import find_mentioned
 from services.nexus.conversation.phrases import is_time, plain
 from services.nexus.conversation.resolved import Resolved
+from services.nexus.reminders.days import read_amount
 from services.nexus.reminders.when import format_time_answer
 from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Mentioned, Response
 
@@ -20,11 +22,13 @@ EFFECTS = frozenset(
     ).split()
 )
 """The routes of answers after which something is otherwise than before."""
-_AHEAD = r"(?:(?:no|please|ok|okay|actually|oh|well|wait|hm+|sorry|then|and|so|never\s*mind)\s+)*"
+_AHEAD = r"(?:(?:no|please|ok|okay|actually|oh|well|wait|hm+|sorry|then|and|so|never\s*mind|forget\s+it)\s+)*"
 _END = re.compile(
     rf"{_AHEAD}(?:(?:cancel|stop|abort|delete|remove|drop|scrap|kill|call\s+off|get\s+rid\s+of)"
     r"\s+(?:that|it|this|them|the\s+(?:goal|reminder|job|event|schedule)|that\s+one"
     r"|that\s+(?:goal|reminder|job|event|schedule))(?:\s+off)?"
+    r"|(?:stop|quit)\s+(?:doing|running|repeating)\s+(?:that|it|this)"
+    r"|take\s+(?:that|it|this)(?:\s+one)?\s+(?:out|off)(?:\s+(?:of\s+)?the\s+\w+)?"
     r"|never\s*mind(?:\s+(?:that|cancel\s+(?:that|it)))?|call\s+(?:it|that)\s+off|(?:turn|switch)\s+(?:it|that)\s+off"
     r"|i\s+changed\s+my\s+mind|(?:i'd\s+)?(?:rather|better)\s+not|(?:please\s+)?don'?t(?:\s+do\s+(?:it|that))?)"
     rf"(?:\s+(?:please|again|then|after\s+all))*"
@@ -53,12 +57,13 @@ _END_ALL = re.compile(
     r"|both(?:\s+of\s+them)?|the\s+(?:whole\s+)?lot)(?:\s+(?:please|then))*"
 )
 _REASON = re.compile(
-    r"(?i)(?:\s*[,;–—]\s*|\s+(?=because\b|since\b))(?!(?:and|but|or|please|not|then)\b)[^?]+$"
+    r"(?i)(?:\s*[,;–—]|\s+(?=because\b|since\b))"
+    r"(?!\s*(?:and|but|or|please|not|then|cancel|stop|scrap|drop|kill)\b)[^?]+$"
 )
 """Why something is ended: "cancel that, paid already"."""
 _MORE = re.compile(r"(?i)\W*(?:and|also|again|another)\b")
 _BEFORE = re.compile(
-    r"(?i)^\W*(?:(?:no|oh|actually|wait|sorry|hm+|well|ok(?:ay)?|please|rather|better|but|or|then|maybe|say"
+    r"(?i)^\W*(?:(?:no|oh|actually|wait|sorry|hm+|well|ok(?:ay)?|please|rather|better|but|or|then|maybe|say|only|just"
     r"|(?:can|could)\s+you|i\s+(?:meant?|said)|let['’]?s\s+say|how\s+about"
     r"|(?:make|change|move|push|shift|set|put|have|bring|delay|postpone|snooze)\s+(?:it|that|this)"
     r"(?:\s+(?:to|until|till|by|back|forward))*)\b[\s,.:!-]*)+"
@@ -77,6 +82,16 @@ _BY = re.compile(
     r"(?i)(?:by\s+)?(?:\d+|an?|half\s+an?|one|two|three|four|five|ten|fifteen|twenty|thirty|a\s+quarter\s+of\s+an)\s+"
     r"(?:min\w*|h|hrs?|hours?|days?|weeks?|months?)\s+(?P<way>earlier|sooner|before|later|after|more|back|forward)"
 )
+_ANOTHER = re.compile(
+    r"(?i)\W*(?:and\s+|also\s+|then\s+)*(?:(?:set|give\s+me|add)\s+)?(?:another(?:\s+(?:one|reminder))?|one\s+more|a\s+second\s+one)\s+"
+    r"(?P<amount>.+?)\s+(?P<way>earlier|sooner|before|later|after)(?:\s+(?:that|please|as\s+well|too))*\W*"
+)
+_SET_FOR = re.compile(
+    r"^(?:I shall remind you"
+    r"|That was to be) on \w+ (?P<at>\d+ \w+ \d{4} at \d\d:\d\d) \([^)]*\)[^:\n]*: (?P<text>.+)",
+    re.MULTILINE,
+)
+"""How an answer tells a reminder that was set and goes off once."""
 ENDS = {
     "goal": ("/stop {ref}", "cancel goal {ref}"),
     "job": ("/stop {ref}", "cancel job {ref}"),
@@ -177,6 +192,8 @@ def end(named: Mentioned) -> Resolved:
 def alter(text: str, conversation: Conversation) -> Resolved | None:
     """What a bare time changes: the reminder, the schedule or the event that was told of last."""
     turn = conversation.turns[-1]
+    if another := _ANOTHER.fullmatch(text):
+        return _set_another(another, turn)
     if len(text.split()) > MAX_WORDS or _MORE.match(text) or text.rstrip().endswith("?"):
         return None
     bare = _AFTER.sub("", _AFTER.sub("", _BEFORE.sub("", text.strip()))).strip(" .!,")
@@ -199,6 +216,17 @@ def alter(text: str, conversation: Conversation) -> Resolved | None:
         reply = "I add events and cannot change them; move it in your calendar. Nothing was changed."
         return Resolved(text=text, reply=reply, route=turn.route)
     return None
+
+
+def _set_another(another: re.Match[str], turn: ConversationTurn) -> Resolved | None:
+    """One more of the reminder that was set last, so long before or after it."""
+    told = _SET_FOR.search(turn.answer) if turn.route == "tool:reminder_set" and not turn.failed else None
+    if told is None:
+        return None
+    at, away = datetime.strptime(told["at"], "%d %B %Y at %H:%M"), read_amount(another["amount"])  # noqa: DTZ007 - local
+    at = at - away if another["way"].lower() in ("earlier", "sooner", "before") else at + away
+    whole = f"Remind me on {at:%Y-%m-%d} at {at:%H:%M} to {told['text']}"
+    return Resolved(text=whole, understood=whole)
 
 
 KEPT = frozenset({"tool:remember", "tool:correct"})

@@ -25,6 +25,8 @@ _NAMED = re.compile(
     rf"|\b(?:number|no\.|item)\s*\d{{1,2}}\b(?![-/.]?\d)|#\d{{1,2}}\b",
     re.IGNORECASE,
 )
+_FRONT = re.compile(r"(?i)\W*(?:(?:and|ok(?:ay)?|so|then|please|now|about)\b[\s,]*)*")
+"""What stands before a thing that is named first, with what is to be done said after it."""
 _MORE = re.compile(
     r"(?:(?:and|ok|please)\s+)*(?:(?:tell\s+me\s+)?(?:a\s+bit\s+)?more(?:\s+(?:about|on)\s+(?:that|it"
     r"|this))?(?:\s+details?)?|more\s+details?|go\s+on"
@@ -34,6 +36,15 @@ _AGAIN = re.compile(
     r"(?:please\s+)?(?:say\s+(?:that|it)\s+again|repeat\s+(?:that|it)|come\s+again"
     r"|what\s+did\s+you\s+say|pardon)(?:\s+please)?"
 )
+_WHENCE = re.compile(
+    r"(?:(?:and|but|so|ok) )*(?:who told you(?: (?:that|this|it|so))?|where (?:does|did) (?:that|this"
+    r"|it) come from"
+    r"|where (?:is|was) (?:that|this|it) from|where did you (?:get|read|hear|find) (?:that|this|it)(?: from)?"
+    r"|how do you know(?: (?:that|this|it))?|(?:what(?:'s| is)|name) (?:your|the) source(?: (?:for"
+    r"|of) (?:that|this|it))?|says who)"
+)
+"""What asks for the source of the last answer."""
+_CITED = re.compile(r"\((?P<source>(?:[^()]*,\s*)?\d{4}-\d\d-\d\d)\)")
 _BARE = re.compile(
     r"(?:(?:and|but|so|ok|hm+)\s+)*(?P<word>why|when|where|who|how|since\s+when|how\s+come|by\s+whom"
     r"|how\s+many|how\s+much|why\s+not|how\s+so)(?:\s+(?:is|was)\s+(?:that|it|this))?(?:\s+(?:exactly"
@@ -121,8 +132,17 @@ def find_numbered(text: str, conversation: Conversation) -> Resolved | None:
         assert found
         if named.what in ENDS and ENDING.match(text):
             return end(named)
-        whole = f"{text[: found.start()]}{_describe(named)}{text[found.end() :]}"
+        whole = _name_in(text, found, _describe(named))
     return Resolved(text=whole, understood=whole)
+
+
+def _name_in(text: str, found: re.Match[str], named: str) -> str:
+    """``text`` with ``named`` for what ``found`` names by number, also if "it" stands for that afterwards."""
+    fronted = _FRONT.fullmatch(text[: found.start()]) and re.match(r"\s*[,:;–—-]\s*", text[found.end() :])
+    rest = text[found.end() + fronted.end() :] if fronted else ""
+    if rest and (it := re.search(r"(?i)\b(?:it|that|this)\b", rest)):
+        return f"{rest[: it.start()]}{named}{rest[it.end() :]}"
+    return f"{text[: found.start()]}{named}{text[found.end() :]}"
 
 
 def _not_listed(text: str, conversation: Conversation) -> Resolved:
@@ -167,6 +187,8 @@ def refer(text: str, conversation: Conversation) -> Resolved | None:
     turn, words = conversation.turns[-1], plain(text)
     if _AGAIN.fullmatch(words):
         return Resolved(text=text, reply=turn.answer or "I had not answered yet.")
+    if _WHENCE.fullmatch(words) and (source := _find_source(turn)):
+        return Resolved(text=text, reply=source)
     if _MORE.fullmatch(words):
         return _tell_more(turn)
     if re.fullmatch(r"(?:and )?who(?: is|'s) (?:that|this|he|she|it)", words):
@@ -181,6 +203,14 @@ def refer(text: str, conversation: Conversation) -> Resolved | None:
         return None
     whole = _replace_pronoun(asks["rest"], conversation)
     return _ask(whole[0].upper() + whole[1:]) if whole else None
+
+
+def _find_source(turn: ConversationTurn) -> str:
+    """Where the last answer has it from; empty if it names no source."""
+    if turn.route in ("tool:remember", "tool:correct") and not turn.failed:
+        return "You told me, in this conversation."
+    source = _CITED.search(turn.answer) if turn.route == "nexus" else None
+    return f"Memory has it from: {source['source']}" if source else ""
 
 
 def _tell_more(turn: ConversationTurn) -> Resolved | None:

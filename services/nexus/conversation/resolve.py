@@ -62,6 +62,10 @@ _VERB = re.compile(
     r"|write|brief|stop|cancel|i|we|you|he|she|they|it|that|this|thanks|thank|bye|now)\b"
 )
 
+_COMPARES = re.compile(
+    r"(?i)(?:(?:a\s+(?:bit|little|lot)|much|even|slightly|far)\s+)?(?:(?:more|less)\s+\w+|\w{3,}er)"
+)
+"""How something is to become, which no word of the message before stands for: "a bit shorter"."""
 _TOLD = re.compile(
     r"(?:(?:and|so|ok) )?what (?:all )?(?:did i|have i|i) (?:tell|told)(?: you| you all)?"
     r"(?: today| so far| until now| just now| here| before| already)*"
@@ -180,7 +184,7 @@ def _repeat(whole: str, turn: ConversationTurn, *, asked: bool = True) -> Resolv
 
 def _change(other: str, turn: ConversationTurn) -> Resolved | None:
     """What "make it Tom" changes: the message before."""
-    if _VERB.match(other) and not is_time(plain(other)):
+    if not is_time(plain(other)) and (_VERB.match(other) or _COMPARES.fullmatch(other)):
         return None
     if turn.route in KEPT:
         return None

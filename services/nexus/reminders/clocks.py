@@ -40,11 +40,13 @@ def read_clocks(phrase: Phrase) -> list[Clock]:
         return [Clock(0 if word == "midnight" else 12, 0, True, said), *more]
     if phrase["way"]:
         return [_past_or_to(phrase, said), *more]
-    if phrase["h4"]:
-        return [Clock(HOURS[phrase["h4"]], 30, False, said), *more]
-    hour = next(filter(None, (phrase[name] for name in ("h", "h2", "h5", "h6", "h7", "h8"))))
-    spoken = str(int(NUMBERS[phrase["spoken"]])) if phrase["spoken"] else ""
-    minute = next(filter(None, (phrase["min"], phrase["min2"], phrase["min6"], phrase["min7"], spoken)), "0")
+    if half := phrase["h4"]:
+        return [Clock(HOURS.get(half) or int(half), 30, False, said), *more]
+    hour = next(filter(None, (phrase[name] for name in ("h", "h2", "h5", "h6", "h7", "h8", "h9"))))
+    words = phrase["spoken"] or phrase["spoken2"]
+    spoken = str(int(NUMBERS[words])) if words else ""
+    minutes = (phrase[name] for name in ("min", "min2", "min6", "min7", "min9"))
+    minute = next(filter(None, (*minutes, spoken)), "0")
     half = (phrase["ap"] or phrase["ap2"])[:1]
     return [_clock(hour, minute, half, said), *more]
 

@@ -29,6 +29,8 @@ def frequency_of(repeats: list[Phrase], day: Day | None, clocks: int) -> str:
     """The rule that "every ..." and a day beside it say."""
     if not repeats:
         return f"FREQ={day.every};{day.rule}" if day else ""
+    if any(each["days"] or each["plural"] for each in repeats):  # "every week, on Mondays"
+        repeats = [each for each in repeats if not _is_week(each)]
     if len(repeats) > 1:
         raise UnclearTime("day", "I read more than one repetition in that")
     each = repeats[0]
@@ -47,6 +49,11 @@ def frequency_of(repeats: list[Phrase], day: Day | None, clocks: int) -> str:
             raise UnclearTime("day", "")
         return f"FREQ={'YEARLY' if 'BYMONTH=' in day.rule else 'MONTHLY'};{day.rule}"
     return _with_day(each["unit"] or each["adverb"], count, day)
+
+
+def _is_week(repeat: Phrase) -> bool:
+    """Whether a repetition says no more than that it is weekly."""
+    return (repeat["unit"].startswith("week") and _interval(repeat) == 1) or repeat["adverb"] == "weekly"
 
 
 def _interval(repeat: Phrase) -> float:

@@ -16,6 +16,8 @@ MAX_LENGTH = 4_000
 """Characters of a message that are read; a longer one is no request about reminders."""
 ANSWERED = ", that is: "
 """What stands between a request and a short answer that completes it."""
+MIN_TOLD = 3
+"""The fewest words before a request that tell something by themselves."""
 MAX_LINKS = 8
 """How many places are tried at which a message may go on with a second reminder."""
 
@@ -61,12 +63,15 @@ class ReminderRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 _START = (
     r"^\W*(?:(?:hey|hi|hello|ok|okay|please|pls|kindly|and|also|so|actually|nexus|no|oh)\b[\s,!]*)*"
-    r"(?:(?:can|could|would|will)\s+you\s+(?:please\s+)?|(?:i\s+(?:want|need|would\s+like)"
+    r"(?:(?:can|could|would|will)\s+(?:you|u|ya)\s+(?:please\s+)?|(?:i\s+(?:want|need|would\s+like)"
     r"|i['’]d\s+(?:like|love))\s+"
     r"(?:you\s+)?to\s+)?(?:please\s+)?"
 )
 _ME = r"(?:me|us|myself)\b"
-_FORGET = rf"(?:don['’]?t|do\s+not)\s+let\s+{_ME}\s+forget\b"
+_FORGET = (
+    rf"(?:(?:don['’]?t|do\s+not)\s+let\s+{_ME}\s+(?:forget|miss)\b(?:\s+about\b)?"
+    r"|(?:make\s+sure|see\s+to\s+it|ensure)\s+(?:that\s+)?(?:i|we)\s+(?:don['’]?t|do\s+not|never)\s+(?:forget|miss)\b(?:\s+about\b)?)"
+)
 _MAKE = (
     r"(?:set|create|add|make|schedule|put|give\s+me|i\s+need|i\s+want|i\s+would\s+like|i['’]d\s+like|new)\s+"
     r"(?:up\s+)?(?:in\s+)?(?:me\s+)?"
@@ -74,18 +79,21 @@ _MAKE = (
 _ARTICLES = r"(?:an?\s+|the\s+|another\s+|new\s+)*"
 _CALL = rf"(?:ping|nudge|alert|notify|buzz|wake)\s+{_ME}(?:\s+up\b)?"
 _LEAD = re.compile(
-    rf"(?i)(?:(?<!\w)(?:please|pls|can\s+you|could\s+you)\s+)*(?:(?:remind\s+{_ME}(?:\s+again)?"
-    rf"|{_CALL}|{_FORGET})"
-    rf"|(?<!\w)(?:{_MAKE})?{_ARTICLES}(?:reminder|alarm)\b(?:\s+for\s+{_ME})?)\s*[:,-]?"
+    r"(?i)(?:(?<!\w)(?:please|pls|(?:can|could|would|will)\s+(?:you|u|ya)|(?:i|we)\s+(?:need|want)|i['’]?d\s+(?:like|love|appreciate)"
+    rf"|it\s+would\s+be\s+\w+\s+to\s+(?:get|have))\s+)*(?:(?:remind\s+{_ME}(?:\s+again)?"
+    rf"|{_CALL}|tell\s+{_ME}(?=\s+(?:to|that)\b)|{_FORGET})"
+    rf"|(?<!\w)(?:{_MAKE})?{_ARTICLES}(?:reminder|alarm|nudge)\b(?:\s+for\s+{_ME})?)\s*[:,-]?"
 )
 """The words that ask for a reminder; they may come after the time."""
-_QUESTION = r"(?:\s+(?:again\s+)?(?:what|who|whom|whose|where|why|how|which|whether)\b)"
+_QUESTION = r"(?:[\s,:]+(?:again\s+)?(?:what|who|whom|whose|where|why|how|which|whether)\b)"
 _REMIND = re.compile(
     rf"(?is)(?<!to )(?<!not )(?<!n't )(?<!n’t )\b(?:remind\s+{_ME}|{_FORGET})(?!{_QUESTION})(?P<rest>.*)"
 )
 _BEFORE = re.compile(
     r"(?i)^\W*(?:\w+\s+)?(?:(?:can|could|would|will|you|please|pls|i|want|need|like|to|hey|hi|ok|and"
     r"|also|then|nexus)\W*)*$"
+    r"|^(?!.*(?:[\"“”]|\b(?:said|says?|told|tells|asked|asks|wrote|writes|would|if)\b)).*(?:\b(?:so|please|pls)|[.;,–—-])\s*"
+    r"(?:(?:so|and|can|could|you|please|pls)\b\s*)*$"
 )
 _SETTING = re.compile(
     rf"(?i){_START}(?:{_MAKE}{_ARTICLES}reminder\b|reminder\s*:|reminder\s+(?=to\b|tomorrow|today"
@@ -126,12 +134,13 @@ _RENAME = re.compile(
 _CANCEL = re.compile(
     rf"(?is){_START}(?:(?:cancel|delete|remove|drop|scrap|clear|kill|forget(?:\s+about)?"
     rf"|get\s+rid\s+of|turn\s+off|stop)\b[^.?!]*\b{_THING}"
-    rf"|(?:stop\s+reminding|(?:don['’]?t|do\s+not|no\s+need\s+to)\s+remind)\s+{_ME}"
+    rf"|(?:stop\s+reminding|(?:you\s+)?(?:don['’]?t|do\s+not|no\s+need\s+to)\s+(?:(?:need|have)\s+to\s+)?remind)\s+{_ME}"
     rf"|(?:i\s+)?(?:don['’]?t|do\s+not|no\s+longer)\s+need\b[^.?!]*\b{_THING})"
 )
 _FINISH = re.compile(
     rf"(?is){_START}(?:(?:mark|tick|check|close)\b[^.?!]*\b{_THING}[^.?!]*\b(?:done|off|complete[d]?"
     rf"|finished)\b"
+    r"|(?:[^.?!]*[,;]\s*)?(?:please\s+)?(?:(?:tick|check|cross)\s+(?:it|that|this)\s+off|mark\s+(?:it|that|this)\s+(?:as\s+)?done)\b"
     rf"|(?:tick|check)\s+off\b[^.?!]*\b{_THING}|(?:the\s+|my\s+)?[^.?!]*{_THING}[^.?!]*\b(?:is"
     rf"|are)\s+(?:done|finished)\b"
     rf"|(?:i['’]?m\s+)?(?:done|finished)\s+with\b[^.?!]*\b{_THING})"
@@ -140,13 +149,13 @@ _WORDS = re.compile(
     r"(?i)\b(?:reminders?|alarms?|please|as\s+(?:done|complete[d]?|finished)|(?:is|are)\s+(?:done"
     r"|finished)|ones?|all(?:\s+of)?|both|my|the|that|this"
     r"|those|these|it|them|about|anymore|any\s+more|again|later|off|back|forward|done|mark|tick"
-    r"|check|close|with|to\s+the|named|called|need|longer)\b"
+    r"|check|close|cross|with|already|to\s+the|named|called|need|longer)\b"
 )
 _VERB = re.compile(
     rf"(?i){_START}(?:snooze|postpone|delay|defer|put|push|move|shift|reschedule|change|bring|set"
     rf"|cancel|delete|remove|drop|scrap|clear|kill"
-    rf"|forget|get\s+rid\s+of|turn|stop\s+reminding\s+{_ME}|stop|(?:don['’]?t|do\s+not"
-    rf"|no\s+need\s+to)\s+remind\s+{_ME}|i\s+don['’]?t"
+    rf"|forget|get\s+rid\s+of|turn|stop\s+reminding\s+{_ME}|stop|(?:you\s+)?(?:don['’]?t|do\s+not"
+    rf"|no\s+need\s+to)\s+(?:(?:need|have)\s+to\s+)?remind\s+{_ME}|i\s+don['’]?t"
     rf"|i\s+do\s+not|i\s+no|i['’]?m|done|finished|remind\s+{_ME}|restore|un-?cancel)\b"
 )
 _ALL = re.compile(r"(?i)\b(?:all|every|both|each)\b|\breminders\b")
@@ -160,7 +169,9 @@ _AWAY = re.compile(
     r"(?:\s*,?\s*(?:and\s+)?\d+\s*min(?:ute)?s?)?)(?:\s+(?P<way>later|earlier|sooner|back|forward|more))?"
 )
 _TO = re.compile(r"(?i)\b(?:until|till|to|for|at|on)\s+")
-_LINKS = re.compile(r"(?i)^(?:(?:please|for|to|that|about|of|on|at|and|me|,|:|-|–|—|\?)(?=\s|$|,|:)\s*)+")
+_LINKS = re.compile(
+    r"(?i)^(?:(?:please|for|to|that|about|re|regarding|concerning|of|on|at|and|me|,|:|-|–|—|\?)(?=\s|$|,|:)\s*)+"
+)
 _AMOUNT = (
     r"(?:\d+(?:[.,]\d+)?|an?|half\s+an?|one|two|three|four|five|ten|fifteen|twenty|thirty|forty|ninety)"
     r"(?:\s+and\s+a\s+half)?[\s-]*(?:s|sec\w*|min\w*|h|hrs?|hours?)\b"
@@ -306,14 +317,14 @@ def _split(body: str) -> tuple[Phrases, Phrases] | None:
 
 def _read_one(phrases: Phrases, now: datetime, zone: tzinfo | None, text: str) -> ReminderRequest:
     found = resolve(msgspec.structs.replace(phrases, request=text), now, zone)
-    what = clean_text(phrases.rest)
+    what = _read_text(phrases.rest, text)
     if not what and re.search(r"(?i)\bwake\b", text):
         what = "wake up"
     if not what and (named := re.search(r"(?i)\b(?:alarm|timer)\b", text)):
         what = named[0].lower()
     event = _EVENT.search(what) if found.missing == "time" and not phrases.chosen else None
     if event:
-        what = what[: event.start()].strip()
+        what = what[: event.start()].strip() or re.sub(r"^\s*\S+\s+", "", event[0])
         found = msgspec.structs.replace(found, missing="event", why="")
     missing = found.missing or ("" if what else "text")
     return ReminderRequest(
@@ -326,6 +337,22 @@ def _read_one(phrases: Phrases, now: datetime, zone: tzinfo | None, text: str) -
         day=found.day,
         note=found.note,
     )
+
+
+def _read_text(rest: str, said: str) -> str:
+    """What to be reminded of; what was told before it was asked for stands behind it, in brackets."""
+    lead = _LEAD.search(said)
+    told = lead and re.search(r"(?i)(?:[.;,–—-]|\bso|\b(?:please|pls))\s*$", said[: lead.start()])
+    before = clean_text(choose(said[: lead.start()]).rest) if lead and told else ""
+    if len(before.split()) < MIN_TOLD or not rest.startswith(before):
+        return clean_text(rest)
+    wanted = clean_text(re.sub(r"^(?:[\s.,;–—-]|so\b|please\b)+", "", rest[len(before) :]))
+    before = _OPEN.sub("", before)
+    return f"{wanted} ({before})" if wanted else before
+
+
+_OPEN = re.compile(r"(?i)[\s,]+(?:so|please|pls|is|are|was|on|in|at)$")
+"""How a clause ends whose time was taken out of it, or that leads to a request."""
 
 
 def format_question(missing: str, found: ParsedTime, what: str) -> str:
@@ -350,6 +377,7 @@ def format_question(missing: str, found: ParsedTime, what: str) -> str:
 def clean_text(text: str) -> str:
     """What to be reminded of, without the words that lead to it and courtesies."""
     what = _LINKS.sub("", text.strip(" \t\n,;:?!")).strip(" \t\n,;:?")
+    what = re.sub(r"(?i)[\s,]+(?:it['’]?s|it\s+is|on|at|some\s?time|which\s+is)$", "", what)
     what = re.sub(r"[\s,]+(?:please|pls|thanks|thank you|thx)\W*$", "", what, flags=re.IGNORECASE).strip()
     what = what if ". " in what else what.rstrip(".")
     return (

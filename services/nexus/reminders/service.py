@@ -1,6 +1,7 @@
 """Reminders: the actions that set, list, change and end them, and what happens when one is due."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 
@@ -336,6 +337,13 @@ def _choices(request: ReminderRequest, found: Sequence[Reminder]) -> tuple[Choic
     return (*each_one, Choice(label="all", text=every))
 
 
+_LATER = re.compile(r"(?i)\b(?:later|again|snooze|not\s+now|wait)\b")
+_DONE = re.compile(
+    r"(?i)\b(?:done|finished|complete[d]?|over|off|did|dealt|sorted|handled|already|made|paid|sent|bought|been|gone|took|taken|got|(?!need)\w{2,}ed)\b"
+)
+"""What says that the thing is done of which a reminder reminds."""
+
+
 def _as_meant(text: str, meaning: str, asked: datetime, zone: tzinfo | None) -> ReminderRequest:
     """The request of a message whose words do not say what it wants about reminders."""
     if meaning == "list":
@@ -344,7 +352,10 @@ def _as_meant(text: str, meaning: str, asked: datetime, zone: tzinfo | None) -> 
         verb = "move" if meaning == "change" else "cancel"
         found = read_reminder_request(f"{verb} the reminder {text}", asked, zone)
         if meaning == "change" and not found.time and found.away is None:
-            return msgspec.structs.replace(found, intent=ReminderIntent.FINISH)
+            vague = ReminderIntent.SNOOZE if _LATER.search(text) else found.intent
+            return msgspec.structs.replace(
+                found, intent=ReminderIntent.FINISH if _DONE.search(text) else vague
+            )
         return found
     return read_new(text, asked, zone)
 

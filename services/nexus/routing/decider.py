@@ -28,6 +28,7 @@ from services.nexus.tools.tool import Effect, Tool
 from shared.contracts import RoutingDecision
 from shared.errors import BusError
 from shared.memory import Memory
+from shared.text.shorten import shorten
 
 LEAST_SURE = {Effect.READS: 0.15, Effect.WRITES: 0.5, Effect.STARTS: 0.6}
 """The least probability with which a tool is run that reads, writes, or starts work.
@@ -38,6 +39,8 @@ MARGIN = 0.01
 NEARLY_SAME = 0.98
 """The probability, by rule or example, from which a model is not asked: 99 of 100 such were right."""
 UNCLEAR = "unclear"
+MAX_BEFORE = 500
+"""The most characters that work which goes on from other work tells of that."""
 MAX_CHOICES = 3
 SURE_OTHER = 0.6
 """The probability from which a message that may add to the one before is for another tool."""
@@ -46,6 +49,9 @@ SURE_WRITES_OTHER = 0.7
 SURE_OUTSIDE = 0.7
 """The probability below which a question that may be for memory is not asked of a service outside."""
 OUTSIDE = frozenset({"weather", "news"})
+_ELSEWHERE = frozenset({"web", "news", "papers", "weather"})
+SURE_ELSEWHERE = 0.95
+"""The probability below which a question that goes on from memory's answer is not asked elsewhere."""
 MOST_SURE = 0.9
 """The most that a choice in a conversation is worth: with a model, the model is asked."""
 ROUTES = {"nexus": "memory", "conductor": "work"}
@@ -105,10 +111,16 @@ _TONIGHT = re.compile(
     r"|(?:while|whilst|when|once|after|as\s+soon\s+as)\s+(?:i|we|you|every\s?(?:one|body)|no\s?(?:body|one))(?:['’]?\s?(?:m|re|s|ve)|\s+(?:am|are|is"
     r"|has|have))?\s*(?:a?sleep\w*|in\s+bed|gone|left|closed|shut|off\s?line|went|goes|gone\s+to\s+bed))\b"
 )
+_DENIED = re.compile(r"(?i)\bnot\s+(?:to\s?night|today|now|yet|this\s+(?:week|evening)|over\s?night)\b")
+"""A time at which something is not to be done."""
 _ASKED = re.compile(
     r"(?i)\?|\b(?:what|which|who|whom|whose|when|where|why|how|whether|if|any\s+(?:idea|clue|chance)|know|remember|recall|forgot(?:ten)?)\b"
 )
 """What may ask within a statement: "I forgot what we decided"."""
+_RECALLS = re.compile(
+    r"(?i)\W*(?:(?:and|but|so|oh|ah|well|yes)\W+)*(?:i|we|he|she|they|you|do\s+you)\s+(?:\w+\s+)?remember\b"
+)
+"""What says that a person remembers, and asks nobody to."""
 _ADDS = re.compile(r"(?i)^\W*(?:and|also|plus)\b|\b(?:as\s+well|too|also)\W*$")
 _NOW = re.compile(r"(?i)\b(?:now|at\s+once|right\s+away|immediately)\b")
 VAGUE_WORDS = 4
@@ -187,6 +199,9 @@ class Decider:
             return await self.decide(request.text)
         if request.understood:  # it is the message before with other words
             decision = await self.decide(request.text)
+            outside = decision.tool in _ELSEWHERE and decision.sure < SURE_ELSEWHERE
+            if outside and last_tool(request) == "memory" and find_act(request.text) is Act.QUESTION:
+                return msgspec.structs.replace(decision, tool="memory", why=f"it asks on: {decision.why}")
             is_another = self._is_another(decision.tool, request, decision.sure)
             return ask_which(decision) if is_another else decision
         if request.joined:
@@ -237,7 +252,11 @@ class Decider:
             allowed["night_job"] = night  # what is added to the night is done then
         first, second, *others = sorted(allowed, key=lambda name: -allowed[name])
         sure = min(allowed[first], MOST_SURE)
-        if alone.tool == first:
+        if alone.tool == first == last_tool(request) == "work" and refers(text):
+            said = f"{text.strip().rstrip('.')} (after: {shorten(request.before, MAX_BEFORE)})"
+            return msgspec.structs.replace(alone, text=said, is_joined=True)
+        says_part = self._tools[first].effect is Effect.STARTS and refers(text)
+        if alone.tool == first and not (says_part and self._tools[before.tool].effect is Effect.READS):
             return msgspec.structs.replace(alone, sure=min(max(sure, alone.sure), MOST_SURE))
         why = f"it follows {before.tool}, and is for {first} ({sure:.2f}), then {second}"
         likely = tuple(name for name in (second, *others) if not self._tools[name].hidden)
@@ -300,6 +319,8 @@ def decide_by_rule(text: str, tools: Mapping[str, Tool], *, goes_on: bool = Fals
     if intent and (intent not in MADE_OR_LISTED or find_act(text) is not Act.NEGATED):
         return Decision(tool=INTENTS[intent], why=f"it wants to {intent.value} a reminder")
     said = next((name for name, tool in tools.items() if tool.says and tool.says.match(text)), "")
+    if said == "remember" and _RECALLS.match(text):
+        said = ""
     if said and is_allowed(tools[said], find_act(text)):
         return Decision(tool=said, why=f"it begins as what is for {said}")
     wanted = "" if goes_on and len(text.split()) <= SHORT else _plain(text)
@@ -340,6 +361,8 @@ def decide_by_likeness(
         sure, first, second = sure + allowed[second], "night_job", others[0]  # it says itself when
     if act is Act.REQUEST and first in QUALIFIED:
         first = qualify(text, first, tools)
+    if first == UNCLEAR:
+        return Decision(tool=UNCLEAR, why="it does not say when", others=("night_job", "work"), act=act)
     why = f"it is like the examples of {first} ({sure:.2f}), then {second} ({allowed[second]:.2f})"
     if first in OUTSIDE and second == "memory" and sure < SURE_OUTSIDE and act is Act.QUESTION:
         return Decision(tool="memory", why=f"{why}, which is not enough", sure=sure, others=(first,), act=act)
@@ -385,9 +408,14 @@ def ask_which(decision: Decision) -> Decision:
 
 
 def qualify(text: str, name: str, tools: Mapping[str, Tool]) -> str:
-    """The tool for work of ``name`` at the time that ``text`` names: repeated, tonight, or now."""
+    """The tool for work of ``name`` at the time that ``text`` names: repeated, tonight, or now.
+
+    It is unclear if the text names only a time at which it is not to be done.
+    """
     if _REPEATED.search(text) and fits(tools["schedule"], text):
         return "schedule"
+    if _DENIED.search(text) and not _TONIGHT.search(_DENIED.sub(" ", text)):
+        return UNCLEAR
     return "night_job" if _TONIGHT.search(text) and name == "work" else name
 
 

@@ -26,6 +26,18 @@ _WORDS = {
     "Portuguese": "eu você ele ela nós o a os as um uma e ou mas é são está era não que quem onde quando "
     "como por para com em de do da "
     "meu minha seu nosso amanhã hoje ontem lembre obrigado obrigada olá pode tem há fazer às",
+    "Polish": "ja ty on ona my wy oni i lub ale jest są był była mam masz ma nie tak co kto gdzie kiedy jak "
+    "dlaczego dla z ze na do od w we po przez proszę dziękuję cześć dzień dobry jutro dzisiaj dziś "
+    "wczoraj czy "
+    "mi mnie się możesz jaka jaki jakie godzina przypomnij o",
+    "Swedish": "jag du han hon vi ni de och eller men är var har hade inte vad vem när hur varför för "
+    "med på av "
+    "till från min mitt din ditt vår imorgon idag igår tack hej kan kunde snälla mig dig det en ett om "
+    "att klockan",
+    "Turkish": "ben sen biz siz onlar ve veya ama bir bu şu ne kim nerede nasıl neden için ile değil var yok "
+    "yarın bugün dün lütfen teşekkürler merhaba bana beni mi mı saat kaç hava hatırlat",
+    "Czech": "já ty on ona my vy oni a nebo ale je jsou byl byla mám máš má ne co kdo kde kdy jak proč pro s "
+    "na do od v ve po prosím děkuji ahoj zítra dnes včera mi mě se můžeš jaké jaký kolik hodin",
     "Dutch": "ik jij je hij zij wij het een de en of maar is zijn was heb heeft niet dat wie wat waar "
     "wanneer hoe waarom voor met op van "
     "naar mijn jouw ons morgen vandaag gisteren herinner bedankt hallo kun kan alsjeblieft om aan bij nog "
@@ -41,7 +53,18 @@ _ENGLISH = frozenset(
     "over after "
     "before remind email mail run make get give tell show need want like just only more most".split()
 )
-_MARKS = re.compile(r"[äöüß¿¡ñçéèêàâîôûãõœ]")
+_MARKS = re.compile(r"[äöüß¿¡ñçéèêàâîôûãõœąćęłńśźżåğışčďěňřšťůž]")
+_LETTERS = {
+    "German": re.compile("ß"),
+    "Spanish": re.compile("[¿¡ñ]"),
+    "Portuguese": re.compile("[ãõ]"),
+    "French": re.compile("[œèêàâîôû]"),
+    "Polish": re.compile("[ąćęłńśźż]"),
+    "Swedish": re.compile("å"),
+    "Turkish": re.compile("[ğışı]"),
+    "Czech": re.compile("[ďěňřťů]"),
+}
+"""Letters by which languages with the same small words are told apart."""
 _SCRIPTS = {
     "Russian": re.compile(r"[\u0400-\u04ff]{2}"),
     "Greek": re.compile(r"[\u0370-\u03ff]{2}"),
@@ -66,6 +89,14 @@ SENTENCES = {
     "(MAILROOM_BRAIN).",
     "Dutch": "Zonder taalmodel begrijp ik alleen Engels: schrijf het in het Engels, of stel een model in "
     "(MAILROOM_BRAIN).",
+    "Polish": "Bez modelu językowego rozumiem tylko angielski: proszę pisać po angielsku lub skonfigurować "
+    "model (MAILROOM_BRAIN).",
+    "Swedish": "Utan språkmodell förstår jag bara engelska: skriv på engelska eller ställ in en modell "
+    "(MAILROOM_BRAIN).",
+    "Turkish": "Dil modeli olmadan yalnızca İngilizce anlıyorum: İngilizce yazın ya da bir model ayarlayın "
+    "(MAILROOM_BRAIN).",
+    "Czech": "Bez jazykového modelu rozumím jen angličtině: pište anglicky, nebo nastavte model "
+    "(MAILROOM_BRAIN).",
     "Russian": "Без языковой модели я понимаю только английский: напишите по-английски или настройте модель "
     "(MAILROOM_BRAIN).",
     "Greek": "Χωρίς γλωσσικό μοντέλο καταλαβαίνω μόνο αγγλικά: γράψτε στα αγγλικά ή ορίστε ένα μοντέλο "
@@ -81,6 +112,12 @@ SENTENCES = {
 """That without a model English is understood, in each language that is recognised."""
 
 
+ENGLISH_ONLY = (
+    "Without a model I understand English only: write in English, or set up a model (MAILROOM_BRAIN)."
+)
+"""The same for a language that is not recognised."""
+
+
 def find_language(text: str) -> str:
     """The language of ``text`` if it is one of SENTENCES and not English; else an empty text."""
     for language, pattern in _SCRIPTS.items():
@@ -91,6 +128,8 @@ def find_language(text: str) -> str:
         return ""
     english = sum(word in _ENGLISH for word in words)
     counts = {language: sum(word in known for word in words) for language, known in _SETS.items()}
+    for language, letters in _LETTERS.items():
+        counts[language] += bool(letters.search(text.lower()))
     best = max(counts, key=lambda language: counts[language])
     marked = bool(_MARKS.search(text.lower()))
     enough = counts[best] >= 2 or (marked and counts[best] >= 1 and len(words) <= 6)

@@ -40,6 +40,7 @@ _LIMITED = re.compile(
 _POLITE = re.compile(
     rf"(?i){_LEAD}(?:(?:can|could|would|will|might)\s+(?:you|we|someone|somebody|anyone|anybody|the\s+team|cortex|scout|(?:the\s+)?(?:engineer|critic|conductor|frontier))"
     r"(?:\s+(?:please|kindly|just|maybe|possibly|perhaps|quickly|also|mind))*\b|would\s+you\s+mind|(?:any\s+chance|is\s+it\s+possible)\b"
+    r"|(?:is|are)\s+(?:there\s+)?(?:you|someone|somebody|anyone|anybody|the\s+team)\s+(?:able\s+to|who\s+(?:can|could)|free\s+to|up\s+for)\b"
     r"|why\s+don['’]?t\s+you|how\s+about\s+you|would\s+it\s+be\s+possible|(?:can|could|may)\s+i\s+(?:have|get|see)\b"
     r"|(?:can|could)\s+(?:something|this|that|it|these|the\s+[\w-]+(?:\s+[\w-]+)?)\s+(?:please\s+)?be\s+"
     r"(?:done|run|made|fixed|checked|processed|sorted|prepared|converted|cleaned|tested|moved)\b|mind\s+\w+ing\b"
@@ -47,8 +48,12 @@ _POLITE = re.compile(
     r"|(?:i|we)\s+(?:was|were|am|are)?\s*(?:just\s+)?wonder\w*\s+(?:if|whether)\s+(?:you|someone|somebody|anyone|anybody|the\s+team)\s+"
     r"(?:could|might|can|would)\b|(?:when|whenever|while|whilst|once|before|after|as\s+soon)\b[^?!.]{4,60},\s*(?:could|would|can|will)\s+(?:you|someone|somebody|anyone|the\s+team)\b)"
 )
+_TAG = re.compile(
+    r"(?i),?\s*(?:would|could|can|will|won['’]t)\s+(?:you|someone|somebody)(?:\s+please)?\s*\?\s*$"
+)
+"""What makes a request of an order at its end: "draft a letter, would you?"."""
 _WISH = re.compile(
-    r"(?i)\b(?:i|we)\s*(?:['’]d|would|should|shall|will|['’]ll)?\s*(?:really\s+)?(?:want|need|like|love|appreciate)\b(?!\s+(?:it|this|that|the)\b[^.]*$)"
+    r"(?i)\b(?:would|['’]d)\s+(?:really\s+|so\s+)?(?:love|like|appreciate|welcome)\s+it\s+if\b|\b(?:i|we)\s*(?:['’]d|would|should|shall|will|['’]ll)?\s*(?:really\s+)?(?:want|need|like|love|appreciate)\b(?!\s+(?:it|this|that|the)\b[^.]*$)"
     r"|\b(?:it(?:\s+would|['’]d)|would)\s+be\s+(?:(?:so|very|really|quite|an?|of)\s+)*\w+\s+(?:\w+\s+)?(?:if|to|for)\b|\b(?:needs?|has|have|ought)\s+to\s+be\b"
     r"|\b(?:someone|somebody)\s+(?:needs|has|ought)\s+to\b"
     r"|\b(?:please|pls|kindly)\b|\b(?:i|we)(?:['’]d|\s+(?:would|should))\s+be\s+(?:\w+\s+)?\w+\s+(?:if|to\s+(?:have|get|see))\b|\btake\s+care\s+of\b|\bi\s+want\b|\bwish\s+you\b|\blet['’]?s\b|\b(?:you|someone|somebody)\s+(?:should|must)\b"
@@ -65,7 +70,7 @@ _QUESTION = re.compile(
     r"(?:(?:who|whose|whom|what|which|when|where|why|how|wheres|whats|whos|hows|whens)\b(?:['’]?(?:s|re|d|ll))?(?!\s+(?:don['’]?t\s+you|about\s+you))"
     r"|(?:is|are|am|was|were|does|did|do|has|had|have|should|shall|may|might|isn['’]?t|aren['’]?t|didn['’]?t|doesn['’]?t|hasn['’]?t|haven['’]?t)"
     r"\s+(?!the\s+same\b|it\s+(?:now|again)\b|that\s+(?:now|again|tonight)\b)(?:i|we|you|he|she|it|they|there|the|this|that|these|those|any\w*|some\w*|my|our|your|his|her|their|an?|all|everything|[A-Z]\w+|goal\w*)\b"
-    r"|(?:can|could|must|will|would)\s+(?!be\b)(?:i|he|she|it|they|there|the|this|that|these|our|my|[A-Z]\w+)\b|any\b|anything\b|anyone\b|got\s+any\b)"
+    r"|(?:can|could|must|will|would)\s+(?!(?:be|love|like|appreciate|welcome)\b)(?:i|he|she|it|they|there|the|this|that|these|our|my|[A-Z]\w+)\b|any\b|anything\b|anyone\b|got\s+any\b)"
 )
 _BESIDE = re.compile(
     rf"(?i){_LEAD}(?:when|once|while)\s+"
@@ -147,7 +152,7 @@ def find_sentence_act(sentence: str) -> Act:
     """What one sentence does."""
     if _NEGATED.search(sentence) or _NOT_LATER.search(sentence):
         return Act.NEGATED
-    if _POLITE.match(sentence) or _ORDER.match(sentence):
+    if _POLITE.match(sentence) or _ORDER.match(sentence) or _TAG.search(sentence):
         return Act.REQUEST
     if _HYPOTHETICAL.match(sentence):
         return Act.HYPOTHETICAL

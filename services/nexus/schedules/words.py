@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from services.nexus.reminders.time_parser import read_time
+from services.nexus.reminders.time_phrases import find_phrases
 from services.nexus.schedules.times import When, at_night, read_when
 from shared.clock import localize
 from shared.errors import ActionError
@@ -111,7 +112,9 @@ def read_night_job(text: str, now: datetime, zone: tzinfo | None) -> dict[str, A
         at = _next(int(clock[1]), int(clock[2]), now, zone)
         task = strip_words(words.replace(clock[0], " ", 1))
     else:
-        found = read_time(words, now, zone) if _CLOCK.search(words) else None
+        spoken = [each for each in find_phrases(words) if each["way"] or each["h4"]]
+        said = f"tonight {words}" if spoken and _NIGHT.search(text) else words
+        found = read_time(said, now, zone) if spoken or _CLOCK.search(words) else None
         at = found.moment if found and not found.missing and not found.rrule else None
         task = strip_words(found.rest if found and at else words)
     if _EMPTY.match(task):

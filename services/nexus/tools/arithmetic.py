@@ -113,11 +113,23 @@ _WORDS = (
     (r"(?<=\d),(?=\d{3}\b)", ""),
     (r"[×✕x](?=\s*\d)(?<=\d.|.\s)", "*"),
     (r"÷", "/"),
+    (rf"({_NUMBER})\s*dozen\b", r"(\1*12)"),
+    (
+        rf"\b(?:split|share|divide)\s+(?:up\s+)?\D{{0,12}}?({_NUMBER})\s*[a-z]*\s+(?:(?:equally|evenly)\s+)?(?:between|among(?:st)?|by|into|across)"
+        rf"\s+(?:the\s+)?({_NUMBER})",
+        r"\1 / \2",
+    ),
     (r"\b(?:times|multiplied by)\b", "*"),
     (r"\b(?:divided by|over)\b", "/"),
     (r"\bplus\b", "+"),
     (r"\bminus\b", "-"),
     (r"\^|\bto the power of\b", "**"),
+    (
+        r"(?<=[\d)])\s*,?\s+(?:(?:euros?|dollars?|pounds?|cents?|pence|bucks|each)\s*,?\s*)?(?=[-+*/]\s*[\d(])",
+        " ",
+    ),
+    (rf"\+\s*({_NUMBER})\s*(?:%|percent\b|per cent\b)(?!\s*of)", r"* (1 + \1/100)"),
+    (rf"(?<=[\d)])\s+-\s*({_NUMBER})\s*(?:%|percent\b|per cent\b)(?!\s*of)", r" * (1 - \1/100)"),
     (r"\bsquared\b", "**2"),
     (r"\bcubed\b", "**3"),
 )
@@ -157,6 +169,13 @@ _SUM = re.compile(
     rf"\b(?P<what>sum|total|average|mean)\b[^\d]*(?P<numbers>{_NUMBER}(?:(?:\s*,\s*|\s+and\s+|\s*,\s*and\s+"
     rf"|\s+){_NUMBER})+)"
 )
+_SHARE_OF = re.compile(rf"(?P<top>\d+)\s*/\s*(?P<bottom>[1-9]\d*)\s+of\s+\D{{0,8}}?(?P<whole>{_NUMBER})")
+_PART_OF = re.compile(
+    rf"(?P<part>{_NUMBER})\s+(?:out\s+)?of\s+(?:the\s+)?(?P<whole>{_NUMBER})\b.*\b(?:percent|per\s?cent)"
+)
+_AREA = re.compile(
+    rf"(?P<a>{_NUMBER})\s*(?P<unit>[a-z]+)?\s+by\s+(?P<b>{_NUMBER})\s*(?P<unit2>[a-z]+)?\b.*\b(?:area|square|surface|floor)|\barea\b.*?(?P<a2>{_NUMBER})\s*(?P<unit3>[a-z]+)?\s+by\s+(?P<b2>{_NUMBER})"
+)
 _ROOT = re.compile(rf"square root of\s*(?P<number>{_NUMBER})")
 _FRACTION = re.compile(
     rf"\b(?:a\s+)?(?P<part>half|third|quarter|fifth|tenth)\s+of\s+\D{{0,5}}?(?P<whole>{_NUMBER})"
@@ -176,6 +195,11 @@ _UNIT = r"(?:°\s?[CF]|[a-zA-Zµ]+(?:\s?/\s?[a-z]+|\s?(?:squared|square|cubed|cu
 _CONVERT = re.compile(
     rf"(?P<number>{_NUMBER}|an?)\s*(?P<unit>{_UNIT})(?:\s+(?P<more>{_NUMBER})\s*(?P<more_unit>[a-z]+)?)?\s+(?:in(?:to)?|to|as)\s+(?P<target>{_UNIT})"
 )
+_TOLD_FIRST = re.compile(
+    rf"\b(?P<number>{_NUMBER})\s*(?P<unit>{_UNIT})(?:\s+(?P<more>{_NUMBER})\s*(?P<more_unit>[a-z]+)?)?\s*[,;:?]?\s+"
+    rf"(?:(?:so|and|then)\s+)?how\s+(?:many|much)\s+(?P<target>{_UNIT})\b"
+)
+"""The amount before the question: "it is 3.2 hectares, how many acres is that"."""
 _HOW_MANY = re.compile(
     rf"how\s+(?:many|much|long)\s+(?P<target>{_UNIT})\s+(?:are|is|there|do|does|in|make|go|fit"
     rf"|\s)+\s*(?P<number>{_NUMBER}|an?|the"
@@ -256,6 +280,16 @@ def _compute_share(text: str) -> str:
     if found := _PERCENT_OF.search(text):
         share, whole = float(found["share"]), float(found["whole"])
         return f"{_show(share)}% of {_show(whole)} = {_show(share * whole / 100)}"
+    if found := _SHARE_OF.search(text):
+        part = float(found["whole"]) * int(found["top"]) / int(found["bottom"])
+        return f"{found['top']}/{found['bottom']} of {found['whole']} = {_show(part)}"
+    if found := _PART_OF.search(text):
+        part, whole = float(found["part"]), float(found["whole"])
+        return f"{_show(part)} is {_show(100 * part / whole)}% of {_show(whole)}"
+    if found := _AREA.search(text):
+        one, two = float(found["a"] or found["a2"]), float(found["b"] or found["b2"])
+        unit = found["unit2"] or found["unit"] or found["unit3"] or ""
+        return f"{_show(one)} by {_show(two)} = {_show(one * two)} {f'square {unit}' if unit else ''}".strip()
     if found := _PERCENT_IS.search(text):
         part, whole = float(found["part"] or found["part2"]), float(found["whole"] or found["whole2"])
         return f"{_show(part)} is {_show(100 * part / whole)}% of {_show(whole)}"
@@ -282,7 +316,7 @@ def _compute_list(text: str) -> str:
 
 
 def _convert(text: str) -> str:
-    found = _HOW_MANY.search(text) or _CONVERT.search(text)
+    found = _HOW_MANY.search(text) or _CONVERT.search(text) or _TOLD_FIRST.search(text)
     if not found:
         return ""
     import pint
@@ -296,7 +330,8 @@ def _convert(text: str) -> str:
         result = quantity.to(_unit(found["target"]))
     except (pint.errors.PintError, AttributeError, ValueError, TypeError, AssertionError, KeyError):
         return ""
-    return f"{found['number']} {found['unit']} = {_show(float(result.magnitude))} {found['target']}"
+    more = f" {found['more']} {found['more_unit'] or ''}".rstrip() if found["more"] else ""
+    return f"{found['number']} {found['unit']}{more} = {_show(float(result.magnitude))} {found['target']}"
 
 
 def _unit(name: str) -> str:

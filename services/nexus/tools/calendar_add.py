@@ -6,13 +6,8 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from services.nexus.reminders.clocks import decide, read_clocks, read_part
-from services.nexus.reminders.days import UnclearTime
-from services.nexus.reminders.time_parser import choose
 from services.nexus.routing.request import Request
-from services.nexus.tools.days import find_days
+from services.nexus.tools.event import Event, read_event
 from services.nexus.tools.tool import Answer, Effect, Tool, ask_back, command
 from shared.clock import localize
 from shared.contracts import Choice
@@ -113,87 +108,14 @@ put the open day on there, Saturday after next, ten to four
 
 LASTS = timedelta(hours=1)
 """How long an event lasts if nothing says so."""
-_PARTS = {"morning": "09:00", "afternoon": "14:00", "evening": "19:00"}
-"""When the parts of a day begin, which the answer says."""
 _CHANGE = re.compile(
     r"(?i)\b(?:move[sd]?|shift|reschedule|postpone|delete|remove|cancel\w*|extend|take\b.*\bout|change)\b"
 )
-_CLOCK = re.compile(
-    r"(?i)(?:\b(?:at|@)\s*|\b)(?P<hour>\d{1,2})(?:[:.h](?P<minute>\d\d)\s*(?P<half>am|pm)?|\s*(?P<half2>am|pm)\b)"
-    r"|\bat\s+(?P<hour2>\d{1,2})\b(?!\s*(?:st|nd|rd|th|%))|\b(?P<noon>noon|midday)\b"
-)
-_EVENING = re.compile(
-    r"(?i)\b(?:dinner|supper|drinks|cinema|concert|theatre|tonight|afternoon|evening|night)\b"
-)
-_RANGE = re.compile(r"(?i)\b(?:from|to|till|until|or|and|-)\s*$")
-"""What stands before one of two times."""
-_LEAD = re.compile(
-    r"(?i)^\W*(?:(?:please|can|could|you|and|ok|new|event|calendar|appointment|book|put|add|enter|schedule|create|make"
-    r"|block|pencil|in|set|up|note|save|the|date|an?|entry|for|me|down|reserve|slot|my|to|into)\b[\s:,]*)+"
-)
-_PLACE = re.compile(
-    r"(?i)\b(?:(?:in|into|to|on|from)\s+(?:my|the|our)\s+(?:calendar|diary|agenda)|(?:please\s+)?(?:add|put)\s+(?:it|that)"
-    r"(?:\s+in)?|please)\b"
-)
-_DAY_WORDS = re.compile(
-    r"(?i)\b(?:on|at|the|next|this|coming)?\s*(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|today|tomorrow|tonight"
-    r"|(?:morning|afternoon|evening)|\d{1,2}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*"
-    r"|\d{4}-\d\d-\d\d|\d{1,2}(?:st|nd|rd|th))\b"
-)
-
-
-class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """An event to add: its title, its day as 2026-03-18, and when it begins, as 14:30; empty: all day."""
-
-    title: str = ""
-    day: str = ""
-    clock: str = ""
 
 
 def read(desk: "Desk", request: Request) -> Event:
-    """What the message says of the event; the day and the title are empty if it does not."""
-    request = msgspec.structs.replace(request, text=spell_clock(request.text, desk.now(request)))
-    days = find_days(request.text, desk.now(request).date())
-    found = _CLOCK.search(request.text)
-    clock = ""
-    if found:
-        hour = 12 if found["noon"] else int(found["hour"] or found["hour2"])
-        half = (found["half"] or found["half2"] or "").lower()
-        hour = hour % 12 + 12 * (half == "pm") if half else hour + 12 * _is_late(hour, found, request.text)
-        clock = f"{hour:02d}:{found['minute'] or '00'}" if hour < 24 else ""
-    part = re.search(r"(?i)\b(morning|afternoon|evening)\b", request.text)
-    clock = clock or (_PARTS[part[1].lower()] if part else "")
-    now = desk.now(request)
-    if days and clock and f"{days[0]} {clock}" < f"{now:%Y-%m-%d %H:%M}" and days[0] == now.date():
-        days = [days[0] + timedelta(days=7)]
-    title = _PLACE.sub(" ", _DAY_WORDS.sub(" ", _CLOCK.sub(" ", request.text)))
-    title = " ".join(_LEAD.sub("", title.strip()).split()).strip(" ,.:;-")
-    title = re.sub(r"(?i)\s+(?:for|at|on|in|from)$", "", title)
-    return Event(title=title, day=days[0].isoformat() if days else "", clock=clock)
-
-
-def _is_late(hour: int, found: re.Match[str], text: str) -> bool:
-    """Whether an hour without am or pm is after noon: by what is done then, or else from one to six."""
-    if hour < 12 and _EVENING.search(text):
-        return hour > 0
-    return 0 < hour < 7 and not found["minute"]
-
-
-def spell_clock(text: str, now: datetime) -> str:
-    """``text`` with "half seven in the evening" and "quarter to ten" as 19:30 and 09:45."""
-    phrases, days = choose(text), find_days(text, now.date())
-    said = [each for each in phrases["clock"] if each["way"] or each["h4"]]
-    if len(said) != 1 or _RANGE.search(text[: said[0].match.start()]):
-        return text
-    try:
-        part, day = read_part(phrases.chosen)[0], days[0] if days else None
-        at, _ = decide(read_clocks(said[0])[0], part, day, now.replace(tzinfo=None), text)
-    except UnclearTime:
-        return text
-    for each in sorted([*said, *phrases["part"]], key=lambda each: -each.match.start()):
-        spelt = f"at {at:%H:%M}" if each is said[0] else ""
-        text = f"{text[: each.match.start()]} {spelt} {text[each.match.end() :]}"
-    return " ".join(text.split())
+    """What the message says of the event."""
+    return read_event(request.text, desk.now(request), desk.zone)
 
 
 async def add(desk: "Desk", request: Request, event: Event) -> Answer:
@@ -214,43 +136,47 @@ async def add(desk: "Desk", request: Request, event: Event) -> Answer:
         return ask_back("What is the event called?", f"{request.text} {SLOT}")
     if not event.day:
         return ask_back("On which day?", f"{request.text} {SLOT}", expects="time")
-    start = read_start(event, desk.zone)
+    midnight = _read_moment(event.day, event.clock or "00:00", desk.zone)
+    start: date | datetime = midnight if event.clock else midnight.date()
     uid = desk.context.bus.derive_id("event", request.letter_id)
-    await asyncio.to_thread(write_event, desk.context.settings, event.title, start, uid)
-    at = f" at {event.clock}" if event.clock else ""
-    return Answer(
-        text=f"Added to the calendar: {flatten(event.title, 200)}, {start:%A} {start.day} {start:%B %Y}{at}"
-    )
+    end = _read_moment(event.day, event.ends, desk.zone) if event.ends and event.clock else None
+    end = end + timedelta(days=end <= midnight) if end else None
+    await asyncio.to_thread(write_event, desk.context.settings, event.title, start, uid, end)
+    until = f" to {event.ends}" if event.ends else ""
+    at = f" at {event.clock}{until}" if event.clock else ""
+    note = f"\n{event.note}" if event.note else ""
+    shown = f"{start:%A} {start.day} {start:%B %Y}{at}{note}"
+    return Answer(text=f"Added to the calendar: {flatten(event.title, 200)}, {shown}")
 
 
-def read_start(event: Event, zone: tzinfo | None) -> date | datetime:
-    """When the event begins: a day, or a moment of it; raises ActionError if it is none."""
+def _read_moment(day: str, clock: str, zone: tzinfo | None) -> datetime:
+    """A time of day of the calendar; raises ActionError if it is none."""
     try:
-        day = date.fromisoformat(event.day)
-        return localize(datetime.combine(day, time.fromisoformat(event.clock)), zone) if event.clock else day
+        return localize(datetime.combine(date.fromisoformat(day), time.fromisoformat(clock)), zone)
     except ValueError:
-        raise ActionError(
-            f"{event.day} {event.clock} is no day and time", "Write it as in 2026-03-18 14:30"
-        ) from None
+        raise ActionError(f"{day} {clock} is no day and time", "Write it as in 2026-03-18 14:30") from None
 
 
-def write_event(config: Settings, title: str, start: date | datetime, uid: str) -> None:
+def write_event(
+    config: Settings, title: str, start: date | datetime, uid: str, end: datetime | None = None
+) -> None:
     """Add the event to the calendar of the settings, once for each ``uid``; raises ActionError."""
     if is_on_server(config.calendar):
         moment = start.astimezone(UTC) if isinstance(start, datetime) else start
-        add_event(config, _make_calendar(_make_event(title, moment, uid)).to_ical(), uid)
+        event = _make_event(title, moment, end.astimezone(UTC) if end else None, uid)
+        add_event(config, _make_calendar(event).to_ical(), uid)
     else:
-        _write_to_file(Path(config.calendar).expanduser(), _make_event(title, start, uid), uid)
+        _write_to_file(Path(config.calendar).expanduser(), _make_event(title, start, end, uid), uid)
 
 
-def _make_event(title: str, start: date | datetime, uid: str) -> "icalendar.Event":
+def _make_event(title: str, start: date | datetime, end: datetime | None, uid: str) -> "icalendar.Event":
     import icalendar
 
     event = icalendar.Event()
     event.add("uid", uid)
     event.add("summary", title)
     event.add("dtstart", start)
-    event.add("dtend", start + (LASTS if isinstance(start, datetime) else timedelta(days=1)))
+    event.add("dtend", end or start + (LASTS if isinstance(start, datetime) else timedelta(days=1)))
     event.add("dtstamp", datetime.now(UTC))
     return event
 

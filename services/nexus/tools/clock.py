@@ -167,7 +167,8 @@ def tell_time(text: str, now: datetime) -> str:
     is_distance = re.search(r"\bhow\s+(?:many|long|old|far)\b|\bdays?\s+(?:left|until|till)\b", lower)
     if is_distance and days:
         return _tell_distance(lower, days, today)
-    if re.search(r"\btime\b|\bclock\b|\bo'clock\b", lower) and not days:
+    asks_clock = re.search(r"\btime\b|\bclock\b|\bo'clock\b|\bhow\s+(?:late|early)\b", lower)
+    if (asks_clock or _find_places(lower)) and not days:
         return _tell_clock(lower, now)
     if is_distance:
         return NO_DAY
@@ -219,8 +220,10 @@ def _tell_hours(found: re.Match[str], day: date | None, now: datetime) -> str:
     until = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
     if day:
         until = until.replace(year=day.year, month=day.month, day=day.day)
-    elif until <= now:
-        until += timedelta(days=1)
+    else:
+        unnamed = not found["half"] and not found["name"] and 1 <= hour <= 12
+        steps = (timedelta(hours=12 if unnamed else 24), timedelta(hours=24))  # "until 6" is the next 6
+        until = next(each for each in (until, *(until + step for step in steps)) if each > now)
     minutes = round((until - now).total_seconds() / 60)
     if minutes < 0:
         return f"That has passed: it is {now:%H:%M} on {_name(now.date())}."

@@ -37,6 +37,14 @@ _TOLD_OF = re.compile(
 """What a statement is about, and whose that is: "Marta's address", "Marta"."""
 
 
+_TAIL = re.compile(
+    r"(?i)(?<=\w)\s*[,;.–-]\s*(?:(?:so|and)\s+)?(?:please\s+)?(?:(?:update|remember|note|keep|store|save|memorise)\s+(?:that|it|this)"
+    r"|(?:it\s+|that\s+)?(?:might|may|could)\s+be\s+(?:useful|good|worth|handy|helpful)(?:\s+(?:to\s+know|knowing|later))?|for\s+(?:later|your\s+information)"
+    r"|please|keep\s+(?:that\s+)?in\s+mind)(?:\s+(?:please|for\s+(?:me|us|later)|somewhere))?\W*$"
+)
+"""What asks to keep a fact after it: "the barn key is with Ed, please note that"."""
+
+
 def name_subject(fact: str, request: Request) -> str:
     """``fact`` with what was spoken of before it, if it says only "it": "the lease: it ends in May"."""
     if not _UNNAMED.match(fact):
@@ -60,7 +68,7 @@ async def keep(desk: "Desk", request: Request, fact: str, replaces: str = "") ->
     What says only "it" is kept with what was spoken of before; if that is not known, it is asked. It takes
     the place of the memory ``replaces`` if the desk kept that one; to another's it is noted as contradicting.
     """
-    fact = name_subject(fact, request)
+    fact = name_subject(_TAIL.sub("", fact) or fact, request)
     if says_only_it(fact):
         asked = f"Who or what is that about: {flatten(fact, 200)}? Say it in a whole sentence."
         return ask_back(asked, f"remember that {SLOT}")

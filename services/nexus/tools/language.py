@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from services.nexus.routing.languages import SENTENCES, find_language
+from services.nexus.routing.languages import ENGLISH_ONLY, SENTENCES, find_language
 from services.nexus.routing.request import Request
 from services.nexus.tools.tool import Answer, Tool, Words
 from shared.contracts import ResultOutcome
@@ -47,7 +47,7 @@ toplantıyı iptal et lütfen
 async def say_so(desk: "Desk", request: Request, _: Words) -> Answer:
     """In that language, that without a model English is understood."""
     language = find_language(request.text)
-    return Answer(text=SENTENCES.get(language, SENTENCES["German"]), outcome=ResultOutcome.FAILED)
+    return Answer(text=SENTENCES.get(language, ENGLISH_ONLY), outcome=ResultOutcome.FAILED)
 
 
 TOOL = Tool(

@@ -227,7 +227,7 @@ def _make_node(number: int, said: Told) -> Node:
 
 _SAYS = re.compile(
     r"(?i)\W*(?:(?:please|pls|hey|ok|and|also|nexus|can you|could you|would you|kindly)\b[\s,]*)*"
-    r"remind\s+(?:me|us)\s+(?:who|what|when|where|how|why|which|whether)\b(?!\s+(?:it|i)\b)"
+    r"remind\s+(?:me|us)[\s,:]+(?:again\s+)?(?:who|what|when|where|how|why|which|whether)\b(?!\s+(?:it|i)\b)"
 )
 """How a message begins that is certainly for this tool."""
 TOOL = Tool(

@@ -151,10 +151,10 @@ for the record, we agreed with the co-op on 2.10 per kilo, keep that
 
 _LEAD = re.compile(
     r"(?i)^\W*(?:(?:please|pls|hey|ok|okay|nexus|yes|can|could|would|you|i\s+want\s+you\s+to|just)\b[\s,]*)*"
-    r"(?:remember|memori[sz]e|note(?:\s+down)?|keep\s+in\s+mind|make\s+a\s+(?:mental\s+)?note"
+    r"(?:remember|memori[sz]e|note(?:\s+(?:down|to\s+self))?|(?:keep|bear)\s+in\s+mind|so\s+(?:that\s+)?you\s+know|make\s+a\s+(?:mental\s+)?note"
     r"|take\s+a\s+note|save|store|write\s+down|"
-    r"jot\s+down|log|keep|record|(?:add|put)\s+(?:in)?to\s+(?:(?:my|our|the|your)\s+)?(?:memory|notes?)|for\s+the\s+record|fyi"
-    r"|note\s+to\s+self|learn)\b"
+    r"jot\s+down|log|keep|record|(?:add|put)\s+(?:in)?to\s+(?:(?:my|our|the|your)\s+)?(?:memory|notes?|knowledge)|for\s+the\s+record|fyi"
+    r"|learn)\b"
     r"(?:\s+(?:this|it|that|of\s+that|for\s+later|down))*\s*[:,-]?\s*(?:that\b\s*)?"
 )
 _NOTHING = re.compile(

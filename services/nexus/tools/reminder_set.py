@@ -111,7 +111,7 @@ async def mind(desk: "Desk", request: Request, _: Words) -> Call:
 
 
 _NEEDED = re.compile(
-    r"(?is)^(?!.*\bremind(?:ing)?\s+(?:me|us)\s+(?:again\s+)?(?:what|who|whom|whose|where|why|how|which|whether)\b"
+    r"(?is)^(?!.*\bremind(?:ing)?\s+(?:me|us)[\s,:]+(?:again\s+)?(?:what|who|whom|whose|where|why|how|which|whether)\b"
     r"(?!.*\b(?:at|tomorrow|tonight|every|in\s+\d+)\b))"
 )
 """No question for memory: "remind me what the paint was called"."""

@@ -181,16 +181,20 @@ how was your night, mine was awful
 
 _REPLIES = (
     (
-        r"thank|thx|cheers|appreciate|helpful|great|perfect|well done|good job|nice one|brilliant|awesome",
+        r"robot|machine|\bhuman|real\s+person|\bare\s+you\s+(?:an?\s+)?(?:ai|bot|person|program|computer|alive|real)|who\s+are\s+you|your\s+name",
+        "I am Nexus, the front desk of this office: a program, no person.",
+    ),
+    (r"joke|funny|make\s+me\s+laugh", "A message queue walks into a bar. It leaves once it is acknowledged."),
+    (
+        r"thank|thx|cheers|appreciate|helpful|helped|\bstar\b|legend|great|perfect|well done|good job"
+        r"|nice one|brilliant|awesome",
         "You are welcome.",
     ),
     (r"\b(?:bye|goodbye|good night|see you|that's all|nice weekend|later)\b", "Goodbye."),
-    (r"how(?:'s| is| are) (?:you|it going|everyone)", "I am at work, thank you. What can I do for you?"),
     (
-        r"who are you|your name|robot|real person|human|are you (?:an? )?(?:ai|bot)",
-        "I am Nexus, the front desk of this office: a program, no person.",
+        r"how(?:['’]?s| is| are)? (?:you|we|things|it going|everyone|life)",
+        "I am at work, thank you. What can I do for you?",
     ),
-    (r"joke", "A message queue walks into a bar. It leaves once it is acknowledged."),
     (r"sorry|no worries|my mistake", "No harm done."),
     (
         r"tired|stressed|sad|hard|exhausted|angry|annoyed|ugh|frustrat",

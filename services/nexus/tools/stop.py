@@ -3,6 +3,8 @@
 import re
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from services.nexus.routing.request import Request
 from services.nexus.tools.office import format_goal
 from services.nexus.tools.tool import Answer, Call, Effect, Tool, Words, ask_back, command
@@ -114,6 +116,13 @@ the overnight thing, don't do it after all
 stand down on the press release, goal is cancelled
 """
 
+MOST_ASKED = 5
+"""The most choices of what is to be stopped."""
+_PLANNED = ("tool:schedule", "tool:queue")
+_ONCE = re.compile(r"(?i)\b(?:skip|leave\s+out|today|tonight|tomorrow|this\s+(?:week|month|time|once))\b")
+_REPEATS = re.compile(
+    r"(?i)\b(?:night|dai|week|month|hour|year)ly\b|\b(?:every|each|recurring|regular|(?:un)?schedules?d?)\b"
+)
 _SCHEDULE = re.compile(r"\bs[0-9a-f]{7}\b")
 _GOAL = re.compile(r"goal_[A-Za-z0-9_]{6,}")
 _JOB = re.compile(r"\bjob-\d{8}-\d{3}\b")
@@ -133,26 +142,90 @@ async def stop(desk: "Desk", request: Request, _: Words) -> Answer | Call:
     ):
         return ask_back("The conductor has not accepted that goal yet. Say it again in a moment.")
     running = [goal for goal in goals if not goal.status.final]
-    terms = find_terms(request.text)
-    named = [goal for goal in running if goal.goal_id in request.text or terms.keys() & find_stems(goal.text)]
-    chosen = named or running
-    if not chosen:
-        return ask_back("No goal is at work. Jobs of the night: 'what is in the queue?'")
-    if len(chosen) > 1 or (not named and names_else(request.text)):
-        choices = [
-            Choice(label=flatten(format_goal(goal), 200), text=command("stop", goal.goal_id))
-            for goal in chosen[:5]
-        ]
-        head = (
-            "Which one? Answer with its number." if len(chosen) > 1 else "Is it this one? Answer yes or no."
+    if named := next((goal for goal in running if goal.goal_id in request.text), None):
+        return _cancel(desk, request, named)
+    return await _stop_named(desk, request, running)
+
+
+class Going(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be stopped: a goal or a schedule, its id, its words, and how it is shown."""
+
+    ref: str
+    words: str
+    shown: str
+    goal: Goal | None = None
+
+
+async def _stop_named(desk: "Desk", request: Request, running: list[Goal]) -> Answer:
+    """The goal or schedule that has most of the words that the message says, if it is one; else asks."""
+    goals = [Going(ref=each.goal_id, words=each.text, shown=format_goal(each), goal=each) for each in running]
+    schedules = await _list_schedules(desk)
+    if _REPEATS.search(request.text) and schedules:
+        goals = []  # "the nightly backup" is the schedule, and not the run that it began
+    said = find_said(request.text)
+    most = 0
+    if not said:
+        planned = request.before_route in _PLANNED or names_else(request.text)
+        going = schedules if planned and schedules else goals or schedules
+        sure = len(going) == 1 and planned is (going[0].goal is None)
+    else:
+        shares = {each.ref: len(said & find_stems(each.words)) for each in (*goals, *schedules)}
+        most = max(shares.values(), default=0)
+        going = [each for each in (*goals, *schedules) if shares[each.ref] == most]
+        sure = len(going) == 1 and 2 * most >= len(said)
+    if not going:
+        return ask_back(
+            "No goal is at work, and none is on a schedule. Jobs of the night: 'what is in the queue?'"
         )
-        return ask_back(head, choices=choices)
-    return _cancel(desk, request, chosen[0])
+    if not sure:
+        return _ask_which(going, found=not said or bool(most))
+    if goal := going[0].goal:
+        return _cancel(desk, request, goal)
+    if _ONCE.search(request.text):
+        return _ask_how_long(going[0])
+    return Answer(text=(await desk.schedules.book.remove(going[0].ref)).output)
+
+
+async def _list_schedules(desk: "Desk") -> list[Going]:
+    known = (await desk.schedules.book.list()).data["schedules"]
+    return [
+        Going(
+            ref=each["schedule_id"],
+            words=f"{each['text']} {each['words']}",
+            shown=f"{each['every']}: {each['text']}",
+        )
+        for each in known
+    ]
+
+
+def _ask_which(going: list[Going], *, found: bool) -> Answer:
+    choices = [
+        Choice(label=flatten(each.shown, 200), text=command("stop", each.ref)) for each in going[:MOST_ASKED]
+    ]
+    several = len(going) > 1
+    head = "Which one? Answer with its number." if several else "Is it this one? Answer yes or no."
+    head = head if found else f"Nothing that I can stop has these words. {head}"
+    return ask_back(head, choices=choices)
+
+
+def _ask_how_long(schedule: Going) -> Answer:
+    """A schedule cannot leave out a single run: it is paused until it is resumed, or removed."""
+    choices = (
+        Choice(label="pause it until I resume it", text=command("schedule", f"pause {schedule.ref}")),
+        Choice(label="remove it", text=command("stop", schedule.ref)),
+    )
+    head = f"I cannot leave out a single run of {flatten(schedule.shown, 200)}. What shall I do?"
+    return ask_back(head, choices=choices)
 
 
 def names_else(text: str) -> bool:
-    """Whether a message says what is to be ended, and not just that something is: "skip tonight's export"."""
-    return bool(find_terms(_NEEDED.sub(" ", text)).keys() - _GENERAL)
+    """Whether a message says what is to be ended, or a single run of it: "skip tonight"."""
+    return bool(find_said(text) or _ONCE.search(text))
+
+
+def find_said(text: str) -> frozenset[str]:
+    """The stems that say what is to be ended, beside that something is: those of "skip tonight's export"."""
+    return frozenset(find_terms(_NEEDED.sub(" ", text)).keys() - _GENERAL)
 
 
 def _cancel(desk: "Desk", request: Request, goal: Goal) -> Answer:
@@ -185,7 +258,8 @@ _GENERAL = find_terms(
     "anything agent agents team please now right moment immediately again started start begun doing do "
     "did wait hold break change changed mind rather better not after all sorry actually current "
     "currently whatever last latest one ones go going want wanted need needed let lets just already "
-    "asap quickly"
+    "asap quickly tonight today tomorrow night nightly day daily week weekly month monthly hour hourly every "
+    "schedule scheduled queue recurring regular"
 ).keys()
 """Words that do not tell one goal from another."""
 TOOL = Tool(
