@@ -60,6 +60,16 @@ def test_what_is_struck_out_hidden_or_a_question_to_the_program_is_no_text() -> 
     ]
 
 
+def test_comments_end_where_they_end_and_code_keeps_its_own() -> None:
+    text = (
+        "50%% off\n\nand 20%% off\n%%\ntwo\nlines\n%%\nSeen <!-- not\nthis -->\n```html\n<!-- kept -->\n```"
+    )
+    assert normalise_markup(text).split("\n") == [
+        *("50%% off", "", "and 20%% off", "", "", "", "", "Seen ", ""),
+        *("```html", "<!-- kept -->", "```"),
+    ]
+
+
 def test_a_bullet_that_is_a_day_dates_those_below_it(root: Path) -> None:
     text = "- [[May 11th, 2026]]\n\t- TODO Call the landlord\n\t- We moved the server\n- Any day\n"
     told = read(root, "log.md", text)

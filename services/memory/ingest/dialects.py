@@ -1,10 +1,15 @@
 """What Obsidian, Logseq and code hosts add to Markdown, taken away or written plainly, line for line."""
 
+import operator
 import re
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 from services.memory.ingest.splitting import FENCE
 
-_COMMENT = re.compile(r"%%.*?%%|<!--.*?-->", re.DOTALL)
+_COMMENT = re.compile(
+    r"(?<![\w%])%%(?!%)[^\n]*?%%|(?:^|(?<=\n))%%[ \t]*\n.*?\n%%[ \t]*(?=\n|$)|<!--.*?-->", re.DOTALL
+)
 _QUERIES = frozenset("dataview dataviewjs tasks query button toc".split())
 """The languages of blocks that are no text but a question to the program."""
 _CALLOUT = re.compile(r"^(\s*(?:>\s*)+)\[!\w+\][+-]?\s*")
@@ -26,20 +31,29 @@ def normalise_markup(text: str) -> str:
     """The text without comments, what is struck out, queries, ids of blocks, and lines of pictures alone;
     callouts, highlights, properties and tasks as Markdown has them. It keeps its lines.
     """
-    text = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
-    lines, fence, is_query = [], "", False
-    for line in text.split("\n"):
+    lines: list[str] = []
+    for is_code, part in groupby(_mark_code(text.split("\n")), key=operator.itemgetter(0)):
+        block = "\n".join(line for _, line in part)
+        if not is_code:
+            block = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), block)
+            block = "\n".join(map(_normalise, block.split("\n")))
+        lines.append(block)
+    return "\n".join(lines)
+
+
+def _mark_code(lines: Iterable[str]) -> Iterator[tuple[bool, str]]:
+    """Each line with whether it is of a block of code; those of a query are empty."""
+    fence, is_query = "", False
+    for line in lines:
         match = FENCE.match(line)
-        if match and not fence:
-            fence, is_query = match[1], line.strip(" `~\t").lower().partition(" ")[0] in _QUERIES
-            lines.append("" if is_query else line)
-        elif fence:
-            lines.append("" if is_query else line)
+        if not fence:
+            is_query = bool(match) and line.strip(" `~\t").lower().partition(" ")[0] in _QUERIES
+            fence = match[1] if match else ""
+            yield bool(match), "" if is_query else line
+        else:
+            yield True, "" if is_query else line
             if match and match[1].startswith(fence) and not line.strip(" `~\t"):
                 fence = ""
-        else:
-            lines.append(_normalise(line))
-    return "\n".join(lines)
 
 
 def _normalise(line: str) -> str:
