@@ -87,6 +87,11 @@ def test_bookkeeping_has_one_place_of_three_behind_knowledge() -> None:
     assert order(*hits, *known, text="Where are the tills?", kinds=("event",))[0] == "n20"
     far = said("Something else.", 0.1, 1)
     assert order(goal(20, 0.9), far, text="Where are the tills?") == ["n20", "n1"]
+    lesson = said(
+        "Till tests fail.", 0.9, 25, kind="pattern", source=Source(agent="conductor", channel="goal")
+    )
+    rule = said("Close the till at nine.", 0.4, 26, kind="pattern")
+    assert order(lesson, rule, text="Where are the tills?") == ["n26", "n25"]
     turns = [said(f"turn {day}", day / 20, day, kind="episodic") for day in (9, 8, 7)]
     assert order(*turns, text="What did he say?") == ["n9", "n8", "n7"]
 

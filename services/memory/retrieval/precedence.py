@@ -70,8 +70,9 @@ def wants_history(query: MemoryQuery) -> bool:
 
 
 def is_bookkeeping(node: Node) -> bool:
-    """Whether the office noted it of itself: an agent, a task, a turn or episode, the event of a goal."""
-    return node.kind in BOOKKEEPING or (node.kind == "event" and node.source.channel in NOTING)
+    """Whether the office noted it of itself: an agent, task, turn or episode, a goal's event or lesson."""
+    of_goal = node.kind in ("event", "pattern") and node.source.channel in NOTING
+    return node.kind in BOOKKEEPING or of_goal
 
 
 def _newest_first(hits: Sequence[Hit], text: str, vector_of: Callable[[str], Vector | None]) -> list[Hit]:
