@@ -47,6 +47,12 @@ if TYPE_CHECKING:
 READERS = 4
 """Threads for reading: more than cores, since they wait for one another's short locks."""
 
+CLOSE_READERS = 2
+"""Threads for what a model reads texts for: apart, so that fast searches do not wait behind it."""
+
+MAX_WAITING = 32
+"""How many such requests wait at most: a cold deep search takes .3 s, and askers wait for 30 s."""
+
 EMBEDDED_AT_ONCE = 64
 """Texts of one step when all are embedded again: writes wait for no more than that."""
 
@@ -93,6 +99,8 @@ class MemoryEngine:
         self._use(store, view)
         self._writing_thread = ThreadPoolExecutor(1, thread_name_prefix="memory-writer")
         self._reading_threads = ThreadPoolExecutor(READERS, thread_name_prefix="memory-reader")
+        self._close_readers = ThreadPoolExecutor(CLOSE_READERS, thread_name_prefix="memory-close-reader")
+        self._reading_closely = 0
         self._compacting: asyncio.Task[None] | None = None
         self.unembedded = 0
         """How many texts still lack a vector of the model in use."""
@@ -204,7 +212,8 @@ class MemoryEngine:
         """
         self._counts["searches"] += 1
         view = await self.view_at(query.at)
-        return await self.run_in_reader(self._search, view, query)
+        run = self._read_closely if query.deep else self.run_in_reader
+        return await run(self._search, view, query)
 
     async def traverse(self, query: TraverseQuery) -> Traversal:
         """Walk the graph."""
@@ -233,7 +242,7 @@ class MemoryEngine:
         """
         if len(passages) > MAX_READ:
             raise ActionError(f"There are {len(passages)} passages to read", f"Send at most {MAX_READ}")
-        return await self.run_in_reader(self._reranker.read, question, [*passages])
+        return await self._read_closely(self._reranker.read, question, [*passages])
 
     async def align(self, question: str, passages: Sequence[str]) -> list[dict[str, float]]:
         """How near each passage comes to each word of the question: cosines of words in their context.
@@ -242,7 +251,7 @@ class MemoryEngine:
         """
         if len(passages) > MAX_READ:
             raise ActionError(f"There are {len(passages)} passages to read", f"Send at most {MAX_READ}")
-        return await self.run_in_reader(self._aligner.align, question, [*passages])
+        return await self._read_closely(self._aligner.align, question, [*passages])
 
     async def view_at(self, version: int) -> "View":
         """Memory at a graph version; 0 is as it is now. An older one is read from disk, and kept until
@@ -325,7 +334,7 @@ class MemoryEngine:
         if self._compacting is not None:
             await self._compacting
         await self._run_in_writer(lambda: save_view(self.view, self._path, least=0))
-        for pool in (self._writing_thread, self._reading_threads):
+        for pool in (self._writing_thread, self._reading_threads, self._close_readers):
             await asyncio.to_thread(pool.shutdown)
         self._embedder.close()
         self._reranker.close()
@@ -337,6 +346,23 @@ class MemoryEngine:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._reading_threads, partial(work, *args, **kwargs))
 
+    async def _read_closely(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do something that has a model read texts in a thread; one that is cancelled in time is not begun.
+
+        Raises ActionError if MAX_WAITING wait already.
+        """
+        if self._reading_closely >= CLOSE_READERS + MAX_WAITING:
+            raise ActionError(
+                f"{MAX_WAITING} requests wait for a model to read texts",
+                "Ask again later, or search without --deep",
+            )
+        self._reading_closely += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._close_readers, partial(work, *args, **kwargs))
+        finally:
+            self._reading_closely -= 1
+
     async def _run_in_writer(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._writing_thread, work)
 
@@ -347,11 +373,13 @@ class MemoryEngine:
     def _search(self, view: "View", query: MemoryQuery) -> list[Hit]:
         import numpy as np
 
+        from services.memory.retrieval.deep_search import DeepSearch
+
         given = np.array(query.vector, np.float32) if query.vector else None
         vector = self._embedder.embed([query.text])[0] if given is None else given
         wide = msgspec.structs.replace(query, limit=max(query.limit, WIDE))
         if query.deep:
-            hits = self._reranker.search(view, wide, vector, time.time())
+            hits = DeepSearch(self._aligner, self._reranker).search(view, wide, vector, time.time())
         else:
             hits = view.search(wide, vector, time.time())
         return arrange(hits, query, view.vector)
@@ -387,6 +415,7 @@ class MemoryEngine:
             self._store.close()
             replace(self._path)
             self._use(open_store(self._path, self._embedder), rebuilt.view)
+        self._aligner.forget()  # texts may have been forgotten
         release()
 
     async def ask_commits(self, work: "Callable[[CommitTable], T]") -> T:

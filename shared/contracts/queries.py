@@ -45,8 +45,8 @@ class MemoryQuery(Contract, frozen=True, kw_only=True):
 
     ``agent`` and ``session`` admit what came from there, ``since`` and ``until`` what last changed in
     between; ``anchors`` are ids of nodes whose neighbourhood in the graph counts as nearer; ``at`` searches
-    memory as it was at that graph version (0: as it is); ``deep`` reranks the top hits with a
-    cross-encoder (slower, more accurate); ``vector`` is the embedding of the text, if known already;
+    memory as it was at that graph version (0: as it is); ``deep`` compares the top hits with the
+    text word by word (slower, finds more); ``vector`` is the embedding of the text, if known already;
     ``settled`` waits, ten seconds at most, for the writes that have reached memory and are not stored yet.
     What is superseded or past its ``valid_to`` is left out, unless ``history`` is set, ``at`` is, or the text
     asks for the past ("what was", "before", "used to").

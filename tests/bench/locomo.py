@@ -2,9 +2,9 @@
 
 FILE has the form of LoCoMo's: a list of samples (or one), each with a ``conversation`` (``session_N``: turns
 of ``speaker``, ``dia_id``, ``text`` and perhaps ``blip_caption``; ``session_N_date_time``) and ``qa``:
-questions with the ``evidence``, the ids of the turns that answer them. Every conversation is put into a
-memory of its own, kept by the real daemon; every question is asked over the bus, fast and deep. No language
-model takes part.
+questions with the ``evidence``, the ids of the turns that answer them. Files of FriendsQA and QMSum are read
+too (``conversation_forms``). Every conversation is put into a memory of its own, kept by the real daemon;
+every question is asked over the bus, fast and deep. No language model takes part.
 
 Constants of the search are chosen on every second conversation, from the first on; the others are held out,
 and the targets are theirs. The last line is one JSON object: recall of both halves over the questions 1 to 4
@@ -30,6 +30,7 @@ from shared import log
 from shared.contracts import Node, Source
 from shared.memory import Memory
 from tests.bench import machine
+from tests.bench.conversation_forms import read_samples
 from tests.support.office import Office
 
 AT = 10
@@ -82,9 +83,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 def read(path: Path) -> list[Conversation]:
     """The conversations of a file."""
-    samples = json.loads(path.read_text(encoding="utf-8"))
-    samples = samples if isinstance(samples, list) else [samples]
-    return [_read_sample(sample, number) for number, sample in enumerate(samples)]
+    return [_read_sample(sample, number) for number, sample in enumerate(read_samples(path))]
 
 
 def _read_sample(sample: dict[str, Any], number: int) -> Conversation:

@@ -51,6 +51,46 @@ def test_turns_and_evidence_are_read_as_they_are_meant(tmp_path: Path) -> None:
     assert talk.skipped == 2
 
 
+def test_scenes_of_friendsqa_are_the_sessions_of_a_season(tmp_path: Path) -> None:
+    scenes = [
+        {
+            "title": title,
+            "paragraphs": [
+                {
+                    "utterances:": [{"uid": 0, "speakers": ["Ross", "Rachel"], "utterance": "Hi !"}],
+                    "qas": [
+                        {"question": "Who is it ?", "answers": [{"utterance_id": 0}, {"utterance_id": 0}]}
+                    ],
+                }
+            ],
+        }
+        for title in ("s02_e01_c01", "s01_e02_c01", "s01_e01_c01")
+    ]
+    file = tmp_path / "friends.json"
+    file.write_text(json.dumps({"data": scenes, "version": "1"}))
+    first, second = read(file)
+    assert [turn.source.session for turn in first.turns] == ["s01/session_1", "s01/session_2"]
+    assert first.turns[0].title == "Ross and Rachel: Hi !"
+    assert [question.evidence for question in first.questions] == [{"D1_0"}, {"D2_0"}]
+    assert (second.name, second.held_out) == ("s02", True)
+
+
+def test_meetings_of_qmsum_are_read_from_lines(tmp_path: Path) -> None:
+    meeting = {
+        "meeting_transcripts": [{"speaker": "Grad A", "content": f"So {place} ."} for place in range(30)],
+        "specific_query_list": [
+            {"query": "What did A say?", "relevant_text_span": [["0", "2"], ["5", "5"]]},
+            {"query": "Summarise the meeting.", "relevant_text_span": [["0", "29"]]},
+        ],
+    }
+    file = tmp_path / "meetings.jsonl"
+    file.write_text(f"{json.dumps(meeting)}\n{json.dumps(meeting)}\n")
+    meetings = read(file)
+    assert [one.name for one in meetings] == ["meeting-0", "meeting-1"]
+    assert len(meetings[0].turns) == 30
+    assert [question.evidence for question in meetings[0].questions] == [{"D1_0", "D1_1", "D1_2", "D1_5"}]
+
+
 def test_recall_is_measured_through_the_daemon(tmp_path: Path) -> None:
     file, figures = tmp_path / "sample.json", tmp_path / "figures.json"
     file.write_text(json.dumps([SAMPLE]))

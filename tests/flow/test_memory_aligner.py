@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from services.memory.model import fetch
-from services.memory.retrieval.aligner import Aligner
+from services.memory.retrieval.aligner import Aligner, _KeptVectors
+from services.memory.retrieval.reranker import MAX_TOKENS
 from shared.errors import StartError
 from shared.settings import load
 
@@ -33,6 +35,28 @@ def test_each_text_is_read_by_itself_and_none_is_no_passage(aligner: Aligner) ->
     assert aligner.align(question, passages)[0] == aligner.align(question, passages[:1])[0]
     assert aligner.align(question, []) == []
     assert aligner.align("", passages[:1]) == [{}]
+
+
+def test_tokens_are_compared_as_words_are_and_the_same_again(aligner: Aligner) -> None:
+    question, texts = "What is the wifi password?", ["The wifi password is tulip.", "The chip is new!", ""]
+    words, cold = aligner.compare_tokens(question, texts)
+    assert words == ["", "", "what", "is", "the", "wifi", "wifi", "password", "?", ""]
+    assert (aligner.compare_tokens(question, texts[::-1]).cosines[::-1] == cold).all()
+    place = words.index("password")
+    assert cold[0, place] == pytest.approx(aligner.align(question, texts)[0]["password"], abs=0.005)
+    assert cold[0, place] > cold[1, place] + 0.1
+    assert aligner.compare_tokens(question, []).cosines.shape == (0, len(words))
+
+
+def test_what_is_kept_of_texts_is_bounded(aligner: Aligner) -> None:
+    assert len(aligner._read_text("vacation " * 20_000)) <= MAX_TOKENS + 1
+    kept = _KeptVectors(250)
+    for key in (b"a", b"b", b"a", b"c"):
+        kept.put(key, np.ones((1, 100), np.int8))
+        assert kept.get(key) is not None
+    assert [kept.get(key) is not None for key in (b"a", b"b", b"c")] == [True, False, True]
+    kept.clear()
+    assert kept.get(b"a") is None
 
 
 def test_a_missing_model_is_named(tmp_path: Path) -> None:

@@ -42,7 +42,15 @@ def test_a_word_of_a_million_letters_is_cut() -> None:
 
 def test_stop_words_count_only_when_there_is_nothing_else() -> None:
     assert query_words("What is the lease?") == {"leas"}
-    assert query_words("what is this") == {"what", "is", "this"}
+    assert query_words("what is this") == {"what", "be", "this"}
+
+
+def test_irregular_forms_are_those_of_their_word() -> None:
+    assert query_words("Which shoes did the children buy?") == query_words("shoes bought child")
+    assert split_words("she GAVE and has given feet") == split_words("she give and have give foot")
+    lengths, _ = encode(["went gone"] * 40, terms := Codes())
+    assert (lengths == 2).all()
+    assert list(terms) == ["go"]
     assert plain_words("What is Caroline's LEASE?") == {"caroline", "lease"}
 
 

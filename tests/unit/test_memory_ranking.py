@@ -14,6 +14,7 @@ from services.memory.retrieval.ranking import (
     MEANING,
     NAME,
     WORDS,
+    WORDS_AROUND,
     QueryCandidates,
     find_date_spans,
     score,
@@ -68,7 +69,7 @@ def evidence(
         weights=np.log(1 + (count - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32),
         counts=counts.reshape(count, len(sought)),
         named=lambda names: np.array([tag in names for tag in tags or [""] * count], np.bool_),
-        mean_length=float((lengths + sum_neighbours(lengths[:, None], beside)[:, 0]).mean())
+        mean_length=float((lengths + sum_neighbours(lengths[:, None], beside, WORDS_AROUND)[:, 0]).mean())
         if count
         else 0.0,
     )
@@ -126,6 +127,12 @@ def test_an_answer_is_found_by_the_words_of_its_question() -> None:
     parts = score(evidence("the name of the dog", CHAT, sessions=["s"] * 5 + ["t"]))["keyword"]
     assert parts[0] > parts[1] > parts[2] > 0
     assert parts[3] == parts[4] == 0  # three and four apart
+
+
+def test_the_words_of_the_turn_before_count_more_than_those_of_the_turn_after() -> None:
+    talk = ["so it is", "is it", "what about the dog", "I see", "well now"]
+    before, _, own, after, _ = score(evidence("dog", talk, sessions=["s"] * 5))["keyword"][[1, 0, 2, 3, 4]]
+    assert own > after > before > 0
 
 
 def test_no_session_is_no_disadvantage() -> None:

@@ -52,7 +52,7 @@ Id = Annotated[str, msgspec.Meta(pattern=f"^({TOKEN.pattern})?$")]
 class MemorySearch(msgspec.Struct, frozen=True, kw_only=True):
     """What to look for in memory, and in which part: ``at`` is a graph version, 0 the present one.
 
-    ``deep`` reads the best again with a cross-encoder, which is slower and more accurate.
+    ``deep`` compares the best with the question word by word, which is slower and finds more.
     """
 
     q: Words

@@ -35,7 +35,7 @@ SPREAD = 64
 _NOWHERE: Slots = np.empty(0, np.uint32)
 
 FILE = "words.npz"
-FORMAT = 1
+FORMAT = 2
 _PROBE = "The RUNNERS' graph_version of Straße 42 hadn't been ünderstood, it's said; " + "x" * 80
 _DAMAGED = (OSError, ValueError, KeyError, IndexError, EOFError, zipfile.BadZipFile, zlib.error)
 

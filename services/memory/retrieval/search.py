@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from services.memory.graph.decay import parse_time
 from services.memory.retrieval import ranking
 from services.memory.retrieval.arrays import top_slots
-from services.memory.retrieval.keywords import K1, B, Keywords, WordMatches, query_words
+from services.memory.retrieval.keywords import K1, STOP_WORDS, B, Keywords, WordMatches, query_words
 from services.memory.retrieval.node_index import Mask, NodeIndex
 from services.memory.retrieval.sessions import OFFSETS
 from services.memory.retrieval.vectors import Vectors, VectorTable
+from services.memory.retrieval.word_splitting import split_words
 from shared.contracts import ListQuery, MemoryQuery
 
 BEST = 300
@@ -182,6 +183,13 @@ class Search:
         """The words of a query, also those that occur nowhere: they count in what a text could score."""
         return [self._weigh_word(self._keywords.match(word, self._count)) for word in query_words(text)]
 
+    def weigh_word(self, word: str) -> float:
+        """What a word of a query counts; 0 for one that says nothing."""
+        stems = set(split_words(word)) - STOP_WORDS
+        return max(
+            (self._weigh_word(self._keywords.match(stem, self._count)).weight for stem in stems), default=0.0
+        )
+
     def _weigh_word(self, matches: WordMatches) -> WeighedWord:
         frequency = matches.number
         if self._total < self._count:
@@ -227,7 +235,7 @@ class Search:
         beside = self._index.sessions.neighbours(slots, self._count)
         total = lengths[slots].astype(np.float64)
         for offset, others in zip(OFFSETS, beside, strict=True):
-            total += ranking.NEIGHBOUR ** abs(offset) * lengths[others] * (others >= 0)
+            total += ranking.WORDS_AROUND[offset] * lengths[others] * (others >= 0)
         return float(total.mean()) if len(total) else 0.0
 
     def _pick(self, limit: int, slots: Slots, parts: dict[str, Numbers], admitted: Mask) -> list[Scored]:

@@ -206,6 +206,11 @@ class View:
         slot = state.nodes.find(node_id)
         return None if slot is None else state.vectors.read(slot)
 
+    def weigh_words(self, words: Iterable[str]) -> dict[str, float]:
+        """How much each word counts in a search: more if it is rare, 0 for one that says nothing."""
+        search = Search(*self._freeze())
+        return {word: search.weigh_word(word) for word in words}
+
     def session_neighbours(self, node_id: str) -> tuple[Nodes, Nodes]:
         """Up to two live nodes before one in its session and up to two after it, in their order."""
         (index, _, _, _), live = self._freeze()

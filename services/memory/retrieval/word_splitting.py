@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,16 @@ _LOWER = bytes(
 """What ``\\w+`` and ``casefold`` make of ASCII: words in lower case between blanks."""
 
 
+_BASES = {
+    form: base
+    for base, *forms in map(
+        str.split, Path(__file__).with_name("irregular.txt").read_text("utf-8").splitlines()
+    )
+    for form in forms
+}
+"""Irregular verbs and nouns: what is asked with "buy" was mostly told with "bought"."""
+
+
 class _StemCache(dict[str, tuple[str, ...]]):
     """What each word as it is written is reduced to, worked out when it is first asked for."""
 
@@ -38,7 +49,7 @@ class _StemCache(dict[str, tuple[str, ...]]):
         parts = [part for part in raw.split("_") if part] if "_" in raw else []
         if len(self) >= REMEMBERED:
             self.clear()
-        reduced = self[raw] = tuple(words.stem(word[:MAX_WORD]) for word in (raw, *parts))
+        reduced = self[raw] = tuple(words.stem(_BASES.get(word, word)[:MAX_WORD]) for word in (raw, *parts))
         return reduced
 
 

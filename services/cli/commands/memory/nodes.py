@@ -128,7 +128,7 @@ def add(
 @filter_options
 @click.option("--anchor", "anchors", metavar="ID", multiple=True, help="Rank nodes near this one higher.")
 @click.option(
-    "--deep", is_flag=True, help="Rerank the top hits with a cross-encoder (slower, more accurate)."
+    "--deep", is_flag=True, help="Compare the top hits with TEXT word by word (slower, finds more)."
 )
 @click.option("--history", is_flag=True, help="Include what was superseded or has ended.")
 @click.option("--why", is_flag=True, help="Show the parts of each score, and what superseded it.")
@@ -149,6 +149,12 @@ def search(text: str, why: bool, as_json: bool, **options: Any) -> None:
         _print_hit(hit, console, why, later)
     if not hits:
         click.echo(f"Memory holds nothing about it.{format_kind_hint(options['kinds'])}")
+    if any("unread" in hit.why for hit in hits):
+        click.echo(
+            "These are the hits of the fast search: a model of --deep is missing where memory runs. "
+            "Fetch it there with: python -m services.memory.model",
+            err=True,
+        )
 
 
 async def _search(memory: Memory, text: str, options: dict[str, Any]) -> tuple[list[Hit], dict[str, Node]]:
