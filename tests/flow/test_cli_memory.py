@@ -194,6 +194,7 @@ def test_what_holds_no_longer_is_ended_on_its_day(desk: Desk) -> None:
         ["ferry"],
     )
     assert "nowhere is not in memory" in desk.run("memory", "end", "nowhere", code=1)
+    assert "Not in memory: nowhere" in desk.run("memory", "graph", "nowhere", code=1)
     later = desk.add("The ferry leaves from the southern pier", "--tag", "ferry")
     desk.run("memory", "link", later, "supersedes", node_id)
     by = f", superseded by: The ferry leaves from the southern pier ({later})"

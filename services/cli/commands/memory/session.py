@@ -1,6 +1,7 @@
 """What the memory commands share: calling memory, printing a refusal, options."""
 
 import difflib
+import re
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
@@ -67,7 +68,7 @@ def call_memory(work: Callable[[Memory], Awaitable[T]]) -> T:
     except Refused as refused:
         if NOT_FOUND not in refused.cause or refused.cure:
             raise
-        cause = f"{refused.cause[:1].upper()}{refused.cause[1:]}"
+        cause = re.sub(rf"^{NOT_FOUND}", NOT_FOUND.capitalize(), refused.cause)
         raise Refused(cause, "'mailroom memory search' finds ids") from None
 
 
