@@ -433,7 +433,7 @@ async def test_a_goal_no_playbook_is_near_to_is_answered_with_what_can_be_done(
     assert goal.status is TaskStatus.FAILED
     assert goal.answer.startswith("No model is configured, and no playbook fits this request")
     assert "\n- Check up on the repository at PATH\n" in goal.answer
-    assert goal.answer.index("Set MAILROOM_BRAIN") < goal.answer.index("“Check up"), "lists are cut off"
+    assert goal.answer.index("Set MAILROOM_BRAIN") < goal.answer.index("- Check up"), "lists are cut off"
 
 
 @pytest.mark.parametrize(
