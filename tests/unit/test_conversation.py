@@ -423,6 +423,11 @@ SET = talk(
     "It is reminder r81c2aabbcc. Not what you meant? mailroom reminders cancel r81c2aabbcc",
     route="tool:reminder_set",
 )
+MOVED = talk(
+    "make it 10",
+    "r81c2aabbcc (pay rent) is put off until Tuesday 1 December 2026 at 10:00 (UTC).",
+    route="tool:reminder_change",
+)
 LETTER = talk("Draft a letter to the landlord about the damp", "I started it", goal="goal_abcdef12")
 
 
@@ -431,6 +436,7 @@ LETTER = talk("Draft a letter to the landlord about the damp", "I started it", g
     [
         (SET, "and another one an hour earlier", "Remind me on 2026-03-19 at 13:30 to call the agency"),
         (SET, "one more 2 days later please", "Remind me on 2026-03-21 at 14:30 to call the agency"),
+        (MOVED, "and another one a day earlier", "Remind me on 2026-11-30 at 10:00 to pay rent"),
         (LISTED, "the first one, push it to tomorrow", "push reminder r81c2aabbcc to tomorrow"),
         (LISTED, "and the second, cancel that", "cancel reminder r91c2aabbcc"),
         (PLANNED, "stop doing that", "/stop s12ab34c"),

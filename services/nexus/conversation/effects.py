@@ -92,6 +92,12 @@ _SET_FOR = re.compile(
     re.MULTILINE,
 )
 """How an answer tells a reminder that was set and goes off once."""
+_MOVED_TO = re.compile(
+    r"^r[0-9a-f]{10} \((?P<text>.+)\) is (?:put off until|moved to) \w+ (?P<at>\d+ \w+ \d{4} at \d\d:\d\d)"
+    r" \([^)]*\)\.$",
+    re.MULTILINE,
+)
+"""How an answer tells one that was moved."""
 ENDS = {
     "goal": ("/stop {ref}", "cancel goal {ref}"),
     "job": ("/stop {ref}", "cancel job {ref}"),
@@ -220,9 +226,12 @@ def alter(text: str, conversation: Conversation) -> Resolved | None:
 
 def _set_another(another: re.Match[str], turn: ConversationTurn) -> Resolved | None:
     """One more of the reminder that was set last, so long before or after it."""
-    told = _SET_FOR.search(turn.answer) if turn.route == "tool:reminder_set" and not turn.failed else None
-    if told is None:
+    if turn.route not in ("tool:reminder_set", "tool:reminder_change") or turn.failed:
         return None
+    told = _SET_FOR.search(turn.answer) or _MOVED_TO.search(turn.answer)
+    if told is None:  # what repeats, or several
+        reply = "Which one, and when? Say it in one sentence, as in 'remind me on Friday at 9 to call Ana'."
+        return Resolved(text=turn.text, reply=reply, route=turn.route)
     at, away = datetime.strptime(told["at"], "%d %B %Y at %H:%M"), read_amount(another["amount"])  # noqa: DTZ007 - local
     at = at - away if another["way"].lower() in ("earlier", "sooner", "before") else at + away
     whole = f"Remind me on {at:%Y-%m-%d} at {at:%H:%M} to {told['text']}"
