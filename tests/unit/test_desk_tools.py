@@ -340,3 +340,5 @@ def test_what_a_person_remembers_is_not_to_be_kept() -> None:
     assert kept is not None
     assert kept.tool == "remember"
     assert decide_by_rule("I remember when this place was a cinema", tools) is None
+    assert not fits(tools["remember"], "we still remember how the roof leaked")
+    assert fits(tools["remember"], "please remember that we open at nine")

@@ -117,10 +117,6 @@ _ASKED = re.compile(
     r"(?i)\?|\b(?:what|which|who|whom|whose|when|where|why|how|whether|if|any\s+(?:idea|clue|chance)|know|remember|recall|forgot(?:ten)?)\b"
 )
 """What may ask within a statement: "I forgot what we decided"."""
-_RECALLS = re.compile(
-    r"(?i)\W*(?:(?:and|but|so|oh|ah|well|yes)\W+)*(?:i|we|he|she|they|you|do\s+you)\s+(?:\w+\s+)?remember\b"
-)
-"""What says that a person remembers, and asks nobody to."""
 _ADDS = re.compile(r"(?i)^\W*(?:and|also|plus)\b|\b(?:as\s+well|too|also)\W*$")
 _NOW = re.compile(r"(?i)\b(?:now|at\s+once|right\s+away|immediately)\b")
 VAGUE_WORDS = 4
@@ -319,9 +315,7 @@ def decide_by_rule(text: str, tools: Mapping[str, Tool], *, goes_on: bool = Fals
     if intent and (intent not in MADE_OR_LISTED or find_act(text) is not Act.NEGATED):
         return Decision(tool=INTENTS[intent], why=f"it wants to {intent.value} a reminder")
     said = next((name for name, tool in tools.items() if tool.says and tool.says.match(text)), "")
-    if said == "remember" and _RECALLS.match(text):
-        said = ""
-    if said and is_allowed(tools[said], find_act(text)):
+    if said and fits(tools[said], text) and is_allowed(tools[said], find_act(text)):
         return Decision(tool=said, why=f"it begins as what is for {said}")
     wanted = "" if goes_on and len(text.split()) <= SHORT else _plain(text)
     for name, tool in tools.items():

@@ -150,7 +150,7 @@ for the record, we agreed with the co-op on 2.10 per kilo, keep that
 """
 
 _LEAD = re.compile(
-    r"(?i)^\W*(?:(?:please|pls|hey|ok|okay|nexus|yes|can|could|would|you|i\s+want\s+you\s+to|just)\b[\s,]*)*"
+    r"(?i)^\W*(?:(?:please|pls|hey|ok|okay|nexus|yes|no|wait|oh|well|actually|can|could|would|you|i\s+want\s+you\s+to|just)\b[\s,]*)*"
     r"(?:remember|memori[sz]e|note(?:\s+(?:down|to\s+self))?|(?:keep|bear)\s+in\s+mind|so\s+(?:that\s+)?you\s+know|make\s+a\s+(?:mental\s+)?note"
     r"|take\s+a\s+note|save|store|write\s+down|"
     r"jot\s+down|log|keep|record|(?:add|put)\s+(?:in)?to\s+(?:(?:my|our|the|your)\s+)?(?:memory|notes?|knowledge)|for\s+the\s+record|fyi"
@@ -176,6 +176,10 @@ async def remember(desk: "Desk", request: Request, words: Words) -> Answer:
 
 
 _KEPT = ("tool:remember", "tool:correct")
+_NEEDED = re.compile(
+    r"(?i)^(?!\W*(?:(?:and|but|so|oh|ah|well|yes)\W+)*(?:i|we|he|she|they|do\s+you)\s+(?:\w+\s+)?remember\b)"
+)
+"""Not that a person remembers: "I remember when this was a cinema"."""
 _SAYS = re.compile(
     r"(?i)\W*(?:(?:please|pls|hey|ok|and|also|nexus|can you|could you|would you|kindly)\b[\s,]*)*"
     r"(?:remember|memori[sz]e|keep in mind|note(?: down)?|make a note|take a note|jot down|for the record"
@@ -189,6 +193,7 @@ TOOL = Tool(
     name="remember",
     description="remembers facts for the team",
     examples=EXAMPLES,
+    needs=_NEEDED,
     says=_SAYS,
     run=remember,
     effect=Effect.WRITES,
