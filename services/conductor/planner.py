@@ -50,6 +50,7 @@ class Planner:
     def __init__(self, playbooks: Mapping[str, Playbook], memory: Memory) -> None:
         self._playbooks = playbooks
         self._memory = memory
+        self._against = load_counterexamples()
         self._examples: list[tuple[Playbook | str, list[float]]] = []
 
     async def plan(self, goal: Goal) -> Goal:
@@ -73,6 +74,8 @@ class Planner:
         return self._playbooks[str(name)]
 
     async def _nearest(self, text: str) -> Playbook:
+        if self._against.ask_for_change(text[:2_000]):
+            raise NoPlaybook(self._format_offers())
         if not self._examples:
             self._examples = await self._embed_examples()
         asked = variants(text[:2_000], self._playbooks)
@@ -96,12 +99,11 @@ class Planner:
         return nearest
 
     async def _embed_examples(self) -> list[tuple[Playbook | str, list[float]]]:
-        against = load_counterexamples()
         pairs: list[tuple[Playbook | str, str]] = [
             (book, example) for book in self._playbooks.values() for example in book.examples
         ]
-        pairs += [(DESK, sentence) for sentence in against.desk]
-        pairs += [(NOBODY, sentence) for sentence in against.nobody]
+        pairs += [(DESK, sentence) for sentence in self._against.desk]
+        pairs += [(NOBODY, sentence) for sentence in self._against.nobody]
         vectors = await self._embed([sentence for _, sentence in pairs])
         return [(book, vector) for (book, _), vector in zip(pairs, vectors, strict=True)]
 

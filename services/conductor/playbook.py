@@ -93,10 +93,29 @@ class Playbook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Counterexamples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Requests that read like a playbook's but are not: the front ``desk`` (nexus) does them, or nobody."""
+    """Requests that read like a playbook's but are not: the front ``desk`` (nexus) does them, or nobody.
 
+    ``changes`` are the verbs, separated by spaces, of requests to change something.
+    """
+
+    changes: str
     desk: tuple[str, ...]
     nobody: tuple[str, ...]
+
+    def ask_for_change(self, text: str) -> bool:
+        """Whether ``text`` orders a change: with its first verb, or with a later one if it names a path."""
+        verbs = rf"{_POLITE}(?:{'|'.join(self.changes.split())})\b{_NO_ORDER}"
+        start = r"(?:^|[.!?;\n]|\s(?:and|then)\s)" if PATH_IN_TEXT.search(text) else "^"
+        return bool(re.search(rf"{start}\s*{verbs}", text, re.IGNORECASE))
+
+
+_POLITE = (
+    r"(?:(?:please|kindly|just|also|then|go|let's|(?:can|could|would|will) you"
+    r"|(?:i (?:want|need|would like)|i'd like) you to)\s+)*"
+)
+"""What may stand before the verb of an order."""
+_NO_ORDER = r"(?!\s+(?:me\s+on|history|log|logs|messages?|notes|conflicts?)\b)"
+"""What follows such a word if it is no verb, or none that changes: "update me on", "commit history"."""
 
 
 def load_playbooks(folder: Path = FOLDER) -> dict[str, Playbook]:
@@ -134,7 +153,8 @@ def variants(text: str, playbooks: Mapping[str, Playbook]) -> list[tuple[str, Pl
     for playbook in playbooks.values():
         for parameter in playbook.parameters.values():
             found = re.search(parameter.pattern, general, re.IGNORECASE) if parameter.kind == "text" else None
-            if found:
+            # A place is no topic: "the documents of PATH" does not ask for papers.
+            if found and not found["value"].startswith(("PATH", "URL")):
                 start, end = found.span("value")
                 asked.append((general[:start] + "TOPIC" + general[end:], playbook))
     return asked

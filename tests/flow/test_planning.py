@@ -13,6 +13,8 @@ from shared.errors import ActionError
 
 REQUESTS = {
     "checkup": [
+        "is {path} in good shape?",
+        "full inspection of {path} please, tests included",
         "Check up on the repository at {path}",
         "please look over my project in {path} and report its health",
         "do a health check of {path}",
@@ -43,7 +45,12 @@ REQUESTS = {
         "look for API keys in {path}",
     ],
     "lint": ["run the linter on {path}", "lint {path}", "lint the project at {path}, please"],
-    "security": ["any security holes in {path}?", "is the code of {path} vulnerable?"],
+    "security": [
+        "do a security audit of {path}",
+        "find vulnerabilities in {path}",
+        "any security holes in {path}?",
+        "is the code of {path} vulnerable?",
+    ],
     "dependencies": [
         "are the dependencies of {path} vulnerable?",
         "check the packages that {path} uses for known vulnerabilities",
@@ -60,6 +67,8 @@ REQUESTS = {
         "which license is {path} under",
     ],
     "history": [
+        "show the commit history of {path}",
+        "update me on what changed in {path} this week",
         "what changed in {path} last week?",
         "what was changed in {path} since 2026-01-01?",
         "show me the last commits in {path}",
@@ -72,13 +81,20 @@ REQUESTS = {
         "how does {path} differ from {path}/b?",
     ],
     "read": [
+        "read the documents of {path}",
+        "give me an overview of {path}",
+        "walk me through {path}",
         "what is {path}?",
         "Explain the code in {path}",
         "What does the code in {path} do?",
         "explain how to build {path}",
         "summarise the readme of {path}",
     ],
-    "page": ["fetch https://example.org/a", "summarise https://example.org/news?id=1"],
+    "page": [
+        "open https://example.org/a",
+        "fetch https://example.org/a",
+        "summarise https://example.org/news?id=1",
+    ],
     "web": [
         "search the web for the boiling point of ethanol",
         "look up the release date of Python 3.14",
@@ -86,6 +102,7 @@ REQUESTS = {
         "find out on the web when the bus was invented",
     ],
     "research": [
+        "find papers on how to split and merge models",
         "find recent papers about graph neural networks",
         "research retrieval augmented generation",
         "write me a brief on diffusion models",
@@ -98,6 +115,12 @@ REQUESTS = {
         "Remind me of the rent on Friday",
     ],
     None: [
+        "Run the tests of {path} and fix them",
+        "could you please port the tests of {path} to pytest",
+        "patch the vulnerable dependencies of {path}",
+        "profile {path} and find the bottleneck",
+        "Build a docker image of {path}",
+        "zip {path}",
         "paint my house blue",
         "write a poem about autumn",
         "book a flight to Paris",
@@ -166,7 +189,7 @@ async def test_a_sentence_finds_its_playbook_or_none(
             await planner.plan(asked)
         return
     if name is None:
-        with pytest.raises(ActionError, match="without a model the office can"):
+        with pytest.raises(ActionError, match="No model is configured, and no playbook fits"):
             await planner.plan(asked)
         return
     planned = await planner.plan(asked)
