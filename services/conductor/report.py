@@ -268,7 +268,8 @@ def memories_of(
     for finding in findings[:MAX_OBSERVATIONS]:
         heading = f"{subject}: {finding.message}".partition("\n")[0]
         found_by = f"{finding.severity}, {finding.tool} {finding.rule}"
-        body = f"The check-up found at {finding.source} ({found_by}): {finding.message}"
+        more = "" if heading[:256].endswith(finding.message) else f": {finding.message}"
+        body = f"Found at {finding.source} ({found_by}){more}"
         found = node(
             len(nodes), "observation", heading, body, IMPORTANCE[finding.severity], _finders(goal, finding)
         )
@@ -294,7 +295,7 @@ def _story(goal: Goal, findings: Sequence[Finding]) -> str:
     """What was found, the worst first; then what was asked for and what each task came to."""
     worst = "; ".join(f"{finding.message} ({finding.source})" for finding in findings[:WORST])
     lines = [
-        f"What was found: {goal.answer}" if goal.answer else "",
+        goal.answer,
         f"The worst: {worst}." if worst else "",
         f"It was asked: {goal.text}",
         *(f"{task.name} by {task.assignee}: {task.status}. {task.summary}" for task in goal.tasks),

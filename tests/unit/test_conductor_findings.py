@@ -85,7 +85,8 @@ def test_findings_are_observations_that_the_event_led_to() -> None:
         "a.py:3",
     ]
     assert [node.importance for node in observations] == [0.8, 0.6, 0.8, 0.4]
-    assert observations[2].body == "The check-up found at b.py:9 (high, bandit B307): eval\nis evil"
+    assert observations[0].body == "Found at tests/test_x.py:5 (high, tests failure)"
+    assert observations[2].body == "Found at b.py:9 (high, bandit B307): eval\nis evil"
     assert {(edge.from_id, edge.to_id, edge.relation) for edge in edges} == {
         (event.id, node.id, Relation.LED_TO) for node in observations
     }
@@ -137,5 +138,5 @@ def test_an_event_begins_with_what_was_found() -> None:
     found = results(inspection=Inspection(findings=(HIGH, LOW), total=2))
     nodes, _ = remember(found, msgspec.structs.replace(GOAL, answer="kettle: 1 high finding."))
     first, second = nodes[0].body.splitlines()[:2]
-    assert first == "What was found: kettle: 1 high finding."
+    assert first == "kettle: 1 high finding."
     assert second.startswith("The worst: eval")

@@ -295,6 +295,15 @@ def test_a_title_that_is_only_the_beginning_of_a_text_is_no_heading() -> None:
     assert told.startswith("Marek is responsible. (")
 
 
+def test_a_text_that_two_memories_have_is_told_once() -> None:
+    twice = tuple(told("The valve leaks.", 1, day) for day in (3, 2))
+    other = told("The pump is loud.", 1, 1)
+    text = answer_from_sentences("q", build_packet("q", []), Chosen(answers=(*twice, other)), {}).text
+    assert text.count("The valve leaks.") == 1
+    assert text.startswith(twice[0].text)
+    assert "Also:\n- The pump is loud." in text
+
+
 def test_a_record_is_read_as_a_whole_and_the_name_of_a_file_not_at_all() -> None:
     row = Node(id="r", title="vacation › Anna", body="who: Anna\nfrom: 2027-02-08\nto: 2027-02-19")
     read = pick_sentences(Hit(node=row, score=1.0), "When is Anna on vacation?")

@@ -38,7 +38,8 @@ _CHANGE = re.compile(
 )
 """Words of a change."""
 _ARTICLE = r"(?:the|our|my|your|his|her|their|its|an?|this|that|these|those)"
-_ASKED = re.compile(r"\?(?:\s*\(\d{4}-\d\d-\d\d\))?\W*$|^It was asked\b")
+ASKED = re.compile(r"\?(?:\s*\(\d{4}-\d\d-\d\d\))?\W*$|^It was asked\b")
+"""A sentence that asks, or tells what was asked: it answers nothing."""
 _FIELD = re.compile(r"[\w -]{1,40}: \S")
 """A line of a record, as tables and YAML files have them."""
 ALL_SAID = 0.9
@@ -222,13 +223,13 @@ def pick_sentences(hit: Hit, question: str) -> list[str]:
     node, terms = hit.node, find_terms(question)
     lines = node.body[:20_000].splitlines()
     # The fields of a record say nothing one by one. One of a goal's report is what was asked: no answer.
-    is_record = len(lines) > 1 and all(map(_FIELD.match, lines)) and not any(map(_ASKED.search, lines))
+    is_record = len(lines) > 1 and all(map(_FIELD.match, lines)) and not any(map(ASKED.search, lines))
     told = dict.fromkeys([", ".join(lines)] if is_record else split_sentences(node.body[:20_000]))
     if not _is_goal(node):
         title = " ".join(split_sentences(node.title)) or node.title
         headed = [title] if " " in title else []  # a single word, such as the name of a file, answers nothing
         told = dict.fromkeys([*headed, *(each for each in told if each not in title)])
-    sentences = [each for each in told if not _ASKED.search(each)]
+    sentences = [each for each in told if not ASKED.search(each)]
     worth = {each: len(terms.keys() & find_stems(each)) for each in sentences}
     return sorted(sentences, key=lambda each: -worth[each])[:OF_ONE]
 

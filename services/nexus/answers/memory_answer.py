@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from services.nexus.answers.choice import Chosen
-from services.nexus.answers.evidence import Evidence
+from services.nexus.answers.evidence import ASKED, Evidence
 from services.nexus.routing.sentence_type import is_question, is_statement
 from shared.clock import parse_timestamp
 from shared.contracts import ContextItem, ContextPacket, Hit, Node, Response
@@ -196,7 +196,7 @@ def answer_from_sentences(
 
     ``titles`` has the titles of the nodes that superseded one of them, by id.
     """
-    first, *others = chosen.answers
+    first, *others = _leave_out_repeated(chosen.answers)
     lines = [_cite_sentence(first, titles)]
     earlier = chosen.earlier[:MAX_MORE]
     for label, more in (
@@ -214,6 +214,11 @@ def answer_from_sentences(
         context_used=msgspec.structs.replace(packet, unknowns=()),
         confidence=round(chosen.chance, 3),
     )
+
+
+def _leave_out_repeated(answers: Sequence[Evidence]) -> list[Evidence]:
+    """The answers, each text once: two check-ups may have found the same."""
+    return list({_quote_sentence(each): each for each in reversed(answers)}.values())[::-1]
 
 
 def _is_later(one: Evidence, other: Evidence) -> bool:
@@ -277,7 +282,7 @@ def quote_node(node: Node, terms: Mapping[str, str]) -> str:
     if len(whole) <= MAX_QUOTE:
         return whole
     title = " ".join(node.title.split())
-    sentences = split_sentences(node.body)
+    sentences = [each for each in split_sentences(node.body) if not ASKED.search(each)]
     worth = {place: len(terms.keys() & find_stems(sentence)) for place, sentence in enumerate(sentences)}
     chosen: list[int] = []
     left = MAX_QUOTE - len(title) - 2
