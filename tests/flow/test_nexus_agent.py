@@ -184,7 +184,7 @@ async def test_the_desk_can_be_asked_by_task_too(team: Team) -> None:
     ("text", "answer"),
     [
         ("Hello!", "Hello. What can I do for you?"),
-        ("What can you do?", "- sets reminders, once or repeated"),
+        ("What can you do?", "- Reminders: 'remind me at 9 to call Ana'"),
         ("Thank you very much", "You are welcome."),
     ],
 )

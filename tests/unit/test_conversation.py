@@ -435,6 +435,8 @@ LETTER = talk("Draft a letter to the landlord about the damp", "I started it", g
     ("before", "said", "meant"),
     [
         (SET, "and another one an hour earlier", "Remind me on 2026-03-19 at 13:30 to call the agency"),
+        (SET, "quarter past instead", "Move the reminder r81c2aabbcc to 14:15"),
+        (SET, "make it half past three", "Move the reminder r81c2aabbcc to half past three"),
         (SET, "one more 2 days later please", "Remind me on 2026-03-21 at 14:30 to call the agency"),
         (MOVED, "and another one a day earlier", "Remind me on 2026-11-30 at 10:00 to pay rent"),
         (LISTED, "the first one, push it to tomorrow", "push reminder r81c2aabbcc to tomorrow"),
@@ -447,6 +449,27 @@ LETTER = talk("Draft a letter to the landlord about the damp", "I started it", g
 )
 def test_what_was_done_last_is_done_otherwise(before: Conversation, said: str, meant: str) -> None:
     assert resolve(said, before, NOW).text == meant
+
+
+@pytest.mark.parametrize("said", ["at 10 instead", "make it 10:30", "no, at 9 rather", "tomorrow instead"])
+def test_a_time_joins_no_question_that_names_none(said: str) -> None:
+    found = resolve(said, OWNER, NOW)
+    assert (found.text, found.route) == (said, "tool:unclear")
+    assert found.reply.startswith("What is to be at that time?")
+
+
+def test_a_time_after_another_question_offers_to_move_the_last_reminder() -> None:
+    turns = (*SET.turns, *OWNER.turns)
+    found = resolve("at 10 instead", msgspec.structs.replace(OWNER, turns=turns), NOW)
+    assert found.asks is not None
+    assert found.asks.choices[0].text == "Move the reminder r81c2aabbcc to 10"
+    assert resolve("on Friday instead", WEATHER, NOW).text == "/weather What's the weather in Bern on Friday?"
+
+
+def test_what_a_tool_told_is_no_fact_that_somebody_decided() -> None:
+    spent = talk("what's the budget of the play", "Today: 12,900 tokens, $0.11.", route="tool:spending")
+    found = resolve("and who approved it", spent, NOW)
+    assert "tokens" not in found.text + found.joined
 
 
 def test_the_source_of_an_answer_is_told() -> None:

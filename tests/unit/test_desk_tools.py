@@ -1,5 +1,6 @@
 """The desk's tools: what they compute, and by what a message is recognised, without an office."""
 
+import asyncio
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -11,10 +12,11 @@ from services.nexus.routing.likeness import fingerprint, load_weights
 from services.nexus.routing.registry import load_tools
 from services.nexus.routing.speech_acts import Act, find_act
 from services.nexus.tools.arithmetic import compute
+from services.nexus.tools.capabilities import GROUPS, explain
 from services.nexus.tools.clock import NO_DAY, tell_time
 from services.nexus.tools.event import read_event
 from services.nexus.tools.stop import names_else
-from services.nexus.tools.tool import Effect
+from services.nexus.tools.tool import Effect, Words
 from tests.bench.desk.fitting import taught_fingerprint
 from tests.bench.desk.slots import judge
 
@@ -40,6 +42,15 @@ def test_every_tool_has_a_line_that_describes_it_and_examples() -> None:
         assert name == "language" or len(tool.sentences) >= 18, name
 
 
+def test_what_the_desk_can_do_is_one_screen_with_every_tool() -> None:
+    grouped = [name for tools, _ in GROUPS.values() for name in tools.split()]
+    assert sorted(grouped) == sorted(name for name, tool in TOOLS.items() if not tool.hidden)
+    lines = asyncio.run(explain(None, None, Words())).text.splitlines()  # type: ignore[arg-type]
+    assert len(lines) < 20
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("- Schedules:") for line in lines)
+
+
 @pytest.mark.parametrize(
     ("text", "act"),
     [
@@ -49,6 +60,8 @@ def test_every_tool_has_a_line_that_describes_it_and_examples() -> None:
         ("Look up the opening hours", Act.REQUEST),
         ("I'd like you to check the links", Act.REQUEST),
         ("have the tests been run?", Act.QUESTION),
+        ("have the tests in ~/x passed", Act.QUESTION),
+        ("have the scans in ~/box named while everyone is asleep", Act.REQUEST),
         ("can I merge on Friday?", Act.QUESTION),
         ("who fixed it", Act.QUESTION),
         ("please don't run the tests yet", Act.NEGATED),
@@ -284,6 +297,10 @@ def test_times_and_dates(text: str, answer: str) -> None:
         ("run the tests of ~/x after work", "work", "night_job"),
         ("after work on the parser is done, run its tests", "work", "work"),
         ("count the words of ~/novel", "work", "work"),
+        ("At 3 am tomorrow, count the words of ~/novel", "work", "night_job"),
+        ("on Friday at 18:00 please back up ~/novel", "work", "night_job"),
+        ("run the tests of ~/x tomorrow at 7", "work", "night_job"),
+        ("write an invitation to the reading on Friday at 19:00", "work", "work"),
         ("on the 1st and the 15th, put together the invoices", "work", "schedule"),
         ("check the links of the site once a week", "work", "schedule"),
     ],

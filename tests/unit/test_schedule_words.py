@@ -93,6 +93,8 @@ def test_a_repetition_that_was_not_understood_does_not_become_a_single_run() -> 
         ("after work run the long simulation", {"task": "run the long simulation"}),
         ("run x tonight at 11", {"task": "run x", "run_at": "2026-11-23T23:00:00+01:00"}),
         ("at 2 tonight back up ~/notes", {"task": "back up ~/notes", "run_at": "2026-11-24T02:00:00+01:00"}),
+        ("run x on Friday at 10", {"task": "run x", "run_at": "2026-11-27T10:00:00+01:00"}),
+        ("tomorrow at 3 pm run x", {"task": "run x", "run_at": "2026-11-24T15:00:00+01:00"}),
     ],
 )
 def test_a_job_for_the_night(text: str, job: dict[str, str]) -> None:

@@ -311,8 +311,8 @@ def decline(question: str, packet: ContextPacket, hits: Sequence[Hit], problem: 
         lines.append(f"I kept nothing of it. To have it remembered: mailroom memory add {statement}")
     else:
         lines.append(
-            "Without a model I answer from memory only. Ask in other words, or have the web searched: "
-            f"mailroom submit {shlex.quote(f'Search the web for {flatten(question, 200)}')}"
+            "Without a model I answer from memory only. Ask in other words, or have the web searched: say "
+            "'search the web for ...'."
         )
     missing = find_unknowns(question, [hit.node for hit in hits])
     packet = msgspec.structs.replace(packet, unknowns=missing)

@@ -82,6 +82,8 @@ _BY = re.compile(
     r"(?i)(?:by\s+)?(?:\d+|an?|half\s+an?|one|two|three|four|five|ten|fifteen|twenty|thirty|a\s+quarter\s+of\s+an)\s+"
     r"(?:min\w*|h|hrs?|hours?|days?|weeks?|months?)\s+(?P<way>earlier|sooner|before|later|after|more|back|forward)"
 )
+_PART_OF_HOUR = re.compile(r"(?i)(quarter\s+past|half\s+past|quarter\s+to)")
+_MINUTES = {"quarter past": "15", "half past": "30", "quarter to": "45"}
 _ANOTHER = re.compile(
     r"(?i)\W*(?:and\s+|also\s+|then\s+)*(?:(?:set|give\s+me|add)\s+)?(?:another(?:\s+(?:one|reminder))?|one\s+more|a\s+second\s+one)\s+"
     r"(?P<amount>.+?)\s+(?P<way>earlier|sooner|before|later|after)(?:\s+(?:that|please|as\s+well|too))*\W*"
@@ -207,6 +209,10 @@ def alter(text: str, conversation: Conversation) -> Resolved | None:
     if (called := _CALLED.fullmatch(text.strip())) and len(named) == 1 and not turn.failed:
         whole = f"Rename reminder {named[0]} to {called['name'].strip(' .!')}"
         return Resolved(text=whole, understood=whole)
+    if (part := _PART_OF_HOUR.fullmatch(bare)) and (told := _SET_FOR.search(turn.answer)):
+        bare = (
+            f"{told['at'][-5:-2]}{_MINUTES[' '.join(part[1].lower().split())]}"  # of the hour that was told
+        )
     by = _BY.fullmatch(bare)
     time = "" if by else format_time_answer(bare)
     if not (by or time) or turn.failed:

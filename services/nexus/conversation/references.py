@@ -2,6 +2,7 @@
 
 import re
 
+from services.nexus.conversation.context import is_reading
 from services.nexus.conversation.effects import ENDING, ENDS, end, has_effect
 from services.nexus.conversation.ellipsis import find_subject
 from services.nexus.conversation.phrases import ORDINALS, plain
@@ -247,7 +248,7 @@ def _find_subject(conversation: Conversation) -> str:
 
 def _replace_pronoun(question: str, conversation: Conversation) -> str:
     turn, subject = conversation.turns[-1], _find_subject(conversation)
-    if said := _SAID.search(question):
+    if (said := _SAID.search(question)) and (turn.route == "nexus" or not is_reading(turn)):
         fact = find_statement(turn)
         return f"{question[: said.start('it')]}that {fact}{question[said.end('it') :]}" if fact else ""
     if turn.goal_id and (it := _IT.search(question)):

@@ -6,11 +6,12 @@ from datetime import datetime
 from services.nexus.conversation.context import add, is_reading, stay
 from services.nexus.conversation.effects import KEPT, alter, amend, find_ended, has_effect
 from services.nexus.conversation.ellipsis import find_subject, swap
+from services.nexus.conversation.mentions import find_mentioned
 from services.nexus.conversation.pending import settle
 from services.nexus.conversation.phrases import CLOCK, DAY, is_time, plain
 from services.nexus.conversation.references import find_numbered, refer
 from services.nexus.conversation.resolved import Resolved
-from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn
+from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Response
 from shared.contracts.conversation import CUT
 
 MAX_WORDS = 9
@@ -123,7 +124,9 @@ def complete(text: str, conversation: Conversation) -> Resolved | None:
     if len(text.split()) > MAX_WORDS:
         return None
     if changed := _CHANGE.fullmatch(text) or _INSTEAD.fullmatch(text) or _TIMED.fullmatch(text):
-        return None if is_reading(turn) and _MOVES.search(text) else _change(changed["other"], turn)
+        if is_reading(turn) and _MOVES.search(text):
+            return None
+        return _ask_whose(text, changed["other"], conversation) or _change(changed["other"], turn)
     asked = _WHAT_ABOUT.fullmatch(text) or _BARE.fullmatch(text)
     other = re.sub(r"(?i)^there\s+", "", asked["other"]) if asked else text if is_time(plain(text)) else ""
     if turn.route in _REMINDED:
@@ -147,6 +150,30 @@ def complete(text: str, conversation: Conversation) -> Resolved | None:
         turn,
         asked=text.rstrip().endswith("?") or bool(re.search(r"(?i)\babout\b", text)),
     )
+
+
+def _ask_whose(text: str, time: str, conversation: Conversation) -> Resolved | None:
+    """What a time is for if the last message was a question without one: it asks, and changes nothing."""
+    turn = conversation.turns[-1]
+    if not is_reading(turn) or not is_time(plain(time)) or _WITH_TIME.search(turn.meant or turn.text):
+        return None
+    if turn.route not in _TIMELESS and not re.search(CLOCK, time, re.IGNORECASE):
+        return None
+    last = next((each for each in reversed(conversation.turns) if each.route in _REMINDED), None)
+    named = find_mentioned(Response(text=last.answer)) if last else ()
+    if last is None or len(named) != 1 or named[0].what != "reminder":
+        reply = "What is to be at that time? Say it as a whole: 'move the reminder about the bank to 10'."
+        return Resolved(text=text, reply=reply, route="tool:unclear")
+    whole = f"Move the reminder {named[0].ref} to {re.sub(r'(?i)^(?:at|to|on) ', '', time)}"
+    asks = AskedBack(choices=(Choice(label="Yes", text=whole), Choice(label="No")))
+    return Resolved(
+        text=whole, reply=f"Shall I do this: {whole}\n1. Yes\n2. No", route="tool:reminder_change", asks=asks
+    )
+
+
+_WITH_TIME = re.compile(rf"(?i)\b(?:{CLOCK}|{DAY}|at\s+\d)")
+_TIMELESS = frozenset({"nexus", "tool:goals", "tool:waiting", "tool:project", "tool:papers"})
+"""The routes of answers that no day belongs to unless the question names one."""
 
 
 def _find_asked(conversation: Conversation) -> str:

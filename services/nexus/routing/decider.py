@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from services.nexus.conversation.phrases import CLOCK, DAY
 from services.nexus.reminders.requests import ReminderIntent, find_intent
 from services.nexus.routing.features import normalise
 from services.nexus.routing.following import (
@@ -111,6 +112,11 @@ _TONIGHT = re.compile(
     r"|(?:while|whilst|when|once|after|as\s+soon\s+as)\s+(?:i|we|you|every\s?(?:one|body)|no\s?(?:body|one))(?:['’]?\s?(?:m|re|s|ve)|\s+(?:am|are|is"
     r"|has|have))?\s*(?:a?sleep\w*|in\s+bed|gone|left|closed|shut|off\s?line|went|goes|gone\s+to\s+bed))\b"
 )
+_TIMED = re.compile(
+    rf"(?i)^\W*(?:please\s+)?(?:(?:{DAY})[\s,]+)?(?:{CLOCK})(?:\s+(?:{DAY}))?[\s,:;]+(?=\w+\s)"
+    rf"|(?:\s|^)[~.]?/\S+\s+(?:(?:{DAY})\s+)?(?:{CLOCK})(?:\s+(?:{DAY}))?(?:\s+please)?\W*$"
+)
+"""A time, before what is to be done or behind a path, at which it is to begin."""
 _DENIED = re.compile(r"(?i)\bnot\s+(?:to\s?night|today|now|yet|this\s+(?:week|evening)|over\s?night)\b")
 """A time at which something is not to be done."""
 _ASKED = re.compile(
@@ -402,7 +408,7 @@ def ask_which(decision: Decision) -> Decision:
 
 
 def qualify(text: str, name: str, tools: Mapping[str, Tool]) -> str:
-    """The tool for work of ``name`` at the time that ``text`` names: repeated, tonight, or now.
+    """The tool for work of ``name`` at the time that ``text`` names: repeated, tonight, later, or now.
 
     It is unclear if the text names only a time at which it is not to be done.
     """
@@ -410,7 +416,8 @@ def qualify(text: str, name: str, tools: Mapping[str, Tool]) -> str:
         return "schedule"
     if _DENIED.search(text) and not _TONIGHT.search(_DENIED.sub(" ", text)):
         return UNCLEAR
-    return "night_job" if _TONIGHT.search(text) and name == "work" else name
+    later = _TONIGHT.search(text) or _TIMED.search(text)
+    return "night_job" if later and name == "work" else name
 
 
 def fits(tool: Tool, text: str) -> bool:

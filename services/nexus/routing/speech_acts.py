@@ -65,6 +65,13 @@ _ORDER = re.compile(
     r"|(?:have|let|get)\s+(?:the\s+)?(?:engineer|critic|scout|cortex|frontier|conductor|team)\s+(?!been\b|found\b|done\b|\w+ed\b))"
     r"(?!.*\?\s*$)"
 )
+_HAVE_DONE = re.compile(
+    rf"(?i){_LEAD}(?:have|get)\s+(?:the|my|our|all|these|those|this|that|an?)\s+(?!.*(?:\bbeen\b|\?\s*$))"
+    r"(?=.*(?:(?:^|\s)[~.]?/\w|\basleep\b|\bto\s?night\b|\bover\s?night\b|\bby\s+(?:tomorrow|(?:next\s+)?\w+day)\b))"
+    r"(?:\S+\s+)+?(?!(?:pass|fail|finish|arriv|chang|mov|work|end|start|stopp|happen|land|crash|repli|answer|agree|decid)e?d\b)"
+    r"(?:\w{3,}ed|done|made|written|rewritten|sent|put|read|proofread|redone|rebuilt|built)\b"
+)
+"""That something is to be done by another: "have the scans in ~/box named"."""
 _QUESTION = re.compile(
     rf"(?i){_LEAD}(?:(?:on|in|at|to|as|by|of|for|from|with|about|until|till|since)\s+)?"
     r"(?:(?:who|whose|whom|what|which|when|where|why|how|wheres|whats|whos|hows|whens)\b(?:['’]?(?:s|re|d|ll))?(?!\s+(?:don['’]?t\s+you|about\s+you))"
@@ -152,7 +159,12 @@ def find_sentence_act(sentence: str) -> Act:
     """What one sentence does."""
     if _NEGATED.search(sentence) or _NOT_LATER.search(sentence):
         return Act.NEGATED
-    if _POLITE.match(sentence) or _ORDER.match(sentence) or _TAG.search(sentence):
+    if (
+        _POLITE.match(sentence)
+        or _ORDER.match(sentence)
+        or _HAVE_DONE.match(sentence)
+        or _TAG.search(sentence)
+    ):
         return Act.REQUEST
     if _HYPOTHETICAL.match(sentence):
         return Act.HYPOTHETICAL

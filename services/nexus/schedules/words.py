@@ -45,6 +45,11 @@ _NIGHT = re.compile(
     r"|\b(?:in|into|to|on) the (?:over)?night(?:'s)? (?:queue|list)\b"
 )
 _CLOCK = re.compile(r"(?i)\bat \d|\b\d{1,2}(?::\d\d|\s?(?:[ap]\.?m\b|h\b|o'clock))|\bmidnight\b")
+_DAY = re.compile(
+    r"(?i)\b(?:today|tomorrow|(?:mon|tues|wednes|thurs|fri|satur|sun)day|\d{4}-\d\d-\d\d"
+    r"|\d{1,2}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*)\b"
+)
+"""A day other than tonight."""
 _AT = re.compile(r"(?i)\bat ([01]\d|2[0-3]):([0-5]\d)\b")
 _OFTEN = re.compile(
     r"(?i)(?:^|(?<=\s))(?:every|each)(?:\s+(?:\w+day|day|night|morning|evening|week\w*|month|year|hour|minute))?$"
@@ -106,9 +111,10 @@ def read_night_job(text: str, now: datetime, zone: tzinfo | None) -> dict[str, A
 
     Raises ActionError, a question, if there is no work in it.
     """
-    words = at_night(_NIGHT.sub(" ", text))
+    words = _NIGHT.sub(" ", text)
+    words = words if _DAY.search(words) else at_night(words)
     at: datetime | None
-    if clock := _AT.search(words):
+    if (clock := _AT.search(words)) and not _DAY.search(words):
         at = _next(int(clock[1]), int(clock[2]), now, zone)
         task = strip_words(words.replace(clock[0], " ", 1))
     else:

@@ -2,7 +2,8 @@
 
 Everyday messages in conversations are asked of the real nexus with the real memory over a real bus. Right is
 an answer of a tool that the message means; wrong in effect is one that did what the message must not lead to.
-The half ``held`` is not looked at: of it only figures are printed. The last line is one JSON object.
+The half ``held`` is not looked at: of it only figures are printed. ``fresh`` are the newest ones.
+The last line is one JSON object.
 """
 
 import argparse
@@ -77,7 +78,7 @@ async def measure(halves: Sequence[str]) -> dict[str, list[Said]]:
 
 
 def main() -> None:
-    """Measure, print the figures of both halves, and the JSON as the last line."""
+    """Measure, print the figures of each part, and the JSON as the last line."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.desk", description=__doc__)
     parser.add_argument("--half", action="append", choices=HALVES, help="only this half; may be repeated")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""The everyday messages: conversations with what each line means, in two halves."""
+"""The everyday messages: conversations with what each line means, in three parts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-HALVES = ("work", "held")
+HALVES = ("work", "held", "fresh")
 FOLDER = Path(__file__).parent
 EFFECTS = {
     "work": "goal",
@@ -54,6 +54,6 @@ class Talk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_talks(half: str) -> list[Talk]:
-    """The conversations of a half."""
+    """The conversations of a half, or of the ones that were added last."""
     lines = (FOLDER / f"{half}.jsonl").read_text(encoding="utf-8").splitlines()
     return [msgspec.json.decode(line, type=Talk) for line in lines if line.strip()]
