@@ -458,6 +458,24 @@ def test_a_time_joins_no_question_that_names_none(said: str) -> None:
     assert found.reply.startswith("What is to be at that time?")
 
 
+def test_another_time_for_a_job_of_the_night_names_the_one_before() -> None:
+    queued = talk("tonight at 11 sort ~/scans", "Queued as job-20261123-001.", route="tool:night_job")
+    found = resolve("make that half past eleven", queued, NOW)
+    assert (found.text, found.replaces) == (
+        "/night_job tonight at half past eleven sort ~/scans",
+        "job-20261123-001",
+    )
+
+
+def test_a_time_that_belongs_to_nothing_is_asked_about() -> None:
+    unclear = talk("at 10 instead", "What is to be at that time?", route="tool:unclear")
+    for before in (unclear, msgspec.structs.replace(OWNER, turns=())):
+        assert resolve("at 10 instead", before, NOW).reply.startswith("What is to be at that time?")
+    assert resolve("quarter past instead", PLANNED, NOW).route == "tool:unclear"
+    assert resolve("at 10 instead", FAILED, NOW).text == "remind me to call the tuner at 10"
+    assert resolve("the report instead", msgspec.structs.replace(OWNER, turns=()), NOW).reply == ""
+
+
 def test_a_time_after_another_question_offers_to_move_the_last_reminder() -> None:
     turns = (*SET.turns, *OWNER.turns)
     found = resolve("at 10 instead", msgspec.structs.replace(OWNER, turns=turns), NOW)

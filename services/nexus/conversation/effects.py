@@ -82,7 +82,8 @@ _BY = re.compile(
     r"(?i)(?:by\s+)?(?:\d+|an?|half\s+an?|one|two|three|four|five|ten|fifteen|twenty|thirty|a\s+quarter\s+of\s+an)\s+"
     r"(?:min\w*|h|hrs?|hours?|days?|weeks?|months?)\s+(?P<way>earlier|sooner|before|later|after|more|back|forward)"
 )
-_PART_OF_HOUR = re.compile(r"(?i)(quarter\s+past|half\s+past|quarter\s+to)")
+PART_OF_HOUR = re.compile(r"(?i)(quarter\s+past|half\s+past|quarter\s+to)")
+"""A time of which the hour is not said."""
 _MINUTES = {"quarter past": "15", "half past": "30", "quarter to": "45"}
 _ANOTHER = re.compile(
     r"(?i)\W*(?:and\s+|also\s+|then\s+)*(?:(?:set|give\s+me|add)\s+)?(?:another(?:\s+(?:one|reminder))?|one\s+more|a\s+second\s+one)\s+"
@@ -209,7 +210,7 @@ def alter(text: str, conversation: Conversation) -> Resolved | None:
     if (called := _CALLED.fullmatch(text.strip())) and len(named) == 1 and not turn.failed:
         whole = f"Rename reminder {named[0]} to {called['name'].strip(' .!')}"
         return Resolved(text=whole, understood=whole)
-    if (part := _PART_OF_HOUR.fullmatch(bare)) and (told := _SET_FOR.search(turn.answer)):
+    if (part := PART_OF_HOUR.fullmatch(bare)) and (told := _SET_FOR.search(turn.answer)):
         bare = (
             f"{told['at'][-5:-2]}{_MINUTES[' '.join(part[1].lower().split())]}"  # of the hour that was told
         )
@@ -224,6 +225,10 @@ def alter(text: str, conversation: Conversation) -> Resolved | None:
     if turn.route == "tool:schedule" and schedules and time:
         whole = swap(turn.meant or turn.text, bare if is_time(plain(bare)) else time)
         return Resolved(text=f"/schedule {whole}", understood=whole, replaces=schedules[0])
+    jobs = [each.ref for each in conversation.mentioned if each.what == "job"]
+    if turn.route == "tool:night_job" and len(jobs) == 1 and time:
+        whole = swap(turn.meant or turn.text, bare if is_time(plain(bare)) else time)
+        return Resolved(text=f"/night_job {whole}", understood=whole, replaces=jobs[0])
     if turn.route == "tool:calendar_add":
         reply = "I add events and cannot change them; move it in your calendar. Nothing was changed."
         return Resolved(text=text, reply=reply, route=turn.route)

@@ -4,7 +4,15 @@ import re
 from datetime import datetime
 
 from services.nexus.conversation.context import add, is_reading, stay
-from services.nexus.conversation.effects import KEPT, alter, amend, find_ended, has_effect
+from services.nexus.conversation.effects import (
+    EFFECTS,
+    KEPT,
+    PART_OF_HOUR,
+    alter,
+    amend,
+    find_ended,
+    has_effect,
+)
 from services.nexus.conversation.ellipsis import find_subject, swap
 from services.nexus.conversation.mentions import find_mentioned
 from services.nexus.conversation.pending import settle
@@ -85,7 +93,8 @@ def resolve(text: str, conversation: Conversation, now: datetime, *, with_model:
     if aside := _ASIDE.match(text):
         return resolve(text[aside.end() :], conversation, now, with_model=with_model)
     if not conversation.turns or text.lstrip().startswith("/"):
-        return whole
+        instead = None if with_model else _INSTEAD.fullmatch(text)
+        return (instead and _ask_whose(text, instead["other"], conversation)) or whole
     if found := find_ended(text, conversation) or find_numbered(text, conversation):
         return found
     if with_model:
@@ -153,11 +162,9 @@ def complete(text: str, conversation: Conversation) -> Resolved | None:
 
 
 def _ask_whose(text: str, time: str, conversation: Conversation) -> Resolved | None:
-    """What a time is for if the last message was a question without one: it asks, and changes nothing."""
-    turn = conversation.turns[-1]
-    if not is_reading(turn) or not is_time(plain(time)) or _WITH_TIME.search(turn.meant or turn.text):
-        return None
-    if turn.route not in _TIMELESS and not re.search(CLOCK, time, re.IGNORECASE):
+    """What a time is for if the last message did nothing and named none: it asks, and changes nothing."""
+    part = PART_OF_HOUR.fullmatch(time)
+    if not part and not (is_time(plain(time)) and _is_timeless(time, conversation)):
         return None
     last = next((each for each in reversed(conversation.turns) if each.route in _REMINDED), None)
     named = find_mentioned(Response(text=last.answer)) if last else ()
@@ -169,6 +176,21 @@ def _ask_whose(text: str, time: str, conversation: Conversation) -> Resolved | N
     return Resolved(
         text=whole, reply=f"Shall I do this: {whole}\n1. Yes\n2. No", route="tool:reminder_change", asks=asks
     )
+
+
+def _is_timeless(time: str, conversation: Conversation) -> bool:
+    """Whether nothing that was said last can be at ``time`` instead."""
+    turn = conversation.turns[-1] if conversation.turns else None
+    if turn is None:
+        return True
+    before = turn.meant or turn.text
+    if (
+        turn.goal_id
+        or turn.route in EFFECTS
+        or (_WITH_TIME.search(before) and not _INSTEAD.fullmatch(before))
+    ):
+        return False
+    return not is_reading(turn) or turn.route in _TIMELESS or bool(re.search(CLOCK, time, re.IGNORECASE))
 
 
 _WITH_TIME = re.compile(rf"(?i)\b(?:{CLOCK}|{DAY}|at\s+\d)")

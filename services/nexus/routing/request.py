@@ -18,7 +18,7 @@ class Request(Contract, frozen=True, kw_only=True):
     ``understood`` is the whole message that a short one was taken for; ``before`` and ``before_route`` are
     the message before it in the conversation and what answered that, ``before_failed`` that it was not done;
     ``joined`` is both messages together if this one may add to that one, ``spoken`` are the reminders
-    that the last answer named, ``replaces`` is the schedule in whose place this one's comes. ``told`` is
+    that the last answer named, ``replaces`` is the schedule or job that this one follows. ``told`` is
     what the conversation told and is not kept, the latest first; ``just_told`` what the last message did;
     ``cited`` is the memory that the last answer quoted first.
     """

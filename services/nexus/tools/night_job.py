@@ -147,7 +147,9 @@ async def queue(desk: "Desk", request: Request, _: Words) -> Answer | Call:
         params = read_night_job(request.text, now, desk.zone)
     except ActionError as error:
         return ask_back(str(error), command("night_job", f"tonight {SLOT}"))
-    return Call(assignee=subjects.CORTEX, action="queue_job", params=params)
+    old = request.replaces
+    note = f"The job before is still queued. To remove it: mailroom queue remove {old}" if old else ""
+    return Call(assignee=subjects.CORTEX, action="queue_job", params=params, note=note)
 
 
 _NEEDED = re.compile(
