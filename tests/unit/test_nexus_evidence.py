@@ -14,6 +14,7 @@ from services.nexus.answers.evidence import (
     summarise,
 )
 from services.nexus.answers.memory_answer import answer_from_sentences, build_packet, node_statement
+from services.nexus.answers.weighing import LEAST, LEAST_NAMED
 from shared.contracts import Hit, Node, Source
 from shared.text.cues import asks_about_work, asks_past
 from shared.text.subjects import count_missing, find_names, find_numbered, find_phrases
@@ -163,6 +164,16 @@ def test_what_happened_later_replaces_nothing() -> None:
             "Who services lift 1?",
             told("Lift 2 is serviced by Hallam.", 5.0, 1, signs=(0.71, 0.67, 0.53, 0.74, 0.69, 0.73)),
         ),
+        (
+            "Who has the key to the grey van?",
+            told(
+                "The grey van holds a calving jack and a spare generator.",
+                3.0,
+                1,
+                bare=-9.4,
+                signs=(0.66, 0.66, 0.54, 0.82, 0.66, 0.77),
+            ),
+        ),
     ],
 )
 def test_what_only_names_the_subject_is_no_answer(question: str, evidence: Evidence) -> None:
@@ -179,6 +190,14 @@ def test_a_sentence_in_other_words_answers_if_nothing_else_is_near_it() -> None:
     signs = (0.73, 0.69, 0.43, 0.69, 0.79, 0.78)
     fee = told("The fee for the trip to Vienna is 240 euros.", 0.9, 1, left=4, signs=signs)
     assert first("What do families pay for the journey to Austria?", fee) == "day1"
+
+
+def test_what_shares_a_phrase_with_the_question_must_weigh_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = told("The storefront is new.", 0.0, 1)
+    worded = told("The shop ships on Fridays.", 0.0, 2)
+    monkeypatch.setattr("services.nexus.answers.choice.weigh", lambda *_: (LEAST + LEAST_NAMED) / 2)
+    assert first(QUESTION, named) == ""
+    assert first(QUESTION, worded) == "day2"
 
 
 def test_how_near_words_come_is_summed_up_by_what_they_are() -> None:
@@ -233,6 +252,8 @@ def test_a_sentence_under_a_heading_is_read_with_it() -> None:
         ("How heavy is the parcel?", "It has 3 kg.", "It was late for 73 minutes."),
         ("What is the phone number of Ada?", "Call 4417.", "Ada is away for 2 days."),
         ("Where is the key?", "Under the pot.", "It is made of brass."),
+        ("Where is the test track?", "It lies at the river.", "The test track is closed on Wednesdays."),
+        ("Where do we wait?", "Ana: upstairs", "We wait up to 12 days, at 20 degrees in May."),
         ("How old is she?", "She was born in 1984.", "She sits in room 12."),
     ],
 )

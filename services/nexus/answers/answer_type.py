@@ -79,9 +79,29 @@ def _holds(pattern: re.Pattern[str]) -> Callable[[str, str], bool]:
 
 _PLACE = re.compile(
     r"\b(?:in|on|at|under|below|behind|beside|above|over|near|next\s+to|between|inside|outside|from|to|into|onto|opposite"
-    r"|against|around|upstairs|downstairs|here|there|home|left|right|north|south|east|west|street|road|floor|room)\b|/",
+    r"|against|around|with)\s+(?:(?:the|our|an?|his|her|its|their|my|your|room)\s+)?(?P<where>[\w-]+)"
+    r"|\b(?:upstairs|downstairs|here|there|home|street|road|floor|basement|cellar|room|https?)\b|\w/\w|#\w",
     re.IGNORECASE,
 )
+_NO_PLACE = re.compile(
+    rf"(?:\d.*|(?:{'|'.join(CALENDAR)})s?|one|two|three|four|five|six|seven|eight|nine|ten|half|noon|midnight|first|least|most"
+    r"|once|all|any|each|every|times?|order|case|this|that|it|them|us|me|him|days?|weeks?|months?|morning|evening|afternoon"
+    r"|night|spring|summer|autumn|winter)",
+    re.IGNORECASE,
+)
+"""What may stand behind "at" or "on" and is no place: a time, an amount, "it"."""
+
+
+def _has_place(question: str, sentence: str) -> bool:
+    """A word of place, or what "in" or "at" stands before; not a time, and not what the question has."""
+    asked = {stem_term(word) for word in _WORD.findall(question)}
+    return any(
+        not found["where"]
+        or not (_NO_PLACE.fullmatch(found["where"]) or stem_term(found["where"].lower()) in asked)
+        for found in _PLACE.finditer(_SPEAKER.sub("", sentence))
+    )
+
+
 _AMOUNT = re.compile(
     r"^\W*(?:how\s+(?:many|old|heavy)|what(?:['’]s|\s+(?:is|are|was|does|do|did))\b.*\b"
     r"(?:(?:phone|telephone|fax)\s+number|extension|costs?|price|salary|wage|rent))\b",
@@ -109,7 +129,7 @@ _EXPECTED: tuple[tuple[str, re.Pattern[str], Callable[[str, str], bool]], ...] =
             _has_count,
         ),
         ("person", r"^\W*(?:(?:with|to|from|by|for|of)\s+)?who(?:m|se|['’]s)?\b", _has_person),
-        ("place", r"^\W*where\b", _holds(_PLACE)),
+        ("place", r"^\W*where\b", _has_place),
     )
 )
 KINDS = ("exact", "time", "count", "person", "place")

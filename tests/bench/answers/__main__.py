@@ -112,12 +112,20 @@ def main() -> None:
     parser.add_argument("--half", action="append", choices=HALVES, help="only this half; may be repeated")
     parser.add_argument("--wording", type=Path, metavar="FILE", help="one of your own, like work.toml")
     parser.add_argument("--others", type=Path, metavar="FILE", help="with it, one like others.toml")
+    parser.add_argument("--stores", type=Path, nargs="+", metavar="FILE", help="only these, like others.toml")
     parser.add_argument("--misses", action="store_true", help="print what was missed, case by case")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the last line to FILE too")
     args = parser.parse_args()
     log.configure("bench", level="warning")
     begun = time.monotonic()
     measured: dict[str, tuple[int, list[Figure]]] = {}
+    for path in args.stores or ():
+        figures = uvloop.run(measure_others(path, slice(None)))
+        print_figures(figures, path.stem)
+        if args.misses:
+            print_misses(figures)
+    if args.stores:
+        return
     for half in [args.wording.stem] if args.wording else args.half or HALVES:
         seed = SEEDS.get(half, 1) if args.seed is None else args.seed
         if args.wording:
