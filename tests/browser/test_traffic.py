@@ -1,10 +1,11 @@
 """The traffic: proven whole, live, filtered, paused, opened down to the stored message, exported."""
 
+import asyncio
 import json
 import re
 from typing import Any
 
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from shared import subjects
 from shared.bus.entry import seal
@@ -124,6 +125,27 @@ async def test_thousands_of_messages_are_shown_a_window_at_a_time(desk: Desk, of
     await expect(oldest).to_be_visible()
     assert await rows(page).count() < 80
     assert sum("/messages?" in url for url in asked) <= 5
+
+
+async def test_what_comes_before_the_page_has_been_read_stays(desk: Desk, office: RunningGateway) -> None:
+    await letter(office, "late before")
+    page = await desk.open("/agents")
+    answered = asyncio.Event()
+
+    async def answer_late(route: Route) -> None:
+        response = await route.fetch()
+        await letter(office, "late after", 60)  # more than fit on the screen: nothing else is read meanwhile
+        await expect(rows(page).first).to_contain_text("late after 59")
+        await route.fulfill(response=response)
+        answered.set()
+
+    await page.route("**/api/v1/messages?*text=late*", answer_late, times=1)
+    await page.goto("/traffic?text=late&subject=mail.critic.user")
+    await asyncio.wait_for(answered.wait(), 20)
+    await page.evaluate(SCROLL)
+    await expect(rows(page).last).to_contain_text("late before")
+    await page.evaluate("document.querySelector('.rows').scrollTo(0, 0)")
+    await expect(rows(page).first).to_contain_text("late after 59")
 
 
 async def test_what_is_shown_is_exported_as_json_lines(desk: Desk, office: RunningGateway) -> None:

@@ -259,7 +259,7 @@ async def test_doctor_and_the_description_of_the_bus_are_served(worked: RunningG
     verdicts = {check["name"]: check["verdict"] for check in checks}
     assert verdicts["bus"] == "ok"
     assert verdicts["agents"] == "warn"
-    assert document["asyncapi"] == "3.0.0"
+    assert document["asyncapi"] == "3.1.0"
     assert "slow_receive_task_new" in document["operations"]
 
 

@@ -103,13 +103,14 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
 async def list_messages(call: Call, query: MessagesQuery) -> MessagePage:
     """A page of the log."""
     index = call.gateway.index
+    position = str(index.position)  # before the rows are read: who follows from here on misses none
     after = Position.parse(query.after) if query.after else None
     before = Position.parse(query.before) if query.before else None
     rows = await find_messages(index.store, query, after=after, before=before, limit=query.limit)
     return MessagePage(
         messages=rows,
         next=rows[-1].position if len(rows) == query.limit else "",
-        position=str(index.position),
+        position=position,
         behind=index.behind,
         total=index.store.count,
     )

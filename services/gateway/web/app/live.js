@@ -83,7 +83,7 @@ function setConnection(state) {
 }
 
 /** How many messages a cursor such as "1200-34" stands after. */
-function countOf(cursor) {
+export function countOf(cursor) {
   const [office, memory] = (cursor || "0-0").split("-").map(Number);
   return office + memory;
 }

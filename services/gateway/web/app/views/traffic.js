@@ -2,7 +2,7 @@
 
 import { address, get } from "../api.js";
 import { useKeys } from "../keyboard.js";
-import { onReset, useEvents } from "../live.js";
+import { countOf, onReset, useEvents } from "../live.js";
 import { setQuery } from "../router.js";
 import { Empty, Loading, Problem } from "../ui/empty.js";
 import { Fresh } from "../ui/fresh.js";
@@ -74,7 +74,7 @@ function exportAddress(filter) {
  * While `still` holds, new ones are only counted, so that what one reads does not move.
  */
 function useLog(filter, still) {
-  const [state, setState] = useState({ rows: [], total: 0, behind: 0, end: false, loading: true, error: null, added: 0 });
+  const [state, setState] = useState({ rows: [], read: 0, total: 0, behind: 0, end: false, loading: true, error: null, added: 0 });
   const [fresh, setFresh] = useState([]);
   const asked = useRef(null);
   const matches = useMemo(() => matcher(filter), [filter]);
@@ -94,7 +94,7 @@ function useLog(filter, still) {
   };
   const reload = () => {
     setFresh([]);
-    setState((now) => ({ ...now, rows: [], end: false, loading: true, error: null }));
+    setState((now) => ({ ...now, rows: [], read: 0, end: false, loading: true, error: null }));
     load("");
   };
   useEffect(() => {
@@ -120,15 +120,19 @@ function useLog(filter, still) {
   return { ...state, fresh: fresh.length, reload, more, showFresh };
 }
 
+/** With a page that was read. The first one may arrive after newer messages did: these stay above it. */
 function merge(now, page, before) {
-  const known = new Set(before ? now.rows.map(nameOf) : []);
-  const rows = before ? [...now.rows, ...page.messages.filter((row) => !known.has(nameOf(row)))] : page.messages;
-  return { ...now, rows, total: page.total, behind: page.behind, end: !page.next, loading: false, error: null };
+  const known = new Set((before ? now.rows : page.messages).map(nameOf));
+  const read = before ? now.read : countOf(page.position);
+  const unknown = (rows) => rows.filter((row) => !known.has(nameOf(row)));
+  const rows = before ? [...now.rows, ...unknown(page.messages)] : [...unknown(now.rows).filter((row) => countOf(row.position) > read), ...page.messages];
+  return { ...now, rows, read, total: page.total, behind: page.behind, end: !page.next, loading: false, error: null };
 }
 
+/** With new messages, latest first, but those that the first page had. */
 function insert(now, rows) {
   const known = new Set(now.rows.slice(0, rows.length + PAGE).map(nameOf));
-  const news = rows.filter((row) => !known.has(nameOf(row)));
+  const news = rows.filter((row) => countOf(row.position) > now.read && !known.has(nameOf(row)));
   const all = [...news, ...now.rows];
   const kept = Math.max(KEPT, now.rows.length); // never less than one has scrolled through
   return { ...now, rows: all.slice(0, kept), end: now.end && all.length <= kept, added: now.added + news.length };
