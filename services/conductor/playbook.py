@@ -114,7 +114,7 @@ _POLITE = (
     r"|(?:i (?:want|need|would like)|i'd like) you to)\s+)*"
 )
 """What may stand before the verb of an order."""
-_NO_ORDER = r"(?!\s+(?:me\s+on|history|log|logs|messages?|notes|conflicts?)\b)"
+_NO_ORDER = r"(?!\s+(?:me\s+on|history|logs?|messages?|notes|conflicts?|checks?|levels?|requests?)\b)"
 """What follows such a word if it is no verb, or none that changes: "update me on", "commit history"."""
 
 

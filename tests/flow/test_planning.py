@@ -44,7 +44,12 @@ REQUESTS = {
         "did anybody commit a password to {path}?",
         "look for API keys in {path}",
     ],
-    "lint": ["run the linter on {path}", "lint {path}", "lint the project at {path}, please"],
+    "lint": [
+        "run lint and format checks on {path}",
+        "run the linter on {path}",
+        "lint {path}",
+        "lint the project at {path}, please",
+    ],
     "security": [
         "do a security audit of {path}",
         "find vulnerabilities in {path}",

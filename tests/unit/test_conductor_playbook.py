@@ -286,6 +286,7 @@ def test_a_topic_is_compared_as_a_topic_with_the_playbook_that_takes_it() -> Non
     book = playbook(topic={"kind": "text", "pattern": r"\babout\s+(?P<value>[^.]+)"})
     texts = variants("Write about tea in /a. Now", {"p": book, "f": FOLDER})
     assert texts == [("Write about tea in PATH Now", None), ("Write about TOPIC", book)]
+    assert variants("Write about /a", {"p": book}) == [("Write about PATH", None)]  # a place is no topic
 
 
 # --- tasks ---------------------------------------------------------------------------------------
