@@ -99,13 +99,18 @@ def _responses(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
         one_of = [schemas[repr(kind)] for kind in kinds]
         schema = one_of[0] if len(one_of) == 1 else {"anyOf": one_of}
         responses[str(endpoint.status)] = _response("The answer", JSON, schema)
+        if endpoint.location:
+            responses[str(endpoint.status)]["headers"] = _location("What the request began")
     else:
         responses[str(endpoint.status)] = _response("The answer", "*/*", {})
     if endpoint.may_wait:
-        location = {"schema": {"type": "string"}, "description": "Where the answer will be"}
         waits = _response("There is no answer yet", JSON, {"type": "object"})
-        responses["202"] = {**waits, "headers": {"Location": location}}
+        responses["202"] = {**waits, "headers": _location("Where the answer will be")}
     return responses
+
+
+def _location(description: str) -> dict[str, Any]:
+    return {"Location": {"schema": {"type": "string"}, "description": description}}
 
 
 def _response(description: str, media_type: str, schema: dict[str, Any]) -> dict[str, Any]:

@@ -38,6 +38,7 @@ class Endpoint:
     ``status`` is that of an answer that is a Struct. ``tag`` groups the rows of the API's description, whose
     sentences are the handler's docstring. For a handler that returns a Response, ``contracts`` are what its
     body holds one of, and ``may_wait`` says that it is 202 with a Location if the answer is not there yet.
+    ``location`` is the Location of what the request began, with names of the answer's fields in braces.
     """
 
     def __init__(
@@ -51,9 +52,10 @@ class Endpoint:
         status: int = 200,
         contracts: Sequence[type[msgspec.Struct]] = (),
         may_wait: bool = False,
+        location: str = "",
     ) -> None:
         self.method, self.path, self.handler = method, path, handler
-        self.scope, self.tag, self.status = scope, tag, status
+        self.scope, self.tag, self.status, self.location = scope, tag, status, location
         self.contracts, self.may_wait = tuple(contracts), may_wait
 
     @cached_property
@@ -101,7 +103,10 @@ class Endpoint:
             return answer
         if answer is None:
             return Response(status_code=204)
-        return Response(msgspec.json.encode(answer), self.status, media_type=JSON)
+        headers = {}
+        if self.location:
+            headers["Location"] = self.location.format_map(msgspec.structs.asdict(answer))
+        return Response(msgspec.json.encode(answer), self.status, headers, JSON)
 
 
 def require_scope(request: Request, scope: Scope) -> Person:

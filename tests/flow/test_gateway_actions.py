@@ -64,7 +64,9 @@ def waiting(seconds: float, text: str = "Wait") -> dict[str, Any]:
 async def submitted(client: httpx2.AsyncClient, seconds: float, key: str = "", text: str = "Wait") -> str:
     answer = await post(client, "/goals", waiting(seconds, text), key)
     assert answer.status_code == 202, answer.text
-    return str(answer.json()["goal_id"])
+    goal_id = str(answer.json()["goal_id"])
+    assert answer.headers["location"] == f"{API}/goals/{goal_id}"
+    return goal_id
 
 
 async def listed(client: httpx2.AsyncClient, goal_id: str) -> dict[str, Any] | None:

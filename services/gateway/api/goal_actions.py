@@ -6,8 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from services.gateway.api.goals import SubmittedGoal
-from services.gateway.api.messages import API
+from services.gateway.api.goals import ONE, SubmittedGoal
 from services.gateway.context import Call
 from services.gateway.pages.goal_summaries import GoalSummary, summarize_goals
 from services.gateway.routing import Endpoint
@@ -149,10 +148,9 @@ def _apply(patch: DeliveredPatch, goal: Goal) -> Applied:
     return apply_fitting(fit_delivered(patch, Path(patch.folder) if patch.folder else None, goal))
 
 
-ONE = f"{API}/goals/{{goal_id}}"
 ENDPOINTS = (
     Endpoint("POST", f"{ONE}/cancel", cancel, scope=Scope.SUBMIT, tag="goals"),
-    Endpoint("POST", f"{ONE}/retry", retry, scope=Scope.SUBMIT, tag="goals", status=202),
+    Endpoint("POST", f"{ONE}/retry", retry, scope=Scope.SUBMIT, tag="goals", status=202, location=ONE),
     Endpoint("POST", f"{ONE}/say", say, scope=Scope.SUBMIT, tag="goals"),
     Endpoint("GET", f"{ONE}/diff", diff, scope=Scope.READ, tag="goals"),
     Endpoint("POST", f"{ONE}/apply", apply, scope=Scope.APPROVE, tag="goals"),

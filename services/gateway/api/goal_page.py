@@ -4,7 +4,7 @@ import asyncio
 
 from starlette.responses import PlainTextResponse, Response
 
-from services.gateway.api.messages import API
+from services.gateway.api.goals import ONE
 from services.gateway.context import Call
 from services.gateway.pages.evidence import open_evidence, read_report
 from services.gateway.pages.goal import GoalPage, GoalPages
@@ -13,7 +13,6 @@ from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
 from shared.contracts import Goal
 
-ONE = f"{API}/goals/{{goal_id}}"
 PLAIN = {"X-Content-Type-Options": "nosniff", "Content-Disposition": "inline", "Cache-Control": "no-store"}
 """Headers of files: whatever an agent wrote is shown as text, never as a page."""
 _pages = GoalPages()

@@ -17,6 +17,7 @@ from shared.operations.submission import derive_goal_id, make_body, submit_keyed
 from shared.tasks.submission import MAX_BYTES
 from shared.text.times import format_utc, parse_time
 
+ONE = f"{API}/goals/{{goal_id}}"
 MAX_LIMIT = 200
 _RELATIVE = re.compile(
     r"""(?<![^\s"'`(\[{=:,])(?:\.{1,2}|~[\w-]*)/[^\s"'`]*"""
@@ -130,5 +131,5 @@ async def submit_goal(call: Call, body: NewGoal) -> SubmittedGoal:
 
 ENDPOINTS = (
     Endpoint("GET", f"{API}/goals", list_goals, scope=Scope.READ, tag="goals"),
-    Endpoint("POST", f"{API}/goals", submit_goal, scope=Scope.SUBMIT, tag="goals", status=202),
+    Endpoint("POST", f"{API}/goals", submit_goal, scope=Scope.SUBMIT, tag="goals", status=202, location=ONE),
 )
