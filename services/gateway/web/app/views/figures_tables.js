@@ -7,7 +7,7 @@ import { count, dollars, plural, span } from "../ui/format.js";
 import { html, useState } from "../ui/html.js";
 
 const SHOWN = 12;
-const MARKS = { ok: ["✓", "in order"], warn: ["▲", "to be mended"], fail: ["✕", "broken"] };
+const MARKS = { ok: ["✓", "in order"], warn: ["▲", "to be fixed"], fail: ["✕", "broken"] };
 
 function median(numbers) {
   const ordered = [...numbers].sort((one, other) => one - other);
@@ -42,5 +42,5 @@ export function Checks({ doctor }) {
 
 function verdictText({ checks }) {
   const bad = checks.filter((check) => check.verdict !== "ok").length;
-  return bad ? `${plural(bad, "thing")} to mend` : "all in order";
+  return bad ? `${plural(bad, "thing")} to fix` : "all in order";
 }
