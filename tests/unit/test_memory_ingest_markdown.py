@@ -346,3 +346,37 @@ def test_a_link_means_the_nearest_note_that_fits() -> None:
     assert candidate_ids(NoteLink("../B"), "vault/x/A.md")[-2:] == [path_id("vault/B"), name_id("b")]
     assert matches_path(NoteLink("folder/b"), "vault/Folder/B.md")
     assert not matches_path(NoteLink("other/B"), "vault/folder/B.md")
+
+
+CHANGES = """\
+# Changes
+
+## {}
+
+### Fixed
+- The default always returns the value, as we decided.
+- Users prefer long options now.
+"""
+
+
+@pytest.mark.parametrize(
+    "version",
+    [
+        "1.2",
+        "[1.2.0] - 2026-03-01",
+        "v2",
+        "Version 8.3.3",
+        "Release 26.1 (2026-03-01)",
+        "[Unreleased]",
+        "2.0rc1",
+    ],
+)
+def test_what_a_changelog_tells_took_place(version: str) -> None:
+    pieces = parse_note("CHANGES.md", CHANGES.format(version), KNOWN).pieces[1:]
+    assert [piece.kind for piece in pieces] == ["event", "event"]
+
+
+@pytest.mark.parametrize("heading", ["3.2 Installation", "2 rooms", "Versions of the API", "Team"])
+def test_a_numbered_chapter_is_no_version(heading: str) -> None:
+    pieces = parse_note("guide.md", f"# Guide\n\n## {heading}\nWe decided to use Postgres.\n", KNOWN).pieces
+    assert not pieces[-1].kind

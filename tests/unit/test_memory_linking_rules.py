@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.memory.ingest.pieces import hash_text
 from services.memory.linking.chances import ASKED, SURE
 from services.memory.linking.rules import (
     SURELY,
@@ -403,3 +404,47 @@ def test_records_beside_each_other_in_a_file_do_not_replace_each_other() -> None
     assert superseding(kofi, anna, 0.99) == ""
     assert superseding(record("Kofi", 5), anna, 0.99)  # as later files do
     assert superseding(record("Kofi", 1e-6, file="other.yaml"), anna, 0.99)
+
+
+def passage(file: str, text: str, seconds: float, **fields: Any) -> Node:
+    """A passage of a file that was saved so many seconds after the others."""
+    source = Source(session=file, channel="ingest")
+    return note(hash_text(file, text), text, seconds / 60, source=source, metadata={"file": file}, **fields)
+
+
+@pytest.mark.parametrize("file", ["a.md", "b.md"])
+def test_passages_saved_at_once_are_asked_about_and_do_not_end_each_other(file: str) -> None:
+    older, newer = passage("a.md", "The port is 4222", 0), passage(file, "The port is 4333", 0.001)
+    (chance,) = estimate_chances([(newer, older, 0.9)], [], NOW)
+    assert find_supersession(newer, older, 0.9, NOW, chance) is None
+    assert find_contradiction(newer, older, 0.9, NOW, chance) is not None
+
+
+def test_of_passages_saved_at_once_what_tells_a_change_ends_the_other() -> None:
+    older = passage("a.md", "The port is 4222", 0)
+    moved = passage("a.md", "The port is no longer 4222, it is 4333 now", 0.001)
+    (chance,) = estimate_chances([(moved, older, 0.9)], [], NOW)
+    assert find_supersession(moved, older, 0.9, NOW, chance) is not None
+
+
+def test_passages_of_files_that_were_saved_later_or_bear_dates_end_others() -> None:
+    older, later = passage("a.md", "The port is 4222", 0), passage("b.md", "The port is 4333", 120)
+    dated = passage("a.md", "The port is 4333", 0, valid_from=at(1))
+    for newer in (later, dated):
+        (chance,) = estimate_chances([(newer, older, 0.9)], [], NOW)
+        assert find_supersession(newer, older, 0.9, NOW, chance) is not None
+
+
+def test_what_manuals_explain_at_length_is_not_held_against_other_passages() -> None:
+    told = "Frozen classes are slower, because every attribute is set by object.__setattr__ when one is made"
+    older = passage("a.md", f"{told}, which is the case for all of them and was measured twice", 0)
+    newer = passage("b.md", f"{told}, which is no longer the case for any of them", 86_400)
+    assert estimate_chances([(newer, older, 0.9)], [], NOW) == [0.0]
+    assert find_contradiction(newer, older, 0.9, NOW) is None
+    short = (
+        passage("a.md", "Values are case-insensitive", 0),
+        passage("a.md", "No value deactivates the flag", 1),
+    )
+    assert find_contradiction(short[1], short[0], 0.85, NOW) is None
+    denied = passage("a.md", "Values are not case-insensitive", 1)
+    assert find_contradiction(denied, short[0], 0.85, NOW) is not None

@@ -43,7 +43,11 @@ _QUESTION = re.compile(
     r"|could|may|will|would|have|has|wer|was|wann|wo|warum|wie|welche\w*|sollen|soll|haben|ist|sind)\b"
     r"[^.!?]*\?\W*$"
 )
-_VERSION = re.compile(r"\[?v?\d+\.\d+")
+_VERSION = re.compile(
+    r"(?i)\W*(?:(?:version|release|v)\s*\d+(?:\.\d+)*\b"
+    r"|\d+(?:\.\d+)+[\w.+-]*\W*(?:$|[-–—:(]|\d|released|unreleased|yanked))|\W*unreleased\b"
+)
+"""The heading of a version in a changelog; "3.2 Installation" is a chapter."""
 _ASIDE = re.compile(r"`[^`]*`|\"[^\"\n]*\"|https?://\S+|!?\[\[|\]\]|(?<!\w)#[\w/-]+|[*_]{2}")
 
 Scores = dict[str, float]
@@ -79,10 +83,15 @@ def list_examples() -> tuple[tuple[str, str], ...]:
     return tuple((kind, text) for kind, _, text in (line.partition("|") for line in lines))
 
 
+def is_version(heading: str) -> bool:
+    """Whether a heading names a version, as those of a changelog do."""
+    return _VERSION.match(heading) is not None
+
+
 def find_headed_kind(headings: Sequence[str]) -> str:
     """The kind that the nearest heading names, outermost first given; "" if none does."""
     for heading in reversed(headings):
-        if _VERSION.match(heading):  # of a changelog
+        if is_version(heading):
             return "event"
         for kind in ORDER:
             if _load()[kind].headings.search(heading):

@@ -6,7 +6,7 @@ from datetime import date, datetime
 
 from services.memory.ingest.dates import cut_lead, find_clock, find_day, find_leading_day, is_only_day
 from services.memory.ingest.fields import find_tags, parse_date
-from services.memory.ingest.kinds import find_headed_kind
+from services.memory.ingest.kinds import find_headed_kind, is_version
 from services.memory.ingest.passages import BULLET, MESSAGE, Passage
 from services.memory.ingest.pieces import Piece, hash_text, join_title
 from services.memory.ingest.splitting import FENCE, first_words
@@ -104,6 +104,8 @@ def _find_form_kind(passage: Passage, headings: Sequence[str]) -> str:
     """The kind that the form alone tells, or ""."""
     if passage.box:
         return "task" if passage.box in " /" else "event"
+    if any(map(is_version, headings)):  # what a changelog tells was done
+        return "event"
     if passage.form in ("code", "table"):
         return find_headed_kind(headings) or "fact"
     return ""

@@ -148,6 +148,11 @@ def name_the_same(one: str, other: str) -> bool:
     return not read_text(one).keys.isdisjoint(read_text(other).keys)
 
 
+def tells_change(text: str) -> bool:
+    """Whether a text says that something ended, changed, or is so from now on."""
+    return any(read_text(text).cues[name] for name in evidence.MARKS)
+
+
 def have_other_values(one: str, other: str) -> bool:
     """Whether texts that look the same give other amounts, days or times, or one tells an end."""
     first, second = read_text(one), read_text(other)

@@ -8,6 +8,7 @@ import msgspec
 from services.memory.graph.decay import parse_time
 from services.memory.linking.chances import ASKED, SURE, Pair, estimate, have_other_values, name_the_same
 from services.memory.linking.text_comparison import are_opposed, find_difference, jaccard, parse_text
+from services.memory.linking.undated import SURELY, are_short, are_undated, doubt_order, may_deny
 from services.memory.ownership import find_owner, may_end
 from services.memory.writes.change import embedded_text
 from shared.contracts import Edge, Node, Relation
@@ -83,9 +84,6 @@ WEIGHT = 0.9
 UNDECIDED = "undecided"
 """The rule of a contradiction that asks whether the newer one takes the place of the older."""
 
-SURELY = 0.9
-"""The chance from which what everybody knows ends an agent's own note, which may be about something else."""
-
 LIKELY = "likely"
 """The rule of what is replaced by weight of evidence."""
 
@@ -150,6 +148,7 @@ def find_contradiction(
     if not (still_holds(newer, moment) and still_holds(older, moment)):
         return None
     opposed = cosine >= CONTRADICTION and are_opposed(embedded_text(newer), embedded_text(older))
+    opposed = opposed and (not are_undated(newer, older) or may_deny(newer, older))
     if not opposed and not (may_supersede(newer, older, cosine) and chance >= ASKED):
         return None
     weight = round(min(1.0, cosine), 4)
@@ -276,8 +275,9 @@ def may_supersede(newer: Node, older: Node, cosine: float) -> bool:
     """Whether ``newer`` can take the place of ``older``, whatever they say: by kinds, cosine, time, owner."""
     if cosine < COMPARED or not {newer.kind, older.kind} <= KINDS or valid_since(newer) <= valid_since(older):
         return False
-    learned = is_learned(newer) or is_learned(older)
-    return not learned and may_end(newer, older) and not are_siblings(newer, older)
+    if is_learned(newer) or is_learned(older) or (are_undated(newer, older) and not are_short(newer, older)):
+        return False
+    return may_end(newer, older) and not are_siblings(newer, older)
 
 
 def is_learned(node: Node) -> bool:
@@ -301,7 +301,8 @@ def estimate_chances(
     pairs: Sequence[tuple[Node, Node, float]], beside: Sequence[Node], moment: float
 ) -> list[float]:
     """The chance of each pair (newer, older, cosine), by itself, that the newer one takes the place of the
-    older; 0 if one of them does not hold at ``moment``. ``beside`` are the nodes that are like them.
+    older; 0 if one of them does not hold at ``moment``, and doubted if neither bears a date (``undated``).
+    ``beside`` are the nodes that are like them.
     """
     places = [
         place
@@ -314,7 +315,8 @@ def estimate_chances(
     ]
     chances = [0.0] * len(pairs)
     for place, chance in zip(places, estimate(texts, list(map(embedded_text, beside))), strict=True):
-        chances[place] = chance
+        newer, older, _ = pairs[place]
+        chances[place] = doubt_order(newer, older, chance) if are_undated(newer, older) else chance
     return chances
 
 
@@ -325,15 +327,17 @@ def find_supersession(
     other, and either the ``chance`` for it is at least SURE, or both are of one kind, the titles are the same
     to .9 and the texts alike from .85.
 
-    Duplicates are to be searched first. An agent's own note is ended by what everybody knows from a chance of
-    SURELY on; below that it is asked about.
+    Duplicates are to be searched first. An agent's own note, which may be about something else, is ended by
+    what everybody knows from a chance of SURELY on; below that it is asked about. Of two passages without a
+    date the titles say nothing.
     """
     if not (
         may_supersede(newer, older, cosine) and still_holds(newer, moment) and still_holds(older, moment)
     ):
         return None
     rule = LIKELY if chance >= (SURE if find_owner(newer) == find_owner(older) else SURELY) else ""
-    if not rule and cosine >= SAME_TITLE and newer.kind == older.kind and have_same_title(newer, older):
+    alike = cosine >= SAME_TITLE and newer.kind == older.kind and not are_undated(newer, older)
+    if not rule and alike and have_same_title(newer, older):
         rule = "title"
     if not rule:
         return None
