@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,54 @@ def test_a_folder_without_files_is_a_mistake(notes: Path, tmp_path: Path) -> Non
     result = CliRunner().invoke(cli, ["memory", "ingest", str(tmp_path / "empty")])
     assert result.exit_code == 1
     assert "There is no file in what was named" in result.output
+
+
+def test_a_name_stands_for_one_file(notes: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other" / "notes"
+    other.mkdir(parents=True)
+    (other / "oven.md").write_text("# Another oven")
+    for _ in range(2):  # the second time each replaces what it said itself
+        for folder in (notes, other):
+            assert CliRunner().invoke(cli, ["memory", "ingest", str(folder)]).exit_code == 0
+        assert CliRunner().invoke(cli, ["memory", "ingest", str(other / "oven.md")]).exit_code == 0
+    taken = tmp_path / "state" / "ingest"
+    assert (taken / "oven.md").read_text() == "# Oven"
+    assert (taken / "notes" / "oven.md").read_text() == "# Another oven"
+    assert sorted(path.name for path in taken.iterdir() if not path.name.startswith(".")) == [
+        "notes",
+        "old",
+        "oven.md",
+    ]
+
+
+def test_two_folders_at_once_keep_their_files(notes: Path, tmp_path: Path) -> None:
+    other = tmp_path / "notes-2" / "notes"
+    shutil.copytree(notes, other)
+    result = CliRunner().invoke(cli, ["memory", "ingest", str(notes), str(other), "--json"])
+    assert json.loads(result.output)["files"] == [
+        "notes/old/oven.md",
+        "notes/oven.md",
+        "old/oven.md",
+        "oven.md",
+    ]
+
+
+def test_links_and_empty_files_are_left_out_and_said(notes: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("The key is 4711")
+    (notes / "link.md").symlink_to(tmp_path / "secret")
+    (notes / "empty.md").touch()
+    result = CliRunner().invoke(cli, ["memory", "ingest", str(notes), "--json"])
+    report = json.loads(result.output)
+    assert report["files"] == ["old/oven.md", "oven.md"]
+    assert report["left_out"] == [
+        "empty.md is empty",
+        f"link.md is a symbolic link to {tmp_path / 'secret'}: name that to take it in",
+    ]
+    assert not (tmp_path / "state" / "ingest" / "link.md").exists()
+
+
+def test_files_that_are_gone_since_are_named_once(notes: Path) -> None:
+    for expected in ([], ["oven.md"], []):
+        result = CliRunner().invoke(cli, ["memory", "ingest", str(notes), "--json"])
+        assert json.loads(result.output)["gone"] == expected
+        (notes / "oven.md").unlink(missing_ok=True)

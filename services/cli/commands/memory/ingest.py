@@ -1,8 +1,6 @@
 """``mailroom memory ingest``: files into the folder from which memory takes them in, and what came of it."""
 
 import asyncio
-import os
-import shutil
 import sys
 import time
 from collections.abc import Collection, Iterator
@@ -11,6 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from services.cli.commands.memory.sources import copy_files, find_files
 from services.cli.commands.options import format_examples, json_option
 from services.cli.connection import run_connected
 from services.cli.output.console import open_console, print_block, print_json
@@ -28,11 +27,13 @@ POLL = 0.3
 MOST_COUNTED = 200
 """The most files whose memories are counted."""
 LATER = "The office does not run: memory takes them in when it starts"
+GOES_ON = "Memory goes on taking them in; see: mailroom memory health"
 
 
 class Ingested(msgspec.Struct, kw_only=True):
     """What became of ``files``: how many ``memories`` they are (None: not counted), why some ``failed``,
-    which still ``wait``, and why parts were ``left_out``.
+    which still ``wait``, why files or parts were ``left_out``, and which files are ``gone`` from the folders
+    since they were taken in.
     """
 
     folder: str
@@ -41,6 +42,7 @@ class Ingested(msgspec.Struct, kw_only=True):
     failed: list[str] = []
     wait: list[str] = []
     left_out: list[str] = []
+    gone: list[str] = []
 
 
 @click.command(epilog=format_examples("mailroom memory ingest ~/notes"))
@@ -50,45 +52,36 @@ class Ingested(msgspec.Struct, kw_only=True):
 def ingest(paths: tuple[Path, ...], no_wait: bool, as_json: bool) -> None:
     """Have memory take in files, or all files of folders.
 
-    Markdown (with wikilinks), txt, json, yaml, csv and log. They are copied into the folder "ingest" of the
-    office. Memory takes them in within seconds while the office runs, else when it starts, and puts what it
-    cannot read into the folder "failed" there. A file that is taken in again replaces what it said. Hidden
-    files are left out. Exit code 1 if a file could not be taken in.
+    Markdown (with wikilinks), reStructuredText, Org, text, logs and chats, JSON, YAML and tables (csv), web
+    pages, PDF, Word files (docx), mails (eml, mbox) and calendars (ics). They are copied into the folder
+    "ingest" of the office. Memory takes them in within seconds while the office runs, else when it starts,
+    and puts what it cannot read into the folder "failed" there. A file that is taken in again replaces what
+    it said. Hidden files are left out. Exit code 1 if a file could not be taken in.
     """
     folder = settings.load().ingest
-    names = {str(name): path for given in paths for name, path in _list_files(given)}
-    if not names:
+    found = find_files(paths, folder)
+    if not found.files:
         raise ActionError("There is no file in what was named", "Name files, or a folder that has some")
     begun = time.time()
-    _copy(names, folder)
-    result = Ingested(folder=str(folder), files=sorted(names), wait=sorted(names))
+    copy_files(found, folder)
+    names = sorted(found.files)
+    result = Ingested(folder=str(folder), files=names, wait=names)
     note = ""
     if not no_wait:
         try:
-            result = run_connected(lambda bus: _follow(bus, folder, sorted(names), begun))
+            result = run_connected(lambda bus: _follow(bus, folder, names, begun))
         except MailroomError:
             note = LATER
+        except KeyboardInterrupt:
+            note = GOES_ON
+    result.left_out[:0] = found.left_out
+    result.gone = found.gone
     if as_json:
         print_json(result)
     else:
         _print_result(result, note)
-    if result.failed:
+    if result.failed or note == GOES_ON:
         sys.exit(1)
-
-
-def _copy(names: dict[str, Path], folder: Path) -> None:
-    """Copy the files with the times of their last change: what bears no date in them is of then."""
-    try:
-        for name, path in names.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, folder / name)
-            changed = path.stat().st_mtime_ns
-            os.utime(folder / name, ns=(changed, changed))
-    except OSError as error:
-        raise ActionError(
-            f"{error.filename or folder} cannot be copied to {folder}: {error.strerror or error}",
-            "Check the rights of both, and the space on the disk",
-        ) from None
 
 
 async def _follow(bus: Bus, folder: Path, names: list[str], begun: float) -> Ingested:
@@ -98,12 +91,7 @@ async def _follow(bus: Bus, folder: Path, names: list[str], begun: float) -> Ing
     """
     memory = Memory(bus)
     await memory.health()
-    waiting = names
-    for _ in range(round(WAIT / POLL)):
-        waiting = [name for name in waiting if (folder / name).exists()]
-        if not waiting:
-            break
-        await asyncio.sleep(POLL)
+    waiting = await _wait(folder, names)
     failed = sorted(_read_reasons(folder / "failed", names, begun))
     counted = None
     if len(names) <= MOST_COUNTED:
@@ -118,6 +106,22 @@ async def _follow(bus: Bus, folder: Path, names: list[str], begun: float) -> Ing
         wait=waiting,
         left_out=[f"{name}, {reason}" for name in names for reason in reasons.get(name, ())],
     )
+
+
+async def _wait(folder: Path, names: list[str]) -> list[str]:
+    """Wait until memory has moved the files away, and show how far it is; returns those it has not."""
+    from rich.progress import Progress
+
+    waiting = names
+    with Progress(console=open_console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
+        task = bar.add_task(f"Taking in {count(len(names), 'file')}", total=len(names))
+        for _ in range(round(WAIT / POLL)):
+            waiting = [name for name in waiting if (folder / name).exists()]
+            bar.update(task, completed=len(names) - len(waiting))
+            if not waiting:
+                break
+            await asyncio.sleep(POLL)
+    return waiting
 
 
 def _read_reasons(folder: Path, names: Collection[str], begun: float) -> Iterator[str]:
@@ -139,18 +143,10 @@ def _print_result(result: Ingested, note: str) -> None:
         click.echo(f"{count(taken, 'file')} taken in{what}")
     for reason in result.left_out:
         print_block(clean(f"Left out: {reason}"), console, hang=2)
+    for name in result.gone:
+        gone = f"{name} is gone, and its memories stay; retire them: mailroom memory retire --file '{name}'"
+        print_block(clean(gone), console, hang=2)
     if note:
         click.echo(note)
     elif result.wait:
         click.echo(f"{count(len(result.wait), 'file')} to be taken in; see: mailroom memory health")
-
-
-def _list_files(given: Path) -> Iterator[tuple[Path, Path]]:
-    """The files of a path with their names beneath it."""
-    if given.is_file():
-        yield Path(given.name), given
-        return
-    for path in sorted(given.rglob("*")):
-        name = path.relative_to(given)
-        if path.is_file() and not any(part.startswith(".") for part in name.parts):
-            yield name, path

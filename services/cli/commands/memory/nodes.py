@@ -54,8 +54,10 @@ from shared.contracts import (
     Relation,
     Source,
 )
-from shared.errors import MailroomError
+from shared.contracts.queries import MAX_PAGE
+from shared.errors import ActionError, MailroomError
 from shared.memory import Memory
+from shared.text.phrases import count
 from shared.text.printable import clean, clean_block
 from shared.text.times import format_date
 
@@ -272,21 +274,39 @@ def list_nodes(as_json: bool, **options: Any) -> None:
         click.echo(f"\nThere are more: --after {page.next}")
 
 
-@click.command()
-@ids_argument
+@click.command(
+    epilog=format_examples("mailroom memory retire 0193c9", "mailroom memory retire --file old/plan.md")
+)
+@click.argument("ids", nargs=-1, metavar="[IDS]...")
+@click.option("--file", default="", help="All memories of this file alone, by its path in the ingest folder.")
 @json_option
-def retire(ids: tuple[str, ...], as_json: bool) -> None:
-    """Retire the memories with these IDs.
+def retire(ids: tuple[str, ...], file: str, as_json: bool) -> None:
+    """Retire the memories with these IDs, or those of a file.
 
-    Searches no longer find them; 'mailroom memory get' still shows them.
+    Searches no longer find them; 'mailroom memory get' still shows them. To have them back, add them again
+    under their ids, or take the file in again.
     """
+    if bool(ids) == bool(file):
+        raise click.UsageError("Name the ids of memories, or a file with --file.")
 
     async def retire_all(memory: Memory) -> tuple[list[str], MemoryWritten]:
-        found = await find_ids(memory, ids)
+        found = await (_find_of_file(memory, file) if file else find_ids(memory, ids))
         return found, await memory.retire(*found)
 
     found, written = call_memory(retire_all)
-    print_result(written, f"Retired {', '.join(found)} (graph version {written.version})", as_json)
+    what = count(len(found), "memory", "memories") if file else ", ".join(found)
+    print_result(written, f"Retired {what} (graph version {written.version})", as_json)
+
+
+async def _find_of_file(memory: Memory, file: str) -> list[str]:
+    """The ids of what was taken in from a file and stands in no other; raises ActionError for none."""
+    nodes = [node async for node in memory.iterate_nodes(ListQuery(session=file, limit=MAX_PAGE))]
+    mine = [node.id for node in nodes if node.source.channel == "ingest" and not node.metadata.get("also_in")]
+    if not mine:
+        raise ActionError(
+            f"Memory has nothing of a file '{file}'", "'mailroom memory get ID' shows the file of a memory"
+        )
+    return mine
 
 
 _BRIEF_OPTIONS = (
