@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from docx import Document
 
 from services.memory.ingest import client as client_module
 from services.memory.ingest import folder as folder_module
@@ -316,7 +317,7 @@ async def test_files_that_cannot_be_taken_say_why_and_touch_nothing_else(
     outside.mkdir()
     (outside / "secret.md").write_text("# Secret\nNobody is to know about this one.\n")
     drop(root, "broken.json", '{"a": ')
-    drop(root, "latin.txt", "größe".encode("latin-1"))
+    drop(root, "noise.txt", bytes(range(256)))
     drop(root, "sub/photo.png", b"\x89PNG")
     drop(root, "empty.md", "")
     os.utime(root / "empty.md", (1, 1))
@@ -335,7 +336,7 @@ async def test_files_that_cannot_be_taken_say_why_and_touch_nothing_else(
     }
     for name, reason in {
         "broken.json": "not valid JSON",
-        "latin.txt": "not UTF-8",
+        "noise.txt": "not text",
         "sub/photo.png": "not .png",
         "empty.md": "empty",
         "large.txt": "the limit is 10,000,000",
@@ -350,6 +351,28 @@ async def test_files_that_cannot_be_taken_say_why_and_touch_nothing_else(
     assert not (root / "link.md").is_symlink()
     assert len(left(root)) == 5
     assert await memory.nodes() == {}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs the jail")
+async def test_word_files_and_pages_are_read_in_the_jail(memory: DirectMemory, root: Path) -> None:
+    letter = Document()
+    letter.add_heading("Kitchen rules", 1)
+    letter.add_paragraph("We decided to bake the rye bread on Fridays.")
+    letter.add_paragraph("Ana owns the ovens of the bakery.")
+    letter.save(str(root / ".rules.docx"))
+    (root / ".rules.docx").rename(root / "rules.docx")
+    page = "<html><head><title>Ops</title></head><body><h1>Ops</h1><p>{}</p><script>no</script></body></html>"
+    drop(root, "ops.html", page.format("The database is called heron and it runs in Paris."))
+    drop(root, "broken.pdf", b"%PDF-1.4 broken")
+    async with watching(memory, root) as folder:
+        await taken(folder, 3)
+    titles = {node.title: node for node in (await memory.nodes()).values()}
+    assert titles["Kitchen rules › We decided to bake the rye bread on Fridays."].kind == "decision"
+    assert any("Ana owns the ovens" in title for title in titles)
+    assert any("called heron" in node.body for node in titles.values())
+    assert not any(node.body == "no" for node in titles.values())
+    reason = (root / "failed" / "broken.pdf.reason.txt").read_text()
+    assert reason.startswith("broken.pdf was not imported: it is damaged")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has a file open")

@@ -8,10 +8,10 @@ import pytest
 
 from services.memory.ingest.chats import convert_chat
 from services.memory.ingest.dialects import normalise_markup
-from services.memory.ingest.files import read_document
 from services.memory.ingest.kind_choice import score_piece
 from services.memory.ingest.kinds import choose_kind
 from services.memory.ingest.pieces import Piece
+from services.memory.ingest.reading import read_document
 
 KNOWN = date(2026, 6, 1)
 
@@ -183,3 +183,38 @@ def test_records_that_are_messages_say_who_said_what_and_when(root: Path) -> Non
 def test_a_column_names_the_kind_of_its_rows(root: Path) -> None:
     told = read(root, "t.csv", "date;item;decision\n2026-05-01;Fridge;Buy a used one\n2026-05-02;Oven;none\n")
     assert [piece.kind for piece in told.values()] == ["decision", ""]
+
+
+MANUAL = """\
+<p align="center">
+  <a href="https://x.org"><img src="a.svg"
+     width="35%"></a>
+</p>
+
+(frozen)=
+
+# Frozen <em>classes</em>
+
+:::{warning}
+Use {func}`attrs.field` and {doc}`the guide <names>`, not `<b>bold</b>`.
+:::
+
+```{toctree}
+:maxdepth: 1
+api
+```
+
+Ages below 5 < 7 > 3 are [kept].
+
+[kept]: https://x.org/kept "Kept"
+[Ana]: brings the tea
+"""
+
+
+def test_html_and_what_manuals_tell_their_program_are_no_text(root: Path) -> None:
+    assert [piece.body for piece in read(root, "frozen.md", MANUAL).values()] == [
+        "Use `attrs.field` and `the guide`, not `<b>bold</b>`.",
+        "Ages below 5 < 7 > 3 are [kept].",
+        "[Ana]: brings the tea",
+    ]
+    assert len(normalise_markup(MANUAL).split("\n")) == len(MANUAL.split("\n"))

@@ -10,8 +10,20 @@ from services.memory.ingest.splitting import FENCE
 _COMMENT = re.compile(
     r"(?<![\w%])%%(?!%)[^\n]*?%%|(?:^|(?<=\n))%%[ \t]*\n.*?\n%%[ \t]*(?=\n|$)|<!--.*?-->", re.DOTALL
 )
-_QUERIES = frozenset("dataview dataviewjs tasks query button toc".split())
+_QUERIES = frozenset(
+    "dataview dataviewjs tasks query button toc {toctree} {contents} {include} {literalinclude} {image}"
+    " {figure} {automodule} {autoclass} {autofunction} {currentmodule} {module} {index}".split()
+)
 """The languages of blocks that are no text but a question to the program."""
+_TAG = re.compile(
+    r"`[^`\n]*`|</?(?:a|abbr|b|br|center|details|div|em|figcaption|figure|font|h[1-6]|hr|i|img|kbd|li|ol|p|picture|small|source"
+    r"|span|strong|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul|video)(?:\s[^<>]{0,2000})?/?>",
+    re.IGNORECASE,
+)
+"""HTML in Markdown that shows nothing itself, and code, in which it is text."""
+_ROLE = re.compile(r"\{[\w:+.-]+\}`~?([^`<\n]*?)\s*(?:<[^`\n]*>)?`")
+_DIRECTIVE = re.compile(r"\s*(?::{3,}.*|\([\w:.-]+\)=|\[[^\]^][^\]]*\]:\s+<?(?:https?:|mailto:|[./#])\S*.*)$")
+"""Fences, targets and the addresses of links: what MyST and Markdown do not show."""
 _CALLOUT = re.compile(r"^(\s*(?:>\s*)+)\[!\w+\][+-]?\s*")
 _BLOCK_ID = re.compile(r"\s\^[A-Za-z0-9-]+$")
 _HIGHLIGHT = re.compile(r"==(?=\S)(.+?)(?<=\S)==")
@@ -28,17 +40,23 @@ _PICTURES = re.compile(r"\s*(?:\[?!\[[^\[\]]*\]\([^()]*\)(?:\]\([^()]*\))?\s*)+$
 
 
 def normalise_markup(text: str) -> str:
-    """The text without comments, what is struck out, queries, ids of blocks, and lines of pictures alone;
-    callouts, highlights, properties and tasks as Markdown has them. It keeps its lines.
+    """The text without comments, HTML tags, what is struck out, queries, directives, ids of blocks, and lines
+    of pictures alone; callouts, highlights, properties, roles and tasks as Markdown has them. It keeps its
+    lines.
     """
     lines: list[str] = []
     for is_code, part in groupby(_mark_code(text.split("\n")), key=operator.itemgetter(0)):
         block = "\n".join(line for _, line in part)
         if not is_code:
-            block = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), block)
+            block = _COMMENT.sub(_leave_lines, block)
+            block = _TAG.sub(_leave_lines, block) if "<" in block else block
             block = "\n".join(map(_normalise, block.split("\n")))
         lines.append(block)
     return "\n".join(lines)
+
+
+def _leave_lines(match: re.Match[str]) -> str:
+    return match[0] if match[0].startswith("`") else "\n" * match[0].count("\n")
 
 
 def _mark_code(lines: Iterable[str]) -> Iterator[tuple[bool, str]]:
@@ -57,8 +75,9 @@ def _mark_code(lines: Iterable[str]) -> Iterator[tuple[bool, str]]:
 
 
 def _normalise(line: str) -> str:
-    if _HIDDEN.match(line) or _PICTURES.fullmatch(line):
+    if _HIDDEN.match(line) or _PICTURES.fullmatch(line) or _DIRECTIVE.match(line):
         return ""
+    line = _ROLE.sub(r"`\1`", line)
     line = _CALLOUT.sub(r"\1", line)
     line = _BLOCK_ID.sub("", line)
     line = _HIGHLIGHT.sub(r"\1", line)

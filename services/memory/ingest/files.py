@@ -1,4 +1,4 @@
-"""The files in the folder: which of them are complete, what they contain, and where they are moved."""
+"""The files in the folder: which of them are complete, and where they are moved."""
 
 import itertools
 import os
@@ -6,23 +6,11 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
-
-from services.memory.ingest.chats import convert_chat
-from services.memory.ingest.dialects import normalise_markup
-from services.memory.ingest.fields import find_named_date
-from services.memory.ingest.markdown import find_top_day, parse_note
-from services.memory.ingest.naming import is_day, make_piece
-from services.memory.ingest.org import convert_org
-from services.memory.ingest.passages import is_chat, read_passages
-from services.memory.ingest.pieces import Document, IngestError, Piece
-from services.memory.ingest.records import parse_json, parse_table, parse_yaml
-from services.memory.ingest.splitting import parse_log
 
 PROCESSED = "processed"
 FAILED = "failed"
@@ -38,22 +26,6 @@ EMPTY_WAIT = 30.0
 
 MAX_DEPTH = 30
 """The deepest folder that is scanned."""
-
-MAX_BYTES = 10_000_000
-"""The largest file that is taken in: what is larger is a data set, not something to remember."""
-
-READERS: dict[str, Callable[[str, str], tuple[Piece, ...]]] = {
-    ".log": parse_log,
-    ".json": parse_json,
-    ".jsonl": parse_json,
-    ".ndjson": parse_json,
-    ".yaml": parse_yaml,
-    ".yml": parse_yaml,
-    ".csv": parse_table,
-    ".tsv": parse_table,
-}
-NOTES = (".md", ".markdown", ".org")
-TEXTS = (".txt", ".text")
 
 REASON = ".reason.txt"
 MAX_NAME = 200
@@ -182,72 +154,6 @@ def _read_state(status: os.stat_result) -> FileState:
         stat.S_ISLNK(status.st_mode),
         stat.S_ISREG(status.st_mode),
     )
-
-
-def read_document(root: Path, path: str, modified: float) -> Document:
-    """The file ``path`` below ``root`` parsed; raises IngestError with the reason if it cannot be.
-
-    ``modified`` is when it was written, in seconds since the epoch: days without a year are read by it.
-    """
-    ending = os.path.splitext(path)[1].lower()  # noqa: PTH122 - of a text
-    if ending not in READERS and ending not in (*NOTES, *TEXTS):
-        endings = ", ".join(kind[1:] for kind in (*NOTES, *TEXTS, *READERS))
-        raise IngestError(f"memory reads {endings}, not {ending or 'this'}")
-    text = read_file(root, path)
-    known = datetime.fromtimestamp(max(0.0, modified), UTC).date()
-    if ending in NOTES:
-        plain = convert_org(text) if ending == ".org" else convert_chat(normalise_markup(text), known)
-        return parse_note(path, plain, known)
-    name, day = path.rpartition("/")[2].rpartition(".")[0], find_named_date(path)
-    if ending in TEXTS or (ending == ".log" and is_chat(text)):
-        text = convert_chat(text, known)
-        day = day or find_top_day(text, known)
-        pieces = tuple(
-            make_piece(passage, (), day, known, name)
-            for passage in read_passages(text)
-            if not is_day(passage.text)
-        )
-    else:
-        pieces = READERS[ending](name, text)
-    if not pieces:
-        raise IngestError("there is nothing in it to remember")
-    dated = (msgspec.structs.replace(piece, date=piece.date or day) for piece in pieces)
-    return Document(pieces=tuple(dated))
-
-
-def read_file(root: Path, path: str) -> str:
-    """The text of a file, with line feeds at the ends of its lines; raises IngestError with the reason."""
-    data = _read_bytes(root, path)
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise IngestError(
-            f"it is not UTF-8: byte {error.start:,} cannot be read (save it as UTF-8)"
-        ) from None
-    if "\0" in text:
-        raise IngestError("it is not text: it holds zero bytes")
-    if not text.strip():
-        raise IngestError("it is empty")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _read_bytes(root: Path, path: str) -> bytes:
-    if not (root / path).parent.resolve().is_relative_to(root.resolve()):
-        raise IngestError("its path leads out of the folder")
-    try:
-        handle = os.open(root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise IngestError(f"it cannot be read: {error.strerror}") from None
-    with os.fdopen(handle, "rb") as file:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise IngestError("it is no ordinary file")
-        if status.st_size > MAX_BYTES:
-            raise IngestError(f"it has {status.st_size:,} bytes; the limit is {MAX_BYTES:,} (split it)")
-        try:
-            return file.read(MAX_BYTES + 1)
-        except OSError as error:
-            raise IngestError(f"it cannot be read: {error.strerror}") from None
 
 
 def prepare_folder(root: Path) -> None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from services.memory.ingest import files
+from services.memory.ingest import files, reading
 from services.memory.ingest.client import Find, MemoryClient, Pages, Write, WriteFailed
 from services.memory.ingest.drafting import draft_nodes
 from services.memory.ingest.file_import import FileImport, ImportResult, NoteLinks
@@ -189,7 +189,9 @@ class IngestFolder:
                 "it is a symbolic link, which may lead out of the folder (put the file itself there)"
             )
         modified = state.modified_ns / 1e9
-        document = await asyncio.to_thread(files.read_document, self._path, path, modified)
+        packed = reading.find_ending(path) in reading.PACKED
+        text = await reading.unpack(self._path, path) if packed else ""
+        document = await asyncio.to_thread(reading.read_document, self._path, path, modified, text)
         note_id = await self._links.identify(path) if document.note else ""
         document = await self._kinds.choose(document)
         drafts = await asyncio.to_thread(draft_nodes, document, path, modified, note_id)

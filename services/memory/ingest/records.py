@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -61,6 +62,14 @@ def parse_yaml(stem: str, text: str) -> tuple[Piece, ...]:
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise IngestError(f"it is not valid YAML: {' '.join(str(error).split())[:200]}") from None
     return _pieces(stem, (entry for value in values for entry in _find_records(value)))
+
+
+def parse_toml(stem: str, text: str) -> tuple[Piece, ...]:
+    """The tables of a TOML file as records; raises IngestError if it is none."""
+    try:
+        return _pieces(stem, _find_records(tomllib.loads(text)))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise IngestError(f"it is not valid TOML: {error}") from None
 
 
 def parse_table(stem: str, text: str) -> tuple[Piece, ...]:

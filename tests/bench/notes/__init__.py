@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from services.memory.ingest.files import read_document
 from services.memory.ingest.kind_choice import KindChooser
 from services.memory.ingest.pieces import Document, Piece
+from services.memory.ingest.reading import read_document
 from services.memory.local_embedder import LocalEmbedder
 from services.memory.model import fetch
 from shared.settings import load
