@@ -177,11 +177,12 @@ def test_titles_keep_the_file_and_the_nearest_heading() -> None:
 @pytest.mark.parametrize(
     ("name", "data", "reason"),
     [
-        ("a.txt", "größe".encode("latin-1"), "not UTF-8: byte 2"),
+        ("a.txt", b"ab\x81\xff\x01", "not text, or in an unknown encoding: byte 2"),
         ("a.md", b"zero\0byte", "zero bytes"),
         ("a.md", b" \n\n", "empty"),
         ("a.csv", b"name,city\n", "nothing in it"),
-        ("a.pdf", b"%PDF", "not .pdf"),
+        ("a.xls", b"%PDF", "not .xls"),
+        ("a.pdf", b"%PDF", "no text in it"),
         ("README", b"text", "not this"),
         ("a.txt", b"x" * (MAX_BYTES + 1), "the limit is 10,000,000"),
     ],
