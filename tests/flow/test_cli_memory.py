@@ -184,6 +184,23 @@ def test_the_beginning_of_an_id_is_enough(desk: Desk) -> None:
     assert "There is no memory 'tug-at'" in desk.run("memory", "get", "tug-at", code=1)
 
 
+def test_what_was_retired_or_ended_is_restored(desk: Desk) -> None:
+    node_id = desk.add("The lighthouse keeper sleeps in the western tower", "--tag", "light")
+    before = desk.read("memory", "get", node_id)
+    for command in ("retire", "end"):
+        desk.run("memory", command, node_id)
+        assert node_id not in desk.run("memory", "search", "lighthouse keeper")
+        assert f"Restored {node_id}" in desk.run("memory", "restore", node_id[:20])
+        assert node_id in desk.run("memory", "search", "lighthouse keeper")
+    (old,), (new,) = before, desk.read("memory", "get", node_id)
+    for name in ("title", "tags", "created_at", "valid_to", "retired_version", "source"):
+        assert new.get(name) == old.get(name), name
+    assert "was neither retired nor ended" in desk.run("memory", "restore", node_id, code=1)
+    desk.run("memory", "retire", node_id)
+    assert "is retired, so nothing was ended" in desk.run("memory", "end", node_id, code=1)
+    assert "nowhere is not in memory" in desk.run("memory", "restore", "nowhere", code=1)
+
+
 def test_what_holds_no_longer_is_ended_on_its_day(desk: Desk) -> None:
     node_id = desk.add("The ferry leaves from the northern quay", "--tag", "ferry")
     assert "Ended on 2026-03-02" in desk.run("memory", "end", node_id, "--on", "2026-03-02")

@@ -359,6 +359,9 @@ async def test_word_files_and_pages_are_read_in_the_jail(memory: DirectMemory, r
     letter.add_heading("Kitchen rules", 1)
     letter.add_paragraph("We decided to bake the rye bread on Fridays.")
     letter.add_paragraph("Ana owns the ovens of the bakery.")
+    table = letter.add_table(rows=2, cols=2)
+    for place, text in enumerate(("Flour", "Ben orders it", "Salt", "Ana brings it")):
+        table.cell(place // 2, place % 2).text = text
     letter.save(str(root / ".rules.docx"))
     (root / ".rules.docx").rename(root / "rules.docx")
     page = "<html><head><title>Ops</title></head><body><h1>Ops</h1><p>{}</p><script>no</script></body></html>"
@@ -369,6 +372,7 @@ async def test_word_files_and_pages_are_read_in_the_jail(memory: DirectMemory, r
     titles = {node.title: node for node in (await memory.nodes()).values()}
     assert titles["Kitchen rules › We decided to bake the rye bread on Fridays."].kind == "decision"
     assert any("Ana owns the ovens" in title for title in titles)
+    assert any(node.body == "| Flour | Ben orders it |\n| Salt | Ana brings it |" for node in titles.values())
     assert any("called heron" in node.body for node in titles.values())
     assert not any(node.body == "no" for node in titles.values())
     reason = (root / "failed" / "broken.pdf.reason.txt").read_text()

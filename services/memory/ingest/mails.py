@@ -16,6 +16,12 @@ from shared.delivery.reply_text import strip_quoted
 
 _BETWEEN = re.compile(rb"(?m)(?:\A|(?<=\n\n)|(?<=\r\n\r\n))From \S+ .*\r?\n")
 """The line before each mail of an mbox."""
+_GREETING = re.compile(
+    r"(?i)\W*(?:hi|hello|hey|dear|good (?:morning|afternoon|evening)|hallo|liebe[rs]?|sehr geehrte[rs]?|moin"
+    r"|(?:best|kind|warm) (?:regards|wishes)|regards|cheers|thanks|viele grüße|mit freundlichen grüßen)\b"
+    r"[^.!?\n]{0,40}[,!.]?(?:\n[^\n]{1,40})?$"
+)
+"""What a mail begins and ends with."""
 MOST_NAMED = 5
 
 
@@ -49,6 +55,8 @@ def _read_mail(data: bytes, known: date) -> Iterator[Piece]:
     key = hash_text("mail", number or told)
     yield Piece(title=title, body=told, key=key, kind="episodic", date=day, prose=subject, whole=True)
     for passage in read_passages(text, title):
+        if _GREETING.match(passage.text) or passage.text in writer.split():
+            continue
         yield make_piece(passage, (title,), day, known, title)
 
 

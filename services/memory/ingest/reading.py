@@ -58,6 +58,10 @@ CONTROLS = frozenset(range(32)) - set(b"\t\n\f\r\x1b")
 """Bytes that no text has, in whatever encoding of one byte a character."""
 
 
+TAB = "\t"
+"""Between the cells of tables in Word files, as they are taken out."""
+
+
 def find_ending(path: str) -> str:
     """The ending of a file's name in lower case, with its dot."""
     return os.path.splitext(path)[1].lower()  # noqa: PTH122 - of a text
@@ -78,7 +82,7 @@ async def unpack(root: Path, path: str) -> str:
         if place < len(lines):
             lines[place] = f"## {lines[place]}"
     if kind == "docx":  # each line is a paragraph, or the row of a table
-        lines = [line if "\t" in line else f"{line}\n" for line in lines]
+        lines = [f"| {' | '.join(line.split(TAB))} |" if TAB in line else f"\n{line}\n" for line in lines]
     title = [f"# {extract.title}"] if extract.title.strip() else []
     return "\n".join([*title, *lines])
 

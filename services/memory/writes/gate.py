@@ -80,10 +80,11 @@ def _check_thin(node: Node) -> Rejection | None:
         needed, letters = (2, 0) if node.kind in {"event", "task"} else (1, 0)
     if words >= needed and len(text) >= letters:
         return None
+    article = "an" if node.kind[:1] in "aeiou" else "a"
     least = f"{needed} different words" + (f" and {letters} characters" if letters else "")
     return Rejection(
         check="thin",
-        reason=f"a {node.kind} needs at least {least} in title and body together; "
+        reason=f"{article} {node.kind} needs at least {least} in title and body together; "
         f"{text[:60]!r} has {words} and {len(text)}",
         suggestion="Say in a sentence what is so and of what, as in 'The port of the broker is 4222'; "
         + INSIST,

@@ -1,4 +1,4 @@
-"""``mailroom memory forget`` and ``end``."""
+"""``mailroom memory forget``."""
 
 import asyncio
 import glob
@@ -7,7 +7,6 @@ import mmap
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,13 @@ import click
 import msgspec
 
 from services.cli.commands.memory.nodes import ids_argument
-from services.cli.commands.memory.session import NOT_FOUND, call_memory, find_ids
-from services.cli.commands.options import TimeType, format_time_option, json_option
+from services.cli.commands.memory.session import call_memory, find_ids
+from services.cli.commands.options import json_option
 from services.cli.connection import run_connected
 from services.cli.output.console import open_console, print_result
 from shared import settings, subjects
 from shared.bus import Bus
-from shared.contracts import MemoryWritten, Node
-from shared.contracts.base import amended
+from shared.contracts import Node
 from shared.errors import BusUnavailable, MailroomError
 from shared.memory import Memory
 from shared.operations.forgetting import ForgettingPlan, find_record, plan_forgetting, texts_of
@@ -192,37 +190,3 @@ def _holds(path: Path, patterns: Sequence[bytes]) -> bool:
             return any(data.find(pattern) >= 0 for pattern in patterns)
     except (OSError, ValueError):  # gone meanwhile, not ours to read, or empty
         return False
-
-
-@click.command()
-@ids_argument
-@click.option(
-    "--on",
-    "moment",
-    type=TimeType(),
-    callback=format_time_option,
-    metavar="TIME",
-    help="When it ceased to be true: a span such as 2d, or ISO 8601. Default: now.",
-)
-@json_option
-def end(ids: tuple[str, ...], moment: str, as_json: bool) -> None:
-    """Say that the memories with these IDs hold no longer.
-
-    They are kept, with the day as their 'valid_to', and are no longer taken for what is true now.
-    """
-    when = moment or datetime.now(UTC).isoformat(timespec="seconds")
-
-    async def end_all(memory: Memory) -> tuple[list[str], MemoryWritten]:
-        found = await find_ids(memory, ids)
-        nodes = await memory.get(*found)
-        if missing := sorted(set(found) - {node.id for node in nodes if not node.retired_version}):
-            raise MailroomError(
-                f"{', '.join(missing)} is {NOT_FOUND}, so nothing was ended",
-                "'mailroom memory search' finds ids",
-            )
-        ended = [amended(node, valid_to=when, updated_at="") for node in nodes]
-        return found, await memory.add(*ended, insist=True)
-
-    found, written = call_memory(end_all)
-    text = f"Ended on {when[:10]}: {', '.join(found)} (graph version {written.version})"
-    print_result(written, text, as_json)

@@ -283,8 +283,8 @@ def list_nodes(as_json: bool, **options: Any) -> None:
 def retire(ids: tuple[str, ...], file: str, as_json: bool) -> None:
     """Retire the memories with these IDs, or those of a file.
 
-    Searches no longer find them; 'mailroom memory get' still shows them. To have them back, add them again
-    under their ids, or take the file in again.
+    Searches no longer find them; 'mailroom memory get' still shows them. 'mailroom memory restore' takes it
+    back.
     """
     if bool(ids) == bool(file):
         raise click.UsageError("Name the ids of memories, or a file with --file.")
