@@ -122,6 +122,12 @@ async def test_versions_and_the_graph(gateway: RunningGateway) -> None:
 async def test_a_briefing_and_what_changed_in_it(gateway: RunningGateway) -> None:
     async with gateway.client() as client:
         briefing = (await client.get("/api/v1/memory/brief", params={"agent": "engineer"})).json()
+        sized = {"agent": "engineer", "max_chars": 1_000, "per_section": 1, "include_contradictions": "false"}
+        short = (await client.get("/api/v1/memory/brief", params=sized)).json()
+        assert len(short["text"]) <= 1_000
+        assert all(len(section["nodes"]) <= 1 for section in short["sections"])
+        refused = await client.get("/api/v1/memory/brief", params={**sized, "max_chars": 3})
+        assert refused.status_code == 422, refused.text
         assert "Deploys happen on Thursdays" in briefing["text"]
         query = {"agent": "engineer", "from": 1}
         changed = (await client.get("/api/v1/memory/brief/diff", params=query)).json()

@@ -122,11 +122,18 @@ class GraphLayoutQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BriefingQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose briefing, as of which graph version (0: now); ``compact`` asks for titles alone."""
+    """Whose briefing, as of which graph version (0: now); ``compact`` asks for titles alone.
+
+    The text has at most ``max_chars`` characters, a section ``per_section`` nodes (0: any). Without
+    ``include_contradictions``, the sides of contradictions stand where they would without them.
+    """
 
     agent: AgentName
     at: Version = 0
     compact: bool = False
+    max_chars: Annotated[int, msgspec.Meta(ge=1_000, le=60_000)] = 8_000
+    per_section: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
+    include_contradictions: bool = True
 
 
 class BriefingDiffQuery(msgspec.Struct, frozen=True, kw_only=True, rename={"since": "from", "until": "to"}):
@@ -252,8 +259,8 @@ async def lay_out_graph(call: Call, query: GraphLayoutQuery) -> Layout:
 
 
 async def read_briefing(call: Call, query: BriefingQuery) -> Briefing:
-    """The briefing of an agent as its model gets it: ``text``, and the nodes it was made of."""
-    return await _of_known(_memory(call).brief(query.agent, compact=query.compact, at=query.at))
+    """The briefing of an agent: ``text``, and the nodes it was made of."""
+    return await _of_known(_memory(call).brief(**msgspec.structs.asdict(query)))
 
 
 async def compare_briefings(call: Call, query: BriefingDiffQuery) -> BriefingDiff:
