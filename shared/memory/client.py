@@ -322,7 +322,11 @@ class Memory:
                 now = time.monotonic()
                 taken = taken or now - asked >= ASK_AGAIN
                 if not taken or now + ASK_AGAIN > begun + ANSWER_TIMEOUT:
-                    raise
+                    raise BusUnavailable(
+                        "The memory daemon does not answer, but the write is in its log, and is applied when"
+                        " it runs again",
+                        "Do not repeat it; 'mailroom status' shows whether memory runs",
+                    ) from None
                 await asyncio.sleep(PAUSE)
 
     async def _ask(

@@ -130,6 +130,11 @@ async def test_a_daemon_that_is_away_is_told_with_a_cure():
         await Memory(Wire(BusUnavailable("nobody"))).stats()
 
 
+async def test_a_write_that_nobody_answers_is_said_to_be_pending():
+    with pytest.raises(BusUnavailable, match=r"the write is in its log.*Do not repeat it"):
+        await Memory(Wire(BusUnavailable("nobody"))).add(NODE)
+
+
 def test_scripts_are_told_where_no_office_runs(tmp_path, monkeypatch):
     monkeypatch.setenv("MAILROOM_STATE_DIR", str(tmp_path))
     monkeypatch.delenv("NATS_URL", raising=False)

@@ -16,6 +16,7 @@ from services.cli.output.console import open_console, print_block, print_json
 from shared import settings
 from shared.bus import Bus
 from shared.contracts import ListQuery
+from shared.contracts.queries import MAX_PAGE
 from shared.errors import ActionError, MailroomError
 from shared.memory import Memory
 from shared.text.phrases import count
@@ -95,8 +96,8 @@ async def _follow(bus: Bus, folder: Path, names: list[str], begun: float) -> Ing
     failed = sorted(_read_reasons(folder / "failed", names, begun))
     counted = None
     if len(names) <= MOST_COUNTED:
-        queries = (ListQuery(session=name, limit=1_000) for name in names)
-        counted = sum([len((await memory.nodes(query)).nodes) for query in queries])
+        queries = (ListQuery(session=name, limit=MAX_PAGE) for name in names)
+        counted = sum([1 for query in queries async for _ in memory.iterate_nodes(query)])
     reasons = (await memory.health()).get("ingest", {}).get("left_out", {})
     return Ingested(
         folder=str(folder),
