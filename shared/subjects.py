@@ -8,7 +8,8 @@ OFFICE = "OFFICE"
 MEMORY = "MEMORY"
 """What agents ask memory to remember; kept for ever."""
 AUDIT = "AUDIT"
-"""The broker's own copy of OFFICE; nobody can publish, delete or purge in it."""
+"""The broker's own copy of OFFICE; nobody can publish or purge in it, and no agent can delete in it. With the
+admin's key messages are erased that quote what a person had forgotten; that is recorded in OFFICE."""
 AUDIT_MEMORY = "AUDIT_MEMORY"
 """The broker's own copy of MEMORY: a second stream, because within one the id of a memory write could
 be used again to keep an office message of the same id out of it. Memory itself may erase a message of it,
@@ -17,6 +18,9 @@ AUDITED = {OFFICE: AUDIT, MEMORY: AUDIT_MEMORY}
 """The audited streams and the streams that hold their copies."""
 ERASABLE = (MEMORY, AUDIT_MEMORY)
 """The streams of which memory may erase messages, on a person's order to forget."""
+FORGETTING = "FORGETTING"
+"""What people ordered to be forgotten, until it is erased in OFFICE and AUDIT: only people write it, and only
+the admin reads it."""
 
 OFFICE_SUBJECTS = (
     "tasks.submit",
@@ -110,6 +114,8 @@ SUBMISSIONS = "tasks.>"
 OFFICE_STATE = "state.office"
 AUDIT_ALL = "audit.>"
 AUDIT_PREFIX = "audit."
+ERASED = f"event.{ADMIN}.erased"
+"""The records of messages that were erased in OFFICE and AUDIT, and of what was put in their place."""
 GRAPH_VERSION = f"event.{MEMORY_DAEMON}.graph_version"
 MEMORY_VERBS = (
     "written",
@@ -144,6 +150,11 @@ MAILBOX = f"{GATEWAY}.mailbox"
 def erasure(stream: str) -> str:
     """Where memory asks the server to erase a message of ``stream``."""
     return f"erase.{stream}"
+
+
+def forgetting(order: str) -> str:
+    """Where people leave what is to be erased in OFFICE and AUDIT, by the id of their order to memory."""
+    return f"forgetting.{order}"
 
 
 def submitted_by(agent: str) -> str:

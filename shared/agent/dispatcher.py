@@ -15,6 +15,7 @@ from shared.bus.claim import claim, dead_letter_for
 from shared.bus.entry import seal
 from shared.bus.migration import MIGRATED
 from shared.bus.records import read_result, read_submitted, retry_on_conflict, submission_entry
+from shared.bus.replacement import is_handled
 from shared.contracts import (
     AgentReport,
     CancelGoal,
@@ -59,7 +60,7 @@ class Dispatcher:
 
     async def handle(self, delivery: Delivery) -> None:
         """Handle one delivery and commit what its handler returns; raises Reject or Retry, see Consumer."""
-        if _is_migrated(delivery):
+        if _is_migrated(delivery) or is_handled(delivery.headers):
             return
         _continue_trace(delivery)
         if delivery.subject == subjects.SUBMIT or delivery.subject.startswith(f"{subjects.SUBMIT}."):

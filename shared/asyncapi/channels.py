@@ -28,6 +28,7 @@ from shared.contracts import (
     EdgePage,
     EdgesQuery,
     Email,
+    ErasureOrder,
     Experience,
     ExperienceIndex,
     GetQuery,
@@ -46,6 +47,7 @@ from shared.contracts import (
     MemoryRefused,
     MemoryWrite,
     MemoryWritten,
+    MessagesErased,
     NightState,
     Node,
     NodeHistory,
@@ -96,6 +98,7 @@ class Channel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 PARAMETERS = {
+    "order": "The id of a person's order to memory.",
     "agent": "The name of an agent; ``user`` is people.",
     "approval_id": "The id of one request for approval.",
     "assignee": "The agent that works on the task.",
@@ -284,6 +287,13 @@ def _records() -> list[Channel]:
             messages=EVENTS,
         ),
         Channel(
+            name="erased",
+            address=subjects.ERASED,
+            summary="Messages that quoted what a person had forgotten were erased, by the admin",
+            group="events",
+            messages=(MessagesErased,),
+        ),
+        Channel(
             name="graph_version",
             address=subjects.GRAPH_VERSION,
             summary="Memory changed",
@@ -329,7 +339,14 @@ def _memory() -> list[Channel]:
             summary="A write to memory; memory itself also records here what it refused and what it erased",
             group="memory",
             messages=(MemoryWrite, MemoryRefused, MemoryErased, MemoryForgotten),
-        )
+        ),
+        Channel(
+            name="forgetting",
+            address=subjects.forgetting("{order}"),
+            summary="What is to be erased in OFFICE and AUDIT too, from people to the admin",
+            group="memory",
+            messages=(ErasureOrder,),
+        ),
     ]
     for verb in (*_READS, *_SIGNED):
         summary, query, answer = (_READS | _SIGNED)[verb]

@@ -195,7 +195,7 @@ def _stream(config: dict[str, Any]) -> dict[str, Any]:
         "max_age_seconds": age / SECOND if age else None,
         "kept": f"for {age / SECOND:g} seconds" if age else "for ever",
         "messages_per_subject": config.get("max_msgs_per_subject"),
-        "append_only": bool(config.get("deny_delete") and config.get("deny_purge")),
+        "purge_denied": bool(config.get("deny_purge")),
         "copy_of": [source["name"] for source in config.get("sources", ())],
         "republished_on": config.get("republish", {}).get("dest", ""),
     }

@@ -165,6 +165,7 @@ def _user_rights() -> Rights:
             subjects.SUBMIT,
             *_own_subjects(name),
             subjects.approval_answered("*", "*"),
+            subjects.forgetting("*"),
             *_reads(),
             *_pulls(subjects.OFFICE, name),
         ),
@@ -187,6 +188,7 @@ def _gateway_rights() -> Rights:
             subjects.SUBMIT,
             subjects.mail("*", subjects.USER),
             subjects.memory_write(subjects.USER),
+            subjects.forgetting("*"),
             subjects.approval_answered("*", "*"),
             subjects.event(name, ">"),
             subjects.presence(name, "*"),
@@ -206,6 +208,7 @@ def _reads() -> list[str]:
     streams = (subjects.OFFICE, subjects.MEMORY, subjects.AUDIT, subjects.AUDIT_MEMORY)
     return [
         *(f"$JS.API.{verb}.{stream}" for stream in streams for verb in ("STREAM.INFO", "DIRECT.GET")),
+        f"$JS.API.STREAM.INFO.{subjects.FORGETTING}",
         f"$JS.API.DIRECT.GET.{subjects.OFFICE}.>",
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
         f"$JS.API.CONSUMER.INFO.{subjects.OFFICE}.*",
@@ -350,6 +353,7 @@ def _office_account(key: str) -> str:
         "event.>",
         "dead.*",
         "memory.write.*",
+        "forgetting.*",
         "timer.>",
         "approval.>",
         "record.>",

@@ -106,6 +106,7 @@ def streams() -> list[dict[str, Any]]:
             allow_atomic=True,
         ),
         _stream(subjects.MEMORY, subjects.MEMORY_SUBJECTS, duplicate_window=window, allow_atomic=True),
+        _stream(subjects.FORGETTING, [subjects.forgetting("*")], duplicate_window=window),
         *(_timers(agent) for agent in subjects.TIMED),
         *(_audit(source, audit) for source, audit in subjects.AUDITED.items()),
         _bucket(subjects.AGENTS_BUCKET, ttl=subjects.PRESENCE_TTL),
@@ -142,8 +143,8 @@ def _audit(source: str, name: str) -> dict[str, Any]:
     return _stream(
         name,
         sources=[{"name": source}],
-        # What memory is to forget on a person's order is erased in its copy too; 'audit verify' explains it.
-        deny_delete=name not in subjects.ERASABLE,
+        # What a person orders to be forgotten is erased in the copies too; 'audit verify' explains it.
+        deny_delete=False,
         deny_purge=True,
         # After a crash the copy follows the original: missing messages are sourced again. Synced message by
         # message it took three times as long as everything else (python -m tests.bench).

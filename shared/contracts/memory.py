@@ -239,6 +239,55 @@ class MemoryForgotten(Envelope, frozen=True, kw_only=True, tag="memory_forgotten
     remains: str = ""
 
 
+class ErasureOrder(Envelope, frozen=True, kw_only=True, tag="erasure_order.v1"):
+    """What is to be erased in OFFICE and AUDIT: the ``texts`` of ``nodes`` that a person ordered to forget.
+
+    ``cause`` is the order to memory. It is kept where only the admin reads it, and erased when it is done.
+    """
+
+    nodes: tuple[Token, ...]
+    texts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_token("cause", self.cause)
+        if not self.nodes:
+            raise ValueError("nodes must have at least one entry")
+
+
+class ErasedMessage(Contract, frozen=True, kw_only=True):
+    """A message of OFFICE that was erased: its sequence, and what is known of it without its texts.
+
+    ``copy`` is the sequence of its copy in AUDIT. ``replaced`` says that it was stored again without them, on
+    its subject. ``digest`` is an HMAC-SHA-256 of its bytes under a key of the admin's: nobody else can try
+    texts on it.
+    """
+
+    seq: Count
+    copy: Count = 0
+    subject: Text
+    time: Text
+    digest: str
+    kind: str = ""
+    message_id: str = ""
+    replaced: bool = False
+
+
+class MessagesErased(Envelope, frozen=True, kw_only=True, tag="messages_erased.v1"):
+    """The admin's record in OFFICE of messages that quoted what was forgotten; ``cause`` is a person's order.
+
+    The first records of an order have the ``messages`` that are about to be erased in OFFICE and AUDIT. Once
+    they are, another one has their places in AUDIT, ``copies``.
+    """
+
+    messages: tuple[ErasedMessage, ...] = ()
+    copies: tuple[Count, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_token("cause", self.cause)
+
+
 class GraphVersion(Envelope, frozen=True, kw_only=True, tag="graph_version.v1"):
     """Memory changed: its new version, and the kinds, agents and ids that the change touched.
 

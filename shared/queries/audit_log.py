@@ -10,7 +10,7 @@ import msgspec
 
 from shared import subjects
 from shared.bus import Bus, Stored
-from shared.contracts import MemoryErased, MemoryWrite
+from shared.contracts import MemoryErased, MemoryWrite, MessagesErased
 from shared.queries.records import call_server, last_sequence, scan
 
 TRANSPORT_HEADERS = frozenset(
@@ -25,7 +25,7 @@ TRANSPORT_HEADERS = frozenset(
 """Headers that mirroring adds to a message."""
 
 
-Kind = TypeVar("Kind", MemoryErased, MemoryWrite)
+Kind = TypeVar("Kind", MemoryErased, MemoryWrite, MessagesErased)
 
 
 class Copy(NamedTuple):
@@ -209,16 +209,19 @@ async def _compare_all(bus: Bus, result: Verification, end: int, report: Callabl
 
 
 async def _find_erased(bus: Bus, audit: str) -> set[int]:
-    """The messages of MEMORY that memory recorded as erased by an order that a person signed."""
+    """The messages that are recorded as erased, by memory or the admin, by an order that a person signed."""
     causes: dict[str, list[int]] = {}
     if audit == subjects.AUDIT_MEMORY:
-        own = subjects.memory_write(subjects.MEMORY_DAEMON)
-        async for stored in scan(bus, audit, own):
+        async for stored in scan(bus, audit, subjects.memory_write(subjects.MEMORY_DAEMON)):
             if b'"memory_erased.v1"' in stored.data and (record := _read(stored, MemoryErased)):
                 causes.setdefault(record.cause, []).extend(record.seqs)
+    else:
+        async for stored in scan(bus, audit, subjects.ERASED):
+            if noted := _read(stored, MessagesErased):
+                causes.setdefault(noted.cause, []).extend(message.seq for message in noted.messages)
     erased: set[int] = set()
     if causes:
-        async for stored in scan(bus, audit, subjects.memory_write(subjects.USER)):
+        async for stored in scan(bus, subjects.AUDIT_MEMORY, subjects.memory_write(subjects.USER)):
             if b'"forget":["' in stored.data and (order := _read(stored, MemoryWrite)):
                 erased.update(causes.get(order.id, ()) if order.forget else ())
     return erased
@@ -297,9 +300,7 @@ async def _wait_for_copies(bus: Bus, audit: str, end: int, timeout: float) -> No
 
 async def _check_protection(bus: Bus, result: Verification) -> None:
     info: dict[str, Any] = await call_server(bus, f"STREAM.INFO.{result.audit}")
-    erasable = result.audit in subjects.ERASABLE
-    for setting in ("deny_purge",) if erasable else ("deny_delete", "deny_purge"):
-        if not info["config"].get(setting):
-            result.add_problem(
-                f"{result.audit} is not protected: {setting} is off; 'mailroom provision' sets it"
-            )
+    if not info["config"].get("deny_purge"):
+        result.add_problem(
+            f"{result.audit} is not protected: deny_purge is off; 'mailroom provision' sets it"
+        )

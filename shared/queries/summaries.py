@@ -314,6 +314,11 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
         "forgotten",
         lambda e: f"{count(len(e.ids), 'node')}, {count(len(e.seqs), 'message')} erased",
     ),
+    contracts.MessagesErased: (
+        "erased",
+        lambda e: f"{count(len(e.messages) or len(e.copies), 'message')} that quoted what was forgotten",
+    ),
+    contracts.ErasureOrder: ("forget", lambda e: count(len(e.nodes), "node")),
     contracts.GraphVersion: (
         "version",
         lambda e: f"graph version {e.version}, {count(len(e.ids), 'node')} touched",

@@ -12,6 +12,7 @@ from shared.bus.identity import rights_of
 from shared.bus.records import read_task, step_entry, submission_entry
 from shared.contracts import Email, Task, TaskChanged, TaskStatus
 from shared.errors import BusError, BusUnavailable, Denied
+from shared.queries.audit_log import verify_copies
 from tests.support.server import Server
 from tests.support.waiting import eventually
 
@@ -196,9 +197,45 @@ async def test_nobody_can_empty_the_audit_not_even_the_admin(server: Server) -> 
     admin = await server.connect(subjects.ADMIN)
     await admin.store("mail.critic.engineer", b"{}")
     assert await audited(server) == [b"{}"]
-    for verb, body in (("STREAM.PURGE.AUDIT", {}), ("STREAM.MSG.DELETE.AUDIT", {"seq": 1})):
-        answer = json.loads(await admin.request(f"$JS.API.{verb}", json.dumps(body).encode()))
-        assert "error" in answer, verb
+    assert "error" in json.loads(await admin.request("$JS.API.STREAM.PURGE.AUDIT", b"{}"))
+
+
+async def test_the_admin_alone_erases_in_the_audit_and_without_an_order_it_is_found(server: Server) -> None:
+    admin, user = await server.connect(subjects.ADMIN), await server.connect(subjects.USER)
+    for number in range(2):
+        await admin.store("mail.critic.engineer", b"%d" % number)
+    await eventually(lambda: _holds(server, 2))
+    for name in server.agents:
+        bus = await server.connect(name)
+        for stream in (subjects.AUDIT, subjects.OFFICE, subjects.FORGETTING):
+            for subject in (f"$JS.API.STREAM.MSG.DELETE.{stream}", subjects.erasure(stream)):
+                with pytest.raises(BusUnavailable):
+                    await bus.request(subject, b'{"seq": 1}', timeout=0.05)
+    assert await _holds(server, 2)
+    with pytest.raises(BusUnavailable):
+        await user.request("$JS.API.STREAM.MSG.DELETE.AUDIT", b'{"seq": 1}', timeout=0.2)
+    await admin.request("$JS.API.STREAM.MSG.DELETE.AUDIT", b'{"seq": 1}')
+    (problem, *_) = (await verify_copies(user, subjects.OFFICE, subjects.AUDIT)).problems
+    assert "been removed" in problem or "has no copy" in problem
+
+
+async def _holds(server: Server, number: int) -> bool:
+    return len(await audited(server)) == number
+
+
+@pytest.mark.parametrize("name", ["engineer", "memory", "nexus"])
+async def test_no_agent_orders_records_or_reads_what_is_to_be_forgotten(server: Server, name: str) -> None:
+    bus, user = await server.connect(name), await server.connect(subjects.USER)
+    await user.store(subjects.forgetting("order"), b'"the secret"')
+    for subject in (subjects.forgetting("mine"), subjects.ERASED, subjects.memory_write(subjects.USER)):
+        with pytest.raises((Denied, BusUnavailable)):
+            await bus.store(subject, b"{}", timeout=0.2)
+    for request in ("STREAM.INFO", "DIRECT.GET", "STREAM.MSG.GET"):
+        for reader in (bus, user):
+            if (reader, request) == (user, "STREAM.INFO"):
+                continue
+            with pytest.raises(BusUnavailable):
+                await reader.request(f"$JS.API.{request}.FORGETTING", b'{"seq": 1}', timeout=0.1)
 
 
 async def test_people_read_everything_and_write_only_as_themselves(server: Server) -> None:

@@ -402,6 +402,17 @@ CONVERSATION_TURN = c.ConversationTurn(
     asked_at=AT,
 )
 
+ERASED_MESSAGE = c.ErasedMessage(
+    seq=8,
+    copy=7,
+    subject="mail.user.nexus",
+    time="2026-01-02T14:30:22.123456789Z",
+    digest="9f86d081884c7d659a2feaa0c55ad015",
+    kind="response.v1",
+    message_id=NODE_ID,
+    replaced=True,
+)
+
 EXAMPLES: tuple[c.Contract, ...] = (
     c.Email(
         **header(3, "conductor", "user"),
@@ -591,6 +602,9 @@ EXAMPLES: tuple[c.Contract, ...] = (
         copies=(16, 22),
         remains="2 messages of AUDIT_MEMORY",
     ),
+    c.ErasureOrder(**header(46, "user", "memory"), nodes=(NODE_ID,), texts=("The key is below the mat",)),
+    ERASED_MESSAGE,
+    c.MessagesErased(**header(47, "admin", "user"), messages=(ERASED_MESSAGE,), copies=(8,)),
     c.GraphVersion(
         **header(19, "memory", "user"), version=42, kinds=("fact",), agents=("critic",), ids=(NODE_ID,)
     ),

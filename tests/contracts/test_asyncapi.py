@@ -124,7 +124,7 @@ def test_no_agent_sends_what_is_anothers() -> None:
 def test_streams_say_how_long_they_keep_messages() -> None:
     streams = DOCUMENT["x-streams"]
     assert streams["AUDIT"]["kept"] == "for ever"
-    assert streams["AUDIT"]["append_only"]
+    assert streams["AUDIT"]["purge_denied"]
     assert streams["TIMERS_nexus"]["max_age_seconds"] == 90 * 86_400
     assert streams["KV_agents"]["max_age_seconds"] == subjects.PRESENCE_TTL
     assert DOCUMENT["channels"]["task_ended"]["x-streams"] == ["OFFICE"]

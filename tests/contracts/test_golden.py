@@ -23,7 +23,10 @@ NEEDED = {
     ("TaskResult", "error_message"),
     ("CancelGoal", "goal_id"),
     ("GoalDue", "goal_id"),
+    ("ErasureOrder", "cause"),
+    ("ErasureOrder", "nodes"),
     ("MemoryErased", "cause"),
+    ("MessagesErased", "cause"),
     ("MemoryRefused", "cause"),
     ("MemoryWrite", "nodes"),
 }

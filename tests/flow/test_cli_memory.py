@@ -133,9 +133,10 @@ def test_what_is_forgotten_is_gone_and_where_it_still_stands_is_told(desk: Desk)
     assert desk.read("memory", "get", node_id)[0]["title"] == title
     told = desk.run("memory", "forget", node_id, "--yes")
     assert told.startswith(
-        f"Forgotten: {node_id} (2 messages of the log erased)\nThe texts still stand in:\n"
+        f"Forgotten: {node_id} (2 messages of the log erased)\nOverwritten in:\n- {note}\n"
     )
-    assert f"- {note}\n" in told
+    assert "The texts stand in no message of the office, and in no file of its folder." in told
+    assert note.read_text() == f"As is known: {'[forgotten]'.ljust(len(title))}."
     done = desk.read("memory", "forget", merged, "--yes")
     assert (done["nodes"], done["remain"]) == ([merged, joined], [])
     assert [node["title"] for node in desk.read("memory", "get", node_id, merged, joined)] == [

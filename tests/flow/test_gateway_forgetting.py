@@ -7,8 +7,11 @@ import httpx2
 
 from shared import subjects
 from shared.access.scopes import Scope
+from shared.bus import Bus
 from shared.contracts import MemoryWrite, Node
 from shared.memory import Memory
+from shared.operations.erasure.orders import carry_out_orders
+from shared.settings import Settings
 from tests.support.gateway import RunningGateway
 from tests.support.waiting import eventually
 
@@ -25,7 +28,7 @@ def holders(folder: Path) -> list[str]:
     return [str(path) for path in paths if any(text in path.read_bytes() for text in texts)]
 
 
-async def forgotten(client: httpx2.AsyncClient, node_id: str) -> list[str]:
+async def forgotten(client: httpx2.AsyncClient, node_id: str, admin: Bus, config: Settings) -> list[str]:
     """Order what the plan of a node says, and wait until its text is erased."""
     path = f"{NODES}/{node_id}/forgetting"
     planned = (await client.get(path)).json()
@@ -34,6 +37,7 @@ async def forgotten(client: httpx2.AsyncClient, node_id: str) -> list[str]:
     assert ordered.status_code == 202, ordered.text
 
     async def is_done() -> bool:
+        await carry_out_orders(admin, config)  # as 'mailroom up' does
         progress = (await client.get("/api/v1/memory/forgetting")).json()
         assert not progress["problem"]
         return not progress["under_way"]
@@ -89,7 +93,8 @@ async def forget_through_a_gateway(folder: Path, node_id: str) -> None:
             assert part.status_code == 409
             assert (await client.post(path, json={"nodes": "all"})).status_code == 422
             assert (await client.get(f"{NODES}/{node_id}")).json()["node"]["title"] in (SECRET, AGAIN)
-            ids = await forgotten(client, node_id)
+            admin = await gateway.office.connect(subjects.ADMIN)
+            ids = await forgotten(client, node_id, admin, gateway.config)
             for each in ids:
                 node = (await client.get(f"{NODES}/{each}")).json()["node"]
                 assert (node["title"], node["body"]) == ("[forgotten]", "")

@@ -248,6 +248,32 @@ async def test_the_index_of_the_gateway_forgets_too(office: Office) -> None:
         index.store.close()
 
 
+async def test_a_part_of_a_text_in_another_form_goes_and_what_says_where_it_stood_stays(
+    office: Office,
+) -> None:
+    memory = Memory(office.user)
+    told, heading = (
+        "The spare key of the\npump house hangs behind the *third* water meter",
+        "How the yard is closed at night",
+    )
+    first = Node(
+        id="part", title="Pump house", body=f"{secret('part')}. {told}", metadata={"heading": heading}
+    )
+    near = Node(
+        id="near",
+        title="Said at lunch",
+        body="key of the **pump house** hangs behind the third water",
+        metadata={"heading": heading},
+    )
+    await memory.add(first, near, insist=True)
+    await memory.forget("part")
+    await done(memory)
+    (left,) = await memory.get("near")
+    assert (left.body, left.metadata) == ("[forgotten]", {"heading": heading})
+    assert holders(office, "heliotrope-part", "pump house** hangs") == []
+    await verified(office)
+
+
 async def test_an_erasure_without_an_order_is_found(office: Office) -> None:
     """Also with a record of it, if no person signed the order: memory's own key cannot hide anything."""
     memory, own = Memory(office.user), await office.connect("memory")

@@ -21,12 +21,18 @@ from services.cli.supervisor.lifecycle import (
     wait_for_lock,
 )
 from services.cli.supervisor.lock import InstanceLock, is_held, read_holder
-from services.cli.supervisor.provisioning import deal_keys, provision_named, write_config
+from services.cli.supervisor.provisioning import (
+    carry_out_left,
+    deal_keys,
+    provision_named,
+    write_config,
+)
 from shared import log, settings, subjects
 from shared.access.links import create_link
 from shared.bus.discovery import RunningInstance, find_instance
 from shared.errors import MailroomError, StartError
 from shared.settings import Settings
+from shared.text.phrases import count
 from shared.text.times import format_date
 
 EXAMPLE = "Check up on the repository at"
@@ -120,6 +126,8 @@ def provision(
     if only != "keys" and config.nats_url:
         done["server"] = config.nats_url
         done["changes"] = asyncio.run(provision_named(config, agents))
+        if orders := asyncio.run(carry_out_left(config)):
+            done["changes"].append(f"erased what quoted forgotten memories ({count(orders, 'order')})")
     _print_provisioned(done, as_json)
 
 

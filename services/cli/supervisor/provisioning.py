@@ -11,6 +11,7 @@ from shared.bus.identity import OFFICE_ACCOUNT, ensure_keys, write_server_config
 from shared.bus.provision import provision
 from shared.errors import BusUnavailable, Denied, StartError
 from shared.files import write_atomically
+from shared.operations.erasure.orders import carry_out_orders, count_orders
 from shared.settings import Settings
 
 NAMED_WAIT = 3.0
@@ -113,6 +114,15 @@ async def provision_named(settings: Settings, agents: Sequence[str]) -> list[str
             f"NATS_URL names a server that cannot be used: {error.cause}",
             "Start that server, correct NATS_URL, or unset it to have the office start a server of its own",
         ) from None
+
+
+async def carry_out_left(settings: Settings) -> int:
+    """Erase what people had forgotten, on the server of NATS_URL; returns how many orders were done."""
+    bus = await Bus.connect(subjects.ADMIN, settings.nats_url, settings.keys / f"{subjects.ADMIN}.nk")
+    try:
+        return len(await carry_out_orders(bus, settings)) if await count_orders(bus) else 0
+    finally:
+        await bus.close()
 
 
 async def _enforces_rights(settings: Settings) -> bool:

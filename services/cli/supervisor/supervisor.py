@@ -12,6 +12,7 @@ import msgspec
 
 from services.cli.agents import SERVICES, InstalledAgent, read_agents
 from services.cli.supervisor.child import Child, Program
+from services.cli.supervisor.forgetting import carry_out_without_end
 from services.cli.supervisor.lock import InstanceLock, unusable_state_dir
 from services.cli.supervisor.logs import LogFollower, LogLine, rotate
 from services.cli.supervisor.programs import (
@@ -65,6 +66,7 @@ class Supervisor:
         self._watchdog = Watchdog(lock, self._record, ORPHAN_GRACE)
         self._followers: dict[str, LogFollower] = {}
         self._log_task: asyncio.Task[None] | None = None
+        self._forgetting: asyncio.Task[None] | None = None
         self._specialists: SpecialistSupervisor | None = None
         self._disk = DiskMonitor(config.state_dir)
 
@@ -99,6 +101,7 @@ class Supervisor:
             text = f"streams ready after {time.monotonic() - begun:.1f} s"
             self.report(LogLine("office", "info", text))
         self._specialists.start(foreign=not port)
+        self._forgetting = asyncio.create_task(carry_out_without_end(self.config, self.url, self.report))
         # An agent cannot register before the streams exist.
         await self._start_in_parallel(program for program in programs if program.stage == AGENT)
         await self._wait_until_all_started({agent.name for agent in installed if not agent.built_in})
@@ -109,6 +112,9 @@ class Supervisor:
         self._record.unlink(missing_ok=True)
         if self._specialists is not None:
             await self._specialists.stop()
+        if self._forgetting is not None:
+            self._forgetting.cancel()
+            await asyncio.gather(self._forgetting, return_exceptions=True)
         for stage in (AGENT, MEMORY, SERVER):
             await asyncio.gather(
                 *(child.stop(self._grace) for child in self.children if child.program.stage == stage)

@@ -9,10 +9,16 @@ from services.gateway.context import Call
 from services.gateway.problems import Failure
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
+from shared import subjects
 from shared.contracts import TOKEN
 from shared.memory import Memory
-from shared.operations.forgetting import ForgettingPlan, plan_forgetting
+from shared.operations.erasure.orders import count_orders
+from shared.operations.forgetting import ForgettingPlan, find_nodes, order_forgetting, plan_forgetting
 
+NO_ADMIN = (
+    "The office's messages still quote it: only the admin's key erases there. Run 'mailroom provision' where "
+    "that key is"
+)
 PATH = f"{API}/nodes/{{id}}/forgetting"
 Id = Annotated[str, msgspec.Meta(pattern=f"^{TOKEN.pattern}$")]
 Ids = Annotated[tuple[Id, ...], msgspec.Meta(max_length=100)]
@@ -32,9 +38,14 @@ class Ordered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether something is being erased, and how far that is; ``problem`` if it has to wait."""
+    """Whether something is being erased, and how far that is; ``problem`` if it has to wait.
+
+    ``orders`` are those that are not done yet in the office's messages and files, which needs the admin's
+    key: where it is not, nothing is under way, and ``problem`` says what to run.
+    """
 
     under_way: bool = False
+    orders: int = 0
     step: str = ""
     done: int = 0
     total: int = 0
@@ -44,29 +55,38 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 async def plan(call: Call) -> ForgettingPlan:
     """What would go if this node were forgotten: itself, what was merged with it, proposals to change it.
 
-    ``sharing`` are other nodes with the same text, which lose it. Letters, goals, files, backups and what
-    models were sent are not erased.
+    ``sharing`` are other nodes with the same text, which lose it, ``messages`` how many of the office quote
+    it and lose it, by what they are, and ``short`` texts that are too short to be looked for there. What
+    models were sent, what left the office, workspaces and backups are not erased.
     """
-    return await plan_forgetting(Memory(call.gateway.bus), [node_id_of(call)])
+    return await plan_forgetting(call.gateway.bus, [node_id_of(call)])
 
 
 async def forget_node(call: Call, body: ForgettingOrder) -> Ordered:
-    """Erase a node for good, with all that its plan names: from memory, its log, and the audit of it.
+    """Erase a node for good, with all that its plan names: from memory, its log, the office's messages, their
+    audit, and files of its folder.
 
     409 if something else goes with it by now. No rebuild brings the texts back; a backup from before does.
     """
-    memory, node_id = Memory(call.gateway.bus), node_id_of(call)
-    ids = {node.id for node in (await plan_forgetting(memory, [node_id])).nodes}
-    if ids != set(body.nodes):
+    bus = call.gateway.bus
+    nodes = (await find_nodes(Memory(bus), [node_id_of(call)]))[0]
+    if {node.id for node in nodes} != set(body.nodes):
         raise Failure(409, "Other memories go with it than the order names", "Read the plan again")
-    written = await memory.forget(*sorted(ids), person=call.person.name)
-    return Ordered(order=written.cause, nodes=tuple(sorted(ids)))
+    written = await order_forgetting(bus, nodes, call.person.name)
+    return Ordered(order=written.cause, nodes=tuple(sorted(node.id for node in nodes)))
 
 
 async def read_progress(call: Call) -> Progress:
     """How far the erasing of forgotten texts is."""
-    state = (await Memory(call.gateway.bus).health()).get("forgetting")
-    return Progress() if state is None else msgspec.convert({**state, "under_way": True}, Progress)
+    bus = call.gateway.bus
+    state, orders = (await Memory(bus).health()).get("forgetting"), await count_orders(bus)
+    if state is not None:
+        return msgspec.convert({**state, "under_way": True, "orders": orders}, Progress)
+    if not orders:
+        return Progress()
+    if not (call.gateway.settings.keys / f"{subjects.ADMIN}.nk").is_file():
+        return Progress(orders=orders, problem=NO_ADMIN)
+    return Progress(under_way=True, orders=orders, step="erasing messages of the office")
 
 
 ENDPOINTS = (

@@ -23,7 +23,7 @@ from services.gateway.index.rows import (
 from services.gateway.index.store import Filter, Store
 from shared import subjects
 from shared.bus import Bus, Stored
-from shared.contracts import MemoryForgotten
+from shared.contracts import MemoryForgotten, MessagesErased
 from shared.errors import BusError
 from shared.log import logger
 from shared.queries.pieces import make_piece
@@ -39,7 +39,11 @@ SILENCE = 5.0
 """Seconds after which the log is looked at although nothing was heard: live messages may get lost."""
 PAGE = 500
 
-_OWN, _FORGOTTEN = subjects.memory_write(subjects.MEMORY_DAEMON), b'"memory_forgotten.v1"'
+_RECORDS: dict[str, tuple[type[MemoryForgotten | MessagesErased], str]] = {
+    subjects.memory_write(subjects.MEMORY_DAEMON): (MemoryForgotten, subjects.AUDIT_MEMORY),
+    subjects.ERASED: (MessagesErased, subjects.AUDIT),
+}
+"""What says that messages were erased, and the stream of those, by its subject."""
 
 log = logger(__name__)
 
@@ -193,13 +197,14 @@ class LogIndex:
 
     def _is_erasure(self, stored: Stored) -> bool:
         """Whether a message says that others were erased which are indexed."""
-        if stored.subject != _OWN or _FORGOTTEN not in stored.data:
+        kind, audit = _RECORDS.get(stored.subject, (None, ""))
+        if kind is None or b'"copies":[' not in stored.data:
             return False
         try:
-            copies = MemoryForgotten.from_json(stored.data).copies
+            copies = kind.from_json(stored.data).copies
         except (ValueError, RecursionError):
             return False
-        return any(self.store.message(subjects.AUDIT_MEMORY, seq) for seq in copies)
+        return any(self.store.message(audit, seq) for seq in copies)
 
     def _renew(self) -> None:
         """Rebuild the index from what the log has now."""

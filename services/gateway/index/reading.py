@@ -13,6 +13,7 @@ from services.gateway.index.store import Filter
 from shared import subjects
 from shared.access.file import RecordFile
 from shared.bus import Bus, Stored
+from shared.bus.replacement import is_handled
 from shared.queries.records import last_sequence, read_message
 
 NOTE_INTERVAL = 30.0
@@ -53,7 +54,7 @@ class LogReader:
                 stored = None
                 if may_be_told(each.row.subject):
                     stored = await read_message(self._bus, each.row.stream, each.row.seq)
-                if stored is not None:
+                if stored is not None and not is_handled(stored.headers):
                     yield each.row.position, stored
             if time.monotonic() - noted > NOTE_INTERVAL:
                 self.note(name, position=batch[-1].row.position)

@@ -1,6 +1,5 @@
 """What is to be forgotten, and what is left of a message of the log without it."""
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,12 +9,8 @@ from services.memory.writes.write_log import read_entry
 from shared.bus import Stored
 from shared.contracts import MemoryErased, MemoryForgotten, MemoryRefused, MemoryWrite, Node
 from shared.errors import Reject
-
-FORGOTTEN = "[forgotten]"
-"""What stands where a text was erased."""
-
-LEAST_WORDS, LEAST_CHARACTERS = 3, 15
-"""The words and characters from which on a text is looked for in other nodes too: 'Deploy' is everywhere."""
+from shared.operations.erasure.texts import STRUCTURE
+from shared.text.quotations import FORGOTTEN, Quotations, is_telling
 
 _KEPT = ("id", "kind", "importance", "created_at", "updated_at", "valid_from", "valid_to")
 """What a node keeps that was forgotten, beside the name of its agent."""
@@ -41,7 +36,7 @@ class Secrets:
         self._ids = frozenset(ids)
         self._texts: dict[str, None] = {}
         self._id_patterns = [each.encode() for each in sorted(self._ids)]
-        self._patterns = list(self._id_patterns)
+        self._quotations = Quotations(())
 
     def learn(self, stored: Stored) -> None:
         """Keep the texts that a message says the nodes have."""
@@ -51,15 +46,14 @@ class Secrets:
             found = list(self._texts_in(msgspec.json.decode(stored.data)))
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return
-        for text in found:
-            if is_telling(text) and text not in self._texts:
-                self._texts[text] = None
-                plain = msgspec.json.encode(text)[1:-1]
-                self._patterns += dict.fromkeys((plain, json.dumps(text)[1:-1].encode()))
+        if new := [text for text in found if text not in self._texts and is_telling(text)]:
+            self._texts |= dict.fromkeys(new)
+            self._quotations = Quotations(self._texts)
 
     def redact(self, stored: Stored) -> Left | None:
         """What is left of a message without them; None if it holds nothing of them."""
-        if not any(pattern in stored.data for pattern in self._patterns):
+        has_id = any(pattern in stored.data for pattern in self._id_patterns)
+        if not has_id and not self._quotations.may_be_in(stored.data):
             return None
         try:
             entry = read_entry(stored.subject, stored.data, checked=True)
@@ -78,7 +72,10 @@ class Secrets:
     def _texts_in(self, value: Any) -> Iterable[str]:
         if isinstance(value, dict):
             if self._is_forgotten(value):
-                yield from _strings((value.get("title"), value.get("body"), value.get("metadata")))
+                metadata = value.get("metadata")
+                told = metadata.items() if isinstance(metadata, dict) else ()
+                kept = [each for name, each in told if name not in STRUCTURE]
+                yield from _strings((value.get("title"), value.get("body"), kept))
             for each in value.values():
                 yield from self._texts_in(each)
         elif isinstance(value, list):
@@ -105,14 +102,7 @@ class Secrets:
         return after
 
     def _clean_text(self, text: str) -> str:
-        for secret in sorted(self._texts, key=len, reverse=True):
-            text = text.replace(secret, FORGOTTEN)
-        return text
-
-
-def is_telling(text: str) -> bool:
-    """Whether a text says so much that it is to be erased wherever it stands."""
-    return text != FORGOTTEN and len(text) >= LEAST_CHARACTERS and len(text.split()) >= LEAST_WORDS
+        return self._quotations.redact(text) if self._quotations.are_in(text) else text
 
 
 def is_forgotten(node: Node) -> bool:

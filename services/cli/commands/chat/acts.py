@@ -10,14 +10,12 @@ import click
 import msgspec
 
 from services.cli.commands.approvals import print_approval
-from services.cli.commands.memory.forgetting import describe_forgotten, erase
+from services.cli.commands.memory.forgetting import describe_forgotten, describe_plan, erase, with_files
 from services.cli.output.console import open_console
 from shared.bus import Bus
 from shared.contracts import Response
-from shared.memory import Memory
 from shared.operations.approvals import answer_request, read_approvals
 from shared.operations.forgetting import plan_forgetting
-from shared.text.printable import clean
 
 Ask = Callable[[str], Awaitable[bool]]
 """Asks a person, and tells whether the answer was yes."""
@@ -66,10 +64,9 @@ async def _answer(bus: Bus, offer: Offer, ask: Ask) -> None:
 
 
 async def _forget(bus: Bus, offer: Offer, ask: Ask) -> None:
-    plan = await plan_forgetting(Memory(bus), [offer.ref])
-    for node in plan.nodes:
-        click.echo(f"{node.id}  {clean(node.title)}")
+    plan = with_files(await plan_forgetting(bus, [offer.ref]))
+    click.echo("\n".join(describe_plan(plan)))
     if not plan.nodes or not await ask("Erase it for good? Nothing brings a text back."):
         click.echo("It is kept.")
         return
-    click.echo("\n".join(describe_forgotten(await erase(bus, plan.nodes))))
+    click.echo("\n".join(describe_forgotten(await erase(bus, plan))))

@@ -2,139 +2,239 @@
 
 import asyncio
 import glob
-import json
-import mmap
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from services.cli.commands.memory.nodes import ids_argument
-from services.cli.commands.memory.session import call_memory, find_ids
+from services.cli.commands.memory.session import find_ids
 from services.cli.commands.options import json_option
-from services.cli.connection import run_connected
+from services.cli.connection import connect, run_connected
 from services.cli.output.console import open_console, print_result
 from shared import settings, subjects
 from shared.bus import Bus
-from shared.contracts import Node
+from shared.contracts import MemoryForgotten, MemoryWritten, Node
 from shared.errors import BusUnavailable, MailroomError
 from shared.memory import Memory
-from shared.operations.forgetting import ForgettingPlan, find_record, plan_forgetting, texts_of
-from shared.queries.records import scan
+from shared.operations.erasure.files import find_quoting_files
+from shared.operations.erasure.orders import carry_out_orders, find_erased
+from shared.operations.erasure.texts import texts_of_nodes
+from shared.operations.forgetting import (
+    ForgettingPlan,
+    count_messages,
+    find_record,
+    order_forgetting,
+    plan_forgetting,
+)
 from shared.text.phrases import count
 from shared.text.printable import clean
+from shared.text.quotations import Quotations
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 MAX_IDS = 100
 """The most memories that one order names."""
 POLL = 0.3
 """Seconds between two looks at the progress."""
-INDEX = "index.db"
-"""How the files of the gateway's index begin: it has what messages of the office have, as long as these."""
 AWAY = 60.0
 """Seconds for which memory may be away or fail meanwhile: an order that is stored is tried again."""
+ADMIN_AWAY = 30.0
+"""Seconds for which it is waited for another process with the admin's key, such as 'mailroom up'."""
+
+
+class Planned(ForgettingPlan, frozen=True, kw_only=True):
+    """What an order would erase, with the ``files`` of the office's folder that quote it."""
+
+    files: list[str] = []
 
 
 class Forgotten(msgspec.Struct, kw_only=True):
-    """What became of an order: its id, the ``nodes`` that were forgotten, how many ``messages`` of the log
-    were erased, and where the texts ``remain``.
+    """What became of an order: its id, the ``nodes`` that were forgotten, how many ``messages`` of memory's
+    log were erased, how many of the office were (``erased``) and in the place of how many of these what is
+    left was stored (``replaced``), the ``files`` in which the texts were overwritten, where they ``remain``,
+    and which were too ``short`` to be looked for.
     """
 
     order: str
     nodes: list[str]
     messages: int
-    remain: list[str]
+    erased: int = 0
+    replaced: int = 0
+    files: list[str] = []
+    remain: list[str] = []
+    short: list[str] = []
 
 
 @click.command()
 @ids_argument
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be erased.")
 @json_option
-def forget(ids: tuple[str, ...], yes: bool, as_json: bool) -> None:
+def forget(ids: tuple[str, ...], yes: bool, dry_run: bool, as_json: bool) -> None:
     """Erase the memories with these IDs for good.
 
-    Their texts are erased from memory, from its log and from the audit of it, wherever they stand there word
-    for word; no rebuild brings them back. With them go what was merged with them, and proposals of agents to
-    change them. What letters, goals, models and files took from them is not erased: where a text still
-    stands is printed.
+    Their texts are erased from memory, its log and the audit, and wherever answers, letters, goals, results
+    and the files of the office's folder quote them; no rebuild brings them back. With them go what was merged
+    with them, and proposals of agents to change them. What models were sent, letters that left the office,
+    agents' workspaces and backups are not erased: where a text still stands is printed.
     """
     if len(set(ids)) > MAX_IDS:
         raise click.UsageError(f"At most {MAX_IDS} memories can be forgotten at once, not {len(set(ids))}")
-
-    async def plan_all(memory: Memory) -> ForgettingPlan:
-        return await plan_forgetting(memory, await find_ids(memory, ids))
-
-    plan = call_memory(plan_all)
-    nodes = plan.nodes
-    if plan.sharing:
-        shown = ", ".join(plan.sharing[:5]) + (", ..." if len(plan.sharing) > 5 else "")
-        others = count(len(plan.sharing), "other memory", "other memories")
-        click.echo(f"{others} with the same text lose it too: {shown}", err=True)
+    plan = run_connected(lambda bus: _plan(bus, ids))
+    if dry_run:
+        print_result(plan, "\n".join(describe_plan(plan)), as_json)
+        return
     if not yes:
-        for node in nodes:
-            click.echo(f"{node.id}  {clean(node.title)}", err=True)
-        what = "this memory" if len(nodes) == 1 else f"these {len(nodes)} memories"
+        click.echo("\n".join(describe_plan(plan)), err=True)
+        what = "this memory" if len(plan.nodes) == 1 else f"these {len(plan.nodes)} memories"
         click.confirm(f"Erase {what} for good? Nothing brings a text back.", abort=True, err=True)
-    done = run_connected(lambda bus: erase(bus, nodes))
+    elif plan.sharing:
+        click.echo(_describe_sharing(plan), err=True)
+    done = run_connected(lambda bus: erase(bus, plan))
     print_result(done, "\n".join(describe_forgotten(done)), as_json)
+
+
+async def _plan(bus: Bus, ids: Sequence[str]) -> Planned:
+    plan = await plan_forgetting(bus, await find_ids(Memory(bus), ids))
+    return with_files(plan)
+
+
+def with_files(plan: ForgettingPlan) -> Planned:
+    """A plan with the files that quote the texts."""
+    files = find_quoting_files(settings.load(), Quotations(texts_of_nodes(plan.nodes)))
+    return Planned(**msgspec.structs.asdict(plan), files=[str(path) for path in files])
+
+
+def describe_plan(plan: Planned) -> Iterator[str]:
+    """What an order would erase, in lines."""
+    if plan.sharing:
+        yield _describe_sharing(plan)
+    for node in plan.nodes:
+        yield f"{node.id}  {clean(node.title)}"
+    if total := sum(plan.messages.values()):
+        kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(plan.messages.items()))
+        yield f"{count(total, 'message')} of the office {'quotes' if total == 1 else 'quote'} this: {kinds}."
+    yield from (f"Quoted in the file {clean(path)}" for path in plan.files)
+    if plan.short:
+        yield f"Too short to be looked for elsewhere: {_quoted(plan.short)}"
+
+
+def _describe_sharing(plan: ForgettingPlan) -> str:
+    shown = ", ".join(plan.sharing[:5]) + (", ..." if len(plan.sharing) > 5 else "")
+    others = count(len(plan.sharing), "other memory", "other memories")
+    return f"{others} with the same text lose it too: {shown}"
+
+
+def _quoted(texts: Iterable[str]) -> str:
+    return ", ".join(f"'{clean(text)}'" for text in texts)
 
 
 def describe_forgotten(done: Forgotten) -> Iterator[str]:
     """What became of an order, in lines."""
     yield f"Forgotten: {', '.join(done.nodes)} ({count(done.messages, 'message')} of the log erased)"
+    if done.erased:
+        whole = f"{done.replaced:,} of them stay without it" if done.replaced else "none of them stays"
+        yield f"{count(done.erased, 'message')} of the office that quoted it erased: {whole}."
+    if done.files:
+        yield "Overwritten in:"
+        yield from (f"- {clean(path)}" for path in done.files)
     if done.remain:
         yield "The texts still stand in:"
         yield from (f"- {clean(place)}" for place in done.remain)
-        yield "These are not memory's to erase: messages stay, and files are yours to delete."
     else:
-        yield "The texts stand in no other message of the office, and in no file of its folder."
+        yield "The texts stand in no message of the office, and in no file of its folder."
+    if done.short:
+        yield f"Too short to be looked for elsewhere: {_quoted(done.short)}"
+    yield "Not erased: what models were sent, what left the office (mail, patches), git, and backups."
 
 
-async def erase(bus: Bus, nodes: Sequence[Node]) -> Forgotten:
+async def erase(bus: Bus, plan: Planned) -> Forgotten:
     """Erase memories for good, and look where their texts remain."""
-    done = await _order(bus, nodes)
-    texts = sorted({text for node in nodes for text in texts_of(node)})
-    in_office = await _find_in_office(bus, texts)
-    config = settings.load()
-    in_files = _find_in_files(config.state_dir, texts)
-    done.remain += in_office
-    done.remain += [path for path in in_files if not (in_office and Path(path).name.startswith(INDEX))]
+    from rich.progress import Progress
+
+    nodes, config = plan.nodes, settings.load()
+    with Progress(console=open_console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
+        order = await order_forgetting(bus, nodes)
+        record = await _wait_for_memory(bus, order, bar)
+        where = await _erase_in_office(bus, order.cause, bar)
+        left = await count_messages(bus, nodes)
+    messages = [message for each in await find_erased(bus, order.cause) for message in each.messages]
+    in_files = find_quoting_files(config, Quotations(texts_of_nodes(nodes)))
+    done = Forgotten(
+        order=order.cause,
+        nodes=[node.id for node in nodes],
+        messages=len(record.seqs),
+        erased=len(messages),
+        replaced=sum(message.replaced for message in messages),
+        files=[path for path in plan.files if Path(path) not in in_files],
+        remain=[record.remains] if record.remains else [],
+        short=plan.short,
+    )
+    if total := sum(left.values()):
+        done.remain.append(f"{count(total, 'message')} of {subjects.OFFICE} or {subjects.AUDIT}{where}")
+    done.remain += map(str, in_files)
     origins = _find_origins(config.ingest, nodes)
-    done.remain += [f"{path}, which it was taken from" for path in origins if path not in in_files]
+    done.remain += [f"{path}, which it was taken from" for path in origins if Path(path) not in in_files]
     return done
 
 
-async def _order(bus: Bus, nodes: Sequence[Node]) -> Forgotten:
-    """Order it, and wait until it is done, with a progress bar on a terminal."""
-    from rich.progress import Progress
+async def _erase_in_office(bus: Bus, cause: str, bar: "Progress") -> str:
+    """Erase what quotes in OFFICE, AUDIT and files, if the admin's key is here; why something may be left.
 
-    memory = Memory(bus)
-    order, troubled = await memory.forget(*(node.id for node in nodes)), 0.0
-    with Progress(console=open_console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
-        task = bar.add_task("Forgetting", total=None)
-        while (record := await find_record(bus, order)) is None:
-            report = (await _health(memory)).get("forgetting", {})
-            problem = report.get("problem")
-            troubled += POLL if problem else 0.0
-            if troubled > AWAY:
-                raise MailroomError(
-                    f"The texts are not erased yet: {problem}",
-                    "The order is stored and is tried again; 'mailroom memory health' shows how far it is",
-                )
-            bar.update(
-                task,
-                description=f"Forgetting: {report.get('step', '')}",
-                completed=report.get("done", 0),
-                total=report.get("total") or None,
-            )
+    Without the key another process does it that has it.
+    """
+    config = settings.load()
+    if not (config.keys / f"{subjects.ADMIN}.nk").exists():
+        until = asyncio.get_running_loop().time() + ADMIN_AWAY
+        while not await find_erased(bus, cause):
+            if asyncio.get_running_loop().time() > until:
+                return ", until 'mailroom provision' runs where the admin's key is: it erases them"
             await asyncio.sleep(POLL)
-    remain = [record.remains] if record.remains else []
-    return Forgotten(
-        order=order.cause, nodes=[node.id for node in nodes], messages=len(record.seqs), remain=remain
-    )
+        return ""
+    task = bar.add_task("Forgetting", total=None)
+
+    def report(step: str, done: int, total: int) -> None:
+        bar.update(task, description=f"Forgetting: {step}", completed=done, total=total)
+
+    async with AsyncExitStack() as stack:
+        admin = await stack.enter_async_context(connect(subjects.ADMIN))
+        carried = (await carry_out_orders(admin, config, report=report)).get(cause)
+    if carried is None:  # another process with the key has done it
+        return ""
+    if carried.kept:
+        return f": the office was made by an earlier version, and nobody can erase in its {subjects.AUDIT}"
+    return ", which an agent is working on: they are erased when it has ended" if carried.busy else ""
+
+
+async def _wait_for_memory(bus: Bus, order: MemoryWritten, bar: "Progress") -> MemoryForgotten:
+    """Wait until memory has carried out an order, with a progress bar on a terminal."""
+    memory, troubled = Memory(bus), 0.0
+    task = bar.add_task("Forgetting", total=None)
+    while (record := await find_record(bus, order)) is None:
+        report = (await _health(memory)).get("forgetting", {})
+        problem = report.get("problem")
+        troubled += POLL if problem else 0.0
+        if troubled > AWAY:
+            raise MailroomError(
+                f"The texts are not erased yet: {problem}",
+                "The order is stored and is tried again; 'mailroom memory health' shows how far it is",
+            )
+        bar.update(
+            task,
+            description=f"Forgetting: {report.get('step', '')}",
+            completed=report.get("done", 0),
+            total=report.get("total") or None,
+        )
+        await asyncio.sleep(POLL)
+    bar.remove_task(task)
+    return record
 
 
 async def _health(memory: Memory) -> dict[str, Any]:
@@ -149,28 +249,6 @@ async def _health(memory: Memory) -> dict[str, Any]:
             await asyncio.sleep(POLL)
 
 
-def _patterns(texts: Iterable[str]) -> list[bytes]:
-    """The bytes by which texts are found: as they are, and as JSON writes them."""
-    forms = ((text, msgspec.json.encode(text).decode()[1:-1], json.dumps(text)[1:-1]) for text in texts)
-    return [form.encode() for form in dict.fromkeys(form for each in forms for form in each)]
-
-
-async def _find_in_office(bus: Bus, texts: Sequence[str]) -> list[str]:
-    """How many messages of the office hold one of the texts."""
-    patterns, found = _patterns(texts), 0
-    async for stored in scan(bus, subjects.OFFICE):
-        found += any(pattern in stored.data for pattern in patterns)
-    place = f"{subjects.OFFICE}, which its copy {subjects.AUDIT} and the dashboard show"
-    return [f"{count(found, 'message')} of {place}"] if found else []
-
-
-def _find_in_files(folder: Path, texts: Sequence[str]) -> list[str]:
-    """The files of the office's folder that hold one of the texts; those of the server are messages."""
-    patterns = _patterns(texts)
-    paths = (path for path in sorted(folder.rglob("*")) if "jetstream" not in path.parts and path.is_file())
-    return [str(path) for path in paths if _holds(path, patterns)]
-
-
 def _find_origins(folder: Path, nodes: Iterable[Node]) -> list[str]:
     """The files in memory's folder that nodes were taken from: there a row of a table has other words."""
     taken = (node for node in nodes if node.source and node.source.channel == "ingest")
@@ -182,11 +260,3 @@ def _find_origins(folder: Path, nodes: Iterable[Node]) -> list[str]:
         if re.fullmatch(r"(?:-\d+)?", path.stem.removeprefix(name.stem))
     )
     return sorted(str(path) for path in found if path.is_file())
-
-
-def _holds(path: Path, patterns: Sequence[bytes]) -> bool:
-    try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return any(data.find(pattern) >= 0 for pattern in patterns)
-    except (OSError, ValueError):  # gone meanwhile, not ours to read, or empty
-        return False

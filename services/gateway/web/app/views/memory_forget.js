@@ -28,20 +28,25 @@ async function forget(node, onDone) {
   watch(onDone);
 }
 
-function describe({ nodes, sharing }) {
+function describe({ nodes, sharing, messages, short }) {
   const [first, ...more] = nodes;
+  const total = Object.values(messages).reduce((sum, number) => sum + number, 0);
+  const kinds = Object.entries(messages).map(([kind, number]) => `${number} ${kind}`).join(", ");
   const title = (node) => html`<li key=${node.id}>${node.title}</li>`;
   return html`<span>“${first.title}” is erased from memory, from its log and from the audit of it. Nothing here brings it back.</span>
     ${more.length > 0 && html`<span>With it ${more.length === 1 ? "goes" : "go"} ${plural(more.length, "node")} that it was merged with, or that would change it:</span><ul>${more.slice(0, SHOWN).map(title)}</ul>`}
     ${sharing.length > 0 && html`<span> ${plural(sharing.length, "other node")} with the same text ${sharing.length === 1 ? "loses" : "lose"} it too.</span>`}
-    <span> Letters, goals, reports, files, backups and what models were sent keep it.</span>`;
+    ${total > 0 && html`<span> ${plural(total, "message")} of the office ${total === 1 ? "quotes" : "quote"} it and ${total === 1 ? "loses" : "lose"} it too (${kinds}), and so do files of the office’s folder.</span>`}
+    ${short.length > 0 && html`<span> Too short to be looked for elsewhere: ${short.map((text) => `“${text}”`).join(", ")}.</span>`}
+    <span> What left the office, workspaces, backups and what models were sent keep it.</span>`;
 }
 
 /** Say when it is done, or why it waits. */
 async function watch(onDone, last = "") {
   const progress = await get("/memory/forgetting").catch(() => null);
-  if (progress?.problem && progress.problem !== last) toast(`Not erased yet: ${progress.problem}. It is tried again.`, "failed");
+  if (progress?.problem && progress.problem !== last) toast(`Not erased yet: ${progress.problem}. ${progress.under_way ? "It is tried again." : ""}`, "failed");
   if (!progress || progress.under_way) return setTimeout(() => watch(onDone, progress?.problem || last), PAUSE);
+  if (progress.problem) return onDone?.();
   toast("Forgotten: its text is erased");
   onDone?.();
 }

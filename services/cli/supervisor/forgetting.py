@@ -1,0 +1,46 @@
+"""Carries out what people ordered to be forgotten: the supervisor has the admin's key, agents have not."""
+
+import asyncio
+from collections.abc import Callable
+
+from services.cli.supervisor.logs import LogLine
+from shared import subjects
+from shared.bus import Bus
+from shared.errors import MailroomError
+from shared.operations.erasure.orders import carry_out_orders, count_orders
+from shared.settings import Settings
+from shared.text.phrases import count
+
+INTERVAL = 2.0
+"""Seconds between two looks for orders."""
+AGAIN = 15.0
+"""Seconds until an order is tried again that could not be carried out, or not wholly."""
+
+
+async def carry_out_without_end(config: Settings, url: str, report: Callable[[LogLine], None]) -> None:
+    """Carry out orders until cancelled, also those that were left when the office stopped."""
+    told = ""
+    while True:
+        try:
+            bus = await Bus.connect(subjects.ADMIN, url, config.keys / f"{subjects.ADMIN}.nk")
+            try:
+                while True:
+                    left = await carry_out(bus, config, report) if await count_orders(bus) else 0
+                    await asyncio.sleep(AGAIN if left else INTERVAL)
+            finally:
+                await bus.close()
+        except (MailroomError, OSError) as error:
+            if str(error) != told:
+                report(LogLine("office", "warning", f"what is to be forgotten is not erased yet: {error}"))
+            told = str(error)
+            await asyncio.sleep(AGAIN)
+
+
+async def carry_out(bus: Bus, config: Settings, report: Callable[[LogLine], None]) -> int:
+    """Carry out the orders that there are; returns how many messages an agent is still working on."""
+    done = await carry_out_orders(bus, config)
+    left = sum(carried.busy for carried in done.values())
+    for order, carried in done.items():
+        waits = f"; {count(carried.busy, 'message')} in work is left until later" if carried.busy else ""
+        report(LogLine("office", "info", f"erased what quoted a forgotten memory (order {order}){waits}"))
+    return left

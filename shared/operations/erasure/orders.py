@@ -1,0 +1,136 @@
+"""Orders to erase what quotes a forgotten text: given by people, carried out with the admin's key."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from shared import subjects
+from shared.bus import Bus, Stored
+from shared.bus.lease import Lease
+from shared.bus.liveness import Holder
+from shared.clock import parse_timestamp
+from shared.contracts import ErasureOrder, MemoryForgotten, MemoryRefused, MessagesErased, Node
+from shared.errors import MailroomError
+from shared.log import logger
+from shared.operations.erasure.eraser import Eraser, Report, read_records
+from shared.operations.erasure.files import overwrite_quotations
+from shared.operations.erasure.texts import texts_of_nodes
+from shared.queries.records import scan
+from shared.settings import Settings
+from shared.text.quotations import Quotations
+
+PATIENCE = 10.0
+"""Seconds for which an order waits for what somebody is acting on; then it is tried again later."""
+LEASE = "forgetting"
+GIVEN_UP = timedelta(days=1)
+"""After this an order counts as never given to memory: whoever left it was killed before that."""
+log = logger(__name__)
+
+
+class Carried(msgspec.Struct, kw_only=True):
+    """What became of an order: messages that are left because somebody acts on them (``busy``) or because the
+    audit of an earlier version keeps them (``kept``), and the ``files`` in which quotations were overwritten.
+    """
+
+    busy: int = 0
+    kept: int = 0
+    files: list[str] = []
+
+
+async def leave_order(bus: Bus, cause: str, nodes: Sequence[Node]) -> None:
+    """Leave what is to be erased for the admin, as a person, before memory is told the order ``cause``."""
+    order = ErasureOrder(
+        sender=subjects.USER,
+        cause=cause,
+        nodes=tuple(node.id for node in nodes),
+        texts=tuple(texts_of_nodes(nodes)),
+    )
+    await bus.store(subjects.forgetting(cause), order.to_json(), headers={"Nats-Msg-Id": order.id})
+
+
+async def find_erased(bus: Bus, cause: str) -> list[MessagesErased]:
+    """The records of an order, if it is done in OFFICE and AUDIT; empty until it is."""
+    records = [each async for each in read_records(bus) if each.cause == cause]
+    return records if records and not records[-1].messages else []
+
+
+async def carry_out_orders(
+    bus: Bus, config: Settings, *, patience: float = PATIENCE, report: Report = lambda *_: None
+) -> dict[str, Carried]:
+    """Carry out the orders that memory has carried out, as the admin; returns what became of each.
+
+    One process at a time does it. Raises BusError; it can be done again at any time.
+    """
+    done: dict[str, Carried] = {}
+    async with _alone(bus):
+        async for stored in scan(bus, subjects.FORGETTING):
+            order = ErasureOrder.from_json(stored.data)
+            state = await _state_in_memory(bus, order)
+            if state == "done":
+                done[order.cause] = await _carry_out(bus, config, order, patience, report)
+                if done[order.cause].busy:
+                    continue
+            if state:
+                await _drop(bus, stored)
+    return done
+
+
+async def count_orders(bus: Bus) -> int:
+    """How many orders are left to be carried out."""
+    info = json.loads(await bus.request(f"$JS.API.STREAM.INFO.{subjects.FORGETTING}"))
+    return int(info["state"]["messages"]) if "state" in info else 0
+
+
+async def _carry_out(
+    bus: Bus, config: Settings, order: ErasureOrder, patience: float, report: Report
+) -> Carried:
+    quotations = Quotations(order.texts)
+    eraser = Eraser(bus, quotations, order.cause, report)
+    busy = await eraser.run(patience)
+    files = await asyncio.to_thread(overwrite_quotations, config, quotations)
+    log.info("quotations_erased", order=order.cause, busy=busy, kept=eraser.kept, files=len(files))
+    return Carried(busy=busy, kept=eraser.kept, files=[str(path) for path in files])
+
+
+async def _state_in_memory(bus: Bus, order: ErasureOrder) -> str:
+    """Whether memory has "done" an order, or it is "void"; empty until it is known."""
+    own = subjects.memory_write(subjects.MEMORY_DAEMON)
+    since = parse_timestamp(order.created_at) - timedelta(minutes=1)
+    async for answer in scan(bus, subjects.MEMORY, own, since=since):
+        if order.cause.encode() not in answer.data:
+            continue
+        if b'"memory_forgotten.v1"' in answer.data:
+            if order.cause in MemoryForgotten.from_json(answer.data).orders:
+                return "done"
+        elif (
+            b'"memory_refused.v1"' in answer.data
+            and MemoryRefused.from_json(answer.data).cause == order.cause
+        ):
+            return "void"
+    return "void" if datetime.now(UTC) - since > GIVEN_UP else ""
+
+
+async def _drop(bus: Bus, stored: Stored) -> None:
+    """Erase an order: it has the texts."""
+    request = json.dumps({"seq": stored.seq}).encode()
+    answer = json.loads(await bus.request(f"$JS.API.STREAM.MSG.DELETE.{subjects.FORGETTING}", request))
+    if "error" in answer:
+        raise MailroomError(f"The order is done, and could not be erased: {answer['error']['description']}")
+
+
+@asynccontextmanager
+async def _alone(bus: Bus) -> AsyncIterator[None]:
+    lease = Lease(bus, LEASE, Holder.this(bus.instance))
+
+    async def wait(holder: Holder) -> None:
+        log.info("forgetting_waits", holder=str(holder))
+
+    await lease.acquire(wait)
+    try:
+        yield
+    finally:
+        await lease.release()

@@ -1,0 +1,267 @@
+"""Erasing in OFFICE and AUDIT what quotes a forgotten text: what is left, who acts on it, and crashes."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from shared import subjects
+from shared.bus import Bus, Delivery, Entry
+from shared.bus.entry import seal
+from shared.bus.records import read_task, step_entry, submission_entry
+from shared.bus.replacement import HEADER, is_handled
+from shared.contracts import (
+    Email,
+    ErasureOrder,
+    MemoryForgotten,
+    MemoryWrite,
+    MessagesErased,
+    Task,
+    TaskChanged,
+    TaskStatus,
+    decode,
+    generate_id,
+)
+from shared.operations.erasure.orders import carry_out_orders, count_orders, find_erased
+from shared.queries.audit_log import verify_copies
+from shared.queries.records import scan
+from tests.bus.conftest import consume
+from tests.support.server import Server
+
+SECRET = "The harbour master keeps the spare key below the third bollard"
+TRACE = "third bollard"
+
+
+def letter(sender: str, recipient: str, body: str) -> Entry:
+    return seal(subjects.mail(recipient, sender), Email(sender=sender, recipient=recipient, body=body))
+
+
+async def order(server: Server, text: str = SECRET) -> str:
+    """A person's order that memory has carried out."""
+    user, memory = await server.connect(subjects.USER), await server.connect("memory")
+    write = MemoryWrite(sender="user", forget=("node",))
+    left = ErasureOrder(sender="user", cause=write.id, nodes=("node",), texts=(text,))
+    await user.store(subjects.forgetting(write.id), left.to_json())
+    await user.append(seal(subjects.memory_write("user"), write))
+    done = MemoryForgotten(sender="memory", cause=write.id, orders=(write.id,), ids=("node",))
+    await memory.append(seal(subjects.memory_write("memory"), done))
+    return write.id
+
+
+async def office(bus: Bus, pattern: str = ">") -> list[bytes]:
+    return [stored.data async for stored in scan(bus, subjects.OFFICE, pattern)]
+
+
+def holders(server: Server) -> list[Path]:
+    """The files of the server that hold the text."""
+    paths = [path for path in server.config.state_dir.rglob("*") if path.is_file()]
+    return [path for path in paths if TRACE.encode() in path.read_bytes()]
+
+
+async def verify(bus: Bus) -> int:
+    found = await verify_copies(bus, subjects.OFFICE, subjects.AUDIT)
+    assert found.problems == []
+    return found.erased_count
+
+
+async def carry_out(server: Server, patience: float = 0.0) -> None:
+    admin = await server.connect(subjects.ADMIN)
+    await carry_out_orders(admin, server.config, patience=patience)
+
+
+def task(text: str = f"Write down: {SECRET}") -> Task:
+    return Task(task_id="t1", requester="conductor", assignee="engineer", text=text)
+
+
+async def run_task(server: Server, *, until: str) -> Task:
+    """A task of the conductor's for the engineer, up to a step, that quotes the text in each."""
+    conductor, engineer = await server.connect("conductor"), await server.connect("engineer")
+    mine = task()
+    (seq,) = await conductor.commit([submission_entry(mine)])
+    if until == "new":
+        return mine
+    claimed = TaskChanged(sender="engineer", task_id="t1", origin=seq, attempt=1, worker="w", note=SECRET)
+    (seq,) = await engineer.commit([step_entry(mine, subjects.CLAIMED, claimed, seq)])
+    if until == "claimed":
+        return mine
+    result = mine.result("engineer", TaskStatus.COMPLETED, output="It is done", attempt=1)
+    await engineer.commit([step_entry(mine, subjects.ENDED, result, seq)])
+    return mine
+
+
+async def take(server: Server, name: str) -> list[dict[str, str]]:
+    """The headers of all that waits for an agent, which takes it and says that it is done."""
+    taken: list[dict[str, str]] = []
+
+    async def handle(delivery: Delivery) -> None:
+        taken.append(delivery.headers)
+
+    async with server.connection(name) as bus:
+        await consume(bus, handle)
+        before = -1
+        while before != len(taken):
+            before = len(taken)
+            await asyncio.sleep(0.4)
+    return taken
+
+
+async def test_what_is_left_stands_on_the_same_subject_and_the_trail_is_whole(server: Server) -> None:
+    engineer, user = await server.connect("engineer"), await server.connect(subjects.USER)
+    record = subjects.record("engineer", "letter", "one")
+    await engineer.commit([letter("engineer", "critic", f"As **they** say:\n> {SECRET.upper()}!")])
+    await engineer.commit([letter("engineer", "critic", "Nothing of interest")])
+    for number, text in enumerate((SECRET, "between", f"In JSON: {json.dumps([SECRET])}")):
+        last = await user.last(subjects.OFFICE, record)
+        body = json.dumps({"number": number, "text": text}).encode()
+        await engineer.commit([Entry(record, body, f"r{number}", last.seq if last else 0)])
+    await engineer.store(subjects.event("engineer", "said"), SECRET.encode())
+    await order(server)
+    assert holders(server)
+    await carry_out(server)
+    assert holders(server) == []
+    assert await verify(user) == 4
+    (first, second) = [decode(data).body for data in await office(user, "mail.>")][::-1]
+    assert (first, second) == ("As **they** say:\n> [forgotten]!", "Nothing of interest")
+    left = [json.loads(data) for data in await office(user, record)]
+    assert [each["number"] for each in left] == [1, 2]  # of a record the last state counts
+    assert left[-1]["text"] == 'In JSON: ["[forgotten]"]'
+    assert await office(user, subjects.event("engineer", "said")) == [b"[forgotten]"]
+    admin = await server.connect(subjects.ADMIN)
+    assert await count_orders(admin) == 0
+    records = [MessagesErased.from_json(data) for data in await office(user, subjects.ERASED)]
+    described = {message.subject: message for each in records for message in each.messages}
+    assert described["mail.critic.engineer"].kind == "email.v1"
+    assert TRACE not in str(records)
+    assert json.loads((await office(user, "mail.>"))[-1])["replaces"]["seq"] == 1
+
+
+async def test_a_task_that_has_ended_stays_ended_and_nobody_acts_on_it_again(server: Server) -> None:
+    mine, user = await run_task(server, until="ended"), await server.connect(subjects.USER)
+    assert len(await take(server, "engineer")) == 1
+    assert len(await take(server, "conductor")) == 1
+    await order(server)
+    await carry_out(server)
+    assert holders(server) == []
+    state = await read_task(user, mine)
+    assert state is not None
+    assert (state.step, state.status) == (subjects.ENDED, TaskStatus.COMPLETED)
+    assert [is_handled(headers) for headers in await take(server, "engineer")] == [True]
+    assert [is_handled(headers) for headers in await take(server, "conductor")] == [True]
+    steps = [stored.subject.rpartition(".")[2] async for stored in scan(user, subjects.OFFICE, "task.>")]
+    assert steps == [subjects.NEW["MEDIUM"], subjects.CLAIMED, subjects.ENDED]
+    await verify(user)
+
+
+async def test_a_task_that_waits_is_done_once_without_the_text(server: Server) -> None:
+    mine, user = await run_task(server, until="new"), await server.connect(subjects.USER)
+    await order(server)
+    await carry_out(server)
+    assert holders(server) == []
+    state = await read_task(user, mine)
+    assert state is not None
+    assert state.task is not None
+    assert (state.status, state.task.text) == (TaskStatus.PENDING, "Write down: [forgotten]")
+    assert [headers[HEADER] for headers in await take(server, "engineer")] == ["1 waiting"]
+    await verify(user)
+
+
+async def test_a_task_under_way_is_left_until_it_has_ended(server: Server) -> None:
+    mine, user = await run_task(server, until="claimed"), await server.connect(subjects.USER)
+    admin, engineer = await server.connect(subjects.ADMIN), await server.connect("engineer")
+    await order(server)
+    (carried,) = (await carry_out_orders(admin, server.config, patience=0)).values()
+    assert carried.busy == 2
+    assert await count_orders(admin) == 1
+    state = await read_task(user, mine)
+    assert state is not None
+    result = mine.result("engineer", TaskStatus.COMPLETED, output=f"So it is: {SECRET}", attempt=1)
+    await engineer.commit([step_entry(mine, subjects.ENDED, result, state.seq)])
+    for name in ("engineer", "conductor"):
+        await take(server, name)
+    await carry_out(server)
+    assert holders(server) == []
+    assert await count_orders(admin) == 0
+    await verify(user)
+
+
+async def test_an_old_audit_that_nobody_can_erase_in_is_told(server: Server) -> None:
+    admin, engineer = await server.connect(subjects.ADMIN), await server.connect("engineer")
+    config = json.loads(await admin.request("$JS.API.STREAM.INFO.AUDIT"))["config"]
+    await admin.request("$JS.API.STREAM.UPDATE.AUDIT", json.dumps({**config, "deny_delete": True}).encode())
+    await engineer.commit([letter("engineer", "critic", SECRET)])
+    cause = await order(server)
+    carried = (await carry_out_orders(admin, server.config))[cause]
+    assert (carried.busy, carried.kept) == (0, 1)
+    assert TRACE not in str(await office(admin))
+    await verify(admin)
+
+
+async def test_an_order_that_memory_never_got_or_refused_erases_nothing(server: Server) -> None:
+    admin, user = await server.connect(subjects.ADMIN), await server.connect(subjects.USER)
+    engineer = await server.connect("engineer")
+    await engineer.commit([letter("engineer", "critic", SECRET)])
+    left = ErasureOrder(sender="user", cause=generate_id(), nodes=("node",), texts=(SECRET,))
+    await user.store(subjects.forgetting(left.cause), left.to_json())
+    assert await carry_out_orders(admin, server.config) == {}
+    assert await count_orders(admin) == 1
+    assert TRACE in str(await office(admin))
+
+
+async def test_short_texts_are_left_alone(server: Server) -> None:
+    engineer, user = await server.connect("engineer"), await server.connect(subjects.USER)
+    for text in ("Done", "yes", "All of it is Done, yes", "We deploy."):
+        await engineer.commit([letter("engineer", "critic", text)])
+    before = await office(user, "mail.>")
+    await order(server, "Done\n- yes\n- We deploy.")
+    await carry_out(server)
+    assert await office(user, "mail.>") == before
+
+
+KILLED = """
+import asyncio, sys
+from shared import settings
+from shared.bus import Bus
+from shared.operations.erasure.orders import carry_out_orders
+
+async def main():
+    config = settings.load()
+    admin = await Bus.connect("admin", sys.argv[1], config.keys / "admin.nk")
+    print("begins", flush=True)
+    await carry_out_orders(admin, config)
+
+asyncio.run(main())
+"""
+
+
+async def test_killed_at_any_moment_it_is_finished_by_the_next(server: Server) -> None:
+    """kill -9 of who carries it out, and of the server: nothing is replaced twice, and nothing stays."""
+    engineer, user = await server.connect("engineer"), await server.connect(subjects.USER)
+    for number in range(60):
+        await engineer.commit([letter("engineer", "critic", f"{number}: {SECRET}")])
+    await run_task(server, until="ended")
+    for name in ("engineer", "critic", "conductor"):
+        await take(server, name)
+    cause = await order(server)
+    for number, pause in enumerate((0.0, 0.02, 0.06, 0.12, 0.2)):
+        with server.start_process([sys.executable, "-c", KILLED, server.url]) as process:
+            assert process.stdout is not None
+            await asyncio.to_thread(process.stdout.readline)
+            await asyncio.sleep(pause)
+            process.kill()
+        if number == 2:
+            await server.restart()
+    await carry_out(server)
+    assert holders(server) == []
+    letters = [decode(data).body for data in await office(user, "mail.>")]
+    assert sorted(letters) == sorted(f"{number}: [forgotten]" for number in range(60))
+    assert await find_erased(user, cause)
+    await verify(user)
+
+
+async def test_hundreds_of_quotations_are_erased_together(server: Server) -> None:
+    engineer, user = await server.connect("engineer"), await server.connect(subjects.USER)
+    await engineer.commit([letter("engineer", "critic", f"{number}: {SECRET}") for number in range(300)])
+    await order(server)
+    await carry_out(server)
+    assert await verify(user) == 300
+    assert holders(server) == []
