@@ -1,6 +1,7 @@
 """The actions that make plans, carry them out, and work out what no action names; the execution report."""
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from services.cortex.modes import (
 )
 from services.cortex.perception import perceive
 from services.cortex.plan_execution import StepResult, StepRunner, StepStatus, execute_plan
+from services.cortex.plan_needs import find_needed_agents, require_tools
 from services.cortex.plan_parser import parse_plan, plan_of, request_of, step_of
 from services.cortex.planner import PlanScope, ask_for_plan, find_spelled_out, plan_without_model
 from services.cortex.run import Run
@@ -116,12 +118,24 @@ class PlanActions:
         return await self._work_out(mode, query, may_rest=is_email_task(task))
 
     async def carry_out(self, plan: TaskPlan) -> Outcome:
-        """Execute a plan and write its report; raises ActionError if a step did not complete."""
-        task_id = self._context.task.task_id
+        """Execute a plan and write its report; raises ActionError if a step did not complete, or before the
+        first one if a tool that the plan needs is not there.
+        """
+        context, task_id = self._context, self._context.task.task_id
+        others = find_needed_agents(plan, context.profile.name)
+        present = pages_of(await context.directory.read()) if others else {}
+        require_tools(plan, context.profile.name, self.steps.actions, present)
+        if plan.estimated_duration:
+            await context.progress(
+                f"{count(len(plan.steps), 'step')}, expected to take {plan.estimated_duration}"
+            )
+        started = time.monotonic()
         results = await execute_plan(plan, self._execute_step, max_parallel=self._max_parallel)
         path = outputs_path(self._context) / f"execution-{task_id}.md"
         async with self._context.effect(f"write the execution report of {plan.task_id}", repeatable=True):
-            await asyncio.to_thread(write_atomically, path, format_report(plan, results))
+            await asyncio.to_thread(
+                write_atomically, path, format_report(plan, results, time.monotonic() - started)
+            )
         return plan_outcome(results, path)
 
     async def _work_out(self, mode: Mode | None, query: Query, *, may_rest: bool = False) -> Outcome:
@@ -188,13 +202,13 @@ def summarise_results(results: Sequence[StepResult]) -> str:
     return "; ".join(parts)
 
 
-def format_report(plan: TaskPlan, results: Sequence[StepResult]) -> str:
-    """The execution report as Markdown."""
+def format_report(plan: TaskPlan, results: Sequence[StepResult], seconds: float) -> str:
+    """The execution report as Markdown, of a plan that took so many ``seconds``."""
     lines = [
         f"# Execution of {plan.task_id}",
         "",
         f"{summarise_results(results)}.",
-        f"Ended {generate_iso_timestamp()}.",
+        f"Ended {generate_iso_timestamp()}, after {seconds:.1f} s.",
         "",
         *_format_estimates(plan),
     ]

@@ -110,6 +110,22 @@ async def test_a_plan_is_carried_out_by_those_it_names(team: Team) -> None:
     assert Path(result.output_paths[0]).read_text().startswith("# Execution of ")
 
 
+async def test_a_plan_begins_with_what_it_needs_or_not_at_all(team: Team) -> None:
+    plan = {
+        "steps": [step(1, "repeat", text="a")],
+        "required_tools": ["helper.repeat"],
+        "estimated_duration": "2 minutes",
+    }
+    result = await team.perform("cortex", "execute_plan", plan=plan)
+    assert result.status is TaskStatus.COMPLETED, result.error_message
+    assert "Planned: duration 2 minutes; tools helper.repeat." in Path(result.output_paths[0]).read_text()
+    refused = await team.perform("cortex", "execute_plan", plan={**plan, "required_tools": ["helper.juggle"]})
+    assert refused.status is TaskStatus.FAILED
+    assert (
+        "No step was begun: the plan needs an action 'juggle' that helper does not" in refused.error_message
+    )
+
+
 async def test_the_tasks_of_steps_are_named_after_them(team: Team) -> None:
     """Steps side by side end in any order; a second attempt must find each step's own task."""
     steps = [

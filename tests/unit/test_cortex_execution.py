@@ -116,7 +116,7 @@ async def test_the_report_tells_of_every_step() -> None:
         "1 of 3 steps completed; step 2 ('b') failed: No such page. Try another; "
         "step 3 ('c') skipped: step 2 failed"
     )
-    text = format_report(plan, results)
+    text = format_report(plan, results, 1.0)
     for words in (
         "## 1. a",
         "a after []",
