@@ -35,6 +35,7 @@ ERRORS = (
     ("bad input", r"must be|invalid|required|expected|cannot be read"),
 )
 """Kinds of failure, by what their reasons say; the first that fits."""
+_NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|\S*[\d/]\S*")
 OF_GOAL = "(as the goal says)"
 """What a strategy has in the place of a value that its goal names, such as a folder."""
 PLAIN = re.compile(r"[\w.-]{1,40}")
@@ -173,9 +174,9 @@ def pattern_of_help(goal: Goal, task: GoalTask, failure: Failure, params: dict[s
 def pattern_of_failures(goal: Goal, task: GoalTask, failures: Sequence[Failure]) -> Pattern | None:
     """The pattern of failures of the kind of the last one; None for fewer than REPEATED goals."""
     last = failures[-1]
-    alike = [each for each in failures if (each.error, each.project) == (last.error, last.project)]
+    alike = [each for each in failures if _are_alike(each, last)]
     goals = tuple(dict.fromkeys(f"goal:{each.goal_id}" for each in alike))
-    if len(goals) < REPEATED or last.error == OTHER:
+    if len(goals) < REPEATED:
         return None
     return Pattern(
         condition=f"{_call_of(task, last)} fails: {last.error}: {last.reason}",
@@ -189,6 +190,18 @@ def pattern_of_failures(goal: Goal, task: GoalTask, failures: Sequence[Failure])
         error=last.error,
         evidence=goals,
     )
+
+
+def _are_alike(one: Failure, other: Failure) -> bool:
+    """Whether two failures are of one kind; those of no known kind, for the same reason."""
+    if (one.error, one.project) != (other.error, other.project):
+        return False
+    return other.error != OTHER or leave_out_names(one.reason) == leave_out_names(other.reason)
+
+
+def leave_out_names(reason: str) -> str:
+    """A reason without numbers, addresses, paths and what stands in quotes: what one call has of its own."""
+    return " ".join(_NAMES.sub("", reason).split())
 
 
 def _call_of(task: GoalTask, failure: Failure) -> str:

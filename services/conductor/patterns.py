@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from services.conductor.learning import MetaLearner
-from services.conductor.lessons import WELL, lessons_of, subject_of
+from services.conductor.lessons import OTHER, WELL, leave_out_names, lessons_of, subject_of
 from services.conductor.state_machine import with_patterns
 from shared import subjects
 from shared.contracts import Goal, GoalTask, Node, Pattern, PatternOrigin, Source, TaskStatus
@@ -116,6 +116,8 @@ class PatternBook:
         # What was planned or objected to is about one kind of goal; a call fails alike in goals of any text.
         is_of_goal = not pattern.params and pattern.learned_from is not PatternOrigin.FAILURES
         about = leave_out_places(pattern.example) if is_of_goal else ""
+        if pattern.learned_from is PatternOrigin.FAILURES and pattern.error == OTHER:
+            about = leave_out_names(pattern.condition)
         key = (pattern.learned_from, pattern.agent, pattern.action, pattern.error, pattern.project, about)
         return self._derive_id("pattern", *key)
 

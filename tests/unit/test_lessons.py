@@ -9,6 +9,7 @@ from services.conductor.lessons import error_kind, failure_of, find_help, lesson
 from services.conductor.patterns import has_helped
 from services.conductor.state_machine import MAX_PATTERNS, with_patterns, with_setbacks
 from shared.contracts import (
+    Failure,
     Goal,
     GoalTask,
     Instruction,
@@ -126,8 +127,17 @@ def test_failures_of_one_kind_in_three_goals_are_a_pattern() -> None:
     found = pattern_of_failures(goal(), TASK, failures)
     assert found is not None
     assert (found.error, found.project, len(found.evidence)) == ("timeout", "python", 3)
-    unknown = [msgspec.structs.replace(each, error="other") for each in failures]
-    assert pattern_of_failures(goal(), TASK, unknown) is None
+
+
+def test_failures_of_no_known_kind_are_a_pattern_if_their_reasons_are_one() -> None:
+    def fail(*reasons: str) -> list[Failure]:
+        return [failure_of(goal(goal_id=f"g{n}"), TASK, reason, "") for n, reason in enumerate(reasons)]
+
+    said = "http://10.0.0.{0}/a is not fetched: port {0} belongs to '{0}'"
+    found = pattern_of_failures(goal(), TASK, fail(*(said.format(number) for number in (7, 8, 9))))
+    assert found is not None
+    assert found.error == "other"
+    assert pattern_of_failures(goal(), TASK, fail(said, "The page is empty", "It is a picture")) is None
 
 
 @pytest.mark.parametrize(
