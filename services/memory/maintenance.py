@@ -18,6 +18,7 @@ from services.memory.linking.linker import (
 )
 from services.memory.linking.made import list_made
 from services.memory.recall import RecallService
+from services.memory.writes.staging import OVERTAKEN
 from shared.contracts import MemoryWrite, MemoryWritten
 from shared.errors import ActionError, MailroomError
 from shared.log import logger
@@ -50,6 +51,10 @@ SWEEP = "sweep"
 log = logger(__name__)
 
 Submit = Callable[[MemoryWrite], Awaitable[MemoryWritten]]
+
+
+class OvertakenError(ActionError):
+    """What a write was made from has been changed meanwhile: it is made again."""
 
 
 class Maintenance:
@@ -128,6 +133,8 @@ class Maintenance:
         while True:
             try:
                 return await work()
+            except OvertakenError as error:
+                log.info("upkeep_repeated", reason=str(error))
             except MailroomError as error:
                 self._problem = str(error)
                 log.warning("upkeep_failed", reason=self._problem)
@@ -146,8 +153,11 @@ class Maintenance:
         """Link what is new, round after round."""
         async with self._linking:
             for _ in range(MOST_ROUNDS):
-                if not await self._link_once():
-                    break
+                try:
+                    if not await self._link_once():
+                        break
+                except OvertakenError as error:
+                    log.info("round_repeated", reason=str(error))
 
     async def _link_once(self) -> bool:
         """One cycle; whether there may be more to do."""
@@ -220,5 +230,7 @@ class Maintenance:
 
     async def _write(self, write: MemoryWrite) -> None:
         written = await self._submit(write)
+        if written.error.endswith(OVERTAKEN):
+            raise OvertakenError(written.error)
         if written.error:
             raise ActionError(f"Memory refused its own write: {written.error}")

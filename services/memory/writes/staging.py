@@ -73,6 +73,10 @@ def fold(entries: Sequence[LoggedWrite], known: KnownState, dimensions: int) -> 
     return staging.change(), errors
 
 
+OVERTAKEN = "after it was read"
+"""How the error of a write of the daemon ends if what it read was changed meanwhile: it is to be repeated."""
+
+
 class Staging:
     """What is known, overlaid with the states that the batch has made so far.
 
@@ -177,7 +181,7 @@ class Staging:
         for node in write.nodes:
             current = self._node(node.id) if node.version else None
             if current is not None and current.version != node.version:
-                raise ValueError(f"{node.id} was written at version {current.version}, after it was read")
+                raise ValueError(f"{node.id} was written at version {current.version}, {OVERTAKEN}")
 
     def _apply_node(self, node: Node, entry: LoggedWrite, vector: Vectors | None) -> None:
         check_node(node)
