@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.bench.__main__ import MEASURES
 from tests.support.server import ROOT
 
@@ -26,6 +28,7 @@ def bench(file: Path, *args: str) -> dict[str, Any]:
     return figures
 
 
+@pytest.mark.timeout(300)
 def test_every_measure_runs_and_is_told_as_json(tmp_path: Path) -> None:
     chosen = (*MEASURES, "memory")
     figures = bench(tmp_path / "figures.json", *(word for name in chosen for word in ("--only", name)))
