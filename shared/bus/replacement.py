@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from shared.bus.entry import Stored
+
 HEADER = "Mailroom-Replaces"
 """The header of such a message, with the sequence of what it replaces, and WAITING or HANDLED."""
 HANDLED, WAITING = "handled", "waiting"
@@ -32,6 +34,18 @@ def find_origin(data: bytes) -> Origin | None:
         return msgspec.json.decode(data, type=_Body).replaces
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
+
+
+def restored(stored: Stored) -> Stored:
+    """A message as it is shown: at the time of what it replaces, if it says so."""
+    origin = find_origin(stored.data)
+    return stored._replace(time=origin.time) if origin else stored
+
+
+def place_of(stored: Stored) -> int:
+    """The sequence by which a message is shown among others: that of what it replaces, if it says so."""
+    origin = find_origin(stored.data)
+    return origin.seq if origin else stored.seq
 
 
 def is_handled(headers: Mapping[str, object]) -> bool:

@@ -242,11 +242,13 @@ class MemoryForgotten(Envelope, frozen=True, kw_only=True, tag="memory_forgotten
 class ErasureOrder(Envelope, frozen=True, kw_only=True, tag="erasure_order.v1"):
     """What is to be erased in OFFICE and AUDIT: the ``texts`` of ``nodes`` that a person ordered to forget.
 
-    ``cause`` is the order to memory. It is kept where only the admin reads it, and erased when it is done.
+    ``cause`` is the order to memory, ``common`` are parts of the texts that are left, since many others have
+    them. It is kept where only the admin reads it, and erased when it is done.
     """
 
     nodes: tuple[Token, ...]
     texts: tuple[str, ...] = ()
+    common: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,25 +2,29 @@
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from shared import subjects
 from shared.bus import Bus
-from shared.contracts import EdgesQuery, MemoryForgotten, MemoryWrite, MemoryWritten, Node, Relation
+from shared.contracts import (
+    EdgesQuery,
+    HistoryQuery,
+    MemoryForgotten,
+    MemoryWrite,
+    MemoryWritten,
+    Node,
+    Relation,
+)
 from shared.errors import NotFound
 from shared.memory import Memory
 from shared.operations.erasure.eraser import Report, find_quotations
 from shared.operations.erasure.orders import leave_order
 from shared.operations.erasure.texts import texts_of_nodes
 from shared.queries.records import scan
-from shared.text.quotations import Quotations, find_short
+from shared.text.quotations import Quotations, find_common, find_short
 
-WORDS = 3
-"""The least words of a text that is erased in other memories too."""
-LEAST = 8
-"""The least characters of a text that is looked for in other memories."""
 SHOWN_SHORT = 5
 """The most texts that are named as too short to be looked for."""
 _PLACES = {
@@ -37,46 +41,60 @@ _PLACES = {
 
 class ForgettingPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What an order would erase: the ``nodes``, first those that were named, then what was merged with them
-    and proposals to change them; ``sharing`` are the ids of others that have a text of these, and lose it.
+    and proposals to change them; ``earlier`` is what these said before they were changed. ``sharing`` are the
+    ids of others that have a text of these, and lose it.
 
     ``messages`` are how many of the office quote them, by what they are, ``short`` the texts of them that are
-    too short to be looked for there: they stay wherever they stand.
+    too short to be looked for there, and ``common`` the parts that many other memories have: they stay
+    wherever they stand.
     """
 
     nodes: list[Node]
     sharing: list[str]
+    earlier: list[str] = []
     messages: dict[str, int] = {}
     short: list[str] = []
+    common: list[str] = []
+
+    @property
+    def texts(self) -> list[str]:
+        """What the nodes say and said."""
+        return [*texts_of_nodes(self.nodes), *self.earlier]
+
+    @property
+    def quotations(self) -> Quotations:
+        """What is looked for in the office's messages and files."""
+        return Quotations(self.texts, self.common)
 
 
-async def count_messages(bus: Bus, nodes: Sequence[Node], report: Report = lambda *_: None) -> dict[str, int]:
-    """How many messages of the office quote the texts of nodes, by what they are."""
+async def count_messages(
+    bus: Bus, quotations: Quotations, report: Report = lambda *_: None
+) -> dict[str, int]:
+    """How many messages of the office quote what is to be forgotten, by what they are."""
     found: Counter[str] = Counter()
-    async for page in find_quotations(bus, Quotations(texts_of_nodes(nodes)), report=report):
+    async for page in find_quotations(bus, quotations, report=report):
         found.update(_PLACES.get(stored.subject.partition(".")[0], "other messages") for stored in page)
     return dict(found)
 
 
-async def order_forgetting(bus: Bus, nodes: Sequence[Node], person: str = "") -> MemoryWritten:
-    """Order that nodes be forgotten, as a person: by memory now, in OFFICE, AUDIT and files soon after.
+async def order_forgetting(bus: Bus, plan: ForgettingPlan, person: str = "") -> MemoryWritten:
+    """Order that the nodes of a plan be forgotten, as a person: by memory now, in the office soon after.
 
     The texts are left for the admin first, so that no crash keeps quotations that nobody looks for.
     """
-    order = MemoryWrite(sender=subjects.USER, person=person, forget=tuple(node.id for node in nodes))
-    await leave_order(bus, order.id, nodes)
+    order = MemoryWrite(sender=subjects.USER, person=person, forget=tuple(node.id for node in plan.nodes))
+    await leave_order(bus, order, plan.texts, plan.common)
     return await Memory(bus).write(order)
 
 
 async def plan_forgetting(bus: Bus, ids: Sequence[str]) -> ForgettingPlan:
     """What an order to forget ``ids`` would erase; raises NotFound if memory lacks one of them."""
-    nodes, sharing = await find_nodes(Memory(bus), ids)
-    short = find_short(line for text in texts_of_nodes(nodes) for line in text.splitlines())
-    messages = await count_messages(bus, nodes)
-    return ForgettingPlan(nodes=nodes, sharing=sharing, messages=messages, short=short[:SHOWN_SHORT])
+    plan = await find_nodes(Memory(bus), ids)
+    return msgspec.structs.replace(plan, messages=await count_messages(bus, plan.quotations))
 
 
-async def find_nodes(memory: Memory, ids: Sequence[str]) -> tuple[list[Node], list[str]]:
-    """The nodes that an order to forget ``ids`` is about, and the ids of others with the same text.
+async def find_nodes(memory: Memory, ids: Sequence[str]) -> ForgettingPlan:
+    """The same without the office's messages, whose reading takes a while.
 
     Raises NotFound if memory lacks one of them.
     """
@@ -87,20 +105,41 @@ async def find_nodes(memory: Memory, ids: Sequence[str]) -> tuple[list[Node], li
             "'mailroom memory search' finds ids",
         )
     merged = {each for node in found.values() for each in _merged_from(node)}
-    texts = [text for node in found.values() for text in texts_of(node) if len(text.split()) >= WORDS]
-    sharing = []
+    others: dict[str, str] = {}
     async for node in memory.iterate_nodes():
         if found.keys() & set(_merged_from(node)):
             merged.add(node.id)
-        elif node.id not in found and any(text in node.title or text in node.body for text in texts):
-            sharing.append(node.id)
+        elif node.id not in found:
+            others[node.id] = f"{node.title}\n{node.body}"
     for node_id in ids:
         for edge in (await memory.edges(EdgesQuery(node=node_id))).edges:
             is_proposal = edge.relation is Relation.CONTRADICTS and edge.from_id.startswith("proposal-")
             if is_proposal and edge.to_id == node_id:
                 merged.add(edge.from_id)
     nodes = [*found.values(), *await memory.get(*sorted(merged - found.keys()))]
-    return nodes, [each for each in sharing if each not in merged]
+    for each in merged:
+        others.pop(each, None)
+    earlier = await _read_earlier(memory, nodes)
+    texts = [*texts_of_nodes(nodes), *earlier]
+    plan = ForgettingPlan(
+        nodes=nodes,
+        sharing=[],
+        earlier=earlier,
+        short=find_short(line for text in texts for line in text.splitlines())[:SHOWN_SHORT],
+        common=find_common(texts, others.values()),
+    )
+    known = plan.quotations
+    sharing = [each for each, text in others.items() if known.may_be_in(text.encode()) and known.are_in(text)]
+    return msgspec.structs.replace(plan, sharing=sharing)
+
+
+async def _read_earlier(memory: Memory, nodes: Sequence[Node]) -> list[str]:
+    """What nodes said before they were changed."""
+    now, found = set(texts_of_nodes(nodes)), dict[str, None]()
+    for node in nodes:
+        states = (await memory.history(HistoryQuery(id=node.id, limit=100))).states
+        found |= dict.fromkeys(texts_of_nodes(state.node for state in states))
+    return [text for text in found if text not in now]
 
 
 async def find_record(bus: Bus, order: MemoryWritten) -> MemoryForgotten | None:
@@ -113,13 +152,6 @@ async def find_record(bus: Bus, order: MemoryWritten) -> MemoryForgotten | None:
                 if order.cause in record.orders:
                     return record
     return None
-
-
-def texts_of(node: Node) -> Iterator[str]:
-    """What of a node is looked for elsewhere: title and body, unless they are short."""
-    for text in (node.title, node.body):
-        if len(text.strip()) >= LEAST:
-            yield text.strip()
 
 
 def _merged_from(node: Node) -> list[str]:

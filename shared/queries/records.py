@@ -116,6 +116,17 @@ async def count_subjects(bus: Bus, stream: str, pattern: str) -> dict[str, int]:
             return found
 
 
+async def end_of_search(bus: Bus, end: int) -> int:
+    """Up to which sequence of OFFICE to look for messages of before ``end`` (0: now).
+
+    What was stored in the place of erased ones comes after the record of these.
+    """
+    if not end:
+        return await last_sequence(bus, subjects.OFFICE)
+    erased = await bus.last(subjects.OFFICE, subjects.ERASED)
+    return max(end, erased.seq if erased else 0) + subjects.MAX_BATCH
+
+
 async def last_sequence(bus: Bus, stream: str) -> int:
     """The sequence of a stream's last message."""
     state = (await call_server(bus, f"STREAM.INFO.{stream}"))["state"]

@@ -22,7 +22,14 @@ from shared.contracts import (
 )
 from shared.contracts.base import Contract
 from shared.errors import MailroomError, NotFound
-from shared.queries.records import count_subjects, read_goal, read_goals, read_tasks, scan
+from shared.queries.records import (
+    count_subjects,
+    end_of_search,
+    read_goal,
+    read_goals,
+    read_tasks,
+    scan,
+)
 from shared.queries.spending import Spent, read_goal_spending, read_left
 from shared.settings import Settings
 from shared.text.times import parse_time
@@ -92,7 +99,7 @@ async def read_patches(bus: Bus, goal: Goal, end: int) -> list[DeliveredPatch]:
     goal share a workspace.
     """
     ended = subjects.task("*", "*", "*", subjects.ENDED)
-    since, until = parse_time(goal.submitted_at) - MARGIN, end + subjects.MAX_BATCH
+    since, until = parse_time(goal.submitted_at) - MARGIN, await end_of_search(bus, end)
     found: dict[str, DeliveredPatch] = {}
     async for stored in scan(bus, subjects.OFFICE, ended, since=since, until=until):
         if goal.goal_id.encode() not in stored.data:

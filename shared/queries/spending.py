@@ -13,7 +13,7 @@ from shared.clock import format_moment, read_night, read_zone
 from shared.contracts import DailySpending, Goal, NightState, SpanKind, StateChanged, TaskResult
 from shared.contracts.cognition import spending_of
 from shared.errors import BusError
-from shared.queries.records import read_goal, scan
+from shared.queries.records import end_of_search, read_goal, scan
 from shared.settings import Settings
 from shared.text.phrases import count
 from shared.text.times import parse_time
@@ -36,7 +36,7 @@ async def read_goal_spending(bus: Bus, goal: Goal) -> Spent:
     """What all tasks of a goal used, delegated ones too, and the conductor's own calls for it."""
     begin, end = parse_time(goal.submitted_at) - MARGIN, 0
     if goal.status.final and (found := await read_goal(bus, goal.goal_id)) is not None:
-        end = found[1] + subjects.MAX_BATCH
+        end = await end_of_search(bus, found[1])
     results: list[TaskResult] = []
     ended = subjects.task("*", "*", "*", subjects.ENDED)
     async for stored in scan(bus, subjects.OFFICE, ended, since=begin, until=end):

@@ -8,6 +8,7 @@ import msgspec
 
 from shared import subjects
 from shared.bus import Bus, Stored
+from shared.bus.replacement import place_of, restored
 from shared.contracts import (
     CommandConnected,
     CommandJudged,
@@ -22,10 +23,9 @@ from shared.contracts import (
 )
 from shared.errors import NotFound
 from shared.queries.pieces import make_piece
-from shared.queries.records import last_sequence, read_goal, scan
+from shared.queries.records import end_of_search, read_goal, scan
 from shared.queries.timeline import MARGIN
 from shared.queries.waterfall import Row, RowKind, build_waterfall, in_order
-from shared.subjects import MAX_BATCH
 from shared.text.excerpt import excerpt
 from shared.text.times import format_utc, parse_time
 
@@ -82,13 +82,13 @@ async def read_activity(bus: Bus, name: str) -> Activity:
     """What happened within the goal or task ``name``; raises NotFound if there is none."""
     if (found := await read_goal(bus, name)) is not None:
         goal, seq = found
-        end = seq + MAX_BATCH if goal.status.final else 0
+        end = seq if goal.status.final else 0
         messages = await _search(bus, goal.goal_id, goal.submitted_at, end)
         return build_activity(messages, goal)
     steps = [stored async for stored in scan(bus, subjects.OFFICE, subjects.task("*", "*", name, "*"))]
     if not steps:
         raise NotFound(f"There is no goal or task {name!r}", "'mailroom tasks --all' lists the goals")
-    messages = await _search(bus, name, steps[0].time, 0)
+    messages = await _search(bus, name, min(restored(step).time for step in steps), 0)
     found_all = build_activity(messages)
     return msgspec.structs.replace(
         found_all, tasks=[each for each in found_all.tasks if each.task_id == name]
@@ -96,14 +96,14 @@ async def read_activity(bus: Bus, name: str) -> Activity:
 
 
 async def _search(bus: Bus, needle: str, begin: str, end: int) -> list[Stored]:
-    until = end or await last_sequence(bus, subjects.OFFICE)
+    until = await end_of_search(bus, end)
     found: dict[int, Stored] = {}
     since = parse_time(begin) - MARGIN
     for subject in SEARCHED:
         async for stored in scan(bus, subjects.OFFICE, subject, since=since, until=until):
             if needle.encode() in stored.data or needle in stored.subject:
-                found[stored.seq] = stored
-    return [found[seq] for seq in sorted(found)]
+                found[stored.seq] = restored(stored)
+    return sorted(found.values(), key=place_of)
 
 
 def build_activity(messages: Iterable[Stored], goal: Goal | None = None) -> Activity:

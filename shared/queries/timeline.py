@@ -9,11 +9,11 @@ import msgspec
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.records import TaskState, task_state, task_steps
+from shared.bus.replacement import place_of, restored
 from shared.contracts import TOKEN, Goal, Task, TaskStatus, decode
 from shared.errors import NotFound
-from shared.queries.records import RESENT, find_dead_letter, last_sequence, read_goal, scan
+from shared.queries.records import RESENT, end_of_search, find_dead_letter, read_goal, scan
 from shared.queries.summaries import MessageSummary, summarize
-from shared.subjects import MAX_BATCH
 from shared.text.times import parse_time, seconds_between
 
 SEARCHED = (
@@ -102,16 +102,17 @@ async def _read_task_timeline(bus: Bus, task: Task, steps: list[Stored]) -> Task
 
 async def _search(bus: Bus, needle: str, begin: datetime, end: int) -> list[Stored]:
     """Messages that contain an id, from ``begin`` to a little after sequence ``end`` (0: until now)."""
-    until = end + MAX_BATCH if end else await last_sequence(bus, subjects.OFFICE)
+    until = await end_of_search(bus, end)
     found: list[Stored] = []
     for subject in SEARCHED:
         messages = scan(bus, subjects.OFFICE, subject, since=begin - MARGIN, until=until)
-        found += [stored async for stored in messages if needle.encode() in stored.data]
+        found += [restored(stored) async for stored in messages if needle.encode() in stored.data]
     return found
 
 
 async def _read_history(bus: Bus, subject: str) -> list[Stored]:
-    return [stored async for stored in scan(bus, subjects.OFFICE, subject)]
+    found = [restored(stored) async for stored in scan(bus, subjects.OFFICE, subject)]
+    return sorted(found, key=place_of)
 
 
 def _find_tasks(sent: Iterable[Stored]) -> dict[str, Task]:
@@ -157,7 +158,7 @@ async def _build_timelines(
     messages = {stored.seq: stored for stored in (*sent, *records)}
     entries = [
         TimelineEntry(time=each.time, seq=each.seq, subject=each.subject, summary=_summarize(each))
-        for _, each in sorted(messages.items())
+        for each in sorted(messages.values(), key=place_of)
     ]
     for entry in entries:
         if entry.summary.task_id in timelines:

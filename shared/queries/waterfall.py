@@ -73,7 +73,8 @@ class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 def build_waterfall(pieces: Iterable[Piece], goal: Goal | None = None) -> list[Row]:
     """The rows of all tasks in ``pieces``, and of the conductor's work on ``goal``, each after its parent."""
-    ordered = sorted(pieces, key=lambda piece: (piece.stream, piece.seq))
+    # The server omits trailing zeros of a fraction.
+    ordered = sorted(pieces, key=lambda piece: (piece.stream, piece.time.rstrip("Z"), piece.seq))
     names = {task.task_id: task.name for task in (*goal.earlier, *goal.tasks)} if goal else {}
     tracks: dict[str, _Track] = {}
     for piece in ordered:

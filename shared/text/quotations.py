@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -13,6 +14,8 @@ LEAST_WORDS, LEAST_CHARACTERS = 3, 15
 """The words and characters from which on a text is looked for elsewhere: 'Deploy' is everywhere."""
 RUN = 7
 """The words from which on a part of a text is a quotation of it."""
+COMMON = 10
+"""The other texts that have a part of one from which on it is no quotation of that one."""
 REST = 4
 """The same in what is known to quote it: the beginning and the end of a quotation may be cut."""
 MAX_CHECKED = 8
@@ -53,22 +56,27 @@ class Quotations:
 
     Looked for are each text as a whole and its lines and sentences, from LEAST_WORDS and LEAST_CHARACTERS on;
     any RUN words that follow each other in it; and codes, words of letters and digits or an address of mail.
-    Upper case, punctuation, Markdown, blanks and JSON's escapes make no difference.
+    Upper case, punctuation, Markdown, blanks and JSON's escapes make no difference. What is ``common``, as
+    ``find_common`` has it, is left.
     """
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    def __init__(self, texts: Iterable[str], common: Iterable[str] = ()) -> None:
         self.texts = tuple(dict.fromkeys(text.strip() for text in texts if text.strip()))
-        units: dict[tuple[str, ...], None] = {}
+        whole: dict[tuple[str, ...], None] = {}
+        parts: dict[tuple[str, ...], None] = {}
         rests: dict[tuple[str, ...], None] = {}
         for text in self.texts:
-            whole = [word.text for word in find_words(text)]
-            if is_telling(text):
-                units |= dict.fromkeys(_runs(whole, RUN))
-                rests |= dict.fromkeys(each for each in _runs(whole, REST) if _is_long(each))
+            words = tuple(word.text for word in find_words(text))
+            whole |= dict.fromkeys((words, *_find_codes(text)) if is_telling(text) else _find_codes(text))
             for part in filter(is_telling, split_sentences(text)):
-                words = tuple(word.text for word in find_words(part))
-                units |= {words: None} if len(words) < RUN else {}
-            units |= dict.fromkeys(_find_codes(text))
+                sentence = tuple(word.text for word in find_words(part))
+                parts |= {sentence: None} if len(sentence) < RUN else {}
+            if is_telling(text):
+                parts |= dict.fromkeys(_runs(words, RUN))
+                rests |= dict.fromkeys(each for each in _runs(words, REST) if _is_long(each))
+        left = {tuple(each.split()) for each in common}
+        self.parts = tuple(part for part in parts if part not in whole and part not in left)
+        units = (*whole, *self.parts)
         self._strict, self._loose = _by_beginning(units), _by_beginning((*units, *rests))
         self._plain: dict[bytes, list[frozenset[bytes]]] = {}
         others: dict[str, None] = {}
@@ -128,10 +136,26 @@ def is_telling(text: str) -> bool:
     return text != FORGOTTEN and len(words) >= LEAST_WORDS and _is_long(words)
 
 
+def find_common(texts: Iterable[str], others: Iterable[str]) -> list[str]:
+    """The parts of ``texts`` that COMMON of the ``others`` have too, such as the beginning of all reports."""
+    known, counts = Quotations(texts), Counter[tuple[str, ...]]()
+    parts = _by_beginning(known.parts)
+    for other in others:
+        if known.may_be_in(other.encode("utf-8", "replace")):
+            words = find_words(other)
+            found = {tuple(word.text for word in words[at : at + size]) for at, size in _places(words, parts)}
+            counts.update(found)
+    return [" ".join(part) for part, number in counts.items() if number >= COMMON]
+
+
 def find_short(texts: Iterable[str]) -> list[str]:
     """The texts that are too short to be looked for, and have no code."""
     found = (text.strip() for text in texts)
-    return [text for text in found if text and not is_telling(text) and not any(_find_codes(text))]
+    return [
+        text
+        for text in found
+        if text not in ("", FORGOTTEN) and not is_telling(text) and not any(_find_codes(text))
+    ]
 
 
 def _is_long(words: Sequence[str]) -> bool:
@@ -176,12 +200,16 @@ def _by_beginning(units: Iterable[tuple[str, ...]]) -> Units:
 
 
 def _find(words: Sequence[Word], units: Units) -> Iterator[tuple[int, int]]:
+    for place, length in _places(words, units):
+        yield words[place].start, words[place + length - 1].end
+
+
+def _places(words: Sequence[Word], units: Units) -> Iterator[tuple[int, int]]:
+    """Where units stand among words: the first word and how many."""
     texts = tuple(word.text for word in words)
     for place in range(len(texts)):
         known = (*units.get(texts[place : place + 1], ()), *units.get(texts[place : place + 2], ()))
-        lengths = [len(unit) for unit in known if texts[place : place + len(unit)] == unit]
-        if lengths:
-            yield words[place].start, words[place + max(lengths) - 1].end
+        yield from ((place, len(unit)) for unit in known if texts[place : place + len(unit)] == unit)
 
 
 def _merge(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -25,6 +25,7 @@ from shared.contracts import (
 from shared.operations.erasure.orders import carry_out_orders, count_orders, find_erased
 from shared.queries.audit_log import verify_copies
 from shared.queries.records import scan
+from shared.queries.timeline import TaskTimeline, read_timeline
 from tests.bus.conftest import consume
 from tests.support.server import Server
 
@@ -84,7 +85,7 @@ async def run_task(server: Server, *, until: str) -> Task:
     (seq,) = await engineer.commit([step_entry(mine, subjects.CLAIMED, claimed, seq)])
     if until == "claimed":
         return mine
-    result = mine.result("engineer", TaskStatus.COMPLETED, output="It is done", attempt=1)
+    result = mine.result("engineer", TaskStatus.COMPLETED, output="It is done and written down", attempt=1)
     await engineer.commit([step_entry(mine, subjects.ENDED, result, seq)])
     return mine
 
@@ -139,6 +140,9 @@ async def test_a_task_that_has_ended_stays_ended_and_nobody_acts_on_it_again(ser
     mine, user = await run_task(server, until="ended"), await server.connect(subjects.USER)
     assert len(await take(server, "engineer")) == 1
     assert len(await take(server, "conductor")) == 1
+    before = await read_timeline(user, "t1")
+    assert isinstance(before, TaskTimeline)
+    shown = [(entry.subject, entry.time) for entry in before.entries]
     await order(server)
     await carry_out(server)
     assert holders(server) == []
@@ -150,6 +154,12 @@ async def test_a_task_that_has_ended_stays_ended_and_nobody_acts_on_it_again(ser
     steps = [stored.subject.rpartition(".")[2] async for stored in scan(user, subjects.OFFICE, "task.>")]
     assert steps == [subjects.NEW["MEDIUM"], subjects.CLAIMED, subjects.ENDED]
     await verify(user)
+    # It is shown in the order and with the times that it had, also after a second order.
+    await order(server, "It is done and written down")
+    await carry_out(server)
+    after = await read_timeline(user, "t1")
+    assert isinstance(after, TaskTimeline)
+    assert [(entry.subject, entry.time) for entry in after.entries] == shown
 
 
 async def test_a_task_that_waits_is_done_once_without_the_text(server: Server) -> None:

@@ -602,7 +602,12 @@ EXAMPLES: tuple[c.Contract, ...] = (
         copies=(16, 22),
         remains="2 messages of AUDIT_MEMORY",
     ),
-    c.ErasureOrder(**header(46, "user", "memory"), nodes=(NODE_ID,), texts=("The key is below the mat",)),
+    c.ErasureOrder(
+        **header(46, "user", "memory"),
+        nodes=(NODE_ID,),
+        texts=("The key is below the mat",),
+        common=("the key",),
+    ),
     ERASED_MESSAGE,
     c.MessagesErased(**header(47, "admin", "user"), messages=(ERASED_MESSAGE,), copies=(8,)),
     c.GraphVersion(

@@ -1,5 +1,6 @@
 """``mailroom up`` as people run it: real processes in a state directory of their own."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -17,10 +18,15 @@ import pytest
 
 from services.cli.agents import load_agents
 from services.cli.supervisor.programs import find_server, free_port
-from shared import settings
+from shared import settings, subjects
+from shared.bus import Bus
+from shared.bus.entry import seal
+from shared.contracts import Node, Question
+from shared.memory import Memory
+from shared.operations.forgetting import find_nodes, order_forgetting
 from tests.support.server import environment, run_mailroom
 from tests.support.up import TIMEOUT, UpCommand, processes_of
-from tests.support.waiting import wait_for
+from tests.support.waiting import eventually, wait_for
 
 AGENTS = {member.name for member in load_agents(settings.load({"HOME": "/nonexistent"}))}
 
@@ -98,6 +104,41 @@ def test_a_killed_server_is_started_again_on_its_port(office: UpCommand) -> None
     port = int(url.rpartition(":")[2])
     wait_for(lambda: listens(port))
     assert office.said("nats", "was killed by SIGKILL")
+
+
+def test_what_is_to_be_forgotten_is_erased_though_server_and_memory_are_killed(office: UpCommand) -> None:
+    """As the dashboard leaves it: who orders it has no admin's key, and 'mailroom up' has."""
+    secret = "The cook of the night shift hides the saffron in the tin of nails"
+    url = office.record()["url"]
+    asyncio.run(_order_forgetting(office, url, secret))
+    wait_for(lambda: not _holders(office.state_dir, "saffron in the tin"))
+    wait_for(lambda: office.said("office", "erased what quoted a forgotten memory"))
+    done = mailroom(office.state_dir, "audit", "verify")
+    assert done.returncode == 0, done.stdout
+    assert "messages were erased by order of a person" in done.stdout
+
+
+async def _order_forgetting(office: UpCommand, url: str, secret: str) -> None:
+    """Have a memory quoted, order that it be forgotten, and kill who is to do it."""
+    user = await Bus.connect(subjects.USER, url, office.state_dir / "keys" / "user.nk")
+    await Memory(user).add(Node(id="saffron", title=secret), insist=True)
+    question = Question(sender="user", recipient="nexus", text="Where does the cook hide the saffron?")
+    await user.commit([seal(subjects.mail("nexus", "user"), question)])
+    answered = subjects.mail("user", "nexus")
+    await eventually(lambda: user.last(subjects.OFFICE, answered), 30)
+    assert _holders(office.state_dir, "saffron in the tin")
+    await order_forgetting(user, await find_nodes(Memory(user), ["saffron"]))
+    for part in ("services.memory", "nats-server.conf"):
+        os.kill(office.process(part), signal.SIGKILL)
+    await user.close()
+
+
+def _holders(folder: Path, text: str) -> list[Path]:
+    found = []
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # gone meanwhile
+            found += [path] if path.is_file() and text.encode() in path.read_bytes() else []
+    return found
 
 
 def test_a_killed_warden_is_replaced(office: UpCommand) -> None:

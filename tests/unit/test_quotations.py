@@ -12,7 +12,7 @@ from shared.bus.replacement import Origin, find_origin, is_handled
 from shared.contracts import Email, Task, decode
 from shared.operations.erasure.files import find_quoting_files, overwrite_quotations
 from shared.operations.erasure.redaction import kind_of, quotes, redact
-from shared.text.quotations import Quotations, find_short
+from shared.text.quotations import Quotations, find_common, find_short
 
 TITLE = "The vault code of the Lisbon office is KESTREL-7741 and only Ines knows it"
 BODY = """# Vault
@@ -150,3 +150,16 @@ def test_files_are_overwritten_in_place_and_others_named(tmp_path: Path) -> None
     assert (log.stat().st_size, log.stat().st_ino) == (size, inode)
     assert report.read_text() == f"é {'[forgotten]'.ljust(len(TITLE))}\nThe rest stays\n"
     assert set(find_quoting_files(config, KNOWN)) == {work, people, packed}
+
+
+def test_what_many_others_have_too_is_left() -> None:
+    begins = "This is what the office of the harbour wrote down in its report"
+    text = f"{begins}: the cook hides the saffron in the tin of nails every night"
+    others = [f"{begins}: number {number} is of no interest" for number in range(12)]
+    common = find_common([text], others)
+    known = Quotations([text], common)
+    assert common
+    assert not known.are_in(others[0])
+    assert known.are_in("the cook hides the saffron in the tin")
+    assert known.redact(f"So: {text}.") == "So: [forgotten]."
+    assert find_common([text], others[:9]) == []

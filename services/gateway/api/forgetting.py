@@ -56,8 +56,9 @@ async def plan(call: Call) -> ForgettingPlan:
     """What would go if this node were forgotten: itself, what was merged with it, proposals to change it.
 
     ``sharing`` are other nodes with the same text, which lose it, ``messages`` how many of the office quote
-    it and lose it, by what they are, and ``short`` texts that are too short to be looked for there. What
-    models were sent, what left the office, workspaces and backups are not erased.
+    it and lose it, by what they are, ``short`` texts that are too short to be looked for there, and
+    ``common`` parts that many other nodes have: both stay. What models were sent, what left the office,
+    workspaces and backups are not erased.
     """
     return await plan_forgetting(call.gateway.bus, [node_id_of(call)])
 
@@ -69,11 +70,12 @@ async def forget_node(call: Call, body: ForgettingOrder) -> Ordered:
     409 if something else goes with it by now. No rebuild brings the texts back; a backup from before does.
     """
     bus = call.gateway.bus
-    nodes = (await find_nodes(Memory(bus), [node_id_of(call)]))[0]
-    if {node.id for node in nodes} != set(body.nodes):
+    known = await find_nodes(Memory(bus), [node_id_of(call)])
+    ids = {node.id for node in known.nodes}
+    if ids != set(body.nodes):
         raise Failure(409, "Other memories go with it than the order names", "Read the plan again")
-    written = await order_forgetting(bus, nodes, call.person.name)
-    return Ordered(order=written.cause, nodes=tuple(sorted(node.id for node in nodes)))
+    written = await order_forgetting(bus, known, call.person.name)
+    return Ordered(order=written.cause, nodes=tuple(sorted(ids)))
 
 
 async def read_progress(call: Call) -> Progress:

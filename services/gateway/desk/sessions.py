@@ -8,6 +8,7 @@ from services.gateway.context import Gateway
 from services.gateway.problems import Failure, not_found
 from shared import subjects
 from shared.access.scopes import Person, Scope
+from shared.bus.replacement import restored
 from shared.contracts import AskedBack, ContextItem, Question, Response
 from shared.queries.records import find_dead_letter, read_message
 from shared.text.shorten import shorten
@@ -194,7 +195,7 @@ async def read_turn(gateway: Gateway, question_id: str) -> Turn | None:
     turn = Turn(
         id=question.id,
         session_id=question.user_session_id or question.id,
-        at=stored.time,
+        at=restored(stored).time,
         person=question.person,
         text=question.text,
         seq=seq,
@@ -211,7 +212,7 @@ async def read_response(gateway: Gateway, question_id: str) -> tuple[Response, s
     seq = _find(gateway, "cause = ?", question_id)
     stored = await read_message(gateway.bus, subjects.AUDIT, seq) if seq else None
     try:
-        return (Response.from_json(stored.data), stored.time) if stored else None
+        return (Response.from_json(stored.data), restored(stored).time) if stored else None
     except ValueError:
         return None
 

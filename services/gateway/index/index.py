@@ -23,6 +23,7 @@ from services.gateway.index.rows import (
 from services.gateway.index.store import Filter, Store
 from shared import subjects
 from shared.bus import Bus, Stored
+from shared.bus.replacement import restored
 from shared.contracts import MemoryForgotten, MessagesErased
 from shared.errors import BusError
 from shared.log import logger
@@ -179,6 +180,7 @@ class LogIndex:
             if position.includes(stored.stream, stored.seq):
                 continue
             position = position.after(stored)
+            stored = restored(stored)
             row, record = make_row(stored, position), goal_record(stored)
             words, spent = words_of(stored, row), spending_record(stored)
             letter, piece = read_letter(stored), make_piece(stored)

@@ -9,7 +9,6 @@ from services.gateway.index.facts import Change
 from services.gateway.index.letters import Letter
 from shared import subjects
 from shared.bus import Stored
-from shared.bus.replacement import find_origin
 from shared.contracts import StateChanged
 from shared.contracts.cognition import spending_of
 from shared.queries.pieces import Piece
@@ -97,7 +96,7 @@ def make_row(stored: Stored, position: Position) -> MessageRow:
         position=str(position),
         stream=stored.stream,
         seq=stored.seq,
-        time=origin.time if (origin := find_origin(stored.data)) else stored.time,
+        time=stored.time,
         subject=stored.subject,
         type=summary.kind,
         sender=summary.sender,

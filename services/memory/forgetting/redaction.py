@@ -10,7 +10,7 @@ from shared.bus import Stored
 from shared.contracts import MemoryErased, MemoryForgotten, MemoryRefused, MemoryWrite, Node
 from shared.errors import Reject
 from shared.operations.erasure.texts import STRUCTURE
-from shared.text.quotations import FORGOTTEN, Quotations, is_telling
+from shared.text.quotations import FORGOTTEN, Quotations, find_common, is_telling
 
 _KEPT = ("id", "kind", "importance", "created_at", "updated_at", "valid_from", "valid_to")
 """What a node keeps that was forgotten, beside the name of its agent."""
@@ -38,6 +38,10 @@ class Secrets:
         self._id_patterns = [each.encode() for each in sorted(self._ids)]
         self._quotations = Quotations(())
 
+    def names(self, node_id: str) -> bool:
+        """Whether a node is to be forgotten."""
+        return node_id in self._ids
+
     def learn(self, stored: Stored) -> None:
         """Keep the texts that a message says the nodes have."""
         if not any(pattern in stored.data for pattern in self._id_patterns):
@@ -46,9 +50,11 @@ class Secrets:
             found = list(self._texts_in(msgspec.json.decode(stored.data)))
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return
-        if new := [text for text in found if text not in self._texts and is_telling(text)]:
-            self._texts |= dict.fromkeys(new)
-            self._quotations = Quotations(self._texts)
+        self._texts |= dict.fromkeys(filter(is_telling, found))
+
+    def leave_common(self, others: Iterable[str]) -> None:
+        """Leave the parts of the texts that many of the texts of ``others`` have too."""
+        self._quotations = Quotations(self._texts, find_common(self._texts, others))
 
     def redact(self, stored: Stored) -> Left | None:
         """What is left of a message without them; None if it holds nothing of them."""

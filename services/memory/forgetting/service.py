@@ -12,7 +12,7 @@ from services.memory.forgetting.redaction import Left, Secrets
 from services.memory.writes.write_log import WriteLog
 from shared import subjects
 from shared.bus import Bus, Stored
-from shared.contracts import MemoryErased, MemoryForgotten, MemoryWrite
+from shared.contracts import ListQuery, MemoryErased, MemoryForgotten, MemoryWrite
 from shared.errors import ActionError, BusError, MailroomError
 from shared.log import logger
 
@@ -20,6 +20,8 @@ NOTE = "forgetting"
 """The name under which the store has the orders that are not done, and what was ever forgotten."""
 PAUSE = 5.0
 """Seconds after a failure until it is tried again."""
+OTHERS = 1_000
+"""How many nodes are compared at a time with what is forgotten."""
 COPY_LOOKS = 100
 """How often it is looked, in PAUSE seconds, whether the audit has the last record."""
 REFUSED = "It was forgotten by order of a person: write it under another id"
@@ -167,6 +169,7 @@ class Forgetting:
         self._done, self._total, self._step = 0, 2 * await self._log.last(), "reading the log"
         async for stored in self._read(1, self._total // 2):
             secrets.learn(stored)
+        secrets.leave_common([text async for text in self._read_others(secrets)])
         end = 0
         recorded = {seq for each in (await self._log.read_records(1)).erased.values() for seq in each.seqs}
         while (last := await self._log.last()) > end:  # also what was written meanwhile
@@ -178,6 +181,18 @@ class Forgetting:
                 if left is not None:
                     await self._log.append(self._describe(stored, left, cause))
                     recorded.add(stored.seq)
+
+    async def _read_others(self, secrets: Secrets) -> AsyncIterator[str]:
+        """What the nodes say that are not forgotten."""
+        query = ListQuery(limit=OTHERS)
+        while True:
+            page = await self._engine.list_nodes(query)
+            for node in page.nodes:
+                if not secrets.names(node.id):
+                    yield f"{node.title}\n{node.body}"
+            if not page.next:
+                return
+            query = msgspec.structs.replace(query, after=page.next)
 
     def _describe(self, stored: Stored, left: Left, cause: str) -> MemoryErased:
         earlier = left.earlier

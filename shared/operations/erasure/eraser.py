@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from shared import subjects
 from shared.bus import Bus, Entry, Stored
 from shared.bus.entry import seal
-from shared.bus.replacement import HANDLED, HEADER, WAITING, Origin
+from shared.bus.replacement import HANDLED, HEADER, WAITING, Origin, find_origin
 from shared.contracts import ErasedMessage, MessagesErased
 from shared.errors import BusError, Conflict
 from shared.operations.erasure.positions import BUSY, Positions
@@ -142,7 +142,7 @@ class Eraser:
         last = await self._bus.last(subjects.OFFICE, copy.subject)
         if last is None or last.seq != copy.source_seq:
             return _Unit([copy], [])
-        return _Unit([copy], [self._entry(copy)._replace(expect=copy.source_seq)])
+        return _Unit([copy], [self._entry(copy, last)._replace(expect=copy.source_seq)])
 
     async def _replace_task(self, pattern: str, copies: Sequence[Copy]) -> _Unit | None:
         """The steps of a task, its last one at the end, for it is what the task is; None while it goes on."""
@@ -151,7 +151,10 @@ class Eraser:
             return _Unit([*copies], [])
         last = steps[-1]
         is_over = last.subject.rpartition(".")[2] in subjects.FINAL_STEPS
-        states = {self._positions.state_of(step.subject, step.seq) for step in steps}
+        # What led to the end was acted on; whether its requester has the end is another matter.
+        states = {
+            self._positions.state_of(step.subject, step.seq) for step in (steps[-1:] if is_over else steps)
+        }
         if BUSY in states or not (is_over or states == {WAITING}):
             return None
         found = {copy.source_seq: copy for copy in copies}
@@ -160,21 +163,24 @@ class Eraser:
             found |= {copy.source_seq: copy for copy in kept if copy.source_seq == last.seq}
         if last.seq not in found:
             return None
-        there = {step.seq for step in steps}
-        again = [self._entry(copy) for seq, copy in sorted(found.items()) if seq in there]
+        again = [
+            self._entry(found[step.seq], step, HANDLED if is_over and step is not last else "")
+            for step in steps
+            if step.seq in found
+        ]
         again[0] = again[0]._replace(expect=last.seq, guard=pattern)
         return _Unit(list(found.values()), again)
 
     async def _replace_plain(self, copies: list[Copy]) -> _Unit:
         """Messages that are no records; what was removed from OFFICE before is not put back."""
         found = await self._all(read_message(self._bus, subjects.OFFICE, copy.source_seq) for copy in copies)
-        there = [copy for copy, stored in zip(copies, found, strict=True) if stored is not None]
-        return _Unit(copies, [self._entry(copy) for copy in there])
+        there = zip(copies, found, strict=True)
+        return _Unit(copies, [self._entry(copy, stored) for copy, stored in there if stored is not None])
 
-    def _entry(self, copy: Copy) -> Entry:
-        """What takes the place of a message."""
-        origin = Origin(seq=copy.source_seq, time=copy.time)
-        state = self._positions.state_of(copy.subject, copy.source_seq)
+    def _entry(self, copy: Copy, stored: Stored, state: str = "") -> Entry:
+        """What takes the place of a message; ``state`` says whether it was acted on, if that is known."""
+        origin = find_origin(copy.data) or Origin(seq=stored.seq, time=stored.time)
+        state = state or self._positions.state_of(copy.subject, copy.source_seq)
         kept = {name: value for name, value in copy.headers.items() if not name.startswith("Nats-")}
         return Entry(
             copy.subject,

@@ -13,12 +13,11 @@ from shared.bus import Bus, Stored
 from shared.bus.lease import Lease
 from shared.bus.liveness import Holder
 from shared.clock import parse_timestamp
-from shared.contracts import ErasureOrder, MemoryForgotten, MemoryRefused, MessagesErased, Node
+from shared.contracts import ErasureOrder, MemoryForgotten, MemoryRefused, MemoryWrite, MessagesErased
 from shared.errors import MailroomError
 from shared.log import logger
 from shared.operations.erasure.eraser import Eraser, Report, read_records
 from shared.operations.erasure.files import overwrite_quotations
-from shared.operations.erasure.texts import texts_of_nodes
 from shared.queries.records import scan
 from shared.settings import Settings
 from shared.text.quotations import Quotations
@@ -41,15 +40,12 @@ class Carried(msgspec.Struct, kw_only=True):
     files: list[str] = []
 
 
-async def leave_order(bus: Bus, cause: str, nodes: Sequence[Node]) -> None:
-    """Leave what is to be erased for the admin, as a person, before memory is told the order ``cause``."""
+async def leave_order(bus: Bus, write: MemoryWrite, texts: Sequence[str], common: Sequence[str]) -> None:
+    """Leave what is to be erased for the admin, as a person, before memory is given the order."""
     order = ErasureOrder(
-        sender=subjects.USER,
-        cause=cause,
-        nodes=tuple(node.id for node in nodes),
-        texts=tuple(texts_of_nodes(nodes)),
+        sender=subjects.USER, cause=write.id, nodes=write.forget, texts=tuple(texts), common=tuple(common)
     )
-    await bus.store(subjects.forgetting(cause), order.to_json(), headers={"Nats-Msg-Id": order.id})
+    await bus.store(subjects.forgetting(write.id), order.to_json(), headers={"Nats-Msg-Id": order.id})
 
 
 async def find_erased(bus: Bus, cause: str) -> list[MessagesErased]:
@@ -88,7 +84,7 @@ async def count_orders(bus: Bus) -> int:
 async def _carry_out(
     bus: Bus, config: Settings, order: ErasureOrder, patience: float, report: Report
 ) -> Carried:
-    quotations = Quotations(order.texts)
+    quotations = Quotations(order.texts, order.common)
     eraser = Eraser(bus, quotations, order.cause, report)
     busy = await eraser.run(patience)
     files = await asyncio.to_thread(overwrite_quotations, config, quotations)
@@ -100,6 +96,13 @@ async def _state_in_memory(bus: Bus, order: ErasureOrder) -> str:
     """Whether memory has "done" an order, or it is "void"; empty until it is known."""
     own = subjects.memory_write(subjects.MEMORY_DAEMON)
     since = parse_timestamp(order.created_at) - timedelta(minutes=1)
+    given = [
+        write
+        async for write in scan(bus, subjects.MEMORY, subjects.memory_write(subjects.USER), since=since)
+        if order.cause.encode() in write.data
+    ]
+    if not given:
+        return "void" if datetime.now(UTC) - since > GIVEN_UP else ""
     async for answer in scan(bus, subjects.MEMORY, own, since=since):
         if order.cause.encode() not in answer.data:
             continue
@@ -111,7 +114,7 @@ async def _state_in_memory(bus: Bus, order: ErasureOrder) -> str:
             and MemoryRefused.from_json(answer.data).cause == order.cause
         ):
             return "void"
-    return "void" if datetime.now(UTC) - since > GIVEN_UP else ""
+    return ""
 
 
 async def _drop(bus: Bus, stored: Stored) -> None:

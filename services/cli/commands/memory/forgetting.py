@@ -24,7 +24,6 @@ from shared.errors import BusUnavailable, MailroomError
 from shared.memory import Memory
 from shared.operations.erasure.files import find_quoting_files
 from shared.operations.erasure.orders import carry_out_orders, find_erased
-from shared.operations.erasure.texts import texts_of_nodes
 from shared.operations.forgetting import (
     ForgettingPlan,
     count_messages,
@@ -32,9 +31,9 @@ from shared.operations.forgetting import (
     order_forgetting,
     plan_forgetting,
 )
+from shared.queries.records import call_server
 from shared.text.phrases import count
 from shared.text.printable import clean
-from shared.text.quotations import Quotations
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -43,6 +42,8 @@ MAX_IDS = 100
 """The most memories that one order names."""
 POLL = 0.3
 """Seconds between two looks at the progress."""
+SHOWN = 3
+"""The most parts that are shown of those that many memories have."""
 AWAY = 60.0
 """Seconds for which memory may be away or fail meanwhile: an order that is stored is tried again."""
 ADMIN_AWAY = 30.0
@@ -59,7 +60,7 @@ class Forgotten(msgspec.Struct, kw_only=True):
     """What became of an order: its id, the ``nodes`` that were forgotten, how many ``messages`` of memory's
     log were erased, how many of the office were (``erased``) and in the place of how many of these what is
     left was stored (``replaced``), the ``files`` in which the texts were overwritten, where they ``remain``,
-    and which were too ``short`` to be looked for.
+    and which were too ``short`` to be looked for, or ``common`` to many memories.
     """
 
     order: str
@@ -70,6 +71,7 @@ class Forgotten(msgspec.Struct, kw_only=True):
     files: list[str] = []
     remain: list[str] = []
     short: list[str] = []
+    common: list[str] = []
 
 
 @click.command()
@@ -108,7 +110,7 @@ async def _plan(bus: Bus, ids: Sequence[str]) -> Planned:
 
 def with_files(plan: ForgettingPlan) -> Planned:
     """A plan with the files that quote the texts."""
-    files = find_quoting_files(settings.load(), Quotations(texts_of_nodes(plan.nodes)))
+    files = find_quoting_files(settings.load(), plan.quotations)
     return Planned(**msgspec.structs.asdict(plan), files=[str(path) for path in files])
 
 
@@ -124,6 +126,8 @@ def describe_plan(plan: Planned) -> Iterator[str]:
     yield from (f"Quoted in the file {clean(path)}" for path in plan.files)
     if plan.short:
         yield f"Too short to be looked for elsewhere: {_quoted(plan.short)}"
+    if plan.common:
+        yield f"In many other memories too, and left: {_quoted(plan.common[:SHOWN])}"
 
 
 def _describe_sharing(plan: ForgettingPlan) -> str:
@@ -152,6 +156,8 @@ def describe_forgotten(done: Forgotten) -> Iterator[str]:
         yield "The texts stand in no message of the office, and in no file of its folder."
     if done.short:
         yield f"Too short to be looked for elsewhere: {_quoted(done.short)}"
+    if done.common:
+        yield f"In many other memories too, and left: {_quoted(done.common[:SHOWN])}"
     yield "Not erased: what models were sent, what left the office (mail, patches), git, and backups."
 
 
@@ -161,12 +167,12 @@ async def erase(bus: Bus, plan: Planned) -> Forgotten:
 
     nodes, config = plan.nodes, settings.load()
     with Progress(console=open_console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
-        order = await order_forgetting(bus, nodes)
+        order = await order_forgetting(bus, plan)
         record = await _wait_for_memory(bus, order, bar)
         where = await _erase_in_office(bus, order.cause, bar)
-        left = await count_messages(bus, nodes)
+        left = await count_messages(bus, plan.quotations)
     messages = [message for each in await find_erased(bus, order.cause) for message in each.messages]
-    in_files = find_quoting_files(config, Quotations(texts_of_nodes(nodes)))
+    in_files = find_quoting_files(config, plan.quotations)
     done = Forgotten(
         order=order.cause,
         nodes=[node.id for node in nodes],
@@ -176,6 +182,7 @@ async def erase(bus: Bus, plan: Planned) -> Forgotten:
         files=[path for path in plan.files if Path(path) not in in_files],
         remain=[record.remains] if record.remains else [],
         short=plan.short,
+        common=plan.common,
     )
     if total := sum(left.values()):
         done.remain.append(f"{count(total, 'message')} of {subjects.OFFICE} or {subjects.AUDIT}{where}")
@@ -197,7 +204,7 @@ async def _erase_in_office(bus: Bus, cause: str, bar: "Progress") -> str:
             if asyncio.get_running_loop().time() > until:
                 return ", until 'mailroom provision' runs where the admin's key is: it erases them"
             await asyncio.sleep(POLL)
-        return ""
+        return await _explain_left(bus)
     task = bar.add_task("Forgetting", total=None)
 
     def report(step: str, done: int, total: int) -> None:
@@ -205,12 +212,17 @@ async def _erase_in_office(bus: Bus, cause: str, bar: "Progress") -> str:
 
     async with AsyncExitStack() as stack:
         admin = await stack.enter_async_context(connect(subjects.ADMIN))
-        carried = (await carry_out_orders(admin, config, report=report)).get(cause)
-    if carried is None:  # another process with the key has done it
-        return ""
-    if carried.kept:
+        await carry_out_orders(admin, config, report=report)
+    return await _explain_left(bus)
+
+
+async def _explain_left(bus: Bus) -> str:
+    """Why messages may be left after an order was carried out."""
+    info = await call_server(bus, f"STREAM.INFO.{subjects.AUDIT}")
+    config = info["config"]
+    if isinstance(config, dict) and config.get("deny_delete"):
         return f": the office was made by an earlier version, and nobody can erase in its {subjects.AUDIT}"
-    return ", which an agent is working on: they are erased when it has ended" if carried.busy else ""
+    return ", which an agent is working on: they are erased when it is done"
 
 
 async def _wait_for_memory(bus: Bus, order: MemoryWritten, bar: "Progress") -> MemoryForgotten:
