@@ -99,6 +99,14 @@ def test_links_and_empty_files_are_left_out_and_said(notes: Path, tmp_path: Path
     assert not (tmp_path / "state" / "ingest" / "link.md").exists()
 
 
+def test_of_many_that_are_left_out_the_first_are_named(notes: Path) -> None:
+    for number in range(7):
+        (notes / f"empty{number}.md").touch()
+    shown = CliRunner().invoke(cli, ["memory", "ingest", str(notes), "--no-wait"]).output
+    assert shown.count(" is empty") == 5
+    assert "Left out: 2 more; --json names all" in shown
+
+
 def test_files_that_are_gone_since_are_named_once(notes: Path) -> None:
     for expected in ([], ["oven.md"], []):
         result = CliRunner().invoke(cli, ["memory", "ingest", str(notes), "--json"])

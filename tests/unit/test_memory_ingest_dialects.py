@@ -204,6 +204,10 @@ Use {func}`attrs.field` and {doc}`the guide <names>`, not `<b>bold</b>`.
 api
 ```
 
+>
+
+?
+
 Ages below 5 < 7 > 3 are [kept].
 
 [kept]: https://x.org/kept "Kept"

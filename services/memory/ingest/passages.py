@@ -44,6 +44,7 @@ _HOW_TO = re.compile(
 )
 _TOLD = re.compile(r"\s*(?:[^\W\d_][\w ]{0,30}: \S|[^\W\d_a-zäöü].*(?:\s.*){2}[.!?]\W*$)")
 """A line that tells something by itself: "Decision: ...", or a sentence."""
+_WORDS = re.compile(r"[^\W_]")
 MAX_POINT = 6
 """The most words of a point of an agenda."""
 MAX_LEAD = 12
@@ -72,11 +73,13 @@ def read_passages(text: str, heading: str = "") -> Iterator[Passage]:
     and no passage. The numbered steps of what is introduced as a procedure stay together. Code and tables
     stay whole up to 2,000 characters, and with the line before them if that ends in a colon. Longer
     paragraphs are split at their sentences; in a block whose lines are all whole sentences, each line is a
-    passage.
+    passage. What has no letter and no digit is none.
     """
     opened = [part for passage in _read_blocks(text.split("\n")) for part in _open_item(passage)]
     blocks = _join_steps(_lead_lists(opened, text), heading)
     for passage in _join_code(blocks):
+        if not _WORDS.search(passage.text):
+            continue
         if passage.form in ("code", "table", "steps"):
             for offset, part in split_text(passage.text):
                 yield msgspec.structs.replace(passage, line=passage.line + offset, text=part)

@@ -27,6 +27,8 @@ WAIT = 300.0
 POLL = 0.3
 MOST_COUNTED = 200
 """The most files whose memories are counted."""
+SHOWN = 5
+"""The most parts that are named as left out."""
 LATER = "The office does not run: memory takes them in when it starts"
 GOES_ON = "Memory goes on taking them in; see: mailroom memory health"
 
@@ -142,8 +144,10 @@ def _print_result(result: Ingested, note: str) -> None:
     if taken:
         what = "" if result.memories is None else f": {count(result.memories, 'memory', 'memories')}"
         click.echo(f"{count(taken, 'file')} taken in{what}")
-    for reason in result.left_out:
+    for reason in result.left_out[:SHOWN]:
         print_block(clean(f"Left out: {reason}"), console, hang=2)
+    if (more := len(result.left_out) - SHOWN) > 0:
+        click.echo(f"Left out: {more} more; --json names all")
     for name in result.gone:
         gone = f"{name} is gone, and its memories stay; retire them: mailroom memory retire --file '{name}'"
         print_block(clean(gone), console, hang=2)
