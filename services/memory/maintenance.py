@@ -110,6 +110,7 @@ class Maintenance:
             await self._link()
         if action == "consolidate":
             await self._consolidate()
+            await self._expire()
         if not edges:
             return self.status()
         return {**self.status(), **await self._engine.run_in_reader(list_made, self._engine.view, edges)}
@@ -194,6 +195,9 @@ class Maintenance:
         """Retire what was kept long enough; once a week, make one event of many that are alike."""
         if time.time() - float(await self._engine.read_note(CONSOLIDATED) or 0) >= WEEK:
             await self._consolidate()
+        await self._expire()
+
+    async def _expire(self) -> None:
         while write := await self._engine.run_in_reader(expire, self._engine.view, time.time(), self._keep):
             self._counts["expired"] = self._counts.get("expired", 0) + len(write.retire)
             await self._write(write)

@@ -1,5 +1,6 @@
 """The daemon's own work on the real memory, while others write to it."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -56,3 +57,14 @@ async def test_a_round_that_was_overtaken_is_repeated_at_once(
     assert nodes[OLD.title].valid_to
     assert nodes[OLD.title].tags == ("shop",)
     assert [entry["event"] for entry in logged] == ["round_repeated"]
+
+
+async def test_what_is_done_weekly_is_done_at_once_if_asked(tmp_path: Path) -> None:
+    config = settings.load({"MAILROOM_STATE_DIR": str(tmp_path), "MAILROOM_MEMORY_KEEP": "decision=90"})
+    async with DirectMemory.open(config) as memory:
+        recent = msgspec.structs.replace(NEW, created_at=datetime.now(UTC).isoformat())
+        aged = msgspec.structs.replace(OLD, updated_at=OLD.created_at)
+        await memory.write(MemoryWrite(sender="user", nodes=(aged, recent), insist=True))
+        status = await Maintenance(memory.engine, Mock(), Mock(), memory.write, config).answer("consolidate")
+        assert list(await memory.nodes()) == [NEW.title]
+    assert status["expired"] == 1

@@ -34,6 +34,7 @@ SUMMARY = "events-"
 _NAMES = "(mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|july|august|september"
 _VARIES = re.compile(rf"\S*\d\S*|\b({_NAMES}|october|november|december)\b")
 """What differs from one occurrence to the next: numbers, ids, dates, days and months."""
+_COUNTED = re.compile(r" \(\d+ times\)$")
 _STATEMENTS = (Relation.SUPERSEDES, Relation.CONTRADICTS)
 
 
@@ -94,7 +95,7 @@ def _sum_up(node_id: str, many: Sequence[Node], one: Node | None) -> Node:
     made = Node(
         id=node_id,
         kind="event",
-        title=f"{many[-1].title[:230]} ({number} times)",
+        title=f"{_common_title(everyone)[:230]} ({number} times)",
         body=f"{number} times from {first[:10]} to {last[:10]}.",
         tags=tuple(tags),
         metadata={"count": number, "first": first, "last": last},
@@ -106,6 +107,15 @@ def _sum_up(node_id: str, many: Sequence[Node], one: Node | None) -> Node:
     )
     # With the version at which it was read, so that what was written meanwhile is not overwritten.
     return made if one is None else amended(made, version=one.version)
+
+
+def _common_title(nodes: Sequence[Node]) -> str:
+    """The words that the titles share, with … for those in which they differ."""
+    titles = [_COUNTED.sub("", node.title).split() for node in nodes]
+    words = [each[0] if len(set(each)) == 1 else "…" for each in zip(*titles, strict=False)]
+    return " ".join(
+        word for place, word in enumerate(words) if word != "…" or words[place - 1 : place] != ["…"]
+    )
 
 
 def _edges_of(view: "View", many: Iterable[Node], stays: str) -> tuple[Edge, ...]:
