@@ -139,7 +139,7 @@ def test_a_date_that_cannot_be_is_refused(created_at: str, reason: str) -> None:
 
 def test_the_title_of_many_leaves_open_what_differs() -> None:
     def backups(*numbers: int) -> list[Node]:
-        return [event(n, f"Backup {n} of db-{n} 1{n} took {n} min on host four", age=9 + n) for n in numbers]
+        return [event(n, f"Backup {n} of db-{n} took {n} min on host four", age=9 + n) for n in numbers]
 
     world = World()
     for number, more in ((5, backups(1, 2, 3, 4, 5)), (7, backups(6, 7))):

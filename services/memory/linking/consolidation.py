@@ -112,10 +112,7 @@ def _sum_up(node_id: str, many: Sequence[Node], one: Node | None) -> Node:
 def _common_title(nodes: Sequence[Node]) -> str:
     """The words that the titles share, with … for those in which they differ."""
     titles = [_COUNTED.sub("", node.title).split() for node in nodes]
-    words = [each[0] if len(set(each)) == 1 else "…" for each in zip(*titles, strict=False)]
-    return " ".join(
-        word for place, word in enumerate(words) if word != "…" or words[place - 1 : place] != ["…"]
-    )
+    return " ".join(words[0] if len(set(words)) == 1 else "…" for words in zip(*titles, strict=False))
 
 
 def _edges_of(view: "View", many: Iterable[Node], stays: str) -> tuple[Edge, ...]:
