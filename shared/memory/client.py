@@ -309,11 +309,12 @@ class Memory:
     async def _await_written(self, query: WrittenQuery) -> MemoryWritten:
         """Request the outcome until it is known.
 
-        If a daemon took the request and ended, the next one is waited for; if there is no daemon at all, it
-        raises BusUnavailable: the write is pending.
+        If a daemon took the request and ended, the next one is waited for. One that answers other requests is
+        still at work, and is waited for as long as SLOW_TIMEOUT: a large write takes minutes on a busy
+        machine. If there is no daemon at all, it raises BusUnavailable: the write is pending.
         """
         begun = time.monotonic()
-        taken = False
+        until, taken = begun + ANSWER_TIMEOUT, False
         while True:
             asked = time.monotonic()
             try:
@@ -321,13 +322,23 @@ class Memory:
             except BusUnavailable:
                 now = time.monotonic()
                 taken = taken or now - asked >= ASK_AGAIN
-                if not taken or now + ASK_AGAIN > begun + ANSWER_TIMEOUT:
+                if now + ASK_AGAIN > until and now < begun + SLOW_TIMEOUT and await self._is_there():
+                    until = now + ANSWER_TIMEOUT
+                if not taken or now + ASK_AGAIN > until:
                     raise BusUnavailable(
                         "The memory daemon does not answer, but the write is in its log, and is applied when"
                         " it runs again",
                         "Do not repeat it; 'mailroom status' shows whether memory runs",
                     ) from None
                 await asyncio.sleep(PAUSE)
+
+    async def _is_there(self) -> bool:
+        """Whether a daemon answers."""
+        try:
+            await self._ask("health", None, dict[str, Any])
+        except BusUnavailable:
+            return False
+        return True
 
     async def _ask(
         self, verb: str, query: Any, kind: type[Answer], timeout: float = ANSWER_TIMEOUT

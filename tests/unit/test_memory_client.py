@@ -1,6 +1,7 @@
 """The client of memory: what it says when a write is refused, and what a script's entry becomes."""
 
 import asyncio
+import time
 
 import msgspec
 import pytest
@@ -97,6 +98,34 @@ async def test_a_refused_write_raises_its_rejection():
     with pytest.raises(WriteRefused, match="Not stored: too little") as caught:
         await Memory(Wire(MemoryWritten(error="thin", rejection=rejection))).add(NODE)
     assert caught.value.rejection == rejection
+
+
+class SlowWire(Wire):
+    """A daemon that is at work on a write until so much time has passed, and answers other requests."""
+
+    def __init__(self, seconds: float, *, there: bool) -> None:
+        super().__init__()
+        self.done = time.monotonic() + seconds
+        self.there = there
+
+    async def request(self, subject: str, payload: bytes, *, timeout: float) -> bytes:
+        if subject == "memory.written" and time.monotonic() < self.done:
+            await asyncio.sleep(timeout)
+            raise BusUnavailable("No answer")
+        if subject == "memory.health" and not self.there:
+            raise BusUnavailable("nobody")
+        return msgspec.json.encode(MemoryWritten(version=7))
+
+
+async def test_a_write_is_waited_for_as_long_as_the_daemon_is_at_work(monkeypatch):
+    for name, seconds in (("ASK_AGAIN", 0.02), ("PAUSE", 0.01), ("ANSWER_TIMEOUT", 0.1)):
+        monkeypatch.setattr(f"shared.memory.client.{name}", seconds)
+    assert (await Memory(SlowWire(0.5, there=True)).add(NODE)).version == 7
+    with pytest.raises(BusUnavailable):
+        await Memory(SlowWire(0.5, there=False)).add(NODE)
+    monkeypatch.setattr("shared.memory.client.SLOW_TIMEOUT", 0.2)
+    with pytest.raises(BusUnavailable):
+        await Memory(SlowWire(5.0, there=True)).add(NODE)
 
 
 async def test_pages_follow_each_other_to_the_end():
