@@ -1,4 +1,4 @@
-"""Conversations of other sets in the form of LoCoMo's: FriendsQA's and QMSum's."""
+"""Conversations of other sets in the form of LoCoMo's: those of FriendsQA, QMSum and REALTALK."""
 
 import json
 from collections import defaultdict
@@ -17,7 +17,7 @@ def read_samples(path: Path) -> list[Sample]:
 
     FriendsQA: those of a season are one conversation, with a session a scene. QMSum: a meeting is one
     conversation of one session; of its questions the specific ones with at most MOST_EVIDENCE turns of
-    evidence. All of their questions have the category 1.
+    evidence. All of their questions have the category 1. REALTALK: a file is one conversation.
     """
     text = path.read_text(encoding="utf-8")
     try:
@@ -27,10 +27,13 @@ def read_samples(path: Path) -> list[Sample]:
     if isinstance(data, dict) and "data" in data:
         return _read_friends(data["data"])
     samples = data if isinstance(data, list) else [data]
-    return [
-        _read_meeting(one, number) if "meeting_transcripts" in one else one
-        for number, one in enumerate(samples)
-    ]
+    return [_read_sample(one, number) for number, one in enumerate(samples)]
+
+
+def _read_sample(sample: Sample, number: int) -> Sample:
+    if "meeting_transcripts" in sample:
+        return _read_meeting(sample, number)
+    return sample if "conversation" in sample else _read_chat(sample, number)
 
 
 def _read_friends(scenes: Iterable[dict[str, Any]]) -> list[Sample]:
@@ -75,6 +78,16 @@ def _read_meeting(meeting: dict[str, Any], number: int) -> Sample:
         },
         "qa": [entry for entry in asked if len(entry["evidence"]) <= MOST_EVIDENCE],
     }
+
+
+def _read_chat(chat: dict[str, Any], number: int) -> Sample:
+    """REALTALK's: as LoCoMo's, with the sessions beside the questions, and other names of texts."""
+    said = {key: value for key, value in chat.items() if key.startswith("session_")}
+    sessions = {
+        key: [{**turn, "text": turn["clean_text"]} for turn in value] if isinstance(value, list) else value
+        for key, value in said.items()
+    }
+    return {"sample_id": f"chat-{number}", "conversation": sessions, "qa": chat["qa"]}
 
 
 def _say(session: int, place: int, speaker: str, text: str) -> dict[str, str]:

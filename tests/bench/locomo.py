@@ -2,9 +2,9 @@
 
 FILE has the form of LoCoMo's: a list of samples (or one), each with a ``conversation`` (``session_N``: turns
 of ``speaker``, ``dia_id``, ``text`` and perhaps ``blip_caption``; ``session_N_date_time``) and ``qa``:
-questions with the ``evidence``, the ids of the turns that answer them. Files of FriendsQA and QMSum are read
-too (``conversation_forms``). Every conversation is put into a memory of its own, kept by the real daemon;
-every question is asked over the bus, fast and deep. No language model takes part.
+questions with the ``evidence``, the ids of the turns that answer them. Files of FriendsQA, QMSum and REALTALK
+are read too (``conversation_forms``). Every conversation is put into a memory of its own, kept by the real
+daemon; every question is asked over the bus, fast and deep. No language model takes part.
 
 Constants of the search are chosen on every second conversation, from the first on; the others are held out,
 and the targets are theirs. The last line is one JSON object: recall of both halves over the questions 1 to 4
@@ -135,10 +135,11 @@ def _read_ids(given: object) -> list[str]:
 
 
 def _read_time(text: str) -> datetime:
-    """As LoCoMo writes it ("1:56 pm on 8 May, 2023") or as ISO 8601; now where there is none, in UTC."""
+    """As LoCoMo ("1:56 pm on 8 May, 2023") or REALTALK writes it, or ISO 8601; now if there is none; UTC."""
     cleaned = _SPACES.sub(" ", text).strip()
     for parse in (
         lambda: datetime.strptime(cleaned, "%I:%M %p on %d %B, %Y"),
+        lambda: datetime.strptime(cleaned, "%d.%m.%Y, %H:%M:%S"),
         lambda: datetime.fromisoformat(cleaned),
     ):
         try:

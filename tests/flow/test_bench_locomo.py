@@ -91,6 +91,23 @@ def test_meetings_of_qmsum_are_read_from_lines(tmp_path: Path) -> None:
     assert [question.evidence for question in meetings[0].questions] == [{"D1_0", "D1_1", "D1_2", "D1_5"}]
 
 
+def test_a_file_of_realtalk_is_a_conversation(tmp_path: Path) -> None:
+    said = {"speaker": "Emi", "clean_text": "Hi!", "dia_id": "D1:1", "blip_caption": None}
+    chat = {
+        "name": {"speaker_1": "Emi"},
+        "session_1": [said, {**said, "dia_id": "D1:2", "blip_caption": "a bar"}],
+        "events_session_1": {"agent_a": []},
+        "session_1_date_time": "29.12.2023, 22:42:04",
+        "qa": [{"question": "Who is it?", "answer": "Emi", "evidence": ["D1:2"], "category": 1}],
+    }
+    file = tmp_path / "chat.json"
+    file.write_text(json.dumps(chat))
+    (talk,) = read(file)
+    assert [turn.title for turn in talk.turns] == ["Emi: Hi!", "Emi: Hi! [image: a bar]"]
+    assert talk.turns[0].created_at == "2023-12-29T22:42:04+00:00"
+    assert [question.evidence for question in talk.questions] == [{"D1_2"}]
+
+
 def test_recall_is_measured_through_the_daemon(tmp_path: Path) -> None:
     file, figures = tmp_path / "sample.json", tmp_path / "figures.json"
     file.write_text(json.dumps([SAMPLE]))

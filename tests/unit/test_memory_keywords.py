@@ -13,7 +13,7 @@ from services.memory.retrieval import keywords as module
 from services.memory.retrieval.keywords import K1, B, Keywords, plain_words, query_words
 from services.memory.retrieval.node_index import NodeIndex
 from services.memory.retrieval.postings import Codes
-from services.memory.retrieval.search import Search, SearchState
+from services.memory.retrieval.search import RARITY, Search, SearchState
 from services.memory.retrieval.view import View
 from services.memory.retrieval.word_splitting import MANY, encode, split_words
 from services.memory.storage.rows import write_nodes
@@ -232,7 +232,7 @@ def _score_words(keywords: Keywords, live: np.ndarray, text: str) -> np.ndarray:
     for word in query_words(text):
         slots, counts = keywords.find(word, len(live))
         frequency = np.count_nonzero(live[slots])
-        weight = np.log(1 + (np.count_nonzero(live) - frequency + 0.5) / (frequency + 0.5))
+        weight = np.log(1 + (np.count_nonzero(live) - frequency + 0.5) / (frequency + 0.5)) ** RARITY
         scores[slots] += weight * counts / (counts + K1 * (1 - B + B * lengths[slots] / lengths.mean()))
     return scores
 

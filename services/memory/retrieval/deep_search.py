@@ -1,16 +1,15 @@
-"""Deep search: the best hits are compared with the question word by word, with what was said around them, and
-the best of these are read by a cross-encoder.
-"""
+"""Deep search: the best hits are compared with the question word by word, with what was said around them."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from services.memory.retrieval.aligner import Aligner
-from services.memory.retrieval.reranker import Reranker
+from services.memory.retrieval.ranking import lift_siblings
+from services.memory.retrieval.sessions import NONE
 from shared.contracts import Hit, MemoryQuery, Node
 from shared.errors import StartError
 from shared.log import logger
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
 
 CANDIDATES = 70
 """How many hits are compared: with those around them some 160 texts of a conversation, .3 s if none was
-compared before. Figures here are recall in FriendsQA (400 questions), QMSum (35) and the half of LoCoMo that
-constants are chosen on (300): 64.8, 42.4 and 85.2 %, where the fast search had 60.2, 40.2 and 82.9. With 100
-hits it was 65.0, 42.4 and 85.3."""
+compared before. With 100 or all of a conversation as much was found."""
 
 FADES = (0.93, 0.87)
 """What a cosine with the next texts of the session counts, and with those after them. Without these texts
@@ -32,25 +29,24 @@ FADES = (0.93, 0.87)
 WHOLE = 0.15
 """What each of the two tokens that stand for the whole question counts, beside 1 for all words."""
 
-READ = 20
-"""How many of those that come nearest are read by the cross-encoder: .1 s."""
+EVEN = 0.4
+"""What all tokens count alike, beside 1 for what their words do: "when" and "where" say what is asked.
+With .3 to 1 as much was found."""
 
-AROUND = 100
-"""Characters that are read along of the text before and of the one after."""
+SHARES = {"vector": 0.3, "keyword": 0.3, "date": 0.9, "name": 0.6, "graph": 0.3}
+"""What the parts of the fast search count beside the comparison, which knows words and meaning already, but
+neither dates nor who spoke. With .42 for all parts, without EVEN and without what the best of a session
+lifts, recall in the half of LoCoMo that constants are chosen on (786 questions), REALTALK (705), FriendsQA
+(500) and QMSum (102) was 84.3, 62.2, 66.3 and 51.5 %; with all of these 85.9, 63.5, 66.5 and 50.7."""
 
-FAST, COMPARED, READING = 0.42, 0.5, 0.08
-"""The shares of the score: of the fast search, the comparison and the reading. Without reading 62.2 % was
-found in FriendsQA and 85.6 in the half of LoCoMo (200 questions each), with it 62.8 and 87.8; with twice its
-share 62.2 and 88.2."""
-
-SOFTNESS = 4.0
-"""By what the logits of the cross-encoder (-11 to 10) are divided before they are squeezed into 0..1."""
+COMPARED = 0.5
+"""The share of the comparison."""
 
 FLOOR = 0.5
 """The mean cosine below which a text has nothing of a question."""
 
 UNREAD = "unread"
-"""The part of a score, always 0, that says that a model is missing and the order that of the fast search."""
+"""The part of a score, always 0, that says that the model is missing: the order is that of the fast search."""
 
 log = logger(__name__)
 
@@ -67,27 +63,22 @@ class Passage(NamedTuple):
         around = [*zip(self.before, FADES, strict=False), *zip(self.after, FADES, strict=False)]
         return [(self.own, 1.0), *around]
 
-    def join(self) -> str:
-        """The text between the end of the one before and the beginning of the one after it."""
-        parts = [text[-AROUND:] for text in self.before[:1]]
-        return "\n".join([*parts, self.own, *(text[:AROUND] for text in self.after[:1])])
-
 
 class DeepSearch:
-    """Searches whose best hits are compared with the question by ``aligner`` and read by ``reranker``."""
+    """Searches whose best hits are compared with the question by ``aligner``."""
 
-    def __init__(self, aligner: Aligner, reranker: Reranker) -> None:
-        self._aligner, self._reranker = aligner, reranker
+    def __init__(self, aligner: Aligner) -> None:
+        self._aligner = aligner
 
     def search(self, view: "View", query: MemoryQuery, vector: "Vectors", moment: float) -> list[Hit]:
         """The best nodes, best first; candidates are the first CANDIDATES of the fast search.
 
-        A hit's nearness is the mean over the words of the question, weighed as in the fast search, of the
-        best cosine that a token of the hit has with the word, or a token of the two texts before and after it
-        in its session, times FADES. Its score is FAST x that of the fast search + COMPARED x the nearness
-        above FLOOR (``why``: ``compared``); the best READ of these get + READING x what the cross-encoder
-        makes of their passage, 0 to 1 (``why``: ``reading``). All is done however long it takes. Without the
-        models the hits are those of the fast search, with UNREAD in ``why``.
+        A hit's nearness is the mean over the words of the question, weighed as in the fast search and by
+        EVEN, of the best cosine that a token of the hit has with the word, or a token of the two texts before
+        and after it in its session, times FADES. Its score is the sum of the parts of the fast search, times
+        SHARES, of COMPARED x the nearness above FLOOR (``why``: ``compared``), and of what it gains by the
+        best of its session (``session``: ``lift_siblings``). All is done however long it takes. Without the
+        model the hits are those of the fast search, with UNREAD in ``why``.
         """
         wide = msgspec.structs.replace(query, limit=max(query.limit, CANDIDATES))
         hits = view.search(wide, vector, moment)
@@ -99,20 +90,18 @@ class DeepSearch:
         return hits[: query.limit]
 
     def _reorder(self, view: "View", question: str, hits: Sequence[Hit]) -> list[Hit]:
-        passages = {
-            hit.node.id: make_passage(hit.node, *view.session_neighbours(hit.node.id))
-            for hit in hits[:CANDIDATES]
-        }
-        near = self._compare(view, question, [*passages.values()])
-        shares = [COMPARED * max(0.0, one - FLOOR) / (1 - FLOOR) for one in near]
-        scaled = [_add(_scale(hit), "compared", share) for hit, share in zip(hits, shares, strict=False)]
-        scaled = [*_sort(scaled), *map(_scale, hits[CANDIDATES:])]
-        logits = self._reranker.read(question, [passages[hit.node.id].join() for hit in scaled[:READ]])
-        read = [
-            _add(hit, "reading", READING / (1 + math.exp(-logit / SOFTNESS)))
-            for hit, logit in zip(scaled, logits, strict=False)
+        passages = [
+            make_passage(hit.node, *view.session_neighbours(hit.node.id)) for hit in hits[:CANDIDATES]
         ]
-        return [*_sort(read), *scaled[READ:]]
+        parts = [_scale(hit.why) for hit in hits]
+        for part, near in zip(parts, self._compare(view, question, passages), strict=False):
+            part["compared"] = COMPARED * max(0.0, near - FLOOR) / (1 - FLOOR)
+        scores = np.array([sum(part.values()) for part in parts], np.float32)
+        lifts = lift_siblings(scores, _number_sessions(hits)).tolist()
+        scored = [
+            _score(hit, {**part, "session": lift}) for hit, part, lift in zip(hits, parts, lifts, strict=True)
+        ]
+        return sorted(scored, key=lambda hit: -hit.score)
 
     def _compare(self, view: "View", question: str, passages: Sequence[Passage]) -> list[float]:
         weighed = [one.weigh() for one in passages]
@@ -136,31 +125,31 @@ def _fade(cosines: "Numbers", fades: Sequence[float]) -> "Numbers":
 
 
 def _weigh_tokens(view: "View", words: Sequence[str]) -> "Numbers":
-    """What each token of a question counts, 1 in all: what its word does, shared by the word's tokens, and
-    for the first two, which stand for all of it, WHOLE of that sum.
+    """What each token of a question counts, 1 in all: what its word does, shared by the word's tokens, for
+    the first two, which stand for all of it, WHOLE of that sum, and EVEN shared by all.
     """
     weights = view.weigh_words(set(words))
     found = np.array([weights[word] / words.count(word) for word in words], np.float32)
     if not found.any():
         return np.full(len(words), 1 / len(words), np.float32)
     found[:2] = WHOLE * found.sum()
-    shares: Numbers = found / found.sum()
+    shares: Numbers = (found / found.sum() + np.float32(EVEN / len(words))) / np.float32(1 + EVEN)
     return shares
 
 
-def _scale(hit: Hit) -> Hit:
-    """The hit with what its parts count in a deep search."""
-    why = {name: round(FAST * part, 4) for name, part in hit.why.items()}
-    return msgspec.structs.replace(hit, score=round(FAST * hit.score, 4), why=why)
+def _scale(why: Mapping[str, float]) -> dict[str, float]:
+    """What the parts of the fast search count in a deep one."""
+    return {name: SHARES[name] * part for name, part in why.items() if name in SHARES}
 
 
-def _add(hit: Hit, name: str, part: float) -> Hit:
-    score = min(1.0, round(hit.score + part, 4))
-    return msgspec.structs.replace(hit, score=score, why={**hit.why, name: round(part, 4)})
+def _number_sessions(hits: Sequence[Hit]) -> NDArray[np.intp]:
+    numbers = {"": NONE}
+    return np.array([numbers.setdefault(hit.node.source.session, len(numbers)) for hit in hits])
 
 
-def _sort(hits: Sequence[Hit]) -> list[Hit]:
-    return sorted(hits, key=lambda hit: -hit.score)
+def _score(hit: Hit, parts: Mapping[str, float]) -> Hit:
+    why = {name: round(part, 4) for name, part in parts.items() if part}
+    return msgspec.structs.replace(hit, score=min(1.0, round(sum(parts.values()), 4)), why=why)
 
 
 def _text_of(node: Node) -> str:
