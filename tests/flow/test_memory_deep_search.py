@@ -11,9 +11,10 @@ import pytest
 from services.memory.engine import CLOSE_READERS, MAX_WAITING, MemoryEngine
 from services.memory.model import fetch
 from services.memory.retrieval.deep_search import (
+    AFTER,
+    BEFORE,
     CANDIDATES,
     COMPARED,
-    FADES,
     SHARES,
     UNREAD,
     make_passage,
@@ -186,4 +187,4 @@ def test_a_passage_is_what_was_said_around_a_node() -> None:
     passage = make_passage(nodes[2], nodes[:2], nodes[3:])
     texts, fades = zip(*passage.weigh(), strict=True)
     assert [text[0] for text in texts] == ["2", "1", "0", "3", "4"]
-    assert fades == (1.0, *FADES, *FADES)
+    assert fades == (1.0, *BEFORE, *AFTER)

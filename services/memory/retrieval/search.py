@@ -117,7 +117,7 @@ class Search:
         parts["graph"] = np.zeros(len(slots), np.float32)
         parts["graph"][places[near]] = [GRAPH / max(1, hops[slot]) for slot in near.tolist()]
         sessions = self._index.column("session", self._count)[slots]
-        parts["session"] = ranking.lift_siblings(sum(parts.values()), sessions)
+        parts["session"] = ranking.lift_siblings(np.sum([*parts.values()], axis=0), sessions)
         return self._pick(query.limit, slots, parts, admitted[slots])
 
     def _choose(
