@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -35,13 +35,13 @@ async def team(tmp_path: Path, site: Site) -> AsyncIterator[Team]:
         yield team
 
 
-async def store_discoveries(team: Team) -> None:
+async def store_discoveries(team: Team, notes: Sequence[Node] = NOTES) -> None:
     """Answer searches as the memory daemon does, with every note that shares a word with the query."""
 
     async def search(payload: bytes) -> bytes:
         query = msgspec.json.decode(payload, type=MemoryQuery)
         words = set(query.text.lower().strip("?").split())
-        hits = [Hit(node=note, score=0.4, why={"vector": 0.2, "keyword": 0.2}) for note in NOTES]
+        hits = [Hit(node=note, score=0.4, why={"vector": 0.2, "keyword": 0.2}) for note in notes]
         return msgspec.json.encode([hit for hit in hits if words & set(hit.node.title.lower().split())])
 
     daemon = await team.connect("memory")
@@ -73,6 +73,17 @@ async def test_a_question_is_answered_from_memory_with_citations(team: Team) -> 
     assert response["context_used"]["bullets"][0]["evidence_id"] == "n2"
     assert 0 < response["confidence"] <= 1
     assert await submissions(team) == []
+
+
+async def test_without_a_calendar_memory_tells_of_an_event(team: Team) -> None:
+    title = "Dentist appointment with Dr. Weber: Tuesday 2026-03-10 09:00"
+    await store_discoveries(
+        team, [Node(id="ev", kind="event", title=title, valid_from="2026-03-10T09:00:00+00:00")]
+    )
+    await team.write(question("When is my dentist appointment?"), "nexus")
+    response = await team.receive("nexus")
+    assert response["citations"] == ["ev"]
+    assert "Tuesday 2026-03-10 09:00" in response["text"]
 
 
 async def test_without_memory_the_answer_says_so(team: Team) -> None:
