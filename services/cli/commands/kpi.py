@@ -175,7 +175,7 @@ def _format_share(name: str, share: Share | None) -> str:
     trend = "" if share.trend is None else f"; trend {round(share.trend * 100):+d} points"
     if isinstance(share, Recall):
         what = f"{what}, among {count(share.nodes, 'memory', 'memories')}"
-        trend += f"; missed: {' '.join(share.missed)}" if share.missed else ""
+        trend += f"; not found: {' '.join(share.missed)}" if share.missed else ""
     return f"{_percent(share.share)}: {share.good:,} of {share.total:,} {what}; {aim}: {met}{trend}"
 
 
