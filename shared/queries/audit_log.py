@@ -184,6 +184,8 @@ async def verify_copies(
     result = Verification(source=source, audit=audit, problems=[])
     end = await last_sequence(bus, source)
     await _wait_for_copies(bus, audit, end, timeout)
+    if audit != subjects.AUDIT_MEMORY:  # it has the orders by which messages were erased
+        await _wait_for_copies(bus, subjects.AUDIT_MEMORY, await last_sequence(bus, subjects.MEMORY), timeout)
     await _check_protection(bus, result)
     await _compare_all(bus, result, end, report)
     return result

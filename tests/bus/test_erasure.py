@@ -1,9 +1,12 @@
 """Erasing in OFFICE and AUDIT what quotes a forgotten text: what is left, who acts on it, and crashes."""
 
 import asyncio
+import contextlib
 import json
 import sys
 from pathlib import Path
+
+import pytest
 
 from shared import subjects
 from shared.bus import Bus, Delivery, Entry
@@ -16,18 +19,22 @@ from shared.contracts import (
     MemoryForgotten,
     MemoryWrite,
     MessagesErased,
+    Presence,
     Task,
     TaskChanged,
     TaskStatus,
     decode,
     generate_id,
+    generate_iso_timestamp,
 )
+from shared.errors import BusError
 from shared.operations.erasure.orders import carry_out_orders, count_orders, find_erased
 from shared.queries.audit_log import verify_copies
 from shared.queries.records import scan
 from shared.queries.timeline import TaskTimeline, read_timeline
-from tests.bus.conftest import consume
+from tests.bus.conftest import consume, server_in
 from tests.support.server import Server
+from tests.support.waiting import eventually
 
 SECRET = "The harbour master keeps the spare key below the third bollard"
 TRACE = "third bollard"
@@ -275,3 +282,58 @@ async def test_hundreds_of_quotations_are_erased_together(server: Server) -> Non
     await carry_out(server)
     assert await verify(user) == 300
     assert holders(server) == []
+
+
+async def test_while_the_store_is_full_the_order_waits(tmp_path: Path) -> None:
+    server = server_in(tmp_path, MAILROOM_NATS_MAX_STORE=str(4_000_000))
+    try:
+        await server.start()
+        engineer, admin = await server.connect("engineer"), await server.connect(subjects.ADMIN)
+        await engineer.commit([letter("engineer", "critic", SECRET)])
+        await order(server)
+        memory = subjects.memory_write("memory")
+        await eventually(lambda: admin.last(subjects.AUDIT_MEMORY, memory))
+        await eventually(lambda: admin.last(subjects.AUDIT, "mail.critic.engineer"))
+        filler = json.dumps({"name": "FILLER", "subjects": ["filler"], "storage": "file"}).encode()
+        await admin.request("$JS.API.STREAM.CREATE.FILLER", filler)
+        for size in (100_000, 1_000, 10):
+            with contextlib.suppress(BusError):
+                while True:
+                    await admin.store("filler", b"x" * size)
+        with pytest.raises(BusError):
+            await carry_out(server)
+        assert await count_orders(admin) == 1
+        assert holders(server)
+        await admin.request("$JS.API.STREAM.DELETE.FILLER")
+        await carry_out(server)
+        assert holders(server) == []
+        await verify(admin)
+    finally:
+        await server.close()
+
+
+async def test_an_order_goes_on_while_an_agent_has_in_hand_what_came_before(server: Server) -> None:
+    """It may have read the text, and writes it yet."""
+    engineer, admin = await server.connect("engineer"), await server.connect(subjects.ADMIN)
+    conductor = await server.connect("conductor")
+    me = Presence(agent="engineer", instance="one", version="1", started_at=generate_iso_timestamp())
+    await engineer.store(subjects.presence("engineer", "one"), me.to_json())
+    working, go_on = asyncio.Event(), asyncio.Event()
+
+    async def handle(delivery: Delivery) -> None:
+        working.set()
+        await go_on.wait()
+        await engineer.commit([letter("engineer", "critic", f"I remember: {SECRET}")])
+
+    await conductor.commit([letter("conductor", "engineer", "What do you know?")])
+    await consume(engineer, handle)
+    await working.wait()
+    await order(server)
+    await carry_out(server)
+    assert await count_orders(admin) == 1
+    go_on.set()
+    await eventually(lambda: holders(server))
+    await carry_out(server, patience=5)
+    assert holders(server) == []
+    assert await count_orders(admin) == 0
+    await verify(admin)

@@ -152,10 +152,10 @@ def test_files_are_taken_in_and_what_came_of_them_is_said(desk: Desk, tmp_path: 
     (notes / "lamps.md").write_text("# Lamps\n\n- The north lamp is green.\n- The south lamp is red.\n")
     done = desk.read("memory", "ingest", str(notes / "lamps.md"))
     assert (done["memories"], done["failed"], done["wait"]) == (3, [], [])
-    (notes / "map.pdf").write_bytes(b"%PDF")
+    (notes / "map.gif").write_bytes(b"GIF89a")
     told = CliRunner().invoke(cli, ["memory", "ingest", str(notes)], env=desk.office.environment)
     assert told.exit_code == 1
-    assert "map.pdf was not imported: memory reads md, markdown" in told.stdout
+    assert "map.gif was not imported: memory reads md, markdown" in told.stdout
     assert "1 file taken in: 3 memories" in told.stdout
 
 

@@ -135,7 +135,7 @@ async def _order_forgetting(office: UpCommand, url: str, secret: str) -> None:
 
 def _holders(folder: Path, text: str) -> list[Path]:
     found = []
-    for path in folder.rglob("*"):
+    for path in (Path(inner, name) for inner, _, names in os.walk(folder) for name in names):
         with contextlib.suppress(OSError):  # gone meanwhile
             found += [path] if path.is_file() and text.encode() in path.read_bytes() else []
     return found

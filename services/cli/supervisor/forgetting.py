@@ -13,20 +13,22 @@ from shared.text.phrases import count
 
 INTERVAL = 2.0
 """Seconds between two looks for orders."""
-AGAIN = 15.0
-"""Seconds until an order is tried again that could not be carried out, or not wholly."""
+AGAIN, LATEST = 15.0, 600.0
+"""Seconds until an order is tried again that could not be carried out wholly: twice as many each time, at
+most."""
 
 
 async def carry_out_without_end(config: Settings, url: str, report: Callable[[LogLine], None]) -> None:
     """Carry out orders until cancelled, also those that were left when the office stopped."""
-    told = ""
+    told, pause = "", AGAIN
     while True:
         try:
             bus = await Bus.connect(subjects.ADMIN, url, config.keys / f"{subjects.ADMIN}.nk")
             try:
                 while True:
                     left = await carry_out(bus, config, report) if await count_orders(bus) else 0
-                    await asyncio.sleep(AGAIN if left else INTERVAL)
+                    await asyncio.sleep(pause if left else INTERVAL)
+                    pause = min(2 * pause, LATEST) if left else AGAIN
             finally:
                 await bus.close()
         except (MailroomError, OSError) as error:

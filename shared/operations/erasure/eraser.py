@@ -75,15 +75,18 @@ class Eraser:
         self.kept = 0
         """Messages of AUDIT that its server erases for nobody."""
 
-    async def run(self, patience: float) -> int:
+    async def run(self, patience: float, before: int) -> int:
         """Erase what there is; returns how many messages are left because somebody acts on them.
 
-        For these it waits ``patience`` seconds. Raises BusError; it can be done again at any time.
+        Whoever has a message in hand that came before the sequence ``before`` may have read the texts, and
+        quote them yet: it is waited for that too, ``patience`` seconds at most. Raises BusError; it can be
+        done again at any time.
         """
         self._recorded = await read_recorded(self._bus)
         until = asyncio.get_running_loop().time() + patience
         start, busy = 1, set[int]()
         while True:
+            in_hand = (await Positions.read(self._bus)).count_open(before)
             end = await self._catch_up()
             found = sorted(busy)
             async for page in find_quotations(self._bus, self._quotations, start, self._report):
@@ -91,11 +94,11 @@ class Eraser:
             busy, start, new = await self._treat_all(found), end + 1, set(found) - busy
             if new - busy:
                 continue  # somebody may have quoted them meanwhile
-            if not busy or asyncio.get_running_loop().time() > until:
+            if not (busy or in_hand) or asyncio.get_running_loop().time() > until:
                 break
             await asyncio.sleep(PAUSE)
         await self._note_copies()
-        return len(busy)
+        return max(len(busy), in_hand)
 
     async def _treat_all(self, seqs: Sequence[int]) -> set[int]:
         """Erase messages of AUDIT and their originals; returns those that somebody acts on."""

@@ -1,5 +1,6 @@
 """Overwrites what files of the office's folder quote of a text that a person had forgotten."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,12 +36,13 @@ def overwrite_quotations(config: Settings, quotations: Quotations) -> list[Path]
 
 def _files(config: Settings) -> Iterator[Path]:
     """The files below the office's folder, without the server's, memory's, keys, and installed packages."""
-    apart = (config.state_dir / "nats", config.state_dir / "memory", config.keys, config.environments)
-    for path in config.state_dir.rglob("*"):
-        if any(path.is_relative_to(each) for each in apart) or path.name.startswith(INDEX):
-            continue
-        if path.is_file() and not path.is_symlink():
-            yield path
+    apart = {config.state_dir / "nats", config.state_dir / "memory", config.keys, config.environments}
+    # Folders may go meanwhile, which os.walk passes over.
+    for folder, inner, names in os.walk(config.state_dir):
+        inner[:] = [name for name in inner if Path(folder, name) not in apart]
+        for path in (Path(folder, name) for name in names if not name.startswith(INDEX)):
+            if path.is_file() and not path.is_symlink():
+                yield path
 
 
 def _read_quoting(path: Path, quotations: Quotations) -> str | None:

@@ -14,17 +14,18 @@ from shared.bus.lease import Lease
 from shared.bus.liveness import Holder
 from shared.clock import parse_timestamp
 from shared.contracts import ErasureOrder, MemoryForgotten, MemoryRefused, MemoryWrite, MessagesErased
-from shared.errors import MailroomError
+from shared.errors import BusUnavailable, MailroomError
 from shared.log import logger
 from shared.operations.erasure.eraser import Eraser, Report, read_records
 from shared.operations.erasure.files import overwrite_quotations
-from shared.queries.records import scan
+from shared.queries.records import count_subjects, last_sequence, scan
 from shared.settings import Settings
 from shared.text.quotations import Quotations
 
 PATIENCE = 10.0
 """Seconds for which an order waits for what somebody is acting on; then it is tried again later."""
 LEASE = "forgetting"
+LEASE_TRIES, LEASE_PAUSE = 3, 0.2
 GIVEN_UP = timedelta(days=1)
 """After this an order counts as never given to memory: whoever left it was killed before that."""
 log = logger(__name__)
@@ -64,10 +65,15 @@ async def carry_out_orders(
     done: dict[str, Carried] = {}
     async with _alone(bus):
         async for stored in scan(bus, subjects.FORGETTING):
-            order = ErasureOrder.from_json(stored.data)
-            state = await _state_in_memory(bus, order)
+            try:
+                order = ErasureOrder.from_json(stored.data)
+            except ValueError:
+                await _drop(bus, stored)  # a person's client wrote something else
+                continue
+            state, moment = await _state_in_memory(bus, order)
             if state == "done":
-                done[order.cause] = await _carry_out(bus, config, order, patience, report)
+                before = await _sequence_at(bus, moment)
+                done[order.cause] = await _carry_out(bus, config, order, patience, before, report)
                 if done[order.cause].busy:
                     continue
             if state:
@@ -75,25 +81,24 @@ async def carry_out_orders(
     return done
 
 
-async def count_orders(bus: Bus) -> int:
-    """How many orders are left to be carried out."""
-    info = json.loads(await bus.request(f"$JS.API.STREAM.INFO.{subjects.FORGETTING}"))
-    return int(info["state"]["messages"]) if "state" in info else 0
+async def count_orders(bus: Bus, cause: str = "*") -> int:
+    """How many orders are left to be carried out, or whether this one is."""
+    return sum((await count_subjects(bus, subjects.FORGETTING, subjects.forgetting(cause))).values())
 
 
 async def _carry_out(
-    bus: Bus, config: Settings, order: ErasureOrder, patience: float, report: Report
+    bus: Bus, config: Settings, order: ErasureOrder, patience: float, before: int, report: Report
 ) -> Carried:
     quotations = Quotations(order.texts, order.common)
     eraser = Eraser(bus, quotations, order.cause, report)
-    busy = await eraser.run(patience)
+    busy = await eraser.run(patience, before)
     files = await asyncio.to_thread(overwrite_quotations, config, quotations)
     log.info("quotations_erased", order=order.cause, busy=busy, kept=eraser.kept, files=len(files))
     return Carried(busy=busy, kept=eraser.kept, files=[str(path) for path in files])
 
 
-async def _state_in_memory(bus: Bus, order: ErasureOrder) -> str:
-    """Whether memory has "done" an order, or it is "void"; empty until it is known."""
+async def _state_in_memory(bus: Bus, order: ErasureOrder) -> tuple[str, str]:
+    """Whether memory has "done" an order, and when, or it is "void"; empty until it is known."""
     own = subjects.memory_write(subjects.MEMORY_DAEMON)
     since = parse_timestamp(order.created_at) - timedelta(minutes=1)
     given = [
@@ -102,19 +107,26 @@ async def _state_in_memory(bus: Bus, order: ErasureOrder) -> str:
         if order.cause.encode() in write.data
     ]
     if not given:
-        return "void" if datetime.now(UTC) - since > GIVEN_UP else ""
+        return ("void" if datetime.now(UTC) - since > GIVEN_UP else ""), ""
     async for answer in scan(bus, subjects.MEMORY, own, since=since):
         if order.cause.encode() not in answer.data:
             continue
         if b'"memory_forgotten.v1"' in answer.data:
             if order.cause in MemoryForgotten.from_json(answer.data).orders:
-                return "done"
+                return "done", answer.time
         elif (
             b'"memory_refused.v1"' in answer.data
             and MemoryRefused.from_json(answer.data).cause == order.cause
         ):
-            return "void"
-    return ""
+            return "void", ""
+    return "", ""
+
+
+async def _sequence_at(bus: Bus, moment: str) -> int:
+    """The sequence in OFFICE of what was stored first after a moment: the next one, if nothing was."""
+    async for stored in scan(bus, subjects.OFFICE, since=parse_timestamp(moment)):
+        return stored.seq
+    return await last_sequence(bus, subjects.OFFICE) + 1
 
 
 async def _drop(bus: Bus, stored: Stored) -> None:
@@ -127,12 +139,23 @@ async def _drop(bus: Bus, stored: Stored) -> None:
 
 @asynccontextmanager
 async def _alone(bus: Bus) -> AsyncIterator[None]:
-    lease = Lease(bus, LEASE, Holder.this(bus.instance))
+    """Hold the lease; raises BusUnavailable if the server stores none, as on a full disk."""
+    me = Holder.this(bus.instance)
+    lease = Lease(bus, LEASE, me)
 
     async def wait(holder: Holder) -> None:
         log.info("forgetting_waits", holder=str(holder))
+        if holder == me:  # nobody has it, and it was not stored
+            raise BusUnavailable("The server stores nothing at present", "Free disk space")
 
-    await lease.acquire(wait)
+    for attempt in range(1, LEASE_TRIES + 1):
+        try:
+            await lease.acquire(wait)
+            break
+        except BusUnavailable:
+            if attempt == LEASE_TRIES:
+                raise
+            await asyncio.sleep(attempt * LEASE_PAUSE)  # or somebody else took it in the same moment
     try:
         yield
     finally:

@@ -1,35 +1,42 @@
 """How far the messages of OFFICE have reached those they are for."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple, Self
+
+import msgspec
 
 from shared import subjects
 from shared.bus import Bus
+from shared.bus.records import read_presences
 from shared.bus.replacement import HANDLED, WAITING
 
 BUSY = "busy"
 """The state of a message that somebody may be acting on."""
 _PEOPLE = subjects.mailboxes(subjects.USER)
 """The durables of people, which no process takes messages of."""
+_ENDINGS = subjects.DURABLE_ENDINGS
 
 
 class _Reached(NamedTuple):
     filters: tuple[str, ...]
     delivered: int
     floor: int
-    pending: int
+    in_hand: int
 
     def state_of(self, seq: int) -> str:
         if seq <= self.floor:
             return HANDLED
         if seq > self.delivered:
             return WAITING
-        return BUSY if self.pending else HANDLED
+        return BUSY if self.in_hand else HANDLED
 
 
 class Positions:
-    """How far each durable of OFFICE is."""
+    """How far each durable of OFFICE is.
+
+    What was delivered to an agent of which no process is left is nobody's: it waits.
+    """
 
     def __init__(self, reached: Sequence[_Reached]) -> None:
         self._reached = reached
@@ -37,14 +44,15 @@ class Positions:
     @classmethod
     async def read(cls, bus: Bus) -> Self:
         """The present ones, as the admin."""
-        found: list[_Reached] = []
+        alive = {presence.agent for presence in await read_presences(bus)}
+        infos: list[_Info] = []
         while True:
-            request = json.dumps({"offset": len(found)}).encode()
-            answer = json.loads(await bus.request(f"$JS.API.CONSUMER.LIST.{subjects.OFFICE}", request))
-            page = answer.get("consumers") or []
-            found += [_read(each) for each in page]
-            if not page or len(found) >= answer["total"]:
-                return cls(found)
+            request = json.dumps({"offset": len(infos)}).encode()
+            answer = await bus.request(f"$JS.API.CONSUMER.LIST.{subjects.OFFICE}", request)
+            page = msgspec.json.decode(answer, type=_Page)
+            infos += page.consumers or []
+            if not page.consumers or len(infos) >= page.total:
+                return cls([_reached(info, alive) for info in infos if info.name not in _PEOPLE])
 
     def state_of(self, subject: str, seq: int) -> str:
         """HANDLED if all have acted on a message, WAITING if somebody has not got it, else BUSY."""
@@ -53,14 +61,42 @@ class Positions:
         }
         return next((state for state in (BUSY, WAITING) if state in states), HANDLED)
 
+    def count_open(self, seq: int) -> int:
+        """How many messages agents have in hand of which some came before ``seq``."""
+        return sum(each.in_hand for each in self._reached if each.floor < min(each.delivered, seq - 1))
 
-def _read(info: dict[str, dict[str, object]]) -> _Reached:
-    config, pending = info["config"], info["num_ack_pending"]
-    assert isinstance(pending, int)
-    named = config.get("filter_subjects") or [config.get("filter_subject") or ">"]
-    filters = tuple(map(str, named)) if config.get("durable_name") not in _PEOPLE else ()
-    delivered, floor = info["delivered"]["stream_seq"], info["ack_floor"]["stream_seq"]
-    return _Reached(filters, int(str(delivered)), int(str(floor)), pending)
+
+class _Place(msgspec.Struct):
+    stream_seq: int
+
+
+class _Config(msgspec.Struct):
+    filter_subjects: list[str] = []
+    filter_subject: str = ">"
+
+
+class _Info(msgspec.Struct):
+    name: str
+    config: _Config
+    delivered: _Place
+    ack_floor: _Place
+    num_ack_pending: int
+
+
+class _Page(msgspec.Struct):
+    total: int
+    consumers: list[_Info] | None = None
+
+
+def _reached(info: _Info, alive: Container[str]) -> _Reached:
+    agent = next((info.name.removesuffix(end) for end in _ENDINGS if info.name.endswith(end)), info.name)
+    delivered = info.delivered.stream_seq if agent in alive else info.ack_floor.stream_seq
+    return _Reached(
+        filters=tuple(info.config.filter_subjects or (info.config.filter_subject,)),
+        delivered=delivered,
+        floor=info.ack_floor.stream_seq,
+        in_hand=info.num_ack_pending if agent in alive else 0,
+    )
 
 
 def _fits(pattern: str, subject: str) -> bool:

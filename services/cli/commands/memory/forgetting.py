@@ -23,7 +23,7 @@ from shared.contracts import MemoryForgotten, MemoryWritten, Node
 from shared.errors import BusUnavailable, MailroomError
 from shared.memory import Memory
 from shared.operations.erasure.files import find_quoting_files
-from shared.operations.erasure.orders import carry_out_orders, find_erased
+from shared.operations.erasure.orders import carry_out_orders, count_orders, find_erased
 from shared.operations.forgetting import (
     ForgettingPlan,
     count_messages,
@@ -44,6 +44,7 @@ POLL = 0.3
 """Seconds between two looks at the progress."""
 SHOWN = 3
 """The most parts that are shown of those that many memories have."""
+IN_HAND = "what agents have in hand, if they quote it yet: it is erased when they are done"
 AWAY = 60.0
 """Seconds for which memory may be away or fail meanwhile: an order that is stored is tried again."""
 ADMIN_AWAY = 30.0
@@ -184,6 +185,8 @@ async def erase(bus: Bus, plan: Planned) -> Forgotten:
         short=plan.short,
         common=plan.common,
     )
+    if await count_orders(bus, order.cause):
+        done.remain.append(IN_HAND)
     if total := sum(left.values()):
         done.remain.append(f"{count(total, 'message')} of {subjects.OFFICE} or {subjects.AUDIT}{where}")
     done.remain += map(str, in_files)
@@ -222,7 +225,7 @@ async def _explain_left(bus: Bus) -> str:
     config = info["config"]
     if isinstance(config, dict) and config.get("deny_delete"):
         return f": the office was made by an earlier version, and nobody can erase in its {subjects.AUDIT}"
-    return ", which an agent is working on: they are erased when it is done"
+    return ""
 
 
 async def _wait_for_memory(bus: Bus, order: MemoryWritten, bar: "Progress") -> MemoryForgotten:
