@@ -13,7 +13,7 @@ from services.memory.ingest.fields import (
     parse_date,
     parse_front_matter,
 )
-from services.memory.ingest.kind_choice import score_piece
+from services.memory.ingest.kind_choice import lean, score_piece
 from services.memory.ingest.kinds import choose_kind, score_kinds
 from services.memory.ingest.markdown import parse_note
 from services.memory.ingest.naming import make_piece
@@ -231,6 +231,15 @@ def test_short_code_is_not_torn_at_its_blank_lines() -> None:
 )
 def test_kinds_are_told_by_whole_words(text: str, kind: str) -> None:
     assert choose_kind(score_kinds(text)) == kind
+
+
+def test_likeness_alone_makes_a_kind_if_it_is_sure_enough() -> None:
+    told = {"fact": 0.9, "decision": 0.0, "goal": 0.0}
+    assert choose_kind(lean(told, {"fact": 1.0, "decision": 1.4, "goal": 0.1}, "fact")) == "fact"
+    assert choose_kind(lean(told, {"fact": 1.0, "decision": 1.6, "goal": 0.1}, "fact")) == "decision"
+    cued = {**told, "decision": 1.0}
+    assert choose_kind(lean(cued, {"fact": 1.0, "decision": 1.4, "goal": 0.1}, "fact")) == "decision"
+    assert choose_kind(lean(told, {"fact": 1.4, "episodic": 1.2}, "episodic")) == "fact"
 
 
 def test_a_heading_counts_and_a_clear_text_counts_more() -> None:

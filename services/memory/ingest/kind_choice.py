@@ -23,6 +23,9 @@ from services.memory.ingest.pieces import Document, Piece
 AT_ONCE = 64
 """Texts that are embedded in one go: queries come between."""
 
+ALONE = 0.5
+"""By how much a kind must be likelier than the default if only its likeness to examples speaks for it."""
+
 Embed = Callable[[Sequence[str]], Awaitable[list[list[float]]]]
 
 
@@ -34,6 +37,13 @@ def score_piece(piece: Piece) -> Scores:
 
 def _score_all(pieces: Sequence[Piece]) -> list[Scores]:
     return [Scores() if piece.kind else score_piece(piece) for piece in pieces]
+
+
+def lean(told: Scores, found: Scores, default: str) -> Scores:
+    """The scores that likeness ``found``, if it is sure enough of a kind for which nothing was ``told``."""
+    kind = choose_kind(found)
+    unsure = not told.get(kind, 0.0) and found[kind] - found.get(default, 0.0) < ALONE
+    return {**found, default: found[kind] + 1} if unsure else found
 
 
 class KindChooser:
@@ -60,7 +70,8 @@ class KindChooser:
             likeness = await self._fit()
             vectors = await self._vectors([document.pieces[place].body for place in unclear])
             for place, vector in zip(unclear, vectors, strict=True):
-                scores[place] = likeness.add(scores[place], vector)
+                default = document.pieces[place].default_kind
+                scores[place] = lean(scores[place], likeness.add(scores[place], vector), default)
         pieces = tuple(
             msgspec.structs.replace(piece, kind=piece.kind or kinds.get(place) or choose_kind(found))
             for place, (piece, found) in enumerate(zip(document.pieces, scores, strict=True))
