@@ -168,6 +168,18 @@ def test_the_file_that_a_row_came_from_is_named_when_it_is_forgotten(desk: Desk,
         for node in desk.read("memory", "list", "--session", "bollards.csv")["nodes"]
         if "north" in node["body"]
     )
+    note = tmp_path / "buoys.md"
+    note.write_text(
+        "# Buoys\n\n- The red buoy off the point was towed to the yard in March\n- Others stayed\n"
+    )
+    desk.read("memory", "ingest", str(note))
+    (buoy,) = [
+        node["id"]
+        for node in desk.read("memory", "list", "--session", "buoys.md")["nodes"]
+        if "red buoy" in node["body"] + node["title"] and "Others" not in node["body"]
+    ]
+    done = desk.read("memory", "forget", buoy, "--yes")
+    assert (done["remain"], [Path(path).name for path in done["files"]]) == ([], ["buoys.md"])
     done = desk.read("memory", "forget", row, "--yes")
     assert len(done["remain"]) == 1
     assert done["remain"][0].endswith("ingest/processed/bollards.csv, which it was taken from")

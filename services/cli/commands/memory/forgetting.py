@@ -190,8 +190,9 @@ async def erase(bus: Bus, plan: Planned) -> Forgotten:
     if total := sum(left.values()):
         done.remain.append(f"{count(total, 'message')} of {subjects.OFFICE} or {subjects.AUDIT}{where}")
     done.remain += map(str, in_files)
-    origins = _find_origins(config.ingest, nodes)
-    done.remain += [f"{path}, which it was taken from" for path in origins if Path(path) not in in_files]
+    told = {*done.files, *map(str, in_files)}
+    origins = [path for path in _find_origins(config.ingest, nodes) if path not in told]
+    done.remain += [f"{path}, which it was taken from" for path in origins]
     return done
 
 
