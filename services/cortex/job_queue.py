@@ -97,6 +97,13 @@ class JobQueue:
                 return next(iter(self._claim(waiting)), None)
         return next((claimed for claimed in self.find_claimed() if claimed.job.id == job_id), None)
 
+    def change(self, entry: QueuedJob, job: Job) -> None:
+        """Write ``job`` in place of the one that waits as ``entry``.
+
+        If another process claims that one meanwhile, this one is refused at the next scan: its id is in use.
+        """
+        write_atomically(entry.path, msgspec.json.format(msgspec.json.encode(job), indent=2))
+
     def scan(self) -> tuple[list[QueuedJob], int]:
         """The waiting jobs in the order they are taken, and how many files may still be being written.
 

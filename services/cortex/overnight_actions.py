@@ -184,6 +184,19 @@ class OvernightActions:
             return await self._worker.begin(job_id.strip())
 
     @register_action(
+        "Change when a job of the overnight queue begins that waits",
+        {
+            "job_id": "Its id, such as job-20260102-001",
+            "about": "Words of its task, if its id is not known",
+            "run_at": "ISO 8601 date and time at which it begins; empty: at night",
+        },
+    )
+    async def move_job(self, job_id: str = "", about: str = "", run_at: str = "") -> Outcome:
+        """Says what it waits for now; data keys ``id`` and ``reason`` as those of queue_job."""
+        async with self._context.effect(f"move the job {(job_id or about)[:80]}", repeatable=True):
+            return await self._worker.move(job_id.strip(), about, run_at)
+
+    @register_action(
         "Cancel a job of the overnight queue, whether it waits or runs",
         {"job_id": "Its id, such as job-20260102-001", "reason": "Why; the job's result has it too"},
     )

@@ -7,21 +7,27 @@ is done twice. Nexus gets one report of each job that ended, for the morning.
 
 import asyncio
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+import msgspec
+
 from services.cortex.job_queue import JobQueue, QueuedJob
-from services.cortex.jobs import Job, schedule_retry
+from services.cortex.jobs import Job, job_of, schedule_retry
 from services.cortex.night import Night
-from services.cortex.queue_status import describe_queue
+from services.cortex.queue_status import MAX_SHOWN, describe_queue
 from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus.entry import seal
 from shared.bus.records import cancel_task, read_task, submission_entry
+from shared.clock import format_moment
 from shared.contracts import AgentReport, Task, TaskResult, TaskStatus, generate_id
 from shared.contracts.base import amended
 from shared.errors import ActionError, BusError, Conflict
 from shared.tasks.actions import Outcome
 from shared.tasks.said import sign_said, strings_in
+from shared.text.shorten import flatten
+from shared.text.words import find_stems
 
 PRUNE_EVERY = 86_400.0
 """Seconds between two deletions of old results."""
@@ -136,6 +142,23 @@ class OvernightWorker:
         data = {"id": job_id, "task_id": claimed.task_id}
         return Outcome(output=f"Job {job_id} has begun.", data=data)
 
+    async def move(self, job_id: str, about: str, run_at: str) -> Outcome:
+        """Have a job that waits begin at ``run_at``, or at night; raises ActionError if that is unclear.
+
+        It is the one with that id, or the only one with all words of ``about``, of which it may have none.
+        """
+        async with self._scanning:
+            waiting = (await asyncio.to_thread(self.queue.scan))[0]
+            entry = _find_waiting(waiting, job_id, about)
+            job = msgspec.structs.replace(entry.job, run_at=run_at, when="" if run_at else "night")
+            job_of(msgspec.to_builtins(job))
+            await asyncio.to_thread(self.queue.change, entry, job)
+        now = self.night.clock()
+        begins = job.begins_at(self.night.zone) or self.night.window.find(now)[0]
+        when = f"on {format_moment(begins, self.night.zone)}" if begins > now else "as soon as it may"
+        data = {"id": job.id, "reason": self.night.hold_reason(job, now)}
+        return Outcome(output=f"{job.id} now begins {when}: {flatten(job.task, MAX_SHOWN)}", data=data)
+
     async def describe(self) -> Outcome:
         """The state of the queue, as text and as data."""
         now = await self.night.look()
@@ -189,6 +212,25 @@ class OvernightWorker:
             deadline=deadline,
             said=None if job.by_agent else sign_said(self._context.bus, words, deadline),
         )
+
+
+def _find_waiting(waiting: Sequence[QueuedJob], job_id: str, about: str) -> QueuedJob:
+    """The job that is meant; raises ActionError with those there are if it is none of them, or several."""
+    if job_id:
+        found = [each for each in waiting if each.job.id == job_id]
+        if not found:
+            cure = "What has begun or ended stays as it is. See the queue: mailroom queue list"
+            raise ActionError(f"No job {job_id[:80]!r} waits", cure)
+        return found[0]
+    wanted = find_stems(about)
+    found = [each for each in waiting if wanted <= find_stems(each.job.task)]
+    if len(found) == 1:
+        return found[0]
+    if not waiting:
+        raise ActionError("No job waits in the overnight queue", "To add one, say what is to be done tonight")
+    listed = "; ".join(f"{each.job.id} ({flatten(each.job.task, MAX_SHOWN)})" for each in found or waiting)
+    why = "Several jobs wait" if found else "No job that waits has these words"
+    raise ActionError(f"{why}: {listed[:2_000]}", "Name one by its id, as in 'move job-20260102-001 to 2 am'")
 
 
 def _no_such_job(job_id: str) -> ActionError:

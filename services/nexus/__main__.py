@@ -14,7 +14,7 @@ from services.nexus.conversation.store import Conversations
 from services.nexus.desk import Desk, tool_response
 from services.nexus.reminders.service import ReminderService
 from services.nexus.reminders.store import ReminderStore, retry_timers
-from services.nexus.routing.decider import UNCLEAR, Decision
+from services.nexus.routing.decision import UNCLEAR, Decision
 from services.nexus.routing.model_choice import choose_tool
 from services.nexus.routing.request import Request
 from services.nexus.routing.sentence_type import is_question

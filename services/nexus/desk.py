@@ -10,7 +10,8 @@ from services.nexus.answers.model_answer import Answerer
 from services.nexus.conversation.asking import read_asked
 from services.nexus.office import OfficeReader
 from services.nexus.reminders.store import ReminderStore
-from services.nexus.routing.decider import UNCLEAR, Decider, Decision
+from services.nexus.routing.decider import Decider
+from services.nexus.routing.decision import UNCLEAR, Decision
 from services.nexus.routing.registry import load_tools
 from services.nexus.routing.request import REQUEST_KEY, Request
 from services.nexus.schedules.service import ScheduleService

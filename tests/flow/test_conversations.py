@@ -158,6 +158,14 @@ TALKS = {
         ("When is the birthday of Ruben Falk?", "it's on 4 March (nexus"),
         ("When was the birthday of Ruben Falk before?", "The birthday of Ruben Falk is on 3 March (nexus"),
     ],
+    "what is known": [
+        ("remember that the towpath is closed in May", "I shall remember"),
+        ("please remember that the towpath is closed in May", "I know that already: The towpath is closed"),
+    ],
+    "what may be found in a folder": [
+        ("which licence does ~/src/barge have?", "Shall the office look there?"),
+        ("no", "nothing is done"),
+    ],
     "sums": [("what is 15% of 80?", "12"), ("and of 200?", "30")],
 }
 

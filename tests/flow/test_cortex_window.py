@@ -211,6 +211,26 @@ async def test_jobs_that_say_otherwise_do_not_wait_for_the_night(shift: NightShi
     assert (await archived(shift.team, queued.metadata["id"])).status is TaskStatus.COMPLETED
 
 
+async def test_a_job_that_waits_is_moved_in_place(shift: NightShift) -> None:
+    await shift.join()
+    perform = shift.team.perform
+    first = (await perform("cortex", "queue_job", task="writer.write tokens=1")).metadata["id"]
+    second = (await perform("cortex", "queue_job", task="Read the song")).metadata["id"]
+    moved = await perform("cortex", "move_job", about="writer", run_at="2026-11-23T20:30:00")
+    assert moved.output.startswith(f"{first} now begins on Monday 23 November 2026 at 20:30")
+    assert set((await shift.jobs())["waiting"]) == {first, second}
+    which = await perform("cortex", "move_job", run_at="2026-11-23T20:30:00")
+    assert which.error_message.startswith("Several jobs wait: ")
+    assert f"{first} (" in which.error_message
+    shift.clock.now = at("20:30")
+    await archived(shift.team, first)
+    assert (await shift.jobs())["waiting"] == [second]
+    gone = await perform("cortex", "move_job", job_id=first)
+    assert f"No job '{first}' waits" in gone.error_message
+    back = await perform("cortex", "move_job", job_id=second)
+    assert "now begins on Monday 23 November 2026 at 22:00" in back.output
+
+
 async def test_a_job_at_work_when_the_night_ends_goes_on_and_survives_a_kill(
     shift: NightShift,
 ) -> None:

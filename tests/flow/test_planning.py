@@ -26,6 +26,9 @@ REQUESTS = {
         "I inherited the code base in '{path}'. What shape is it in?",
     ],
     "tests": [
+        "They always say it is rock solid. Anyway. Long story short, run the tests of {path} so that I know.",
+        "hey hey! could u get the engineer to run the test suite in {path} again? last time two were red",
+        "make test in {path} for me",
         "run tests in {path}",
         "please run pytest for the project {path}",
         "run the tests of {path} and of {path}/b",

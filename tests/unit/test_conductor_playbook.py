@@ -285,7 +285,19 @@ def test_a_text_is_compared_without_its_paths_and_addresses() -> None:
 def test_a_topic_is_compared_as_a_topic_with_the_playbook_that_takes_it() -> None:
     book = playbook(topic={"kind": "text", "pattern": r"\babout\s+(?P<value>[^.]+)"})
     texts = variants("Write about tea in /a. Now", {"p": book, "f": FOLDER})
-    assert texts == [("Write about tea in PATH Now", None), ("Write about TOPIC", book)]
+    assert texts == [
+        ("Write about tea in PATH Now", None),
+        ("Write about tea in PATH", None),
+        ("Write about TOPIC", book),
+    ]
+
+
+def test_what_is_asked_for_is_compared_without_what_is_told_around_it() -> None:
+    text = "They say it is fine, as always. Anyway, could you run the tests of /a so that I know? Thanks"
+    compared = [each for each, _ in variants(text, {"f": FOLDER})]
+    assert compared[-1] == "run the tests of PATH"
+    book = playbook(topic={"kind": "text", "pattern": r"\bfor\s+(?P<value>[^.]+)"})
+    assert all(only is None for _, only in variants("Look at /a for secrts", {"p": book}))
     assert variants("Write about /a", {"p": book}) == [("Write about PATH", None)]  # a place is no topic
 
 

@@ -9,7 +9,7 @@ from services.nexus.conversation.asking import format_question, read_asked
 from services.nexus.conversation.ellipsis import find_subject, swap
 from services.nexus.conversation.mentions import find_mentioned
 from services.nexus.conversation.pending import NOTHING, settle
-from services.nexus.conversation.resolve import resolve
+from services.nexus.conversation.resolve import NOT_ASKED, resolve
 from services.nexus.conversation.resolved import Resolved
 from services.nexus.conversation.store import answer, begin, history_of
 from services.nexus.routing.request import Request
@@ -306,6 +306,12 @@ def test_what_was_not_listed_is_said_not_to_be(said: str) -> None:
     assert resolve(said, LISTED, NOW).reply == "My last answer named only 2, so I do not know what that is."
 
 
+@pytest.mark.parametrize("said", ["yes please", "yep", "go ahead"])
+def test_a_yes_to_nothing_does_nothing(said: str) -> None:
+    found = resolve(said, OWNER, NOW)
+    assert (found.reply, found.route) == (NOT_ASKED, "tool:small_talk")
+
+
 def test_what_was_said_is_repeated_and_dated() -> None:
     assert resolve("what did I just tell you?", DEPLOYS, NOW).reply == "You wrote: “When do we deploy?”"
     assert resolve("say that again", DEPLOYS, NOW).reply == "Deploys happen on Tuesdays. (user, 2026-11-02)"
@@ -428,6 +434,22 @@ MOVED = talk(
     "r81c2aabbcc (pay rent) is put off until Tuesday 1 December 2026 at 10:00 (UTC).",
     route="tool:reminder_change",
 )
+TESTED = talk("run the tests of ~/src/ledger please", "I started it", goal="goal_abcdef12")
+TOLD_OF = talk(
+    "How far is goal goal_abcdef12?",
+    "About that:\n- in progress: run the tests (goal_abcdef12)",
+    route="tool:goals",
+)
+KEPT_FACT = talk(
+    "note: the vpn certs expire in August",
+    "I shall remember: the vpn certs expire in August",
+    route="tool:remember",
+)
+HOURS = talk(
+    "note: the office closes at 18:00 on Fridays",
+    "I shall remember: the office closes at 18:00 on Fridays",
+    route="tool:remember",
+)
 LETTER = talk("Draft a letter to the landlord about the damp", "I started it", goal="goal_abcdef12")
 
 
@@ -444,6 +466,23 @@ LETTER = talk("Draft a letter to the landlord about the damp", "I started it", g
         (PLANNED, "stop doing that", "/stop s12ab34c"),
         (PLANNED, "take that one out again", "/stop s12ab34c"),
         (GOAL, "forget it, cancel that", "/stop goal_abcdef12"),
+        (SET, "same on Friday", "Remind me on Friday at 14:30 to call the agency"),
+        (SET, "and the same again tomorrow at nine", "Remind me tomorrow at nine to call the agency"),
+        (SET, "push it back an hour", "Move the reminder r81c2aabbcc an hour later"),
+        (
+            SET,
+            "can you bring it forward by half an hour",
+            "Move the reminder r81c2aabbcc half an hour earlier",
+        ),
+        (SET, "no wait, forget it", "/reminder_cancel cancel reminder r81c2aabbcc"),
+        (SET, "make it half nine on Friday", "Move the reminder r81c2aabbcc to half nine on Friday"),
+        (TESTED, "and lint it too", "lint ~/src/ledger"),
+        (TESTED, "ok check that for secrets as well", "check ~/src/ledger for secrets"),
+        (TESTED, "how far is it?", "How far is goal goal_abcdef12?"),
+        (TOLD_OF, "what did it find?", "What did goal goal_abcdef12 find?"),
+        (HOURS, "sorry, at 17:00", "/correct the office closes at 17:00 on Fridays"),
+        (KEPT_FACT, "sorry, in September", "/correct the vpn certs expire in September"),
+        (LISTED, "make tonight's job 4 am instead", "make tonight's job 4 am instead"),
         (LETTER, "make it a bit shorter please", "make it a bit shorter please"),
     ],
 )

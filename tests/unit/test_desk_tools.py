@@ -6,10 +6,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from services.nexus.routing.decider import decide_by_likeness, decide_by_rule, fits, is_vague, qualify
+from services.nexus.routing.decider import decide_by_likeness, is_vague
+from services.nexus.routing.decision import fits
+from services.nexus.routing.features import normalise
 from services.nexus.routing.languages import SENTENCES, find_language
 from services.nexus.routing.likeness import fingerprint, load_weights
 from services.nexus.routing.registry import load_tools
+from services.nexus.routing.rules import decide_by_rule, qualify
 from services.nexus.routing.speech_acts import Act, find_act
 from services.nexus.tools.arithmetic import compute
 from services.nexus.tools.capabilities import GROUPS, explain
@@ -101,6 +104,10 @@ def test_what_the_desk_can_do_is_one_screen_with_every_tool() -> None:
         ("Is anyone able to review the firmware?", Act.REQUEST),
         ("Is anyone at work?", Act.QUESTION),
         ("Would love it if someone checked the translations", Act.REQUEST),
+        ("go ahead and check up on ~/src/fern, ok?", Act.REQUEST),
+        ("it is on Friday, right?", Act.QUESTION),
+        ("Petra owns the billing service", Act.STATEMENT),
+        ("Scan runs in ~/x", Act.REQUEST),
     ],
 )
 def test_what_a_message_does(text: str, act: Act) -> None:
@@ -127,6 +134,25 @@ def test_what_is_only_told_looks_nothing_up(text: str) -> None:
 def test_only_a_request_starts_work(text: str) -> None:
     decision = decide_by_rule(text, TOOLS) or decide_by_likeness(text, (), TOOLS)
     assert TOOLS[decision.tool].effect is not Effect.STARTS
+
+
+def test_a_path_is_one_without_saying_so() -> None:
+    assert normalise("lint services/auth and docs/intro.md") == "lint PATH and PATH"
+    assert normalise("he/she drives 80 km/h and/or 24/7") == "he/she drives 80 km/h and/or 24/7"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if CI fails, tell me",
+        "when the deploy is through please let me know",
+        "ping me as soon as Ana is back",
+    ],
+)
+def test_a_wish_to_be_told_of_an_event_is_one_for_a_reminder(text: str) -> None:
+    decision = decide_by_rule(text, TOOLS)
+    assert decision is not None
+    assert decision.tool == "reminder_set"
 
 
 def test_a_command_names_its_tool() -> None:

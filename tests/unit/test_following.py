@@ -4,7 +4,8 @@ from typing import cast
 
 import pytest
 
-from services.nexus.routing.decider import Decider, Decision, fits
+from services.nexus.routing.decider import Decider
+from services.nexus.routing.decision import Decision, fits
 from services.nexus.routing.following import (
     ALTERS,
     ENDS,

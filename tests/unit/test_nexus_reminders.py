@@ -7,13 +7,8 @@ import pytest
 
 from services.nexus.conversation.pending import settle
 from services.nexus.reminders.changes import change_reminders, choose_reminders
-from services.nexus.reminders.requests import (
-    ReminderIntent,
-    ReminderRequest,
-    find_intent,
-    read_new,
-    read_reminder_request,
-)
+from services.nexus.reminders.intents import ReminderIntent, find_intent
+from services.nexus.reminders.requests import ReminderRequest, read_new, read_reminder_request
 from services.nexus.reminders.service import format_template
 from services.nexus.reminders.state import (
     MAX_ENDED,
@@ -26,8 +21,8 @@ from services.nexus.reminders.state import (
     to_timestamp,
 )
 from services.nexus.reminders.when import format_time_answer
-from services.nexus.routing.decider import INTENTS, decide_by_rule
 from services.nexus.routing.registry import load_tools
+from services.nexus.routing.rules import INTENTS, decide_by_rule
 from shared.contracts import AskedBack, Reminder, Reminders, ReminderStatus
 from shared.errors import ActionError
 

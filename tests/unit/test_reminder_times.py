@@ -205,9 +205,9 @@ def test_any_text_is_a_time_ahead_or_asked_about(text: str) -> None:
      "half past ", "a week from ", "twice ", "the first Monday of "],
 )  # fmt: skip
 def test_long_texts_are_read_quickly(piece: str) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()  # other programs may keep this one waiting
     read_reminder_request("remind me " + piece * (3_900 // len(piece)), NOW, ZONE)
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 2
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,14 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from services.nexus.schedules.times import read_whole
-from services.nexus.schedules.words import Order, read_night_job, read_order, read_queue_call, read_scheduled
+from services.nexus.schedules.words import (
+    Order,
+    read_move,
+    read_night_job,
+    read_order,
+    read_queue_call,
+    read_scheduled,
+)
 from shared.errors import ActionError
 
 ZURICH = ZoneInfo("Europe/Zurich")
@@ -29,6 +36,9 @@ NOW = datetime(2026, 11, 23, 9, 30, tzinfo=ZURICH)
         ("run the tests of ~/x again every night at 3", "run the tests of ~/x", "24 03:00", "FREQ=DAILY"),
         ("look at the trains to Berlin every day at 7", "look at the trains to Berlin", "24 07:00", "DAILY"),
         ("at 17:00 look at each file", "look at each file", "23 17:00", ""),
+        ("twice a week, Mondays and Thursdays at six, run x", "run x", "26 06:00", "BYDAY=MO,TH"),
+        ("every weekday except Friday at half past six run x", "run x", "24 06:30", "BYDAY=MO,TU,WE,TH"),
+        ("weekly, say Sunday at 23h, run x", "run x", "29 23:00", "BYDAY=SU"),
     ],
 )
 def test_a_goal_and_its_times(text: str, goal: str, first: str, rule: str) -> None:
@@ -43,6 +53,7 @@ def test_a_goal_and_its_times(text: str, goal: str, first: str, rule: str) -> No
     ("text", "first", "rule"),
     [
         ("last Friday of the month at 9", "27 09:00", "FREQ=MONTHLY;BYDAY=-1FR"),
+        ("1st and 15th of the month at 8", "01 08:00", "FREQ=MONTHLY;BYMONTHDAY=1,15"),
         ("last day of the month", "30 02:00", "FREQ=MONTHLY;BYMONTHDAY=-1"),
         ("the first of the month at 6", "01 06:00", "FREQ=MONTHLY;BYMONTHDAY=1"),
         ("every 3 months", "01 02:00", "FREQ=MONTHLY;INTERVAL=3;BYMONTHDAY=1"),
@@ -58,8 +69,8 @@ def test_times_that_say_nothing_else(text: str, first: str, rule: str) -> None:
 
 
 def test_words_that_say_no_time_are_asked_about() -> None:
-    with pytest.raises(ActionError, match="I did not understand '1st' in '1st and 15th of the month at 8'"):
-        read_whole("1st and 15th of the month at 8", NOW, ZURICH)
+    with pytest.raises(ActionError, match="I did not understand '1st or' in "):
+        read_whole("on the 1st or 15th of the month at 8", NOW, ZURICH)
 
 
 @pytest.mark.parametrize(
@@ -95,10 +106,44 @@ def test_a_repetition_that_was_not_understood_does_not_become_a_single_run() -> 
         ("at 2 tonight back up ~/notes", {"task": "back up ~/notes", "run_at": "2026-11-24T02:00:00+01:00"}),
         ("run x on Friday at 10", {"task": "run x", "run_at": "2026-11-27T10:00:00+01:00"}),
         ("tomorrow at 3 pm run x", {"task": "run x", "run_at": "2026-11-24T15:00:00+01:00"}),
+        ("run x at 2 in the morning tonight", {"task": "run x", "run_at": "2026-11-24T02:00:00+01:00"}),
+        ("run x at half past two tonight", {"task": "run x", "run_at": "2026-11-24T02:30:00+01:00"}),
+        ("tonight at eleven run x", {"task": "run x", "run_at": "2026-11-23T23:00:00+01:00"}),
+        ("While everybody sleeps, would you kindly run x", {"task": "run x"}),
     ],
 )
 def test_a_job_for_the_night(text: str, job: dict[str, str]) -> None:
     assert read_night_job(text, NOW, ZURICH) == job
+
+
+@pytest.mark.parametrize(
+    ("text", "job", "about", "begins"),
+    [
+        ("make tonight's job 2 am instead", "", "", "24T02:00"),
+        ("please move the lint job to half past one", "", "lint", "24T01:30"),
+        ("have tonight's scan start at eleven", "", "scan", "23T23:00"),
+        ("move job job-20261123-002 to tomorrow at 4:00", "job-20261123-002", "", "24T04:00"),
+        ("move the scan of ~/x to 3", "", "scan of ~/x", "24T03:00"),
+    ],
+)
+def test_a_job_that_waits_gets_another_time(text: str, job: str, about: str, begins: str) -> None:
+    found = read_move(text, NOW, ZURICH)
+    assert found is not None
+    assert (found["job_id"], found["about"]) == (job, about)
+    assert found["run_at"].startswith(f"2026-11-{begins}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "make the backup tonight",
+        "tonight's job: retag the books",
+        "run x tonight at 2",
+        "start the test at 2",
+    ],
+)
+def test_new_work_is_no_other_time_for_a_job(text: str) -> None:
+    assert read_move(text, NOW, ZURICH) is None
 
 
 @pytest.mark.parametrize("text", ["do that tonight please", "tonight", "not now, run it tonight"])

@@ -122,6 +122,16 @@ def add(
     _print(perform_action(subjects.CORTEX, "queue_job", params, text), as_json)
 
 
+@queue.command(epilog=format_examples("mailroom queue move job-20260102-001 --at 2:00"))
+@id_argument
+@click.option("--at", "run_at", type=MomentType(), metavar="TIME", help="When: 23:30, or ISO 8601.")
+@json_option
+def move(job: str, run_at: str | None, as_json: bool) -> None:
+    """Change when a job begins that waits: at a time, or at night without --at."""
+    params = {"job_id": job, "run_at": run_at or ""}
+    _print(perform_action(subjects.CORTEX, "move_job", params, f"Move the job {job}"), as_json)
+
+
 @queue.command()
 @id_argument
 @json_option

@@ -20,6 +20,7 @@ _NARROWS = re.compile(
     r"|(?:the\s+)?\w+(?:er|est)\s+ones?|while)\b(?P<rest>.*)"
 )
 _TOO = re.compile(r"(?i)[\w\s'’-]{2,40}\s+(?:as\s+well|too|also)(?:\s+please)?[.! ]*")
+_IT = re.compile(r"(?i)\b(?:it|that|this|them|these|those)\b")
 _TALK = re.compile(
     r"(?i)\b(?:kidding|joking|testing|asking|checking|saying|wondering|wanted|curious|a\s+(?:sec"
     r"|second|moment|minute)"
@@ -72,7 +73,8 @@ def add(text: str, turn: ConversationTurn) -> Resolved | None:
         return Resolved(text=whole, understood=whole)
     if len(words.split()) > MAX_WORDS or not is_reading(turn):
         return None
-    narrows = (_NARROWS.fullmatch(text.strip()) or _TOO.fullmatch(text.strip())) and not _TALK.search(text)
+    adds = _TOO.fullmatch(text.strip()) and not _IT.search(text)
+    narrows = (_NARROWS.fullmatch(text.strip()) or adds) and not _TALK.search(text)
     refers = turn.route != "nexus" and _PRONOUN.fullmatch(text.strip())
     if narrows or refers or _WHICH.fullmatch(words):
         whole = f"{before}, {text.strip()}"

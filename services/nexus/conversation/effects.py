@@ -9,6 +9,7 @@ from services.nexus.conversation.mentions import find_mentioned
 from services.nexus.conversation.phrases import is_time, plain
 from services.nexus.conversation.resolved import Resolved
 from services.nexus.reminders.days import read_amount
+from services.nexus.reminders.time_phrases import find_phrases
 from services.nexus.reminders.when import format_time_answer
 from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Mentioned, Response
 
@@ -78,16 +79,27 @@ _CALLED = re.compile(
     r"|(?:rather\s+)?call\s+(?:it|that)|rename\s+(?:it|that)\s+(?:to|as|into)?)\s+(?P<name>\S.*)"
 )
 """Another text for the reminder that was told of last."""
-_BY = re.compile(
-    r"(?i)(?:by\s+)?(?:\d+|an?|half\s+an?|one|two|three|four|five|ten|fifteen|twenty|thirty|a\s+quarter\s+of\s+an)\s+"
-    r"(?:min\w*|h|hrs?|hours?|days?|weeks?|months?)\s+(?P<way>earlier|sooner|before|later|after|more|back|forward)"
+_LENGTH = (
+    r"(?:\d+|an?|half\s+an?|one|two|three|four|five|ten|fifteen|twenty|thirty|a\s+quarter\s+of\s+an|a\s+couple\s+of)\s+"
+    r"(?:min\w*|h|hrs?|hours?|days?|weeks?|months?)(?:\s+and\s+a\s+half)?"
 )
+_PUSHED = re.compile(
+    rf"(?i)\W*(?:(?:no|oh|actually|wait|sorry|hm+|well|ok(?:ay)?|please|can\s+you|could\s+you)\b[\s,.!]*)*"
+    rf"(?:push|move|shift|delay|postpone|put|bring)\s+(?:it|that|this)(?:\s+(?:back|off|out|(?P<earlier>forward|up|ahead)))?"
+    rf"(?:\s+by)?\s+(?P<amount>(?:another\s+)?{_LENGTH})"
+)
+"""How long something is put off by: "push it back an hour"; without "later" or "earlier"."""
+_BY = re.compile(rf"(?i)(?:by\s+)?{_LENGTH}\s+(?P<way>earlier|sooner|before|later|after|more|back|forward)")
 PART_OF_HOUR = re.compile(r"(?i)(quarter\s+past|half\s+past|quarter\s+to)")
 """A time of which the hour is not said."""
 _MINUTES = {"quarter past": "15", "half past": "30", "quarter to": "45"}
 _ANOTHER = re.compile(
     r"(?i)\W*(?:and\s+|also\s+|then\s+)*(?:(?:set|give\s+me|add)\s+)?(?:another(?:\s+(?:one|reminder))?|one\s+more|a\s+second\s+one)\s+"
     r"(?P<amount>.+?)\s+(?P<way>earlier|sooner|before|later|after)(?:\s+(?:that|please|as\s+well|too))*\W*"
+)
+_SAME = re.compile(
+    r"(?i)(?:(?:and|also|please)\s+)*(?:the\s+)?same(?:\s+(?:one|again|thing|reminder))*\s+"
+    r"(?P<time>\S.*?)(?:\s+(?:too|as\s+well|please))*[.! ]*"
 )
 _SET_FOR = re.compile(
     r"^(?:I shall remind you"
@@ -129,17 +141,21 @@ def has_effect(turn: ConversationTurn) -> bool:
 
 def find_ended(text: str, conversation: Conversation) -> Resolved | None:
     """What "cancel that" ends, and "undo that" takes back: what was named last, or was done last."""
-    words = plain(_REASON.sub("", text))
+    words = plain(text)
+    if not _DROPPED.fullmatch(words):
+        words = plain(_REASON.sub("", text))
     if _FORGET.fullmatch(words) and (kept := _find_kept(conversation)):
         return kept
     last = conversation.turns[-1]
-    if _DROPPED.fullmatch(words) and not has_effect(last) and last.route not in _HELD:
+    drops = bool(_DROPPED.fullmatch(words)) and last.route not in _HELD
+    if drops and not has_effect(last):
         return Resolved(text=text, reply="All right.", route="tool:small_talk")
     if _END_ALL.fullmatch(words):
         return _end_all(conversation)
     undoes = bool(_UNDO.fullmatch(words))
     stops = bool(_STOP.fullmatch(words))
-    if not undoes and not stops and not _END.fullmatch(words) and not _TAKES_BACK.fullmatch(plain(text)):
+    ends = drops or undoes or stops or _END.fullmatch(words) or _TAKES_BACK.fullmatch(plain(text))
+    if not ends:
         return None
     recent = conversation.turns[-2:] if stops else conversation.turns
     turn = next((each for each in reversed(recent) if has_effect(each)), None)
@@ -203,6 +219,8 @@ def alter(text: str, conversation: Conversation) -> Resolved | None:
     turn = conversation.turns[-1]
     if another := _ANOTHER.fullmatch(text):
         return _set_another(another, turn)
+    if same := _SAME.fullmatch(text.strip()):
+        return _set_same(format_time_answer(same["time"]), turn)
     if len(text.split()) > MAX_WORDS or _MORE.match(text) or text.rstrip().endswith("?"):
         return None
     bare = _AFTER.sub("", _AFTER.sub("", _BEFORE.sub("", text.strip()))).strip(" .!,")
@@ -214,6 +232,8 @@ def alter(text: str, conversation: Conversation) -> Resolved | None:
         bare = (
             f"{told['at'][-5:-2]}{_MINUTES[' '.join(part[1].lower().split())]}"  # of the hour that was told
         )
+    if (pushed := _PUSHED.fullmatch(_AFTER.sub("", text.strip()).strip(" .!,"))) and named:
+        bare = f"{pushed['amount']} {'earlier' if pushed['earlier'] else 'later'}"
     by = _BY.fullmatch(bare)
     time = "" if by else format_time_answer(bare)
     if not (by or time) or turn.failed:
@@ -246,6 +266,17 @@ def _set_another(another: re.Match[str], turn: ConversationTurn) -> Resolved | N
     at, away = datetime.strptime(told["at"], "%d %B %Y at %H:%M"), read_amount(another["amount"])  # noqa: DTZ007 - local
     at = at - away if another["way"].lower() in ("earlier", "sooner", "before") else at + away
     whole = f"Remind me on {at:%Y-%m-%d} at {at:%H:%M} to {told['text']}"
+    return Resolved(text=whole, understood=whole)
+
+
+def _set_same(time: str, turn: ConversationTurn) -> Resolved | None:
+    """The reminder that was set last once more, at ``time``; of a day alone at its time of day."""
+    told = _SET_FOR.search(turn.answer) or _MOVED_TO.search(turn.answer)
+    if not time or not told or turn.failed:
+        return None
+    timed = any(each.kind in ("clock", "part", "span") for each in find_phrases(time))
+    clock = "" if timed else f" at {told['at'][-5:]}"
+    whole = f"Remind me {time}{clock} to {told['text']}"
     return Resolved(text=whole, understood=whole)
 
 

@@ -64,9 +64,9 @@ def swap_alike(before: str, other: str) -> str:
     """
     other = other.strip(" ?.!,")
     if is_time(other.lower()):
-        span = (
-            _find_time(before, other) if len(re.findall(rf"(?i)\b(?:{DAY}|{CLOCK})", before)) == 1 else None
-        )
+        kinds = [kind for kind in (CLOCK, DAY) if re.search(kind, other, re.IGNORECASE)]
+        named = [len(re.findall(rf"(?i)\b(?:{kind})", before)) for kind in kinds]
+        span = _find_time(before, other) if named and max(named) == 1 else None
     elif re.fullmatch(r"\d[\d.,]*\s*(?:%|percent)?", other):
         span = _find_quantity(before, other) if len(_QUANTITY.findall(before)) == 1 else None
     else:

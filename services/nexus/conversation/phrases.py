@@ -2,6 +2,8 @@
 
 import re
 
+from services.nexus.reminders.time_parser import choose
+
 ORDINALS = {
     word: number
     for number, words in enumerate(
@@ -42,13 +44,15 @@ DAY = (
     rf"|(?:at\s+)?(?:the\s+)?weekend|{_WEEKDAY}(?:\s+{_PART})?|\d{{4}}-\d\d-\d\d"
     rf"|(?:the\s+)?\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}(?:\s+\d{{4}})?"
     rf"|{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?(?:\s+\d{{4}})?"
-    rf"|(?:the\s+)\d{{1,2}}(?:st|nd|rd|th))|in\s+the\s+{_PART}|in\s+{_COUNT}\s+{_UNIT}"
+    rf"|(?:the\s+)\d{{1,2}}(?:st|nd|rd|th))|in\s+the\s+{_PART}|in\s+{_MONTH}(?:\s+\d{{4}})?|in\s+{_COUNT}\s+{_UNIT}"
     rf"|{_COUNT}\s+{_UNIT}\s+(?:ago|earlier|later)"
     rf"|(?:every|each)\s+\w+"
 )
 _TIME = re.compile(
     rf"(?:(?:{CLOCK}|{DAY}|then|and|please|maybe|sharp|make\s+it|let'?s\s+say|say|rather)[\s,]*)+"
 )
+_BESIDE = re.compile(r"(?i)\b(?:at|on|in|for|by|the|to|then|please|maybe|rather|say|and)\b|\W")
+"""What is no other word than a time beside it."""
 _AT = re.compile(r"(?P<hour>\d{1,2})(?:[:.](?P<minute>\d\d))?\s*(?P<half>am|pm)?")
 
 
@@ -60,7 +64,10 @@ def plain(text: str) -> str:
 
 def is_time(words: str) -> bool:
     """Whether ``words``, in lower case, name times and nothing else."""
-    return bool(_TIME.fullmatch(words) and re.search(rf"{CLOCK}|{DAY}", words))
+    if _TIME.fullmatch(words) and re.search(rf"{CLOCK}|{DAY}", words):
+        return True
+    phrases = choose(words)  # "in a fortnight", "half nine", "first thing on Monday"
+    return bool(phrases.chosen) and not _BESIDE.sub(" ", phrases.rest).strip()
 
 
 def find_clock(words: str) -> str:

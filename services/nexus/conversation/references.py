@@ -5,6 +5,7 @@ import re
 from services.nexus.conversation.context import is_reading
 from services.nexus.conversation.effects import ENDING, ENDS, end, has_effect
 from services.nexus.conversation.ellipsis import find_subject
+from services.nexus.conversation.goals import find_goal
 from services.nexus.conversation.phrases import ORDINALS, plain
 from services.nexus.conversation.resolved import Resolved
 from shared.contracts import Conversation, ConversationTurn, Mentioned
@@ -198,9 +199,9 @@ def refer(text: str, conversation: Conversation) -> Resolved | None:
     if bare := _BARE.fullmatch(words):
         return _expand(bare["word"], words, turn)
     asks = _ASKS.fullmatch(text.strip())
-    if not asks or len(words.split()) > MAX_WORDS or (_IDIOM.search(text) and not turn.goal_id):
+    if not asks or len(words.split()) > MAX_WORDS or (_IDIOM.search(text) and not find_goal(conversation)):
         return None
-    if _ORDERS.match(asks["rest"]) and turn.route != "nexus" and not turn.goal_id:
+    if _ORDERS.match(asks["rest"]) and turn.route != "nexus" and not find_goal(conversation):
         return None
     whole = _replace_pronoun(asks["rest"], conversation)
     return _ask(whole[0].upper() + whole[1:]) if whole else None
@@ -211,6 +212,8 @@ def _find_source(turn: ConversationTurn) -> str:
     if turn.route in ("tool:remember", "tool:correct") and not turn.failed:
         return "You told me, in this conversation."
     source = _CITED.search(turn.answer) if turn.route == "nexus" else None
+    if source and source["source"].startswith("nexus, "):
+        return f"A person told me at the front desk, on {source['source'].removeprefix('nexus, ')}."
     return f"Memory has it from: {source['source']}" if source else ""
 
 
@@ -251,8 +254,8 @@ def _replace_pronoun(question: str, conversation: Conversation) -> str:
     if (said := _SAID.search(question)) and (turn.route == "nexus" or not is_reading(turn)):
         fact = find_statement(turn)
         return f"{question[: said.start('it')]}that {fact}{question[said.end('it') :]}" if fact else ""
-    if turn.goal_id and (it := _IT.search(question)):
-        return f"{question[: it.start()]}goal {turn.goal_id}{question[it.end() :]}"
+    if (goal := find_goal(conversation)) and (it := _IT.search(question)):
+        return f"{question[: it.start()]}goal {goal}{question[it.end() :]}"
     if (person := _PERSON.search(question)) and (name := _find_person(conversation)):
         ending = "'s" if person["it"].lower() in ("his", "hers") or _is_possessive(question, person) else ""
         return f"{question[: person.start()]}{name}{ending}{question[person.end() :]}"

@@ -14,6 +14,7 @@ from services.nexus.conversation.effects import (
     has_effect,
 )
 from services.nexus.conversation.ellipsis import find_subject, swap
+from services.nexus.conversation.goals import find_goal, look_at
 from services.nexus.conversation.mentions import find_mentioned
 from services.nexus.conversation.pending import settle
 from services.nexus.conversation.phrases import CLOCK, DAY, is_time, plain
@@ -40,7 +41,9 @@ _INSTEAD = re.compile(
     r"(?i)(?:(?:no|actually|oh|wait|sorry)[,\s]+)?(?P<other>.+?)\s+(?:instead|rather|would be better"
     r"|is better)[.! ]*"
 )
-_BARE = re.compile(r"(?i)(?P<other>(?:in|for|on|about|from|near|with)\s+\S+(?:\s+\S+){0,2}?)\s*\?")
+_BARE = re.compile(
+    r"(?i)(?P<other>(?:in|for|on|about|from|near|with|before|after)\s+\S+(?:\s+\S+){0,2}?)\s*\?"
+)
 _TIMED = re.compile(
     r"(?i)(?:no|actually|oh|wait|sorry|rather|better)(?:[,\s]+(?:no|wait|sorry|rather|better))*[,\s]+"
     rf"(?P<other>{CLOCK}|{DAY})[.! ]*"
@@ -68,9 +71,14 @@ _VERB = re.compile(
     r"(?i)(?:who|when|where|why|what|which|how|is|are|was|were|does|did|do|has|have|can|could|will"
     r"|would|should|if|because|then"
     r"|remind|show|list|find|tell|give|send|run|check|fix|set|add|remember|forget|search|look|read"
-    r"|write|brief|stop|cancel|i|we|you|he|she|they|it|that|this|thanks|thank|bye|now)\b"
+    r"|write|brief|stop|cancel|make|move|push|shift|change|put|start|begin|have|let|lint|scan|compare|test|i|we|you|he|she|they|it|that|this|thanks|thank|bye|now)\b"
 )
 
+_YES = re.compile(
+    r"(?:(?:yes|yep|yeah|yup)(?:\s+(?:please|do|sure|of\s+course))?|yes\s+yes|go\s+ahead|please\s+do)"
+)
+NOT_ASKED = "I had asked nothing, so nothing was done. Say it in a sentence."
+"""What is said to a yes to nothing."""
 _COMPARES = re.compile(
     r"(?i)(?:(?:a\s+(?:bit|little|lot)|much|even|slightly|far)\s+)?(?:(?:more|less)\s+\w+|\w{3,}er)"
 )
@@ -99,16 +107,14 @@ def resolve(text: str, conversation: Conversation, now: datetime, *, with_model:
         return found
     if with_model:
         return whole
-    if _FIRST.fullmatch(plain(text)):
-        return Resolved(text=text, reply=f"Your first message here was: “{conversation.title}”")
-    if conversation.told and _TOLD.fullmatch(plain(text)):
-        return Resolved(text=text, reply=_list_told(conversation))
+    if told := _tell_of_talk(text, conversation):
+        return told
     turn = conversation.turns[-1]
     if len(turn.meant or turn.text) >= CUT or turn.state != "answered":
         return whole
-    if altered := alter(text, conversation) or amend(text, turn):
+    if altered := alter(text, conversation) or amend(text, turn) or look_at(text, conversation):
         return altered
-    if turn.route == "nexus" or turn.goal_id:
+    if turn.route == "nexus" or find_goal(conversation):
         return complete(text, conversation) or refer(text, conversation) or add(text, turn) or whole
     if found := complete(text, conversation) or add(text, turn):
         return found
@@ -116,6 +122,18 @@ def resolve(text: str, conversation: Conversation, now: datetime, *, with_model:
     if referred and referred.understood and turn.route != "tool:statement":
         return Resolved(text=text, joined=referred.text) if is_reading(turn) or has_effect(turn) else whole
     return referred or whole
+
+
+def _tell_of_talk(text: str, conversation: Conversation) -> Resolved | None:
+    """What is answered about the conversation itself; None for any other message."""
+    words = plain(text)
+    if not conversation.asks and _YES.fullmatch(words):
+        return Resolved(text=text, reply=NOT_ASKED, route="tool:small_talk")
+    if _FIRST.fullmatch(words):
+        return Resolved(text=text, reply=f"Your first message here was: “{conversation.title}”")
+    if conversation.told and _TOLD.fullmatch(words):
+        return Resolved(text=text, reply=_list_told(conversation))
+    return None
 
 
 def _list_told(conversation: Conversation) -> str:
@@ -143,7 +161,7 @@ def complete(text: str, conversation: Conversation) -> Resolved | None:
     if _EARLIER.fullmatch(plain(other) if asked else plain(text)) and turn.route == "nexus":
         return _repeat(f"{before.rstrip(' ?.!')} before?", turn)
     about = bool(re.search(r"(?i)\b(?:about|same)\b", text))
-    begins = re.match(r"(?i)(?:while|if|when|because|that|to)\b", other) or (
+    begins = re.match(r"(?i)(?:while|if|when|because|that|to)\b|.*\s(?:it|them)$", other) or (
         not about and _VERB.match(other) and not is_time(plain(other))
     )
     if not other or begins or _is_topic(other, before) or (has_effect(turn) and _ORDERED.search(other)):
@@ -235,6 +253,6 @@ def _change(other: str, turn: ConversationTurn) -> Resolved | None:
     """What "make it Tom" changes: the message before."""
     if not is_time(plain(other)) and (_VERB.match(other) or _COMPARES.fullmatch(other)):
         return None
-    if turn.route in KEPT:
+    if turn.route in KEPT or turn.route == "tool:stop":
         return None
     return _repeat(swap(turn.meant or turn.text, other), turn)

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta, tzinfo
 import msgspec
 
 from services.nexus.reminders.days import read_amount
-from services.nexus.reminders.requests import ReminderIntent, ReminderRequest, format_question
+from services.nexus.reminders.intents import ReminderIntent
+from services.nexus.reminders.requests import ReminderRequest, format_question
 from services.nexus.reminders.state import (
     DEFAULT_SNOOZE,
     ENDED,

@@ -27,8 +27,11 @@ class Clock(msgspec.Struct, frozen=True):
     said: str
 
 
-def read_clocks(phrase: Phrase) -> list[Clock]:
-    """The times of day that a phrase of the kind "clock" names; raises UnclearTime."""
+def read_clocks(phrase: Phrase, wall: datetime | None = None) -> list[Clock]:
+    """The times of day that a phrase of the kind "clock" names; raises UnclearTime.
+
+    ``wall`` is the local time now, which "this time" means.
+    """
     said = phrase.match[0].strip().removesuffix(phrase.match["and"] or "")
     if phrase["either"] or phrase["bad"]:
         raise UnclearTime("time", f"{said!r} names two times")
@@ -38,6 +41,8 @@ def read_clocks(phrase: Phrase) -> list[Clock]:
     ]
     if word := phrase["word"]:
         return [Clock(0 if word == "midnight" else 12, 0, True, said), *more]
+    if phrase["same"] and wall:
+        return [Clock(wall.hour, wall.minute, True, said)]
     if phrase["way"]:
         return [_past_or_to(phrase, said), *more]
     if half := phrase["h4"]:

@@ -116,11 +116,12 @@ def _read_day(phrase: Phrase, today: date) -> Day:
         return _numeric(phrase, today)
     if phrase["holiday"]:
         return _holiday(name_holiday(phrase["holiday"]), today)
-    if number := phrase["monthday"] or phrase["monthday2"]:
+    if words := phrase["monthday"] or phrase["monthday2"]:
         period = _period(phrase["period3"], today)
-        return msgspec.structs.replace(
-            period, rule=_join(period.rule, month_day(ordinal(number))), vague=False
-        )
+        rule = _join(period.rule, _month_days(re.split(r"[\s,]+and\s+|,\s*", words)))
+        return msgspec.structs.replace(period, rule=rule, vague=False)
+    if count := phrase["workdays"]:
+        return Day(on=_workday_after(today, int(NUMBERS.get(count) or float(count))))
     if phrase["nth"]:
         period = _period(phrase["period"], today)
         return msgspec.structs.replace(period, rule=_join(period.rule, _nth(phrase)), vague=False)
@@ -138,6 +139,25 @@ def month_day(number: int) -> str:
     if number < 29:
         return f"BYMONTHDAY={number}"
     return f"BYMONTHDAY={','.join(map(str, range(28, number + 1)))};BYSETPOS=-1"
+
+
+def _month_days(words: list[str]) -> str:
+    """The rule of one day of the month or of several, of which none may be missing in some months."""
+    numbers = [ordinal(re.sub(r"^(?:on\s+)?(?:the\s+)?", "", word)) for word in words]
+    if len(numbers) == 1:
+        return month_day(numbers[0])
+    if not all(0 < number < 29 or number == -1 for number in numbers):
+        raise UnclearTime("day", "I can repeat on several days of the month up to the 28th, or on the last")
+    return f"BYMONTHDAY={','.join(map(str, numbers))}"
+
+
+def _workday_after(today: date, count: int) -> date:
+    """The day that is ``count`` working days after ``today``."""
+    day = today
+    while count > 0:
+        day += timedelta(days=1)
+        count -= day.weekday() < 5
+    return day
 
 
 def find_day(day: Day, today: date) -> date:

@@ -51,8 +51,20 @@ def frequency_of(repeats: list[Phrase], day: Day | None, clocks: int) -> str:
     return _with_day(each["unit"] or each["adverb"], count, day)
 
 
+def leave_out(rule: str, but: Phrase) -> str:
+    """``rule`` without the weekdays of ``but``; raises UnclearTime if it names none of its own or all."""
+    left = re.search(r"BYDAY=([A-Z,]+)$", rule)
+    days = left[1].split(",") if left else CODES if rule == "FREQ=DAILY" else ()
+    kept = [day for day in days if day not in {CODES[each] for each in _weekdays(but["days"])}]
+    if not kept:
+        raise UnclearTime("day", f"I cannot leave out {but['days']}")
+    return f"{rule.partition(';BYDAY')[0].replace('DAILY', 'WEEKLY')};BYDAY={','.join(kept)}"
+
+
 def _is_week(repeat: Phrase) -> bool:
-    """Whether a repetition says no more than that it is weekly."""
+    """Whether a repetition says no more than how often in a week it is."""
+    if repeat["often"] and repeat["per"] == "week":
+        return True
     return (repeat["unit"].startswith("week") and _interval(repeat) == 1) or repeat["adverb"] == "weekly"
 
 
@@ -63,14 +75,20 @@ def _interval(repeat: Phrase) -> float:
     return NUMBERS.get(words) or float(words.replace(",", ".")) if words else 1
 
 
-def _weekly(repeat: Phrase, words: str, count: float) -> str:
+def _weekdays(words: str) -> list[int]:
+    """The weekdays that ``words`` name, from 0 for Monday."""
     named = [WEEKDAYS[word[:3]] for word in re.findall(r"[a-z]+", words) if word[:3] in WEEKDAYS]
-    if repeat["first"]:
-        named = [(named[0] + more) % 7 for more in range((named[-1] - named[0]) % 7 + 1)]
     if "weekend" in words:
         named += [5, 6]
     elif re.search(r"weekday|work|business", words):
         named += range(5)
+    return named
+
+
+def _weekly(repeat: Phrase, words: str, count: float) -> str:
+    named = _weekdays(words)
+    if repeat["first"]:
+        named = [(named[0] + more) % 7 for more in range((named[-1] - named[0]) % 7 + 1)]
     codes = [CODES[day] for day in sorted(set(named))]
     if repeat["nth"] not in ("", "other", "second") or repeat["of"]:
         return f"FREQ=MONTHLY;BYDAY={','.join(f'{int(count)}{code}' for code in codes)}"

@@ -2,37 +2,30 @@
 
 import re
 from datetime import date, datetime, timedelta, tzinfo
-from enum import Enum
 from itertools import islice
 
 import msgspec
 
 from services.nexus.reminders.days import is_short, read_amount
+from services.nexus.reminders.intents import (
+    LEAD,
+    ME,
+    RENAME,
+    START,
+    WATCH,
+    ReminderIntent,
+    find_intent,
+)
 from services.nexus.reminders.time_parser import ParsedTime, Phrases, choose, resolve
-from services.nexus.reminders.time_phrases import AMOUNT, ISO_MOMENT, find_phrases
-from shared.text.sentences import split_sentences
+from services.nexus.reminders.time_phrases import AMOUNT, find_phrases
+from services.nexus.reminders.timers import spell_out
 
-MAX_LENGTH = 4_000
-"""Characters of a message that are read; a longer one is no request about reminders."""
 ANSWERED = ", that is: "
 """What stands between a request and a short answer that completes it."""
 MIN_TOLD = 3
 """The fewest words before a request that tell something by themselves."""
 MAX_LINKS = 8
 """How many places are tried at which a message may go on with a second reminder."""
-
-
-class ReminderIntent(Enum):
-    """What can be done about reminders."""
-
-    SET = "set"
-    LIST = "list"
-    SNOOZE = "snooze"
-    MOVE = "move"
-    RENAME = "rename"
-    FINISH = "finish"
-    CANCEL = "cancel"
-    UNDO = "undo"
 
 
 class ReminderRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,90 +54,6 @@ class ReminderRequest(msgspec.Struct, frozen=True, kw_only=True):
     also: tuple["ReminderRequest", ...] = ()
 
 
-_START = (
-    r"^\W*(?:(?:hey|hi|hello|ok|okay|please|pls|kindly|and|also|so|actually|nexus|no|oh)\b[\s,!]*)*"
-    r"(?:(?:can|could|would|will)\s+(?:you|u|ya)\s+(?:please\s+)?|(?:i\s+(?:want|need|would\s+like)"
-    r"|i['’]d\s+(?:like|love))\s+"
-    r"(?:you\s+)?to\s+)?(?:please\s+)?"
-)
-_ME = r"(?:me|us|myself)\b"
-_FORGET = (
-    rf"(?:(?:don['’]?t|do\s+not)\s+let\s+{_ME}\s+(?:forget|miss)\b(?:\s+about\b)?"
-    r"|(?:make\s+sure|see\s+to\s+it|ensure)\s+(?:that\s+)?(?:i|we)\s+(?:don['’]?t|do\s+not|never)\s+(?:forget|miss)\b(?:\s+about\b)?)"
-)
-_MAKE = (
-    r"(?:set|create|add|make|schedule|put|give\s+me|i\s+need|i\s+want|i\s+would\s+like|i['’]d\s+like|new)\s+"
-    r"(?:up\s+)?(?:in\s+)?(?:me\s+)?"
-)
-_ARTICLES = r"(?:an?\s+|the\s+|another\s+|new\s+)*"
-_CALL = rf"(?:ping|nudge|alert|notify|buzz|wake)\s+{_ME}(?:\s+up\b)?"
-_LEAD = re.compile(
-    r"(?i)(?:(?<!\w)(?:please|pls|(?:can|could|would|will)\s+(?:you|u|ya)|(?:i|we)\s+(?:need|want)|i['’]?d\s+(?:like|love|appreciate)"
-    rf"|it\s+would\s+be\s+\w+\s+to\s+(?:get|have))\s+)*(?:(?:remind\s+{_ME}(?:\s+again)?"
-    rf"|{_CALL}|tell\s+{_ME}(?=\s+(?:to|that)\b)|{_FORGET})"
-    rf"|(?<!\w)(?:{_MAKE})?{_ARTICLES}(?:reminder|alarm|nudge)\b(?:\s+for\s+{_ME})?)\s*[:,-]?"
-)
-"""The words that ask for a reminder; they may come after the time."""
-_QUESTION = r"(?:[\s,:]+(?:again\s+)?(?:what|who|whom|whose|where|why|how|which|whether)\b)"
-_REMIND = re.compile(
-    rf"(?is)(?<!to )(?<!not )(?<!n't )(?<!n’t )\b(?:remind\s+{_ME}|{_FORGET})(?!{_QUESTION})(?P<rest>.*)"
-)
-_BEFORE = re.compile(
-    r"(?i)^\W*(?:\w+\s+)?(?:(?:can|could|would|will|you|please|pls|i|want|need|like|to|hey|hi|ok|and"
-    r"|also|then|nexus)\W*)*$"
-    r"|^(?!.*(?:[\"“”]|\b(?:said|says?|told|tells|asked|asks|wrote|writes|would|if)\b)).*(?:\b(?:so|please|pls)|[.;,–—-])\s*"
-    r"(?:(?:so|and|can|could|you|please|pls)\b\s*)*$"
-)
-_SETTING = re.compile(
-    rf"(?i){_START}(?:{_MAKE}{_ARTICLES}reminder\b|reminder\s*:|reminder\s+(?=to\b|tomorrow|today"
-    rf"|at\b|on\b|in\b|for\b|next\b))"
-)
-_CALLING = re.compile(
-    rf"(?i){_START}(?:{_CALL}|{_MAKE}{_ARTICLES}(?:alarm|timer)\b|(?:alarm|timer)\s+(?:at\b|for\b|\d))"
-)
-_THING = r"(?:reminders?|alarms?|r[0-9a-f]{3,10})\b"
-_LIST = re.compile(
-    rf"(?is){_START}(?:(?:list|show|tell|give|read)\b.*\breminders\b|(?:my|open|all|the"
-    rf"|upcoming)\s+(?:\w+\s+)?reminders\b[^.!]*\??$"
-    r"|reminders(?:\s+(?:for|this|today|tomorrow|next|on)\b[^.!]*)?\s*\??$|(?:what|which|how\s+many"
-    r"|any)\b[^.?!]*\breminders\b"
-    r"|(?:do|have|did)\s+(?:i|we|you)\b[^.?!]*\b(?:reminders?|remind\s+me)\b|(?:are"
-    r"|is)\s+there\s+[^.?!]*\breminders?\b"
-    r"|when\s+(?:is|are|will)\b[^.?!]*\b(?:reminders?|remind\s+me)\b"
-    r"|what\s+(?:are|will)\s+you\s+(?:going\s+to\s+)?remind(?:ing)?\b)"
-)
-_UNDO = re.compile(
-    rf"(?i){_START}(?:undo\b|take\s+back|bring\s+back|restore|un-?cancel|reinstate)\b.*\breminders?\b"
-)
-_SNOOZE = re.compile(
-    rf"(?is){_START}(?:snooze\b|remind\s+{_ME}\s+(?:about\s+(?:it|that)\s+)?(?:again"
-    rf"|later)(?:\s+(?:in|at|tomorrow|tonight)\b(?:(?!\sto\s)[^.?!]){{0,40}})?\W*$"
-    r"|(?:5|five|ten|10)\s+more\s+minutes)"
-)
-_MOVE = re.compile(
-    rf"(?is){_START}(?:(?:postpone|delay|defer|put\s+off|push(?:\s+back)?|move|shift|reschedule"
-    rf"|change|bring\s+forward|make|put)\b"
-    rf"[^.?!]*\b(?:{_THING}|(?:the|that|this)\s+\w+\s+one\b))"
-)
-_RENAME = re.compile(
-    rf"(?is){_START}(?:rename\s+(?P<a>.+?)\s+(?:to|as|into)\s+(?P<to>.+)"
-    rf"|(?:change|edit|reword)\s+the\s+(?:text|wording|name)\s+of\s+(?P<b>.+?)\s+to\s+(?P<to2>.+)"
-    rf"|(?:the\s+)?(?P<c>.+?)\s+reminder\s+should\s+(?:say|read|be\s+called)\s+(?P<to3>.+))$"
-)
-_CANCEL = re.compile(
-    rf"(?is){_START}(?:(?:cancel|delete|remove|drop|scrap|clear|kill|forget(?:\s+about)?"
-    rf"|get\s+rid\s+of|turn\s+off|stop)\b[^.?!]*\b{_THING}"
-    rf"|(?:stop\s+reminding|(?:you\s+)?(?:don['’]?t|do\s+not|no\s+need\s+to)\s+(?:(?:need|have)\s+to\s+)?remind)\s+{_ME}"
-    rf"|(?:i\s+)?(?:don['’]?t|do\s+not|no\s+longer)\s+need\b[^.?!]*\b{_THING})"
-)
-_FINISH = re.compile(
-    rf"(?is){_START}(?:(?:mark|tick|check|close)\b[^.?!]*\b{_THING}[^.?!]*\b(?:done|off|complete[d]?"
-    rf"|finished)\b"
-    r"|(?:[^.?!]*[,;]\s*)?(?:please\s+)?(?:(?:tick|check|cross)\s+(?:it|that|this)\s+off|mark\s+(?:it|that|this)\s+(?:as\s+)?done)\b"
-    rf"|(?:tick|check)\s+off\b[^.?!]*\b{_THING}|(?:the\s+|my\s+)?[^.?!]*{_THING}[^.?!]*\b(?:is"
-    rf"|are)\s+(?:done|finished)\b"
-    rf"|(?:i['’]?m\s+)?(?:done|finished)\s+with\b[^.?!]*\b{_THING})"
-)
 _WORDS = re.compile(
     r"(?i)\b(?:reminders?|alarms?|please|as\s+(?:done|complete[d]?|finished)|(?:is|are)\s+(?:done"
     r"|finished)|ones?|all(?:\s+of)?|both|my|the|that|this"
@@ -152,11 +61,11 @@ _WORDS = re.compile(
     r"|check|close|cross|with|already|to\s+the|named|called|need|longer)\b"
 )
 _VERB = re.compile(
-    rf"(?i){_START}(?:snooze|postpone|delay|defer|put|push|move|shift|reschedule|change|bring|set"
+    rf"(?i){START}(?:snooze|postpone|delay|defer|put|push|move|shift|reschedule|change|bring|set"
     rf"|cancel|delete|remove|drop|scrap|clear|kill"
-    rf"|forget|get\s+rid\s+of|turn|stop\s+reminding\s+{_ME}|stop|(?:you\s+)?(?:don['’]?t|do\s+not"
-    rf"|no\s+need\s+to)\s+(?:(?:need|have)\s+to\s+)?remind\s+{_ME}|i\s+don['’]?t"
-    rf"|i\s+do\s+not|i\s+no|i['’]?m|done|finished|remind\s+{_ME}|restore|un-?cancel)\b"
+    rf"|forget|get\s+rid\s+of|turn|stop\s+reminding\s+{ME}|stop|(?:you\s+)?(?:don['’]?t|do\s+not"
+    rf"|no\s+need\s+to)\s+(?:(?:need|have)\s+to\s+)?remind\s+{ME}|i\s+don['’]?t"
+    rf"|i\s+do\s+not|i\s+no|i['’]?m|done|finished|remind\s+{ME}|restore|un-?cancel)\b"
 )
 _ALL = re.compile(r"(?i)\b(?:all|every|both|each)\b|\breminders\b")
 _EVENT = re.compile(
@@ -168,64 +77,15 @@ _AWAY = re.compile(
     rf"|about)\s+)?(?<![\w.-])(?P<amount>{AMOUNT.pattern.removeprefix('(?i)').replace('?P<', '?P<x_')}"
     r"(?:\s*,?\s*(?:and\s+)?\d+\s*min(?:ute)?s?)?)(?:\s+(?P<way>later|earlier|sooner|back|forward|more))?"
 )
+_SAME_TIME = re.compile(r"(?i)[\s,]*\b(?:(?:at|but)\s+)?(?:the\s+)?same\s+(?:time|hour)\b")
+"""What is said of a time that is not moved."""
 _TO = re.compile(r"(?i)\b(?:until|till|to|for|at|on)\s+")
 _LINKS = re.compile(
     r"(?i)^(?:(?:please|for|to|that|about|re|regarding|concerning|of|on|at|and|me|,|:|-|–|—|\?)(?=\s|$|,|:)\s*)+"
 )
-_AMOUNT = (
-    r"(?:\d+(?:[.,]\d+)?|an?|half\s+an?|one|two|three|four|five|ten|fifteen|twenty|thirty|forty|ninety)"
-    r"(?:\s+and\s+a\s+half)?[\s-]*(?:s|sec\w*|min\w*|h|hrs?|hours?)\b"
-)
-_TIMER_FIRST = re.compile(
-    r"(?i)\b(?:(?:set|start|make|put|give)\s+(?:me\s+|up\s+|on\s+)*)?(?:an?\s+|the\s+|another\s+)?(?:kitchen\s+|egg\s+)?"
-    rf"timer\W+(?:(?:for|of|to|on)\s+)*(?={_AMOUNT})"
-)
-_TIMER_LAST = re.compile(
-    rf"(?i)\b(?:(?:set|start|make|put|give)\s+(?:me\s+|up\s+|on\s+)*)?(?:an?\s+)?(?P<amount>{_AMOUNT})[\s-]+timer\b"
-)
-_EVE = re.compile(
-    r"(?i)\b(?:on\s+|in\s+)?the\s+(?P<part>evening|night|morning|afternoon)\s+before\s+"
-    r"(?=(?:on\s+)?(?:the\s+\d|\d|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-    r"|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)))"
-)
-_BEFORE_IT = re.compile(
-    r"(?i)\b(?:the|a|one|two|three|four|five|\d+)\s+(?:day|week)s?\s+before\b(?!\s+(?:yesterday|that|it)\b)"
-)
-"""A day that is counted from one that is named elsewhere: "the exam is on the 30th, two days before it"."""
 _AND = re.compile(
     r"(?i)\s*(?:,?\s+and(?:\s+(?:also|then))?(?:\s+(?:remind\s+me|to))?|;|\.\s+(?:also,?\s+)?remind\s+me)\s+"
 )
-
-
-def find_intent(text: str) -> ReminderIntent | None:
-    """What ``text`` asks for about reminders; None if it is about something else.
-
-    "Remind me of the decision" without a time is a question to memory, as "remind me what ..." is.
-    """
-    if len(text) > MAX_LENGTH:
-        return None
-    text = spell_out(ISO_MOMENT.sub(r"\1 \2", text))
-    first = next(iter(split_sentences(text)), "")
-    for intent, pattern in (
-        (ReminderIntent.SNOOZE, _SNOOZE),
-        (ReminderIntent.UNDO, _UNDO),
-        (ReminderIntent.CANCEL, _CANCEL),
-        (ReminderIntent.FINISH, _FINISH),
-    ):
-        if pattern.search(first):
-            return intent
-    if _SETTING.search(first) or (_CALLING.search(first) and find_phrases(first)):
-        return ReminderIntent.SET
-    if (found := _REMIND.search(text)) and not _LIST.search(first):
-        before = text[: found.start()]
-        recalls = re.match(r"\s*(?:of|about)\b", found["rest"], re.IGNORECASE)
-        if (_BEFORE.match(before) or find_phrases(before)) and (not recalls or find_phrases(text)):
-            return ReminderIntent.SET
-    if (found := _RENAME.search(first)) and re.search(rf"(?i)\b{_THING}", first):
-        return ReminderIntent.RENAME
-    if _MOVE.search(first):
-        return ReminderIntent.MOVE
-    return ReminderIntent.LIST if _LIST.search(first) else None
 
 
 def read_reminder_request(text: str, now: datetime, zone: tzinfo | None) -> ReminderRequest:
@@ -235,7 +95,7 @@ def read_reminder_request(text: str, now: datetime, zone: tzinfo | None) -> Remi
         return ReminderRequest()
     if intent is ReminderIntent.SET:
         return read_new(text, now, zone)
-    if intent is ReminderIntent.RENAME and (found := _RENAME.search(text.strip())):
+    if intent is ReminderIntent.RENAME and (found := RENAME.search(text.strip())):
         about, name = found["a"] or found["b"] or found["c"], found["to"] or found["to2"] or found["to3"]
         return ReminderRequest(intent=intent, about=_strip(about), text=name.strip(" \"'“”.!"))
     if intent is ReminderIntent.LIST:
@@ -253,7 +113,7 @@ def read_new(text: str, now: datetime, zone: tzinfo | None) -> ReminderRequest:
     """The new reminder, or the several, that ``text`` asks for; ANSWERED and what follows adds to it."""
     text, *answers = text.split(ANSWERED)
     said, text = text, spell_out(text)
-    found = _LEAD.search(text)
+    found = LEAD.search(text)
     body = f"{text[: found.start()]} {text[found.end() :]}" if found else text
     if not answers and (parts := _split(body)):
         first, second = parts
@@ -265,23 +125,6 @@ def read_new(text: str, now: datetime, zone: tzinfo | None) -> ReminderRequest:
     for answer in answers:
         phrases = phrases.join(choose(answer))
     return _read_one(phrases, now, zone, said)
-
-
-def spell_out(text: str) -> str:
-    """``text`` with timers and days before others said as times are read: "in 20 minutes"."""
-    text = _TIMER_FIRST.sub(
-        "remind me in ", _TIMER_LAST.sub(r"remind me in \g<amount>", text, count=1), count=1
-    )
-    text = _EVE.sub(r"in the \g<part> the day before ", text, count=1)
-    away = _BEFORE_IT.search(text)
-    if not away or choose(text)["offset"]:
-        return text
-    bare = f"{text[: away.start()]}{text[away.end() :]}"
-    days = [each for each in choose(bare)["day"] if not each["bound"] and not each["relative"]]
-    if len(days) != 1:
-        return text
-    at = days[0].match.start()
-    return f"{bare[:at]} {away[0].strip()} {bare[at:].strip()}"
 
 
 def _split(body: str) -> tuple[Phrases, Phrases] | None:
@@ -323,7 +166,9 @@ def _read_one(phrases: Phrases, now: datetime, zone: tzinfo | None, text: str) -
     if not what and (named := re.search(r"(?i)\b(?:alarm|timer)\b", text)):
         what = named[0].lower()
     event = _EVENT.search(what) if found.missing == "time" and not phrases.chosen else None
-    if event:
+    if found.missing == "time" and WATCH.fullmatch(text.strip()):
+        found = msgspec.structs.replace(found, missing="event", why="")
+    elif event:
         what = what[: event.start()].strip() or re.sub(r"^\s*\S+\s+", "", event[0])
         found = msgspec.structs.replace(found, missing="event", why="")
     missing = found.missing or ("" if what else "text")
@@ -341,7 +186,7 @@ def _read_one(phrases: Phrases, now: datetime, zone: tzinfo | None, text: str) -
 
 def _read_text(rest: str, said: str) -> str:
     """What to be reminded of; what was told before it was asked for stands behind it, in brackets."""
-    lead = _LEAD.search(said)
+    lead = LEAD.search(said)
     told = lead and re.search(r"(?i)(?:[.;,–—-]|\bso|\b(?:please|pls))\s*$", said[: lead.start()])
     before = clean_text(choose(said[: lead.start()]).rest) if lead and told else ""
     if len(before.split()) < MIN_TOLD or not rest.startswith(before):
@@ -363,7 +208,7 @@ def format_question(missing: str, found: ParsedTime, what: str) -> str:
         return "What shall I remind you of?"
     if missing == "event":
         cannot = "I can remind you at a time, not when something happens"
-        return f"{cannot}. At what time shall I remind you to {what}? For example: tomorrow at 9"
+        return f"{cannot}. At what time shall I remind you? For example: tomorrow at 9"
     if missing == "day":
         return f"{why}On which day? For example: Monday at 9, or 24 March at 10:00"
     if missing == "rate":
@@ -374,9 +219,17 @@ def format_question(missing: str, found: ParsedTime, what: str) -> str:
     return f"{why}At what time{day}? For example: {example}"
 
 
+_FRAGMENT = re.compile(
+    r"(?i)^(?:(?:in|the|exactly|around|about|some\s?time|late|early|before|after|say|or\s+so|ish)\b[\s,]*)+(?=to\b|that\b)"
+    r"|^(?:to\s+)?(?:i|we)(?:['’]ve|\s+have|\s+need|\s+ought|['’]m\s+supposed|\s+am\s+supposed)(?:\s+got)?\s+to\s+(?=\w)"
+)
+"""What a time leaves before the text, and that something has to be done: "the 3rd I have to pay"."""
+
+
 def clean_text(text: str) -> str:
     """What to be reminded of, without the words that lead to it and courtesies."""
-    what = _LINKS.sub("", text.strip(" \t\n,;:?!")).strip(" \t\n,;:?")
+    what = _FRAGMENT.sub("", text.strip(" \t\n,;:?!"))
+    what = _LINKS.sub("", what).strip(" \t\n,;:?")
     what = re.sub(r"(?i)[\s,]+(?:it['’]?s|it\s+is|on|at|some\s?time|which\s+is)$", "", what)
     what = re.sub(r"[\s,]+(?:please|pls|thanks|thank you|thx)\W*$", "", what, flags=re.IGNORECASE).strip()
     what = what if ". " in what else what.rstrip(".")
@@ -393,6 +246,7 @@ def _strip(text: str) -> str:
 
 def _read_delay(text: str) -> tuple[timedelta | None, str, str]:
     """How long a reminder is put off, or the words of its new time, and the text without either."""
+    text = _SAME_TIME.sub(" ", text)
     for link in _TO.finditer(text):
         words = text[link.end() :].strip(" .!?")
         chosen = choose(words)

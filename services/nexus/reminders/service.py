@@ -8,13 +8,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 import msgspec
 
 from services.nexus.reminders.changes import change_reminders, choose_reminders, list_range
-from services.nexus.reminders.requests import (
-    ANSWERED,
-    ReminderIntent,
-    ReminderRequest,
-    read_new,
-    read_reminder_request,
-)
+from services.nexus.reminders.intents import ReminderIntent
+from services.nexus.reminders.requests import ANSWERED, ReminderRequest, read_new, read_reminder_request
 from services.nexus.reminders.state import (
     DEFAULT_SNOOZE,
     ENDED,

@@ -196,10 +196,11 @@ def _by_time(pool: Sequence[Reminder], wanted: str, zone: tzinfo | None) -> list
     phrases = next((each for each in map(choose, (wanted, f"at {wanted}")) if each.chosen), None)
     if phrases is None or re.search(r"\w", phrases.rest):
         return []
-    today = datetime.now(UTC).astimezone(zone).date()
+    wall = datetime.now(UTC).astimezone(zone).replace(tzinfo=None)
+    today = wall.date()
     try:
         days = {find_day(read_day(each, today), today) for each in phrases["day"]}
-        clocks = [clock for each in phrases["clock"] for clock in read_clocks(each)]
+        clocks = [clock for each in phrases["clock"] for clock in read_clocks(each, wall)]
     except (UnclearTime, ValueError):
         return []
     hours = {

@@ -15,8 +15,9 @@ from services.nexus.reminders.days import (
     read_amount,
     read_day,
 )
-from services.nexus.reminders.frequencies import frequency_of
-from services.nexus.reminders.time_phrases import ISO_MOMENT, Phrase, cluster, find_phrases
+from services.nexus.reminders.frequencies import frequency_of, leave_out
+from services.nexus.reminders.spoken_times import spell_plainly
+from services.nexus.reminders.time_phrases import ISO_MOMENT, WEEKDAYS, Phrase, cluster, find_phrases
 from services.nexus.reminders.zones import ZONE, parse_zone, zone_name
 from shared.clock import datetime_exists, localize
 from shared.errors import ActionError
@@ -37,7 +38,9 @@ _AGO = re.compile(
 _BESIDE = re.compile(r"(?i)\b(?:after|before|between|than|until)\s+$")
 _DAY_BEFORE = re.compile(r"(?i)\bthe\s+(?:day|evening|night)\s+before\b")
 """A day that is counted from one that nothing names."""
-_UNREAD = re.compile(r"(?i)\W*(?:on|during|over|in|by|before|after|around|within|last|end)\b.*")
+_UNREAD = re.compile(
+    r"(?i)\W*(?:on|during|over|in|by|before|after|around|within|last|end)\b(?!\s+(?:i|we|you|he|she|they)\b).*"
+)
 _ENDS = re.compile(r"(?i)\W*(?:please|thanks|thank\s+you|ok)?\W*")
 
 
@@ -88,7 +91,7 @@ def choose(text: str) -> Phrases:
 
     A phrase of a kind that is there belongs to the rest: "at 9 prepare for the 10:00 meeting".
     """
-    text = ISO_MOMENT.sub(r"\1 \2", text)
+    text = spell_plainly(ISO_MOMENT.sub(r"\1 \2", text))
     found = find_phrases(text)
     dated = [each for each in found if "birthday" not in each["vague"]]
     found = dated if any(each.kind == "day" for each in dated) else found
@@ -100,7 +103,7 @@ def choose(text: str) -> Phrases:
         if not chosen or not _slots(chosen) & _slots(group):
             chosen += group
     if not any(each.kind == "repeat" or each["period"].startswith(("ea", "ev")) for each in chosen):
-        chosen = [each for each in chosen if each.kind != "lasting" and not each["bound"]]
+        chosen = [each for each in chosen if each.kind not in ("lasting", "except") and not each["bound"]]
     chosen.sort(key=lambda each: each.match.start())
     zone = next(
         (m for each in chosen if each.kind == "clock" and (m := ZONE.match(text, each.match.end()))), None
@@ -121,6 +124,8 @@ def _slots(phrases: list[Phrase]) -> set[str]:
 def _slot(phrase: Phrase) -> str:
     if phrase.kind == "day":
         return "bound" if phrase["bound"] else "day"
+    if phrase.kind == "offset" and phrase["amount"] and is_short(phrase["amount"]):
+        return "offset"
     return {"part": "clock", "offset": "day"}.get(phrase.kind, phrase.kind)
 
 
@@ -168,7 +173,7 @@ class _Reader:
         day = self._offset(join_days(days))
         if not phrases["repeat"] and day and not day.vague and not day.every:
             self.day = find_day(day, today)
-        clocks = [clock for each in phrases["clock"] for clock in read_clocks(each)]
+        clocks = [clock for each in phrases["clock"] for clock in read_clocks(each, self._wall)]
         if phrases["repeat"] or (day and day.every):
             return self._repeat(day, clocks)
         if (spans := phrases["span"]) and (moment := self._span(spans[0], bool(clocks))):
@@ -212,6 +217,12 @@ class _Reader:
     def _offset(self, day: Day | None) -> Day | None:
         """``day``, or the day so long before or after it as is said; minutes and hours move the moment."""
         for each in self._phrases["offset"]:
+            if day is not None and each["weekday"]:
+                found, step = find_day(day, self._wall.date()), 1 if each["side"] == "after" else -1
+                number = WEEKDAYS[each["weekday"][:3]]
+                return Day(
+                    on=found + timedelta(days=step * ((step * (number - found.weekday()) - 1) % 7 + 1))
+                )
             away = read_amount(each["amount"] or f"1 {each['unit']}")
             if day is not None and not is_short(each["amount"] or f"1 {each['unit']}"):
                 found = find_day(day, self._wall.date())
@@ -279,8 +290,10 @@ class _Reader:
             and "BY" not in rule
         ):
             raise UnclearTime("day", "")
-        if re.search(r"(?i)\bexcept\b|\bbut\s+not\b", self._phrases.text):
-            raise UnclearTime("day", "I cannot leave days out of what repeats")
+        for each in self._phrases["except"]:
+            rule = leave_out(rule, each)
+        if not self._phrases["except"] and re.search(r"(?i)\bexcept\b|\bbut\s+not\b", self._phrases.text):
+            raise UnclearTime("day", "I can leave out weekdays alone")
         part, hour, said = read_part(self._phrases.chosen)
         notes = []
         if clocks:

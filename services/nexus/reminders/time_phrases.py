@@ -146,6 +146,10 @@ _ADVERB = r"(?:hourly|daily|nightly|weekly|bi-?weekly|fortnightly|monthly|quarte
 _AFTER_CLOCK = r"(?![\w:/%€$£-]|[.,]\d|\s*(?:or\s+\d|percent))"
 
 PATTERNS = {
+    "except": re.compile(
+        rf"(?i)(?<=[\s,(])(?:except|excluding|apart\s+from|other\s+than|but(?:\s+not)?|bar|not)\s+(?:(?:on|at|for|the)\s+)*"
+        rf"(?P<days>(?:{_WEEKDAY}|{_SHORT}|{_GROUP})(?:{_LINK}(?:{_WEEKDAY}|{_SHORT}))*)\)?"
+    ),
     "repeat": re.compile(
         rf"(?i)(?<!\w)(?<!\bof )(?<!\bin )(?:on\s+|at\s+)?(?:every|each)\s+(?:single\s+)?(?:(?P<nth>other"
         rf"|{_ORDINAL})\s+|(?P<count>{_COUNT})[\s-]*)?"
@@ -158,7 +162,7 @@ PATTERNS = {
         rf"|[\s.!?]*$)"
         rf"|(?<!\w)(?:on\s+|from\s+)?(?P<first>{_WEEKDAY}|{_SHORT})\s*(?:-|–|to|through|till"
         rf"|until)\s*(?P<last>{_WEEKDAY}|{_SHORT})"
-        rf"|(?<!\w)(?:on\s+|at\s+)?(?P<plural>(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days(?!['’])"
+        rf"|(?<!\w)(?<!\d\s)(?<!two\s)(?<!three\s)(?<!four\s)(?<!five\s)(?<!ten\s)(?:on\s+|at\s+)?(?P<plural>(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days(?!['’])"
         rf"|weekdays|workdays|working\s+days|weekends)\b"
         rf"(?:{_LINK}(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|weekends)\b)*"
         rf"|{_SHORT}(?:\s*(?:,\s*and|,|&|and)\s*{_SHORT})+)"
@@ -175,8 +179,10 @@ PATTERNS = {
     ),
     "offset": re.compile(
         rf"(?i)(?<![\w.-])(?:(?P<amount>{_AMOUNTS})|the\s+(?P<unit>day|week|month))\s+"
-        rf"(?:(?P<way>before|after|prior\s+to)\s+(?=(?:on\s+)?{_NAMED}|(?:the|my|our)\s+(?:\w+\s+){{1,3}}at\s+\d)"
+        rf"(?:(?P<way>before|after|prior\s+to)\s+(?=(?:on\s+)?{_NAMED}|(?<!the day after )tomorrow\b"
+        rf"|(?:the|my|our)\s+(?:\w+\s+){{1,3}}at\s+\d)"
         rf"|(?=(?:on|from)\s+{_NAMED}))"
+        rf"|(?<!\w)(?:on\s+)?the\s+(?P<weekday>{_WEEKDAY})\s+(?P<side>before|after)\s+(?={_NAMED})"
     ),
     "day": re.compile(
         r"(?i)(?<![\w/.-])(?:(?P<bound>until|till|through|up\s+to|starting|beginning|as\s+of"
@@ -191,11 +197,12 @@ PATTERNS = {
         rf"|(?:the\s+)?(?P<nth>{_ORDINAL})\s+(?P<what>(?:{_WEEKDAY}|day|(?:working|work|business)\s*day"
         rf"|weekday)\b)(?:\s+(?:of|in)\s+(?P<period>{_PERIOD}))?"
         rf"|(?:the\s+)?(?P<edge>end|start|beginning|middle|mid)[\s-]*(?:of\s+)?(?P<period2>{_PERIOD})"
-        rf"|(?:the\s+)?(?P<monthday>{_ORDINAL})\s+of\s+(?P<period3>{_PERIOD})"
+        rf"|(?:the\s+)?(?P<monthday>{_ORDINAL}(?:(?:\s*,\s*|\s+and\s+)(?:on\s+)?(?:the\s+)?{_ORDINAL}){{0,4}})\s+of\s+(?P<period3>{_PERIOD})"
         rf"|(?:(?<=on )|(?<=by )|(?<=for )|(?<=until )|(?<=from )|(?<=before )|(?<=after )|(?<=every )"
         rf"|(?<=each ))(?:the\s+)?(?P<monthday2>{_ORDINAL})"
         r"(?=\s*[,.;:!?]|\s*$|\s+(?:at|to|by|around|about|that|and|in|from|with|quarter|half|noon|please|every|each|next"
-        r"|remind|\d))"
+        r"|remind|is|there|i|we|you|he|she|they|it|my|our|the|\d))"
+        rf"|(?:(?:in|within)\s+)(?P<workdays>{_COUNT})\s+(?:working|work|business)\s*days?(?:\s+time)?"
         r"|(?<!\bat )(?P<dd>\d{1,2})(?P<sign>[./])(?P<mm>\d{1,2})(?<!\.[2-9]\d)(?<!\.1[3-9])"
         r"(?:(?P=sign)(?P<yyyy>\d{4}|\d\d)?)?(?![\w:])"
         rf"|(?P<holiday>{HOLIDAY})"
@@ -209,7 +216,7 @@ PATTERNS = {
         r"|approx\w*|@|~|for(?=\s+\d))\s*)?(?:"
         rf"(?P<h>\d{{1,2}})(?::|(?<=\d)h)(?P<min>[0-5]\d)(?::[0-5]\d)?(?![\d:])\s*(?P<ap>{_HALF_DAY})?"
         rf"|(?P<h2>{_HOUR})(?:[.\s](?P<min2>[0-5]\d)|[\s-](?P<spoken2>ten|fifteen|twenty|thirty|forty|fifty|(?:twenty|thirty|forty|fifty)[\s-]five))?\s*(?P<ap2>{_HALF_DAY})"
-        r"|(?P<word>noon|midday|midnight)\b"
+        r"|(?P<word>noon|midday|midnight)\b|(?:the\s+)?(?P<same>(?:same|this)\s+time)(?=\s*(?:$|[,.;!?]|(?:to|tomorrow|next|on)\b))"
         rf"|(?:a\s+)?(?P<past>half|quarter|(?<!from )(?:five|ten|twenty(?:[\s-]five)?"
         rf"|5|10|20|25|\d{{1,2}}(?=\s+min))(?:\s+min(?:ute)?s?)?)\s+(?P<way>past"
         rf"|to)\s+(?P<h3>{_HOUR})(?![\w:])(?:\s*(?P<ap3>{_HALF_DAY}))?"

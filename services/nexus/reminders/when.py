@@ -6,13 +6,8 @@ from typing import Any
 
 import msgspec
 
-from services.nexus.reminders.requests import (
-    ReminderIntent,
-    ReminderRequest,
-    clean_text,
-    format_question,
-    read_new,
-)
+from services.nexus.reminders.intents import ReminderIntent
+from services.nexus.reminders.requests import ReminderRequest, clean_text, format_question, read_new
 from services.nexus.reminders.time_parser import FARTHEST, ParsedTime, choose, resolve
 from shared.clock import localize
 

@@ -1,19 +1,16 @@
 """Which tool a message is for, decided without a model: rules, likeness to examples, and its act."""
 
-import functools
 import re
 from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from services.nexus.conversation.phrases import CLOCK, DAY
-from services.nexus.reminders.requests import ReminderIntent, find_intent
+from services.nexus.routing.decision import UNCLEAR, Decision, fits, is_allowed
 from services.nexus.routing.features import normalise
 from services.nexus.routing.following import (
     ALTERS,
     ENDS,
     FOLLOWS,
-    SHORT,
     TALK,
     Before,
     is_part,
@@ -21,12 +18,11 @@ from services.nexus.routing.following import (
     rank,
     refers,
 )
-from services.nexus.routing.languages import find_language
 from services.nexus.routing.likeness import Weights, load_weights
 from services.nexus.routing.request import Request
+from services.nexus.routing.rules import QUALIFIED, TONIGHT, decide_by_rule, qualify, read_command
 from services.nexus.routing.speech_acts import Act, find_act
 from services.nexus.tools.tool import Effect, Tool
-from shared.contracts import RoutingDecision
 from shared.errors import BusError
 from shared.memory import Memory
 from shared.text.shorten import shorten
@@ -37,9 +33,6 @@ LEAST_SURE = {Effect.READS: 0.15, Effect.WRITES: 0.5, Effect.STARTS: 0.6}
 Chosen on the conversations of ``voices.jsonl``, each writer's by weights fitted to the others'."""
 MARGIN = 0.01
 """The least distance to the second tool; below it the desk asks which is meant."""
-NEARLY_SAME = 0.98
-"""The probability, by rule or example, from which a model is not asked: 99 of 100 such were right."""
-UNCLEAR = "unclear"
 MAX_BEFORE = 500
 """The most characters that work which goes on from other work tells of that."""
 MAX_CHOICES = 3
@@ -50,6 +43,8 @@ SURE_WRITES_OTHER = 0.7
 SURE_OUTSIDE = 0.7
 """The probability below which a question that may be for memory is not asked of a service outside."""
 OUTSIDE = frozenset({"weather", "news"})
+_OF_GOALS = frozenset({"goals", "spending", "stop", "work"})
+_GOAL = re.compile(r"\bgoal_[A-Za-z0-9_]{6,}")
 _ELSEWHERE = frozenset({"web", "news", "papers", "weather"})
 SURE_ELSEWHERE = 0.95
 """The probability below which a question that goes on from memory's answer is not asked elsewhere."""
@@ -65,60 +60,6 @@ DEFAULTS = {
     Act.QUOTED: "refuse",
 }
 """What a message is for if its act forbids what it is most like."""
-ENDING = frozenset({"stop", "reminder_cancel", "approve", "forget", "correct"})
-"""What may be meant by a message that forbids something: to end or to refuse what was begun."""
-KEPT = frozenset(
-    {
-        "remember",
-        "correct",
-        "forget",
-        "reminder_set",
-        "reminder_change",
-        "reminder_cancel",
-        "calendar_add",
-        "send_mail",
-        "approve",
-        "stop",
-    }
-)
-WISHED = frozenset({"send_mail", "calendar_add", "reminder_set"})
-"""What is done if it is asked for, and not because something is told: "her email is lena@example.org"."""
-INTENTS = {
-    ReminderIntent.SET: "reminder_set",
-    ReminderIntent.LIST: "reminder_list",
-    ReminderIntent.SNOOZE: "reminder_change",
-    ReminderIntent.MOVE: "reminder_change",
-    ReminderIntent.RENAME: "reminder_change",
-    ReminderIntent.UNDO: "reminder_change",
-    ReminderIntent.FINISH: "reminder_change",
-    ReminderIntent.CANCEL: "reminder_cancel",
-}
-MADE_OR_LISTED = frozenset({ReminderIntent.SET, ReminderIntent.LIST})
-"""What is not wanted by "no reminders today"."""
-QUALIFIED = frozenset({"work", "night_job", "web", "papers", "news", "weather"})
-"""What is done repeatedly or tonight if the message says so."""
-_REPEATED = re.compile(
-    r"(?i)^\W*(?:please\s+)?(?:every|evry|each|cron|daily|nightly|(?:bi-?)?weekly|fortnightly|monthly|quarterly|hourly|yearly|once\s+an?|twice\s+an?|(?:on\s+)?week(?:days|ends)"
-    r"|from\s+now\s+on|on\s+the\s+\d+\w*\s+and\s+(?:the\s+)?\d+\w*)\b"
-    r"|\b(?:\d+(?:st|nd|rd|th)|first|last)(?:\s+\w+){0,2}\s+of\s+(?:the|each|every)\s+(?:month|quarter|year)\b"
-    r"|^\W*(?:on\s+)?(?:mon|tues?|wed|thurs?|fri|sat|sun)\w*\s*(?:\+|&|and)\s*(?:mon|tues?|wed|thurs?|fri|sat|sun)"
-    r"|\b(?:once|twice|\w+\s+times)\s+(?:an?|per)\s+(?:hour|day|night|week|month|quarter|year)\b"
-    r"|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days\b|\b(?:every|each)\s+(?:\w+\s+)?(?:day|night|morning|evening|week\w*|month|hour"
-    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day)s?\b"
-)
-_TONIGHT = re.compile(
-    r"(?i)\b(?:to\s?ni(?:ght|te)|over\s?ni(?:ght|te)|(?:during|through|in)\s+the\s+night|after\s+(?:hours|closing|work(?!\s+on\b))"
-    r"|(?:small|wee|quiet|night)\s+hours|before\s+(?:breakfast|dawn|sunrise)|by\s+(?:tomorrow\s+)?morning"
-    r"|(?:while|whilst|when|once|after|as\s+soon\s+as)\s+(?:i|we|you|every\s?(?:one|body)|no\s?(?:body|one))(?:['’]?\s?(?:m|re|s|ve)|\s+(?:am|are|is"
-    r"|has|have))?\s*(?:a?sleep\w*|in\s+bed|gone|left|closed|shut|off\s?line|went|goes|gone\s+to\s+bed))\b"
-)
-_TIMED = re.compile(
-    rf"(?i)^\W*(?:please\s+)?(?:(?:{DAY})[\s,]+)?(?:{CLOCK})(?:\s+(?:{DAY}))?[\s,:;]+(?=\w+\s)"
-    rf"|(?:\s|^)[~.]?/\S+\s+(?:(?:{DAY})\s+)?(?:{CLOCK})(?:\s+(?:{DAY}))?(?:\s+please)?\W*$"
-)
-"""A time, before what is to be done or behind a path, at which it is to begin."""
-_DENIED = re.compile(r"(?i)\bnot\s+(?:to\s?night|today|now|yet|this\s+(?:week|evening)|over\s?night)\b")
-"""A time at which something is not to be done."""
 _ASKED = re.compile(
     r"(?i)\?|\b(?:what|which|who|whom|whose|when|where|why|how|whether|if|any\s+(?:idea|clue|chance)|know|remember|recall|forgot(?:ten)?)\b"
 )
@@ -130,62 +71,6 @@ VAGUE_WORDS = 4
 _VAGUE = re.compile(
     r"(?i)\b(?:it|that|this|them|these|those)\b(?!\s+(?!up\b|now\b|for\b|again\b|please\b)\w)"
 )
-_FORBIDDEN = re.compile(
-    r"(?is)\b(?:turn|switch|shut)\s+off\b.{0,20}\b(?:safety|audit|sandbox|jail|approvals?|policy|guards?"
-    r"|logging)\b"
-    r"|\b(?:disable|delete|erase|wipe|remove|skip|bypass|ignore|override|circumvent|break|disregard"
-    r"|forget)\b.{0,20}"
-    r"\b(?:safety|audit|sandbox|jail|approvals?|policy|polic(?:y|ies)|rules?|instructions?|guidelines?"
-    r"|restrictions?|"
-    r"limits\s+for)\b|\bsystem\s+prompt\b|\bdeveloper\s+mode\b|\byou\s+are\s+now\s+(?:an?\s+|in\s+)?(?:dan"
-    r"|root|admin\w*|unrestricted|free)\b"
-    r"|\b(?:act|pretend|behave)\s+(?:as\s+(?:if|though)|like|that)\b.{0,40}\b(?:rules|limits|admin\w*|root"
-    r"|approved|restrict\w*)\b"
-    r"|\b(?:approve|grant|confirm|allow)\b(?!.*\?).{0,60}\b(?:from\s+now\s+on|in\s+(?:the\s+)?future|always|automatically|without\s+(?:asking|showing))\b"
-)
-"""Orders to break the office's rules."""
-ALIASES = {
-    "help": "capabilities",
-    "reminders": "reminder_list",
-    "remind": "reminder_set",
-    "status": "goals",
-    "ask": "memory",
-}
-"""Other names of commands: /help, /status."""
-
-
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """The tool that a message is for, why, how sure that is, and the next likely ones."""
-
-    tool: str
-    why: str
-    sure: float = 1.0
-    others: tuple[str, ...] = ()
-    act: Act = Act.REQUEST
-    says_part: bool = False
-    """Whether the message says only a part of what is wanted, so that the whole is asked for."""
-    text: str = ""
-    """What the tool is to read, if that is not the whole message."""
-    is_joined: bool = False
-    """Whether ``text`` is the message before and this one together."""
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether a model need not be asked."""
-        return self.sure >= NEARLY_SAME
-
-    def of(self, request: Request) -> Request:
-        """``request`` with the text that the tool is to read."""
-        if not self.text:
-            return request
-        understood = self.text if self.is_joined else request.understood
-        return msgspec.structs.replace(request, text=self.text, understood=understood)
-
-    def to_contract(self, tools: Mapping[str, Tool]) -> RoutingDecision:
-        """The decision as others read it."""
-        tool = tools[self.tool]
-        name = self.tool if tool.used.startswith("tool:") else ""
-        return RoutingDecision(route=tool.used, rationale=self.why, tool_name=name)
 
 
 class Decider:
@@ -220,7 +105,7 @@ class Decider:
         alone = await self._decide_next(request)
         if alone.tool not in (last, "memory", *TALK) and alone.sure >= SURE_OTHER:
             return alone
-        if found := _read_command(request.joined, self._tools):
+        if found := read_command(request.joined, self._tools):
             return found
         does = self._tools[last].effect is not Effect.READS and not request.before_failed
         if does and alone.tool != "memory":  # a question about what was done does it no second time
@@ -254,7 +139,8 @@ class Decider:
             allowed["night_job"] = night  # what is added to the night is done then
         first, second, *others = sorted(allowed, key=lambda name: -allowed[name])
         sure = min(allowed[first], MOST_SURE)
-        if alone.tool == first == last_tool(request) == "work" and refers(text):
+        names_path = "PATH" in normalise(text)
+        if alone.tool == first == last_tool(request) == "work" and refers(text) and not names_path:
             said = f"{text.strip().rstrip('.')} (after: {shorten(request.before, MAX_BEFORE)})"
             return msgspec.structs.replace(alone, text=said, is_joined=True)
         says_part = self._tools[first].effect is Effect.STARTS and refers(text)
@@ -267,6 +153,8 @@ class Decider:
             return alone
         unsure = sure < LEAST_SURE[self._tools[first].effect] or first == UNCLEAR
         if unsure or self._is_another(first, request, allowed[first]):
+            if act is Act.QUESTION and names_path:  # memory offers to have the office look there
+                return msgspec.structs.replace(decision, tool="memory")
             told = tells(text, act) and (first != "correct" or not refers(text))
             return msgspec.structs.replace(decision, tool="statement") if told else ask_which(decision)
         return self._read_with(request, decision, whole)
@@ -296,7 +184,12 @@ class Decider:
         """The tool that ``text`` is for; without memory by its words alone."""
         if found := decide_by_rule(text, self._tools):
             return found
-        return decide_by_likeness(text, (await self._embed(text))[0], self._tools)
+        decision = decide_by_likeness(text, (await self._embed(text))[0], self._tools)
+        asks = _GOAL.search(text) and find_act(text) is Act.QUESTION
+        if asks and decision.tool not in _OF_GOALS:
+            why = f"it asks of a goal: {decision.why}"
+            return msgspec.structs.replace(decision, tool="goals", why=why)
+        return decision
 
     async def _embed(self, *texts: str) -> Sequence[Sequence[float]]:
         """The embeddings of ``texts``, empty ones without memory."""
@@ -304,38 +197,6 @@ class Decider:
             return await self._memory.embed(*map(normalise, texts))
         except BusError:
             return [()] * len(texts)
-
-
-def decide_by_rule(text: str, tools: Mapping[str, Tool], *, goes_on: bool = False) -> Decision | None:
-    """The tool whose words are unmistakable: a command, another language, or the words of an example.
-
-    If the message ``goes_on`` after another, a short example ("stop it") is not unmistakable.
-    """
-    if found := _read_command(text, tools):
-        return found
-    if language := find_language(text):
-        return Decision(tool="language", why=f"it is {language}")
-    if _FORBIDDEN.search(text):
-        return Decision(tool="refuse", why="it orders to break the rules")
-    intent = find_intent(text)
-    if intent and (intent not in MADE_OR_LISTED or find_act(text) is not Act.NEGATED):
-        return Decision(tool=INTENTS[intent], why=f"it wants to {intent.value} a reminder")
-    said = next((name for name, tool in tools.items() if tool.says and tool.says.match(text)), "")
-    if said and fits(tools[said], text) and is_allowed(tools[said], find_act(text)):
-        return Decision(tool=said, why=f"it begins as what is for {said}")
-    wanted = "" if goes_on and len(text.split()) <= SHORT else _plain(text)
-    for name, tool in tools.items():
-        if wanted and wanted in _plain_examples(tool):
-            return Decision(tool=name, why=f"it is an example of {name}")
-    return None
-
-
-def _read_command(text: str, tools: Mapping[str, Tool]) -> Decision | None:
-    found = re.match(r"\s*/(\w+)\s*(.*)", text, re.DOTALL)
-    name = ALIASES.get(found[1].lower(), found[1].lower()) if found else ""
-    if found is None or name not in tools:
-        return None
-    return Decision(tool=name, why=f"it is the command /{found[1]}", text=found[2].strip() or name)
 
 
 def decide_by_likeness(
@@ -357,7 +218,7 @@ def decide_by_likeness(
         allowed = hear(allowed, tools)
     first, second, *others = sorted(allowed, key=lambda name: -allowed[name])
     sure = allowed[first]
-    if act is Act.REQUEST and {first, second} == {"work", "night_job"} and _TONIGHT.search(text):
+    if act is Act.REQUEST and {first, second} == {"work", "night_job"} and TONIGHT.search(text):
         sure, first, second = sure + allowed[second], "night_job", others[0]  # it says itself when
     if act is Act.REQUEST and first in QUALIFIED:
         first = qualify(text, first, tools)
@@ -407,43 +268,6 @@ def ask_which(decision: Decision) -> Decision:
     return Decision(tool=UNCLEAR, why=f"unclear: {decision.why}", sure=decision.sure, others=likely)
 
 
-def qualify(text: str, name: str, tools: Mapping[str, Tool]) -> str:
-    """The tool for work of ``name`` at the time that ``text`` names: repeated, tonight, later, or now.
-
-    It is unclear if the text names only a time at which it is not to be done.
-    """
-    if _REPEATED.search(text) and fits(tools["schedule"], text):
-        return "schedule"
-    if _DENIED.search(text) and not _TONIGHT.search(_DENIED.sub(" ", text)):
-        return UNCLEAR
-    later = _TONIGHT.search(text) or _TIMED.search(text)
-    return "night_job" if later and name == "work" else name
-
-
-def fits(tool: Tool, text: str) -> bool:
-    """Whether ``text`` has what a message for ``tool`` needs."""
-    return tool.needs is None or bool(tool.needs.search(text))
-
-
 def last_tool(request: Request) -> str:
     """The tool that answered the message before."""
     return ROUTES.get(request.before_route, request.before_route.removeprefix("tool:"))
-
-
-def is_allowed(tool: Tool, act: Act, related: Collection[str] = ()) -> bool:
-    """Whether a message that does ``act`` may have the effect of ``tool``; ``related`` was talked about."""
-    if tool.effect is Effect.READS or act is Act.REQUEST:
-        return True
-    if act is Act.NEGATED:
-        return tool.name in ENDING
-    told = act is Act.STATEMENT and tool.effect is Effect.WRITES
-    return told and (tool.name not in WISHED or tool.name in related)
-
-
-@functools.cache
-def _plain_examples(tool: Tool) -> frozenset[str]:
-    return frozenset(map(_plain, tool.sentences))
-
-
-def _plain(text: str) -> str:
-    return " ".join(re.sub(r"[^\w\s+*/%-]", " ", normalise(text).lower()).split())

@@ -13,7 +13,13 @@ MAX_LENGTH = 600
 _WORD, _PAIR, _PART, _CUE = 1.0, 0.8, 0.35, 1.5
 """The weights of a word, of two words, of a part of a word, and of an act or a value."""
 
-_PATH = re.compile(r"(?<![\w/.])~?/[^\s\"'`]+|~/\S*|(?<!\w)\.\.?/\S*")
+_PATH = re.compile(
+    r"(?<![\w/.])~?/[^\s\"'`]+|~/\S*|(?<!\w)\.\.?/\S*"
+    r"|(?<![\w/.~:-])[a-zA-Z_][\w.-]+(?:/[\w.-]{2,}){2,}/?|(?<![\w/.~:-])[a-zA-Z_][\w-]+/[\w-]+\.[a-z]{1,4}\b"
+    r"|(?<![\w/.~:-])(?:src|libs?|services|packages|pkgs?|apps?|docs?|tests?|bin|scripts|cmd|internal|api|frontend|backend|server"
+    r"|client|core|config|infra|deploy|modules|tools|examples|components)/[\w./-]+"
+)
+"""Also what is a path without saying so: "services/auth", "docs/intro.md"."""
 _URL = re.compile(r"(?i)\b(?:https?://|www\.)\S+")
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+\.[\w.]+")
 _TOKEN = re.compile(r"[a-zà-ÿ']+|\d+|[?!:%€$£*+=/]")

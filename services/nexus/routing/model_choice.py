@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from services.nexus.routing.decider import Decision, is_allowed
+from services.nexus.routing.decision import Decision, is_allowed
 from services.nexus.routing.speech_acts import find_act
 from services.nexus.tools.tool import Tool
 from shared.llm.protocol import Message

@@ -1,5 +1,6 @@
 """A message to the desk, with what is needed to answer it later."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -8,6 +9,10 @@ from shared.contracts import MAX_TEXT, Contract, Email, Question, Response, Task
 
 REQUEST_KEY = "visit"
 """The key of a task's context that holds the request it is for; stored tasks have it."""
+
+
+_GOAL = re.compile(r"\b(?:goal\s+)?goal_[A-Za-z0-9_]{6,}")
+"""An id that is too long to be read: a person sees "the goal"."""
 
 
 class Request(Contract, frozen=True, kw_only=True):
@@ -68,7 +73,8 @@ class Request(Contract, frozen=True, kw_only=True):
 
     def reply(self, response: Response) -> Response:
         """``response`` addressed to the asker; it says what a short message was taken for."""
-        text = f"(Taken as: {self.understood})\n{response.text}" if self.understood else response.text
+        shown = _GOAL.sub("the goal", self.understood)
+        text = f"(Taken as: {shown})\n{response.text}" if shown else response.text
         return msgspec.structs.replace(
             response,
             text=text[:MAX_TEXT],

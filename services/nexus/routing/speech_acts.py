@@ -52,6 +52,10 @@ _TAG = re.compile(
     r"(?i),?\s*(?:would|could|can|will|won['’]t)\s+(?:you|someone|somebody)(?:\s+please)?\s*\?\s*$"
 )
 """What makes a request of an order at its end: "draft a letter, would you?"."""
+_CONFIRM = re.compile(
+    r"(?i)\s*[,;.!–—-]?\s+(?:ok(?:ay)?|yes|yeah|right|alright|all\s+right|please|pls|deal|agreed)\s*\?\s*$"
+)
+"""What asks for a yes at the end of an order or a statement: "run them again, ok?"."""
 _WISH = re.compile(
     r"(?i)\b(?:would|['’]d)\s+(?:really\s+|so\s+)?(?:love|like|appreciate|welcome)\s+it\s+if\b|\b(?:i|we)\s*(?:['’]d|would|should|shall|will|['’]ll)?\s*(?:really\s+)?(?:want|need|like|love|appreciate)\b(?!\s+(?:it|this|that|the)\b[^.]*$)"
     r"|\b(?:it(?:\s+would|['’]d)|would)\s+be\s+(?:(?:so|very|really|quite|an?|of)\s+)*\w+\s+(?:\w+\s+)?(?:if|to|for)\b|\b(?:needs?|has|have|ought)\s+to\s+be\b"
@@ -107,8 +111,10 @@ _HYPOTHETICAL = re.compile(
 _SUBJECT = (
     r"(?:i|we|he|she|it|they|there|the|an?|this|that|these|those|our|my|his|her|their|its|some|many|most|all|both|"
     r"nobody|everyone|everybody|someone|somebody"
-    r"|(?-i:[A-Z][a-zà-ÿ]+(?:\s+[A-Z][a-zà-ÿ]+)?)(?=\s+(?:is|are|was|were|has|had|will|would|can|could|does|did|said|got|went|came|took|made|works?|moved|likes?|"
-    r"prefers?|wants?|needs?|paid|left|sent|bought|sold|lost|found|broke|gave|told|brought|kept|has\s+to|\w{3,}ed|isn['’]t|doesn['’]t|won['’]t|hasn['’]t)\b)"
+    r"|(?!(?:scan|check|show|list|find|run|test|lint|count|stop|cancel|see|search|get|give|compare|review|make|fix|start|look"
+    r"|read|write|delete|remove|move|add|note|which|what)\b)(?-i:[A-Z][a-zà-ÿ]+(?:\s+[A-Z][a-zà-ÿ]+)?)(?=\s+(?:is|are|was|were|has|had|will|would|can|could|does|did|said|got|went|came|took|made|works?|moved|likes?|"
+    r"prefers?|wants?|needs?|paid|left|sent|bought|sold|lost|found|broke|gave|told|brought|kept|has\s+to|\w{3,}ed|owns|runs|handles|manages|leads|maintains|reviews|approves|signs|knows|keeps|lives|sits|speaks"
+    r"|uses|takes|gets|pays|drives|plays|teaches|looks|thinks|says|reports|starts|comes|goes|leaves|joins|covers|writes|isn['’]t|doesn['’]t|won['’]t|hasn['’]t)\b)"
     r"|(?!(?:tell|say|ask|check|see|show|explain|let|make|find|suppose|imagine|pretend|translate|write|fix|run|send|put|give|only|not|if"
     r"|wh\w+|how|is|are|was|were|am|do|does|did|can|could|would|should|will|any\w*|yes|no|please)\b)"
     r"[\w'’-]+(?:\s+[\w-]+)?(?=\s+(?:is|are|was|were|has|isn['’]t|aren['’]t|wasn['’]t|expires?|costs?)\s+\w))"
@@ -159,6 +165,9 @@ def find_sentence_act(sentence: str) -> Act:
     """What one sentence does."""
     if _NEGATED.search(sentence) or _NOT_LATER.search(sentence):
         return Act.NEGATED
+    if confirm := _CONFIRM.search(sentence):
+        act = find_sentence_act(sentence[: confirm.start()])
+        return act if act is Act.REQUEST else Act.QUESTION
     if (
         _POLITE.match(sentence)
         or _ORDER.match(sentence)

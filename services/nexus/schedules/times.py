@@ -6,7 +6,9 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import msgspec
 
+from services.nexus.reminders.clocks import read_clocks
 from services.nexus.reminders.time_parser import read_time
+from services.nexus.reminders.time_phrases import find_phrases
 from shared.clock import format_moment, localize
 from shared.errors import ActionError
 from shared.recurrence import (
@@ -44,12 +46,8 @@ _HALF_YEAR = re.compile(r"(?i)\b(?:every|each) half[\s-]year\b|\bhalf[\s-]yearly
 _FILLERS = frozenset({"the", "and", "at", "on", "in", "of", "from", "now", "please", "then", "run", "always"})
 """Words around a time that say nothing else."""
 _REPEATED = re.compile(r"(?i)\b(?:every|each|daily|nightly|weekly|monthly|hourly)\b")
-_CLOCK = re.compile(r"(?i)\bat \d|\d:\d\d|\d\s?(?:[ap]\.?m\b|h\b)|\b(?:mid)?night at\b|\bmidnight\b|\bnoon\b")
 _PART = re.compile(r"(?i)\b(?:morning|afternoon|evening|night(?:ly)?|noon)\b|\d\s?[ap]\.?m\b|\bo'clock\b")
 _NIGHTLY = re.compile(r"(?i)\b(?:(?:every|each) night|nightly)\b")
-BARE_HOUR = re.compile(r"(?i)\bat (1[01]|[1-9])(?::([0-5]\d))?(?![\d:.]|\s?[ap]\.?m\b|\s?h\b)")
-"""An hour without a half of the day, such as "at 2"."""
-_CLOCK_ALONE = re.compile(r"(?i)(?<!at )(?<![\w:./~-])(?:1[01]|[1-9]):[0-5]\d(?![\d:]|\s?[ap]\.?m\b|\s?h\b)")
 LATEST_HOUR = 6
 """The last hour that is one of the early morning, if no half of the day is named."""
 _UNITS = re.compile(rf"(?i)\b(?:{'|'.join(_EVERY)})\b")
@@ -104,24 +102,36 @@ def _as_repeated(text: str) -> str:
         text = _OF_MONTH.sub(r"the \1 of every month", text)
     text = _HALF_YEAR.sub("every 6 months", text)
     text = _UNITS.sub(lambda unit: _EVERY[unit[0].lower()], text)
-    if not _CLOCK.search(text):
+    if not has_clock(text):
         return _NIGHTLY.sub("every day", text)
     if re.search(r"(?i)\bnight(?:ly)?\b", text):
         return at_night(text)
     if _PART.search(text):
         return text
-    text = _CLOCK_ALONE.sub(r"at \g<0>", text)
-    return BARE_HOUR.sub(lambda hour: f"at {int(hour[1]):02}:{hour[2] or '00'}", text)
+    return _spell_clocks(text)
 
 
 def at_night(text: str) -> str:
-    """``text`` with bare hours as those of a night: "at 11" is 23:00, "at 2" is 02:00."""
+    """``text`` with hours without a half of the day as those of a night: "at 11" is 23:00."""
+    return _spell_clocks(text, latest=LATEST_HOUR)
 
-    def hour_of(found: re.Match[str]) -> str:
-        hour = int(found[1]) + (12 if int(found[1]) > LATEST_HOUR else 0)
-        return f"at {hour:02}:{found[2] or '00'}"
 
-    return BARE_HOUR.sub(hour_of, text)
+def has_clock(text: str) -> bool:
+    """Whether ``text`` names a time of day."""
+    return any(each.kind == "clock" for each in find_phrases(text))
+
+
+def _spell_clocks(text: str, latest: int = 24) -> str:
+    """``text`` with its times of day in digits; of bare hours those up to ``latest`` are early."""
+    for each in reversed(find_phrases(text)):
+        if each.kind != "clock" or each["either"] or each["bad"] or each["same"]:
+            continue
+        clock = read_clocks(each)[0]
+        start, end = each.match.start(), each.match.end() - len(each.match["and"] or "")
+        if not clock.sure and clock.hour < 12:
+            hour = clock.hour + (12 if clock.hour > latest else 0)
+            text = f"{text[:start]}at {hour:02}:{clock.minute:02}{text[end:]}"
+    return text
 
 
 def read_rule(text: str, now: datetime, zone: tzinfo | None) -> Recurrence:

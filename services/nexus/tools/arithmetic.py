@@ -16,98 +16,6 @@ from services.nexus.tools.tool import Answer, Tool, Words, ask_back
 if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
-EXAMPLES = """
-what is 17 * 23?
-12% of 340
-how much is 15 percent of 89.90
-what's 1440 divided by 12
-3.5 + 7.25 - 2
-convert 12 miles to kilometres
-how many grams are in a pound?
-5 feet 11 in cm
-what is 72 F in celsius
-how many minutes are there in a week
-square root of 2025
-2^10
-what's the sum of 12, 19 and 44
-add 19% VAT to 250
-if we split 84 euros between 6 people what does each pay
-how much is 40 hours at 27.50 per hour
-350 ml in cups
-how many litres is 3 gallons?
-what percentage is 18 of 120?
-average of 4, 8, 15, 16, 23, 42
-quick maths: 999 minus 345
-calculate (4+5)*6/2
-what does a third of 960 come to
-how many seconds in 3 hours 20 minutes
-60 mph in km/h
-what is 0.75 as a percentage
-how big is 2.5 hectares in square metres
-double 365
-1024 MB in GB
-what is twenty five times four
-discount of 30% on 79 euro, what's left
-how many boxes of 24 do I need for 500 bottles
-180 degrees in radians
-can you work out 13 squared for me
-tip of 18 percent on 64 dollars
-we can fit 28 kids per bus and there are 173, how many buses
-3 rolls cost 4.20, what do 11 cost
-how much flour for 45 loaves at 650 g each
-if I save 35 a week how much is it after a year
-what's 7/8 as a decimal
-split 1300 by 4
-how many square metres is a room of 4.2 by 3.6
-what is 20 percent off 149
-convert 180 cm to feet
-how many ounces in 500 grams
-17 degrees celsius in fahrenheit
-how many days are 1000 hours
-99 + 45 + 12.5
-half of 387
-8 people, 3 slices each, 8 slices per pizza, how many pizzas
-whats 15% tip on 84.50
-how much is 3 kg in pounds
-5.5 km/h in m/s
-from 80 to 92, how much increase is that
-250 divided by 7, rounded
-average of 12 and 19
-compound 2% on 1000 over 10 years
-how many seconds are in a day
-1/3 + 1/4
-14 * 23
-what is 18 percent of 640
-convert 5 cups of flour to grams would you
-how many days until christmas
-if we sell 37 jars at 4.20 each what does that make
-three quarters of 2200 please
-whats 72 fahrenheit in celsius
-need the square root of 1521
-Split a bill of 186.40 between seven people
-how far apart are 3 Feb and 19 June in days
-2^16 minus 1
-I have a roll of 50 m cable and each row in the hall takes 3.4, how many rows does that do?
-12 stone 4 in kilos
-Please, how much makes 1250 euros less 19% of tax
-average of 88, 92, 71 and 65
-how many weeks between today and the end of august
-15 gigs in megabytes
-what's 0.35 mol times 58.44
-a hundred and twelve divided by nine, rounded to two places
-net is 840, add VAT at 20, what do I charge
-miles in 42.195 km?
-how many minutes is 3 and a half days
-If the budget went from 4100 to 4879 how many percent is that up
-sum these for me 12.5 7.25 30 and 4.99
-6 foot 2 in cm pls
-how old is someone born on 9 sept 1974
-is 391 prime or is it 17 times 23
-the kiln heats up 120 degrees an hour, how long to reach 1040 from 20
-45 mins times 18 pupils, in hours
-how much is half a pint in ml
-"""
-
 _NUMBER = r"(?:\d+(?:\.\d+)?|\.\d+)"
 _WORDS = (
     (r"(?<=\d),(?=\d{3}\b)", ""),
@@ -395,7 +303,6 @@ _SAYS = re.compile(
 TOOL = Tool(
     name="arithmetic",
     description="computes sums and percentages, and converts units",
-    examples=EXAMPLES,
     needs=_NEEDED,
     says=_SAYS,
     run=work_out,

@@ -23,89 +23,6 @@ if TYPE_CHECKING:
 
     from services.nexus.desk import Desk
 
-EXAMPLES = """
-put lunch with Ana on Friday at 12 in my calendar
-add a meeting with the bank tomorrow at 10
-schedule a call with Tom on Monday at 3pm
-book the dentist for 24 March at 8:30
-create an appointment: parent evening, Thursday 19:00
-block Friday afternoon for writing
-enter the rehearsal on Sunday at 5 into the calendar
-calendar: haircut wednesday 11:00
-set up a meeting with the supplier next Tuesday at 9
-make an entry for the concert on 3 May
-add Ana's birthday party to the calendar, saturday at 8
-pencil in coffee with Lea on Thursday at 4
-I have a doctor's appointment on Monday at 9, please add it
-new event: team lunch, 1 April 12:30
-put me down for the workshop on the 12th
-reserve two hours tomorrow morning in my calendar for the grant
-can you add the flight on the 28th at 6:40 to my calendar
-save the date: wedding of Tom on 18 July
-move the meeting with Bob to 4
-reschedule the call with the bank to Friday
-delete the lunch on Friday from my calendar
-cancel my appointment with the dentist
-add "sprint review" every second Wednesday at 14:00 to the calendar
-schedule lunch for 12:30 tomorrow with Kim
-put the vet in the diary for Thursday 4pm
-make an appointment with the accountant next Tuesday at 11
-I'm meeting Joel on Friday at 2, put it in
-block the whole of next Wednesday
-book the hall for the 12th at 19:00 in the calendar
-staff meeting every Monday at 9, add it
-shift the workshop to the afternoon in my calendar
-remove the dentist from Thursday
-note in the calendar: school holidays start on 30 March
-move lunch with Kim to 1pm
-add to my agenda: call with the bank 10:30 tomorrow
-put "pick up the keys" into the calendar on Saturday 10
-schedule me a haircut on Friday morning
-enter my vacation 3 to 14 August
-save 20 June for the summer party
-set up the interview with Mr. Okafor on Wednesday 3pm
-my appointment on Tuesday is cancelled, take it out
-extend the meeting with the architect to two hours
-can you slot in 30 minutes with Lea tomorrow
-appointment: tyre change, 2 April 7:30
-add the autumn fair to my calendar please
-put the choir weekend into the diary
-add this to my calendar
-can you put it in the calendar
-enter the inspection in my agenda
-please note the appointment in my calendar
-put lunch with Tomasz on Friday at 12:30 in my calendar
-add dentist 2 April 9am
-book me a slot with Fiona on Tuesday at ten
-new event: stocktake, Saturday all day
-schedule a meeting with the architect for next Thursday 3 pm
-Please enter the parents' evening on the 26th from 19h to 21h
-I'm seeing the vet on Monday at 5, stick it in the diary
-block out tomorrow morning for grading
-calendar entry rehearsal Sunday two till six church hall
-can you pencil in coffee with Anjali next Wednesday around 4
-make an appointment for Friday, site visit, 8 o'clock
-could you add the school trip 13 to 15 may to the calendar
-mark the 1st of June as a holiday in my calendar
-write into my calendar: tax office, 30 March, 11:15
-set up a team meeting on thursday 9:30 for one hour
-put me down for the fire drill at 11 tomorrow
-Enter please the birthday of Mila, 5th April, in the calendar
-I have a call with Toronto tonight at 8, add it
-save the date: wedding of Ola and Sam, 22 August
-add to calendar gig in Leeds Saturday load in at 4
-reserve two hours on monday afternoon for the grant
-theres a lab safety talk on the 20th at noon can you calendar that
-need an entry for the boiler inspection next Tuesday between 8 and 10
-plan in a one to one with Greta for tomorrow at 2pm
-get the board meeting of 9 April 18:00 into the diary
-every Tuesday at 7 pm we have band practice, put it in the calendar
-new appointment on the 27th quarter past nine, hairdresser
-pop the delivery on my calendar for Thursday 7am will you
-calendar: flight to Oslo 3/4 6:40
-put the open day on there, Saturday after next, ten to four
-"""
-
 LASTS = timedelta(hours=1)
 """How long an event lasts if nothing says so."""
 _CHANGE = re.compile(
@@ -212,7 +129,6 @@ def _write_to_file(path: Path, event: "icalendar.Event", uid: str) -> None:
 TOOL = Tool(
     name="calendar_add",
     description="adds events to the calendar",
-    examples=EXAMPLES,
     run=add,
     effect=Effect.WRITES,
     parameters=Event,

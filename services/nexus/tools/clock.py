@@ -14,97 +14,6 @@ from shared.clock import format_zone
 if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
-EXAMPLES = """
-what time is it right now
-time please
-whats the time
-do you have the time?
-what's today's date?
-what day is it today
-what's the date
-which day of the week is it?
-what weekday was 3 May 2019?
-what day of the week is the 24th of December this year?
-on which day does Christmas fall?
-what day will it be in 10 days?
-what date is next Friday?
-what's the date a week from tomorrow
-what is the date three weeks from now
-which calendar week are we in?
-what week number is it
-how many days until Christmas?
-how many days are there between 3 March and 21 June?
-how long until the end of the month
-how many weeks till the 1st of July?
-days left in this year?
-is 2028 a leap year?
-what time is it in Tokyo?
-current time in New York please
-if it's 3pm here what time is it in London
-is it already past noon?
-is today a weekday or the weekend
-what was the date last Monday?
-when is the next full hour
-can you tell me the date of tomorrow
-how many working days are left this month?
-is it Tuesday today?
-what year is it
-how old is someone born on 12 August 1985?
-which weekday is my birthday on, it's 9 October
-how long is it from 9:15 to 17:40?
-what timezone are we using
-tell me the current time
-do the clocks change this weekend
-when does summer time begin
-time?
-date?
-which day is the 1st of May
-what day was yesterday
-what date do we have in 45 days
-how many weeks are left till summer holidays on 24 July
-how long till 5 o'clock
-how many hours until midnight
-what's the time difference to Sydney
-is it a weekday on 3 October
-when is Easter this year
-what day of the week was I born, 8 June 1991
-how many days does february have this year
-how much time is left until Friday noon
-which week is the 20th of May in
-what's tomorrow's date
-is this an even week
-how many sundays till christmas
-current date and time
-hey could you tell me what day we have today?
-time pls
-I lost track completely, is it already Thursday or still Wednesday
-On which weekday does the 4th of July fall this year?
-what's the date today, I need it for the lab sheet
-how late is it in Osaka right now
-My watch died. Time?
-what week number are we in
-which day of the week was 11 november 1989
-tell me the current time in Halifax, I don't want to wake up my supplier
-todays date in iso format thanks
-when's Easter Sunday this year
-quick one, whats the hour over in Perth
-Please be so kind to say me what is the actual time
-is next monday the 23rd or the 24th
-what date is a week from Saturday
-what time zone are you set to anyway
-was the 1st of March a Sunday?
-do you know if the clocks have gone forward yet
-the choir director is in Boise and I never know how far behind they are so what's his time now
-day of week for 31/10/2026
-is it past three already?
-What's the last Friday of May, date wise?
-how many hours are we ahead of Chicago at the moment
-which month is it, honestly
-what day will it be in ten days
-Could I get the exact time down to the second
-when does the next quarter begin
-"""
-
 _ZONES = {
     "new york": "America/New_York",
     "london": "Europe/London",
@@ -200,7 +109,7 @@ def _tell_distance(text: str, days: list[date], today: date) -> str:
     if "working" in text or "work day" in text:
         begin, end = min(first, last), max(first, last)
         working = sum((begin + timedelta(days=n)).weekday() < 5 for n in range(1, (end - begin).days + 1))
-        return f"{working} working days, from {_name(begin)} to {_name(end)}."
+        return f"{working} working day{'s' * (working != 1)}, from {_name(begin)} to {_name(end)}."
     return f"{count} day{'s' * (count != 1)}, from {_name(first)} to {_name(last)}."
 
 
@@ -292,6 +201,5 @@ def _name(day: date) -> str:
 TOOL = Tool(
     name="clock",
     description="tells the time, dates, weekdays, and the days between dates",
-    examples=EXAMPLES,
     run=tell,
 )

@@ -30,7 +30,7 @@ _DATE = re.compile(
     r"|(?P<relative>today|tomorrow|yesterday|day\s+after\s+tomorrow)"
     rf"|(?:(?P<which>next|last|this|coming)\s+)?(?P<weekday>{'|'.join(WEEKDAYS)})\b"
     rf"|(?P<feast>{HOLIDAY})"
-    r"|(?P<end>end\s+of\s+(?:the|this)\s+(?:month|year)|left\s+(?:in\s+)?(?:this|the)\s+(?:month|year))"
+    r"|(?P<end>end\s+of\s+(?:the|this)\s+(?:month|quarter|year)|left\s+(?:in\s+)?(?:this|the)\s+(?:month|quarter|year))"
     rf"|the\s+(?P<monthday>\d{{1,2}})(?:st|nd|rd|th)\b(?!\s+(?:of\s+)?{_MONTH}\b))"
 )
 
@@ -90,12 +90,9 @@ def _read(match: re.Match[str], today: date) -> date:
     if match["feast"]:
         return _read_feast(match["feast"], today)
     if match["end"]:
-        last = date(today.year + ("year" in match["end"]), 1, 1)
-        return (
-            last - timedelta(days=1)
-            if "year" in match["end"]
-            else (today.replace(day=28) + timedelta(days=4)).replace(day=1) - timedelta(days=1)
-        )
+        unit = match["end"].rsplit(maxsplit=1)[-1]
+        last = {"month": today.month, "quarter": (today.month + 2) // 3 * 3, "year": 12}[unit]
+        return date(today.year + last // 12, last % 12 + 1, 1) - timedelta(days=1)
     if match["monthday"]:
         day = today.replace(day=int(match["monthday"]))
         return day if day >= today else _move(day, 1, "month")

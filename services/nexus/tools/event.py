@@ -16,7 +16,7 @@ _SPAN = re.compile(
 )
 """From when until when on one day: "7pm to 9", "from 2 to 4"."""
 _LEAD = re.compile(
-    r"(?i)^\W*(?:(?:please|can|could|you|and|ok|new|event|calendar|appointment|book|put|add|enter|schedule|create|make"
+    r"(?i)^\W*(?:(?:please|kindly|can|could|would|you|and|ok|new|event|calendar|appointment|book|put|add|enter|schedule|create|make"
     r"|block|pencil|plan|get|pop|in|set|up|note|save|the|date|an?|entry|for|me|down|reserve|slot|my|to|into)\b[\s:,]*)+"
 )
 _PLACE = re.compile(

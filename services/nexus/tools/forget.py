@@ -14,101 +14,6 @@ from shared.text.shorten import flatten
 if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
-EXAMPLES = """
-lose the old number of the vet
-I'd rather you didn't keep what I said about my back
-drop what you have on the Marlow order
-take my remark about the bonus out of your memory
-strike the note about the allergy, it was a mix-up
-forget that
-forget what I said about the contract
-please forget my phone number
-delete that from your memory
-erase everything you know about Ana
-remove the note about the wifi code
-forget the gate code
-wipe the memory of the pricing talk
-I want the note about my allergy deleted
-delete the memory about the supplier
-drop what you know about the old office
-you should not keep my address, remove it
-can you unlearn that?
-forget everything about customer 88, gdpr request
-get rid of the entry on salaries
-please purge the note that Tom is leaving
-strike that from the record
-take back what I told you about the budget
-scrub my birthday from memory
-forget it, I mean the thing about the key
-delete all facts about the old server
-make sure the password I told you is erased
-clear the note with the door code
-forget my address please
-I don't want you to keep my salary in there, delete it
-please remove what you have on the job applicant from May
-what I said about Tom's illness should not be stored, erase it
-delete the thing about the alarm code, it's confidential
-lose the note on the old caterer
-forget the last thing I told you
-you can forget about the old gym keys now
-take Mrs. Olsen's number out of your memory
-get the private stuff about Lea out of there
-could you erase all notes tagged holidays
-wipe what you know of my travel plans
-remove me from your memory
-that fact about the discount, delete it please
-expunge the minutes of the secret meeting
-the customer wants her data deleted
-drop the memory of the surprise party
-delete what I told you about Gil
-that was private, please remove it from memory
-what you saved about my knee, get rid of it
-you can throw away the note on the tent
-please erase the entry about Otto's password
-don't keep the thing about my salary
-forget all about the wedding surprise
-the note about the broken pump can be deleted
-strike my old address
-clear everything you stored today
-remove that from memory again
-delete that fact
-don't store that, forget it please
-what I told you a minute ago, erase it
-you needn't keep the code any longer
-delete what you know of the tenant
-forget about Gil
-forget the alarm code
-please delete what you know about my sister
-remove the note on locker 12
-wipe everything I said about the divorce
-you can forget that thing with the parking
-erase Dario's phone number from memory
-I don't want you to keep my shoe size
-drop the fact about the gate code
-unlearn the old password pls
-forget what I told you about Ilse's diet, that was private
-get rid of the entry on the old supplier
-Can you delete my address from your memory?
-strike the agreement with the co-op from your notes
-clear what's stored on customer 88
-forget about everything from last Tuesdays chat
-please to erase all data of Mr. Halvorsen, he asked for it under gdpr
-that note about the red case, bin it
-it would be better if you no longer knew about the salary list
-take the licence plate out of your memory
-scratch what you remember on the boat name
-delete the memory about walrus
-forget Farouk ever had the key
-i'd like my birthday removed from what you know of me
-purge the info on the illustrators rate
-no need to remember the tile colour any more, forget it
-lose the line about dogs in the office
-don't keep the bank details I gave you earlier
-forget me
-remove all facts concerning the Ely barn
-Please make sure that you don't remember what I said about Kofi's health
-"""
-
 _LEAD = re.compile(
     r"(?i)^\W*(?:(?:please|pls|hey|ok|okay|nexus|can|could|would|you|i\s+want\s+you\s+to|just)\b[\s,]*)*"
     r"(?:forget|unlearn|erase|wipe|delete|drop|remove|purge|clear|strike|get\s+rid\s+of|lose|scratch)\b\s*"
@@ -158,7 +63,6 @@ _SAYS = re.compile(
 TOOL = Tool(
     name="forget",
     description="finds what is to be forgotten, and says how",
-    examples=EXAMPLES,
     says=_SAYS,
     run=forget,
     effect=Effect.WRITES,

@@ -15,7 +15,7 @@ from shared.errors import BusError
 from shared.memory import WriteRefused
 from shared.text.sentences import split_title
 from shared.text.shorten import flatten
-from shared.text.words import find_terms
+from shared.text.words import find_stems, find_terms
 
 if TYPE_CHECKING:
     from services.nexus.desk import Desk
@@ -37,6 +37,7 @@ _TOLD_OF = re.compile(
 """What a statement is about, and whose that is: "Marta's address", "Marta"."""
 
 
+_JOINS = re.compile(r"(?i)^\W*(?:(?:and|also|plus|oh|ah)\b[\s,]*)+(?=(?:it|he|she|they|its|his|her|their)\b)")
 _TAIL = re.compile(
     r"(?i)(?<=\w)\s*[,;.–-]\s*(?:(?:so|and)\s+)?(?:please\s+)?(?:(?:update|remember|note|keep|store|save|memorise)\s+(?:that|it|this)"
     r"|(?:it\s+|that\s+)?(?:might|may|could)\s+be\s+(?:useful|good|worth|handy|helpful)(?:\s+(?:to\s+know|knowing|later))?|for\s+(?:later|your\s+information)"
@@ -47,6 +48,7 @@ _TAIL = re.compile(
 
 def name_subject(fact: str, request: Request) -> str:
     """``fact`` with what was spoken of before it, if it says only "it": "the lease: it ends in May"."""
+    fact = _JOINS.sub("", fact) or fact
     if not _UNNAMED.match(fact):
         return fact
     if request.just_told:
@@ -87,6 +89,9 @@ async def keep(desk: "Desk", request: Request, fact: str, replaces: str = "") ->
         await desk.context.memory.add(node, edges=ends)
     except WriteRefused as refused:
         known = refused.rejection.existing if refused.rejection else None
+        if known and find_stems(node_statement(known)) == find_stems(fact):
+            told = flatten(node_statement(known), 200)
+            return Answer(text=f"I know that already: {told}", citations=(known.id,))
         held = f" Memory holds: {flatten(node_statement(known), 200)}" if known else ""
         return Answer(text=f"{refused}{held}", outcome=ResultOutcome.FAILED, confidence=0.0)
     except BusError as error:

@@ -20,118 +20,6 @@ from shared.text.words import find_stems, find_terms
 if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
-EXAMPLES = """
-any new mail?
-do I have mail?
-show me my mails
-did Ana write to me?
-what did scout write me yesterday?
-search my mail for the invoice
-find the mail about the contract
-is there an email from the landlord
-read me the last email
-read the latest letter from conductor
-what does the mail from frontier say?
-who wrote to me today
-how many unread messages do I have
-look through my inbox for anything about the venue
-was there a reply to my letter to the engineer?
-has the supplier answered my email yet?
-find emails from last week that mention the budget
-what was in the message I got this morning?
-check my email please
-show the thread with cortex
-which mails came in overnight?
-the mail where they sent the price list, can you find it
-any letters about the refund
-open the newest message
-did I get a confirmation mail for the booking?
-summarise my unread mail
-list mails from critic
-search letters for "migration"
-find the email where Hassan sent the floor plan
-anything from the school today?
-has the insurance replied
-what's the latest from the printers
-who wrote me over the weekend
-any post?
-what did the bank write
-look for the mail with the tracking number
-was there something from Ines about the rehearsal
-show mails about the roof
-how many mails are unanswered
-what did I write to the council last month
-pull up the conversation with the caterer
-the letter from the lawyer, what was the deadline in it
-is there a mail with the subject invoice 2231
-did the engineer answer my letter?
-read out the new messages
-what's in my mailbox
-which emails mention the harbour fee
-when did Ben last write
-open the mail from Joel
-search inbox: boat insurance
-got any messages?
-any mail from the council about the parade
-did anyone reply to my offer
-is there a new letter from the authorities
-what was the date in the mail from the bank
-did Karin confirm by mail
-show me what the school sent
-who sent the photos of the stage
-the email about the parcel, where is it
-when did the vet answer us
-find Tom's mail on the tyre prices
-which letters did the agents send me
-have I got anything from scout
-read the mail with the quote for the windows
-has my message reached the council?
-how did the client answer
-did the invoice mail bounce
-mails from January please
-any mail about the fire inspection
-did Lund confirm
-what was in Karin's mail
-what does the mail from the plumber say
-did we get an answer from the museum
-is there mail from the bank about the loan
-did Henrike write back
-find the email about the rehearsal room
-show me unread messages from the supplier
-what did the insurance people say in their last mail
-Is there something from the school board in my inbox
-search my mail for invoice 2291
-read me the newest one from Tobi
-has the landlord replied yet?
-I need the mail where Mrs Okafor sent the allergy list
-look for messages with attachments from last week
-Did I get anything from the visa office today, they promised it
-who emailed me this morning
-find the mail from Ana about the invoice
-any mail from the bank?
-search my mail for tickets
-which mails mention the deposit
-search my mailbox for the words spring cleaning
-is there anything from the tax office in my mail
-open the latest email
-check my inbox pls
-when was the last time Bruno wrote to me
-mails with subject tour dates
-Could you check whether the bank has sent the confirmation
-any emails about the kiln delivery
-what does that long mail from Priya actually want
-i cant find the message with the wifi password for the venue, its somewhere in my emails
-summarise the thread with the caterers
-how many unread mails have I got
-is there a response of the customer from Lyon
-look in the mail what the plumber quoted
-emails from the head of department since Friday
-did the thing from DHL come with a tracking number, check my mail
-show the mail by Ayumi again
-has anybody complained by email this week
-read out the message from the dentist please
-"""
-
 MOST = 5
 """The most letters of an answer, of agents and of the mailbox."""
 READ = 60
@@ -232,7 +120,6 @@ async def _find(desk: "Desk", text: str, letters: list[Email], about: frozenset[
 TOOL = Tool(
     name="mail",
     description="searches the letters that agents wrote to you, and your own mailbox if one is set",
-    examples=EXAMPLES,
     run=search,
     parameters=MailWanted,
     read=read,

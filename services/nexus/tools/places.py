@@ -20,6 +20,12 @@ _END = re.compile(
 )
 
 
+_WORKS = re.compile(
+    r"(?i)^(?:\w+\s+){0,3}?(?:papers?|articles?|preprints?|publications?|stud(?:y|ies)|literature|research)\s+(?:on|about|into|in)\s+"
+)
+"""What a topic is not: "recent papers on ..."."""
+
+
 def find_place(text: str) -> str:
     """The town or place that ``text`` names; empty if it names none."""
     found = _PLACE.search(text) or _SMALL.search(text)
@@ -29,4 +35,5 @@ def find_place(text: str) -> str:
 def find_topic(text: str) -> str:
     """What ``text`` is about: the words behind "on", "about" or "for"; empty if there are none."""
     found = _TOPIC.search(text)
-    return _END.sub("", found["topic"]).strip(" \"'“”,;") if found else ""
+    topic = _WORKS.sub("", _END.sub("", found["topic"])) if found else ""
+    return topic.strip(" \"'“”,;")

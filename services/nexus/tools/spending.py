@@ -11,81 +11,6 @@ from shared.contracts import DailySpending
 if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
-EXAMPLES = """
-how much did we spend today?
-how many tokens have been used?
-what did that cost?
-what does the model cost us
-how much budget is left?
-what's left of today's budget
-show me the spending
-cost of the last goal?
-how expensive was the research yesterday?
-which agent uses the most tokens?
-token usage this week
-how many dollars did we burn
-are we over budget?
-what have the model calls cost so far this month
-spending by agent
-can we afford another run today
-did cortex use up its tokens?
-API costs?
-how much money did the night cost
-what's the daily limit for tokens
-price of yesterday's runs
-how many calls to the model today
-are we close to the limit
-give me the bill for the models
-usage and cost please
-what did last night cost
-how many tokens did that take
-cost so far?
-what's our model bill this month
-which goal was the most expensive
-how much did the engineer spend
-what did scout's research cost us
-are we going to exceed the limit
-how much money is left for today
-how expensive is one question to you
-tokens left?
-did the night stay within budget
-show cost by day
-what do we pay per run
-money spent on ai
-spending report please
-is the limit per day or per task
-how much have we spent
-what did yesterday cost us in tokens
-are we still within budget
-how many tokens did goal 22 burn
-whats left of the budget
-Which agent is the most expensive one
-I'd like to know the costs for March so far
-did the night run cost a lot
-show me spending per day
-How much money goes to the models every month?
-is there a limit on spending and how near are we to it
-cost of the last goal pls
-what's our burn
-how many tokens since midnight
-the boss wants to know what the whole thing costs us, have you got a figure?
-did we go over the daily cap
-Please a list of the consumption by agent
-what did the translation set me back
-budget status
-how much was it last month compared with this one
-why was tuesday so expensive
-tokens today
-are the agents getting pricier
-what's the average cost of one goal
-has the spending alarm gone off
-roughly what would we have left by friday at this rate
-give me the bill
-how expensive was the transcription of the interviews
-used up quota?
-"""
-
-
 DAYS = 7
 """How many days are told."""
 
@@ -116,6 +41,5 @@ def _sum(spent: Sequence[DailySpending]) -> str:
 TOOL = Tool(
     name="spending",
     description="tells the tokens and the cost of the models, and the budget",
-    examples=EXAMPLES,
     run=tell,
 )

@@ -1,5 +1,6 @@
 """Stop a goal, a job or a schedule."""
 
+import asyncio
 import re
 from typing import TYPE_CHECKING
 
@@ -17,105 +18,8 @@ from shared.text.words import find_stems, find_terms
 if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
-EXAMPLES = """
-skip tonight's export, the disk is full
-leave the nightly scan out today
-the weekly report isn't needed any more, get rid of it
-we don't need the hourly check any longer
-no run tonight please
-call off what is planned for the night
-the friday job can go
-quit doing the daily download
-stop it
-cancel the goal
-stop the running goal
-abort the test run
-cancel that goal please
-kill the job
-stop what you're doing
-cancel the nightly tests
-delete the schedule for the linter
-remove the job from the queue
-don't do the overnight job any more
-stop goal_12ab34
-call off the research
-abort
-take the scan off tonight's list
-turn off the weekly report
-stop the engineer
-never mind the checkup, cancel it
-please end the run of the benchmark
-pull the job I queued earlier
-I changed my mind, stop the migration goal
-cancel everything that is running
-no more nightly builds please
-halt the refactoring
-discontinue the daily scan
-scrap the task for cortex
-unschedule the friday report
-kill the goal about scraping
-cancel the job for tonight
-stop the import
-please stop the engineer's current task
-end that goal
-pull the plug on the simulation
-stop everything
-call off tonight's run
-turn off the weekly scan
-delete the Friday schedule
-take the rendering out of the queue
-drop the backup job
-cancel what I just asked for
-abort mission
-wait, stop that
-forget the checkup, cancel it
-stop the schedule for the tide gauge
-discard the goal from this morning
-I don't need the report any more, cancel the goal
-quit the research on pianos
-halt, wrong folder
-remove the nightly backup from the plan
-cancel that, I'll do it myself
-forget about the render tonight, cancel it
-don't run the tide job any more
-no need for the weekly list any longer, stop it
-end the recurring scan
-stop checking the tender page
-don't do the thing tonight after all
-please stop that now
-stop the one about the website
-that job can be deleted
-stop
-cancel the goal about the flyer
-kill the simulation it's eating all the memory
-abort the running job please
-Don't run the link check any more on Mondays, drop that schedule
-take the photo resizing out of tonight's queue
-I changed my mind about the translation, call it off
-end the nightly backup schedule
-halt the agents now
-please to stop the task with the invoices, it was the wrong folder
-pause that weekly report until further notice
-cancel job 7
-no wait stop the import!!
-remove the recurring stock report
-whatever is running on ~/atlas at the moment, stop it
-we no longer need the market research, you can cancel it
-scrap the midnight run
-Quit working on the seating plan
-stop goal 18, somebody else did it already
-turn off the hourly check
-could you call the agents off the newsletter
-delete the schedule for the sensor plots
-tonight's training can be dropped, I found a pretrained one
-cut it off, the render that's been going since noon
-abandon the attempt to port the drum machine
-discontinue the monthly compile of hours please
-break off what youre doing
-the overnight thing, don't do it after all
-stand down on the press release, goal is cancelled
-"""
-
+ACCEPTED = 15
+"""How often, each fifth of a second, is looked if the conductor has accepted a goal."""
 MOST_ASKED = 5
 """The most choices of what is to be stopped."""
 _PLANNED = ("tool:schedule", "tool:queue")
@@ -134,7 +38,7 @@ async def stop(desk: "Desk", request: Request, _: Words) -> Answer | Call:
         return Call(assignee=subjects.CORTEX, action="cancel_job", params={"job_id": job[0]})
     if schedule := _SCHEDULE.search(request.text):
         return Answer(text=(await desk.schedules.book.remove(schedule[0])).output)
-    goals = await desk.office.goals()
+    goals = await _list_goals(desk, request)
     if ended := next((goal for goal in goals if goal.status.final and goal.goal_id in request.text), None):
         return Answer(text=f"It has ended already; nothing was stopped: {format_goal(ended)}")
     if (asked := _GOAL.fullmatch(request.text.strip())) and not any(
@@ -145,6 +49,18 @@ async def stop(desk: "Desk", request: Request, _: Words) -> Answer | Call:
     if named := next((goal for goal in running if goal.goal_id in request.text), None):
         return _cancel(desk, request, named)
     return await _stop_named(desk, request, running)
+
+
+async def _list_goals(desk: "Desk", request: Request) -> list[Goal]:
+    """The goals; the conductor has some time to accept the one that is named."""
+    named = _GOAL.search(request.text)
+    goals = await desk.office.goals()
+    for _ in range(ACCEPTED):
+        if not named or any(each.goal_id == named[0] for each in goals):
+            break
+        await asyncio.sleep(0.2)
+        goals = await desk.office.goals()
+    return goals
 
 
 class Going(msgspec.Struct, frozen=True, kw_only=True):
@@ -265,7 +181,6 @@ _GENERAL = find_terms(
 TOOL = Tool(
     name="stop",
     description="stops a goal or a job",
-    examples=EXAMPLES,
     needs=_NEEDED,
     run=stop,
     effect=Effect.WRITES,

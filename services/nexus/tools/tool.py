@@ -1,8 +1,10 @@
 """A tool of the desk: what it is for, how people ask for it, and what it does."""
 
+import functools
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -14,6 +16,10 @@ from shared.contracts import AskedBack, Choice, Response, ResultOutcome
 
 if TYPE_CHECKING:
     from services.nexus.desk import Desk
+
+
+EXAMPLES = Path(__file__).parent / "examples"
+"""A file of messages for each tool."""
 
 
 class Effect(Enum):
@@ -59,7 +65,8 @@ Run = Callable[["Desk", Request, Any], Awaitable[Answer | Call]]
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that the desk does.
 
-    ``description`` is one line, for people and for a model, ``examples`` one sentence a line. ``run`` gets
+    ``description`` is one line, for people and for a model; messages that ask for it are in
+    ``examples/<name>.txt``, one a line. ``run`` gets
     the desk, the request and ``parameters``: those of a model, else what ``read`` finds in the message.
     ``route`` is what an answer names as its route. A message in which ``needs`` is not found is for another
     tool, one that ``says`` matches at its beginning is for this one. A ``hidden`` tool is not among what the
@@ -68,7 +75,6 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     description: str
-    examples: str
     run: Run
     effect: Effect = Effect.READS
     parameters: type[msgspec.Struct] = Words
@@ -85,8 +91,13 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The examples, one by one."""
-        return tuple(line.strip() for line in self.examples.splitlines() if line.strip())
+        """Messages that ask for it."""
+        return _read_examples(self.name)
+
+
+@functools.cache
+def _read_examples(name: str) -> tuple[str, ...]:
+    return tuple((EXAMPLES / f"{name}.txt").read_text(encoding="utf-8").splitlines())
 
 
 def ask_back(

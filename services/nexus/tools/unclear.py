@@ -13,80 +13,6 @@ from shared.text.shorten import shorten
 if TYPE_CHECKING:
     from services.nexus.desk import Desk
 
-EXAMPLES = """
-asdf
-???
-hmm
-do the thing
-that one
-the other
-it
-make it better
-more
-xyz
-and?
-blah
-can you do that
-do something
-1
-the usual
-you know what I mean
-huh
-what about it
-go
-uh
-well
-same as last time
-or not
-what?
-erm no idea
-foo bar
-qwertz
-fix it.
-do it
-like before
-that stuff
-hmm not sure
-eh
-can you
-please
-uhm the... wait
-the one with the thing
-aaaa
-.
-no the other thing
-something is off
-bla bla
-yes but no
-make it so
-it doesn't work
-what now
-show me
-tell me more
-the thing
-can you make it better
-that one over there
-asdkjh
-same again
-and the other
-Could you do what we talked about
-move it
-I need the
-next
-change that to the right one
-not sure
-green
-for Karin
-the usual for both of them
-please take care of this
-if only we had
-and then maybe if it's
-send
-the second
-handle the Kowalski matter
-17
-"""
-
 
 async def ask_again(desk: "Desk", request: Request, _: Words) -> Answer:
     """That it was not understood."""
@@ -124,7 +50,6 @@ def ask_for_whole(tool: str, request: Request) -> Answer:
 TOOL = Tool(
     name="unclear",
     description="asks what is meant",
-    examples=EXAMPLES,
     run=ask_again,
     hidden=True,
 )

@@ -1,0 +1,35 @@
+"""The goal that a conversation is about, and what else is to be done in its folder."""
+
+import re
+
+from services.nexus.conversation.resolved import Resolved
+from shared.contracts import Conversation
+
+_LOOK = re.compile(
+    r"(?i)(?:(?:and|then|now|also|ok(?:ay)?|please|pls|can\s+you|could\s+you|so)\b[\s,]*)*"
+    r"(?P<order>(?:lint|scan|check|audit|inspect|examine|review|analy[sz]e|test|look\s+at|check\s+up\s+on|run\s+the\s+tests\s+of))\s+"
+    r"(?:it|that|this|them|the\s+same(?:\s+(?:one|repo\w*|folder|project))?)"
+    r"(?P<rest>(?:\s+for\s+[\w\s]+?)?)(?:[\s,]+(?:too|as\s+well|also|please|then|now|next|again))*[\s.!?]*"
+)
+"""An order that a playbook carries out in a folder."""
+_PATH = re.compile(r"(?<![\w/.])(?:~|\.{1,2})?/[^\s\"'`,;]+")
+
+
+def find_goal(conversation: Conversation) -> str:
+    """The goal that the last answer started, or told of alone."""
+    turn = conversation.turns[-1]
+    named = [each.ref for each in conversation.mentioned if each.what == "goal"]
+    return turn.goal_id or (named[0] if turn.route == "tool:goals" and len(named) == 1 else "")
+
+
+def look_at(text: str, conversation: Conversation) -> Resolved | None:
+    """An order about the folder of the last work, with its path in place of "it": "and lint it too"."""
+    found = _LOOK.fullmatch(text.strip())
+    if not found or not find_goal(conversation):
+        return None
+    work = next((each for each in reversed(conversation.turns) if each.goal_id), None)
+    paths = list(dict.fromkeys(_PATH.findall(work.meant or work.text))) if work else []
+    if len(paths) != 1:
+        return None
+    whole = f"{found['order']} {paths[0].rstrip('.,;:!?')}{found['rest']}".strip()
+    return Resolved(text=whole, understood=whole)
