@@ -104,6 +104,7 @@ def test_of_which_one_and_for_how_long() -> None:
     assert wish("move the reminder about Ana to tomorrow at 9") == ("Ana", None, "tomorrow at 9")
     assert wish("move the reminder about talking to Bob to 15:00") == ("talking to Bob", None, "15:00")
     assert wish("move the bank reminder to 10am") == ("bank", None, "10am")
+    assert wish("move the bank reminder to seven") == ("bank", None, "at seven")
     assert wish("snooze it 10 minutes") == ("", HOUR / 6, "")
     assert wish("snooze it for another 2 hours") == ("", 2 * HOUR, "")
     assert wish("snooze the tea reminder for an hour and a half") == ("tea", 1.5 * HOUR, "")

@@ -17,7 +17,7 @@ from services.nexus.reminders.intents import (
     find_intent,
 )
 from services.nexus.reminders.time_parser import ParsedTime, Phrases, choose, resolve
-from services.nexus.reminders.time_phrases import AMOUNT, find_phrases
+from services.nexus.reminders.time_phrases import AMOUNT, HOURS, find_phrases
 from services.nexus.reminders.timers import spell_out
 
 ANSWERED = ", that is: "
@@ -252,7 +252,7 @@ def _read_delay(text: str) -> tuple[timedelta | None, str, str]:
         chosen = choose(words)
         if chosen.chosen and not clean_text(chosen.rest) and not re.match(r"(?i)for", link[0]):
             return None, words, text[: link.start()]
-    if bare := re.search(r"(?i)\s(?:to|until|till)\s+(\d{1,2})\W*$", text):
+    if bare := re.search(rf"(?i)\s(?:to|until|till)\s+(\d{{1,2}}|{'|'.join(HOURS)})\W*$", text):
         return None, f"at {bare[1]}", text[: bare.start()]
     if found := _AWAY.search(text):
         words = found["amount"]
