@@ -39,7 +39,7 @@ from shared.contracts import (
 )
 from shared.contracts.base import amended
 from shared.contracts.queries import MAX_PAGE
-from shared.errors import BusUnavailable, Refused
+from shared.errors import BusUnavailable, NoResponders, Refused
 from shared.spans import span
 
 
@@ -316,12 +316,11 @@ class Memory:
         begun = time.monotonic()
         until, taken = begun + ANSWER_TIMEOUT, False
         while True:
-            asked = time.monotonic()
             try:
                 return await self._ask("written", query, MemoryWritten, timeout=ASK_AGAIN)
-            except BusUnavailable:
+            except BusUnavailable as error:
                 now = time.monotonic()
-                taken = taken or now - asked >= ASK_AGAIN
+                taken = taken or not isinstance(error, NoResponders)
                 if now + ASK_AGAIN > until and now < begun + SLOW_TIMEOUT and await self._is_there():
                     until = now + ANSWER_TIMEOUT
                 if not taken or now + ASK_AGAIN > until:
@@ -348,7 +347,7 @@ class Memory:
         try:
             data = await self._bus.request(subjects.memory(verb), payload, timeout=timeout)
         except BusUnavailable as error:
-            raise BusUnavailable(
+            raise type(error)(
                 f"The memory daemon does not answer ({error})", "See whether it runs with 'mailroom status'"
             ) from None
         return msgspec.json.decode(data, type=kind)
