@@ -127,7 +127,10 @@ def add(
 @click.option("--at", "run_at", type=MomentType(), metavar="TIME", help="When: 23:30, or ISO 8601.")
 @json_option
 def move(job: str, run_at: str | None, as_json: bool) -> None:
-    """Change when a job begins that waits: at a time, or at night without --at."""
+    """Change when a waiting job begins.
+
+    Without --at it begins at night.
+    """
     params = {"job_id": job, "run_at": run_at or ""}
     _print(perform_action(subjects.CORTEX, "move_job", params, f"Move the job {job}"), as_json)
 
