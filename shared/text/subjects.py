@@ -10,7 +10,7 @@ _NUMBERED = re.compile(r"\b([A-Za-z]{3,})[ -](\d{1,3}|[B-HJ-Z])\b(?![:.,]\d)")
 _WORD = re.compile(r"[\w#@](?:[\w#@./:'’-]*\w)?")
 _POSSESSIVE = re.compile(r"['’]s$")
 _ARTICLES = frozenset("a an the our my your his her their its this that these those".split())
-_FUNCTION = _ARTICLES | frozenset(
+FUNCTION_WORDS = _ARTICLES | frozenset(
     """
     of in on at to for from by with without into over under is are was were be been being and or not as do
     does did has have had need needs take takes go goes get gets we you i it they he she who what which when
@@ -18,7 +18,7 @@ _FUNCTION = _ARTICLES | frozenset(
     """.split()
 )
 """Words that end a phrase: it does not end with one of them."""
-_UNNUMBERED = _FUNCTION | frozenset(
+_UNNUMBERED = FUNCTION_WORDS | frozenset(
     """
     about above after all and any before below but can could did every few how just last least less more most
     next only over per some such than then till until under was what will would within
@@ -35,7 +35,7 @@ def find_phrases(question: str, text: str) -> frozenset[str]:
     same order, or a name: a capitalised word within the question, or a thing with its number. "How many
     approvals does a release branch need?" and "A release branch needs two" share "release branch".
     """
-    held = f" {' '.join(_split(text))} "
+    held = f" {' '.join(split_words(text))} "
     words = [_POSSESSIVE.sub("", word) for word in _WORD.findall(question)]
     lower = [word.lower() for word in words]
     found = {_longest_run(lower, place + 1, held) for place, word in enumerate(lower) if word in _ARTICLES}
@@ -58,11 +58,12 @@ def find_names(question: str) -> tuple[str, ...]:
 
 def count_missing(phrases: frozenset[str], text: str) -> int:
     """How many words the phrases have that do not stand in ``text``."""
-    held = f" {' '.join(_split(text))} "
+    held = f" {' '.join(split_words(text))} "
     return sum(len(phrase.split()) for phrase in phrases if f" {phrase} " not in held)
 
 
-def _split(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
+    """The words of a text in lower case, without "'s"."""
     return [_POSSESSIVE.sub("", word).lower() for word in _WORD.findall(text)]
 
 
@@ -70,6 +71,6 @@ def _longest_run(words: list[str], start: int, held: str) -> str:
     end = start
     while end < min(len(words), start + LONGEST) and f" {' '.join(words[start : end + 1])} " in held:
         end += 1
-    while end > start and words[end - 1] in _FUNCTION:
+    while end > start and words[end - 1] in FUNCTION_WORDS:
         end -= 1
     return " ".join(words[start:end])

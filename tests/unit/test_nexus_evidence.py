@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from services.nexus.answers.answer_type import fits_type
+from services.nexus.answers.certainty import UNLIKELY
 from services.nexus.answers.choice import Chosen, choose
 from services.nexus.answers.evidence import (
     UNTOLD,
@@ -196,6 +197,7 @@ def test_what_shares_a_phrase_with_the_question_must_weigh_more(monkeypatch: pyt
     named = told("The storefront is new.", 0.0, 1)
     worded = told("The shop ships on Fridays.", 0.0, 2)
     monkeypatch.setattr("services.nexus.answers.choice.weigh", lambda *_: (LEAST + LEAST_NAMED) / 2)
+    monkeypatch.setattr("services.nexus.answers.choice.weigh_certainty", lambda *_: UNLIKELY)
     assert first(QUESTION, named) == ""
     assert first(QUESTION, worded) == "day2"
 

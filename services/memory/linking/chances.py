@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 SURE = 0.7
 """The chance from which a text takes the place of another."""
 
-ASKED = 0.35
-"""The chance from which that is asked about."""
+ASKED = 0.25
+"""The chance from which that is asked about. In eight stores that took no part in fitting .35 left 10
+outdated claims standing; from .25 on 7 of these are asked about, and 7 of 402 that hold; from .2 on 8 and 11.
+"""
 
 ENDED = 0.9
 """The least chance of a pair of which the newer text says the older one with "no longer"."""

@@ -8,6 +8,7 @@ from itertools import chain
 import msgspec
 
 from services.nexus.answers.answer_type import fits_type, lacks_amount
+from services.nexus.answers.certainty import is_told, weigh_certainty
 from services.nexus.answers.evidence import KEPT_HERE, Evidence, find_later, multiply
 from services.nexus.answers.weighing import LEAST, LEAST_NAMED, Asked, weigh, weigh_terms
 from shared.text.cues import asks_past
@@ -47,7 +48,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose(question: str, evidence: Sequence[Evidence]) -> Chosen:
-    """What of ``evidence`` answers the question; nothing if the heaviest sentence does not.
+    """What of ``evidence`` answers the question; nothing if the heaviest sentence is not certain enough to.
 
     Of sentences that say the same the newest is the answer; instead of one that was superseded, what
     superseded it. If the question asks for the past, it is what was ended last, or else what the newest one
@@ -64,13 +65,14 @@ def choose(question: str, evidence: Sequence[Evidence]) -> Chosen:
     )
     may_answer = [each for each in evidence if not lacks_amount(question, each.text)]
     may_answer.sort(key=lambda each: -known.of(each))
-    if not (may_answer and known.is_enough(may_answer[0])):
+    if not may_answer:
         return Chosen()
-    answering = [each for each in may_answer if known.is_enough(each)]
-    for leader in answering:
-        if chosen := _follow(leader, answering, known):
-            return chosen
-    return Chosen()
+    best = may_answer[0]
+    certain = weigh_certainty(asked, best, evidence, known.support)
+    if not is_told(certain, known.of(best), known.least(best)):
+        return Chosen()
+    answering = [best, *(each for each in may_answer[1:] if known.of(each) >= known.least(each))]
+    return next(filter(None, (_follow(leader, answering, known) for leader in answering)), Chosen())
 
 
 class _Weighed(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,9 +90,9 @@ class _Weighed(msgspec.Struct, frozen=True, kw_only=True):
         """How well it supports what is asked."""
         return self.support[each.hit.node.id]
 
-    def is_enough(self, each: Evidence) -> bool:
-        """Whether that is enough for an answer."""
-        return self.of(each) >= (LEAST_NAMED if find_phrases(self.question, each.text) else LEAST)
+    def least(self, each: Evidence) -> float:
+        """How much of that is enough for an answer."""
+        return LEAST_NAMED if find_phrases(self.question, each.text) else LEAST
 
     def covers(self, each: Evidence, leader: Evidence) -> bool:
         """Whether it has as many words of the question's phrases as ``leader``."""

@@ -64,7 +64,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     question it lacks, ``rest`` how near its words come to these: the mean of the best cosine of each.
     ``vector`` is its embedding, and ``near`` the cosine of that with the question's. ``least`` and
     ``mean`` are of how near it comes to each word of meaning that the question has, ``opening`` to words such
-    as "who", ``whole`` to all of them; word by word in their context, 0 to 1.
+    as "who", ``whole`` to all of them; word by word in their context, 0 to 1, as ``words`` has it.
     """
 
     hit: Hit
@@ -78,6 +78,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     mean: float = UNTOLD
     opening: float = UNTOLD
     whole: float = UNTOLD
+    words: Mapping[str, float] = {}
     vector: tuple[float, ...] = ()
 
     @property
@@ -143,7 +144,7 @@ async def _complete(memory: Memory, question: str, evidence: Sequence[Evidence])
     said = [find_terms(text) for text in texts]
     left = [{stem: word for stem, word in asked.items() if stem not in terms} for terms in said]
     marks, near, (vector, *vectors), words = await asyncio.gather(
-        _read_bare(memory, [_hide_subject(question, text) for text in texts]),
+        _read_bare(memory, [hide_subject(question, text) for text in texts]),
         memory.align(question, *texts),
         memory.embed(ASKING + question, *texts),
         _embed_words(memory, (word for terms in (*left, *said) for word in terms.values())),
@@ -156,6 +157,7 @@ async def _complete(memory: Memory, question: str, evidence: Sequence[Evidence])
             rest=measure_rest(left[place].values(), said[place].values(), words),
             near=multiply(vector, vectors[place]),
             vector=tuple(vectors[place]),
+            words=near[place],
             **summarise(near[place]),
         )
         for place, each in enumerate(evidence)
@@ -234,7 +236,7 @@ def pick_sentences(hit: Hit, question: str) -> list[str]:
     return sorted(sentences, key=lambda each: -worth[each])[:OF_ONE]
 
 
-def _hide_subject(question: str, text: str) -> tuple[str, str]:
+def hide_subject(question: str, text: str) -> tuple[str, str]:
     """Question and text with "it" for the phrases that both have."""
     phrases = find_phrases(question, text)
     if not phrases:

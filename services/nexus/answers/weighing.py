@@ -1,4 +1,4 @@
-"""How well a sentence supports what is asked: a fitted sum of signs."""
+"""How well a sentence supports what is asked: a fitted sum of signs, by which the best one is chosen."""
 
 import math
 import re
@@ -76,7 +76,7 @@ def weigh_terms(question: str, evidence: Sequence[Evidence]) -> dict[str, float]
 
 
 def weigh(asked: Asked, each: Evidence) -> float:
-    """How well a sentence supports what is asked, to be compared with LEAST and LEAST_NAMED."""
+    """How well a sentence supports what is asked, beside the others that were read."""
     return sum(WEIGHTS[name] * value for name, value in measure(asked, each).items()) + WEIGHTS["always"]
 
 

@@ -69,7 +69,7 @@ class Ground:
             await self.memory.write(MemoryWrite(sender=subjects.USER, nodes=rest, insist=True))
             for number, (day, text) in enumerate(story.goals):
                 if first <= day < first + SPAN:
-                    await self._end_goal(number, text, (start + timedelta(days=day)).isoformat())
+                    await self.end_goal(number, text, (start + timedelta(days=day)).isoformat())
             await self.memory.linker_trigger()
 
     async def _add(self, planted: Planted) -> None:
@@ -78,7 +78,7 @@ class Ground:
         except WriteRefused:
             self.refused.add(planted.node.id)
 
-    async def _end_goal(self, number: int, text: str, ended: str) -> None:
+    async def end_goal(self, number: int, text: str, ended: str) -> None:
         """Remember an ended goal with the conductor's own function, under the date that it ended."""
         failed = number % 3 == 0
         task = GoalTask(

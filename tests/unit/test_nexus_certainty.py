@@ -1,0 +1,118 @@
+"""Whether the best sentence is told: the signs that it is judged by, and their steps."""
+
+import msgspec
+import pytest
+
+from services.nexus.answers import certainty
+from services.nexus.answers.certainty import (
+    LIGHTEST,
+    LIKELY,
+    UNLIKELY,
+    Fitted,
+    Steps,
+    find_attribute,
+    has_other_modifier,
+    has_twin,
+    is_told,
+    load_fitted,
+    measure_certainty,
+)
+from services.nexus.answers.choice import choose
+from services.nexus.answers.evidence import Evidence
+from services.nexus.answers.weighing import LEAST_NAMED, Asked
+from shared.contracts import Hit, Node, Source
+from tests.bench.answers.fitting import Row, fit
+
+
+def read(title: str, *, channel: str = "", angle: float = 1.0, mark: float = 1.0) -> Evidence:
+    vector = (angle, 1 - angle)
+    node = Node(
+        id=title.split(maxsplit=1)[0], title=title, kind="fact", source=Source(agent="user", channel=channel)
+    )
+    return Evidence(hit=Hit(node=node, score=0.5), sentence=title, mark=mark, vector=vector)
+
+
+@pytest.mark.parametrize(
+    ("question", "attribute"),
+    [
+        ("What colour is the door?", "colour"),
+        ("In which room do we meet?", "room"),
+        ("What is the time-out of the query editor?", "time-out"),
+        ("How many nodes does the cluster have?", "nodes"),
+        ("Who owns the lineage viewer?", ""),
+        ("What is it?", ""),
+    ],
+)
+def test_what_a_question_asks_for_by_a_noun_is_found(question: str, attribute: str) -> None:
+    assert find_attribute(question) == attribute
+
+
+def test_another_thing_in_the_same_place_is_noticed() -> None:
+    asked = "When are the summer tyres changed?"
+    assert has_other_modifier(asked, "The winter tyres are changed in May.")
+    assert not has_other_modifier(asked, "The summer tyres are changed in May.")
+    assert has_twin("Who reviews proposals?", "Ada reviews invoices.")
+    assert not has_twin("Who reviews proposals?", "Ada reviews proposals.")
+
+
+def test_what_says_the_same_and_what_the_office_noted_is_no_rival() -> None:
+    asked = Asked("Who owns the shop?", frozenset(), {"own": 1.0, "shop": 1.0})
+    best, former = read("Ada owns the shop."), read("Bob owns the shop.", mark=0.9)
+    noted = read("It was asked who owns the shop.", channel="goal", angle=0.0, mark=9.0)
+    other = read("The shop is red.", angle=0.0, mark=-4.0)
+    support = {
+        best.hit.node.id: 2.0,
+        former.hit.node.id: 1.9,
+        noted.hit.node.id: 1.8,
+        other.hit.node.id: -3.0,
+    }
+    signs = measure_certainty(asked, best, [best, former, noted, other], support)
+    assert signs["margin"] == 5.0
+    assert signs["mark average"] == -1.5
+    assert measure_certainty(asked, best, [best], support)["margin"] > 9  # nothing else was read
+
+
+def test_a_sign_adds_the_step_that_its_value_is_on() -> None:
+    fitted = Fitted(start=-1.0, steps={"mark": Steps(limits=(0.0, 2.0), values=(-1.0, 0.5, 2.0))})
+    assert [fitted.weigh({"mark": value}) for value in (-3.0, 0.0, 1.9, 2.0)] == [-2.0, -0.5, -0.5, 1.0]
+
+
+def test_what_is_too_uncertain_or_too_light_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_told(UNLIKELY, weight=-1.0, least=-1.2)
+    assert not is_told(UNLIKELY - 0.1, weight=-1.0, least=-1.2)
+    assert is_told(LIKELY, weight=LIGHTEST, least=-1.2)
+    assert not is_told(LIKELY - 0.1, weight=LIGHTEST, least=-1.2)
+    assert not is_told(9.0, weight=LIGHTEST - 0.1, least=-1.2)
+    sentence = read("Ada owns the shop.", mark=9.0)
+    for start, told in ((9.0, (sentence,)), (-9.0, ())):
+        monkeypatch.setattr(certainty, "load_fitted", lambda start=start: Fitted(start=start, steps={}))
+        for weight in (LEAST_NAMED, LIGHTEST):
+            monkeypatch.setattr("services.nexus.answers.choice.weigh", lambda *_, weight=weight: weight)
+            assert choose("Who owns the shop?", [sentence]).answers == told
+
+
+def test_the_steps_in_the_repository_know_the_signs_that_are_measured() -> None:
+    asked = Asked("Who owns the shop?", frozenset(), {"own": 1.0})
+    best = read("Ada owns the shop.")
+    signs = measure_certainty(asked, best, [best], {best.hit.node.id: 1.0})
+    fitted = load_fitted()
+    assert fitted.steps.keys() <= signs.keys()
+    assert all(len(steps.values) == len(steps.limits) + 1 for steps in fitted.steps.values())
+    high, low = {**signs, "support": 6.0, "mark": 8.0}, {**signs, "support": -4.0, "mark": -8.0}
+    assert fitted.weigh(high) > fitted.weigh(low)
+
+
+def test_fitting_finds_the_sign_that_tells_right_from_wrong() -> None:
+    rows = [
+        Row(
+            store="s", kind="fact", question=str(number), right=number % 3 == 0, weight=1.0, whole=True,
+            signs={"mark": float(number % 3 == 0) + number / 1000, "noise": float(number * 7 % 11)},
+        )
+        for number in range(90)
+    ]  # fmt: skip
+    fitted = fit(rows, bags=1)
+    odds = [fitted.weigh(row.signs) for row in rows]
+    assert min(o for o, row in zip(odds, rows, strict=True) if row.right) > max(
+        o for o, row in zip(odds, rows, strict=True) if not row.right
+    )
+    assert msgspec.json.decode(msgspec.json.encode(fitted), type=Fitted) == fitted
