@@ -18,10 +18,10 @@ def find_needed_agents(plan: TaskPlan, own_name: str) -> frozenset[str]:
 def require_tools(
     plan: TaskPlan, own_name: str, own_actions: Collection[str], pages: Mapping[str, AgentPage]
 ) -> None:
-    """Raise ActionError if a tool of the plan is an action that nobody at work has.
+    """Raise ActionError if a tool of the plan is an action that its agent does not have.
 
     A tool is written ``agent.action``, or as one of cortex's own. Others, such as programs, are not checked:
-    those who use them say what is missing.
+    those who use them say what is missing. Nor is an agent who is not at work: a step waits in its mailbox.
     """
     needed, missing = find_needed_agents(plan, own_name), []
     for tool in plan.required_tools:
@@ -29,14 +29,13 @@ def require_tools(
         if not dot or agent not in {own_name, *needed}:
             continue
         page = pages.get(agent)
-        if agent != own_name and (page is None or not page.at_work):
-            missing.append(f"{agent} for '{action}', who is not at work")
-        elif action not in (own_actions if agent == own_name else page.actions if page else ()):
+        known: Collection[str] = page.actions if page and page.at_work else (action,)
+        if action not in (own_actions if agent == own_name else known):
             missing.append(f"an action '{action}' that {agent} does not have")
     if missing:
         raise ActionError(
             f"No step was begun: the plan needs {format_list(list(dict.fromkeys(missing)), 10)}",
-            "'mailroom agents' lists who is at work, 'mailroom agents NAME' what each can do",
+            "'mailroom agents NAME' lists what each can do",
         )
 
 
