@@ -47,5 +47,5 @@ def test_who_is_not_at_work_is_waited_for(agent: str) -> None:
     ],
 )
 def test_what_is_missing_is_said_before_a_step_begins(tool: str, assignee: str, reason: str) -> None:
-    with pytest.raises(ActionError, match=f"No step was begun: the plan needs {reason}. 'mailroom agents NAME'"):
+    with pytest.raises(ActionError, match=f"No step was begun: the plan needs {reason}. 'mailroom agents"):
         require_tools(plan(tool, assignees=(assignee,)), "cortex", OWN, PAGES)
