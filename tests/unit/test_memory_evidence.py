@@ -2,7 +2,15 @@
 
 import pytest
 
-from services.memory.linking.chances import ASKED, SURE, Pair, estimate, load_trees, share_chances
+from services.memory.linking.chances import (
+    ASKED,
+    SURE,
+    Pair,
+    estimate,
+    load_trees,
+    say_the_same,
+    share_chances,
+)
 from services.memory.linking.evidence import NAMES
 from services.memory.linking.statements import read_text
 from services.memory.writes.gate import find_rejection
@@ -27,6 +35,7 @@ def test_the_chances_of_one_text_are_shared() -> None:
     assert share_chances([0.9, 0.9]) == pytest.approx([9 / 19, 9 / 19])
     assert share_chances([1.0, 0.0]) == pytest.approx([0.9999, 0.0])
     assert share_chances([]) == []
+    assert share_chances([0.9, 0.6, 0.5], {(0, 1)}) == pytest.approx([9 / 11, 9 / 11, 1 / 12.5])
 
 
 def test_words_that_many_notes_share_are_no_subject() -> None:
@@ -103,6 +112,30 @@ def test_by_evidence_a_text_takes_the_place_of_the_likeliest_alone() -> None:
     world.cycle()
     assert world.view.node("one").valid_to  # type: ignore[union-attr]
     assert not world.view.node("two").valid_to  # type: ignore[union-attr]
+
+
+def test_what_says_the_same_as_what_is_replaced_is_replaced_too() -> None:
+    world = World()
+    said = "The billing service uses Celery for background jobs", "Background jobs of billing run on Celery"
+    world.write(note("one", said[0], embedding=direction(1)))
+    world.write(note("two", said[1], 1, embedding=beside(0.9, axis=2)))
+    world.cycle()
+    text = "Billing replaced Celery with Temporal for background jobs"
+    world.write(note("new", text, 2, embedding=beside(0.9, axis=3)))
+    world.cycle()
+    assert all(world.view.node(name).valid_to for name in ("one", "two"))  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "newer"),
+    [
+        ("Ana owns the search service", "Ana owns the billing service", "Marek now owns the search service"),
+        ("Team A deploys on Tuesdays", "Team B deploys on Tuesdays", "Deploys moved to Thursdays"),
+        ("Deploys happen on Tuesdays", "Deploys of the api happen on Tuesdays", "The api deploys on Fridays"),
+    ],
+)
+def test_what_is_about_another_thing_does_not_say_the_same(one: str, other: str, newer: str) -> None:
+    assert not say_the_same(one, other, newer)
 
 
 def test_what_shares_rare_words_is_a_candidate() -> None:

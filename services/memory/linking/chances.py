@@ -5,7 +5,7 @@ taken together: it takes the place of one at most, so that what looks as much li
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -136,13 +136,25 @@ def estimate(pairs: Sequence[Pair], beside: Sequence[str] = ()) -> list[float]:
     return chances
 
 
-def share_chances(chances: Sequence[float]) -> list[float]:
-    """The chances of what one text may take the place of, if it does so of one of them at most.
+def share_chances(chances: Sequence[float], same: Collection[tuple[int, int]] = ()) -> list[float]:
+    """The chances of what one text may take the place of, if it does so of one claim at most.
 
-    Of odds o for each by itself, it is that one with the chance o / (1 + the sum of all odds).
+    Of odds o for each by itself, it is that one with the chance o / (1 + the sum of all odds). Those that are
+    the ``same`` claim, by their places in order, do not compete, and have the highest chance of them.
     """
     odds = [min(chance, MOST) / (1 - min(chance, MOST)) for chance in chances]
-    return [each / (1 + sum(odds)) for each in odds]
+    places = range(len(odds))
+    mates = [[at for at in places if (min(at, place), max(at, place)) in same] for place in places]
+    shared = [
+        mine / (1 + sum(other for at, other in enumerate(odds) if at not in mates[place]))
+        for place, mine in enumerate(odds)
+    ]
+    return [max(shared[at] for at in (place, *mates[place])) for place in places]
+
+
+def say_the_same(one: str, other: str, newer: str) -> bool:
+    """Whether of two texts one says what the other says, and ``newer`` has no word in which they differ."""
+    return evidence.say_the_same(read_text(one), read_text(other), read_text(newer))
 
 
 def name_the_same(one: str, other: str) -> bool:

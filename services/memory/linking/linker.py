@@ -164,8 +164,8 @@ def _supersede(
 ) -> dict[str, float]:
     """End what a node takes the place of, or what takes its place; ask about what cannot be decided.
 
-    Gives what it was compared with, with cosines. A node takes the place of one other, the likeliest. What is
-    newer and ``waiting`` for its turn is held against the node then.
+    Gives what it was compared with, with cosines. A node takes the place of one claim, the likeliest, and of
+    all nodes that say it. What is newer and ``waiting`` for its turn is held against the node then.
     """
     vector = view.vector(node.id) if node.kind in rules.KINDS else None
     if vector is None or not rules.still_holds(node, moment):
@@ -179,7 +179,9 @@ def _supersede(
             pairs.append((newer, older, near[other.id]))
     chances = rules.estimate_chances(pairs, others, moment)
     mine = [place for place, (newer, _, _) in enumerate(pairs) if newer.id == node.id]
-    for place, chance in zip(mine, share_chances([chances[place] for place in mine]), strict=True):
+    by_itself = [chances[place] for place in mine]
+    same = rules.find_restatements(node, [pairs[place][1] for place in mine], by_itself)
+    for place, chance in zip(mine, share_chances(by_itself, same), strict=True):
         chances[place] = chance
     for (newer, older, cosine), chance in sorted(
         zip(pairs, chances, strict=True), key=lambda entry: -entry[1]
@@ -187,7 +189,7 @@ def _supersede(
         plan.chances[newer.id, older.id] = chance
         held = plan.node(older.id) or older
         edge = rules.find_supersession(newer, held, cosine, moment, chance)
-        if edge and not (edge.provenance["rule"] == rules.LIKELY and _replaces(newer.id, plan)):
+        if edge and not (edge.provenance["rule"] == rules.LIKELY and _replaces_another(newer, older, plan)):
             if plan.link(edge):
                 plan.rewrite(rules.end_validity(older, newer))
                 plan.counts["superseded"] += 1
@@ -196,11 +198,14 @@ def _supersede(
     return near
 
 
-def _replaces(node_id: str, plan: WritePlan) -> bool:
-    """Whether a node takes the place of another already."""
-    return any(
-        edge.from_id == node_id and edge.relation is Relation.SUPERSEDES for edge in plan.edges_of(node_id)
-    )
+def _replaces_another(newer: Node, older: Node, plan: WritePlan) -> bool:
+    """Whether a node takes the place of another claim than that of ``older`` already."""
+    replaced = [
+        edge.to_id
+        for edge in plan.edges_of(newer.id)
+        if edge.from_id == newer.id and edge.relation is Relation.SUPERSEDES
+    ]
+    return any(not rules.are_restatements(older, other, newer) for other in plan.load(replaced))
 
 
 def _find_candidates(node: Node, view: "View", vector: "Vectors") -> dict[str, float]:

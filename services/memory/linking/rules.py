@@ -1,12 +1,21 @@
 """The rules for pairs of nodes: what makes them duplicates, contradictions, replacements, or related."""
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import msgspec
 
 from services.memory.graph.decay import parse_time
-from services.memory.linking.chances import ASKED, SURE, Pair, estimate, have_other_values, name_the_same
+from services.memory.linking.chances import (
+    ASKED,
+    SURE,
+    Pair,
+    estimate,
+    have_other_values,
+    name_the_same,
+    say_the_same,
+)
 from services.memory.linking.text_comparison import are_opposed, find_difference, jaccard, parse_text
 from services.memory.linking.undated import SURELY, are_short, are_undated, doubt_order, may_deny
 from services.memory.ownership import find_owner, may_end
@@ -86,6 +95,9 @@ UNDECIDED = "undecided"
 
 LIKELY = "likely"
 """The rule of what is replaced by weight of evidence."""
+
+LIKELIER = 0.5
+"""The chance by itself from which what says the same as something that is replaced is replaced too."""
 
 KINDS = frozenset({"fact", "preference", "decision", "goal", "pattern"})
 """Kinds that hold until something else does. One may take the place of another: a decision is told as a
@@ -318,6 +330,23 @@ def estimate_chances(
         newer, older, _ = pairs[place]
         chances[place] = doubt_order(newer, older, chance) if are_undated(newer, older) else chance
     return chances
+
+
+def find_restatements(newer: Node, older: Sequence[Node], chances: Sequence[float]) -> set[tuple[int, int]]:
+    """The pairs of places in ``older`` that say the same, if ``newer`` takes the place of both likelier than
+    not.
+    """
+    likely = [place for place, chance in enumerate(chances) if chance >= LIKELIER]
+    return {
+        (one, other)
+        for one, other in combinations(likely, 2)
+        if are_restatements(older[one], older[other], newer)
+    }
+
+
+def are_restatements(one: Node, other: Node, newer: Node) -> bool:
+    """Whether two nodes say the same of what ``newer`` speaks of."""
+    return say_the_same(embedded_text(one), embedded_text(other), embedded_text(newer))
 
 
 def find_supersession(
