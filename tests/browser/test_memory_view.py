@@ -165,10 +165,11 @@ async def test_a_node_is_forgotten_after_it_was_said_what_goes(
     admin = await office.office.connect(subjects.ADMIN)
 
     async def is_erased() -> bool:
-        """As 'mailroom up' does it, once memory has done its part."""
-        return bool(await carry_out_orders(admin, office.config))
+        """As 'mailroom up' does it, once memory has done its part and nobody has a message in hand."""
+        done = await carry_out_orders(admin, office.config)
+        return bool(done) and not any(each.busy for each in done.values())
 
-    await eventually(is_erased, 20)
+    await eventually(is_erased, 90)
     await expect(page.get_by_text("Forgotten: its text is erased")).to_be_visible(timeout=20_000)
     await expect(panel).to_contain_text("[forgotten]")
     await expect(panel.get_by_role("button", name="Forget")).to_have_count(0)

@@ -22,6 +22,7 @@ from shared import settings, subjects
 from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.contracts import Node, Question
+from shared.errors import BusUnavailable
 from shared.memory import Memory
 from shared.operations.forgetting import find_nodes, order_forgetting
 from tests.support.server import environment, run_mailroom
@@ -121,16 +122,26 @@ def test_what_is_to_be_forgotten_is_erased_though_server_and_memory_are_killed(o
 async def _order_forgetting(office: UpCommand, url: str, secret: str) -> None:
     """Have a memory quoted, order that it be forgotten, and kill who is to do it."""
     user = await Bus.connect(subjects.USER, url, office.state_dir / "keys" / "user.nk")
-    await Memory(user).add(Node(id="saffron", title=secret), insist=True)
-    question = Question(sender="user", recipient="nexus", text="Where does the cook hide the saffron?")
-    await user.commit([seal(subjects.mail("nexus", "user"), question)])
-    answered = subjects.mail("user", "nexus")
-    await eventually(lambda: user.last(subjects.OFFICE, answered), 30)
-    assert _holders(office.state_dir, "saffron in the tin")
-    await order_forgetting(user, await find_nodes(Memory(user), ["saffron"]))
-    for part in ("services.memory", "nats-server.conf"):
-        os.kill(office.process(part), signal.SIGKILL)
-    await user.close()
+    memory = Memory(user)
+
+    async def answers() -> bool:
+        with contextlib.suppress(BusUnavailable):
+            return bool(await memory.health())
+        return False
+
+    try:
+        await eventually(answers, TIMEOUT)
+        await memory.add(Node(id="saffron", title=secret), insist=True)
+        question = Question(sender="user", recipient="nexus", text="Where does the cook hide the saffron?")
+        await user.commit([seal(subjects.mail("nexus", "user"), question)])
+        answered = subjects.mail("user", "nexus")
+        await eventually(lambda: user.last(subjects.OFFICE, answered), TIMEOUT)
+        assert _holders(office.state_dir, "saffron in the tin")
+        await order_forgetting(user, await find_nodes(memory, ["saffron"]))
+        for part in ("services.memory", "nats-server.conf"):
+            os.kill(office.process(part), signal.SIGKILL)
+    finally:
+        await user.close()
 
 
 def _holders(folder: Path, text: str) -> list[Path]:

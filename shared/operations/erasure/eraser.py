@@ -83,6 +83,7 @@ class Eraser:
         done again at any time.
         """
         self._recorded = await read_recorded(self._bus)
+        await self._erase_recorded()
         until = asyncio.get_running_loop().time() + patience
         start, busy = 1, set[int]()
         while True:
@@ -99,6 +100,16 @@ class Eraser:
             await asyncio.sleep(PAUSE)
         await self._note_copies()
         return max(len(busy), in_hand)
+
+    async def _erase_recorded(self) -> None:
+        """Erase in OFFICE what is on record for the order: a server that was killed may have it again, while
+        AUDIT, where quotations are looked for, has it no more.
+        """
+        seqs = await read_recorded(self._bus, self._cause)
+        if seqs:
+            await self._catch_up()
+        there = await self._all(read_message(self._bus, subjects.OFFICE, seq) for seq in seqs)
+        await self._all(self._delete(subjects.OFFICE, each.seq) for each in there if each)
 
     async def _treat_all(self, seqs: Sequence[int]) -> set[int]:
         """Erase messages of AUDIT and their originals; returns those that somebody acts on."""
