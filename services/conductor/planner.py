@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import tenacity
 
-from services.conductor.playbook import Playbook, apply_playbook, load_counterexamples, variants
+from services.conductor.playbook import Playbook, apply_playbook, load_counterexamples
+from services.conductor.requests import find_reservation, variants
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.records import read_presence
@@ -76,6 +77,8 @@ class Planner:
     async def _nearest(self, text: str) -> Playbook:
         if self._against.ask_for_change(text[:2_000]):
             raise NoPlaybook(self._format_offers())
+        if reason := find_reservation(text[:2_000]):
+            raise NoPlaybook(f"{reason}: nothing was begun", "Say only what is to be done now")
         if not self._examples:
             self._examples = await self._embed_examples()
         asked = variants(text[:2_000], self._playbooks)

@@ -24,15 +24,10 @@ from shared.contracts import Goal, GoalTask, generate_iso_timestamp
 from shared.contracts.base import require_name, require_text, require_token
 from shared.errors import ActionError, ConfigError
 from shared.text.places import PATH_IN_TEXT, URL_IN_TEXT
-from shared.text.sentences import split_sentences
 
 T = TypeVar("T")
 
 FOLDER = Path(__file__).resolve().parent / "playbooks"
-SEVERAL = re.compile(
-    r"PATH(?:(?:\s*(?:\b(?:and|or)\b|&)\s*(?:\b(?:of|in|at|also|for|those|the tests)\b\s*)*|\s+)PATH)+"
-)
-"""Several paths in a row: such a request is compared as if it named one, too."""
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -140,58 +135,6 @@ def _load(path: Path, kind: type[T], fault: str) -> T:
         return msgspec.convert(yaml.safe_load(path.read_text("utf-8")), kind)
     except (msgspec.ValidationError, yaml.YAMLError, UnicodeDecodeError, OSError) as error:
         raise ConfigError(f"{fault.format(path)}: {' '.join(str(error).split())}") from None
-
-
-def variants(text: str, playbooks: Mapping[str, Playbook]) -> list[tuple[str, Playbook | None]]:
-    """``text`` with placeholders, to be compared with examples: once with PATH and URL, once as if it named
-    one path if it names several, once the request alone if more is said around it, and
-    once more with TOPIC for each playbook that takes a topic.
-    """
-    general = URL_IN_TEXT.sub("URL", text)
-    general = PATH_IN_TEXT.sub("PATH", general)
-    asked: list[tuple[str, Playbook | None]] = [(general, None)]
-    if (single := SEVERAL.sub("PATH", general)) != general:
-        asked.append((single, None))
-    asked += [(request, None) for request in _find_requests(single) if request != single]
-    for playbook in playbooks.values():
-        for parameter in playbook.parameters.values():
-            found = re.search(parameter.pattern, general, re.IGNORECASE) if parameter.kind == "text" else None
-            # A place is no topic: "the documents of PATH" does not ask for papers, nor does "PATH for ...".
-            if (
-                found
-                and not found["value"].startswith(("PATH", "URL"))
-                and "PATH" not in general[: found.start()]
-            ):
-                start, end = found.span("value")
-                asked.append((general[:start] + "TOPIC" + general[end:], playbook))
-    return asked
-
-
-def _find_requests(text: str) -> list[str]:
-    """What is asked for in a place, without what is told before and after it, and without courtesies."""
-    found = []
-    for sentence in split_sentences(text):
-        if not re.search(r"\b(?:PATH|URL)\b", sentence):
-            continue
-        bare = _TOLD_AFTER.sub("", _TOLD_BEFORE.sub("", _COURTESY.sub("", sentence))).strip(" .,!?")
-        bare = _COURTESY.sub("", bare)
-        found += [each for each in dict.fromkeys((sentence, bare)) if "PATH" in each or "URL" in each]
-    return found
-
-
-_COURTESY = re.compile(
-    r"(?i)^\W*(?:(?:hey|hi|hello|ok(?:ay)?|so|please|pls|kindly|just|also|then|now|well|and"
-    r"|(?:can|could|would|will)\s+(?:you|u|someone|somebody|we)|(?:it\s+would|['’]?d|would)\s+be\s+\w+\s+if"
-    r"|(?:i|we)(?:['’]?d|\s+would)?\s+(?:want|need|like|love)(?:\s+(?:you|it))?\s+(?:to|if|that\s+you)"
-    r"|(?:get|have|ask|tell|let)\s+(?:the\s+)?(?:engineer|critic|scout|team|agents?|someone|somebody)(?:\s+to)?|go\s+ahead\s+and)\b[\s,!:]*)+"
-)
-_TOLD_BEFORE = re.compile(r"^.*(?:[,;:]|\s[–—-])\s+(?=(?:\S+\s+){1,9}PATH)")
-"""What comes before the last clause that names the folder: "long story short, run the tests of PATH"."""
-_TOLD_AFTER = re.compile(
-    r"(?i)(?<=PATH)(?:[\s,]+(?:again|please|pls|thanks|thx|for\s+me|now|asap|today|first|ok|once\s+more|so\s+(?:that\s+)?(?:i|we)\b.*"
-    r"|because\b.*|since\b.*|would\s+you|will\s+you|will\s+ya))+\W*$"
-)
-"""What comes after it and asks for nothing."""
 
 
 def apply_playbook(playbook: Playbook, goal: Goal) -> Goal:

@@ -117,6 +117,12 @@ async def test_what_is_not_near_enough_or_nearer_to_a_counterexample_is_not_done
     assert said.startswith("No model is configured")
 
 
+async def test_what_is_forbidden_is_not_begun_however_near_it_is() -> None:
+    memory = Embedding(**{"do not peek": {"look": 0.99}})
+    with pytest.raises(NoPlaybook, match=r"^The request says what is not to be done: nothing was begun"):
+        await plan(memory, "do not peek")
+
+
 async def test_what_the_front_desk_does_is_shown_there() -> None:
     memory = Embedding(peek={"Remind me of": 0.9}, far={"Remind me of": NEAR_ENOUGH - 0.01})
     with pytest.raises(NoPlaybook, match=r"are the front desk's\. Ask it with: mailroom ask peek$"):

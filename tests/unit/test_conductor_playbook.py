@@ -18,8 +18,8 @@ from services.conductor.playbook import (
     load_playbooks,
     read_period,
     tasks_of,
-    variants,
 )
+from services.conductor.requests import find_reservation, variants
 from shared.contracts import Goal
 from shared.errors import ActionError, ConfigError
 
@@ -299,6 +299,55 @@ def test_what_is_asked_for_is_compared_without_what_is_told_around_it() -> None:
     book = playbook(topic={"kind": "text", "pattern": r"\bfor\s+(?P<value>[^.]+)"})
     assert all(only is None for _, only in variants("Look at /a for secrts", {"p": book}))
     assert variants("Write about /a", {"p": book}) == [("Write about PATH", None)]  # a place is no topic
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Don't run the tests of /a",
+        "Whatever you do, don't run the tests of /a",
+        "Please do not scan /a for secrets",
+        "ok so dont run the tests in /a please",
+        "Never run the tests of /a again",
+        "Stop running the tests of /a",
+        "Tell Bob not to run the tests of /a",
+        "Don't look at /a. Do not scan /b either.",
+        "If CI is green, run the tests of /a",
+        "Once Bob has merged, check up on /a",
+        "Before you run the tests of /a, ask me",
+        "Instead of running the tests of /a, read its documentation",
+        "Run the tests of /a once Bob has merged",
+        "Run the tests of /a only if CI is green",
+    ],
+)
+def test_what_is_forbidden_or_has_a_condition_is_not_begun(text: str) -> None:
+    assert find_reservation(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Run the tests of /a",
+        "Check up on /a, don't change anything",
+        "Check up on /a. Don't change anything.",
+        "Lint /a. Do not look at /a/vendor.",
+        "Search the web for leaking taps. Don't use forums.",
+        "Why don't the tests of /a pass?",
+        "Don't the tests of /a pass?",
+        "Never mind the rest, run the tests of /a",
+        "Don't run the tests, just lint /a",
+        "If you can, run the tests of /a",
+        "If possible check up on /a",
+        "When you have a minute, scan /a for secrets",
+        "Scan /a for secrets once more",
+        "When did the tests of /a last pass?",
+        "Tell me if the tests of /a pass",
+        "What changed in /a before 2026-01-01",
+        "Research how to stop a tap from leaking",
+    ],
+)
+def test_what_may_begin_is_begun(text: str) -> None:
+    assert not find_reservation(text)
 
 
 # --- tasks ---------------------------------------------------------------------------------------
