@@ -20,7 +20,7 @@ SAME, CHANGE_SAME = 0.68, 0.74
 MARGIN, CHANGE_MARGIN = 3.0, 7.0
 """How much less a newer sentence that says the same may support what is asked, to be the answer instead;
 and if it tells of a change. Of 480 questions about what changed in 12 made-up stores 419 were answered with
-the last state, where the limits of marks before had 407; with .55 and 5 it were 415."""
+the last state, where the limits of marks before had 407; with .55 and 5, 415."""
 SURER = 1.0
 """Added to a weight for the chance: fewer questions of people have no answer than of those fitted to."""
 TOLD_SAME = 0.7

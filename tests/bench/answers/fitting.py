@@ -222,6 +222,12 @@ def read_samples(kept: Path | None) -> list[Sample]:
     return samples
 
 
+def format_fitted(fitted: Fitted) -> str:
+    """The steps as JSON, each sign on a line of its own."""
+    rows = (f'"{name}":{msgspec.json.encode(steps).decode()}' for name, steps in fitted.steps.items())
+    return f'{{"start":{fitted.start},"steps":{{\n' + ",\n".join(rows) + "\n}}\n"
+
+
 def main() -> None:
     """Read the samples, print how the trade is on stores that were left out, and write the steps."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.answers.fitting", description="Fit answers.")
@@ -235,7 +241,7 @@ def main() -> None:
     print_trade(rows, judge_left_out(rows))
     if not args.dry_run:
         fitted = fit(rows)
-        certainty.FILE.write_bytes(msgspec.json.format(msgspec.json.encode(fitted), indent=1) + b"\n")
+        certainty.FILE.write_text(format_fitted(fitted))
         print(f"{certainty.FILE.name}: {len(rows)} rows, {len(fitted.steps)} signs")
 
 
