@@ -266,7 +266,7 @@ async def test_killed_at_any_moment_it_is_finished_by_the_next(server: Server) -
             await asyncio.sleep(pause)
             process.kill()
         if number == 2:
-            await asyncio.sleep(1)  # what it is killed in the midst of erasing, its file may keep
+            await asyncio.sleep(1)  # the bytes of what it is erasing when killed may stay
             await server.restart()
     await carry_out(server)
     assert holders(server) == []

@@ -26,7 +26,7 @@ TOGETHER = 50
 AT_ONCE = 32
 """Requests to the server at a time."""
 PAUSE = 0.5
-"""Seconds between two looks at what somebody was still acting on."""
+"""Seconds between two looks at what agents were still acting on."""
 COPY_WAIT = 10.0
 """Seconds until the audit must have a copy of the last message."""
 LISTED = 5_000
@@ -62,7 +62,7 @@ class Eraser:
     For each message a record without its texts is appended, in one commit with the message that takes its
     place, if it needs one: the last of a record or of a task, and what is no record, such as mail. Recipients
     that acted on the first pass over the second. Once the audit has the commit, the message is overwritten on
-    disk in OFFICE and AUDIT. What somebody is acting on, or a task under way, is left until it has ended.
+    disk in OFFICE and AUDIT. What an agent is acting on, or a task under way, is left until it has ended.
     """
 
     def __init__(
@@ -76,14 +76,13 @@ class Eraser:
         """Messages of AUDIT that its server erases for nobody."""
 
     async def run(self, patience: float, before: int) -> int:
-        """Erase what there is; returns how many messages are left because somebody acts on them.
+        """Erase what there is; returns how many messages are left because an agent acts on them.
 
-        Whoever has a message in hand that came before the sequence ``before`` may have read the texts, and
-        quote them yet: it is waited for that too, ``patience`` seconds at most. Raises BusError; it can be
+        An agent that has a message in hand from before the sequence ``before`` may have read the texts, and
+        quote them later: it waits for these too, ``patience`` seconds at most. Raises BusError; it can be
         done again at any time.
         """
         self._recorded = await read_recorded(self._bus)
-        await self._erase_recorded()
         until = asyncio.get_running_loop().time() + patience
         start, busy = 1, set[int]()
         while True:
@@ -94,25 +93,15 @@ class Eraser:
                 found += [stored.seq for stored in page if stored.seq not in busy]
             busy, start, new = await self._treat_all(found), end + 1, set(found) - busy
             if new - busy:
-                continue  # somebody may have quoted them meanwhile
+                continue  # an agent may have quoted them meanwhile
             if not (busy or in_hand) or asyncio.get_running_loop().time() > until:
                 break
             await asyncio.sleep(PAUSE)
         await self._note_copies()
         return max(len(busy), in_hand)
 
-    async def _erase_recorded(self) -> None:
-        """Erase in OFFICE what is on record for the order: a server that was killed may have it again, while
-        AUDIT, where quotations are looked for, has it no more.
-        """
-        seqs = await read_recorded(self._bus, self._cause)
-        if seqs:
-            await self._catch_up()
-        there = await self._all(read_message(self._bus, subjects.OFFICE, seq) for seq in seqs)
-        await self._all(self._delete(subjects.OFFICE, each.seq) for each in there if each)
-
     async def _treat_all(self, seqs: Sequence[int]) -> set[int]:
-        """Erase messages of AUDIT and their originals; returns those that somebody acts on."""
+        """Erase messages of AUDIT and their originals; returns those that an agent acts on."""
         busy: set[int] = set()
         for done, some in enumerate(_parts(seqs, TOGETHER)):
             copies = [

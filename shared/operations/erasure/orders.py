@@ -23,16 +23,16 @@ from shared.settings import Settings
 from shared.text.quotations import Quotations
 
 PATIENCE = 10.0
-"""Seconds for which an order waits for what somebody is acting on; then it is tried again later."""
+"""Seconds for which an order waits for what agents are acting on; then it is tried again later."""
 LEASE = "forgetting"
 LEASE_TRIES, LEASE_PAUSE = 3, 0.2
 GIVEN_UP = timedelta(days=1)
-"""After this an order counts as never given to memory: whoever left it was killed before that."""
+"""After this an order counts as never given to memory: the process that left it was killed before that."""
 log = logger(__name__)
 
 
 class Carried(msgspec.Struct, kw_only=True):
-    """What became of an order: messages that are left because somebody acts on them (``busy``) or because the
+    """What became of an order: messages that are left because an agent acts on them (``busy``) or because the
     audit of an earlier version keeps them (``kept``), and the ``files`` in which quotations were overwritten.
     """
 
@@ -155,7 +155,7 @@ async def _alone(bus: Bus) -> AsyncIterator[None]:
         except BusUnavailable:
             if attempt == LEASE_TRIES:
                 raise
-            await asyncio.sleep(attempt * LEASE_PAUSE)  # or somebody else took it in the same moment
+            await asyncio.sleep(attempt * LEASE_PAUSE)  # or another process took it in the same moment
     try:
         yield
     finally:

@@ -12,7 +12,7 @@ from shared.bus.records import read_presences
 from shared.bus.replacement import HANDLED, WAITING
 
 BUSY = "busy"
-"""The state of a message that somebody may be acting on."""
+"""The state of a message that an agent may be acting on."""
 _PEOPLE = subjects.mailboxes(subjects.USER)
 """The durables of people, which no process takes messages of."""
 _ENDINGS = subjects.DURABLE_ENDINGS
@@ -35,7 +35,7 @@ class _Reached(NamedTuple):
 class Positions:
     """How far each durable of OFFICE is.
 
-    What was delivered to an agent of which no process is left is nobody's: it waits.
+    What was delivered to an agent of which no process is left waits.
     """
 
     def __init__(self, reached: Sequence[_Reached]) -> None:
@@ -55,7 +55,7 @@ class Positions:
                 return cls([_reached(info, alive) for info in infos if info.name not in _PEOPLE])
 
     def state_of(self, subject: str, seq: int) -> str:
-        """HANDLED if all have acted on a message, WAITING if somebody has not got it, else BUSY."""
+        """HANDLED if all have acted on a message, WAITING if one has not got it, else BUSY."""
         states = {
             each.state_of(seq) for each in self._reached if any(_fits(f, subject) for f in each.filters)
         }
