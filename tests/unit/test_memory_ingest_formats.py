@@ -60,13 +60,13 @@ def test_each_event_is_one_piece_and_what_repeats_too() -> None:
     assert (dentist.title, dentist.kind, dentist.tags) == ("Dentist with Dr. Weber", "event", ("health",))
     assert dentist.date == "2026-03-10T08:00:00.000000+00:00"
     assert dentist.body == (
-        "Dentist with Dr. Weber: Tuesday 2026-03-10 09:00 CET to Tuesday 2026-03-10 10:00 CET\n"
+        "Dentist with Dr. Weber: Tuesday 2026-03-10 09:00 CET to Tuesday 2026-03-10 10:00 CET.\n"
         "Where: Main street 5\nBring the, old x-rays"
     )
-    assert standup.body.endswith("\nRepeats every Wednesday at 09:30")
+    assert standup.body.endswith("\nRepeats every Wednesday at 09:30.")
     assert standup.date == "2031-04-01T07:30:00.000000+00:00"
-    assert birthday.body == "Anna's birthday: Friday 2026-05-01\nRepeats every year"
-    assert (form.kind, form.body) == ("task", "Send the tax form: Monday 2026-06-01")
+    assert birthday.body == "Anna's birthday: Friday 2026-05-01.\nRepeats every year."
+    assert (form.kind, form.body) == ("task", "Send the tax form: Monday 2026-06-01.")
 
 
 @pytest.mark.parametrize("rule", ["FREQ=SECONDLY", "FREQ=YEARLY;BYWEEKNO=20;BYDAY=XX"])

@@ -115,6 +115,15 @@ def test_a_question_about_the_past_is_answered_by_what_held_before() -> None:
     assert first("On which day did we deploy the storefront before?", NEW, ended, OLD) == "day5"
 
 
+def test_the_day_of_an_event_that_was_taken_in_is_what_is_asked_for() -> None:
+    signs = (0.9, 0.69, 0.96, 0.97, 0.71, 0.75)
+    noted = told("Dentist: Thursday 2026-12-03 09:30 UTC.", 3.2, 9, kind="event", left=0, signs=signs)
+    node = msgspec.structs.replace(noted.hit.node, source=Source(agent="user", channel="ingest"))
+    taken_in = msgspec.structs.replace(noted, hit=msgspec.structs.replace(noted.hit, node=node))
+    assert first("When is the dentist?", taken_in) == "day9"
+    assert first("When is the dentist?", noted) == ""
+
+
 def test_what_happened_later_replaces_nothing() -> None:
     event = told("A deploy of the storefront failed on a Friday.", 7.5, 9, kind="event")
     assert first(QUESTION, OLD, event) == "day1"

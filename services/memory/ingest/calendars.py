@@ -55,9 +55,9 @@ def _lines(entry: Any, title: str, start: date | None) -> Iterator[str]:
     end = _moment(entry, "DTEND") or _moment(entry, "DUE")
     if start:
         until = f" to {_format(end)}" if end and end != start and isinstance(start, datetime) else ""
-        yield f"{title}: {_format(start)}{until}"
+        yield f"{title}: {_format(start)}{until}."
     for rule in _list(entry.get("RRULE")):
-        yield f"Repeats {_describe(rule.to_ical().decode(), start)}"
+        yield f"Repeats {_describe(rule.to_ical().decode(), start)}."
     for name, shown in SHOWN.items():
         values = [str(value).removeprefix("mailto:") for value in _list(entry.get(name))][:MOST_GUESTS]
         if values:

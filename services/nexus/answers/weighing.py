@@ -85,6 +85,8 @@ def measure(asked: Asked, each: Evidence) -> dict[str, float]:
     stems = find_stems(each.text)
     lacking = [term for term in asked.terms if term not in stems]
     kind, fits = find_type(asked.text, each.text)
+    # What calendars and minutes say of a day is the answer, where events that the office notes are not.
+    dated = kind == "time" and fits and each.hit.node.source.channel == "ingest"
     return {
         "mark": each.mark,
         "bare": each.bare,
@@ -103,7 +105,7 @@ def measure(asked: Asked, each: Evidence) -> dict[str, float]:
         **{f"no {name}": kind == name and not fits for name in KINDS},
         **{name: kind == name and fits for name in KINDS},
         "length": len(each.text.split()),
-        "event": each.hit.node.kind in ("event", "episodic"),
+        "event": each.hit.node.kind in ("event", "episodic") and not dated,
         "noted": is_noted(each.hit.node),
     }
 
