@@ -143,7 +143,7 @@ def test_what_is_forgotten_is_gone_and_where_it_still_stands_is_told(desk: Desk)
         "[forgotten]"
     ] * 3
     assert "2 messages were erased by order of a person" not in desk.run("audit", "verify", "--json")
-    assert "messages were erased by order of a person" in desk.run("audit", "verify")
+    assert "erased by order of a person" in desk.run("audit", "verify")
 
 
 def test_files_are_taken_in_and_what_came_of_them_is_said(desk: Desk, tmp_path: Path) -> None:

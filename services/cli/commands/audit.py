@@ -36,6 +36,7 @@ from shared.queries.audit_log import (
 from shared.queries.records import read_goal
 from shared.queries.results import expand_goal_id
 from shared.queries.summaries import MessageSummary, summarize
+from shared.text.phrases import count
 from shared.text.printable import clean
 from shared.text.times import format_clock
 
@@ -240,7 +241,8 @@ def _print_verification(result: Verification) -> None:
         removed = f"{result.removed_count:,} messages were removed from {result.source}"
         click.echo(f"  {removed}; the audit log has them")
     if result.erased_count:
-        erased = f"{result.erased_count:,} messages were erased by order of a person"
+        were = "was" if result.erased_count == 1 else "were"
+        erased = f"{count(result.erased_count, 'message')} {were} erased by order of a person"
         click.echo(f"  {erased}; each order, and what is left of each message, is in it")
     for problem in result.problems:
         click.echo(f"  {clean(problem)}")

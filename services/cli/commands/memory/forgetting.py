@@ -122,8 +122,8 @@ def describe_plan(plan: Planned) -> Iterator[str]:
     for node in plan.nodes:
         yield f"{node.id}  {clean(node.title)}"
     if total := sum(plan.messages.values()):
-        kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(plan.messages.items()))
-        yield f"{count(total, 'message')} of the office {'quotes' if total == 1 else 'quote'} this: {kinds}."
+        yield f"{count(total, 'message')} of the office {'quotes' if total == 1 else 'quote'} this:"
+        yield from (f"- {kind}: {number:,}" for kind, number in sorted(plan.messages.items()))
     yield from (f"Quoted in the file {clean(path)}" for path in plan.files)
     if plan.short:
         yield f"Too short to be looked for elsewhere: {_quoted(plan.short)}"
@@ -145,8 +145,8 @@ def describe_forgotten(done: Forgotten) -> Iterator[str]:
     """What became of an order, in lines."""
     yield f"Forgotten: {', '.join(done.nodes)} ({count(done.messages, 'message')} of the log erased)"
     if done.erased:
-        whole = f"{done.replaced:,} of them stay without it" if done.replaced else "none of them stays"
-        yield f"{count(done.erased, 'message')} of the office that quoted it erased: {whole}."
+        kept = f"; what is left of {done.replaced:,} is stored in their place" if done.replaced else ""
+        yield f"Erased with it: {count(done.erased, 'message')} of the office that quoted it{kept}."
     if done.files:
         yield "Overwritten in:"
         yield from (f"- {clean(path)}" for path in done.files)
