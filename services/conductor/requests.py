@@ -72,7 +72,9 @@ def variants(text: str, playbooks: Mapping[str, Playbook]) -> list[tuple[str, Pl
 def find_reservation(text: str) -> str:
     """Why ``text`` asks for nothing that can begin now: it forbids it, or has a condition; else empty.
 
-    Sentences are compared by what they are about: "do not run the tests of PATH" would run them.
+    Sentences are compared by what they are about: "do not run the tests of PATH" would run them. The front
+    desk starts no work if any part of a message forbids something; of a submission the clause that names the
+    place decides, so that "lint PATH, but do not fix anything" is done.
     """
     told = split_sentences(URL_IN_TEXT.sub("URL", PATH_IN_TEXT.sub("PATH", text)))
     named = [sentence for sentence in told if _PLACE.search(sentence)] or told[:1]

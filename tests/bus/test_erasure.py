@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from shared import subjects
-from shared.bus import Bus, Delivery, Entry
+from shared.bus import Bus, Delivery, Entry, Stored
 from shared.bus.entry import seal
 from shared.bus.records import read_task, step_entry, submission_entry
 from shared.bus.replacement import HEADER, is_handled
 from shared.contracts import (
     Email,
+    ErasedMessage,
     ErasureOrder,
     MemoryForgotten,
     MemoryWrite,
@@ -338,3 +339,27 @@ async def test_an_order_goes_on_while_an_agent_has_in_hand_what_came_before(serv
     assert holders(server) == []
     assert await count_orders(admin) == 0
     await verify(admin)
+
+
+async def test_a_gap_that_no_person_ordered_is_a_problem_though_another_was_ordered(server: Server) -> None:
+    engineer, admin = await server.connect("engineer"), await server.connect(subjects.ADMIN)
+    await engineer.commit([letter("engineer", "critic", SECRET)])
+    await order(server)
+    await carry_out(server)
+    await verify(admin)
+    (seq,) = await engineer.commit([letter("engineer", "critic", "What nobody asked to have forgotten")])
+
+    async def copied() -> Stored | None:
+        last = await admin.last(subjects.AUDIT, "mail.critic.engineer")
+        return last if last and b"nobody asked" in last.data else None
+
+    copy = await eventually(copied)
+    erased = ErasedMessage(
+        seq=seq, copy=copy.seq, subject="mail.critic.engineer", time=copy.time, digest="d", kind="email.v1"
+    )
+    record = MessagesErased(sender=subjects.ADMIN, cause=generate_id(), messages=(erased,))
+    await admin.commit([seal(subjects.ERASED, record)])
+    for stream, place in ((subjects.OFFICE, seq), (subjects.AUDIT, copy.seq)):
+        await admin.request(f"$JS.API.STREAM.MSG.DELETE.{stream}", json.dumps({"seq": place}).encode())
+    found = await verify_copies(admin, subjects.OFFICE, subjects.AUDIT)
+    assert found.problem_count

@@ -331,6 +331,7 @@ def test_what_is_forbidden_or_has_a_condition_is_not_begun(text: str) -> None:
         "Check up on /a, don't change anything",
         "Check up on /a. Don't change anything.",
         "Lint /a. Do not look at /a/vendor.",
+        "Lint /a but do not fix anything",
         "Search the web for leaking taps. Don't use forums.",
         "Why don't the tests of /a pass?",
         "Don't the tests of /a pass?",

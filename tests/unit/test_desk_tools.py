@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import datetime
+from types import SimpleNamespace
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -18,8 +19,9 @@ from services.nexus.tools.arithmetic import compute
 from services.nexus.tools.capabilities import GROUPS, explain
 from services.nexus.tools.clock import NO_DAY, tell_time
 from services.nexus.tools.event import read_event
-from services.nexus.tools.stop import names_else
+from services.nexus.tools.stop import list_goals, names_else
 from services.nexus.tools.tool import Effect, Words
+from shared.contracts import Goal
 from tests.bench.desk.fitting import taught_fingerprint
 from tests.bench.desk.slots import judge
 
@@ -385,3 +387,20 @@ def test_what_a_person_remembers_is_not_to_be_kept() -> None:
     assert decide_by_rule("I remember when this place was a cinema", tools) is None
     assert not fits(tools["remember"], "we still remember how the roof leaked")
     assert fits(tools["remember"], "please remember that we open at nine")
+
+
+def test_a_goal_that_the_conductor_has_not_accepted_yet_is_waited_for() -> None:
+    goal = Goal(
+        goal_id="goal_20260318_140500_123456_abcdef01",
+        text="Sort it",
+        requester="user",
+        submitted_at="2026-03-18T14:05:00+00:00",
+    )
+    seen = [[], [goal]]
+
+    async def goals() -> list[Goal]:
+        return seen.pop(0)
+
+    desk = SimpleNamespace(office=SimpleNamespace(goals=goals))
+    request = SimpleNamespace(text=f"stop {goal.goal_id}")
+    assert asyncio.run(list_goals(desk, request)) == [goal]  # type: ignore[arg-type]

@@ -239,3 +239,24 @@ def many(monkeypatch: pytest.MonkeyPatch, count: int = 1_500) -> tuple[View, vec
         for i in range(count)
     ]
     return make_view(*entries), directions
+
+
+def test_what_lies_in_the_session_of_a_better_hit_is_lifted() -> None:
+    said = {0: ("the lease ran out", "s"), 5: ("a lease", "s"), 6: ("a lease", "z"), 7: ("no more", "z")}
+    entries = [
+        (
+            note(
+                f"t{i}",
+                said.get(i, (f"thought {i}", "s"))[0],
+                source=Source(session=said.get(i, ("", "s"))[1]),
+                created_at=f"2026-03-01T00:0{i}:00+00:00",
+            ),
+            None,
+        )
+        for i in range(8)
+    ]
+    hits = make_view(*entries).search(MemoryQuery(text="when did the lease run out"), vector(1), NOW)
+    lifts = {hit.node.id: hit.why.get("session", 0.0) for hit in hits}
+    assert lifts["t5"] > 0
+    assert lifts["t0"] == 0  # the best of its session
+    assert lifts["t6"] == 0  # so is this

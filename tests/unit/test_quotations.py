@@ -163,3 +163,11 @@ def test_what_many_others_have_too_is_left() -> None:
     assert known.are_in("the cook hides the saffron in the tin")
     assert known.redact(f"So: {text}.") == "So: [forgotten]."
     assert find_common([text], others[:9]) == []
+
+
+def test_what_is_cut_off_of_a_quotation_goes_too_if_it_is_long_enough() -> None:
+    known = Quotations(["The harbour master keeps the spare key of the boathouse below the third bollard"])
+    message = (
+        "Harbour master keeps the spare key of the (cut) boathouse below the third. Below, the third is cold."
+    )
+    assert known.redact(message) == "[forgotten] (cut) [forgotten]. Below, the third is cold."

@@ -38,7 +38,7 @@ async def stop(desk: "Desk", request: Request, _: Words) -> Answer | Call:
         return Call(assignee=subjects.CORTEX, action="cancel_job", params={"job_id": job[0]})
     if schedule := _SCHEDULE.search(request.text):
         return Answer(text=(await desk.schedules.book.remove(schedule[0])).output)
-    goals = await _list_goals(desk, request)
+    goals = await list_goals(desk, request)
     if ended := next((goal for goal in goals if goal.status.final and goal.goal_id in request.text), None):
         return Answer(text=f"It has ended already; nothing was stopped: {format_goal(ended)}")
     if (asked := _GOAL.fullmatch(request.text.strip())) and not any(
@@ -51,7 +51,7 @@ async def stop(desk: "Desk", request: Request, _: Words) -> Answer | Call:
     return await _stop_named(desk, request, running)
 
 
-async def _list_goals(desk: "Desk", request: Request) -> list[Goal]:
+async def list_goals(desk: "Desk", request: Request) -> list[Goal]:
     """The goals; the conductor has some time to accept the one that is named."""
     named = _GOAL.search(request.text)
     goals = await desk.office.goals()
