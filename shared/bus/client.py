@@ -1,5 +1,6 @@
 """The NATS client, with shorter ways for what a worker does with every task."""
 
+import asyncio
 from collections.abc import Callable
 
 import nats.errors
@@ -46,6 +47,18 @@ class BusClient(Client):
         for waiting in list(self._resp_map.values()):
             if not waiting.done():
                 waiting.set_exception(ConnectionLost("the connection was lost before the answer came"))
+
+    async def flush(self, timeout: int = 10) -> None:
+        """Wait until the server has read what was written so far, for ``timeout`` seconds at most.
+
+        Raises nats.errors.FlushTimeoutError. nats-py alone writes its ping ahead of what still waits to be
+        written: the answer would not tell that a subscription just made is known.
+        """
+        try:
+            await asyncio.wait_for(self._flush_pending(force_flush=True), timeout)
+        except TimeoutError:
+            raise nats.errors.FlushTimeoutError from None
+        await super().flush(timeout)
 
     async def flush_soon(self) -> None:
         """Have what was written sent, together with what else is written in this turn of the event loop."""

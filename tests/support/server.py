@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import msgspec
-import nats
 from nats.aio.client import Client
 
 from services.cli.agents import load_agents
 from services.cli.supervisor.provisioning import provision_streams, write_config
 from shared import settings, subjects
 from shared.bus import Bus
+from shared.bus.client import BusClient
 from tests.support.nats_server import NatsServer
 from tests.support.stores import fill_store, keep_store, store_of
 
@@ -125,7 +125,8 @@ class Server:
     async def raw_client(self, name: str) -> AsyncIterator[Client]:
         """A client of nats with the key of ``name``, which does what a Bus would not do."""
         seed = (self.config.keys / f"{name}.nk").read_text().strip()
-        client = await nats.connect(self.url, nkeys_seed_str=seed)
+        client = BusClient()
+        await client.connect(self.url, nkeys_seed_str=seed)
         try:
             yield client
         finally:

@@ -1,0 +1,39 @@
+"""What Mailroom's client of NATS does in another way than nats-py."""
+
+import asyncio
+from urllib.parse import urlsplit
+
+from shared import subjects
+from shared.bus.client import BusClient
+from tests.support.server import Server
+
+
+async def test_a_flush_ends_after_the_server_has_read_what_was_written_before(server: Server) -> None:
+    """nats-py's own writes its ping ahead of the subscription: its answer tells nothing about that."""
+    written = bytearray()
+    address = urlsplit(server.url)
+
+    async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter, kept: bytearray) -> None:
+        while data := await source.read(65536):
+            kept += data
+            sink.write(data)
+        sink.close()
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_server, to_server = await asyncio.open_connection(address.hostname, address.port)
+        await asyncio.gather(copy(reader, to_server, written), copy(from_server, writer, bytearray()))
+
+    relayed = await asyncio.start_server(relay, "127.0.0.1", 0)
+    port = relayed.sockets[0].getsockname()[1]
+    seed = (server.config.keys / f"{subjects.USER}.nk").read_text().strip()
+    client = BusClient()
+    await client.connect(f"nats://127.0.0.1:{port}", nkeys_seed_str=seed)
+    try:
+        opening = len(written)
+        await client.subscribe("_INBOX.one")
+        await client.flush()
+        assert written[opening:].startswith(b"SUB _INBOX.one")
+        assert written.endswith(b"PING\r\n")
+    finally:
+        await client.close()
+        relayed.close()
