@@ -96,6 +96,28 @@ def test_signs_are_counted() -> None:
     assert min(cues["end"], cues["change"], cues["question"]) > 0
 
 
+@pytest.mark.parametrize(
+    ("sentence", "terms"),
+    [
+        ("The mill grinds spelt on Fridays, once the rye is gone.", [4, 2]),
+        ("The mill grinds spelt, because Bo asked for it, and sells oats.", [3, 4]),
+        ("The mill grinds spelt, if the baker agrees.", [5]),  # as much a doubt as a condition
+        ("The baker came at 9, before noon.", [4]),
+    ],
+)
+def test_a_clause_that_tells_when_or_why_is_read_by_itself(sentence: str, terms: list[int]) -> None:
+    read = read_text(sentence).statements
+    assert [len(statement.terms) for statement in read] == terms
+    assert len({statement.cues for statement in read}) == 1
+
+
+def test_a_clause_does_not_hide_what_ends_a_sentence() -> None:
+    older = "The storefront goes live on Fridays, once the smoke tests pass."
+    assert weigh("We no longer deploy the storefront on Fridays.", older, 0.65) >= SURE
+    assert weigh("Should the storefront go live on Mondays, once it is built?", older, 0.8) == 0
+    assert weigh("The smoke tests run in Jenkins.", older, 0.6) < ASKED
+
+
 def test_what_says_that_something_is_over_is_no_known_fact() -> None:
     held = note("old", "The growth team works with Trello")
     ended = note("new", "The growth team is done with Trello", 1)

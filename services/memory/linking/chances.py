@@ -104,7 +104,7 @@ def may_compare(new: "Reading", old: "Reading") -> bool:
     """Whether two texts share enough words, and the newer one is no mere question."""
     shared = len(new.keys & old.keys)
     longest = (max(len(each.terms) for each in text.statements) for text in (new, old) if text.statements)
-    asks = new.cues["question"] and len(new.statements) == 1
+    asks = new.statements and all("question" in each.cues for each in new.statements)
     return not asks and shared > 0 and LEAST * shared >= min(longest)
 
 

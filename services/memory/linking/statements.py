@@ -27,6 +27,13 @@ REACH = 3
 """How many words behind an article belong to it: "the weekly status report"."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+|\s+[–—]\s+")
+_CLAUSE = re.compile(
+    r",\s+(?=(?:after|although|as soon as|because|before|once|since|so that|though|until|when|whenever|while)"
+    r"\s+\S+\s+\S)",
+    re.IGNORECASE,
+)
+"""Where a clause begins that tells when or why a sentence holds. "If" and "unless" are left in it: they are
+as much a doubt as a condition."""
 _PATTERNS = {
     name: re.compile(rf"\b(?:{'|'.join(patterns)})", re.IGNORECASE)
     for name, patterns in tomllib.loads(Path(__file__).with_name("cues.toml").read_text("utf-8")).items()
@@ -58,8 +65,8 @@ class Term(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """A sentence: its ``terms``, the keys of all its words in their order, whether it denies something, and
-    the signs of cues.toml in it.
+    """A sentence, or a clause behind one that tells when or why it holds: its ``terms``, the keys of all its
+    words in their order, whether it denies something, and the signs of cues.toml in the sentence.
     """
 
     terms: tuple[Term, ...]
@@ -92,10 +99,11 @@ def read_text(text: str) -> Reading:
         and not parts[0].endswith(".")
     ):
         heading = parts.pop(0)
-    read = [_read_sentence(part) for part in parts[:MAX_SENTENCES] if len(part) <= MAX_SENTENCE]
+    sentences = [part for part in parts[:MAX_SENTENCES] if len(part) <= MAX_SENTENCE]
+    read = [statement for sentence in sentences for statement in _read_sentence(sentence)]
     statements = [statement for statement in read if statement.terms] or read[:1]
     if heading and statements:
-        statements[0] = _join(_read_sentence(heading), statements[0])
+        statements[0] = _join(_read_clause(heading, frozenset()), statements[0])
     whole = text[: MAX_SENTENCES * MAX_SENTENCE]
     cues = {name: len(pattern.findall(whole)) for name, pattern in _PATTERNS.items()}
     keys = frozenset(term.key for statement in statements for term in statement.terms)
@@ -108,8 +116,13 @@ def _join(heading: Statement, first: Statement) -> Statement:
     return first._replace(terms=beside + first.terms)
 
 
-def _read_sentence(sentence: str) -> Statement:
+def _read_sentence(sentence: str) -> list[Statement]:
     text, _ = strip_saying(sentence)
+    cues = frozenset(name for name, pattern in _PATTERNS.items() if pattern.search(sentence))
+    return [_read_clause(clause, cues) for clause in _CLAUSE.split(text)]
+
+
+def _read_clause(text: str, cues: frozenset[str]) -> Statement:
     tokens = tokenize(text)
     terms: list[Term] = []
     article, about, behind = -REACH - 1, False, ""
@@ -128,7 +141,6 @@ def _read_sentence(sentence: str) -> Statement:
     sequence = tuple(
         token.key for token in tokens if token.key and (token.type or token.word not in table.DETERMINERS)
     )
-    cues = frozenset(name for name, pattern in _PATTERNS.items() if pattern.search(sentence))
     return Statement(tuple(terms), sequence, len(_NEGATION.findall(text)) % 2 == 1, cues)
 
 
