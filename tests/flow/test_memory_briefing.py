@@ -1,7 +1,9 @@
 """Briefings of the real memory: the real model's meaning, LanceDB's past, the cache that the daemon keeps."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -114,6 +116,25 @@ async def test_a_briefing_is_told_again_to_the_letter(briefed: BriefedMemory) ->
         assert again.text == text
         assert again.version == version
     assert len(told) == 8
+
+
+async def test_a_briefing_made_while_memory_is_written_to_is_of_one_version(
+    briefed: BriefedMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Edges are seen before the version is: a briefing made in between had those of the next version."""
+    version = await briefed.write(*WARREN)
+    graph, drawn = briefed.engine.view.graph, []
+    put = graph.put
+    with ThreadPoolExecutor(1) as pool:
+
+        def put_and_wait(edges: Iterable[Edge], nodes: Sequence[Node]) -> None:
+            put(edges, nodes)
+            drawn.append(pool.submit(briefed.briefings._draft, BriefQuery(agent="scout")))
+            time.sleep(0.2)
+
+        monkeypatch.setattr(graph, "put", put_and_wait)
+        await briefed.write(edges=LINKS)
+        assert [page.result().version for page in drawn] == [version + 1]
 
 
 async def test_a_write_ends_the_briefings_and_access_counts_do_not(briefed: BriefedMemory) -> None:

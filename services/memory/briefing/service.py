@@ -256,9 +256,11 @@ class BriefingService:
         told, moment = query.include_contradictions, self._cache.moment(query.agent, time.time())
         for _ in range(FREE_ATTEMPTS):
             view = self._engine.view
-            version = view.version
+            edition = view.edition
+            if edition % 2:  # a write is under way
+                break
             made = draft(view, query.agent, moment, contradictions=told)
-            if view.version == version:
+            if view.edition == edition:
                 return made
         with self._engine.lock:
             return draft(self._engine.view, query.agent, moment, contradictions=told)

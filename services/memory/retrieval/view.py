@@ -51,7 +51,8 @@ class View:
     """All of memory at ``version``, in RAM; ``graph`` holds the edges. One thread puts, any number read.
 
     The lock is held to see what is there or to show what is new, not while searching. Made by ``build``;
-    ``unsaved`` counts the nodes that ``save`` would add to what it kept before.
+    ``unsaved`` counts the nodes that ``save`` would add to what it kept before. ``edition`` changes when a
+    ``put`` begins and when it ends, and is odd in between: edges are seen before the version is.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class View:
         self._access = access
         self.graph = graph
         self.version = version
+        self.edition = 0
         self.unsaved = 0
 
     @classmethod
@@ -95,6 +97,7 @@ class View:
 
     def put(self, change: "Change", vector_ids: Sequence[str], vectors: Vectors) -> None:
         """Take in a change; ``vectors`` holds the new ones of ``vector_ids``, the others keep theirs."""
+        self.edition |= 1
         index, keywords, table, _ = self._state
         fresh = dict(zip(vector_ids, vectors, strict=True))
         nodes = list(change.nodes.values())
@@ -110,6 +113,7 @@ class View:
         self.unsaved += len(nodes)
         if index.wasted > max(LEAST_WASTED, index.size // 2):
             self._compact()
+        self.edition += 1
 
     def put_vectors(self, ids: Sequence[str], vectors: Vectors) -> None:
         """Take in new vectors of nodes that stay as they are; unknown ids are left out."""
