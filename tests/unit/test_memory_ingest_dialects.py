@@ -8,6 +8,7 @@ import pytest
 
 from services.memory.ingest.chats import convert_chat
 from services.memory.ingest.dialects import normalise_markup
+from services.memory.ingest.fields import tag_speaker
 from services.memory.ingest.kind_choice import score_piece
 from services.memory.ingest.kinds import choose_kind
 from services.memory.ingest.pieces import Piece
@@ -178,6 +179,22 @@ def test_records_that_are_messages_say_who_said_what_and_when(root: Path) -> Non
         ("Bo: see x.org", "2026-05-12T09:16"),
         ("name: Ada\ndate: 1990-05-01\nmessage: call", "1990-05-01T00:00"),
     ]
+    assert [piece.tags for piece in told.values()] == [("ines",), ("bo",), ()]
+
+
+@pytest.mark.parametrize(
+    ("name", "tags"),
+    [
+        ("Jana Novák", ("jana",)),
+        ("Dr. Anne-Marie O'Neill", ("anne-marie",)),
+        ("~ Tom 🚲", ("tom",)),
+        ("Number +49 170 1234567", ()),
+        ("Scout", ()),  # an agent: its briefing would have it
+        ("Global Shop", ()),
+    ],
+)
+def test_the_author_of_a_message_is_among_its_tags(name: str, tags: tuple[str, ...]) -> None:
+    assert tag_speaker(name) == tags
 
 
 def test_a_column_names_the_kind_of_its_rows(root: Path) -> None:

@@ -165,6 +165,7 @@ def test_a_chat_is_read_message_by_message() -> None:
     pieces = [make_piece(passage, (), "", KNOWN, "chat") for passage in read_passages(text)]
     assert [piece.title for piece in pieces] == ["Lena: the courier came", "Omar: my train was late"]
     assert [piece.default_kind for piece in pieces] == ["episodic", "episodic"]
+    assert [piece.tags for piece in pieces] == [("lena",), ("omar",)]
     assert pieces[0].date == "2026-03-12T09:02:00.000000+00:00"
     assert pieces[1].date[:10] == "2026-03-12"
     assert pieces[0].body == "Lena: the courier came\nat eight"  # when is the date of its node

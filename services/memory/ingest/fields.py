@@ -3,12 +3,14 @@
 import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
+from itertools import islice
 from typing import Any
 
 import msgspec
 import yaml
 
 from services.memory.ingest.pieces import parse_kind
+from services.memory.ownership import GLOBAL
 from shared.contracts import NAME
 
 _DAY = r"(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
@@ -25,6 +27,14 @@ MAX_TAGS = 30
 """Of one piece; memory takes 32, and one more marks links that are still open."""
 MAX_TAG = 100
 """The longest tag, in characters; memory takes 128."""
+
+OFFICE = frozenset(
+    (GLOBAL, *"conductor engineer scout critic nexus cortex frontier memory user gateway admin".split())
+)
+"""What tags stand for besides names of people."""
+TITLES = frozenset("dr mr mrs ms miss prof herr frau".split())
+
+_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 OWN = frozenset(
     "title kind type tags tag keywords date created created_at valid_from valid_to expires importance "
@@ -160,6 +170,18 @@ def clean_tags(tags: Any) -> tuple[str, ...]:
     """Each tag once, in lower case, the first MAX_TAGS of them; too long ones are left out."""
     clean = (tag.strip().lstrip("#").strip("/").lower() for tag in tags)
     return tuple(dict.fromkeys(tag for tag in clean if tag and len(tag) <= MAX_TAG))[:MAX_TAGS]
+
+
+def tag_speaker(name: str) -> tuple[str, ...]:
+    """The first name of a message's author as a tag, by which a question that names them finds it.
+
+    No tag if it is a number, or a name of the office's own agents, which tags address. The first name alone:
+    what has two tags in common is linked.
+    """
+    if any(letter.isdigit() for letter in name):
+        return ()
+    words = (word for word in clean_tags(_WORD.findall(name)) if word not in TITLES)
+    return tuple(word for word in islice(words, 1) if word not in OFFICE)
 
 
 def parse_importance(value: Any) -> float | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from services.memory.ingest.fields import parse_date
+from services.memory.ingest.fields import parse_date, tag_speaker
 from services.memory.ingest.pieces import MAX_BODY, Piece, hash_text
 from services.memory.ingest.splitting import first_words, split_text
 
@@ -42,6 +42,7 @@ class Said(NamedTuple):
                 key=hash_text("passage", body, self.when),
                 line=line,
                 default_kind="episodic",
+                tags=tag_speaker(self.who),
                 date=self.when,
                 prose=part,
             )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import date, datetime
 
 from services.memory.ingest.dates import cut_lead, find_clock, find_day, find_leading_day, is_only_day
-from services.memory.ingest.fields import find_tags, parse_date
+from services.memory.ingest.fields import clean_tags, find_tags, parse_date, tag_speaker
 from services.memory.ingest.kinds import find_headed_kind, is_version
 from services.memory.ingest.passages import BULLET, MESSAGE, Passage
 from services.memory.ingest.pieces import Piece, hash_text, join_title
@@ -82,7 +82,7 @@ def make_piece(passage: Passage, headings: Sequence[str], dated: str, known: dat
         heading=tuple(headings),
         kind=_find_form_kind(passage, headings),
         default_kind=DEFAULT_KINDS.get(passage.form, "fact"),
-        tags=find_tags(prose),
+        tags=clean_tags([*_tag_message(passage), *find_tags(prose)]),
         date=day,
         prose=prose,
         line=passage.line + 1,
@@ -109,6 +109,11 @@ def _find_form_kind(passage: Passage, headings: Sequence[str]) -> str:
     if passage.form in ("code", "table"):
         return find_headed_kind(headings) or "fact"
     return ""
+
+
+def _tag_message(passage: Passage) -> tuple[str, ...]:
+    match = MESSAGE.match(passage.text) if passage.form == "message" else None
+    return tag_speaker(match["who"] or match["nick"]) if match else ()
 
 
 def _cut_stamp(text: str) -> str:
