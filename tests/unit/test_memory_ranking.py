@@ -69,6 +69,7 @@ def evidence(
         weights=np.log(1 + (count - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32),
         counts=counts.reshape(count, len(sought)),
         named=lambda names: np.array([tag in names for tag in tags or [""] * count], np.bool_),
+        between_two=np.zeros_like,
         mean_length=float((lengths + sum_neighbours(lengths[:, None], beside, WORDS_AROUND)[:, 0]).mean())
         if count
         else 0.0,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from services.memory.retrieval import keywords, search, vectors
+from services.memory.retrieval import keywords, ranking, search, vectors
 from services.memory.retrieval.view import View
 from shared.contracts import Edge, MemoryQuery, Source
 from tests.support.memory import DIMENSIONS, NOW, Stated, make_view, note, put, search_ids, vector
@@ -168,6 +168,44 @@ def test_names_and_dates_in_a_question_count() -> None:
     assert search_ids(view, "What about Caroline's hiking?")[0] == "a"
     assert search_ids(view, "When did Melanie go hiking?")[0] == "b"
     assert search_ids(view, "hiking in January 2026")[0] == "a"
+
+
+def speak(turns: str, session: str) -> list[Stated]:
+    """Nodes of a session, one for each of the names or "-" for nobody."""
+    return [
+        (
+            note(
+                f"{session}{place}",
+                "went hiking",
+                tags=(name,) if name != "-" else (),
+                source=Source(session=session),
+                created_at=f"2026-01-05T00:00:{place:02}+00:00",
+            ),
+            None,
+        )
+        for place, name in enumerate(turns.split())
+    ]
+
+
+def test_a_name_counts_more_where_two_alone_speak() -> None:
+    entries = [
+        *speak("ana bo ana", "two"),
+        *speak("ana bo cem ana", "three"),
+        *speak("ana ana ana", "one"),
+        *speak("ana bo -", "headed"),
+    ]
+    view = make_view(*entries)
+    put(view, *(node for node, _ in speak("xu yara xu", "later")))
+    put(view, *(node for node, _ in speak("xu yara zoe", "group")))
+
+    def parts(name: str) -> dict[str, float]:
+        hits = view.search(MemoryQuery(text=f"did {name} go hiking?", limit=50), vector(1), NOW)
+        return {hit.node.id: hit.why["name"] for hit in hits if "name" in hit.why}
+
+    told = parts("ana")
+    assert {told.pop(each) for each in ("two0", "two2", "headed0")} == {ranking.BETWEEN_TWO}
+    assert set(told.values()) == {ranking.NAME}
+    assert parts("yara") == {"later1": ranking.BETWEEN_TWO, "group1": ranking.NAME}
 
 
 def test_what_was_put_is_found_by_the_next_search_while_others_search(

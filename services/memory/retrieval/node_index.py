@@ -16,9 +16,11 @@ from services.memory.graph.decay import parse_time
 from services.memory.retrieval.arrays import GrowingArray
 from services.memory.retrieval.node_table import (
     NodeRows,
+    code_speaker,
     flatten_tags,
     measure,
     read_ends,
+    read_speakers,
     read_tags,
     read_times,
 )
@@ -40,10 +42,11 @@ COLUMNS: dict[str, type[np.generic]] = {
     "kind": np.int32,
     "agent": np.int32,
     "session": np.int32,
+    "speaker": np.uint32,
     "size": np.int32,
 }
 """What is kept of a node in arrays: times in seconds since the epoch (``ends`` is infinite without a
-valid_to), names as numbers (0 for none), the
+valid_to), names as numbers (0 for none), ``speaker`` as ``code_speaker`` has it, the
 characters of title, body and tags. A slot is ``current`` until its node is written again, and ``live`` as
 long as the node is not retired either."""
 
@@ -285,6 +288,7 @@ class NodeIndex:
             self._number(node.kind),
             self._number(node.source.agent),
             self._number(node.source.session),
+            code_speaker(node.source.agent, node.tags),
             len(node.title) + len(node.body) + sum(map(len, node.tags)),
         )
 
@@ -304,6 +308,7 @@ class NodeIndex:
             "kind": names["kind"],
             "agent": names["source_agent"],
             "session": names["source_session"],
+            "speaker": read_speakers(table),
             "size": measure(table),
         }
 
