@@ -9,7 +9,7 @@ import msgspec
 import tenacity
 
 from services.conductor.playbook import Playbook, apply_playbook, load_counterexamples
-from services.conductor.requests import find_reservation, variants
+from services.conductor.requests import find_reservation, names_later_time, variants
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.records import read_presence
@@ -67,18 +67,24 @@ class Planner:
     async def _choose(self, goal: Goal) -> Playbook:
         name = goal.context.get("playbook")
         if name is None:
-            return await self._nearest(goal.text)
+            return await self._nearest(goal.text, begins_now=goal.requester != subjects.CORTEX)
         if str(name) not in self._playbooks:
             raise ActionError(
                 f"There is no playbook {str(name)[:60]!r}", f"There are {', '.join(self._playbooks)}"
             )
         return self._playbooks[str(name)]
 
-    async def _nearest(self, text: str) -> Playbook:
+    async def _nearest(self, text: str, *, begins_now: bool = True) -> Playbook:
+        asked_so = shlex.quote(" ".join(text[:2_000].split()))
         if self._against.ask_for_change(text[:2_000]):
             raise NoPlaybook(self._format_offers())
         if reason := find_reservation(text[:2_000]):
             raise NoPlaybook(f"{reason}: nothing was begun", "Say only what is to be done now")
+        if begins_now and names_later_time(text[:2_000]):
+            raise NoPlaybook(
+                "The request names a time, and a submission begins at once: nothing was begun",
+                f"The front desk queues it: mailroom ask {asked_so}",
+            )
         if not self._examples:
             self._examples = await self._embed_examples()
         asked = variants(text[:2_000], self._playbooks)
@@ -93,7 +99,6 @@ class Planner:
             key=lambda pair: pair[0],
         )
         if nearest == DESK and score >= NEAR_ENOUGH:
-            asked_so = shlex.quote(" ".join(text[:2_000].split()))
             raise NoPlaybook(
                 "Reminders and the weather are the front desk's", f"Ask it with: mailroom ask {asked_so}"
             )

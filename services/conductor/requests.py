@@ -42,6 +42,17 @@ _CONDITION = re.compile(
 _CONDITION_AFTER = re.compile(
     rf"(?i)\bPATH\S*\s+(?:(?:only\s+)?(?:if|when){_EASY}|unless|until|as\s+soon\s+as|once\s+\w+\s+\w+)\b"
 )
+_CLOCK = r"(?:[01]?\d|2[0-3])(?:[:.][0-5]\d)?(?:\s*[ap]\.?m\b\.?)?"
+_DAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+_LATER = (
+    rf"(?:tonight|tomorrow(?:\s+(?:morning|afternoon|evening|night))?|overnight|after\s+work|while\s+i\s+sleep|at\s+{_CLOCK}"
+    rf"|(?:every|each)\s+(?:\w+\s+)?(?:hours?|days?|nights?|mornings?|evenings?|weekdays?|weeks?|months?|{_DAY})"
+    rf"|in\s+(?:\d+|an?|half\s+an)\s+hours?|next\s+(?:week|{_DAY}))"
+)
+_LATER_FIRST = re.compile(rf"(?i)\W*{_LATER}(?:,|\s+(?:at\s+)?{_CLOCK}\b|\s+(?=\w+\b.*\bPATH))")
+_LATER_LAST = re.compile(
+    rf"(?i)\bPATH\b.*\b{_LATER}(?:\s+(?:at\s+)?{_CLOCK})?(?:[\s,]+(?:please|pls|thanks))?\W*$"
+)
 
 
 def variants(text: str, playbooks: Mapping[str, Playbook]) -> list[tuple[str, Playbook | None]]:
@@ -83,6 +94,13 @@ def find_reservation(text: str) -> str:
         return "The request has a condition, and without a model nothing waits for it"
     forbidden = [each for each in orders if _FORBIDS.match((_find_requests(each) or [each])[-1])]
     return "The request says what is not to be done" if forbidden and forbidden == named else ""
+
+
+def names_later_time(text: str) -> bool:
+    """Whether ``text`` says at its beginning or end that work on a place is to begin later, or repeatedly."""
+    told = split_sentences(PATH_IN_TEXT.sub("PATH", URL_IN_TEXT.sub("URL", text)))
+    orders = [each for each in told if "PATH" in each and not each.rstrip().endswith("?")]
+    return any(_LATER_FIRST.match(_COURTESY.sub("", each)) or _LATER_LAST.search(each) for each in orders)
 
 
 def _find_requests(text: str) -> list[str]:

@@ -3,17 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from services.conductor import planner as planner_module
 from services.conductor.planner import NEAR_ENOUGH, NoPlaybook, Planner
 from services.conductor.playbook import Parameter, Playbook, PlaybookStep
+from shared import subjects
 from shared.contracts import Goal
 from shared.errors import ActionError, BusUnavailable, Refused
 
 
 class Embedding:
-    """Memory's ``embed`` with vectors that the test can reckon with: how near a text is to each example."""
+    """Memory's ``embed`` with vectors that the test knows: how near a text is to each example."""
 
     def __init__(self, *failures: Exception, **near: Mapping[str, float]) -> None:
         self.failures = list(failures)
@@ -121,6 +123,17 @@ async def test_what_is_forbidden_is_not_begun_however_near_it_is() -> None:
     memory = Embedding(**{"do not peek": {"look": 0.99}})
     with pytest.raises(NoPlaybook, match=r"^The request says what is not to be done: nothing was begun"):
         await plan(memory, "do not peek")
+
+
+async def test_what_names_a_later_time_is_left_to_the_front_desk_unless_the_queue_begins_it() -> None:
+    text = "look at /a tonight"
+    memory = Embedding(**{"look at PATH tonight": {"look": 0.99}})
+    with pytest.raises(
+        NoPlaybook, match=r"nothing was begun\. .* queues it: mailroom ask 'look at /a tonight'$"
+    ):
+        await plan(memory, text)
+    queued = msgspec.structs.replace(goal(text), requester=subjects.CORTEX)
+    assert (await planner(memory).plan(queued)).playbook == "look"
 
 
 async def test_what_the_front_desk_does_is_shown_there() -> None:

@@ -19,7 +19,7 @@ from services.conductor.playbook import (
     read_period,
     tasks_of,
 )
-from services.conductor.requests import find_reservation, variants
+from services.conductor.requests import find_reservation, names_later_time, variants
 from shared.contracts import Goal
 from shared.errors import ActionError, ConfigError
 
@@ -349,6 +349,46 @@ def test_what_is_forbidden_or_has_a_condition_is_not_begun(text: str) -> None:
 )
 def test_what_may_begin_is_begun(text: str) -> None:
     assert not find_reservation(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Run the tests of /a tonight",
+        "run the tests of ~/work/shop tomorrow morning, please",
+        "Every night at 2, run the tests of /a",
+        "every monday check up on /a",
+        "Lint /a every day at 9:30",
+        "Please scan /a for secrets at 9pm.",
+        "check up on /a in 2 hours",
+        "Tomorrow, lint /a",
+        "tonight run the tests of /a",
+        "Check up on /a next Friday",
+        "Lint /a. Run the tests of /a after work.",
+    ],
+)
+def test_a_later_time_is_seen(text: str) -> None:
+    assert names_later_time(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Run the tests of /a",
+        "Summarise what changed in /a on Monday",
+        "Look at the nightly build of /a",
+        "Explain the overnight queue of /a",
+        "Find out why /a fails every night in CI",
+        "What changed in /a since yesterday",
+        "Did the tests of /a fail at 9?",
+        "Check up on /a at 2.0.1",
+        "Scan /tonight for secrets",
+        "Write notes on /a for tomorrow's meeting",
+        "Search the web for what is on tonight",
+    ],
+)
+def test_what_names_no_later_time_is_begun(text: str) -> None:
+    assert not names_later_time(text)
 
 
 # --- tasks ---------------------------------------------------------------------------------------
