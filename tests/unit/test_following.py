@@ -22,6 +22,7 @@ from services.nexus.routing.likeness import load_weights
 from services.nexus.routing.registry import load_tools
 from services.nexus.routing.request import Request
 from services.nexus.tools.tool import Effect
+from shared.contracts import ListQuery, Node, NodePage
 from shared.errors import BusError
 from shared.memory import Memory
 
@@ -101,6 +102,9 @@ class AwayMemory:
     async def embed(self, *texts: str) -> list[list[float]]:
         raise BusError("memory is away")
 
+    async def nodes(self, query: ListQuery) -> NodePage:
+        raise BusError("memory is away")
+
 
 async def decide(text: str, last: str, *, before: str = "y") -> Decision:
     request = Request(asker="user", letter_id="x", text=text, before=before, before_route=f"tool:{last}")
@@ -135,6 +139,28 @@ async def test_a_question_that_is_hardly_about_the_weather_is_asked_of_memory() 
     decider = Decider(cast(Memory, AwayMemory()), TOOLS)
     assert (await decider.decide("When is it too damp for coating a ship?")).tool == "memory"
     assert (await decider.decide("Will it rain in Bern tomorrow?")).tool == "weather"
+
+
+class ChattyMemory(AwayMemory):
+    """Memory that embeds nothing, but has messages of Melanie's."""
+
+    async def nodes(self, query: ListQuery) -> NodePage:
+        known = query.tags == ("melanie",)
+        return NodePage(nodes=(Node(title="Melanie: hi", tags=query.tags),) if known else (), version=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "tool"),
+    [
+        ("What did Melanie finish yesterday?", "goals"),
+        ("Is anything of Melanie's still waiting?", "waiting"),
+    ],
+)
+async def test_a_question_about_who_wrote_messages_is_asked_of_memory(text: str, tool: str) -> None:
+    decider = Decider(cast(Memory, ChattyMemory()), TOOLS)
+    assert (await decider.decide(text)).tool == "memory"
+    assert (await decider.decide(text.replace("Melanie", "Scout"))).tool == tool
+    assert (await decider.decide("Send Melanie the report of the goal")).tool != "memory"
 
 
 @pytest.mark.parametrize(

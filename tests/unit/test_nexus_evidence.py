@@ -9,13 +9,21 @@ from services.nexus.answers.choice import Chosen, choose
 from services.nexus.answers.evidence import (
     UNTOLD,
     Evidence,
+    find_speaker,
     in_context,
     measure_rest,
     pick_sentences,
     summarise,
 )
 from services.nexus.answers.memory_answer import answer_from_sentences, build_packet, node_statement
-from services.nexus.answers.weighing import LEAST, LEAST_NAMED
+from services.nexus.answers.weighing import (
+    LEAST,
+    LEAST_NAMED,
+    Asked,
+    has_names,
+    leave_out_addressed,
+    measure,
+)
 from shared.contracts import Hit, Node, Source
 from shared.text.cues import asks_about_work, asks_past
 from shared.text.subjects import count_missing, find_names, find_numbered, find_phrases
@@ -122,6 +130,49 @@ def test_the_day_of_an_event_that_was_taken_in_is_what_is_asked_for() -> None:
     taken_in = msgspec.structs.replace(noted, hit=msgspec.structs.replace(noted.hit, node=node))
     assert first("When is the dentist?", taken_in) == "day9"
     assert first("When is the dentist?", noted) == ""
+    barber = Asked("When is the barber?", frozenset(), {"barber": 0.0})
+    assert measure(barber, taken_in)["event"]  # it has half of the question's terms at least, or is no answer
+
+
+LONG = "That was such a long day for all of us, and I would not have missed a minute of it! "
+
+
+def say(name: str, text: str) -> Hit:
+    """A message of a chat that was taken in."""
+    body = f"{name}: {text}"
+    source = Source(session="chat.txt", channel="ingest")
+    return Hit(node=Node(title=body[:80], body=body, tags=(name.lower(),), source=source), score=0.5)
+
+
+def test_what_is_said_in_a_chat_is_read_behind_the_name_of_who_says_it() -> None:
+    hit = say("Ana", f"{LONG}I bought a kayak in June. Have you been to the lake?")
+    sentences = pick_sentences(hit, "When did Ana buy a kayak?")
+    assert "I bought a kayak in June." in sentences
+    assert not any(sentence.endswith("?") for sentence in sentences)
+    assert in_context(hit, "I bought a kayak in June.") == "Ana: I bought a kayak in June."
+    assert in_context(hit, f"Ana: {LONG.strip()}") == f"Ana: {LONG.strip()}"
+    assert not find_speaker(Node(title="Rule", body="Rule: ask first", tags=("process",)))
+    assert not find_speaker(Node(title="Ana: yes", body="Ana: yes"))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Thanks, Ana! I sold the kayak.", False),
+        ("Hey Ana, I sold the kayak.", False),
+        ("I sold it, Ana.", False),
+        ("Ana sold the kayak.", True),
+        ("I met Ana.", True),
+        ("The kayak is of Ana, and of me.", True),
+    ],
+)
+def test_who_is_only_addressed_is_not_told_of(text: str, told: bool) -> None:
+    each = Evidence(hit=say("Bo", text), sentence=text, mark=1.0)
+    question = "What did Ana sell?"
+    assert has_names(question, leave_out_addressed(question, each)) == told
+    assert has_names("What did Bo sell?", leave_out_addressed("What did Bo sell?", each))
+    file = Evidence(hit=Hit(node=Node(title=text), score=0.5), sentence=text, mark=1.0)
+    assert has_names(question, leave_out_addressed(question, file))
 
 
 def test_what_happened_later_replaces_nothing() -> None:

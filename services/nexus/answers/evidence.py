@@ -208,7 +208,9 @@ async def _read_bare(memory: Memory, bare: Sequence[tuple[str, str]]) -> list[fl
 
 
 def in_context(hit: Hit, sentence: str) -> str:
-    """A sentence as it is read: behind its title if that is a heading."""
+    """A sentence as it is read: behind its title if that is a heading, or the author of a message."""
+    if speaker := find_speaker(hit.node):
+        return sentence if sentence.startswith(speaker) else f"{speaker}: {sentence}"
     title = " ".join(hit.node.title.split()).rstrip("….")
     if title in sentence or hit.node.title.rstrip().endswith((".", "!", "?")):
         return sentence
@@ -220,6 +222,13 @@ def _is_goal(node: Node) -> bool:
     return node.source.channel == "goal" and node.kind == "event" and not node.title.startswith("Check-up")
 
 
+def find_speaker(node: Node) -> str:
+    """The author of a message of a chat, which begins with the name and has it as a tag; else empty."""
+    who, colon, _ = node.body.partition(": ")
+    words = who.lower().split()
+    return who if colon and words and node.tags and node.tags[0] in words else ""
+
+
 def pick_sentences(hit: Hit, question: str) -> list[str]:
     """What of a hit is read for ``question``: OF_ONE sentences, or all fields of a record as one."""
     node, terms = hit.node, find_terms(question)
@@ -227,7 +236,7 @@ def pick_sentences(hit: Hit, question: str) -> list[str]:
     # The fields of a record say nothing one by one. One of a goal's report is what was asked: no answer.
     is_record = len(lines) > 1 and all(map(_FIELD.match, lines)) and not any(map(ASKED.search, lines))
     told = dict.fromkeys([", ".join(lines)] if is_record else split_sentences(node.body[:20_000]))
-    if not _is_goal(node):
+    if not _is_goal(node) and not find_speaker(node):
         title = " ".join(split_sentences(node.title)) or node.title
         headed = [title] if " " in title else []  # a single word, such as the name of a file, answers nothing
         told = dict.fromkeys([*headed, *(each for each in told if each not in title)])

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from services.nexus.answers.choice import Chosen
-from services.nexus.answers.evidence import ASKED, Evidence
+from services.nexus.answers.evidence import ASKED, Evidence, find_speaker
 from services.nexus.routing.sentence_type import is_question, is_statement
 from shared.clock import parse_timestamp
 from shared.contracts import ContextItem, ContextPacket, Hit, Node, Response
@@ -238,8 +238,9 @@ def _quote_sentence(evidence: Evidence) -> str:
     body = LIST_MARK.sub("", " ".join(evidence.hit.node.body.split()))
     if not is_opening(evidence.hit.node):
         return evidence.text
-    cut = evidence.sentence.rstrip().endswith("…")
-    return body if cut or len(body) <= MAX_WHOLE else evidence.sentence
+    if evidence.sentence.rstrip().endswith("…") or len(body) <= MAX_WHOLE:
+        return body
+    return evidence.text if find_speaker(evidence.hit.node) else evidence.sentence
 
 
 def cite(text: str, node: Node, *more: str) -> str:

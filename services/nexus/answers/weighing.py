@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from services.nexus.answers.answer_type import CALENDAR, KINDS, find_type
-from services.nexus.answers.evidence import Evidence
+from services.nexus.answers.evidence import Evidence, find_speaker
 from shared.contracts import Node
 from shared.text.subjects import count_missing, find_names, find_numbered
 from shared.text.words import find_stems, find_terms
@@ -54,6 +54,12 @@ LEAST, LEAST_NAMED = -2.0, -1.2
 """The least weight of an answer, and of one that shares a phrase with the question. The phrase alone makes a
 sentence heavy, so it has to tell what is asked as well; one in other words is never as heavy.
 """
+_ADDRESSED = (
+    r"(?i)(?:^|(?<=[,.!?]\s))"
+    r"(?:(?:hey|hi|hello|thanks|thank you|wow|yeah|yes|no|oh|so|sure|congrats|ok)\b[\s,]+)*"
+    r"(?:{0})(?=\s*(?:[,.!?:]|$))"
+)
+"""A name by which somebody is addressed: by itself, or behind a greeting."""
 BEGINNING = 4
 """Letters by which a name is known in another form."""
 
@@ -85,8 +91,8 @@ def measure(asked: Asked, each: Evidence) -> dict[str, float]:
     stems = find_stems(each.text)
     lacking = [term for term in asked.terms if term not in stems]
     kind, fits = find_type(asked.text, each.text)
-    # What calendars and minutes say of a day is the answer, where events that the office notes are not.
-    dated = kind == "time" and fits and each.hit.node.source.channel == "ingest"
+    # What happened by a file of a person's is an answer, where events that the office notes are not.
+    told = each.hit.node.source.channel == "ingest" and 2 * len(lacking) <= len(asked.terms)
     return {
         "mark": each.mark,
         "bare": each.bare,
@@ -101,11 +107,11 @@ def measure(asked: Asked, each: Evidence) -> dict[str, float]:
         "told_elsewhere": sum(asked.terms[term] for term in lacking),
         "missing": count_missing(asked.phrases, each.text),
         "other_number": bool(find_numbered(asked.text) and names_another(asked.text, each.text)),
-        "unnamed": not has_names(asked.text, each.text),
+        "unnamed": not has_names(asked.text, leave_out_addressed(asked.text, each)),
         **{f"no {name}": kind == name and not fits for name in KINDS},
         **{name: kind == name and fits for name in KINDS},
         "length": len(each.text.split()),
-        "event": each.hit.node.kind in ("event", "episodic") and not dated,
+        "event": each.hit.node.kind in ("event", "episodic") and not told,
         "noted": is_noted(each.hit.node),
     }
 
@@ -120,6 +126,16 @@ def names_another(question: str, text: str) -> bool:
     told = find_numbered(text)
     things = {thing for thing, _ in told}
     return any(thing in things for thing, number in find_numbered(question) - told)
+
+
+def leave_out_addressed(question: str, each: Evidence) -> str:
+    """The text of a message without names by which it addresses others: "Thanks, Ana!" is not about Ana."""
+    speaker = find_speaker(each.hit.node)
+    if not speaker:
+        return each.text
+    said = each.text.removeprefix(f"{speaker}: ")
+    names = "|".join(map(re.escape, find_names(question)))
+    return f"{speaker}: {re.sub(_ADDRESSED.format(names), ' ', said)}" if names else each.text
 
 
 def has_names(question: str, text: str) -> bool:

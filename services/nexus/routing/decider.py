@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from services.nexus.answers.answer_type import CALENDAR
 from services.nexus.routing.decision import UNCLEAR, Decision, fits, is_allowed
 from services.nexus.routing.features import normalise
 from services.nexus.routing.following import (
@@ -23,9 +24,11 @@ from services.nexus.routing.request import Request
 from services.nexus.routing.rules import QUALIFIED, TONIGHT, decide_by_rule, qualify, read_command
 from services.nexus.routing.speech_acts import Act, find_act
 from services.nexus.tools.tool import Effect, Tool
+from shared.contracts import ListQuery
 from shared.errors import BusError
 from shared.memory import Memory
 from shared.text.shorten import shorten
+from shared.text.subjects import find_names
 
 LEAST_SURE = {Effect.READS: 0.15, Effect.WRITES: 0.5, Effect.STARTS: 0.6}
 """The least probability with which a tool is run that reads, writes, or starts work.
@@ -43,6 +46,9 @@ SURE_WRITES_OTHER = 0.7
 SURE_OUTSIDE = 0.7
 """The probability below which a question that may be for memory is not asked of a service outside."""
 OUTSIDE = frozenset({"weather", "news"})
+SURE_OF_OTHER = 0.7
+"""The probability below which a question that names somebody whose messages memory has goes to memory."""
+MAX_NAMES = 3
 _OF_GOALS = frozenset({"goals", "spending", "stop", "work"})
 _GOAL = re.compile(r"\bgoal_[A-Za-z0-9_]{6,}")
 _ELSEWHERE = frozenset({"web", "news", "papers", "weather"})
@@ -189,7 +195,25 @@ class Decider:
         if asks and decision.tool not in _OF_GOALS:
             why = f"it asks of a goal: {decision.why}"
             return msgspec.structs.replace(decision, tool="goals", why=why)
+        looks_up = decision.tool != "memory" and self._tools[decision.tool].effect is Effect.READS
+        if looks_up and decision.sure < SURE_OF_OTHER and await self._asks_of_author(text):
+            why = f"it asks of somebody whose messages memory has: {decision.why}"
+            return msgspec.structs.replace(decision, tool="memory", why=why)
         return decision
+
+    async def _asks_of_author(self, text: str) -> bool:
+        """Whether it is a question with the name of somebody whose messages memory has: their tag."""
+        if find_act(text) is not Act.QUESTION:
+            return False
+        names = dict.fromkeys(name.lower() for name in find_names(text))
+        try:
+            pages = [
+                await self._memory.nodes(ListQuery(tags=(name,), limit=1))
+                for name in [name for name in names if name not in CALENDAR][:MAX_NAMES]
+            ]
+        except BusError:
+            return False
+        return any(page.nodes for page in pages)
 
     async def _embed(self, *texts: str) -> Sequence[Sequence[float]]:
         """The embeddings of ``texts``, empty ones without memory."""
