@@ -173,6 +173,23 @@ def test_a_chat_is_read_message_by_message() -> None:
     assert undated[0].body == "09:03 Omar: late"
 
 
+@pytest.mark.parametrize(
+    ("said", "kinds"),
+    [
+        ("I love spending time with the friends I have", {"episodic", "event", "fact"}),
+        ("we never leave before the others do", {"episodic", "event", "fact"}),
+        ("I'll let you know", {"episodic", "event", "fact"}),
+        ("We decided to move the deploy of the shop to Thursday", {"decision"}),
+        ("We'll go with Postgres", {"decision"}),
+    ],
+)
+def test_what_people_chat_is_no_rule_and_seldom_a_decision(said: str, kinds: set[str]) -> None:
+    (piece,) = [
+        make_piece(each, (), "", KNOWN, "chat") for each in read_passages(f"[2026-03-12 09:02] Lena: {said}")
+    ]
+    assert choose_kind(score_piece(piece)) in kinds
+
+
 def test_the_key_of_a_passage_is_that_of_its_text_wherever_it_stands() -> None:
     said = "The printer of the second floor is out of toner."
     here = read_note("a.md", f"# A\nlead\n\n## B\n{said}\n").pieces[-1]
