@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from services.memory.ingest.calendars import parse_calendar
+from services.memory.ingest.kind_choice import score_piece
 from services.memory.ingest.mails import parse_mails
 from services.memory.ingest.markdown import parse_note
 from services.memory.ingest.pieces import IngestError, Piece
@@ -110,6 +111,8 @@ def _texts(pieces: tuple[Piece, ...]) -> list[str]:
 
 def test_a_mail_says_who_wrote_what_and_nothing_that_it_quotes() -> None:
     pieces = parse_mails(MAIL.format(1).encode(), KNOWN)
+    assert {piece.tags for piece in pieces} == {("ana",)}
+    assert "preference" not in score_piece(pieces[1])
     assert _texts(pieces) == [
         "Mail from Ana Lind to Ben, 2026-03-10: The contract",
         "we decided to sign the contract with Acme on Friday.",

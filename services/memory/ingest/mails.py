@@ -7,7 +7,9 @@ from email import message_from_bytes, policy
 from email.message import EmailMessage
 from email.utils import getaddresses
 
-from services.memory.ingest.fields import parse_date
+import msgspec
+
+from services.memory.ingest.fields import clean_tags, parse_date, tag_speaker
 from services.memory.ingest.naming import make_piece
 from services.memory.ingest.passages import read_passages
 from services.memory.ingest.pieces import IngestError, Piece, hash_text, join_title
@@ -53,11 +55,15 @@ def _read_mail(data: bytes, known: date) -> Iterator[Piece]:
     title = join_title(f"{writer}: {' '.join(subject.split())}")
     told = f"Mail from {writer} to {readers or 'unknown'}" + (f", {day[:10]}" if day else "") + f": {subject}"
     key = hash_text("mail", number or told)
-    yield Piece(title=title, body=told, key=key, kind="episodic", date=day, prose=subject, whole=True)
+    tags = tag_speaker(writer)
+    yield Piece(
+        title=title, body=told, key=key, kind="episodic", tags=tags, date=day, prose=subject, whole=True
+    )
     for passage in read_passages(text, title):
         if _GREETING.match(passage.text) or passage.text in writer.split():
             continue
-        yield make_piece(passage, (title,), day, known, title)
+        piece = make_piece(passage, (title,), day, known, title)
+        yield msgspec.structs.replace(piece, tags=clean_tags([*tags, *piece.tags]), said=True)
 
 
 def _names(mail: EmailMessage, *headers: str) -> str:

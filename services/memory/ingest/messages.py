@@ -45,6 +45,7 @@ class Said(NamedTuple):
                 tags=tag_speaker(self.who),
                 date=self.when,
                 prose=part,
+                said=True,
             )
 
 

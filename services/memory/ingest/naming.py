@@ -86,6 +86,7 @@ def make_piece(passage: Passage, headings: Sequence[str], dated: str, known: dat
         date=day,
         prose=prose,
         line=passage.line + 1,
+        said=passage.form == "message",
     )
 
 

@@ -42,7 +42,8 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     and ``importance`` are what the file says itself (empty or None if it does not); ``default_kind`` is the
     kind if nothing speaks for another. ``created`` is when the file says
     that it was written, ``prose`` the text without code, to be searched for words. With ``whole``, it is
-    stored even if it is thin or like another: it is a record or a note, not a passage.
+    stored even if it is thin or like another: it is a record or a note, not a passage. What is ``said``
+    somebody wrote to others, in a chat or a mail.
     """
 
     title: str
@@ -61,6 +62,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     prose: str = ""
     whole: bool = False
+    said: bool = False
 
 
 class NoteLink(msgspec.Struct, frozen=True):
