@@ -192,8 +192,8 @@ class Search:
         codes = np.unique(sessions[slots[among]])
         speakers = self._index.column("speaker", self._count)
         there = np.flatnonzero(np.isin(sessions, codes[codes != NONE]) & (speakers > 0) & self._live)
-        pairs = np.unique(np.stack((sessions[there], speakers[there])), axis=1)
-        found, counts = np.unique(pairs[0], return_counts=True)
+        pairs = np.unique(sessions[there].astype(np.int64) << 32 | speakers[there])
+        found, counts = np.unique(pairs >> 32, return_counts=True)
         return among & np.isin(sessions[slots], found[counts == 2])
 
     def weigh(self, text: str) -> list[WeighedWord]:

@@ -53,6 +53,9 @@ UNTOLD = 0.75
 OPENING = frozenset("who whom whose when where which what why how".split())
 """Words by which a question says what it asks for."""
 
+LONGEST_NAME = 62
+"""Characters within which the name of a message's author ends, with its colon."""
+
 _vectors: dict[str, Sequence[float]] = {}
 """The vectors of words that were asked for last."""
 
@@ -224,7 +227,7 @@ def _is_goal(node: Node) -> bool:
 
 def find_speaker(node: Node) -> str:
     """The author of a message of a chat, which begins with the name and has it as a tag; else empty."""
-    who, colon, _ = node.body.partition(": ")
+    who, colon, _ = node.body[:LONGEST_NAME].partition(": ")
     words = who.lower().split()
     return who if colon and words and node.tags and node.tags[0] in words else ""
 
