@@ -18,6 +18,19 @@ async def submit(client: httpx2.AsyncClient, body: dict[str, Any]) -> str:
     return str(answer.json()["goal_id"])
 
 
+async def cancel_all(client: httpx2.AsyncClient) -> None:
+    """Cancel the goals that other tests left at work, and wait until they have ended."""
+
+    async def none_works() -> bool:
+        goals = (await client.get("/goals", params={"limit": 200})).json()["goals"]
+        left = [goal["goal_id"] for goal in goals if goal["state"] != "ended"]
+        for goal_id in left:
+            await client.post(f"/goals/{goal_id}/cancel", json={})
+        return not left
+
+    await eventually(none_works)
+
+
 async def find(
     client: httpx2.AsyncClient, text: str, state: str = "", timeout: float = 15.0
 ) -> dict[str, Any]:

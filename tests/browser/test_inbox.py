@@ -17,6 +17,9 @@ from tests.flow.test_approvals import answered, ask
 from tests.support.gateway import RunningGateway
 from tests.support.waiting import eventually
 
+CALM = 700
+"""Milliseconds after an answer until a key answers again: the inbox ignores keys for 600."""
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def slow(office: RunningGateway) -> Bus:
@@ -173,6 +176,7 @@ async def test_a_failed_goal_is_begun_again_or_put_away(desk: Desk, ada: httpx2.
         return len(goals) == 2 and all(goal["state"] == "ended" for goal in goals)
 
     await eventually(twice)
+    await page.wait_for_timeout(CALM)
     await choose(page, text)
     await page.keyboard.press("n")
     await gone(page, text)
