@@ -121,6 +121,15 @@ def test_a_mail_says_who_wrote_what_and_nothing_that_it_quotes() -> None:
     assert {piece.date for piece in pieces} == {"2026-03-10T08:00:00.000000+00:00"}
 
 
+@pytest.mark.parametrize("end", ["Best,\nAna", "All the best,\nAna", "Yours,\nAna", "Cheers, Ana"])
+def test_the_end_of_a_mail_is_no_memory(end: str) -> None:
+    pieces = parse_mails(MAIL.format(1).replace("Best wishes,\nAna", end).encode(), KNOWN)
+    assert _texts(pieces)[1:] == ["we decided to sign the contract with Acme on Friday."]
+    for told in ("Best of all, it is cheap.", "Yours is due on Friday."):
+        mail = MAIL.format(1).replace("Best wishes,\nAna", told)
+        assert told in _texts(parse_mails(mail.encode(), KNOWN))
+
+
 def test_each_mail_of_an_mbox_is_read_and_broken_ones_are_left_out() -> None:
     box = "".join(f"From ana Tue Mar 10 09:00:00 2026\n{MAIL.format(number)}\n" for number in (1, 2))
     box += 'From x Tue Mar 10 09:00:00 2026\nContent-Type: text/plain; charset="\n\nno sender\n'

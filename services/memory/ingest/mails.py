@@ -20,7 +20,8 @@ _BETWEEN = re.compile(rb"(?m)(?:\A|(?<=\n\n)|(?<=\r\n\r\n))From \S+ .*\r?\n")
 """The line before each mail of an mbox."""
 _GREETING = re.compile(
     r"(?i)\W*(?:hi|hello|hey|dear|good (?:morning|afternoon|evening)|hallo|liebe[rs]?|sehr geehrte[rs]?|moin"
-    r"|(?:best|kind|warm) (?:regards|wishes)|regards|cheers|thanks|viele grüße|mit freundlichen grüßen)\b"
+    r"|(?:best|kind|warm) (?:regards|wishes)|(?:all the )?(?:best|yours)(?=,|\n)|regards|cheers|thanks"
+    r"|viele grüße|mit freundlichen grüßen)\b"
     r"[^.!?\n]{0,40}[,!.]?(?:\n[^\n]{1,40})?$"
 )
 """What a mail begins and ends with."""
