@@ -49,7 +49,7 @@ def _summarise_inspection(inspection: Inspection) -> list[str]:
     listed = " and ".join(f"{'at least ' * (kind == more)}{number} {kind}" for kind, number in worse.items())
     gaps = [f"{prose(short(gap.what, 60))} not checked" for gap in inspection.not_checked[:GAPS]]
     gaps += ["more not checked"] if len(inspection.not_checked) > GAPS else []
-    none = f"no finding of high or medium severity{' in what was checked' if gaps else ''}"
+    none = f"no finding of high or medium severity in {'what was checked' if gaps else 'the code'}"
     found = [f"{listed} {'finding' if sum(worse.values()) == 1 else 'findings'}" if worse else none]
     if broken := sum(bool(rule.violations) for rule in inspection.drift):
         checked = [rule for rule in inspection.drift if not rule.not_checked]

@@ -289,7 +289,7 @@ def test_the_reason_and_the_cure_of_what_was_not_checked_come_first_and_once() -
 def test_the_state_of_the_tests(run: dict[str, Any], state: str) -> None:
     text = report(tests=TestRun(command="make test", **run), inspection=Inspection())
     ending = ". No" if ": " in state else "; no"
-    assert headline(text) == f"kettle: {state}{ending} finding of high or medium severity."
+    assert headline(text) == f"kettle: {state}{ending} finding of high or medium severity in the code."
 
 
 @pytest.mark.parametrize(
