@@ -38,6 +38,11 @@ NO_TASKS = frozenset({subjects.CONDUCTOR, *subjects.PEOPLE, subjects.ADMIN})
 """Who gets no task from a plan: the conductor would wait for itself, and people get no tasks."""
 
 
+_TIMED = frozenset({"schedule", "route"})
+"""What the context of a goal has that the schedule or the front desk submitted: they know times, and the words
+of the goal may still name one."""
+
+
 class NoPlaybook(ActionError):
     """No playbook is near enough to the text, or memory cannot compare them; a model may still plan the goal.
 
@@ -67,7 +72,8 @@ class Planner:
     async def _choose(self, goal: Goal) -> Playbook:
         name = goal.context.get("playbook")
         if name is None:
-            return await self._nearest(goal.text, begins_now=goal.requester != subjects.CORTEX)
+            was_timed = goal.requester == subjects.CORTEX or not _TIMED.isdisjoint(goal.context)
+            return await self._nearest(goal.text, begins_now=not was_timed)
         if str(name) not in self._playbooks:
             raise ActionError(
                 f"There is no playbook {str(name)[:60]!r}", f"There are {', '.join(self._playbooks)}"

@@ -133,7 +133,8 @@ async def test_what_names_a_later_time_is_left_to_the_front_desk_unless_the_queu
     ):
         await plan(memory, text)
     queued = msgspec.structs.replace(goal(text), requester=subjects.CORTEX)
-    assert (await planner(memory).plan(queued)).playbook == "look"
+    for timed in (queued, goal(text, schedule="s1"), goal(text, route=subjects.CONDUCTOR)):
+        assert (await planner(memory).plan(timed)).playbook == "look"
 
 
 async def test_what_the_front_desk_does_is_shown_there() -> None:

@@ -43,7 +43,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     kind if nothing speaks for another. ``created`` is when the file says
     that it was written, ``prose`` the text without code, to be searched for words. With ``whole``, it is
     stored even if it is thin or like another: it is a record or a note, not a passage. What is ``said``
-    somebody wrote to others, in a chat or a mail.
+    a person wrote to others, in a chat or a mail.
     """
 
     title: str

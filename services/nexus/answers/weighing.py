@@ -59,7 +59,7 @@ _ADDRESSED = (
     r"(?:(?:hey|hi|hello|thanks|thank you|wow|yeah|yes|no|oh|so|sure|congrats|ok)\b[\s,]+)*"
     r"(?:{0})(?=\s*(?:[,.!?:]|$))"
 )
-"""A name by which somebody is addressed: by itself, or behind a greeting."""
+"""A name by which a person is addressed: by itself, or behind a greeting."""
 BEGINNING = 4
 """Letters by which a name is known in another form."""
 

@@ -47,7 +47,7 @@ SURE_OUTSIDE = 0.7
 """The probability below which a question that may be for memory is not asked of a service outside."""
 OUTSIDE = frozenset({"weather", "news"})
 SURE_OF_OTHER = 0.7
-"""The probability below which a question that names somebody whose messages memory has goes to memory."""
+"""The probability below which a question that names the author of messages in memory goes to memory."""
 MAX_NAMES = 3
 _OF_GOALS = frozenset({"goals", "spending", "stop", "work"})
 _GOAL = re.compile(r"\bgoal_[A-Za-z0-9_]{6,}")
@@ -197,12 +197,12 @@ class Decider:
             return msgspec.structs.replace(decision, tool="goals", why=why)
         looks_up = decision.tool != "memory" and self._tools[decision.tool].effect is Effect.READS
         if looks_up and decision.sure < SURE_OF_OTHER and await self._asks_of_author(text):
-            why = f"it asks of somebody whose messages memory has: {decision.why}"
+            why = f"it asks of the author of messages in memory: {decision.why}"
             return msgspec.structs.replace(decision, tool="memory", why=why)
         return decision
 
     async def _asks_of_author(self, text: str) -> bool:
-        """Whether it is a question with the name of somebody whose messages memory has: their tag."""
+        """Whether it is a question that names the author of messages in memory, which have the name as a tag."""
         if find_act(text) is not Act.QUESTION:
             return False
         names = dict.fromkeys(name.lower() for name in find_names(text))
