@@ -39,8 +39,8 @@ NO_TASKS = frozenset({subjects.CONDUCTOR, *subjects.PEOPLE, subjects.ADMIN})
 
 
 _TIMED = frozenset({"schedule", "route"})
-"""What the context of a goal has that the schedule or the front desk submitted: they know times, and the words
-of the goal may still name one."""
+"""What the context of a goal has that the schedule or the front desk submitted: these know times, and the
+words of the goal may still name one."""
 
 
 class NoPlaybook(ActionError):

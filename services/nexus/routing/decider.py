@@ -202,7 +202,7 @@ class Decider:
         return decision
 
     async def _asks_of_author(self, text: str) -> bool:
-        """Whether it is a question that names the author of messages in memory, which have the name as a tag."""
+        """Whether it is a question that names the author of messages in memory, who is one of their tags."""
         if find_act(text) is not Act.QUESTION:
             return False
         names = dict.fromkeys(name.lower() for name in find_names(text))
