@@ -43,6 +43,8 @@ AGENTS_BUCKET = "agents"
 """The directory of agents: a Presence for each process, which expires unless renewed."""
 LEASES_BUCKET = "leases"
 """Exclusive rights, such as being the memory daemon."""
+IDENTITIES_BUCKET = "identities"
+"""The public keys of every identity, by which signatures are checked: only the admin writes it."""
 PRESENCE_TTL = 45.0
 """Seconds until the presence of a process expires."""
 LEASE_TTL = 15.0
@@ -293,6 +295,11 @@ def presence(agent: str, instance: str) -> str:
 def lease(name: str) -> str:
     """The entry of one lease."""
     return f"$KV.{LEASES_BUCKET}.{name}"
+
+
+def identity(name: str) -> str:
+    """The public keys of one identity, a JSON array of NKeys."""
+    return f"$KV.{IDENTITIES_BUCKET}.{name}"
 
 
 def bucket_stream(bucket: str) -> str:

@@ -12,7 +12,7 @@ from services.conductor.playbook import Playbook, apply_playbook, load_counterex
 from services.conductor.requests import find_reservation, names_later_time, variants
 from shared import subjects
 from shared.bus import Bus
-from shared.bus.records import read_presence
+from shared.bus.records import read_presences
 from shared.contracts import Goal, GoalTask
 from shared.contracts.base import require_name
 from shared.errors import ActionError, BusError, BusUnavailable
@@ -178,7 +178,7 @@ class Roster:
         too, since its tasks wait for it.
         """
         for name in set(names) - self._known:
-            if await read_presence(self._bus, name) is None and name not in (known := await self._names()):
+            if not await read_presences(self._bus, name) and name not in (known := await self._names()):
                 raise ActionError(f"There is no agent {name!r}", f"There are {', '.join(sorted(known))}")
             if not name.startswith(PREFIX):
                 # A specialist may be retired tomorrow.

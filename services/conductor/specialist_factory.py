@@ -9,7 +9,7 @@ import msgspec
 
 from shared import subjects
 from shared.bus import Bus
-from shared.bus.records import read_presence
+from shared.bus.records import read_presences
 from shared.contracts import Presence
 from shared.errors import ActionError, ModelError
 from shared.llm.protocol import Message
@@ -103,7 +103,7 @@ class SpecialistFactory:
     async def _poll_presence(self, name: str) -> AsyncIterator[Presence | None]:
         deadline = time.monotonic() + START_WAIT
         while time.monotonic() < deadline:
-            yield await read_presence(self._bus, name)
+            yield next(iter(await read_presences(self._bus, name)), None)
             await asyncio.sleep(POLL_EVERY)
 
     async def _find_existing(self, domain: str, requirements: str) -> Profile | None:

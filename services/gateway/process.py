@@ -197,7 +197,6 @@ class _PresenceWriter:
             host=here.host,
             space=here.space,
             started_at=self._started_at,
-            key=self._bus.public_key,
         )
         await self._bus.store(self._subject, presence.to_json())
         self._alive.parent.mkdir(parents=True, exist_ok=True)

@@ -157,6 +157,7 @@ class Dispatcher:
 
     async def _work(self, delivery: Delivery, task: Task) -> None:
         never = await wait_for_dependencies(self._bus, delivery, task)
+        task = await self._said.check(task)
         held = await claim(self._bus, delivery, task)
         if held is None:
             await self._delegation.close(task)
@@ -164,7 +165,6 @@ class Dispatcher:
         if never is not None:
             await held.finish(never)
             return
-        held.task = await self._said.check(held.task)
         if held.attempt > self._agent.context.settings.max_attempts:
             raise Reject(f"it was begun {held.attempt - 1} times and never finished")
         try:

@@ -278,7 +278,6 @@ class AgentProcess:
             host=self._here.host,
             space=self._here.space,
             started_at=self._started_at,
-            key=self._bus.public_key,
             schemas={name: action.schema() for name, action in self.agent.context.actions.items()},
             paused=self._paused,
         )

@@ -406,6 +406,13 @@ def _runtime() -> list[Channel]:
             messages=(dict[str, Any],),
         ),
         Channel(
+            name="identity",
+            address=subjects.identity("{name}"),
+            summary="The public keys of an identity, written by the admin",
+            group="runtime",
+            messages=(list[str],),
+        ),
+        Channel(
             name="peer",
             address=subjects.peer("{agent}", "{instance}"),
             summary="One process asks another of the same agent what it has in hand",

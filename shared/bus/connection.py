@@ -120,7 +120,7 @@ class Bus:
 
     @property
     def public_key(self) -> str:
-        """The public key that this identity signs with, in hexadecimal digits."""
+        """The public key that this identity signs with, an NKey."""
         return signing.public_key(self._secret)
 
     def sign(self, data: bytes) -> str:

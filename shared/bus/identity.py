@@ -102,6 +102,7 @@ def _sends_of_all(name: str, agents: Sequence[str]) -> list[str]:
         *(_direct_get(subjects.OFFICE, subject) for subject in _task_records(name, agents)),
         _direct_get(subjects.bucket_stream(subjects.AGENTS_BUCKET), subjects.presence("*", "*")),
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
+        _direct_get(subjects.bucket_stream(subjects.IDENTITIES_BUCKET), subjects.identity("*")),
     ]
 
 

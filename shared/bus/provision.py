@@ -23,12 +23,13 @@ NO_TIMERS = "timer.retired"
 log = logger(__name__)
 
 
-async def provision(bus: Bus, agents: Sequence[str], *, ack_wait: float, max_attempts: int) -> list[str]:
+async def provision(bus: Bus, keys: Mapping[str, str], *, ack_wait: float, max_attempts: int) -> list[str]:
     """Create missing streams and durables, and update those that differ; returns a line for each change.
 
-    Safe to run at any time and any number of times, as the admin. Raises BusError if the server
-    refuses a change.
+    ``keys`` are the public keys of the office's agents, by name. Safe to run at any time and any number of
+    times, as the admin. Raises BusError if the server refuses a change.
     """
+    agents = tuple(keys)
     changes = []
     old = await _has_old_tasks(bus)
     shared_timers = await _close_shared_timers(bus)
@@ -38,6 +39,8 @@ async def provision(bus: Bus, agents: Sequence[str], *, ack_wait: float, max_att
     if shared_timers:
         changes.append(f"moved {await copy_shared_timers(bus)} timers to a stream for each agent")
         await _api(bus, f"STREAM.DELETE.{subjects.SHARED_TIMERS}")
+    for name, key in keys.items():  # before the durables: who receives a task can check its signature
+        changes += await _publish_key(bus, name, key)
     for stream, config in durables(agents, ack_wait, max_attempts):
         changes += await _ensure_durable(bus, stream, config)
     if old:
@@ -111,6 +114,7 @@ def streams() -> list[dict[str, Any]]:
         *(_audit(source, audit) for source, audit in subjects.AUDITED.items()),
         _bucket(subjects.AGENTS_BUCKET, ttl=subjects.PRESENCE_TTL),
         _bucket(subjects.LEASES_BUCKET, ttl=subjects.LEASE_TTL),
+        _bucket(subjects.IDENTITIES_BUCKET),
     ]
 
 
@@ -154,8 +158,9 @@ def _audit(source: str, name: str) -> dict[str, Any]:
     )
 
 
-def _bucket(name: str, *, ttl: float) -> dict[str, Any]:
-    # On disk, although its entries are short-lived: a stream in memory is lost with the server, for good.
+def _bucket(name: str, *, ttl: float = 0.0) -> dict[str, Any]:
+    """A bucket whose entries expire after ``ttl`` seconds; 0: never."""
+    # On disk, although entries may be short-lived: a stream in memory is lost with the server, for good.
     return _stream(
         subjects.bucket_stream(name),
         [f"$KV.{name}.>"],
@@ -164,7 +169,7 @@ def _bucket(name: str, *, ttl: float) -> dict[str, Any]:
         deny_delete=True,
         # An agent may write its own entries; with a rollup it could remove those of all.
         allow_rollup_hdrs=False,
-        duplicate_window=int(min(ttl, subjects.DUPLICATE_WINDOW) * SECOND),
+        duplicate_window=int(min(ttl or subjects.DUPLICATE_WINDOW, subjects.DUPLICATE_WINDOW) * SECOND),
     )
 
 
@@ -212,6 +217,16 @@ async def _ensure_stream(bus: Bus, config: dict[str, Any]) -> list[str]:
         await _api(bus, f"STREAM.UPDATE.{name}", {**info["config"], **config})
         return [f"updated stream {name}: {', '.join(differs)}"]
     return []
+
+
+async def _publish_key(bus: Bus, name: str, key: str) -> list[str]:
+    """Make the public key of an identity known to all agents, which check signatures by it."""
+    stored = await bus.last(subjects.bucket_stream(subjects.IDENTITIES_BUCKET), subjects.identity(name))
+    keys = json.dumps([key]).encode()
+    if stored is not None and stored.data == keys:
+        return []
+    await bus.store(subjects.identity(name), keys)
+    return [f"key of {name}"]
 
 
 async def _ensure_durable(bus: Bus, stream: str, config: dict[str, Any]) -> list[str]:

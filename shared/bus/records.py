@@ -7,6 +7,8 @@ of the last one of them all: so one message is record, hand-out and result at on
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import msgspec
+
 from shared import subjects
 from shared.bus.connection import Bus
 from shared.bus.entry import EXPECTED_ON, Entry, Stored
@@ -274,17 +276,18 @@ def refreshed(change: TaskChanged, **changes: object) -> TaskChanged:
 # --- presence ------------------------------------------------------------------------------------
 
 
-async def read_presences(bus: Bus) -> list[Presence]:
-    """The presence of every process of every agent at work, by agent and start; raises BusError.
+async def read_presences(bus: Bus, agent: str = "*") -> list[Presence]:
+    """The presence of every process of ``agent`` at work (default: of every agent), by agent and start.
 
-    What an agent wrote that is no presence, or is another's, is left out. The bucket is read page by page:
-    the last messages of more than 1,024 subjects are refused, and one agent can write as many entries.
+    Left out are the entries of processes that ended, which are empty, and what an agent wrote that is no
+    presence, or is another's. The bucket is read page by page: the last messages of more than 1,024 subjects
+    are refused, and one agent can write as many entries. Raises BusError.
     """
     stream = subjects.bucket_stream(subjects.AGENTS_BUCKET)
     found: dict[str, list[Presence]] = {}
     position = 1
     while True:
-        request = {"seq": position, "next_by_subj": subjects.presence("*", "*"), "batch": 1_000}
+        request = {"seq": position, "next_by_subj": subjects.presence(agent, "*"), "batch": 1_000}
         page = [stored async for stored in bus.read(stream, request)]
         for presence in filter(None, map(_presence_in, page)):
             found.setdefault(presence.agent, []).append(presence)
@@ -295,11 +298,12 @@ async def read_presences(bus: Bus) -> list[Presence]:
     return sorted(latest, key=lambda presence: (presence.agent, presence.started_at))
 
 
-async def read_presence(bus: Bus, agent: str) -> Presence | None:
-    """The presence of one process of ``agent``, None if none is at work; raises BusError."""
-    stream = subjects.bucket_stream(subjects.AGENTS_BUCKET)
-    stored = await bus.last(stream, subjects.presence(agent, "*"))
-    return _presence_in(stored) if stored else None
+async def read_keys(bus: Bus, name: str) -> tuple[str, ...]:
+    """The public keys of an identity, as NKeys; raises BusError if none are published."""
+    stored = await bus.last(subjects.bucket_stream(subjects.IDENTITIES_BUCKET), subjects.identity(name))
+    if stored is None or not stored.data:
+        raise BusError(f"The key of {name!r} is not known", "Provision the office: run 'mailroom up'")
+    return msgspec.json.decode(stored.data, type=tuple[str, ...])
 
 
 def _presence_in(stored: Stored) -> Presence | None:

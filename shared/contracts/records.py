@@ -228,9 +228,9 @@ class DeadLetter(Envelope, frozen=True, kw_only=True, tag="dead_letter.v1"):
 class Presence(Envelope, frozen=True, kw_only=True, tag="presence.v1"):
     """The directory entry of one process of an agent; it expires unless renewed.
 
-    ``key`` is the public key that it signs with, in hexadecimal digits. ``schemas`` are the JSON schemas of
-    the actions' parameters, ``load`` counts the messages being handled, ``concurrency`` how many may be at
-    once. ``space`` is the PID namespace of ``pid``. ``paused``: it takes no new tasks.
+    ``schemas`` are the JSON schemas of the actions' parameters, ``load`` counts the messages being handled,
+    ``concurrency`` how many may be at once. ``space`` is the PID namespace of ``pid``. ``paused``: it takes
+    no new tasks.
     """
 
     agent: AgentName
@@ -248,7 +248,6 @@ class Presence(Envelope, frozen=True, kw_only=True, tag="presence.v1"):
     host: str = ""
     space: str = ""
     started_at: str = ""
-    key: str = ""
     schemas: dict[str, Any] = {}
     paused: bool = False
 

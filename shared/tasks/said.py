@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from shared import subjects
 from shared.bus import Bus
-from shared.bus.records import read_presence, read_record
+from shared.bus.records import read_keys, read_record
 from shared.bus.signing import is_signed
 from shared.contracts import Instructions, Said, Task
 from shared.contracts.base import amended
@@ -89,14 +89,17 @@ def pass_on(bus: Bus, task: Task) -> Said | None:
 
 
 class SaidChecker:
-    """Checks what tasks carry, with the public keys that their signers have in the directory of agents."""
+    """Checks what tasks carry, with the public keys that the admin published for the signers."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._keys = {bus.name: bus.public_key}
+        self._keys: dict[str, tuple[str, ...]] = {bus.name: (bus.public_key,)}
 
     async def check(self, task: Task) -> Task:
-        """``task``, without what a witness did not sign, or signed for an earlier time."""
+        """``task``, without what a witness did not sign, or signed for an earlier time.
+
+        Raises BusError if the signer's key cannot be read, which says nothing about the signature.
+        """
         if task.said is None or await self._is_valid(task.said):
             return task
         log.warning("said_unsigned", task_id=task.task_id, requester=task.requester, by=task.said.by)
@@ -108,18 +111,14 @@ class SaidChecker:
             UTC
         ):
             return False
-        known = self._keys.get(said.by, "")
-        if known and is_signed(said.signed(), said.signature, known):
-            return True
-        try:
-            presence = await read_presence(self._bus, said.by)
-        except BusError:
-            return False
-        key = presence.key if presence and said.by != self._bus.name else ""
-        if key and is_signed(said.signed(), said.signature, key):
-            self._keys[said.by] = key
-            return True
-        return False
+        if self._signed_by_known(said) or said.by == self._bus.name:
+            return self._signed_by_known(said)
+        self._keys[said.by] = await read_keys(self._bus, said.by)
+        return self._signed_by_known(said)
+
+    def _signed_by_known(self, said: Said) -> bool:
+        keys = self._keys.get(said.by, ())
+        return any(is_signed(said.signed(), said.signature, key) for key in keys)
 
 
 def is_named(path: str, task: Task) -> bool:

@@ -14,7 +14,7 @@ from services.cli.commands.doctor import check_commits
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import Entry
-from shared.bus.records import MAX_PROCESSES, read_presence, read_presences
+from shared.bus.records import MAX_PROCESSES, read_presences
 from shared.contracts import Presence
 from shared.errors import BatchesBlocked, BusError, BusUnavailable
 from shared.queries.open_batches import find_open_batches
@@ -109,7 +109,7 @@ async def test_nobody_stands_in_the_directory_under_anothers_name(server: Server
     await engineer.store(subjects.presence("engineer", "x"), presence("critic", "x"))
     await engineer.store(subjects.presence("engineer", "y"), b"no presence at all")
     assert [(each.agent, each.instance) for each in await read_presences(critic)] == [("critic", "i")]
-    assert await read_presence(critic, "engineer") is None
+    assert await read_presences(critic, "engineer") == []
 
 
 async def test_an_agent_with_countless_entries_hides_nobody(server: Server) -> None:

@@ -66,6 +66,7 @@ async def test_agents_write_under_their_own_name(server: Server) -> None:
         "timer.set.conductor.g1",
         "$KV.agents.critic.1",
         "$KV.leases.memory",
+        "$KV.identities.engineer",  # a key is what the admin says it is
     ],
 )
 async def test_publishing_as_somebody_else_is_refused_loudly(

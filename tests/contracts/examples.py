@@ -557,7 +557,6 @@ EXAMPLES: tuple[c.Contract, ...] = (
         host="office-1",
         space="pid:[4026531836]",
         started_at=AT,
-        key="cd" * 32,
         schemas={"run_tests": {"type": "object", "properties": {"repo": {"type": "string"}}}},
         paused=True,
     ),

@@ -13,6 +13,7 @@ from typing import Any
 
 from shared import subjects
 from shared.bus import Bus
+from shared.bus.identity import ensure_keys
 from shared.bus.provision import provision
 from shared.bus.records import submission_entry
 from shared.contracts import Email, MemoryWrite, Node, Task, generate_id, generate_task_id
@@ -307,7 +308,8 @@ async def test_a_message_that_the_trail_lacks_is_found(fresh_office_server: Serv
         await admin.request("$JS.API.STREAM.DELETE.AUDIT")
         for seq in (2, 3):
             await admin.request("$JS.API.STREAM.MSG.DELETE.OFFICE", json.dumps({"seq": seq}).encode())
-        await provision(admin, office.agents, ack_wait=30, max_attempts=5)
+        keys = ensure_keys(office.config.keys, office.agents)
+        await provision(admin, keys, ack_wait=30, max_attempts=5)
     await copied(office, subjects.OFFICE, 6)
     done = await run(office, "audit", "verify")
     assert done.returncode == 1

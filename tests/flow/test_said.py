@@ -1,5 +1,6 @@
 """Whose word it is: paths and addresses count if people named them, whatever models and agents write."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -188,3 +189,35 @@ async def test_what_an_agent_submits_is_not_what_a_person_said(tmp_path: Path) -
         request = {"seq": 1, "next_by_subj": subjects.SUBMISSIONS, "batch": 10}
         stored = [each.subject async for each in team.user.read(subjects.OFFICE, request)]
     assert stored == ["tasks.submit.cortex", "tasks.submit.nexus", "tasks.submit"]
+
+
+async def test_signed_words_count_while_their_signer_is_away(tmp_path: Path, secret: Path) -> None:
+    """A process that ended says nothing about what it signed, whether or not another one runs already."""
+    async with open_team(tmp_path, NAMES) as team:
+        conductor = await team.connect("conductor")
+        said = sign_said(conductor, f"Read {secret}")
+        gone = subjects.presence("conductor", "ended")
+        await conductor.store(gone, b"", headers={"KV-Operation": "DEL"})
+        await team.join(Scout, SCOUT)
+        result = await ask(team, "t1", secret, said)
+    assert "the secret" in result.output
+    assert result.attempt == 1
+
+
+async def test_a_key_that_is_not_known_decides_nothing(tmp_path: Path, secret: Path) -> None:
+    """The task waits until the key can be read, and fails for no other reason than its own."""
+    async with open_team(tmp_path, NAMES, MAILROOM_MAX_ATTEMPTS="20") as team:
+        conductor = await team.connect("conductor")
+        said = sign_said(conductor, f"Read {secret}")
+        admin = await team.connect("admin")
+        identity = subjects.identity("conductor")
+        known = await admin.last(subjects.bucket_stream(subjects.IDENTITIES_BUCKET), identity)
+        assert known is not None
+        await admin.store(identity, b"")
+        await team.join(Scout, SCOUT)
+        asking = asyncio.create_task(ask(team, "t1", secret, said))
+        await asyncio.sleep(1)
+        assert not asking.done()
+        await admin.store(identity, known.data)
+        result = await asking
+    assert "the secret" in result.output

@@ -10,6 +10,7 @@ import pytest
 
 from services.conductor.specialist_factory import SpecialistFactory
 from shared import settings
+from shared.contracts import Presence
 from shared.errors import ActionError
 from shared.llm import LanguageModel, Message, ask_for
 from shared.llm.factory import OfflineModel
@@ -98,10 +99,10 @@ async def test_nonsense_is_refused(config: Settings, tmp_path: Path) -> None:
 async def test_what_the_office_refuses_to_start_is_told_and_taken_away(
     config: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def nobody(*_: object) -> None:
-        return None
+    async def nobody(*_: object) -> list[Presence]:
+        return []
 
-    monkeypatch.setattr("services.conductor.specialist_factory.read_presence", nobody)
+    monkeypatch.setattr("services.conductor.specialist_factory.read_presences", nobody)
     maker = factory(config, tmp_path)
     made = await maker._make("Finding", "Finds", "user")
     write_profile(config, made)

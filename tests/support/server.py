@@ -90,9 +90,9 @@ class Server:
 
     async def start(self) -> None:
         """Start the server and provision it; call ``end`` or ``close`` in any case."""
-        write_config(self.config, self.agents)
         fresh = not store_of(self.config).exists()
         filled = fill_store(self.config, self.agents)
+        write_config(self.config, self.agents)
         self._nats = await NatsServer.start(self.config, log=self.config.logs / "nats.log")
         if not filled:
             await provision_streams(self.config, self.url, self.agents)

@@ -1,4 +1,4 @@
-"""Stores of provisioned servers, kept for the servers that are provisioned alike later in the same run."""
+"""Stores of provisioned servers and their keys, kept for servers provisioned alike later in the same run."""
 
 import atexit
 import shutil
@@ -20,23 +20,28 @@ def store_of(settings: Settings) -> Path:
 
 
 def fill_store(settings: Settings, agents: Sequence[str]) -> bool:
-    """Copy a store that was provisioned alike; returns False if there is none, or the server has a store."""
+    """Copy a store that was provisioned alike, and its keys, which are published in it.
+
+    Returns False if there is none, or the server has a store or keys.
+    """
     kept = _kept.get(_key(settings, agents))
-    if kept is None or store_of(settings).exists():
+    if kept is None or store_of(settings).exists() or settings.keys.exists():
         return False
-    shutil.copytree(kept, store_of(settings))
+    shutil.copytree(kept / "store", store_of(settings))
+    shutil.copytree(kept / "keys", settings.keys)
     return True
 
 
 def keep_store(settings: Settings, agents: Sequence[str]) -> None:
-    """Keep a copy of the store of a server that was provisioned and not used yet.
+    """Keep a copy of the store of a server that was provisioned and not used yet, and of its keys.
 
     The server may run: it recovers from such a copy as it does after a crash.
     """
     if not _kept:
         atexit.register(_remove)
-    folder = Path(tempfile.mkdtemp(prefix="mailroom-store-")) / "store"
-    shutil.copytree(store_of(settings), folder)
+    folder = Path(tempfile.mkdtemp(prefix="mailroom-store-"))
+    shutil.copytree(store_of(settings), folder / "store")
+    shutil.copytree(settings.keys, folder / "keys")
     _kept[_key(settings, agents)] = folder
 
 
@@ -46,4 +51,4 @@ def _key(settings: Settings, agents: Sequence[str]) -> Key:
 
 def _remove() -> None:
     for folder in _kept.values():
-        shutil.rmtree(folder.parent, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -91,7 +91,10 @@ async def provision_streams(settings: Settings, url: str, agents: Sequence[str])
     bus = await Bus.connect(subjects.ADMIN, url, settings.keys / f"{subjects.ADMIN}.nk")
     try:
         return await provision(
-            bus, agents, ack_wait=settings.task_ack_wait, max_attempts=settings.max_attempts
+            bus,
+            ensure_keys(settings.keys, agents),
+            ack_wait=settings.task_ack_wait,
+            max_attempts=settings.max_attempts,
         )
     finally:
         await bus.close()
