@@ -68,9 +68,9 @@ class Conductor(Agent):
         """Load the playbooks, post the board, and ask models that an earlier process was asking."""
         context = self.context
         self.playbooks = load_playbooks()
-        self.planner = Planner(self.playbooks, context.memory)
-        self.learner = MetaLearner(context.bus, routing=context.settings.learned_routing)
         self._model = context.models.model
+        self.planner = Planner(self.playbooks, context.memory, has_model=self._model.available)
+        self.learner = MetaLearner(context.bus, routing=context.settings.learned_routing)
         self._roster = Roster(context.directory, context.bus, context.settings)
         self._board = StatusBoard(context.bus)
         self._store = GoalStore(context.bus, self._board)

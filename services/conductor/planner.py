@@ -12,10 +12,12 @@ from services.conductor.playbook import Playbook, apply_playbook, load_counterex
 from services.conductor.requests import find_reservation, names_later_time, variants
 from shared import subjects
 from shared.bus import Bus
+from shared.bus.consumer import yield_slot
 from shared.bus.records import read_presences
 from shared.contracts import Goal, GoalTask
 from shared.contracts.base import require_name
 from shared.errors import ActionError, BusError, BusUnavailable
+from shared.log import logger
 from shared.memory import Memory
 from shared.messaging.directory import Directory
 from shared.plans.agents import AgentPage, pages_of
@@ -30,13 +32,18 @@ DESK, NOBODY = "desk", "nobody"
 """Who does what the counterexamples ask for: the front desk (nexus), or no agent."""
 NAMED = "named action"
 """The ``playbook`` of a goal whose context names the assignee and the action."""
-EMBED_TIMEOUT = 30.0
-"""Seconds for which a goal waits for an unavailable memory daemon: one that was killed is back by then."""
+EMBED_TIMEOUT = 300.0
+"""Seconds for which a goal waits for an unavailable memory daemon, which takes minutes to start on a busy
+machine."""
+EMBED_TIMEOUT_WITH_MODEL = 30.0
+"""The same if a model may plan the goal instead."""
 EMBED_RETRY = 0.5
 """Seconds between two tries meanwhile."""
 NO_TASKS = frozenset({subjects.CONDUCTOR, *subjects.PEOPLE, subjects.ADMIN})
 """Who gets no task from a plan: the conductor would wait for itself, and people get no tasks."""
 
+
+log = logger(__name__)
 
 _TIMED = frozenset({"schedule", "route"})
 """What the context of a goal has that the schedule or the front desk submitted: these know times, and the
@@ -53,11 +60,13 @@ class NoPlaybook(ActionError):
 class Planner:
     """Chooses playbooks by example, in the embedding space of the memory daemon."""
 
-    def __init__(self, playbooks: Mapping[str, Playbook], memory: Memory) -> None:
+    def __init__(self, playbooks: Mapping[str, Playbook], memory: Memory, *, has_model: bool = False) -> None:
         self._playbooks = playbooks
         self._memory = memory
+        self._has_model = has_model
         self._against = load_counterexamples()
         self._examples: list[tuple[Playbook | str, list[float]]] = []
+        self._embedding_examples = asyncio.Lock()
 
     async def plan(self, goal: Goal) -> Goal:
         """``goal`` with its tasks; raises ActionError if it cannot be planned.
@@ -91,15 +100,14 @@ class Planner:
                 "The request names a time, and a submission begins at once: nothing was begun",
                 f"The front desk queues it: mailroom ask {asked_so}",
             )
-        if not self._examples:
-            self._examples = await self._embed_examples()
+        examples = await self._read_examples()
         asked = variants(text[:2_000], self._playbooks)
         vectors = await self._embed([sentence for sentence, _ in asked])
         score, nearest = max(
             (
                 (sum(map(operator.mul, vector, example)), book)
                 for vector, (_, only) in zip(vectors, asked, strict=True)
-                for book, example in self._examples
+                for book, example in examples
                 if only is None or isinstance(book, str) or book is only
             ),
             key=lambda pair: pair[0],
@@ -112,21 +120,32 @@ class Planner:
             raise NoPlaybook(self._format_offers())
         return nearest
 
-    async def _embed_examples(self) -> list[tuple[Playbook | str, list[float]]]:
-        pairs: list[tuple[Playbook | str, str]] = [
-            (book, example) for book in self._playbooks.values() for example in book.examples
-        ]
-        pairs += [(DESK, sentence) for sentence in self._against.desk]
-        pairs += [(NOBODY, sentence) for sentence in self._against.nobody]
-        vectors = await self._embed([sentence for _, sentence in pairs])
-        return [(book, vector) for (book, _), vector in zip(pairs, vectors, strict=True)]
+    async def _read_examples(self) -> list[tuple[Playbook | str, list[float]]]:
+        """The vectors of all examples; however many goals need them, they are asked for once."""
+        async with self._embedding_examples:
+            if not self._examples:
+                pairs: list[tuple[Playbook | str, str]] = [
+                    (book, example) for book in self._playbooks.values() for example in book.examples
+                ]
+                pairs += [(DESK, sentence) for sentence in self._against.desk]
+                pairs += [(NOBODY, sentence) for sentence in self._against.nobody]
+                vectors = await self._embed([sentence for _, sentence in pairs])
+                self._examples = [(book, vector) for (book, _), vector in zip(pairs, vectors, strict=True)]
+        return self._examples
 
     async def _embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """The vectors of ``texts``; while memory is away, other goals go on in the released slot."""
+        patience = EMBED_TIMEOUT_WITH_MODEL if self._has_model else EMBED_TIMEOUT
         again = tenacity.retry_if_exception_type(BusUnavailable)
-        stop, wait = tenacity.stop_after_delay(EMBED_TIMEOUT), tenacity.wait_fixed(EMBED_RETRY)
+        stop, wait = tenacity.stop_after_delay(patience), tenacity.wait_fixed(EMBED_RETRY)
         asking = tenacity.AsyncRetrying(retry=again, stop=stop, wait=wait, reraise=True)
         try:
-            return await asking(self._memory.embed, *texts)
+            try:
+                return await self._memory.embed(*texts)
+            except BusUnavailable as error:
+                log.warning("waiting_for_memory", reason=str(error))
+                async with yield_slot():
+                    return await asking(self._memory.embed, *texts)
         except BusError as error:
             raise NoPlaybook(error.cause, error.cure) from None
 

@@ -15,6 +15,7 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from shared import subjects
 from shared.bus import signing
 from shared.bus.bulk import Span, read_all
 from shared.bus.client import BusClient, ConnectionLost
@@ -31,8 +32,8 @@ log = logger(__name__)
 
 RELOADING = 1.0
 """Seconds for which the server itself may not answer: it reloads its settings, as for a new specialist."""
-READING = ("$JS.API.DIRECT.GET.", "position.")
-"""What the subjects of requests begin with that change nothing at the server."""
+READING = ("$JS.API.DIRECT.GET.", "position.", *map(subjects.memory, subjects.MEMORY_VERBS))
+"""What the subjects of requests begin with that change nothing."""
 
 
 class Bus:

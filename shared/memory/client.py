@@ -39,7 +39,7 @@ from shared.contracts import (
 )
 from shared.contracts.base import amended
 from shared.contracts.queries import MAX_PAGE
-from shared.errors import BusUnavailable, NoResponders, Refused
+from shared.errors import BusError, BusUnavailable, NoResponders, Refused
 from shared.spans import span
 
 
@@ -96,6 +96,8 @@ ASK_AGAIN = 3.0
 """Seconds until the outcome of a write is requested again: a daemon that ended answers no more."""
 PAUSE = 0.1
 """Seconds between two such requests if no daemon is there."""
+STILL_THERE = 1.0
+"""Seconds between two looks whether the daemon that was asked is still there."""
 ANSWER_TIMEOUT = 30.0
 """Seconds until a request times out: long enough for a daemon that is just starting."""
 SLOW_TIMEOUT = 300.0
@@ -344,13 +346,29 @@ class Memory:
     ) -> Answer:
         payload = b"{}" if query is None else msgspec.json.encode(query)
         timeout = SLOW_TIMEOUT if getattr(query, "at", 0) else timeout
+        asking = asyncio.ensure_future(self._bus.request(subjects.memory(verb), payload, timeout=timeout))
         try:
-            data = await self._bus.request(subjects.memory(verb), payload, timeout=timeout)
+            while not asking.done():
+                done, _ = await asyncio.wait({asking}, timeout=STILL_THERE)
+                if not done:
+                    await self._require_daemon()
+            data = asking.result()
         except BusUnavailable as error:
             raise type(error)(
                 f"The memory daemon does not answer ({error})", "See whether it runs with 'mailroom status'"
             ) from None
+        finally:
+            asking.cancel()
         return msgspec.json.decode(data, type=kind)
+
+    async def _require_daemon(self) -> None:
+        """Raise NoResponders if no daemon is there: one that was killed never answers what it was asked."""
+        try:
+            await self._bus.request(subjects.memory("health"), b"{}", timeout=STILL_THERE)
+        except NoResponders:
+            raise
+        except BusError:  # it is busy, stopped, or starting
+            return
 
 
 async def _pages(read: Callable[[Query], Awaitable[Page]], query: Query) -> AsyncIterator[Page]:

@@ -17,7 +17,7 @@ import pytest_asyncio
 
 from shared import subjects
 from shared.contracts import Edge, MemoryWrite, Node, Relation, generate_id
-from shared.errors import MailroomError, Refused
+from shared.errors import MailroomError, NoResponders, Refused
 from shared.memory import Memory
 from tests.support.office import Office
 from tests.support.waiting import eventually
@@ -393,3 +393,31 @@ async def test_what_is_no_message_at_all_leaves_it_alive(lasting_office: Office)
 
 def many_bodies() -> list[Node]:
     return [Node(id=f"huge{index}", title="Ten megabytes", body="x" * 1_000_000) for index in range(10)]
+
+
+# --- requests in hand ----------------------------------------------------------------------------
+
+
+async def test_what_a_killed_daemon_was_asked_is_given_up_at_once(memory_office: Office) -> None:
+    """Who asked may ask the next one, instead of waiting for an answer that never comes."""
+    async with client(memory_office) as memory:
+        memory_office.signal("memory", signal.SIGSTOP)
+        asking = asyncio.create_task(memory.embed("a text"))
+        await asyncio.sleep(0.2)
+        memory_office.kill("memory")
+        begun = time.monotonic()
+        with pytest.raises(NoResponders, match="The memory daemon does not answer"):
+            await asking
+        assert time.monotonic() - begun < 10
+
+
+async def test_what_was_asked_when_the_server_was_killed_is_asked_again(memory_office: Office) -> None:
+    async with client(memory_office) as memory:
+        memory_office.signal("memory", signal.SIGSTOP)
+        asking = asyncio.create_task(memory.embed("a text"))
+        await asyncio.sleep(0.2)
+        await memory_office.server.restart()
+        memory_office.signal("memory", signal.SIGCONT)
+        async with asyncio.timeout(20):
+            (embedded,) = await asking
+    assert len(embedded) == 384

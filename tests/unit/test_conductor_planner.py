@@ -167,7 +167,7 @@ async def test_memory_that_comes_back_is_waited_for(monkeypatch: pytest.MonkeyPa
 async def test_memory_that_stays_away_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner_module, "EMBED_TIMEOUT", -1.0)
     with pytest.raises(ActionError, match=r"The memory daemon does not answer\. See"):
-        await plan(Embedding(AWAY), "look")
+        await plan(Embedding(AWAY, AWAY), "look")
 
 
 async def test_what_memory_refuses_is_not_asked_again() -> None:
