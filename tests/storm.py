@@ -12,6 +12,7 @@ import json
 import os
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -75,6 +76,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     twice: int
     dead: int
     takeovers: int
+    p50_takeover: float
     longest_takeover: float
     longest_by_blow: dict[str, float]
     audit_whole: bool
@@ -187,6 +189,7 @@ async def run_storm(plan: Plan, folder: Path) -> Outcome:
             twice=sum(len(ends) > 1 for ends in goals.values()) + await _tasks_ended_twice(user),
             dead=len(await _read(user, subjects.dead("*"))),
             takeovers=len(waits),
+            p50_takeover=round(statistics.median([wait for _, wait in waits] or [0.0]), 2),
             longest_takeover=round(max((wait for _, wait in waits), default=0.0), 2),
             longest_by_blow={name: round(wait, 2) for name, wait in sorted(waits, key=lambda each: each[1])},
             audit_whole=storm.mailroom("audit", "verify").returncode == 0,

@@ -1,29 +1,24 @@
 """How soon everything goes on after ``kill -9``: of the supervisor, and of every agent in turn."""
 
-import asyncio
 import json
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import msgspec
 
-from tests.bench.plan import Plan
+from tests.bench.plan import Plan as BenchPlan
 from tests.bench.rows import Row, at_most, compare
-from tests.support.back import PATIENCE, Back, measure_back
-from tests.support.office import Office
-from tests.support.slow import install_slow_agent, slow_goal
-from tests.support.storm import Storm
+from tests.storm import Plan, run_storm
+from tests.support.back import Back, measure_back
 
 NAME = "recovery"
-BACK, TAKEN_OVER = at_most(8), at_most(3)
-GOALS, SECONDS = 200, 1.0
-"""Goals of the storm, and the seconds that each one's task takes."""
+BACK, TAKEN_OVER = at_most(8), at_most(6)
+GOALS = 200
+"""Goals of the storm."""
 
 
-async def measure(plan: Plan) -> list[Row]:
+async def measure(plan: BenchPlan) -> list[Row]:
     """The office back on a quiet machine and on a busy one, then takeovers among many kills."""
     rows = []
     for busy in (0,) if plan.quick else (0, 2 * (os.cpu_count() or 1)):
@@ -42,35 +37,15 @@ def _back_rows(back: Back, busy: int) -> list[Row]:
     ]
 
 
-# --- the storm -----------------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def _open_office() -> AsyncIterator[Office]:
-    with TemporaryDirectory(prefix="mailroom-bench-") as folder:
-        more = install_slow_agent(Path(folder))
-        office = Office(Path(folder), MAILROOM_TASK_ACK_WAIT="30", MAILROOM_MAX_ATTEMPTS="20", **more)
-        try:
-            await office.open()
-            yield office
-        finally:
-            await office.close()
-
-
 async def _storm_rows(goals: int) -> list[Row]:
-    """Every agent killed in turn, the busy one after each of them."""
-    async with _open_office() as office:
-        for number in range(goals):
-            await office.submit(slow_goal(f"g{number}", SECONDS))
-        storm = Storm(office)
-        for name in list(office.processes):
-            await storm.strike(name)
-            await storm.strike("slow")
-        await asyncio.gather(*(office.finished(f"g{number}", PATIENCE) for number in range(goals)))
-        found = await storm.takeovers()
-    print(json.dumps({"measure": "takeovers", **msgspec.to_builtins(found)}))
-    note = f"{found.takeovers} after {found.kills} kills of processes"
+    """Goals at 3 a second while everything is killed in turn."""
+    with TemporaryDirectory(prefix="mailroom-bench-") as folder:
+        found = await run_storm(Plan(goals=goals, stops=0), Path(folder))
+    print(json.dumps({"measure": "storm", **msgspec.to_builtins(found)}))
+    note = f"{found.takeovers} after {json.dumps(found.blows)}; survived: {found.survived}"
     return [
-        compare(NAME, "takeover of an interrupted task, p50", found.p50, "s", note=note),
-        compare(NAME, "takeover of an interrupted task, longest", found.longest, "s", target=TAKEN_OVER),
+        compare(NAME, "takeover of an interrupted task, p50", found.p50_takeover, "s", note=note),
+        compare(
+            NAME, "takeover of an interrupted task, longest", found.longest_takeover, "s", target=TAKEN_OVER
+        ),
     ]
