@@ -35,8 +35,6 @@ OFFICE_SUBJECTS = (
     "record.*.*.*",
 )
 MEMORY_SUBJECTS = ("memory.write.*",)
-SHARED_TIMERS = "TIMERS"
-"""The stream that all timers were in before each agent had one of its own; ``provision`` empties it."""
 
 # --- buckets -------------------------------------------------------------------------------------
 AGENTS_BUCKET = "agents"

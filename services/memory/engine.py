@@ -119,7 +119,7 @@ class MemoryEngine:
         """Open the existing memory, or create one; takes two to three seconds, most of them for importing
         lancedb.
 
-        Raises StartError with cause and cure: no model, the folder not writable, of a later version, broken,
+        Raises StartError with cause and cure: no model, the folder not writable, of another version, broken,
         or open in another process.
         """
         from services.memory.embedding import open_embedder

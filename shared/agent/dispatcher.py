@@ -13,7 +13,6 @@ from shared.agent.executor import TaskExecutor
 from shared.bus import Delivery, Entry
 from shared.bus.claim import claim, dead_letter_for
 from shared.bus.entry import seal
-from shared.bus.migration import MIGRATED
 from shared.bus.records import read_result, read_submitted, retry_on_conflict, submission_entry
 from shared.bus.replacement import is_handled
 from shared.contracts import (
@@ -60,7 +59,7 @@ class Dispatcher:
 
     async def handle(self, delivery: Delivery) -> None:
         """Handle one delivery and commit what its handler returns; raises Reject or Retry, see Consumer."""
-        if _is_migrated(delivery) or is_handled(delivery.headers):
+        if is_handled(delivery.headers):
             return
         _continue_trace(delivery)
         if delivery.subject == subjects.SUBMIT or delivery.subject.startswith(f"{subjects.SUBMIT}."):
@@ -237,12 +236,6 @@ def _continue_trace(delivery: Delivery) -> None:
     """Continue the trace of a message; one that has none begins the same trace whenever it is delivered."""
     origin = f"{delivery.stream} {delivery.seq} {delivery.stored_at}"
     continue_trace(str(delivery.headers.get(TRACE_HEADER, "")), origin)
-
-
-def _is_migrated(delivery: Delivery) -> bool:
-    """Whether a message is one of an earlier version that the migration has brought to other subjects."""
-    is_task = delivery.subject.startswith("task.")
-    return is_task and (MIGRATED in delivery.headers or delivery.subject.count(".") == 2)
 
 
 def _is_submission(subject: str, task: Task) -> bool:

@@ -6,9 +6,7 @@ from typing import Any
 
 from shared import subjects
 from shared.bus.connection import Bus
-from shared.bus.entry import Entry, Stored
-from shared.bus.migration import OLD_SUBJECTS, migrate_tasks
-from shared.errors import BusError, BusUnavailable, Conflict
+from shared.errors import BusError, BusUnavailable
 from shared.log import logger
 
 SECOND = 1_000_000_000
@@ -16,9 +14,6 @@ STREAM_NOT_FOUND = 10059
 CONSUMER_NOT_FOUND = 10014
 UNCHANGEABLE = ("persist_mode",)
 """Fields of a stream's configuration that cannot be changed later."""
-
-NO_TIMERS = "timer.retired"
-"""The subject of the shared stream of timers while it is emptied: nobody publishes there."""
 
 log = logger(__name__)
 
@@ -31,70 +26,15 @@ async def provision(bus: Bus, keys: Mapping[str, str], *, ack_wait: float, max_a
     """
     agents = tuple(keys)
     changes = []
-    old = await _has_old_tasks(bus)
-    shared_timers = await _close_shared_timers(bus)
-    changes += await _open_memory_audit(bus)
     for config in streams():
-        changes += await _ensure_stream(bus, _with_old_subjects(config) if old else config)
-    if shared_timers:
-        changes.append(f"moved {await copy_shared_timers(bus)} timers to a stream for each agent")
-        await _api(bus, f"STREAM.DELETE.{subjects.SHARED_TIMERS}")
+        changes += await _ensure_stream(bus, config)
     for name, key in keys.items():  # before the durables: who receives a task can check its signature
         changes += await _publish_key(bus, name, key)
     for stream, config in durables(agents, ack_wait, max_attempts):
         changes += await _ensure_durable(bus, stream, config)
-    if old:
-        # The durables know the new subjects by now, and no agent runs yet.
-        changes += await migrate_tasks(bus)
-        changes += await _ensure_stream(bus, streams()[0])
     for change in changes:
         log.info("provisioned", change=change)
     return changes
-
-
-async def _close_shared_timers(bus: Bus) -> bool:
-    """Let the stream that all agents' timers were in take no more; whether there is one.
-
-    A timer of it that is due meanwhile is still put there by the server.
-    """
-    info = await _api(bus, f"STREAM.INFO.{subjects.SHARED_TIMERS}", allow=STREAM_NOT_FOUND)
-    if "config" not in info:
-        return False
-    closed = {**info["config"], "subjects": [NO_TIMERS]}
-    await _api(bus, f"STREAM.UPDATE.{subjects.SHARED_TIMERS}", closed)
-    return True
-
-
-async def _open_memory_audit(bus: Bus) -> list[str]:
-    """Copy MEMORY again if its copy is of an earlier version, in which the server lets nobody erase a text.
-
-    The copy stays as it is if it has a message that MEMORY has not: it is all there is of that.
-    """
-    source, copy = [
-        await _api(bus, f"STREAM.INFO.{name}", allow=STREAM_NOT_FOUND)
-        for name in (subjects.MEMORY, subjects.AUDIT_MEMORY)
-    ]
-    if "config" not in source or not copy.get("config", {}).get("deny_delete"):
-        return []
-    kept = source["state"]
-    if kept["messages"] < copy["state"]["messages"] or kept["messages"] != kept["last_seq"]:
-        return []
-    await _api(bus, f"STREAM.DELETE.{subjects.AUDIT_MEMORY}")
-    return [f"copied {subjects.MEMORY} to {subjects.AUDIT_MEMORY} again: texts can be erased there"]
-
-
-async def _has_old_tasks(bus: Bus) -> bool:
-    """Whether the store is of an earlier version, which kept tasks on other subjects."""
-    info = await _api(bus, f"STREAM.INFO.{subjects.OFFICE}", allow=STREAM_NOT_FOUND)
-    return OLD_SUBJECTS[0] in info.get("config", {}).get("subjects", ())
-
-
-def _with_old_subjects(config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration of OFFICE while its tasks are migrated; that of any other stream as it is."""
-    if config["name"] != subjects.OFFICE:
-        return config
-    present = [each for each in config["subjects"] if not each.startswith("state.")]
-    return {**config, "subjects": [*present, *OLD_SUBJECTS]}
 
 
 def streams() -> list[dict[str, Any]]:
@@ -260,54 +200,3 @@ async def _api(bus: Bus, verb: str, body: Any = None, *, allow: int = 0) -> dict
             raise BusUnavailable(f"The server has no JetStream for this: {error['description']}")
         raise BusError(f"The server refused {verb}: {error['description']} ({error.get('err_code')})")
     return result
-
-
-# --- timers of earlier versions ---------------------------------------------------------------------
-
-READ_AT_ONCE = 1_000
-SCHEDULE = ("Nats-Schedule", "Nats-Schedule-Target")
-
-
-async def copy_shared_timers(bus: Bus) -> int:
-    """Copy every timer of the shared stream, and what is due but not done; returns how many.
-
-    After a crash it is done again: a timer that was set since then, or copied, is kept, and one that goes off
-    twice is recognised by its agent's records. Raises BusError.
-    """
-    done = {agent: await _done(bus, agent) for agent in subjects.TIMED}
-    moved = 0
-    position = 1
-    while True:
-        request = {"seq": position, "next_by_subj": ">", "batch": READ_AT_ONCE}
-        found = [each async for each in bus.read(subjects.SHARED_TIMERS, request)]
-        for each in found:
-            moved += await _copy(bus, each, done.get(subjects.sender_of(each.subject), 0))
-        if not found:
-            return moved
-        position = found[-1].seq + 1
-
-
-async def _done(bus: Bus, agent: str) -> int:
-    """The sequence up to which the due timers of ``agent`` were handled."""
-    durable = f"{subjects.SHARED_TIMERS}.{subjects.timers_durable(agent)}"
-    info = json.loads(await bus.request(f"$JS.API.CONSUMER.INFO.{durable}"))
-    return int(info["ack_floor"]["stream_seq"]) if "ack_floor" in info else 0
-
-
-async def _copy(bus: Bus, timer: Stored, done: int) -> bool:
-    """Whether there was something to copy: what is due and handled is not."""
-    schedule = {name: timer.headers[name] for name in SCHEDULE if name in timer.headers}
-    if not schedule and timer.seq <= done:
-        return False
-    entry = Entry(
-        timer.subject,
-        timer.data,
-        f"moved-{timer.stream}-{timer.seq}",
-        expect=0 if schedule else None,
-        headers=schedule,
-    )
-    try:
-        await bus.commit([entry])
-    except Conflict:
-        return False  # it was set again since
-    return True

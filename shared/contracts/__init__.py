@@ -145,7 +145,6 @@ from shared.contracts.records import (
     Setback,
     StateChanged,
     TaskChanged,
-    TaskRecordV1,
 )
 from shared.contracts.schedule import NightState, Schedule, Schedules, ScheduleStatus
 from shared.contracts.spans import Span, SpanKind

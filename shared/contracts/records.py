@@ -23,7 +23,7 @@ from shared.contracts.base import (
 )
 from shared.contracts.checkup import Connection
 from shared.contracts.spans import Span
-from shared.contracts.task import ResultOutcome, Said, Task, TaskPriority, TaskResult, TaskStatus
+from shared.contracts.task import ResultOutcome, Said, TaskPriority, TaskStatus
 
 
 class Effect(Contract, frozen=True, kw_only=True):
@@ -55,17 +55,6 @@ class TaskChanged(Envelope, frozen=True, kw_only=True, tag="task_changed.v2"):
     note: str = ""
     journal: tuple[Effect, ...] = ()
     spans: tuple[Span, ...] = ()
-
-
-class TaskRecordV1(Envelope, frozen=True, kw_only=True, tag="task_changed.v1"):
-    """The record of a task as earlier versions stored it; it is read, and no longer written."""
-
-    task: Task
-    attempt: Count = 0
-    worker: str = ""
-    note: str = ""
-    journal: tuple[Effect, ...] = ()
-    result: TaskResult | None = None
 
 
 class OfficeState(StrEnum):

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from shared import contracts, subjects
-from shared.contracts import Envelope, Goal, ResultOutcome, TaskChanged, TaskRecordV1, TaskStatus, decode
+from shared.contracts import Envelope, Goal, ResultOutcome, TaskChanged, TaskStatus, decode
 from shared.contracts.base import MAX_PERSON
 from shared.text.phrases import count
 from shared.text.printable import clean
@@ -60,7 +60,6 @@ def summarize(subject: str, data: bytes) -> MessageSummary:
         text = clean(str(error)[:MAX_SUMMARY])
         return MessageSummary(sender=sender, recipient=recipient, kind="unreadable", text=text)
     kind, text = summarize_envelope(envelope)
-    task = envelope.task if isinstance(envelope, TaskRecordV1) else envelope
     return MessageSummary(
         sender=sender,
         recipient=recipient,
@@ -69,7 +68,7 @@ def summarize(subject: str, data: bytes) -> MessageSummary:
         id=envelope.id,
         cause=envelope.cause,
         goal_id=envelope.goal_id,
-        task_id=str(getattr(task, "task_id", "")),
+        task_id=str(getattr(envelope, "task_id", "")),
         status=_status(envelope),
         person=envelope.person if sender == subjects.USER else "",
     )
@@ -80,12 +79,10 @@ def _parse_parties(subject: str) -> tuple[str, str]:
     match subject.split("."):
         case ["task", assignee, requester, _, step]:
             return (assignee, requester) if step in subjects.BY_ASSIGNEE else (requester, assignee)
-        case ["task" | "mail", recipient, sender]:
+        case ["mail", recipient, sender]:
             return sender, recipient
         case ["state", "goal" | "office", *_]:
             return subjects.CONDUCTOR, ""
-        case ["state", assignee, requester, _]:
-            return assignee, requester
         case ["memory", "write", sender]:
             return sender, subjects.MEMORY_DAEMON
         case ["event" | "dead" | "record", sender, *_]:
@@ -146,8 +143,6 @@ def _status(envelope: Envelope) -> str:
     match envelope:
         case TaskChanged():
             return str(TaskStatus.IN_PROGRESS)
-        case TaskRecordV1():
-            return str(envelope.task.status)
         case contracts.TaskResult():
             return str(envelope.status)
         case contracts.StateChanged(goal=Goal() as goal):
@@ -169,10 +164,6 @@ def _task(task: contracts.Task) -> str:
 def _task_changed(change: TaskChanged) -> str:
     attempt = f"attempt {change.attempt}" if change.attempt > 1 else ""
     return ": ".join(filter(None, (attempt, change.note))) or str(TaskStatus.IN_PROGRESS)
-
-
-def _task_record(record: TaskRecordV1) -> str:
-    return f"{record.task.status}: {record.note}" if record.note else str(record.task.status)
 
 
 def _goal_changed(change: contracts.StateChanged) -> str:
@@ -286,7 +277,6 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
         lambda e: f"{_end(str(e.status), e.outcome)}: {e.error_message or e.output}",
     ),
     TaskChanged: ("state", _task_changed),
-    TaskRecordV1: ("state", _task_record),
     contracts.StateChanged: ("goal", _goal_changed),
     contracts.Question: ("question", lambda e: e.text),
     contracts.Response: ("answer", lambda e: e.text),

@@ -13,7 +13,6 @@ from shared.bus.entry import Entry
 from shared.errors import BusUnavailable
 from tests.bus.conftest import AGENTS
 from tests.support.server import Server
-from tests.support.waiting import eventually
 
 
 async def test_provisioning_again_changes_nothing(server: Server) -> None:
@@ -52,36 +51,6 @@ async def test_the_audit_holds_every_message_of_the_office(server: Server) -> No
             break
         await asyncio.sleep(0.05)
     assert audited == [b"%d" % n for n in range(50)]
-
-
-@pytest.mark.parametrize("whole", [True, False])
-async def test_the_copy_of_memory_is_made_anew_so_that_texts_can_be_erased(
-    server: Server, whole: bool
-) -> None:
-    """It was protected from everybody; what it alone still has is not given up for that."""
-    admin, bus = await server.connect(subjects.ADMIN), await server.connect("engineer")
-    name = subjects.AUDIT_MEMORY
-    config = json.loads(await admin.request(f"$JS.API.STREAM.INFO.{name}"))["config"]
-    old = json.dumps({**config, "deny_delete": True}).encode()
-    await admin.request(f"$JS.API.STREAM.UPDATE.{name}", old)
-    for number in range(3):
-        await bus.append(Entry(subjects.memory_write("engineer"), b"%d" % number, f"w{number}"))
-
-    async def copies() -> int:
-        return int(json.loads(await admin.request(f"$JS.API.STREAM.INFO.{name}"))["state"]["messages"])
-
-    async def has_all() -> bool:
-        return await copies() == 3
-
-    await eventually(has_all)
-    if not whole:
-        await admin.request("$JS.API.STREAM.MSG.DELETE.MEMORY", b'{"seq": 2}')
-    changes = await provision_streams(server.config, server.url, AGENTS)
-    assert len(changes) == (2 if whole else 0), changes
-    await eventually(has_all)
-    config = json.loads(await admin.request(f"$JS.API.STREAM.INFO.{name}"))["config"]
-    assert bool(config.get("deny_delete")) is not whole
-    assert await provision_streams(server.config, server.url, AGENTS) == []
 
 
 async def audited(user: Bus) -> list[bytes]:

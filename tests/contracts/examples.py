@@ -505,15 +505,6 @@ EXAMPLES: tuple[c.Contract, ...] = (
         journal=(EFFECT,),
         spans=(SPAN,),
     ),
-    c.TaskRecordV1(
-        **header(12, "engineer", "conductor"),
-        task=TASK,
-        attempt=2,
-        worker="engineer-4711",
-        note="Running the tests",
-        journal=(EFFECT,),
-        result=TASK_RESULT,
-    ),
     c.Instructions(
         **header(60, "conductor", "engineer"),
         instructions=(INSTRUCTION,),

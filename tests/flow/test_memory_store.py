@@ -1,14 +1,12 @@
 """The store: what was committed is there, at every version, and what an older Mailroom wrote is read."""
 
 import random
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from services.memory.storage import store as store_module
@@ -22,7 +20,6 @@ from tests.support.memory import (
     STORED_DIMENSIONS as DIMENSIONS,
 )
 from tests.support.memory import (
-    FaultyDisk,
     StoredMemory,
     count_files,
     embed,
@@ -296,105 +293,6 @@ def test_going_back_to_the_first_model_half_way_embeds_what_came_between(folder:
     }
     memory.close()
     assert list(folder.glob("vectors_model-b*")) == []
-
-
-OLD_NODES = {
-    **dict.fromkeys(
-        "id kind title body last_accessed_at created_at updated_at valid_from valid_to".split(), pa.string()
-    ),
-    "tags": pa.list_(pa.string()),
-    "importance": pa.float64(),
-    **dict.fromkeys(["access_count", "created_version", "retired_version", "version"], pa.int64()),
-    **dict.fromkeys("metadata source_agent source_session source_channel model".split(), pa.string()),
-    "embedding": pa.list_(pa.float32(), DIMENSIONS),
-}
-OLD_EDGES = {
-    **dict.fromkeys(["from_id", "to_id", "relation", "provenance"], pa.string()),
-    "weight": pa.float64(),
-    **dict.fromkeys(["created_version", "version"], pa.int64()),
-}
-OLD_LEDGER = """
-create table state (name text primary key, value integer not null) without rowid;
-create table writes (id text primary key, version integer not null);
-insert into state values ('schema', 1), ('version', 3), ('nodes', 2), ('edges', 2);
-insert into writes values ('w1', 1), ('w2', 1), ('w3', 3);
-"""
-
-
-def make_old_store(folder: Path) -> None:
-    """What schema 1 left: the vector among the node's columns, edges without times, one version a commit."""
-
-    def node(node_id: str, **fields: object) -> dict[str, object]:
-        empty = {name: "" for name, kind in OLD_NODES.items() if kind == pa.string()}
-        numbers = {
-            "importance": 0.5,
-            "access_count": 0,
-            "created_version": 1,
-            "retired_version": 0,
-            "version": 1,
-        }
-        vector = embed(f"T {node_id}").tolist()
-        more = {"id": node_id, "title": f"T {node_id}", "kind": "fact", "metadata": '{"k":1}', "tags": ["t"]}
-        times = {"created_at": "2026-01-01T00:00:00Z", "model": "model-a", "embedding": vector}
-        return {**empty, **numbers, **more, **times, **fields}
-
-    def edge(start: str, end: str) -> dict[str, object]:
-        ends = {"from_id": start, "to_id": end, "relation": "led_to", "provenance": '{"by":"manual"}'}
-        return {**ends, "weight": 0.4, "created_version": 1, "version": 2}
-
-    nodes = [node("a"), node("b", access_count=7), node("gone", retired_version=3, version=3)]
-    nodes.append(node("other", model="model-z", created_version=3, version=3))
-    database = import_lancedb().connect(str(folder))
-    for name, schema, rows in (
-        ("nodes", OLD_NODES, nodes),
-        ("edges", OLD_EDGES, [edge("a", "b"), edge("a", "gone")]),
-    ):
-        database.create_table(name, schema=pa.schema(schema)).add(
-            pa.Table.from_pylist(rows, pa.schema(schema))
-        )
-    with sqlite3.connect(folder / "ledger.sqlite") as ledger:
-        ledger.executescript(OLD_LEDGER)
-    ledger.close()
-
-
-def check_migrated(memory: StoredMemory) -> None:
-    store = memory.store
-    assert store.version == 3
-    assert store.commits.find("w2") == 1
-    assert store.commits.moment_of(3) > 1_700_000_000
-    node = memory.nodes["b"]
-    assert (node.title, node.tags, node.metadata, node.access_count) == ("T b", ("t",), {"k": 1}, 7)
-    assert memory.nodes["gone"].retired_version == 3
-    (edge,) = memory.edges.values()
-    assert (edge.from_id, edge.to_id, edge.relation, edge.weight) == ("a", "b", Relation.LED_TO, 0.4)
-    assert edge.created_at == edge.touched_at != ""
-    vectors = picture(store.load())[2]
-    assert vectors == {name: embed(f"T {name}").tolist() for name in ("a", "b", "gone")}
-    assert store.missing_vectors(10) == [("other", 3, "T other")]
-
-
-def test_a_store_of_schema_1_is_brought_up_to_date(folder: Path) -> None:
-    make_old_store(folder)
-    memory = StoredMemory(folder)
-    check_migrated(memory)
-    memory.add(nodes=(Node(id="a", title="T a anew"),))
-    memory.close()
-    memory = StoredMemory(folder)
-    assert memory.nodes["a"].title == "T a anew"
-    assert [node.title for node in read_nodes(memory.store.load(3)) if node.id == "a"] == ["T a"]
-    memory.close()
-
-
-@pytest.mark.parametrize("step", ["replace", "sync", "commit"])
-def test_a_migration_that_breaks_off_begins_anew(folder: Path, step: str) -> None:
-    make_old_store(folder)
-    disk = FaultyDisk(folder)
-    disk.fail(step)
-    with pytest.raises(StartError, match="No space left on device"):
-        StoredMemory(folder, disk=disk)
-    memory = StoredMemory(folder)
-    check_migrated(memory)
-    memory.close()
 
 
 def test_the_import_of_lancedb_leaves_the_rest_client_out() -> None:

@@ -39,8 +39,6 @@ def test_every_envelope_has_a_line(envelope: Envelope) -> None:
         ("task.engineer.conductor.t1.claimed", "engineer → conductor"),
         ("task.engineer.conductor.t1.noted", "engineer → conductor"),
         ("task.engineer.conductor.t1.ended", "engineer → conductor"),
-        ("task.engineer.conductor", "conductor → engineer"),  # as it was until version 0.9
-        ("state.engineer.conductor.t1", "engineer → conductor"),  # likewise
         ("mail.user.nexus", "nexus → user"),
         ("state.goal.g1", "conductor"),
         ("state.office", "conductor"),
@@ -62,16 +60,6 @@ def test_an_attempt_at_a_task_is_told_with_its_number_and_its_note() -> None:
     noted = msgspec.structs.replace(begun, attempt=2, note="copies it")
     said = summarize("task.engineer.conductor.t1.noted", noted.to_json())
     assert said.text == "attempt 2: copies it"
-
-
-def test_a_record_of_an_earlier_version_is_still_told() -> None:
-    task = c.Task(
-        task_id="t1", text="run", assignee="engineer", requester="conductor", status=c.TaskStatus.FAILED
-    )
-    said = summarize(
-        "state.engineer.conductor.t1", c.TaskRecordV1(task=task, attempt=2, note="copies it").to_json()
-    )
-    assert (said.kind, said.text, said.task_id, said.status) == ("state", "failed: copies it", "t1", "failed")
 
 
 def test_a_failed_result_says_why() -> None:

@@ -56,7 +56,7 @@ class CommitTable:
 
     LanceDB commits table by table and syncs nothing; a row here is written and synced after the tables are.
     The file is locked while it is open, so a second daemon on the same folder is refused. Raises StartError
-    if it is locked, of a later version, or no database. Safe in any thread. A change is on disk when its
+    if it is locked, of another version, or no database. Safe in any thread. A change is on disk when its
     method returns; it raises sqlite3.Error if it cannot be written.
     """
 
@@ -83,11 +83,11 @@ class CommitTable:
                 self._database.execute(statement)
             self._database.execute("insert or ignore into state values ('schema', ?)", (schema,))
         found = self.state()["schema"]
-        if found > schema:
+        if found != schema:
             raise StartError(
-                f"The memory in {self._path.parent} was written by a later version (its schema is {found}, "
-                f"this one reads up to {schema})",
-                "Update Mailroom",
+                f"The memory in {self._path.parent} was written by another version of Mailroom "
+                f"(its schema is {found}, this version reads {schema})",
+                "Carry it over: 'mailroom memory export' there, 'mailroom memory import' here",
             )
 
     def _start_error(self, error: sqlite3.Error) -> StartError:
@@ -165,11 +165,6 @@ class CommitTable:
     def applied(self) -> list[int]:
         """The versions of all writes that were applied."""
         return [version for (version,) in self._read("select version from moments")]
-
-    def record_moment(self, version: int, moment: float) -> None:
-        """Record when a version was reached whose writes are not recorded."""
-        with self._transaction():
-            self._many("insert or ignore into moments values (?, ?)", [(version, moment)])
 
     def write_note(self, name: str, value: str) -> None:
         """Record a text under a name."""

@@ -1,8 +1,8 @@
-"""The tables in LanceDB: their schemas, their migration from older versions, and what is done to them."""
+"""The tables in LanceDB: their schemas, and what is done to them."""
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -79,15 +79,6 @@ class LanceTables:
                 if not table.schema.equals(layout.schema):
                     raise ValueError(f"{name} has other columns than it should")
                 self._tables[name] = table
-
-    def read_other(self, name: str) -> pa.Table:
-        """All rows of a table that has no layout here."""
-        return self._database.open_table(name).to_arrow()
-
-    def replace(self, name: str, data: pa.Table, *, exists: bool) -> None:
-        """Put ``data`` in place of an existing table, whatever its columns, or create one."""
-        create, mode = self._database.create_table, "overwrite" if exists else "create"
-        self._tables[name] = self._disk.run("replace", create, name, data, mode=mode)
 
     def versions(self) -> dict[str, int]:
         """The Lance version of each table."""
@@ -184,50 +175,6 @@ class StoredRows:
         yield from self._tables.read(name, columns)
         for batch in self._wal.read(name, layout.schema):
             yield batch.select(columns) if columns else batch
-
-
-def migrate(
-    tables: dict[str, pa.Table], schema: int, model: str, dimensions: int, stamp: str
-) -> dict[str, pa.Table]:
-    """The tables of an older schema as those of this one; ``stamp`` is now, for rows without a time."""
-    for step in _STEPS[schema - 1 :]:
-        tables = step(tables, model, dimensions, stamp)
-    return tables
-
-
-def _to_2(tables: dict[str, pa.Table], model: str, dimensions: int, stamp: str) -> dict[str, pa.Table]:
-    """Vectors into a table of their own; edges get times, and those of retired nodes are left out."""
-    nodes, edges = tables["nodes"], tables["edges"]
-    own = nodes.filter(pa.array([name == model for name in nodes.column("model").to_pylist()]))
-    if own.schema.field("embedding").type.list_size != dimensions:
-        own = own.slice(0, 0)
-        own = own.set_column(
-            own.schema.get_field_index("embedding"),
-            "embedding",
-            pa.array([], vector_schema(dimensions).field("embedding").type),
-        )
-    gone = nodes.filter(pa.array(nodes.column("retired_version").to_numpy() > 0)).column("id")
-    held = [
-        not ends & set(gone.to_pylist())
-        for ends in map(
-            set, zip(*(edges.column(end).to_pylist() for end in ("from_id", "to_id")), strict=True)
-        )
-    ]
-    edges = edges.filter(pa.array(held, pa.bool_()))
-    times = pa.array([stamp] * edges.num_rows, pa.string())
-    for name in ("created_at", "touched_at"):
-        edges = edges.append_column(name, times)
-    edges = edges.append_column("retired_version", pa.array([0] * edges.num_rows, pa.int64()))
-    return {
-        "nodes": nodes.select(NODES.names),
-        "edges": edges.select(EDGES.names),
-        vector_table(model): own.select(["id", "version", "embedding"]),
-    }
-
-
-_Step = Callable[[dict[str, pa.Table], str, int, str], dict[str, pa.Table]]
-_STEPS: tuple[_Step, ...] = (_to_2,)
-"""From schema 1 on, each to the next."""
 
 
 UNUSED = "lance_namespace_urllib3_client"

@@ -5,7 +5,6 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +19,6 @@ from services.memory.storage.lance_tables import (
     LanceTables,
     StoredRows,
     lay_out,
-    migrate,
     vector_table,
 )
 from services.memory.storage.rows import NODES, VERSIONS, Tables, Vectors
@@ -315,9 +313,6 @@ class Store:
         self._disk.roll_back(_tables_of(state))
         self._tables = LanceTables(self._disk, self._layouts)
         self._rows = StoredRows(self._tables, self._wal, self._layouts)
-        if "version" in state and state["schema"] < SCHEMA_VERSION:
-            self._migrate(state)
-            state = self.commits.state()
         self._tables.open(_tables_of(state))
         self._read_state()
         now = Commit(version=state.get("version", 0), counts={"schema": SCHEMA_VERSION})
@@ -328,16 +323,6 @@ class Store:
         elif self._tables.versions().items() - state.items():
             self._commit(now)
         self._is_whole = True
-
-    def _migrate(self, state: dict[str, int]) -> None:
-        """Write the tables as this schema has them; the commit table then says which count."""
-        now = datetime.now(UTC)
-        old = {name: self._tables.read_other(name) for name in _tables_of(state)}
-        stamp = now.isoformat(timespec="microseconds")
-        for name, table in migrate(old, state["schema"], self._model, self._dimensions, stamp).items():
-            self._tables.replace(name, table, exists=name in old)
-        self.commits.record_moment(state["version"], now.timestamp())
-        self._commit(Commit(version=state["version"], counts={"schema": SCHEMA_VERSION, "pending": 1}))
 
 
 def _tables_of(state: Mapping[str, int]) -> dict[str, int]:
