@@ -9,7 +9,8 @@ import pytest_asyncio
 from services.memory.__main__ import for_people
 from shared import subjects
 from shared.contracts import Edge, EdgeKey, EdgesQuery, MemoryWrite, MemoryWritten, Node, Relation, Source
-from shared.errors import ActionError, BusUnavailable
+from shared.contracts.base import amended
+from shared.errors import ActionError, BusUnavailable, Refused
 from shared.memory import Memory, WriteRefused
 from tests.support.office import Office
 from tests.support.waiting import eventually
@@ -176,3 +177,29 @@ async def test_people_may_name_another_author(office: Office) -> None:
     assert written.proposed == ()
     assert (await user.add(Node(id="named-m", title=CHANGED), insist=True)).proposed == ()
     assert [found.source.agent for found in await user.get("named-n", "named-m")] == ["critic", "user"]
+
+
+async def test_no_agent_counts_how_often_nodes_were_shown_or_dates_its_own_changes(office: Office) -> None:
+    engineer, user = await office.connect("engineer"), await client(office, "user")
+    await user.add(Node(id="count-a", title=TEXT), Node(id="count-b", title="The lock is oiled"), insist=True)
+    with pytest.raises(WriteRefused, match="leave out 'accessed'"):
+        await Memory(engineer).write(MemoryWrite(sender="engineer", accessed={"count-a": 1_000_000}))
+    later = "2099-01-01T00:00:00+00:00"
+    shown = {"access_count": 1_000_000, "last_accessed_at": later, "updated_at": later, "version": 10**9}
+    nodes = [
+        Node.from_dict({"id": name, "title": f"The quay is {name}", **shown})
+        for name in ("count-a", "count-c")
+    ]
+    edge = Edge(from_id="count-c", to_id="count-b", weight=0.9, touched_at=later, created_at=later)
+    for _ in range(2):  # the second time it changes its own
+        await Memory(engineer).add(*nodes, edges=[edge], insist=True)
+        nodes = [amended(each, body="and wet") for each in nodes]
+    found = {each.id: each for each in await user.get("count-a", "count-c")}
+    assert {(each.access_count, each.last_accessed_at) for each in found.values()} == {(0, "")}
+    assert found["count-c"].body == "and wet"
+    assert found["count-c"].updated_at < later
+    assert found["count-c"].version < 10**9
+    edges = (await user.edges(EdgesQuery(node="count-c"))).edges
+    assert [each for each in edges if later in (each.touched_at, each.created_at)] == []
+    with pytest.raises(Refused, match="access_count is not a field"):
+        await engineer.request("memory.add", b'{"title": "The quay is dry", "access_count": 9}')

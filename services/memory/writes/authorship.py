@@ -7,7 +7,7 @@ import msgspec
 
 from services.memory.graph.decay import is_exempt
 from shared import subjects
-from shared.contracts import Edge, Node, Relation
+from shared.contracts import Edge, MemoryWrite, Node, Relation
 from shared.contracts.base import amended
 
 TRUSTED = frozenset({subjects.USER, subjects.MEMORY_DAEMON})
@@ -18,17 +18,27 @@ PROPOSAL = "proposal"
 
 
 def sign_node(node: Node, sender: str) -> Node:
-    """The node with its author: an agent's own is its own, people and memory may name any author or none."""
-    if node.source.agent == sender or not sender or sender in TRUSTED:
+    """The node with its author: an agent's own is its own, people and memory may name any author or none.
+
+    How often and when it was shown, and when it was changed, is what memory knows, whatever an agent says.
+    """
+    if not sender or sender in TRUSTED:
         return node
-    return amended(node, source=msgspec.structs.replace(node.source, agent=sender))
+    source = msgspec.structs.replace(node.source, agent=sender)
+    return amended(node, source=source, access_count=0, last_accessed_at="", updated_at="")
 
 
 def sign_edge(edge: Edge, sender: str) -> Edge:
-    """The edge with who made it, in ``provenance["agent"]``, as ``sign_node`` does."""
-    if edge.provenance.get("agent") == sender or not sender or sender in TRUSTED:
+    """The edge with who made it, in ``provenance["agent"]``; an agent's without times of its own."""
+    if not sender or sender in TRUSTED:
         return edge
-    return amended(edge, provenance={**edge.provenance, "agent": sender})
+    return amended(edge, provenance={**edge.provenance, "agent": sender}, created_at="", touched_at="")
+
+
+def require_counter(write: MemoryWrite) -> None:
+    """Raise ValueError if an agent counts how often nodes were shown."""
+    if write.accessed and write.sender and write.sender not in TRUSTED:
+        raise ValueError("memory counts itself how often a node was shown: leave out 'accessed'")
 
 
 def may_change(sender: str, node: Node) -> bool:

@@ -14,6 +14,7 @@ from services.memory.writes.authorship import (
     may_change_edge,
     proposal_id,
     propose_retiring,
+    require_counter,
     sign_edge,
     sign_node,
 )
@@ -51,7 +52,7 @@ def fold(entries: Sequence[LoggedWrite], known: KnownState, dimensions: int) -> 
       provenance and touched_at, and the same again changes nothing; supersedes makes no cycle;
     - unlink and retire: tombstones, marked with the version; a node takes its edges along, and doing it twice
       changes nothing;
-    - accessed: counted, without a new state.
+    - accessed: counted, without a new state; an error in what an agent writes.
 
     What an agent writes is signed with its name. A node of another's that it replaces or retires stays, and
     so does one that it supersedes: a proposal, one for each agent and node, contradicts it instead. An edge
@@ -108,6 +109,7 @@ class Staging:
         write, lenient = entry.write, entry.write.sender == subjects.MEMORY_DAEMON
         if write.id in self._taken:
             return
+        require_counter(write)
         if lenient:
             self._require_as_read(write)
         for place, node in enumerate(write.nodes):
