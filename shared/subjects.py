@@ -71,7 +71,10 @@ ADMIN = "admin"
 RESERVED_NAMES = frozenset({USER, ADMIN, "goal", "office", "submit", "write"})
 """Names no agent can have: they have another meaning at the place of an agent's name in a subject."""
 
-DURABLE_ENDINGS = ("_urgent", "_high", "_medium", "_low", "_timers")
+DURABLE_ENDINGS = (
+    *("_urgent", "_high", "_medium", "_low", "_timers"),
+    *(f"_{name}_goals" for name in (USER, *SUBMITTING)),
+)
 """What the names of an agent's further durables end with."""
 
 # --- steps of a task ---------------------------------------------------------------------------------
@@ -314,6 +317,8 @@ def mailboxes(agent: str) -> dict[str, list[str]]:
     """The durables of OFFICE that deliver an agent's messages, in order of precedence, and their subjects.
 
     What work under way waits for goes before new tasks and goals, and tasks have a lane for each priority.
+    The goals that people submit have a lane above all tasks, whatever their priority, and those of each agent
+    one below them: no number of an agent's goals delays a person's, or takes all slots from another agent's.
     People have no tasks, and the gateway, which is no person itself, has no mail either.
     """
     if agent == GATEWAY:
@@ -321,7 +326,8 @@ def mailboxes(agent: str) -> dict[str, list[str]]:
     steps = NEW.items() if agent != USER else ()
     lanes = {f"{agent}_{priority.lower()}": [task(agent, "*", "*", step)] for priority, step in steps}
     if agent == CONDUCTOR:
-        lanes[f"{agent}_medium"] += [SUBMIT, submitted_by("*")]
+        of_agents = {f"{agent}_{name}_goals": [submitted_by(name)] for name in SUBMITTING}
+        lanes = {f"{agent}_{USER}_goals": [SUBMIT], **lanes, **of_agents}
     names = (agent, *lanes)
     mail_of = [mail(agent, "*"), task("*", agent, "*", ENDED), *(max_deliveries(OFFICE, n) for n in names)]
     return {agent: mail_of, **lanes}

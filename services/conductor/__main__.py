@@ -30,6 +30,7 @@ from services.conductor.specialist_factory import SpecialistFactory
 from services.conductor.state_machine import OVERDUE, PLAN, REPAIR, needs_plan
 from services.conductor.submission import (
     answer_mail,
+    as_agents,
     deadline_of,
     format_taken,
     is_another_submission,
@@ -108,8 +109,8 @@ class Conductor(Agent):
     async def on_submission(self, data: bytes, seq: int, stored_at: int, sender: str) -> Outbox:
         """Open a goal, plan it, and assign the tasks that are ready."""
         submission = read_submission(data)
-        if sender != subjects.USER:  # what an agent submits is no person's
-            submission = msgspec.structs.replace(submission, person="")
+        if sender != subjects.USER:
+            submission = as_agents(submission)
         if (submission.retry or submission.resume or submission.control) and sender != subjects.USER:
             raise Reject("only people retry and resume goals, and control agents")
         if submission.control:

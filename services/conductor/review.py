@@ -27,10 +27,11 @@ REPOSITORY = ("repo", "folder", "path")
 REVIEW_PRIORITY = {
     TaskPriority.LOW: TaskPriority.HIGH,
     TaskPriority.MEDIUM: TaskPriority.HIGH,
-    TaskPriority.HIGH: TaskPriority.URGENT,
+    TaskPriority.HIGH: TaskPriority.HIGH,
     TaskPriority.URGENT: TaskPriority.URGENT,
 }
-"""The priority of a goal's review: a goal under way goes before the inspections of new ones like it."""
+"""The priority of a goal's review: a goal under way goes before the inspections of new ones like it, except
+that the lane of what is urgent is left to urgent goals, which people alone submit."""
 
 
 def review_task(goal: Goal, results: Mapping[str, Any], *, with_goal: bool = False) -> Task:

@@ -88,6 +88,17 @@ def _read_task(task: PlainTask) -> Submission:
     )
 
 
+def as_agents(submission: Submission) -> Submission:
+    """A submission of an agent as it counts: it is no person's, and at most HIGH.
+
+    URGENT is left to people, so that no number of an agent's goals fills the lane of a person's urgent tasks.
+    """
+    urgent = submission.priority is TaskPriority.URGENT
+    return msgspec.structs.replace(
+        submission, person="", priority=TaskPriority.HIGH if urgent else submission.priority
+    )
+
+
 def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) -> Goal:
     """The goal of a submission; without an id, it gets one from the sequence and time it was stored at.
 

@@ -26,6 +26,7 @@ from shared.contracts import (
     Response,
     StopAnswer,
     Task,
+    TaskPriority,
     TaskResult,
     decode,
 )
@@ -38,6 +39,8 @@ from shared.trace import continue_trace
 
 MAIL = (Email, Question, Response, CancelGoal, AgentReport, StopAnswer)
 """Envelopes that go to the recipient's mailbox; others are events of their sender."""
+
+_LANES = {step: TaskPriority(name) for name, step in subjects.NEW.items()}
 
 Handler = Callable[[Any], Awaitable[Outbox | None]]
 """A handler of one kind of envelope; None if it is for the next handler."""
@@ -119,6 +122,8 @@ class Dispatcher:
             raise Reject(f"it is addressed to {addressee!r}, but was left for {self._name!r}")
         if isinstance(envelope, Task) and not _is_submission(delivery.subject, envelope):
             raise Reject(f"it is the task {envelope.task_id!r}, but was published on {delivery.subject!r}")
+        if isinstance(envelope, Task):
+            envelope = _in_lane(delivery, envelope)
         if isinstance(envelope, TaskResult) and not _is_end(delivery.subject, envelope):
             raise Reject(f"it is a result of {envelope.task_id!r}, but was published on {delivery.subject!r}")
         if envelope.person and sender != subjects.USER:
@@ -242,6 +247,27 @@ def _is_submission(subject: str, task: Task) -> bool:
     step = subject.rpartition(".")[2]
     known = subjects.task(task.assignee, task.requester, task.task_id, step)
     return subject == known and step in subjects.NEW.values()
+
+
+class _Named(msgspec.Struct):
+    """The priority that a task names; None if it names none."""
+
+    priority: TaskPriority | None = None
+
+
+def _in_lane(delivery: Delivery, task: Task) -> Task:
+    """A task with the priority of its subject, which decided when it came; Reject if it names another one."""
+    *parties, step = delivery.subject.split(".")
+    lane = _LANES[step]
+    if task.priority is lane:
+        return task
+    if msgspec.json.decode(delivery.data, type=_Named).priority is None:
+        return amended(task, priority=lane)
+    fitting = ".".join((*parties, subjects.NEW[task.priority]))
+    raise Reject(
+        f"its priority is {task.priority}, but it was published on {delivery.subject!r}, which is for {lane}",
+        f"Publish it on {fitting!r}, under another task_id",
+    )
 
 
 def _is_end(subject: str, result: TaskResult) -> bool:

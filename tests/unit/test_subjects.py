@@ -106,8 +106,13 @@ def test_a_mailbox_holds_what_is_for_its_owner_and_nothing_else(a: str, b: str, 
 
 
 def test_only_the_conductor_gets_submissions() -> None:
-    assert subjects.SUBMIT in subjects.mailboxes(subjects.CONDUCTOR)["conductor_medium"]
-    assert subjects.SUBMIT not in subjects.mailboxes("scout")["scout"]
+    lanes = subjects.mailboxes(subjects.CONDUCTOR)
+    assert lanes["conductor_user_goals"] == [subjects.SUBMIT]
+    assert [lanes[f"conductor_{name}_goals"] for name in subjects.SUBMITTING] == [
+        [subjects.submitted_by(name)] for name in subjects.SUBMITTING
+    ]
+    assert list(lanes)[:2] == ["conductor", "conductor_user_goals"]
+    assert not any(subjects.SUBMIT in filters for filters in subjects.mailboxes("scout").values())
 
 
 def test_mail_goes_before_tasks_and_these_by_priority() -> None:

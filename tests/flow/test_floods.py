@@ -1,0 +1,91 @@
+"""One agent floods the office with its own key: people and other agents get on all the same."""
+
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from shared import subjects
+from shared.contracts import TaskPriority, TaskResult, TaskStatus
+from tests.support.office import Office
+from tests.support.slow import install_slow_agent, slow_goal
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
+
+FLOOD = 2_000
+SLOWER = 3
+"""How many times slower this may be on a machine that has other work."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Office]:
+    folder: Path = tmp_path_factory.mktemp("office")
+    running = Office(folder, **install_slow_agent(folder))
+    try:
+        await running.open(["conductor", "critic", "slow"])
+        yield running
+    finally:
+        await running.close()
+
+
+async def flood(office: Office, agent: str, seconds: float = 0.0) -> None:
+    """Have ``agent`` submit FLOOD urgent goals at once; the task of each takes ``seconds``."""
+    async with office.server.raw_client(agent) as client:
+        for number in range(FLOOD):
+            body = slow_goal(f"{agent}-{number}", seconds) | {"priority": "URGENT"}
+            await client.publish(subjects.SUBMIT, msgspec.json.encode(body))
+        await client.flush()
+
+
+async def seconds_to_open(office: Office, goal_id: str) -> float:
+    """The seconds until a goal is open that was submitted just now."""
+    begun = time.monotonic()
+
+    async def is_open() -> bool:
+        return await office.goal(goal_id) is not None
+
+    await eventually(is_open, 60)
+    return time.monotonic() - begun
+
+
+async def test_a_persons_goal_is_opened_at_once_behind_an_agents_thousands(office: Office) -> None:
+    await flood(office, "cortex", 0.1)
+    await seconds_to_open(office, "cortex-100")
+    for number, priority in enumerate(("URGENT", "LOW", "MEDIUM", "HIGH")):
+        await office.submit(slow_goal(f"mine-{number}", 0) | {"priority": priority})
+        assert await seconds_to_open(office, f"mine-{number}") < 1 * SLOWER
+    # Its task does not wait behind the hundreds of that agent's goals either.
+    await office.submit(slow_goal("mine-urgent", 0) | {"priority": "URGENT"})
+    assert (await office.finished("mine-urgent", 5 * SLOWER)).priority is TaskPriority.URGENT
+    # Nor does what another agent submits.
+    async with office.server.raw_client("nexus") as nexus:
+        await nexus.publish(subjects.SUBMIT, msgspec.json.encode(slow_goal("desk-1", 0)))
+    assert await seconds_to_open(office, "desk-1") < 1 * SLOWER
+    assert await office.goal(f"cortex-{FLOOD - 1}") is None  # the flood was still going on
+    first = await office.goal("cortex-0")
+    assert first is not None
+    assert first.priority is TaskPriority.HIGH
+
+
+async def test_a_task_counts_by_its_subject_and_is_refused_if_it_names_another_priority(
+    office: Office,
+) -> None:
+    async def publish(task_id: str, step: str, **fields: str) -> TaskResult:
+        body = {"type": "task.v1", "task_id": task_id, "assignee": "slow", "requester": "user"}
+        body |= {"text": "Wait", "context": {"action": "wait", "params": {"seconds": 0}}, **fields}
+        await office.user.store(subjects.task("slow", "user", task_id, step), msgspec.json.encode(body))
+        return await office.result("slow", task_id)
+
+    for number, (step, named) in enumerate((("new", "P0"), ("new_urgent", "MEDIUM"), ("new_low", "high"))):
+        result = await publish(f"wrong-{number}", step, priority=named)
+        assert result.status is TaskStatus.FAILED
+        right = subjects.NEW[TaskPriority(named)]
+        assert f"'task.slow.user.wrong-{number}.{right}'" in result.error_message
+    for number, (step, fields) in enumerate(
+        (("new", {}), ("new_urgent", {}), ("new_urgent", {"priority": "P0"}), ("new", {"priority": "P2"}))
+    ):
+        assert (await publish(f"right-{number}", step, **fields)).status is TaskStatus.COMPLETED
