@@ -21,6 +21,7 @@ from services.conductor.state_machine import (
     give_up_repair,
     with_patterns,
 )
+from services.conductor.submission import REFERRING
 from shared.contracts import Goal, GoalTask, TaskStatus
 from shared.errors import ActionError
 from shared.llm.protocol import Message
@@ -299,10 +300,11 @@ def find_answer_fault(answer: ModelAnswer, completed: set[str]) -> str | None:
 
 
 def _setting(goal: Goal, agents: Mapping[str, AgentPage], free: int) -> str:
-    context = f"\nWhat was given with it: {msgspec.json.encode(goal.context).decode()[:8_000]}"
+    given = goal.context | {name: refs for name in REFERRING if (refs := getattr(goal, name))}
+    context = f"\nWhat was given with it: {msgspec.json.encode(given).decode()[:8_000]}"
     return "\n\n".join(
         [
-            f"The goal:\n{goal.text}{context if goal.context else ''}{_format_instructions(goal)}",
+            f"The goal:\n{goal.text}{context if given else ''}{_format_instructions(goal)}",
             f"Who is there:\n{format_agents(page for page in agents.values() if page.name not in NO_TASKS)}",
             f"{RULES}- {SPECIALISTS.format(free) if free else 'No specialists can be made.'}\n",
         ]

@@ -27,6 +27,10 @@ Sign = Callable[[str, str], Said | None]
 """Signs a person's words until a deadline."""
 
 
+REPEATED = ("text", "context", "context_refs", "evidence_refs", "priority")
+"""What a goal that repeats another one takes over from it."""
+
+
 class Continued(NamedTuple):
     """A goal with what a person added; ``again``: it had ended and goes on; ``plan``: with another plan."""
 
@@ -43,9 +47,8 @@ def retry_goal(
         asked = msgspec.structs.replace(submission, text=f"Retry {submission.retry}", retry="")
         reason = f"There is no goal {submission.retry!r} to retry. 'mailroom tasks' lists them"
         return open_goal(asked, seq, stored_at, timeout), reason
-    asked = msgspec.structs.replace(
-        submission, text=earlier.text, context=earlier.context, priority=earlier.priority, retry=""
-    )
+    again = {name: getattr(earlier, name) for name in REPEATED}
+    asked = msgspec.structs.replace(submission, **again, retry="")
     goal = open_goal(asked, seq, stored_at, timeout)
     goal = msgspec.structs.replace(
         goal, retry_of=earlier.goal_id, instructions=earlier.instructions, said=earlier.said
@@ -59,7 +62,8 @@ def retry_goal(
 
 def words_of(goal: Goal) -> str:
     """What a person said in a goal that a person submitted, instructions included."""
-    return "\n".join([words_in(goal.text, goal.context), *(each.text for each in goal.instructions)])
+    refs = (*goal.context_refs, *goal.evidence_refs)
+    return "\n".join([words_in(goal.text, goal.context), *refs, *(each.text for each in goal.instructions)])
 
 
 def continue_goal(goal: Goal, said: Instruction, sign: Sign, deadline: str) -> Continued:

@@ -271,6 +271,8 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
         requester=subjects.CONDUCTOR,
         priority=goal.priority,
         context=context,
+        context_refs=goal.context_refs,
+        evidence_refs=goal.evidence_refs,
         depends_on=tuple(other.task_id for other in goal.tasks if other.name in task.depends_on),
         deadline=goal.deadline,
         said=goal.said,

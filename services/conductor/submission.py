@@ -1,13 +1,16 @@
 """How submissions are read, and the goal that one becomes."""
 
+import difflib
+from collections.abc import Container, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 
 from shared import subjects
-from shared.contracts import AgentReport, Goal, TaskPriority, TaskRequest, decode
+from shared.contracts import AgentReport, Goal, Task, TaskPriority, TaskRequest, decode
 from shared.errors import Reject
-from shared.tasks.submission import MAX_BYTES, MAX_GOAL_ID, Submission
+from shared.tasks.submission import MAX_BYTES, Submission
 from shared.text.shorten import flatten
 from shared.trace import current_trace
 
@@ -20,26 +23,35 @@ PENDING = ("", "pending")
 
 
 class PlainTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task as a memory entry has it: ``{"text": "...", "type": "task", "metadata": {...}}``."""
+    """A task as a memory entry has it: ``{"text": "...", "type": "task", "metadata": {...}}``.
+
+    The other fields may stand beside ``text`` or in ``metadata``; what else is there is ignored.
+    """
 
     text: str = ""
-    metadata: "PlainMetadata | None" = None
-
-
-class PlainMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """What is read of a plain task's metadata; the rest of it is ignored."""
-
+    metadata: dict[str, Any] = {}
     task_id: str = ""
     assignee: str = ""
     status: str = ""
     priority: TaskPriority = TaskPriority.MEDIUM
+    deadline: str = ""
     context_refs: tuple[str, ...] = ()
+    evidence_refs: tuple[str, ...] = ()
+
+
+REFERRING = ("context_refs", "evidence_refs")
+BESIDE = ("context_refs", "deadline")
+"""What a TaskRequest may have beside its own fields."""
+IN_CONTEXT = ("assignee", "action", "params", "repo", "playbook")
+"""What belongs into the context of a submission."""
+ALIKE = 0.8
+"""How like a known field (difflib's ratio) an unknown one is that is taken for a mistake of writing."""
 
 
 def read_submission(data: bytes) -> Submission:
     """The submission in ``data``; raises Reject with the reason."""
     try:
-        submission = _read(data)
+        submission = _take_references(_read(data))
     except msgspec.ValidationError as error:
         raise Reject(f"the submission is wrong: {error}") from None
     except (ValueError, RecursionError) as error:
@@ -62,29 +74,55 @@ def _read(data: bytes) -> Submission:
     if kind == "task":
         return _read_task(msgspec.convert(values, PlainTask))
     if kind is None and "task_description" not in values:
+        _require_understood(values, Submission.__struct_fields__, IN_CONTEXT)
         return msgspec.convert(values, Submission)
     request = decode(data if kind else msgspec.json.encode({**values, "type": REQUEST}))
     if not isinstance(request, TaskRequest):
         raise ValueError(f"a {values['type']} is no submission")
-    return Submission(
-        text=request.task_description,
-        goal_id=request.task_id if len(request.task_id) <= MAX_GOAL_ID else "",
-        context=request.context,
-        priority=request.priority,
-    )
+    _require_understood(values, (*TaskRequest.__struct_fields__, *BESIDE), IN_CONTEXT)
+    beside = {name: values[name] for name in BESIDE if name in values}
+    own = {name: getattr(request, name) for name in ("context", "priority", "evidence_refs")}
+    named = {"text": request.task_description, "goal_id": request.task_id}
+    return msgspec.convert({**beside, **own, **named}, Submission)
+
+
+def _take_references(submission: Submission) -> Submission:
+    """A submission whose context names references, as ``-c`` of the command does, with these as its own."""
+    named = {name: submission.context[name] for name in REFERRING if name in submission.context}
+    if not named:
+        return submission
+    context = {name: value for name, value in submission.context.items() if name not in named}
+    return msgspec.convert({**msgspec.structs.asdict(submission), **named, "context": context}, Submission)
+
+
+def _require_understood(values: Iterable[str], known: Sequence[str], in_context: Container[str]) -> None:
+    """Raise ValueError for a field that is not known and was meant: a misspelt one, or one of the context.
+
+    Others may be those of a later version, and do no harm.
+    """
+    for name in set(values) - {*known, "type"}:
+        if name in in_context:
+            raise ValueError(f"{name} is no field of it; put it into context")
+        if near := difflib.get_close_matches(name, known, n=1, cutoff=ALIKE):
+            raise ValueError(f"{name[:40]!r} is no field of it; did you mean {near[0]}?")
 
 
 def _read_task(task: PlainTask) -> Submission:
-    """The goal of a plain task, of one task for its assignee; what it refers to becomes part of the text."""
-    about = task.metadata or PlainMetadata()
+    """The goal of a plain task, of one task for its assignee."""
+    beside = {name: getattr(task, name) for name in PlainTask.__struct_fields__ if name != "metadata"}
+    known = [name for name in PlainTask.__struct_fields__ if name not in ("metadata", "text")]
+    _require_understood(task.metadata, (*known, *Task.__struct_fields__), ())
+    about = msgspec.convert({**beside, **{k: v for k, v in task.metadata.items() if k in known}}, PlainTask)
     if about.status.lower() not in PENDING:
         raise ValueError(f"a task that is {about.status[:40]!r} is not begun; send it as 'pending'")
-    refs = f"\n\nIt refers to {', '.join(about.context_refs)}" if about.context_refs else ""
     return Submission(
-        text=task.text and task.text + refs,
-        goal_id=about.task_id if len(about.task_id) <= MAX_GOAL_ID else "",
+        text=about.text,
+        goal_id=about.task_id,
         context={"assignee": about.assignee.lower()} if about.assignee else {},
         priority=about.priority,
+        deadline=about.deadline,
+        context_refs=about.context_refs,
+        evidence_refs=about.evidence_refs,
     )
 
 
@@ -112,6 +150,8 @@ def open_goal(submission: Submission, seq: int, stored_at: int, timeout: float) 
         requester=submission.requester,
         priority=submission.priority,
         context=submission.context,
+        context_refs=submission.context_refs,
+        evidence_refs=submission.evidence_refs,
         traceparent=current_trace(),
         deadline=_deadline(submission.deadline, moment, timeout).isoformat(),
         said=submission.said,
@@ -157,7 +197,8 @@ def is_same_goal(goal: Goal, known: Goal) -> bool:
 
     What an agent submits in a person's name is not the same: the person's own words allow more.
     """
-    same = (goal.text, goal.requester, goal.context) == (known.text, known.requester, known.context)
+    asked = ("text", "requester", "context", *REFERRING)
+    same = all(getattr(goal, name) == getattr(known, name) for name in asked)
     return same and bool(goal.said) == bool(known.said)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from services.cortex.modes import (
     MAX_QUERY,
     MODE_FOR,
@@ -103,7 +105,10 @@ class PlanActions:
     async def work_out(self, task: str = "", mode: str = "auto") -> Outcome:
         """The answer; in data ``mode``, ``confidence``, whether it is ``complete``, what is ``missing``."""
         text = task if task.strip() else self._context.task.text
-        return await self._work_out(parse_mode(mode), Query(text=text, whole=text[:MAX_QUERY]))
+        asked = msgspec.structs.replace(self._context.task, text=text, context={})
+        limit = self._context.models.context_characters // 3
+        query = query_of(asked, limit, self._context.current_task.references)
+        return await self._work_out(parse_mode(mode), query)
 
     async def work_out_job(self, text: str, context: Mapping[str, Any]) -> Outcome:
         """Work out the text of a job in the mode that its context names, or that fits it."""

@@ -132,6 +132,7 @@ class Goal(Contract, frozen=True, kw_only=True):
     for (plan, repair, answer; empty: nothing), ``plans`` how many plans it made, ``earlier`` the tasks that a
     later plan replaced, ``traceparent`` its trace, ``outcome`` what it came to, ``retry_of`` the goal that
     it repeats, ``instructions`` what people added to it, ``person`` who of the people submitted it, if known.
+    ``context_refs`` and ``evidence_refs`` are those of its tasks.
     ``setbacks`` are what went wrong on the way, ``patterns`` the ids of the patterns that were used for it.
     """
 
@@ -141,6 +142,8 @@ class Goal(Contract, frozen=True, kw_only=True):
     status: TaskStatus = TaskStatus.PENDING
     priority: TaskPriority = TaskPriority.MEDIUM
     context: dict[str, Any] = {}
+    context_refs: tuple[str, ...] = ()
+    evidence_refs: tuple[str, ...] = ()
     playbook: str = ""
     parameters: dict[str, Any] = {}
     tasks: tuple[GoalTask, ...] = ()

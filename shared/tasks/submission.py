@@ -27,6 +27,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     The sender may choose ``goal_id``, so that sending it again starts no second goal. ``said`` is what
     a person said to the agent that submits it. People may instead name a goal to ``retry`` as a new one, or
     to ``resume`` with ``text`` (``request_id`` then tells repetitions apart), or an agent to ``control``.
+    ``context_refs`` and ``evidence_refs`` name what the goal's tasks are shown, as those of a Task.
     ``person`` is who of the people submits it; it does not count in what agents submit.
     """
 
@@ -37,6 +38,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     goal_id: str = ""
     requester: str = "user"
     context: dict[str, Any] = {}
+    context_refs: tuple[str, ...] = ()
+    evidence_refs: tuple[str, ...] = ()
     priority: TaskPriority = TaskPriority.MEDIUM
     deadline: str = ""
     said: Said | None = None

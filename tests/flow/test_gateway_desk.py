@@ -253,6 +253,14 @@ async def test_three_agents_answer_with_their_contracts(gateway: RunningGateway)
         assert (result.task_id, result.status) == ("c1", "completed")
         assert TaskResult.from_json((await client.get("/api/cortex/c1")).content).id == result.id
 
+        shown = {**request, "task_id": "c2", "task_description": steps, "evidence_refs": ["no-such-memory"]}
+        result = TaskResult.from_json((await client.post("/api/cortex", json=shown)).content)
+        assert list(result.metadata["unopened"]) == ["no-such-memory"]
+        refused = await client.post("/api/nexus", json={**shown, "task_id": "n2"})
+        assert refused.status_code == 422
+        assert "takes no evidence_refs" in refused.text
+        assert (await client.post("/api/cortex", json={"task": "x", "evidence_ref": []})).status_code == 422
+
         later = await client.post("/api/frontier?wait=0.2", json={"task": "graph memory", "task_id": "f1"})
         assert later.status_code == 202
         assert later.headers["location"] == "/api/frontier/f1"

@@ -49,7 +49,7 @@ async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Offi
     agents = str(folder / "agents")
     running = Office(folder, MAILROOM_AGENTS_DIR=agents, PYTHONPATH=f"{ROOT}:{agents}")
     try:
-        await running.open(["memory", "reader"])
+        await running.open(["memory", "reader", "conductor", "critic"])
         yield running
     finally:
         await running.close()
@@ -148,6 +148,22 @@ async def test_so_many_are_opened_and_no_more(office: Office) -> None:
     refs = tuple(f"n{number}" for number in range(MAX_REFERENCES + 1))
     metadata = await perform(office, "many", "tell", context_refs=refs)
     assert metadata["unopened"][refs[-1]] == f"more than {MAX_REFERENCES} are not opened"
+
+
+async def test_what_a_submission_refers_to_reaches_the_tasks_of_its_goal(office: Office) -> None:
+    async with office.server.connection("user") as user:
+        await Memory(user).add(Node(id="berth", title="The ferry berths at pier seven"), insist=True)
+    context = {"assignee": "reader", "action": "tell"}
+    request = {"task_id": "gr-2", "requester": "me", "task_description": "Tell", "priority": "HIGH"}
+    refs = {"evidence_refs": ["memory:berth", "nothing-like-it"]}
+    await office.submit({"text": "Tell", "goal_id": "gr-1", "context": context, "context_refs": ["berth"]})
+    await office.submit({**request, "context": context, **refs})
+    for goal_id, name in (("gr-1", "berth"), ("gr-2", "memory:berth")):
+        goal = await office.finished(goal_id)
+        assert goal.status is TaskStatus.COMPLETED
+        result = await office.result("reader", goal.tasks[0].task_id, subjects.CONDUCTOR)
+        assert "pier seven" in result.metadata["told"][name]["output"]
+        assert ("nothing-like-it" in result.metadata.get("unopened", {})) == (goal_id == "gr-2")
 
 
 async def test_a_task_without_memory_goes_on(office: Office) -> None:

@@ -95,3 +95,5 @@ def test_context_takes_numbers_and_truth_values() -> None:
     for wrong, reason in (("limit:=three", "is not JSON.*limit=three"), (":=3", "not of the form")):
         with pytest.raises(click.BadParameter, match=reason):
             parse_context(context, option, (wrong,))
+    with pytest.raises(click.BadParameter, match="'name' is given twice"):
+        parse_context(context, option, ("name=1", "name=2"))

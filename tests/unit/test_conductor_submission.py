@@ -120,7 +120,9 @@ def test_a_task_request_needs_no_type() -> None:
         b'{"task_id": "r1", "created_at": "2026-01-02T14:30:22", "requester": "nexus",'
         b' "task_description": "do it", "priority": "HIGH", "evidence_refs": ["memory:req_001"]}'
     )
-    assert said == Submission(text="do it", goal_id="r1", priority=TaskPriority.HIGH)
+    assert said == Submission(
+        text="do it", goal_id="r1", priority=TaskPriority.HIGH, evidence_refs=("memory:req_001",)
+    )
 
 
 def plain_task(**metadata: Any) -> Submission:
@@ -138,12 +140,56 @@ def test_a_task_as_memory_has_it_is_a_goal_of_one_task() -> None:
         priority="P0",
     )
     assert said == Submission(
-        text="Do it.\n\nIt refers to /docs/auth_spec.md",
+        text="Do it.",
+        context_refs=("/docs/auth_spec.md",),
         goal_id="uuid-v4",
         context={"assignee": "engineer"},
         priority=TaskPriority.URGENT,
     )
     assert plain_task() == Submission(text="Do it.") == read_submission(b'{"text": "Do it.", "type": "task"}')
+
+
+def test_references_count_wherever_they_are_named() -> None:
+    refs = {"context_refs": ["n-1"], "evidence_refs": ["src/a.py:3"]}
+    bodies: list[dict[str, Any]] = [
+        {"text": "x", **refs},
+        {"text": "x", "context": {"a": 1, **refs}},
+        {"text": "x", "type": "task", **refs},
+        {"text": "x", "type": "task", "metadata": refs},
+        {"task_description": "x", "task_id": "t", "requester": "r", "priority": "LOW", **refs},
+    ]
+    for body in bodies:
+        goal = open_goal(read_submission(json.dumps(body).encode()), 7, STORED_AT, 60.0)
+        assert (goal.context_refs, goal.evidence_refs) == (("n-1",), ("src/a.py:3",))
+        assert goal.context == ({"a": 1} if "context" in body else {})
+    with pytest.raises(Reject, match=r"Expected `array`, got `str` - at `\$.context_refs`"):
+        read(context={"context_refs": "n-1"})
+
+
+def test_a_task_takes_its_fields_from_beside_its_text_too() -> None:
+    body = {"type": "task", "text": "Do it.", "task_id": "t1", "assignee": "scout", "priority": "P1"}
+    said = read_submission(json.dumps(body).encode())
+    assert (said.goal_id, said.context, said.priority) == ("t1", {"assignee": "scout"}, TaskPriority.HIGH)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"text": "x", "prioritty": "HIGH"}, "'prioritty' is no field of it; did you mean priority?"),
+        ({"text": "x", "evidence_ref": ["n-1"]}, "did you mean evidence_refs?"),
+        ({"text": "x", "assignee": "scout"}, "assignee is no field of it; put it into context"),
+        ({"text": "x", "type": "task", "metadata": {"asignee": "scout"}}, "did you mean assignee?"),
+        ({"text": "x", "type": "task", "metadata": {"task_id": "t" * 81}}, "goal_id has more than 80"),
+        (
+            {"task_description": "x", "task_id": "t", "requester": "r", "priority": "LOW", "deadlin": "9"},
+            "'deadlin' is no field of it; did you mean deadline?",
+        ),
+    ],
+)
+def test_a_field_that_was_meant_is_never_dropped(body: dict[str, Any], reason: str) -> None:
+    with pytest.raises(Reject, match=r"the submission (cannot be read|is wrong)") as raised:
+        read_submission(json.dumps(body).encode())
+    assert reason in str(raised.value)
 
 
 def test_a_task_that_has_ended_is_not_begun() -> None:

@@ -114,13 +114,15 @@ def parse_context(ctx: click.Context, param: click.Parameter, pairs: tuple[str, 
 
     ``key=text`` is text, or a JSON object or list; ``key:=3`` is any JSON, such as a number or true.
     """
-    context = {}
+    context: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         is_json = key.endswith(":")
         key = key.removesuffix(":")
         if not key or not equals:
             raise click.BadParameter(f"{pair!r} is not of the form key=value", ctx, param)
+        if key in context:
+            raise click.BadParameter(f"{key!r} is given twice; a list is {key}:=[...]", ctx, param)
         try:
             context[key] = json.loads(value) if is_json or value.startswith(("{", "[")) else value
         except ValueError as error:

@@ -104,6 +104,8 @@ def submit(
     """
     if (fail_on or junit or sarif) and not wait:
         raise click.UsageError("--fail-on, --junit and --sarif need --wait: nothing has been found yet")
+    if "action" not in context and (fields := sorted({"priority", "deadline", "id"} & context.keys())):
+        raise click.UsageError(f"-c {fields[0]}=... says nothing to the work: use --{fields[0]}")
     text, resolved = resolve_text(text)
     context, more = resolve_context(context)
     print_resolved(resolved | more)

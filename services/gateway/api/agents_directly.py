@@ -36,11 +36,12 @@ MADE: dict[str, type[Contract]] = {"plan": TaskPlan, "discovery": DiscoveryResul
 """The contracts that results carry, by their key in the metadata."""
 
 
-class AgentRequest(msgspec.Struct, frozen=True, kw_only=True):
+class AgentRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A TaskRequest; or, for short, a text as ``task`` or ``message``.
 
-    ``context`` may name an ``action`` of the agent and its ``params``. The requester is who is signed in,
-    whatever ``requester`` says; ``created_at`` is not used.
+    ``context`` may name an ``action`` of the agent and its ``params``; ``context_refs`` and ``evidence_refs``
+    name memories, files and tasks that it is shown. The requester is who is signed in, whatever ``requester``
+    says; ``created_at`` is not used.
     """
 
     type: Literal["task_request.v1"] = "task_request.v1"
@@ -52,6 +53,7 @@ class AgentRequest(msgspec.Struct, frozen=True, kw_only=True):
     message: Annotated[str, msgspec.Meta(max_length=100_000)] = ""
     priority: TaskPriority = TaskPriority.MEDIUM
     context: dict[str, Any] = {}
+    context_refs: tuple[str, ...] = ()
     evidence_refs: tuple[str, ...] = ()
 
     @property
@@ -72,8 +74,11 @@ class PatienceQuery(msgspec.Struct, frozen=True, kw_only=True):
 async def ask_nexus(call: Call, query: PatienceQuery, body: AgentRequest) -> HttpResponse:
     """Ask the front desk: a Response with its citations.
 
-    It starts work and tools as ``mailroom ask`` does.
+    It starts work and tools as ``mailroom ask`` does. A question has a text, and no priority.
     """
+    for name in ("context", "context_refs", "evidence_refs"):
+        if getattr(body, name):
+            raise Failure(422, f"The front desk takes no {name}", "Write it into the text, or ask cortex")
     question = Question(
         id=body.task_id or message_id_of(call),
         sender=subjects.USER,
@@ -106,7 +111,8 @@ async def have_frontier_discover(call: Call, query: PatienceQuery, body: AgentRe
 
     With ``generate_research_brief`` as the context's action, and its params, an AgentReport.
     """
-    topics = {"action": "daily_discovery", "params": {"topics": body.context.get("topics") or [body.text]}}
+    params = {**body.context, "topics": body.context.get("topics") or [body.text]}
+    topics = {"action": "daily_discovery", "params": params}
     return await _give(call, query, FRONTIER, body, body.context if "action" in body.context else topics)
 
 
@@ -159,7 +165,10 @@ async def _give(
     task_id = body.task_id or message_id_of(call)
     if len(task_id) > MAX_GOAL_ID:
         raise Failure(422, f"The task_id is longer than {MAX_GOAL_ID} characters", "Choose a shorter one")
-    after = await submit_action(call, task_id, agent, body.text, context, body.priority.value)
+    refs = {"context_refs": body.context_refs, "evidence_refs": body.evidence_refs}
+    after = await submit_action(
+        call, task_id, agent, body.text, context, priority=body.priority.value, **refs
+    )
     result = await wait_for_result(call.gateway, task_id, after, query.wait)
     return _contract(result) if result else _later(agent, task_id)
 

@@ -54,7 +54,7 @@ class TurnsQuery(msgspec.Struct, frozen=True, kw_only=True):
     before: Cursor = 0
 
 
-class DeskMessage(msgspec.Struct, frozen=True, kw_only=True):
+class DeskMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a person says to the front desk."""
 
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)]

@@ -24,7 +24,7 @@ Id = Annotated[str, msgspec.Meta(pattern=f"^{TOKEN.pattern}$")]
 Ids = Annotated[tuple[Id, ...], msgspec.Meta(max_length=100)]
 
 
-class ForgettingOrder(msgspec.Struct, frozen=True, kw_only=True):
+class ForgettingOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The ids of all that is to be forgotten, as the plan has them: what was not seen is not erased."""
 
     nodes: Ids

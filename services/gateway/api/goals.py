@@ -54,10 +54,15 @@ class GoalPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewGoal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A goal in the person's own words; ``context`` as ``mailroom submit -c`` gives it."""
+    """A goal in the person's own words; ``context`` as ``mailroom submit -c`` gives it.
+
+    ``context_refs`` and ``evidence_refs`` name memories, files and tasks that its tasks are shown.
+    """
 
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT)]
     context: dict[str, Any] = {}
+    context_refs: tuple[str, ...] = ()
+    evidence_refs: tuple[str, ...] = ()
     priority: TaskPriority = TaskPriority.MEDIUM
     deadline: str = ""
 
@@ -117,6 +122,7 @@ async def submit_goal(call: Call, body: NewGoal) -> SubmittedGoal:
     goal_id = derive_goal_id(bus, person, call.key)
     submission = make_body(body.text, body.context, goal_id, person=person)
     submission["priority"] = body.priority
+    submission |= {"context_refs": body.context_refs, "evidence_refs": body.evidence_refs}
     if body.deadline:
         submission["deadline"] = format_utc(parse_time(body.deadline))
     if (size := len(msgspec.json.encode(submission))) > MAX_BYTES:

@@ -47,14 +47,14 @@ class ReminderPage(msgspec.Struct, frozen=True, kw_only=True):
     reminders: list[Reminder]
 
 
-class NewReminder(msgspec.Struct, frozen=True, kw_only=True):
+class NewReminder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to be reminded of; ``when`` if the text has no time: "tomorrow at 9" or ISO 8601."""
 
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
     when: Phrase = ""
 
 
-class Snooze(msgspec.Struct, frozen=True, kw_only=True):
+class Snooze(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Until when a reminder is snoozed: minutes from now, or a time such as "tomorrow at 9" or ISO 8601."""
 
     minutes: Annotated[int, msgspec.Meta(ge=1, le=525_600)] = 30
@@ -72,7 +72,7 @@ When = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 Goal = Annotated[str, msgspec.Meta(min_length=1, max_length=20_000)]
 
 
-class NewSchedule(msgspec.Struct, frozen=True, kw_only=True):
+class NewSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A goal, and when it runs: ``every weekday at 7`` or the like, or a rule of RFC 5545."""
 
     text: Goal
@@ -92,7 +92,7 @@ class ScheduleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     schedule: ScheduledGoal
 
 
-class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A job; ``when`` is ``night``, ``now``, or a time such as "tomorrow at 2" or ISO 8601."""
 
     text: Goal

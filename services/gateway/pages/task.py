@@ -23,15 +23,16 @@ def message_id_of(call: Call) -> str:
 
 
 async def submit_action(
-    call: Call, goal_id: str, agent: str, text: str, context: dict[str, Any], priority: str
+    call: Call, goal_id: str, agent: str, text: str, context: dict[str, Any], **more: Any
 ) -> Position:
     """Have an agent do what the context says, unless that was asked for before under this id.
 
-    Returns the position of the log from which to follow it. Raises Refused if the id is that of another goal.
+    ``more`` are further fields of the submission. Returns the position of the log from which to follow it.
+    Raises Refused if the id is that of another goal.
     """
     position = call.gateway.index.position
     body = make_body(text, {**context, "assignee": agent}, goal_id, person=call.person.name)
-    await submit_once(call.gateway.bus, body | {"priority": priority})
+    await submit_once(call.gateway.bus, body | more)
     return position
 
 
