@@ -9,6 +9,7 @@ from shared.agent.base import Agent
 from shared.agent.references import open_references
 from shared.bus import Claim
 from shared.bus.records import read_task
+from shared.bus.throttle import Throttle, throttle
 from shared.contracts import Task, TaskResult, TaskStatus
 from shared.errors import ActionError, BusError, Conflict, Refused
 from shared.log import logger
@@ -111,6 +112,7 @@ class TaskExecutor:
 
     async def _do(self, context: TaskContext) -> Outcome:
         current_task.set(context)
+        throttle.set(Throttle())
         record_spans_in(context.spans)
         connection_observer.set(self._agent.context.record_connections)
         context.references, unopened = await open_references(self._agent.context, context.task)

@@ -1,6 +1,7 @@
 """Claims on tasks: taken, updated and finished by compare-and-set on the task's last step."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -21,10 +22,12 @@ from shared.contracts import (
     generate_iso_timestamp,
 )
 from shared.contracts.base import amended
-from shared.errors import BusFull, Conflict, Reject
+from shared.errors import BusError, BusFull, Conflict, Reject
 from shared.log import logger
 from shared.spans import SpanRecorder
 
+NOTE_EVERY = 1.0
+"""Seconds between two progress notes of a task that stand alone: more than that nobody can read."""
 CLAIM_TRIES = 3
 """Attempts at a claim that loses races, before it is left to the other process."""
 
@@ -46,6 +49,9 @@ class Claim:
         self.spans = SpanRecorder()
         self._earlier = record.journal
         self._writing = asyncio.Lock()
+        self._noted_at = float("-inf")
+        self._held = ""
+        self._flush: asyncio.Task[None] | None = None
 
     @property
     def attempt(self) -> int:
@@ -55,9 +61,29 @@ class Claim:
     async def note(self, text: str, others: Sequence[Entry] = ()) -> Sequence[int]:
         """Store a progress note and ``others``, and return the others' sequences.
 
-        Raises Conflict if the claim is lost.
+        A note alone is held back if the last one is younger than NOTE_EVERY; of those held back the last one
+        is stored then, or before the task ends. Raises Conflict if the claim is lost.
         """
-        return await self._advance(note=text[:500], others=others)
+        wait = self._noted_at + NOTE_EVERY - time.monotonic()
+        if others or wait <= 0:
+            return await self._advance(note=text[:500], others=others)
+        self._held = text[:500]
+        if self._flush is None or self._flush.done():
+            self._flush = asyncio.create_task(self._flush_later(wait))
+        await asyncio.sleep(0)  # a loop of notes leaves others their turn
+        return ()
+
+    async def _flush_later(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        try:
+            await self._store_held()
+        except BusError as error:
+            log.info("note_unstored", task_id=self.task.task_id, reason=str(error))
+
+    async def _store_held(self) -> None:
+        """Store the note that is held back, if one is."""
+        if self._held:
+            await self._advance(note=self._held)
 
     @asynccontextmanager
     async def effect(self, what: str, *, repeatable: bool = False, step: str = "") -> AsyncIterator[None]:
@@ -91,6 +117,9 @@ class Claim:
 
         Raises Conflict if another process has claimed the task.
         """
+        if self._flush is not None and self._held:
+            self._flush.cancel()
+            await self._store_held()
         result = amended(result, attempt=self.attempt, spans=self.spans.take())
         async with self._writing:
             await self._commit(subjects.ENDED, result, others)
@@ -102,6 +131,8 @@ class Claim:
     async def _advance(
         self, *, note: str, begun: Effect | None = None, others: Sequence[Entry] = ()
     ) -> Sequence[int]:
+        # What was held back is this note, or is older.
+        self._held, self._noted_at = "", time.monotonic()
         # If it is cancelled on its way, the sequence must be known, or the next write is refused.
         return await asyncio.shield(self._write(note, begun, others))
 

@@ -23,6 +23,7 @@ from shared.bus.commit import Committer
 from shared.bus.connecting import connect_once, read_seed, require_more_time
 from shared.bus.consumer import Consumer, ConsumerConfig, DeadLetterHandler, Handler
 from shared.bus.entry import Entry, Stored, is_stored, read, stored
+from shared.bus.throttle import wait_for_turn
 from shared.contracts import generate_id
 from shared.errors import BusError, BusUnavailable, NoResponders, Refused
 from shared.log import logger
@@ -39,7 +40,8 @@ READING = ("$JS.API.DIRECT.GET.", "position.", *map(subjects.memory, subjects.ME
 class Bus:
     """The connection of one process to the bus, under one name.
 
-    It reconnects for ever: while the server is away, commits wait, and consumers resume afterwards.
+    It reconnects for ever: while the server is away, commits wait, and consumers resume afterwards. What a
+    task publishes waits if it is too much; see ``throttle``.
     ``instance`` identifies the process among those of the same name.
     """
 
@@ -135,6 +137,7 @@ class Bus:
 
     async def commit(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         """Store all entries in OFFICE or none; see Committer.commit."""
+        await wait_for_turn(len(entries))
         return await self._office.commit(entries)
 
     async def append(self, entry: Entry, *, timeout: float = 5.0) -> int:
@@ -142,6 +145,7 @@ class Bus:
 
         Append it again with the same id after BusUnavailable: it is stored once.
         """
+        await wait_for_turn()
         if self._memory is None:
             self._memory = Committer(self._client, self._last_payload, synced=self._synced)
             self._memory_started = asyncio.ensure_future(self._memory.start())
@@ -160,6 +164,7 @@ class Bus:
 
         Raises BusUnavailable if the connection is closed or its buffer full.
         """
+        await wait_for_turn()
         try:
             await self._client.publish(subject, payload, headers=_traced(headers))
         except nats.errors.Error as error:
@@ -172,6 +177,7 @@ class Bus:
 
         Send it again with the same ``Nats-Msg-Id`` after BusUnavailable: it is stored once.
         """
+        await wait_for_turn()
         reply = await self._request(subject, payload, timeout, headers, by_stream=True)
         answer: dict[str, Any] = json.loads(reply.data) if reply.data else {}
         if error := answer.get("error"):

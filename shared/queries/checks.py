@@ -19,10 +19,12 @@ from shared.access.people import People
 from shared.access.tokens import Tokens
 from shared.bus import Bus
 from shared.bus.records import read_presences
+from shared.bus.throttle import RATE
 from shared.delivery.config import read_deliver
 from shared.errors import BusError, ConfigError, MailroomError
 from shared.memory import Memory
 from shared.queries.deliveries import read_deliveries
+from shared.queries.flooding import find_floods
 from shared.queries.records import call_server, last_sequence
 from shared.settings import Settings
 
@@ -167,6 +169,19 @@ async def check_index(bus: Bus, config: Settings) -> Check:
 
 
 # --- on this machine -----------------------------------------------------------------------------
+
+
+async def check_rates(bus: Bus) -> Check:
+    """Whether an agent publishes more than its client would let it by itself."""
+    floods = await find_floods(bus)
+    if not floods:
+        return ok("rates", f"no agent publishes over {RATE:g} messages/s by itself")
+    who = ", ".join(f"{name} {rate:,.0f}/s" for name, rate in floods.items())
+    return warn(
+        "rates",
+        f"agents that publish over {RATE:g} messages/s by themselves: {who}",
+        "see what it does with 'mailroom tail', and pause it: mailroom agents pause NAME",
+    )
 
 
 def check_keys(config: Settings) -> Check:

@@ -3,6 +3,7 @@
 import asyncio
 import difflib
 import json
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from datetime import datetime
@@ -74,6 +75,39 @@ async def scan(
             continue
         if not found:
             return
+
+
+async def read_newest(
+    bus: Bus, stream: str, pattern: str, limit: int, *, before: int = 0
+) -> tuple[list[Stored], int]:
+    """The last ``limit`` messages on the subjects of ``pattern``, in order, and how many there are in all.
+
+    With ``before``, those before that sequence. It takes about as long however many there are.
+    """
+    end = before or await last_sequence(bus, stream) + 1
+    later = await _count_from(bus, stream, pattern, end)
+    few, many, begin = end, 0, max(1, end - limit)
+    while begin not in (few, many):
+        number = await _count_from(bus, stream, pattern, begin) - later
+        if number < limit:
+            few, begin = begin, (many + begin) // 2 if many else max(1, end - 4 * (end - begin))
+        elif number > 2 * limit:
+            many, begin = begin, (begin + few) // 2
+        else:
+            break
+    found: deque[Stored] = deque(maxlen=limit)
+    if end > 1:
+        async for each in scan(bus, stream, pattern, seq=begin, until=end - 1):
+            found.append(each)
+    return list(found), await _count_from(bus, stream, pattern, 1) - later
+
+
+async def _count_from(bus: Bus, stream: str, pattern: str, seq: int) -> int:
+    """How many messages on the subjects of ``pattern`` there are from a sequence on."""
+    async with aclosing(bus.read(stream, {"seq": seq, "next_by_subj": pattern, "batch": 1})) as found:
+        async for each in found:
+            return 1 + int(each.headers["Nats-Num-Pending"])
+    return 0
 
 
 async def read_message(bus: Bus, stream: str, seq: int) -> Stored | None:

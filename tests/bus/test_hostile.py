@@ -17,6 +17,7 @@ from shared.bus.entry import Entry
 from shared.bus.records import MAX_PROCESSES, read_presences
 from shared.contracts import Presence
 from shared.errors import BatchesBlocked, BusError, BusUnavailable
+from shared.queries.checks import check_rates
 from shared.queries.open_batches import find_open_batches
 from tests.support.server import Server
 
@@ -358,3 +359,23 @@ async def test_commits_of_many_processes_at_once_pass_within_the_limit(server: S
         await asyncio.gather(
             *(client.commit(pair(100 * n + each)) for each in range(5) for n, client in enumerate(clients))
         )
+
+
+# --- floods --------------------------------------------------------------------------------------
+
+
+async def test_doctor_names_who_publishes_without_end(server: Server) -> None:
+    user = await server.connect(subjects.USER)
+    assert (await check_rates(user)).verdict == "ok"
+    async with server.raw_client("engineer") as engineer, server.raw_client("critic") as critic:
+        for number in range(4_000):
+            await engineer.publish(subjects.event("engineer", "looped"), b"{}")
+            await engineer.publish(subjects.memory_write("engineer"), b"{}")
+            if number < 100:
+                await critic.publish(subjects.mail("nexus", "critic"), b"{}")
+        await engineer.flush()
+        await critic.flush()
+    named = await check_rates(user)
+    assert named.verdict == "warn"
+    assert "engineer" in named.finding
+    assert "critic" not in named.finding

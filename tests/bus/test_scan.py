@@ -1,10 +1,12 @@
 """Reading a part of a stream takes no more off the server than that part."""
 
 from shared import subjects
+from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.contracts import Email
-from shared.queries.records import last_sequence, read_message, scan
+from shared.queries.records import last_sequence, read_message, read_newest, scan
 from tests.support.server import Server
+from tests.support.waiting import eventually
 
 
 async def test_one_message_is_read_without_those_behind_it(server: Server) -> None:
@@ -23,3 +25,33 @@ async def test_one_message_is_read_without_those_behind_it(server: Server) -> No
     assert part == list(range(first + 5, first + 15))
     assert await read_message(user, subjects.OFFICE, first + 60) is None
     assert user._client.stats["in_msgs"] - before < 25
+
+
+async def is_stored(bus: Bus, seq: int) -> bool:
+    return await last_sequence(bus, subjects.OFFICE) >= seq
+
+
+async def test_the_newest_are_read_without_those_before_them(server: Server) -> None:
+    user = await server.connect(subjects.USER)
+    first = await last_sequence(user, subjects.OFFICE) + 1
+    async with server.raw_client("engineer") as engineer:
+        for number in range(3_000):
+            agent = "critic" if number in (7, 900, 2_100) else "nexus"
+            await engineer.publish(subjects.mail(agent, "engineer"), b"%d" % number)
+        await engineer.flush()
+    await eventually(lambda: is_stored(user, first + 2_999))
+    before = user._client.stats["in_msgs"]
+    for pattern, limit, expected in (
+        ("mail.critic.*", 2, [900, 2_100]),
+        ("mail.critic.*", 5, [7, 900, 2_100]),
+        ("mail.*.engineer", 3, [2_997, 2_998, 2_999]),
+        ("mail.scout.*", 3, []),
+    ):
+        found, number = await read_newest(user, subjects.OFFICE, pattern, limit)
+        assert [int(each.data) for each in found] == expected
+        assert number == {"mail.critic.*": 3, "mail.*.engineer": 3_000, "mail.scout.*": 0}[pattern]
+    assert user._client.stats["in_msgs"] - before < 200
+    page, number = await read_newest(user, subjects.OFFICE, "mail.nexus.*", 2)
+    page, number = await read_newest(user, subjects.OFFICE, "mail.nexus.*", 2, before=page[0].seq)
+    assert [int(each.data) for each in page] == [2_996, 2_997]
+    assert number == 2_995

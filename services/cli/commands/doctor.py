@@ -28,6 +28,7 @@ from shared.queries.checks import (
     check_index,
     check_keys,
     check_memory,
+    check_rates,
     check_server,
     check_streams,
     fail,
@@ -55,8 +56,8 @@ sys.exit(0 if is_complete(Path(sys.argv[1])) else 1)
 def doctor(as_json: bool) -> None:
     """Check the installation, and say how to fix problems.
 
-    Checks bus, streams, agents, memory, deliveries, commits, keys, access, disk, embedding model, language
-    model and sandbox. Exits with 1 if a check fails.
+    Checks bus, streams, agents, memory, deliveries, commits, rates, keys, access, disk, embedding model,
+    language model and sandbox. Exits with 1 if a check fails.
     """
     checks = asyncio.run(_run_checks())
     if as_json:
@@ -122,6 +123,7 @@ async def _run_bus_checks(bus: Bus, config: Settings) -> list[Check]:
         "deliver": lambda: check_deliver(bus, config),
         "index": lambda: check_index(bus, config),
         "commits": lambda: check_commits(bus, config),
+        "rates": lambda: check_rates(bus),
     }
     checks = []
     for name, probe in probes.items():

@@ -17,6 +17,7 @@ from shared.queries.checks import (
     check_deliver,
     check_disk,
     check_memory,
+    check_rates,
     check_server,
     check_streams,
     fail,
@@ -46,6 +47,7 @@ async def run_checks(call: Call) -> Checks:
         "streams": lambda: check_streams(bus, agents),
         "agents": lambda: check_agents(bus, agents),
         "memory": lambda: check_memory(bus),
+        "rates": lambda: check_rates(bus),
         "deliver": lambda: check_deliver(bus, call.gateway.settings),
     }
     checks = [check_server(bus), check_disk(call.gateway.settings), _check_index(call.gateway.index)]
