@@ -8,13 +8,15 @@ from shared import subjects
 from shared.bus import Bus
 from shared.bus.consumer import yield_slot
 from shared.bus.entry import seal
-from shared.bus.records import read_record
+from shared.bus.records import read_record, read_task
 from shared.contracts import ApprovalAnswer, ApprovalRequest, Task
 from shared.errors import BusUnavailable, Conflict, NotApproved
 from shared.log import logger
 from shared.tasks.context import TaskContext, current_task, require_current_task
 from shared.text.shorten import flatten
 
+MAX_OPEN, MAX_OPEN_OF_TASK = 100, 10
+"""The most requests of one process, and of one task of it, that may wait for a person."""
 MAX_REACH_REQUESTS = 100
 """The most requests of one agent for reach in one goal."""
 POLL = 0.5
@@ -29,6 +31,7 @@ class Approvals:
     def __init__(self, bus: Bus, timeout: float) -> None:
         self._bus = bus
         self._timeout = timeout
+        self._open: dict[str, tuple[Task, ApprovalRequest]] = {}
 
     async def require(
         self, what: str, *, rule: str = "", why: str = "", reach: Collection[str] = ()
@@ -36,10 +39,10 @@ class Approvals:
         """Wait until a person grants ``what`` for the goal of the current task; returns the reach it opens.
 
         That is ``reach``, and the hosts that the person named beside it. Raises NotApproved if a person
-        refuses it or the request expires. One request is made for a goal, and its answer holds for this agent
-        and the rest of the goal, if the conductor or a person submitted the task. A task from another agent
-        may name any goal, so there it holds for that task alone. An answer stored after the request expired
-        does not count. Request and answer survive a restart.
+        refuses it, the request expires, or too many requests wait already. One request is made for a goal,
+        and its answer holds for this agent and the rest of the goal, if the conductor or a person submitted
+        the task. A task from another agent may name any goal, so there it holds for that task alone. An
+        answer stored after the request expired does not count. Request and answer survive a restart.
         """
         task = require_current_task()
         request = await self._ask(task, what, rule, why, tuple(reach))
@@ -135,14 +138,46 @@ class Approvals:
             reach=reach,
             expires_at=(datetime.now(UTC) + timedelta(seconds=self._timeout)).isoformat(),
         )
+        await self._require_room(parent.task, request)
+        self._open[approval_id] = (parent.task, request)
         try:
             await self._bus.commit([seal(subject, request, expect=0)])
         except Conflict:
             stored = await self._read_request(approval_id)
             if stored is None:
                 raise
+            self._open[approval_id] = (parent.task, stored)
             return stored
         return request
+
+    async def _require_room(self, task: Task, wanted: ApprovalRequest) -> None:
+        """Raise NotApproved if a further request is more than may wait; one that waits already is none."""
+        if wanted.approval_id in self._open or not self._count_too_many(task):
+            return
+        for approval_id, (of_task, request) in list(self._open.items()):
+            if await self._is_over(of_task, request):
+                self._open.pop(approval_id, None)
+        if number := self._count_too_many(task):
+            raise NotApproved(
+                f"{number} requests wait for a person already, so this one is not made: "
+                f"{flatten(wanted.what, 200)}",
+                "Answer some of 'mailroom approvals list' first",
+            )
+
+    def _count_too_many(self, task: Task) -> int:
+        """How many requests wait, of ``task`` or of all, if no further one may; else 0."""
+        mine = sum(of_task.task_id == task.task_id for of_task, _ in self._open.values())
+        if mine >= MAX_OPEN_OF_TASK:
+            return mine
+        return len(self._open) if len(self._open) >= MAX_OPEN else 0
+
+    async def _is_over(self, task: Task, request: ApprovalRequest) -> bool:
+        """Whether a request is answered or expired, or its task has ended."""
+        expires = datetime.fromisoformat(request.expires_at)
+        if datetime.now(UTC) >= expires or await self._answer(request.approval_id, expires):
+            return True
+        state = await read_task(self._bus, task)
+        return state is not None and state.status.final
 
     async def _read_request(self, approval_id: str) -> ApprovalRequest | None:
         subject = subjects.approval_asked(self._bus.name, approval_id)

@@ -1,5 +1,6 @@
 """The agents' requests for approval, and people's answers."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
@@ -9,12 +10,14 @@ from shared.bus.entry import seal
 from shared.contracts import ApprovalAnswer, ApprovalRequest, StateChanged
 from shared.errors import Conflict, MailroomError, NotFound, TooLate
 from shared.gate.registries import PUBLIC
-from shared.queries.records import count_subjects, read_last
+from shared.queries.records import count_subjects, read_last, read_newest_of_each
 from shared.sandbox import Reach
 from shared.text.times import parse_time
 from shared.trace import HEADER, join_trace
 
 Scope = Literal["command", "task", "goal"]
+MOST = 200
+"""The most requests of one agent that are read, unless more are wanted."""
 
 
 class Approval(NamedTuple):
@@ -35,16 +38,33 @@ class Approval(NamedTuple):
         return {**self.request.to_dict(), **answer}
 
 
-async def read_approvals(bus: Bus) -> list[Approval]:
-    """Every request, latest last."""
-    asked = await _read_latest(bus, subjects.approval_asked("*", "*"))
-    answered = await _read_latest(bus, subjects.approval_answered("*", "*"))
-    found = []
-    for stored in sorted(asked.values(), key=lambda stored: stored.seq):
-        request = _parse_request(stored)
-        if request is not None:
-            subject = subjects.approval_answered(request.sender, request.approval_id)
-            found.append(_to_approval(request, answered.get(subject)))
+def agent_of(approval: Approval) -> str:
+    """The agent that asks."""
+    return approval.request.sender
+
+
+class ApprovalPage(NamedTuple):
+    """Requests, latest last, and how many older ones there are of each agent that has such."""
+
+    approvals: list[Approval]
+    older: dict[str, int]
+
+
+async def read_approvals(bus: Bus, limit: int = MOST, *, agent: str = "*") -> ApprovalPage:
+    """The last ``limit`` requests of each agent, or of one."""
+    asked, older = await read_newest_of_each(bus, subjects.approval_asked("{agent}", "*"), limit, agent=agent)
+    return ApprovalPage(await _complete(bus, asked), older)
+
+
+async def _complete(bus: Bus, asked: Iterable[Stored]) -> list[Approval]:
+    """The requests in what was ``asked``, each once, with their answers."""
+    requests = {each.approval_id: each for each in map(_parse_request, asked) if each is not None}
+    subject_of = {
+        each.approval_id: subjects.approval_answered(each.sender, each.approval_id)
+        for each in requests.values()
+    }
+    answered = await read_last(bus, subjects.OFFICE, subject_of.values())
+    found = [_to_approval(each, answered.get(subject_of[each.approval_id])) for each in requests.values()]
     waiting = {each.request.goal_id for each in found if each.state == "waiting"}
     ended = await _read_ended(bus, waiting)
     return [
@@ -60,10 +80,6 @@ async def _read_ended(bus: Bus, goal_ids: set[str]) -> set[str]:
         StateChanged.from_json(each.data) for each in (await read_last(bus, subjects.OFFICE, names)).values()
     ]
     return {record.goal_id for record in records if record.goal is not None and record.goal.status.final}
-
-
-async def _read_latest(bus: Bus, pattern: str) -> dict[str, Stored]:
-    return await read_last(bus, subjects.OFFICE, await count_subjects(bus, subjects.OFFICE, pattern))
 
 
 def _parse_request(stored: Stored) -> ApprovalRequest | None:
@@ -89,6 +105,15 @@ def _parse_answer(stored: Stored | None) -> ApprovalAnswer | None:
         return None  # the agent ignores it as well
 
 
+async def find_approvals(bus: Bus, prefix: str) -> list[Approval]:
+    """The requests whose id begins with ``prefix``, some of many; if none does, the latest of each agent."""
+    names = await count_subjects(bus, subjects.OFFICE, subjects.approval_asked("*", "*"))
+    fitting = [name for name in names if prefix and name.rpartition(".")[2].startswith(prefix)][:MOST]
+    if not fitting:
+        return (await read_approvals(bus)).approvals
+    return await _complete(bus, (await read_last(bus, subjects.OFFICE, fitting)).values())
+
+
 async def answer_request(
     bus: Bus,
     prefix: str,
@@ -104,7 +129,7 @@ async def answer_request(
     ``scope`` is how far a grant of reach goes, ``hosts`` are opened beside what was requested. Raises
     NotFound if there is none, MailroomError if several match, TooLate if it is answered, expired or over.
     """
-    request = _require_waiting(await read_approvals(bus), prefix)
+    request = _require_waiting(await find_approvals(bus, prefix), prefix)
     if granted:
         _require_reach(request, scope, hosts)
     subject = subjects.approval_answered(request.sender, request.approval_id)
@@ -129,7 +154,7 @@ async def answer_request(
             return request
     except Conflict:
         pass
-    raise _already_answered(_require_one(await read_approvals(bus), prefix))
+    raise _already_answered(_require_one(await find_approvals(bus, prefix), prefix))
 
 
 def _require_reach(request: ApprovalRequest, scope: Scope, hosts: tuple[str, ...]) -> None:

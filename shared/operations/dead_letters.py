@@ -6,7 +6,7 @@ from shared.bus.records import TaskState, read_task, submission_entry
 from shared.contracts import DeadLetter, Task, TaskStatus, decode, generate_id
 from shared.contracts.base import amended
 from shared.errors import Conflict, MailroomError, NotFound, TooLate
-from shared.queries.records import RESENT, call_server, read_message, scan
+from shared.queries.records import RESENT, call_server, read_message, read_newest_of_each, scan
 from shared.trace import HEADER, join_trace, trace_headers
 
 
@@ -14,6 +14,14 @@ async def read_dead_letters(bus: Bus, agent: str = "*") -> list[tuple[int, DeadL
     """The dead letters with their sequences, latest last; of one agent, or of all."""
     letters = scan(bus, subjects.OFFICE, subjects.dead(agent))
     return [(stored.seq, _letter_in(stored)) async for stored in letters]
+
+
+async def read_latest_letters(
+    bus: Bus, limit: int, agent: str = "*"
+) -> tuple[list[tuple[int, DeadLetter]], dict[str, int]]:
+    """The last ``limit`` dead letters of each agent, or of one, and how many older ones each has."""
+    found, older = await read_newest_of_each(bus, subjects.dead("{agent}"), limit, agent=agent)
+    return [(stored.seq, _letter_in(stored)) for stored in found], older
 
 
 async def read_dead_letter(bus: Bus, number: int) -> DeadLetter:

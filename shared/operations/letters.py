@@ -1,5 +1,7 @@
 """Letters of people and agents: reading them, their threads, writing to an agent."""
 
+from collections import Counter
+
 import msgspec
 
 from shared import subjects
@@ -7,7 +9,7 @@ from shared.bus import Bus, Stored
 from shared.bus.records import read_presences
 from shared.contracts import AgentReport, Email, Question, Response, decode, generate_id
 from shared.errors import BusUnavailable, ConfigError, NotFound
-from shared.queries.records import Listener, read_message, scan, unknown_agent_error
+from shared.queries.records import Listener, read_message, read_newest_of_each, scan, unknown_agent_error
 from shared.queries.summaries import format_sender
 
 POLL_INTERVAL = 0.5
@@ -41,6 +43,16 @@ async def read_mail(bus: Bus, sender: str, recipient: str, seq: int = 1) -> list
     """Mail from ``sender`` to ``recipient`` (a name, or * for any) from sequence ``seq`` on."""
     found = scan(bus, subjects.OFFICE, subjects.mail(recipient, sender), seq=seq)
     return [item async for stored in found if (item := parse_mail(stored)) is not None]
+
+
+async def read_latest_mail(
+    bus: Bus, sender: str, recipient: str, limit: int
+) -> tuple[list[Mail], dict[str, int]]:
+    """The last ``limit`` from ``sender`` to ``recipient``, and how many older ones each has."""
+    found, older = await read_newest_of_each(bus, subjects.mail(recipient, "{agent}"), limit, agent=sender)
+    read = Counter(subjects.sender_of(each.subject) for each in found[:-limit])
+    items = [item for stored in found[-limit:] if (item := parse_mail(stored)) is not None]
+    return items, dict(read + Counter(older))
 
 
 async def read_mail_item(bus: Bus, number: int) -> Mail:

@@ -3,8 +3,8 @@
 import asyncio
 import difflib
 import json
-from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from typing import TypeVar
@@ -100,6 +100,34 @@ async def read_newest(
         async for each in scan(bus, stream, pattern, seq=begin, until=end - 1):
             found.append(each)
     return list(found), await _count_from(bus, stream, pattern, 1) - later
+
+
+async def read_newest_of_each(
+    bus: Bus, pattern: str, limit: int, *, agent: str = "*"
+) -> tuple[list[Stored], dict[str, int]]:
+    """The last ``limit`` messages of each agent on the subjects of ``pattern`` in OFFICE, in order.
+
+    Of one ``agent`` or of all; ``pattern`` has ``{agent}`` where its name is. Beside them, how many older
+    ones there are of each agent that has such, so that no agent's many hide those of others.
+    """
+    place = pattern.split(".").index("{agent}")
+    names = await count_subjects(bus, subjects.OFFICE, pattern.format(agent=agent))
+    agents = sorted({name.split(".")[place] for name in names})
+    read = [read_newest(bus, subjects.OFFICE, pattern.format(agent=each), limit) for each in agents]
+    pages = dict(zip(agents, await asyncio.gather(*read), strict=True))
+    older = {each: number - len(page) for each, (page, number) in pages.items() if number > len(page)}
+    found = [stored for page, _ in pages.values() for stored in page]
+    return sorted(found, key=lambda stored: stored.seq), older
+
+
+def select_fairly(found: Sequence[T], agent_of: Callable[[T], str], limit: int) -> list[T]:
+    """At most ``limit`` of what was ``found``, in the same order: the latest of each agent in turn."""
+    newer: Counter[str] = Counter()
+    ranked = []
+    for place in range(len(found) - 1, -1, -1):
+        ranked.append((newer[agent_of(found[place])], -place))
+        newer[agent_of(found[place])] += 1
+    return [found[place] for place in sorted(-place for _, place in sorted(ranked)[:limit])]
 
 
 async def _count_from(bus: Bus, stream: str, pattern: str, seq: int) -> int:

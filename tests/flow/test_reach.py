@@ -97,7 +97,7 @@ class Run:
         """The request for it, once there is one."""
         async with asyncio.timeout(30):
             while True:
-                for each in await read_approvals(self.team.user):
+                for each in (await read_approvals(self.team.user)).approvals:
                     if each.request.task_id == self.task.task_id and self.command in each.request.what:
                         return each
                 await asyncio.sleep(0.05)

@@ -10,7 +10,7 @@ import pytest
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.contracts import CancelGoal, StateChanged, Task, TaskChanged, TaskStatus
-from shared.operations.approvals import answer_request, read_approvals
+from shared.operations.approvals import answer_request, find_approvals, read_approvals
 from shared.trace import HEADER, continue_trace, current_trace, headers_of, join_trace, trace_id
 from tests.support.office import Office
 from tests.support.slow import install_slow_agent, slow_goal
@@ -89,12 +89,12 @@ async def test_one_goal_is_one_trace_over_processes_that_are_killed(office: Offi
     context = {"assignee": "clerk", "action": "handle_case", "params": {}}
     body = {"text": "Close the case", "goal_id": "tea-1", "context": context}
     await office.user.store(subjects.SUBMIT, msgspec.json.encode(body), headers={HEADER: PARENT})
-    await eventually(lambda: read_approvals(office.user))
+    await eventually(lambda: find_approvals(office.user, ""))
     office.kill("clerk")
     office.start("clerk")
     office.kill("conductor")
     office.start("conductor")
-    (asked,) = await read_approvals(office.user)
+    (asked,) = (await read_approvals(office.user)).approvals
     await answer_request(office.user, asked.request.approval_id, True, "")
     await eventually(lambda: office.claimed("slow"))
     office.kill("slow")

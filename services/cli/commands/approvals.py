@@ -1,5 +1,6 @@
 """``mailroom approvals``: listing and answering the agents' requests for approval."""
 
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,10 +9,26 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from services.cli.commands.options import json_option
+from services.cli.commands.options import agent_option, json_option, limit_option
 from services.cli.connection import run_connected
-from services.cli.output.console import open_console, print_block, print_json, print_line, print_result
-from shared.operations.approvals import Approval, Scope, answer_request, describe_reach, read_approvals
+from services.cli.output.console import (
+    open_console,
+    print_block,
+    print_json,
+    print_line,
+    print_rest,
+    print_result,
+)
+from shared.operations.approvals import (
+    MOST,
+    Approval,
+    Scope,
+    agent_of,
+    answer_request,
+    describe_reach,
+    read_approvals,
+)
+from shared.queries.records import select_fairly
 from shared.text.printable import clean, escape_invisible
 from shared.text.times import format_span, parse_time, seconds_between
 
@@ -35,19 +52,28 @@ def approvals() -> None:
 @click.option(
     "--all", "everything", is_flag=True, help="Include requests that are answered, expired or over."
 )
+@agent_option
+@limit_option
 @json_option
-def list_approvals(everything: bool, as_json: bool) -> None:
-    """List the requests that wait for an answer, latest last."""
-    found = [each for each in run_connected(read_approvals) if everything or each.state == "waiting"]
+def list_approvals(everything: bool, agent: str, limit: int, as_json: bool) -> None:
+    """List the requests that wait for an answer, latest last.
+
+    Those of each agent come in turn, so that one that asks without end hides no other.
+    """
+    page = run_connected(lambda bus: read_approvals(bus, max(limit, MOST), agent=agent))
+    found = [each for each in page.approvals if everything or each.state == "waiting"]
+    shown = select_fairly(found, agent_of, limit)
     if as_json:
-        print_json([each.to_dict() for each in found])
+        print_json([each.to_dict() for each in shown])
         return
     if not found:
         click.echo("There are no requests yet." if everything else "Nothing waits for approval.")
         return
     console = open_console()
-    for each in found:
+    for each in shown:
         print_approval(each, console)
+    left = Counter(map(agent_of, found)) - Counter(map(agent_of, shown)) + Counter(page.older)
+    print_rest(left)
     if any(each.state == "waiting" for each in found):
         click.echo("mailroom approvals grant|refuse ID")
 

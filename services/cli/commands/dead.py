@@ -1,12 +1,12 @@
 """``mailroom dead``: dead letters, the messages that could not be handled: list, show, retry, drop."""
 
 import json
+from collections import Counter
 
 import click
 from rich.text import Text
 
-from services.cli.commands.completion import AgentName
-from services.cli.commands.options import NumberType, json_option
+from services.cli.commands.options import NumberType, agent_option, json_option, limit_option
 from services.cli.connection import run_connected
 from services.cli.output.console import (
     open_console,
@@ -14,6 +14,7 @@ from services.cli.output.console import (
     print_facts,
     print_json,
     print_line,
+    print_rest,
     print_result,
 )
 from shared import subjects
@@ -24,8 +25,10 @@ from shared.operations.dead_letters import (
     delete_dead_letter,
     read_dead_letter,
     read_dead_letters,
+    read_latest_letters,
     resend,
 )
+from shared.queries.records import select_fairly
 from shared.text.printable import clean, clean_block
 from shared.text.times import format_date, format_span, seconds_between
 
@@ -42,13 +45,13 @@ def dead() -> None:
 
 
 @dead.command(name="list")
-@click.option(
-    "--agent", type=AgentName(), default="*", metavar="NAME", help="Only those of this agent's mailbox."
-)
+@agent_option
+@limit_option
 @json_option
-def list_letters(agent: str, as_json: bool) -> None:
-    """List the dead letters, latest last."""
-    found = run_connected(lambda bus: read_dead_letters(bus, agent))
+def list_letters(agent: str, limit: int, as_json: bool) -> None:
+    """List the dead letters, latest last; those of each agent's mailbox come in turn."""
+    read, older = run_connected(lambda bus: read_latest_letters(bus, limit, agent))
+    found = select_fairly(read, _agent_of, limit)
     if as_json:
         print_json([_to_dict(seq, letter) for seq, letter in found])
         return
@@ -61,7 +64,12 @@ def list_letters(agent: str, as_json: bool) -> None:
         head = Text.assemble((str(seq), "bold"), f"  {letter.sender}  {clean(letter.subject)}  {age} ago")
         print_line(head, console)
         print_block(f"{'':4}{clean(letter.reason)}", console, hang=4)
+    print_rest(Counter(map(_agent_of, read)) - Counter(map(_agent_of, found)) + Counter(older))
     click.echo("\nmailroom dead show|retry|drop NUMBER")
+
+
+def _agent_of(found: tuple[int, DeadLetter]) -> str:
+    return found[1].sender
 
 
 def _to_dict(seq: int, letter: DeadLetter) -> dict[str, object]:

@@ -1,5 +1,7 @@
 """``mailroom mail``: messages of people and agents: list, show, write, reply."""
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -32,6 +34,7 @@ from shared.operations.letters import (
     Mail,
     compose,
     compose_reply,
+    read_latest_mail,
     read_mail,
     read_mail_item,
     select_thread,
@@ -64,8 +67,12 @@ def list_mail(sender: str, recipient: str, thread: str, contains: str, limit: in
     Without options, only those from and to you.
     """
     own = sender == recipient == "*" and not (thread or contains)
-    found = run_connected(lambda bus: read_mail(bus, sender, recipient))
-    found = [item for item in found if not own or subjects.USER in (item.sender, item.recipient)]
+    older: Counter[str] = Counter()
+    if thread or contains:
+        found = run_connected(lambda bus: read_mail(bus, sender, recipient))
+    else:
+        parties = [("*", subjects.USER), (subjects.USER, "*")] if own else [(sender, recipient)]
+        found, older = run_connected(lambda bus: _read_latest(bus, parties, limit))
     if thread:
         found = select_thread(found, thread)
     if contains:
@@ -75,8 +82,23 @@ def list_mail(sender: str, recipient: str, thread: str, contains: str, limit: in
         print_json(found[-limit:])
     elif found:
         _print_list(found[-limit:], open_console())
+        if older:
+            who = ", ".join(f"{number:,} of {name}" for name, number in sorted(older.items()))
+            click.echo(f"Older mail: {who}. --limit lists more, --from that of one agent")
     else:
         click.echo("No matching mail.")
+
+
+async def _read_latest(
+    bus: Bus, parties: Sequence[tuple[str, str]], limit: int
+) -> tuple[list[Mail], Counter[str]]:
+    """The last mail from and to these, and how much older mail of each sender there is."""
+    pages = [await read_latest_mail(bus, sender, recipient, limit) for sender, recipient in parties]
+    found = {item.number: item for items, _ in pages for item in items}
+    older = sum((Counter(each) for _, each in pages), Counter[str]())
+    numbers = sorted(found)
+    left = Counter(found[number].sender for number in numbers[:-limit])
+    return [found[number] for number in numbers[-limit:]], older + left
 
 
 def _print_list(items: list[Mail], console: "Console") -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from services.cli.commands.completion import GoalName
+from services.cli.commands.completion import AgentName, GoalName
 from services.cli.output.outcomes import FAIL_ON
 from shared.contracts import MAX_TEXT, Contract, TestRun, TestSuite, ToolRun
 from shared.errors import MailroomError
@@ -155,6 +155,12 @@ def combine(*decorators: Callable[[Command], Command]) -> Callable[[Command], Co
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+limit_option = click.option(
+    "--limit", type=NumberType(1), default=30, show_default=True, help="The most to list."
+)
+agent_option = click.option(
+    "--agent", type=AgentName(), default="*", metavar="NAME", help="Only those of this agent."
+)
 goal_argument = click.argument("name", metavar="GOAL", type=GoalName())
 fail_on_option = click.option(
     "--fail-on",

@@ -1,7 +1,7 @@
 """Printing: for people through rich, for programs as JSON."""
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import click
@@ -88,6 +88,13 @@ def print_block(text: str, console: Console, *, hang: int = 0, lead: int = 0, st
     shown = Text(wrap(text, console.width, hang=hang) if console.is_terminal else text)
     shown.stylize(style, 0, lead)
     console.print(shown, soft_wrap=True)
+
+
+def print_rest(left: Mapping[str, int]) -> None:
+    """Say how many of each agent are not listed."""
+    if left := {name: number for name, number in left.items() if number}:
+        who = ", ".join(f"{number:,} more of {name}" for name, number in sorted(left.items()))
+        click.echo(f"and {who}: --limit lists more, --agent those of one agent")
 
 
 def print_wrapped(text: Text, console: Console, *, hang: int = 2) -> None:

@@ -1,28 +1,32 @@
 """Requests for approval: what waits for a person, and answering it."""
 
+from collections import Counter
 from typing import Annotated
 
 import msgspec
 
 from services.gateway.api.messages import API
 from services.gateway.context import Call, Gateway
-from services.gateway.inbox.open_requests import forget_requests, read_all_requests
+from services.gateway.inbox.open_requests import forget_requests, read_requests
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
 from shared.contracts import ApprovalAnswer
 from shared.operations.approvals import (
     Approval,
+    agent_of,
     answer_request,
     describe_no,
     describe_reach,
     describe_yes,
+    find_approvals,
 )
 from shared.operations.approvals import Scope as Reaching
 from shared.operations.risk import Grade, grade_risk
+from shared.queries.records import select_fairly
 from shared.text.printable import escape_invisible
 from shared.text.shorten import flatten
 
-MAX_ANSWERED = 100
+MAX_LIMIT = 200
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,16 +71,19 @@ class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApprovalsQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which requests: those that wait, or all of the latest."""
+    """Which requests: those that wait, or all of the latest; those of each agent come in turn."""
 
     all: bool = False
     goal: str = ""
+    agent: str = ""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_LIMIT)] = 100
 
 
 class ApprovalList(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests, the latest last."""
+    """Requests, the latest last, and how many more there are of each agent that has such."""
 
     approvals: list[ApprovalView]
+    more: dict[str, int]
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,11 +96,14 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 async def list_approvals(call: Call, query: ApprovalsQuery) -> ApprovalList:
-    """The requests for approval that wait; with ``all`` the latest hundred whatever their state."""
-    found = await read_all_requests(call.gateway)
+    """The requests for approval that wait; with ``all`` the latest whatever their state."""
+    found, older = await read_requests(call.gateway)
     chosen = [each for each in found if query.all or each.state == "waiting"]
     chosen = [each for each in chosen if query.goal in ("", each.request.goal_id)]
-    return ApprovalList(approvals=[view_approval(call.gateway, each) for each in chosen[-MAX_ANSWERED:]])
+    chosen = [each for each in chosen if query.agent in ("", each.request.sender)]
+    shown = select_fairly(chosen, agent_of, query.limit)
+    more = Counter(map(agent_of, chosen)) - Counter(map(agent_of, shown)) + Counter(older)
+    return ApprovalList(approvals=[view_approval(call.gateway, each) for each in shown], more=dict(more))
 
 
 async def answer_approval(call: Call, body: Decision) -> ApprovalView:
@@ -111,8 +121,8 @@ async def answer_approval(call: Call, body: Decision) -> ApprovalView:
         person=call.person.name,
     )
     forget_requests(call.gateway)
-    found = {each.request.approval_id: each for each in await read_all_requests(call.gateway)}
-    return view_approval(call.gateway, found[request.approval_id])
+    (found,) = await find_approvals(call.gateway.bus, request.approval_id)
+    return view_approval(call.gateway, found)
 
 
 def view_approval(gateway: Gateway, approval: Approval) -> ApprovalView:

@@ -7,7 +7,7 @@ import msgspec
 
 from services.gateway.api.messages import API
 from services.gateway.context import Call, Gateway
-from services.gateway.inbox.dead import read_all_dead
+from services.gateway.inbox.dead import read_dead
 from services.gateway.problems import Failure
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
@@ -62,9 +62,9 @@ class Resent(msgspec.Struct, frozen=True, kw_only=True):
 
 async def list_dead_letters(call: Call) -> DeadLetterList:
     """The dead letters, the latest 500."""
-    found = await read_all_dead(call.gateway)
-    shown = [view_dead_letter(number, letter) for number, letter in found[-MAX_LISTED:]]
-    return DeadLetterList(dead_letters=shown, total=len(found))
+    found, total = await read_dead(call.gateway, MAX_LISTED)
+    shown = [view_dead_letter(number, letter) for number, letter in found]
+    return DeadLetterList(dead_letters=shown, total=total)
 
 
 def view_dead_letter(number: int, letter: DeadLetter) -> DeadLetterView:

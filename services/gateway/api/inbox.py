@@ -9,8 +9,8 @@ from services.gateway.api.approvals import ApprovalView, view_approval
 from services.gateway.api.dead_letters import DeadLetterView, view_dead_letter
 from services.gateway.api.messages import API
 from services.gateway.context import Call, Gateway
-from services.gateway.inbox.dead import read_all_dead
-from services.gateway.inbox.open_requests import read_all_requests
+from services.gateway.inbox.dead import read_dead
+from services.gateway.inbox.open_requests import read_requests
 from services.gateway.inbox.questions import read_questions
 from services.gateway.inbox.seen import Seen, add_seen, read_seen
 from services.gateway.pages.goal_summaries import GoalSummary, summarize_goals
@@ -18,7 +18,9 @@ from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
 from shared.contracts import generate_iso_timestamp
+from shared.operations.approvals import agent_of
 from shared.operations.letters import Mail
+from shared.queries.records import select_fairly
 from shared.text.shorten import flatten
 from shared.text.times import parse_time
 
@@ -83,9 +85,10 @@ async def read_inbox(call: Call) -> Inbox:
     gateway = call.gateway
     seen = read_seen(gateway)
     requests, questions, dead = await asyncio.gather(
-        read_all_requests(gateway), read_questions(gateway), _read_dead(gateway)
+        read_requests(gateway), read_questions(gateway), _read_dead(gateway)
     )
-    approvals = [view_approval(gateway, each) for each in requests[-MAX_EACH:]]
+    recent = select_fairly(requests.approvals, agent_of, MAX_EACH)
+    approvals = [view_approval(gateway, each) for each in recent]
     items = [
         *(_approval_item(each) for each in approvals if each.state == "waiting"),
         *(_question_item(each) for each in questions.open),
@@ -132,8 +135,8 @@ def _question_item(mail: Mail) -> InboxItem:
 
 
 async def _read_dead(gateway: Gateway) -> list[DeadLetterView]:
-    found = await read_all_dead(gateway)
-    return [view_dead_letter(number, letter) for number, letter in found[-MAX_EACH:]]
+    found, _ = await read_dead(gateway, MAX_EACH)
+    return [view_dead_letter(number, letter) for number, letter in found]
 
 
 def _dead_item(view: DeadLetterView) -> InboxItem:

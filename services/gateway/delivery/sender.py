@@ -8,7 +8,7 @@ from services.gateway.delivery.codes import Codes
 from services.gateway.delivery.journal import Journal
 from services.gateway.delivery.timing import GIVE_UP, choose, end_of_quiet, pause_after
 from services.gateway.delivery.writing import write_message
-from services.gateway.inbox.open_requests import read_all_requests
+from services.gateway.inbox.open_requests import read_requests
 from shared.clock import parse_timestamp
 from shared.contracts import Delivery, DeliveryKind, DeliveryStatus, Urgency
 from shared.delivery.config import AnyChannel, Span
@@ -112,7 +112,7 @@ class Sender:
         """Why it need not be told any more; empty if it has to be."""
         if delivery.kind is not DeliveryKind.APPROVAL:
             return ""
-        for each in await read_all_requests(self._gateway):
+        for each in (await read_requests(self._gateway)).approvals:
             if each.request.approval_id == delivery.about and each.state != "waiting":
                 return f"it was {each.state} before it was told"
         return ""

@@ -8,14 +8,18 @@ from services.gateway.context import Gateway
 from services.gateway.index.index import LogIndex
 from shared import subjects
 from shared.contracts import DeadLetter
-from shared.operations.dead_letters import read_dead_letters
-from shared.queries.records import call_server
+from shared.operations.dead_letters import read_latest_letters
+from shared.queries.records import call_server, select_fairly
+
+MOST = 500
+"""The most dead letters of one agent that are read."""
 
 
 class _Known(msgspec.Struct, frozen=True):
     """What was read, the last dead letter of the index by then, and how many messages OFFICE had lost."""
 
     letters: list[tuple[int, DeadLetter]]
+    older: dict[str, int]
     number: int
     deleted: int
 
@@ -24,16 +28,20 @@ _known: WeakKeyDictionary[LogIndex, _Known] = WeakKeyDictionary()
 _LAST = "SELECT coalesce(max(number), 0) FROM messages WHERE type = 'dead'"
 
 
-async def read_all_dead(gateway: Gateway) -> list[tuple[int, DeadLetter]]:
-    """The dead letters with their numbers, the latest last; as of what is indexed."""
+async def read_dead(gateway: Gateway, limit: int) -> tuple[list[tuple[int, DeadLetter]], int]:
+    """The latest dead letters with their numbers, those of each agent in turn, and how many there are.
+
+    As of what is indexed.
+    """
     ((number,),) = gateway.index.store.query(_LAST)
     if not number:
-        return []
+        return [], 0
     # The log has no message about the removal of one, but the stream counts what was deleted.
     state = (await call_server(gateway.bus, f"STREAM.INFO.{subjects.OFFICE}"))["state"]
     assert isinstance(state, dict)
     deleted = int(state["last_seq"]) - int(state["messages"])
     known = _known.get(gateway.index)
     if known is None or (known.number, known.deleted) != (number, deleted):
-        known = _known[gateway.index] = _Known(await read_dead_letters(gateway.bus), number, deleted)
-    return known.letters
+        known = _known[gateway.index] = _Known(*await read_latest_letters(gateway.bus, MOST), number, deleted)
+    shown = select_fairly(known.letters, lambda found: found[1].sender, limit)
+    return shown, len(known.letters) + sum(known.older.values())

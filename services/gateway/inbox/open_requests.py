@@ -7,14 +7,14 @@ import msgspec
 
 from services.gateway.context import Gateway
 from services.gateway.index.index import LogIndex
-from shared.operations.approvals import Approval, read_approvals
+from shared.operations.approvals import Approval, ApprovalPage, read_approvals
 from shared.text.times import parse_time
 
 
 class _Known(msgspec.Struct, frozen=True):
     """What was read, and the number of the last message of the index that could change it."""
 
-    approvals: list[Approval]
+    page: ApprovalPage
     number: int
 
 
@@ -23,13 +23,13 @@ _known: WeakKeyDictionary[LogIndex, _Known] = WeakKeyDictionary()
 _LAST = "SELECT coalesce(max(number), 0) FROM messages WHERE type = 'approval'"
 
 
-async def read_all_requests(gateway: Gateway) -> list[Approval]:
-    """Every request for approval with its state at this moment, the latest last."""
+async def read_requests(gateway: Gateway) -> ApprovalPage:
+    """The latest requests for approval of each agent with their states at this moment."""
     ((number,),) = gateway.index.store.query(_LAST)
     known = _known.get(gateway.index)
     if known is None or known.number != number:
         known = _known[gateway.index] = _Known(await read_approvals(gateway.bus), number)
-    return [_as_of_now(gateway, each) for each in known.approvals]
+    return known.page._replace(approvals=[_as_of_now(gateway, each) for each in known.page.approvals])
 
 
 def forget_requests(gateway: Gateway) -> None:
@@ -38,8 +38,8 @@ def forget_requests(gateway: Gateway) -> None:
 
 
 async def read_open_requests(gateway: Gateway) -> list[Approval]:
-    """Those that wait for an answer."""
-    return [each for each in await read_all_requests(gateway) if each.state == "waiting"]
+    """Those of them that wait for an answer."""
+    return [each for each in (await read_requests(gateway)).approvals if each.state == "waiting"]
 
 
 def _as_of_now(gateway: Gateway, approval: Approval) -> Approval:

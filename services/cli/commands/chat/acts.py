@@ -14,7 +14,7 @@ from services.cli.commands.memory.forgetting import describe_forgotten, describe
 from services.cli.output.console import open_console
 from shared.bus import Bus
 from shared.contracts import Response
-from shared.operations.approvals import answer_request, read_approvals
+from shared.operations.approvals import answer_request, find_approvals
 from shared.operations.forgetting import plan_forgetting
 
 Ask = Callable[[str], Awaitable[bool]]
@@ -51,7 +51,11 @@ async def carry_out(bus: Bus, offer: Offer, ask: Ask) -> None:
 
 
 async def _answer(bus: Bus, offer: Offer, ask: Ask) -> None:
-    found = [each for each in await read_approvals(bus) if each.request.approval_id.startswith(offer.ref)]
+    found = [
+        each
+        for each in await find_approvals(bus, offer.ref)
+        if each.request.approval_id.startswith(offer.ref)
+    ]
     if len(found) != 1 or found[0].state != "waiting":
         return
     print_approval(found[0], open_console())
