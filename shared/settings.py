@@ -213,6 +213,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Failures of a message until it becomes a dead letter."""
     drain_timeout: Seconds = 5.0
     """Seconds a stopping process gives its running handlers."""
+    start_limit: Seconds = 300.0
+    """Seconds a process may take to get ready, until the supervisor ends it and starts it again."""
+    unresponsive_limit: Seconds = 60.0
+    """Seconds a process may stop responding, its event loop blocked or the process stopped, until it is
+    started again."""
     command_timeout: Seconds = 300.0
     """Seconds a command of an agent may take."""
     environments_limit: Annotated[int, msgspec.Meta(ge=0)] = 10 << 30

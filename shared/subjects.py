@@ -45,6 +45,8 @@ IDENTITIES_BUCKET = "identities"
 """The public keys of every identity, by which signatures are checked: only the admin writes it."""
 PRESENCE_TTL = 45.0
 """Seconds until the presence of a process expires."""
+PRESENCE_INTERVAL = PRESENCE_TTL / 3
+"""Seconds between two writes of the presence: two may get lost before it expires."""
 LEASE_TTL = 15.0
 """Seconds until a lease expires."""
 

@@ -30,14 +30,13 @@ from shared.bus import Bus
 from shared.bus.liveness import Holder
 from shared.contracts import Presence, generate_iso_timestamp
 from shared.errors import BusError, MailroomError, StartError
+from shared.heartbeat import Heartbeat, heartbeat_path, limit_start
 from shared.settings import Settings
 from shared.tasks.profile import Profile, load_profile
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 CONNECT_WAIT = 15.0
 """Seconds a starting process waits for the server."""
-HEARTBEAT = subjects.PRESENCE_TTL / 3
-"""Seconds between two writes of the presence: two may get lost before it expires."""
 GRACE = 2
 """Seconds that open requests have when the gateway stops; streams are ended at once."""
 KEEP_ALIVE = 15
@@ -54,6 +53,7 @@ def main() -> None:
         config = settings.load()
         profile = load_profile(Path(__file__).resolve().parent / "profile.yaml")
         log.configure(profile.name, level=config.log_level, form=config.log_format)
+        limit_start(config.start_limit)
         import uvloop
 
         if uvloop.run(_run(config, profile)):
@@ -124,7 +124,7 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
         await words.listen(bus)
         about = profile.name, version("mailroom"), profile.description
         await bus.serve(*about, {"mailbox": MailboxSearch(config).answer})
-        await presence.write()  # last: who sees it may ask for what is served above
+        await presence.begin()  # last: who sees it may ask for what is served above
         tasks.append(asyncio.create_task(access.run()))
         tasks.append(asyncio.create_task(Deliveries(bus, config, index, access, url).run()))
         tasks.append(asyncio.create_task(deliver_for_ever(gateway)))
@@ -181,11 +181,16 @@ class _PresenceWriter:
     def __init__(self, config: Settings, profile: Profile, bus: Bus) -> None:
         self._profile, self._bus = profile, bus
         self._subject = subjects.presence(profile.name, bus.instance)
-        self._alive = config.state_dir / "run" / f"{profile.name}-{socket.gethostname()}-{os.getpid()}.alive"
+        path = heartbeat_path(config, profile.name, os.getpid())
+        self._heartbeat = Heartbeat(path, config.unresponsive_limit)
         self._started_at = generate_iso_timestamp()
 
-    async def write(self) -> None:
-        """Store the presence and touch the file that says that the process is alive."""
+    async def begin(self) -> None:
+        """Store the presence, and begin the heartbeat."""
+        await self._write()
+        self._heartbeat.start()
+
+    async def _write(self) -> None:
         here = Holder.this(self._bus.instance)
         presence = Presence(
             sender=self._profile.name,
@@ -199,17 +204,15 @@ class _PresenceWriter:
             started_at=self._started_at,
         )
         await self._bus.store(self._subject, presence.to_json())
-        self._alive.parent.mkdir(parents=True, exist_ok=True)
-        self._alive.touch()
 
     async def keep(self) -> None:
         """Write it again and again; runs until cancelled."""
         while True:
-            await asyncio.sleep(HEARTBEAT)
+            await asyncio.sleep(subjects.PRESENCE_INTERVAL)
             try:
                 if self._bus.connected:
-                    await self.write()
-            except (BusError, OSError) as error:
+                    await self._write()
+            except BusError as error:
                 logger.warning("presence_unsent", error=str(error))
 
     async def remove(self) -> None:
@@ -217,4 +220,4 @@ class _PresenceWriter:
         if self._bus.connected:
             with contextlib.suppress(BusError):
                 await self._bus.publish(self._subject, b"", headers={"KV-Operation": "DEL"})
-        self._alive.unlink(missing_ok=True)
+        self._heartbeat.stop()

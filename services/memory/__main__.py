@@ -1,5 +1,6 @@
 """The memory daemon on the bus: writes from its log in batches, queries as a micro service."""
 
+import faulthandler
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
@@ -206,6 +207,7 @@ class MemoryService(Agent):
         return respond
 
     async def _stand_by(self, holder: Holder) -> None:
+        faulthandler.cancel_dump_traceback_later()  # who stands by may do so for ever
         self.context.log.warning(
             "refused_to_start",
             reason=f"another memory daemon has the lease: {holder}",

@@ -6,7 +6,6 @@ import gc
 import hashlib
 import os
 import signal
-import socket
 import sys
 from collections.abc import Coroutine
 from importlib.metadata import PackageNotFoundError, version
@@ -25,14 +24,13 @@ from shared.bus.liveness import Holder
 from shared.bus.peers import Peers
 from shared.contracts import AgentControl, MemoryWrite, Node, Presence, Source, generate_iso_timestamp
 from shared.errors import BusError, BusUnavailable, MailroomError, StartError
+from shared.heartbeat import Heartbeat, heartbeat_path, limit_start
 from shared.settings import Settings
 from shared.tasks.profile import Profile, load_profile
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 GARBAGE = 20_000
 """New objects after which cyclic garbage is looked for; Python's default is 700."""
-HEARTBEAT = subjects.PRESENCE_TTL / 3
-"""Seconds between two writes of the presence: two may get lost before it expires."""
 TAKEOVER_WAIT = 1.0
 """Seconds a starting process gives the return of what a dead one had in hand before it takes new messages."""
 CONNECT_WAIT = 15.0
@@ -52,6 +50,7 @@ def main(agent_class: type[Agent], profile_path: Path) -> None:
         config = settings.load()
         profile = load_profile(profile_path)
         log.configure(profile.name, level=config.log_level, form=config.log_format)
+        limit_start(config.start_limit)
         if config.agents_dir and profile_path.resolve().parent.parent == config.agents_dir.resolve():
             offer_modules(profile_path.resolve().parent)
         if _run_loop(_serve(agent_class, profile, config)):
@@ -129,12 +128,9 @@ class AgentProcess:
         self._dispatcher = Dispatcher(agent, self._executor)
         self._started = self._paused = False
         self.control = ControlFollower(self._bus, agent.context.profile.name, self._apply)
-        self._heartbeat: asyncio.Task[None] | None = None
-        self._alive = (
-            config.state_dir
-            / "run"
-            / f"{agent.context.profile.name}-{socket.gethostname()}-{os.getpid()}.alive"
-        )
+        self._announcing: asyncio.Task[None] | None = None
+        path = heartbeat_path(config, agent.context.profile.name, os.getpid())
+        self._heartbeat = Heartbeat(path, config.unresponsive_limit)
         self._here = Holder.this(self._bus.instance)
         self._started_at = generate_iso_timestamp()
 
@@ -176,13 +172,13 @@ class AgentProcess:
             self.agent.context.spawn(self._write_agent_node())
             await self.agent.context.models.follow_memory()
         try:
-            self._touch()
+            self._heartbeat.start()
         except OSError as error:
             raise StartError(
                 f"The state directory {self._config.state_dir} cannot be written: {error.strerror}",
                 "Make it writable, or set MAILROOM_STATE_DIR to another folder",
             ) from None
-        self._heartbeat = asyncio.create_task(self._heartbeat_loop())
+        self._announcing = asyncio.create_task(self._announce())
         _collect_seldom()
         logger.info("ready", instance=self._bus.instance)
 
@@ -191,8 +187,8 @@ class AgentProcess:
 
         Until then the presence tells other processes of the agent that this one has messages in hand.
         """
-        if self._heartbeat is not None:
-            self._heartbeat.cancel()
+        if self._announcing is not None:
+            self._announcing.cancel()
         for consumer in self._consumers:
             await consumer.stop(self._config.drain_timeout)
         if self._bus.connected:
@@ -201,8 +197,7 @@ class AgentProcess:
         if self._started:
             await self.agent.on_stop()
         await self._bus.close()
-        with contextlib.suppress(OSError):
-            self._alive.unlink()
+        self._heartbeat.stop()
 
     async def _apply(self, control: AgentControl) -> None:
         """Pause or go on: a paused process takes no new tasks, and finishes those it has begun."""
@@ -211,7 +206,7 @@ class AgentProcess:
         self._paused = control.paused
         logger.info("paused" if self._paused else "resumed", by=control.asked_by or subjects.USER)
         await self._consumers[0].pause(paused=self._paused)
-        if self._heartbeat is not None:
+        if self._announcing is not None:
             await self._store_presence()
 
     async def _write_agent_node(self) -> None:
@@ -239,22 +234,17 @@ class AgentProcess:
             )
         )
 
-    async def _heartbeat_loop(self) -> None:
+    async def _announce(self) -> None:
         while True:
-            await asyncio.sleep(HEARTBEAT)
+            await asyncio.sleep(subjects.PRESENCE_INTERVAL)
             try:
                 if self._bus.connected:
                     await self._store_presence()
-                    self._touch()
-            except (BusError, OSError) as error:
+            except BusError as error:
                 logger.warning("presence_unsent", error=str(error))
 
     async def _store_presence(self) -> None:
         await self._bus.store(self._presence_subject(), self._presence().to_json())
-
-    def _touch(self) -> None:
-        self._alive.parent.mkdir(parents=True, exist_ok=True)
-        self._alive.touch()
 
     def _presence_subject(self) -> str:
         return subjects.presence(self.agent.context.profile.name, self._bus.instance)

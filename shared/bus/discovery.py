@@ -1,6 +1,7 @@
 """Finds the server: from the settings, or from the office that runs with them."""
 
 import os
+from pathlib import Path
 
 import msgspec
 
@@ -30,6 +31,19 @@ def find_instance(config: Settings) -> RunningInstance | None:
     except (OSError, msgspec.MsgspecError):
         return None
     return office if _alive(office.pid) else None
+
+
+def lock_path(state_dir: Path) -> Path:
+    """The file that the office of ``state_dir`` locks, and writes its process id to."""
+    return state_dir / "run" / "office.lock"
+
+
+def read_supervisor(state_dir: Path) -> int:
+    """The id of the process that locked it last, the supervisor of its office; 0 if unknown."""
+    try:
+        return int(lock_path(state_dir).read_text())
+    except (OSError, ValueError):
+        return 0
 
 
 def _alive(pid: int) -> bool:

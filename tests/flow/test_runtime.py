@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from shared import subjects
-from shared.agent.process import CONNECT_WAIT, HEARTBEAT, package_version
+from shared.agent.process import CONNECT_WAIT, package_version
 from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.bus.identity import ensure_keys
@@ -224,7 +224,7 @@ async def test_a_killed_process_leaves_the_yellow_pages_when_its_entry_expires(o
     info = json.loads(await admin.request(f"$JS.API.STREAM.INFO.{stream}"))
     await admin.close()
     assert info["config"]["max_age"] == int(subjects.PRESENCE_TTL * 1e9)
-    assert 2 * HEARTBEAT < subjects.PRESENCE_TTL
+    assert 2 * subjects.PRESENCE_INTERVAL < subjects.PRESENCE_TTL
 
 
 class Switchboard:

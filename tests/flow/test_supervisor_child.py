@@ -11,10 +11,11 @@ import psutil
 import pytest
 
 from services.cli.supervisor.child import ALERT_AFTER, Backoff, Child, Program
-from services.cli.supervisor.lock import InstanceLock, is_held, read_holder
+from services.cli.supervisor.lock import InstanceLock, is_held
 from services.cli.supervisor.logs import LogLine, read_last_error
 from services.cli.supervisor.watchdog import Watchdog
 from shared.agent.control import RESTART_STATUS
+from shared.bus.discovery import read_supervisor
 from shared.errors import StartError
 from tests.support.waiting import eventually
 
@@ -29,7 +30,7 @@ class Bench:
         self.lines: list[LogLine] = []
         self.children: list[Child] = []
 
-    def start(self, script: str) -> Child:
+    def start(self, script: str, *, start_limit: float = 60.0, unresponsive_limit: float = 60.0) -> Child:
         program = Program(
             name="scout",
             command=("/bin/sh", "-c", script),
@@ -39,6 +40,9 @@ class Bench:
             stage=0,
             ready=lambda process: self.sign(process).exists(),
             last_error=read_last_error,
+            start_limit=start_limit,
+            unresponsive_limit=unresponsive_limit,
+            beat=lambda process: self.sign(process).stat().st_mtime_ns,
             clean_up=lambda process: self.sign(process).unlink(missing_ok=True),
         )
         child = Child(program, report=self.lines.append, watchdog=self.watchdog)
@@ -107,6 +111,43 @@ async def test_one_that_never_gets_ready_does_not_open(bench: Bench) -> None:
     ):
         await child.started
     assert bench.said("ended with exit code 1: The key is damaged. Delete it; started again in 0.01 s")
+
+
+async def test_one_that_takes_too_long_is_started_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.cli.supervisor.child.LAST_WORDS", 1.0)
+    child = bench.start(f"if [ -e begun ]; then {ARRIVES} fi; touch begun; sleep 60", start_limit=0.5)
+    await child.started
+    assert bench.said("was not ready after 2 s; started again in 0.01 s")
+
+
+async def test_one_that_stops_responding_is_named_and_started_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.cli.supervisor.child.LAST_WORDS", 1.0)
+    monkeypatch.setattr("services.cli.supervisor.child.UNRESPONSIVE", 2.0)
+    script = f'trap "" TERM; {ARRIVES} while :; do sleep 0.2; touch "ready-$$"; done'
+    child = bench.start(script, unresponsive_limit=3.0)
+    await child.started
+    await asyncio.sleep(4)
+    assert child.process is not None
+    assert len(bench.lines) == 1
+    first = child.process.pid
+    os.kill(first, signal.SIGSTOP)
+    await bench.until(lambda: bench.said("does not respond for"))
+    await bench.until(lambda: bench.said("did not respond for"))
+    await bench.until(lambda: child.process is not None and bench.sign(child.process.pid).exists())
+    assert gone(first)
+
+
+async def test_one_whose_beat_cannot_be_seen_is_left_alone(bench: Bench) -> None:
+    child = bench.start(f"{ARRIVES} sleep 60", unresponsive_limit=0.1)
+    await child.started
+    assert child.process is not None
+    bench.sign(child.process.pid).unlink()
+    await asyncio.sleep(7)
+    assert len(bench.lines) == 1
 
 
 async def test_one_that_cannot_be_run_says_what_is_missing(bench: Bench) -> None:
@@ -187,12 +228,12 @@ def runs(process: int) -> bool:
 
 def test_one_office_at_a_time_holds_the_lock(tmp_path: Path) -> None:
     assert not is_held(tmp_path)
-    assert read_holder(tmp_path) == 0
+    assert read_supervisor(tmp_path) == 0
     lock = InstanceLock.acquire(tmp_path)
     assert lock is not None
     assert InstanceLock.acquire(tmp_path) is None
     assert is_held(tmp_path)
-    assert read_holder(tmp_path) == os.getpid()
+    assert read_supervisor(tmp_path) == os.getpid()
     lock.release()
     assert not is_held(tmp_path)
     again = InstanceLock.acquire(tmp_path)

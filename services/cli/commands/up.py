@@ -20,7 +20,7 @@ from services.cli.supervisor.lifecycle import (
     stop_instance,
     wait_for_lock,
 )
-from services.cli.supervisor.lock import InstanceLock, is_held, read_holder
+from services.cli.supervisor.lock import InstanceLock, is_held
 from services.cli.supervisor.provisioning import (
     carry_out_left,
     deal_keys,
@@ -29,7 +29,7 @@ from services.cli.supervisor.provisioning import (
 )
 from shared import log, settings, subjects
 from shared.access.links import create_link
-from shared.bus.discovery import RunningInstance, find_instance
+from shared.bus.discovery import RunningInstance, find_instance, read_supervisor
 from shared.errors import MailroomError, StartError
 from shared.settings import Settings
 from shared.text.phrases import count
@@ -81,7 +81,7 @@ def down(state_dir: Path | None, as_json: bool) -> None:
     Succeeds as well if none is running.
     """
     config = load_settings(state_dir)
-    process = read_holder(config.state_dir) if is_held(config.state_dir) else 0
+    process = read_supervisor(config.state_dir) if is_held(config.state_dir) else 0
     if process:
         stop_instance(config, process)
     if as_json:

@@ -16,13 +16,14 @@ from services.cli.supervisor.logs import LogLine
 from services.cli.supervisor.watchdog import Watchdog
 from shared.agent.control import RESTART_STATUS
 from shared.errors import StartError
+from shared.heartbeat import TICK, UNRESPONSIVE, Silence
 
-READY_TIMEOUT = 60.0
-"""Seconds until a process must be ready; memory, the slowest, checks its store first."""
 POLL_INTERVAL = 0.03
 """Seconds between checks whether a starting process is ready."""
+LAST_WORDS = 5.0
+"""Seconds beyond its limit that a process has to end itself, which writes its stacks to its log."""
 MAX_FAILED_STARTS = 2
-"""Failed starts in a row after which the start of the instance fails."""
+"""Failed starts in a row after which the instance opens without the process, or without the server fails."""
 ALERT_AFTER = 5
 """Failed starts in a row after which an error is printed and ``Backoff.FAILING`` is the delay."""
 
@@ -32,7 +33,10 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
 
     ``ready`` says by process id whether it is ready, ``last_error`` reads the reason of a failure from its
     log, ``clean_up`` removes files that a process left. ``needed`` is for a process without which no other
-    can work: the delay before it is tried again never exceeds ``Backoff.LONGEST``.
+    can work: the delay before it is tried again never exceeds ``Backoff.LONGEST``. ``beat`` is, by process
+    id, a number that changes while the process responds; it runs in a thread, and raises OSError if that
+    cannot be told. A process is killed and started again that is not ready after ``start_limit`` seconds, or
+    does not respond for ``unresponsive_limit`` seconds.
     """
 
     name: str
@@ -43,6 +47,9 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     stage: int
     ready: Callable[[int], bool]
     last_error: Callable[[Path], str]
+    start_limit: float
+    unresponsive_limit: float
+    beat: Callable[[int], float]
     clean_up: Callable[[int], None] = lambda _: None
     needed: bool = False
 
@@ -92,7 +99,7 @@ class Child:
         self._watchdog = watchdog
         self._backoff = Backoff(needed=program.needed)
         self._ready = self._stopping = False
-        self._last_error = ""
+        self._last_error = self._why_killed = ""
         self._keeper = asyncio.create_task(self._keep(), name=program.name)
 
     async def stop(self, grace: float) -> None:
@@ -130,17 +137,18 @@ class Child:
     async def _run_once(self) -> float:
         """Run the program to its exit; returns the seconds to wait before the next start."""
         begun = time.monotonic()
-        self._ready = False
+        self._ready, self._why_killed = False, ""
         try:
             process = self.process = await self._spawn()
         except OSError as error:
             reason = f"cannot be started: {error.strerror} ({error.filename})"
             return self._handle_exit(reason, "", 0.0, was_ready=False)
         self._watchdog.add(process.pid, self.program.stage)
+        watching = asyncio.create_task(self._watch(process, begun))
         try:
-            await self._wait_until_ready(process, begun)
             code = await process.wait()
         finally:
+            watching.cancel()
             self._clean_up(process)
         if self._stopping:
             return 0.0
@@ -148,6 +156,7 @@ class Child:
             self._report("info", "ended to start again, as people want")
             return 0.0
         ending = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        ending = self._why_killed or ending
         last_error = self.program.last_error(self.program.log) if code > 0 else ""
         return self._handle_exit(ending, last_error, time.monotonic() - begun, was_ready=self._ready)
 
@@ -163,17 +172,39 @@ class Child:
                 start_new_session=True,
             )
 
-    async def _wait_until_ready(self, process: Process, begun: float) -> None:
-        while process.returncode is None:
-            seconds = time.monotonic() - begun
-            if self.program.ready(process.pid):
-                self._report("info", f"ready after {seconds:.1f} s")
-                self._mark_started(None)
-                self._ready, self._last_error = True, ""
+    async def _watch(self, process: Process, begun: float) -> None:
+        """Wait until the process is ready, then watch that it responds; kill it if it takes too long."""
+        limit = self.program.start_limit
+        waiting = Silence(POLL_INTERVAL)
+        while not self.program.ready(process.pid):
+            if waiting.observe(None) > limit + LAST_WORDS:
+                self._kill_slow(process, f"was not ready after {waiting.seconds:.0f} s")
                 return
-            if seconds > READY_TIMEOUT:
-                self._mark_started(self._start_error(f"it was not ready within {READY_TIMEOUT:g} s"))
             await asyncio.sleep(POLL_INTERVAL)
+        self._report("info", f"ready after {time.monotonic() - begun:.1f} s")
+        self._mark_started(None)
+        self._ready, self._last_error = True, ""
+        limit = self.program.unresponsive_limit
+        silence, named = Silence(), False
+        while (seconds := silence.observe(await self._beat(process))) <= limit + LAST_WORDS:
+            if named != (named := seconds >= UNRESPONSIVE):
+                self._report(
+                    "warning", f"does not respond for {seconds:.0f} s" if named else "responds again"
+                )
+            await asyncio.sleep(TICK)
+        self._kill_slow(process, f"did not respond for {seconds:.0f} s")
+
+    async def _beat(self, process: Process) -> object:
+        """The beat of the process; another object each time if it cannot be told, such as of a lost disk."""
+        try:
+            return await asyncio.to_thread(self.program.beat, process.pid)
+        except OSError:
+            return object()
+
+    def _kill_slow(self, process: Process, why: str) -> None:
+        self._why_killed = why
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
 
     def _clean_up(self, process: Process) -> None:
         """Kill what is left of the group, and remove its files."""

@@ -16,7 +16,7 @@ import click
 from services.cli.agents import SERVICES
 from services.cli.supervisor.lock import InstanceLock, is_held, unusable_state_dir
 from services.cli.supervisor.logs import LogLine, print_log_json, print_log_line, read_last_error, rotate
-from services.cli.supervisor.supervisor import Supervisor
+from services.cli.supervisor.supervisor import Supervisor, is_ready
 from shared import log
 from shared.bus.discovery import RunningInstance, find_instance
 from shared.errors import StartError
@@ -79,7 +79,8 @@ async def run_until_stopped(
             instance = await run_until(stop, supervisor.start())
             if instance is not None:
                 seconds = time.monotonic() - begun
-                text = f"open: {len(supervisor.children)} processes ready after {seconds:.1f} s"
+                ready = sum(is_ready(child.started) for child in supervisor.children)
+                text = f"open: {ready} of {len(supervisor.children)} processes ready after {seconds:.1f} s"
                 report(LogLine("office", "info", f"{text}; Ctrl-C closes it"))
                 on_started(instance)
                 await stop.wait()

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import IO, Self
 
+from shared.bus.discovery import lock_path
 from shared.errors import StartError
 
 
@@ -17,7 +18,7 @@ class InstanceLock:
     @classmethod
     def acquire(cls, state_dir: Path) -> Self | None:
         """Acquire the lock; None if it is held. Raises StartError if the directory cannot be used."""
-        path = _path(state_dir)
+        path = lock_path(state_dir)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             file = path.open("a+")
@@ -53,7 +54,7 @@ def unusable_state_dir(state_dir: Path, reason: str | None) -> StartError:
 
 
 def _not_a_folder(state_dir: Path) -> StartError:
-    folders = (_path(state_dir).parent, state_dir, *state_dir.parents)
+    folders = (lock_path(state_dir).parent, state_dir, *state_dir.parents)
     file = next((path for path in folders if path.is_file()), state_dir)
     cause = "it is a file, not a folder" if file == state_dir else f"{file} is a file, not a folder"
     cure = "Name another with --state-dir or MAILROOM_STATE_DIR"
@@ -63,22 +64,10 @@ def _not_a_folder(state_dir: Path) -> StartError:
 def is_held(state_dir: Path) -> bool:
     """Whether an instance runs there, or its watchdog is still stopping processes."""
     try:
-        with _path(state_dir).open() as file:
+        with lock_path(state_dir).open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except OSError:
         return False
     return False
-
-
-def read_holder(state_dir: Path) -> int:
-    """The id of the process that acquired the lock last; 0 if unknown."""
-    try:
-        return int(_path(state_dir).read_text())
-    except (OSError, ValueError):
-        return 0
-
-
-def _path(state_dir: Path) -> Path:
-    return state_dir / "run" / "office.lock"

@@ -1,9 +1,11 @@
 """What an instance runs: nats-server and the agents, as programs for the supervisor."""
 
+import contextlib
 import os
 import shutil
 import socket
 import sysconfig
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,11 +14,14 @@ from services.cli.supervisor.child import Program
 from services.cli.supervisor.logs import read_last_error, read_last_server_error
 from shared import subjects
 from shared.errors import StartError
+from shared.heartbeat import heartbeat_path
 from shared.settings import Settings, environment, without_secrets
 
 SERVER_NAME = "nats"
 AGENT, MEMORY, SERVER = range(3)
 """The order of stopping: agents first, then memory, which stores what they still send; the server last."""
+GREETING = 0.5
+"""Seconds until nats-server must greet a client."""
 
 
 def server_program(config: Settings, port: int) -> Program:
@@ -30,6 +35,9 @@ def server_program(config: Settings, port: int) -> Program:
         stage=SERVER,
         ready=lambda _: is_listening(port),
         last_error=read_last_server_error,
+        start_limit=config.start_limit,
+        unresponsive_limit=config.unresponsive_limit,
+        beat=lambda _: time.monotonic() if greets(port) else 0,
         needed=True,
     )
 
@@ -81,6 +89,16 @@ def is_listening(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+def greets(port: int) -> bool:
+    """Whether the nats-server on ``port`` of 127.0.0.1 sends what it sends first to every client.
+
+    For one that is stopped the kernel still accepts connections.
+    """
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), GREETING) as client:
+        return client.recv(4) == b"INFO"
+    return False
+
+
 def agent_programs(config: Settings, agent: InstalledAgent, url: str) -> Iterator[Program]:
     """The processes of an agent, one per replica, connected to the server at ``url``."""
     for number in range(1, config.replicas.get(agent.name, 1) + 1):
@@ -89,10 +107,12 @@ def agent_programs(config: Settings, agent: InstalledAgent, url: str) -> Iterato
 
 
 def _agent_program(config: Settings, agent: InstalledAgent, url: str, name: str) -> Program:
-    host = socket.gethostname()
+    def heartbeat(process: int) -> Path:
+        return heartbeat_path(config, agent.name, process)
 
-    def alive_file(process: int) -> Path:
-        return config.state_dir / "run" / f"{agent.name}-{host}-{process}.alive"
+    def beat(process: int) -> float:
+        os.utime(heartbeat(process).parent)  # fails if the process cannot touch its file either
+        return heartbeat(process).stat().st_mtime_ns
 
     return Program(
         name=name,
@@ -102,9 +122,12 @@ def _agent_program(config: Settings, agent: InstalledAgent, url: str, name: str)
         env=_agent_environment(config, agent, url),
         log=config.logs / f"{name}.log",
         stage=MEMORY if agent.name == subjects.MEMORY_DAEMON else AGENT,
-        ready=lambda process: alive_file(process).exists(),
+        ready=lambda process: heartbeat(process).exists(),
         last_error=read_last_error,
-        clean_up=lambda process: alive_file(process).unlink(missing_ok=True),
+        start_limit=config.start_limit,
+        unresponsive_limit=config.unresponsive_limit,
+        beat=beat,
+        clean_up=lambda process: heartbeat(process).unlink(missing_ok=True),
     )
 
 

@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -38,6 +38,10 @@ GRACE_MARGIN = 3.0
 ORPHAN_GRACE = 0.5
 """The same for processes whose supervisor was killed: what they do survives a kill, and the next office waits
 for their end."""
+OPEN_WAIT = 30.0
+"""Seconds after which the office opens without what is not ready."""
+TURN = 5.0
+"""Seconds of its start for which a process keeps others from starting."""
 LOG_INTERVAL = 0.5
 """Seconds between reads of the logs."""
 MIN_FREE = 32 * 1024 * 1024
@@ -73,9 +77,11 @@ class Supervisor:
     async def start(self) -> RunningInstance:
         """Start all processes, and return once they are ready.
 
-        Raises MailroomError if one does not start; ``stop`` then ends the others. An agent of ``agents_dir``
-        that does not start is reported, and started again later.
+        One that does not start, or is not ready within OPEN_WAIT seconds, is reported, and the office opens
+        without it: its start goes on, or is tried again. Raises MailroomError if the server does not start,
+        or no agent does; ``stop`` then ends what runs.
         """
+        opens_at = time.monotonic() + OPEN_WAIT
         installed, refused = read_agents(self.config)
         for name, reason in refused.items():
             self._report_missing(name, reason)
@@ -95,7 +101,7 @@ class Supervisor:
             if program.stage == MEMORY:
                 self._start(program)
         if port:
-            await self._wait_until_started([self._start(server_program(self.config, port))])
+            await self._start(server_program(self.config, port)).started
             begun = time.monotonic()
             await provision_streams(self.config, self.url, names)
             text = f"streams ready after {time.monotonic() - begun:.1f} s"
@@ -104,7 +110,7 @@ class Supervisor:
         self._forgetting = asyncio.create_task(carry_out_without_end(self.config, self.url, self.report))
         # An agent cannot register before the streams exist.
         await self._start_in_parallel(program for program in programs if program.stage == AGENT)
-        await self._wait_until_all_started({agent.name for agent in installed if not agent.built_in})
+        await self._wait_until_open(opens_at)
         return self._write_record()
 
     async def stop(self) -> None:
@@ -170,12 +176,14 @@ class Supervisor:
             raise unusable_state_dir(config.state_dir, f"the disk is full, {free // 1024**2} MB are free")
 
     async def _start_in_parallel(self, programs: Iterable[Program]) -> None:
-        """Start as many at once as there are cores: more would slow memory down."""
+        """Start as many at once as there are cores: more would slow memory down. A slow one holds up no other
+        for longer than TURN seconds.
+        """
         slots = asyncio.Semaphore(os.cpu_count() or 1)
 
         async def start(program: Program) -> None:
             async with slots:
-                await asyncio.wait([self._start(program).started])
+                await asyncio.wait([self._start(program).started], timeout=TURN)
 
         await asyncio.gather(*map(start, programs))
 
@@ -185,22 +193,26 @@ class Supervisor:
         self.children.append(child)
         return child
 
-    async def _wait_until_started(self, children: Sequence[Child]) -> None:
-        done, _ = await asyncio.wait(
-            [child.started for child in children], return_when=asyncio.FIRST_EXCEPTION
-        )
-        for started in done:
-            started.result()
+    async def _wait_until_open(self, opens_at: float) -> None:
+        """Wait for all but specialists until ``opens_at``, and longer for the first; report those not ready.
 
-    async def _wait_until_all_started(self, own: Container[str]) -> None:
-        """Wait for all but specialists; raises StartError if one does not start that is none of ``own``."""
-        named = {child: child.program.name.partition(".")[0] for child in self.children}
-        await self._wait_until_started(
-            [child for child, name in named.items() if name not in own and not name.startswith(PREFIX)]
-        )
-        for child, name in named.items():
-            if name in own and (error := child.started.exception()) is not None:
-                self._report_missing(child.program.name, str(error))
+        Raises StartError if none of them starts.
+        """
+        waited = {
+            child.started: child.program.name
+            for child in self.children
+            if child.program.stage != SERVER and not child.program.name.startswith(PREFIX)
+        }
+        _, left = await asyncio.wait(waited, timeout=max(0.0, opens_at - time.monotonic()))
+        while left and not any(map(is_ready, waited)):
+            _, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+        if not any(map(is_ready, waited)):
+            next(iter(waited)).result()
+        for started, name in waited.items():
+            if not started.done():
+                self.report(LogLine(name, "warning", "is still starting: the office opens without it"))
+            elif (error := started.exception()) is not None:
+                self._report_missing(name, str(error))
 
     def _report_missing(self, name: str, reason: str) -> None:
         self.report(LogLine("office", "error", f"the office runs without {name}: {reason}"))
@@ -234,6 +246,11 @@ class Supervisor:
             for line in follower.read():
                 self._disk.observe(line)
                 self.report(line)
+
+
+def is_ready(started: asyncio.Future[None]) -> bool:
+    """Whether the process that ``started`` is about was ready once."""
+    return started.done() and started.exception() is None
 
 
 class DiskMonitor:

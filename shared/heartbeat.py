@@ -1,0 +1,139 @@
+"""The heartbeat of a process: a file that its event loop touches, and the end of one whose loop is blocked.
+
+A file, because whoever reads it (the supervisor, the commands, the health check of a container) needs neither
+the bus nor free space on the disk.
+"""
+
+import asyncio
+import contextlib
+import faulthandler
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from shared.log import logger
+from shared.settings import Settings
+
+INTERVAL = 2.0
+"""Seconds between two beats: each costs a touch of a file; a fifth of the limit if that is shorter."""
+UNRESPONSIVE = 10.0
+"""Seconds without a beat after which a process is named, and the stacks of its threads are in its log."""
+TICK = 1.0
+"""Seconds between two looks at whether the event loop beats."""
+LAST_WORDS = 3
+"""Seconds a process that ends itself has for its last log line: its log may be what it is blocked by."""
+
+log = logger(__name__)
+
+
+def heartbeat_path(config: Settings, name: str, process: int) -> Path:
+    """The file that exists while the process of agent ``name`` on this machine is ready."""
+    return config.state_dir / "run" / f"{name}-{socket.gethostname()}-{process}.alive"
+
+
+def read_heartbeats(config: Settings) -> Iterator[tuple[str, int, float]]:
+    """The name, the process id and the time of the last beat of each ready process on this machine."""
+    host = f"-{socket.gethostname()}-"
+    for path in (config.state_dir / "run").glob(f"*{host}*.alive"):
+        name, _, process = path.stem.rpartition(host)
+        with contextlib.suppress(OSError):
+            if process.isdecimal():
+                yield name, int(process), path.stat().st_mtime
+
+
+def limit_start(seconds: float) -> None:
+    """End this process, with the stacks of its threads in its log, unless it beats within ``seconds``."""
+    faulthandler.dump_traceback_later(seconds, exit=True)
+
+
+class Silence:
+    """The seconds for which nothing changed, of those in which this process itself ran.
+
+    Time in which the machine slept or stood still counts for two ticks at most: what is observed could not
+    change then either.
+    """
+
+    def __init__(self, tick: float = TICK) -> None:
+        self._tick = tick
+        self._seen: object = None
+        self._at = time.monotonic()
+        self.seconds = 0.0
+
+    def observe(self, seen: object) -> float:
+        """Note what is seen, once a tick; returns ``seconds``."""
+        now = time.monotonic()
+        passed, self._at = min(now - self._at, 2 * self._tick), now
+        self.seconds = self.seconds + passed if seen == self._seen else 0.0
+        self._seen = seen
+        return self.seconds
+
+
+class Heartbeat:
+    """Beats on the running event loop, and watches from a thread that it does.
+
+    A loop that is blocked for UNRESPONSIVE seconds has the stacks of all threads written to standard error;
+    after ``limit`` seconds the process ends, and what keeps it running (the supervisor, the restart policy of
+    a container) starts it again. Blocking work in threads does not count. Code that keeps the interpreter's
+    lock, such as a regular expression, stops the thread too: then the kernel ends the process, after
+    twice ``limit`` seconds of processor time.
+    """
+
+    def __init__(self, path: Path, limit: float) -> None:
+        self._path = path
+        self._limit = limit
+        self._interval = min(INTERVAL, limit / 5)
+        self._beats = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        """Begin to beat; raises OSError if the file cannot be written."""
+        self._touch()
+        self._beat()
+        threading.Thread(target=self._watch, name="heartbeat", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop watching and remove the file; a no-op unless started."""
+        self._stopped.set()
+        if self._timer is not None:
+            self._timer.cancel()
+            faulthandler.cancel_dump_traceback_later()
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+    def _beat(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._interval, self._beat)
+        self._beats += 1
+        signal.setitimer(signal.ITIMER_PROF, 2 * self._limit)
+        # A disk, or a limit of threads, that is used up must not look like a blocked loop.
+        with contextlib.suppress(OSError):
+            self._touch()
+        with contextlib.suppress(RuntimeError):
+            # Its thread needs no lock of the interpreter.
+            faulthandler.dump_traceback_later(min(UNRESPONSIVE, self._limit / 2), file=sys.stderr)
+
+    def _touch(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.touch()
+
+    def _watch(self) -> None:
+        tick = min(TICK, self._interval / 2)
+        silence, named = Silence(tick), False
+        while not self._stopped.wait(tick):
+            before, seconds = silence.seconds, silence.observe(self._beats)
+            if seconds >= self._limit:
+                signal.alarm(LAST_WORDS)
+                log.error("event_loop_blocked", seconds=round(seconds), next="ends, to be started again")
+                os._exit(1)
+            if seconds >= UNRESPONSIVE and not named:
+                named = True
+                log.warning("event_loop_blocked", seconds=round(seconds), stacks="above in this log")
+            elif not seconds and named:
+                named = False
+                log.warning("event_loop_free_again", seconds=round(before))

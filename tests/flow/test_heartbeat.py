@@ -1,0 +1,74 @@
+"""The heartbeat of a process, in processes of their own that block, are stopped, or go on."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support.server import ROOT
+from tests.support.waiting import wait_for
+
+SCRIPT = """
+import asyncio, re, sys, time
+from pathlib import Path
+from shared.heartbeat import Heartbeat
+
+async def main():
+    heartbeat = Heartbeat(Path(sys.argv[1]), 2.0)
+    heartbeat.start()
+    {body}
+    heartbeat.stop()
+
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def running(folder: Path, body: str) -> "Iterator[subprocess.Popen[str]]":
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT.format(body=body), str(folder / "run" / "scout-here-1.alive")],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        wait_for(lambda: list(folder.glob("run/*.alive")))
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_blocked_loop_ends_its_process_with_its_stack(tmp_path: Path) -> None:
+    with running(tmp_path, "time.sleep(60)  # blocks") as process:
+        output, _ = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "in main" in output
+    assert "event_loop_blocked" in output
+
+
+def test_code_that_keeps_the_interpreter_s_lock_ends_it_too(tmp_path: Path) -> None:
+    with running(tmp_path, "re.match('(a|aa)+$', 'a' * 60 + 'b')") as process:
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGPROF
+    assert "in main" in output
+
+
+def test_work_in_a_thread_is_none_of_the_loop_s(tmp_path: Path) -> None:
+    with running(tmp_path, "await asyncio.to_thread(time.sleep, 5)") as process:
+        output, _ = process.communicate(timeout=30)
+    assert (process.returncode, output) == (0, "")
+    assert not list(tmp_path.glob("run/*.alive"))
+
+
+def test_a_machine_that_slept_ends_nothing(tmp_path: Path) -> None:
+    with running(tmp_path, "await asyncio.sleep(8)") as process:
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(5)
+        process.send_signal(signal.SIGCONT)
+        process.communicate(timeout=30)
+    assert process.returncode == 0
