@@ -30,7 +30,10 @@ def find_url(config: Settings, wait: float = START_WAIT) -> str:
     An office that is starting is waited for, ``wait`` seconds at most.
     """
     deadline = time.monotonic() + wait
-    if wait and not config.nats_url and _is_between(config):
+    if not config.nats_url and _is_between(config):
+        if not wait:
+            state = f"The office in {config.state_dir} is starting or stopping"
+            raise StartError(state, "Try again in a moment; 'mailroom status' names its processes")
         click.echo(f"Waiting for the office in {config.state_dir}, which is starting or stopping.", err=True)
         while _is_between(config):
             if time.monotonic() >= deadline:
@@ -46,21 +49,24 @@ def _is_between(config: Settings) -> bool:
 
 
 @asynccontextmanager
-async def connect(name: str = subjects.USER, *, wait: float = START_WAIT) -> AsyncIterator[Bus]:
+async def connect(
+    name: str = subjects.USER, *, wait: float = START_WAIT, answer: float = CONNECT_WAIT, flush: int = 2
+) -> AsyncIterator[Bus]:
     """A connection as ``name``; an office that is starting is waited for, ``wait`` seconds at most.
 
-    Raises StartError, BusUnavailable or Denied.
+    The server has to answer within ``answer`` seconds. What was published is flushed within ``flush`` seconds
+    at the end; who only reads needs no flush. Raises StartError, BusUnavailable or Denied.
     """
     config = settings.load()
     log.configure("mailroom", level="error", form="console")
     continue_trace("")
-    bus = await Bus.connect(name, find_url(config, wait), config.keys / f"{name}.nk", wait=CONNECT_WAIT)
+    bus = await Bus.connect(name, find_url(config, wait), config.keys / f"{name}.nk", wait=answer)
     try:
         yield bus
     finally:
         # If the connection is lost, the error that this caused is the one to report.
         with suppress(OSError):
-            await bus.close()
+            await bus.close(flush=flush)
 
 
 def run_connected(work: Callable[[Bus], Awaitable[T]], name: str = subjects.USER) -> T:

@@ -336,16 +336,16 @@ class Bus:
             )
         )
 
-    async def close(self, grace: float = 0.0) -> None:
-        """Stop consuming, give handlers ``grace`` seconds, flush, and disconnect."""
+    async def close(self, grace: float = 0.0, *, flush: int = 2) -> None:
+        """Stop consuming, give handlers ``grace`` seconds, flush (0: not) within seconds, and disconnect."""
         await asyncio.gather(*(consumer.stop(grace) for consumer in self._consumers))
         for service in self._services:
             await service.stop()
         for committer in self._committers():
             await committer.stop()
-        if self._client.is_connected:
+        if flush and self._client.is_connected:
             try:
-                await self._client.flush(2)
+                await self._client.flush(flush)
             except (nats.errors.Error, TimeoutError):
                 log.warning("flush_failed")
         await self._client.close()

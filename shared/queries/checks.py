@@ -21,20 +21,24 @@ from shared.bus import Bus
 from shared.bus.records import read_presences
 from shared.bus.throttle import RATE
 from shared.delivery.config import read_deliver
-from shared.errors import BusError, ConfigError, MailroomError
+from shared.errors import BusError, BusUnavailable, ConfigError, MailroomError
 from shared.memory import Memory
 from shared.queries.deliveries import read_deliveries
 from shared.queries.flooding import find_floods
+from shared.queries.processes import SERVER, Process, find_late, find_troubled
 from shared.queries.records import call_server, last_sequence
 from shared.settings import Settings
 
 MIN_SERVER = (2, 12)
 """The first nats-server with atomic batches and message schedules, which commits and deadlines need."""
+FREE_NONE = 32 * 1024**2
 FREE_FAIL = 200 * 1000**2
 FREE_WARN = 2 * 1000**3
-"""Free bytes on the disk: with less streams cannot be created; with less a busy week may fill it."""
+"""Free bytes on the disk: with less it is full, streams cannot be created, a busy week may fill it."""
 BEHIND_WARN = 2_000
 """Messages that the gateway's index may lack: some seconds of a busy office."""
+ANSWER_WAIT, KNOWN_WAIT = 8.0, 1.8
+"""Seconds until the server must have answered, the second if it is known why it may not (``may_answer``)."""
 DAY = timedelta(days=1)
 MEMORY_TIMEOUT = 5.0
 """Seconds until memory must report its health."""
@@ -89,12 +93,8 @@ async def check_streams(bus: Bus, agents: Sequence[str]) -> Check:
         for agent in (*agents, subjects.USER)
         for name in subjects.mailboxes(agent)
     ]
-    missing = []
-    for verb in needed:
-        try:
-            await call_server(bus, verb)
-        except BusError:
-            missing.append(verb.partition("INFO.")[2])
+    there = await asyncio.gather(*(_exists(bus, verb) for verb in needed))
+    missing = [verb.partition("INFO.")[2] for verb, found in zip(needed, there, strict=True) if not found]
     if missing:
         return fail("streams", f"missing: {', '.join(missing)}", "mailroom provision")
     account: dict[str, Any] = await call_server(bus, "INFO")
@@ -102,15 +102,44 @@ async def check_streams(bus: Bus, agents: Sequence[str]) -> Check:
     return ok("streams", f"all {len(needed)} streams and mailboxes, {size} stored")
 
 
-async def check_agents(bus: Bus, agents: Sequence[str]) -> Check:
-    """Whether every agent runs."""
-    running = {presence.agent for presence in await read_presences(bus)}
+async def _exists(bus: Bus, verb: str) -> bool:
+    try:
+        await call_server(bus, verb)
+    except BusUnavailable:
+        raise
+    except BusError:
+        return False
+    return True
+
+
+async def check_agents(bus: Bus, config: Settings, agents: Sequence[str]) -> Check:
+    """Whether every agent runs, and every process responds."""
+    presences = await read_presences(bus)
+    running = {presence.agent for presence in presences}
+    troubled = [*await asyncio.to_thread(find_troubled, config), *find_late(presences)]
     missing = [name for name in agents if name not in running]
+    if troubled:
+        return check_troubled(troubled, missing)
     if missing:
         fix = "'mailroom up' starts them; their logs say why they ended"
         return warn("agents", f"not running: {', '.join(missing)}", fix)
     beside = ", and the gateway" if subjects.GATEWAY in running else ""
     return ok("agents", f"{len(running - {subjects.GATEWAY})} running{beside}")
+
+
+def check_troubled(troubled: Sequence[Process], missing: Sequence[str] = ()) -> Check:
+    """The check that found processes that do not run as they should, and agents that have none."""
+    finding = "; ".join(map(str, troubled))
+    missing = [name for name in missing if all(name != each.agent for each in troubled)]
+    if missing:
+        finding += f"; not running: {', '.join(missing)}"
+    if all(each.state == "starting" for each in troubled):
+        return warn("agents", finding, "Wait; their logs say what they do")
+    stopped = " ".join(str(each.pid) for each in troubled if each.state == "stopped" and not each.host)
+    resume = f", or resume what is stopped: kill -CONT {stopped}" if stopped else ""
+    return fail(
+        "agents", finding, f"Wait until the office starts it again (its log says what it did){resume}"
+    )
 
 
 async def check_deliver(bus: Bus, config: Settings) -> Check:
@@ -244,9 +273,17 @@ def check_disk(config: Settings) -> Check:
         place = min(written, key=lambda path: shutil.disk_usage(path).free)
         free = shutil.disk_usage(place).free
     finding = f"{decimal(free)} free for {place}"
+    if free < FREE_NONE:
+        finding = f"the disk is full, so nothing can be stored: {finding}"
     if free < FREE_FAIL:
         return fail("disk", finding, "Free space, or set MAILROOM_STATE_DIR to a larger disk")
     return warn("disk", finding, "Free space soon") if free < FREE_WARN else ok("disk", finding)
+
+
+def may_answer(config: Settings, troubled: Sequence[Process]) -> bool:
+    """False if it is known here why the server does not: its disk is full, or its process is stopped."""
+    folder = next(path for path in (config.state_dir, *config.state_dir.parents) if path.exists())
+    return shutil.disk_usage(folder).free >= FREE_NONE and all(each.agent != SERVER for each in troubled)
 
 
 def _list_mounted(folder: Path) -> list[Path]:

@@ -48,7 +48,7 @@ async def find_open_batches(config: Settings, url: str, seconds: float = WATCHED
             await bus.subscribe(pattern, note)
         await asyncio.sleep(seconds)
     finally:
-        await bus.close()
+        await bus.close(flush=0)
     limit = clock() - min(COMMITTED_WITHIN, seconds / 4)
     left = Counter(
         name for (name, batch), at in began.items() if (name, batch) not in committed and at < limit

@@ -487,7 +487,8 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(office_server: Server, mai
 def test_the_doctor_says_so_where_there_is_no_office(office_server: Server, mailroom: Run) -> None:
     done = mailroom("doctor", NATS_URL="nats://127.0.0.1:1")
     assert done.returncode == 1
-    assert re.search(r"^fail bus +No nats-server answers at nats://127\.0\.0\.1:1\n +fix: ", done.stdout)
+    pattern = r"^fail bus +No nats-server answers at nats://127\.0\.0\.1:1\n +fix: "
+    assert re.search(pattern, done.stdout, re.MULTILINE)
     wrong = mailroom("doctor", MAILROOM_NO_SUCH_SETTING="1")
     assert wrong.returncode == 1
     assert wrong.stdout.startswith("fail settings   MAILROOM_NO_SUCH_SETTING is not a setting")

@@ -2,7 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from shared.errors import ConfigError, MailroomError
 from shared.llm.config import configured_model, configured_small_model
 from shared.llm.remote import probe as probe_model
 from shared.queries.checks import (
+    ANSWER_WAIT,
+    KNOWN_WAIT,
     Check,
     check_access,
     check_agents,
@@ -31,17 +34,22 @@ from shared.queries.checks import (
     check_rates,
     check_server,
     check_streams,
+    check_troubled,
     fail,
     failed,
+    may_answer,
     ok,
     warn,
 )
 from shared.queries.open_batches import WATCHED, find_open_batches, format_open_batches
+from shared.queries.processes import Process, find_troubled
 from shared.settings import Settings
 from shared.text.printable import clean
 
 RUN_NOTHING = (subjects.USER, subjects.GATEWAY, subjects.MEMORY_DAEMON, subjects.CONDUCTOR, subjects.NEXUS)
 """Whose containers have no jail, as they run no commands."""
+LOCAL_LIMIT = 8.0
+"""Seconds for each of the other checks."""
 STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 _MODEL_CHECK = """
 import sys
@@ -56,16 +64,21 @@ sys.exit(0 if is_complete(Path(sys.argv[1])) else 1)
 def doctor(as_json: bool) -> None:
     """Check the installation, and say how to fix problems.
 
-    Checks bus, streams, agents, memory, deliveries, commits, rates, keys, access, disk, embedding model,
-    language model and sandbox. Exits with 1 if a check fails.
+    Checks disk, bus, streams, agents, memory, deliveries, commits, rates, keys, access, embedding model,
+    language model and sandbox, all at once, and prints each as it is done. Exits with 1 if a check fails.
     """
-    checks = asyncio.run(_run_checks())
+    console = open_console()
+    checks: list[Check] = []
+
+    def report(check: Check) -> None:
+        checks.append(check)
+        if not as_json:
+            with suppress(SystemExit):  # what rich raises once nobody reads: as in "doctor | head"
+                _print(check, console)
+
+    asyncio.run(_run_checks(report))
     if as_json:
         print_json(checks)
-    else:
-        console = open_console()
-        for check in checks:
-            _print(check, console)
     if any(check.verdict == "fail" for check in checks):
         raise SystemExit(1)
 
@@ -77,27 +90,36 @@ def _print(check: Check, console: Console) -> None:
         print_block(f"{'':16}fix: {clean(check.fix)}", console, hang=21)
 
 
-async def _run_checks() -> list[Check]:
-    """All checks; without a connection, those that need one are left out."""
+async def _run_checks(report: Callable[[Check], None]) -> None:
+    """Report all checks, that of the disk first; without a connection, those that need one are left out."""
     try:
         config = settings.load()
     except ConfigError as error:
-        return [failed("settings", error)]
-    checks = [
-        *check_own_agents(config),
-        check_keys(config),
-        check_access(config),
-        check_disk(config),
-        await check_embedder(config.models),
-        await check_model(config),
-        await check_sandbox(config),
-    ]
+        report(failed("settings", error))
+        return
+    troubled = await asyncio.to_thread(find_troubled, config)
+    for check in (check_disk(config), *check_own_agents(config), check_keys(config), check_access(config)):
+        report(check)
+    until = asyncio.get_running_loop().time() + LOCAL_LIMIT
+    await asyncio.gather(
+        _run_bus_checks(config, report, troubled),
+        _run_check("embedder", check_embedder(config.models), until, report),
+        _run_check("brain", check_model(config), until, report),
+        _run_check("sandbox", check_sandbox(config), until, report),
+    )
+
+
+async def _run_check(
+    name: str, check: Awaitable[Check], until: float, report: Callable[[Check], None]
+) -> None:
     try:
-        async with connect(name := _find_identity(config)) as bus:
-            probed = await _run_bus_checks(bus, config) if name == subjects.USER else [_not_checked(name)]
-            return [check_server(bus), *probed, *checks]
+        async with asyncio.timeout_at(until):
+            found = await check
     except MailroomError as error:
-        return [failed("bus", error), *checks]
+        found = failed(name, error)
+    except TimeoutError:
+        found = fail(name, "no result in time", "See the other checks, that of the disk first, and try again")
+    report(found)
 
 
 def _find_identity(config: Settings) -> str:
@@ -115,23 +137,39 @@ def _not_checked(name: str) -> Check:
     return ok("office", f"streams, agents, memory and deliveries may not be read as {name}: {cure}")
 
 
-async def _run_bus_checks(bus: Bus, config: Settings) -> list[Check]:
-    probes: dict[str, Callable[[], Awaitable[Check]]] = {
-        "streams": lambda: check_streams(bus, _agents(config)),
-        "agents": lambda: check_agents(bus, _agents(config)),
-        "memory": lambda: check_memory(bus),
-        "deliver": lambda: check_deliver(bus, config),
-        "index": lambda: check_index(bus, config),
-        "commits": lambda: check_commits(bus, config),
-        "rates": lambda: check_rates(bus),
-    }
-    checks = []
-    for name, probe in probes.items():
-        try:
-            checks.append(await probe())
-        except MailroomError as error:
-            checks.append(failed(name, error))
-    return checks
+async def _run_bus_checks(
+    config: Settings, report: Callable[[Check], None], troubled: Sequence[Process]
+) -> None:
+    wait = ANSWER_WAIT if may_answer(config, troubled) else KNOWN_WAIT
+    name, until = _find_identity(config), asyncio.get_running_loop().time() + wait
+    try:
+        async with AsyncExitStack() as stack:
+            async with asyncio.timeout_at(until):
+                bus = await stack.enter_async_context(connect(name, wait=0, answer=1, flush=0))
+            report(check_server(bus))
+            if name != subjects.USER:
+                report(_not_checked(name))
+                return
+            agents = [agent.name for agent in load_agents(config)]
+            probes = {
+                "streams": check_streams(bus, agents),
+                "agents": check_agents(bus, config, agents),
+                "memory": check_memory(bus),
+                "deliver": check_deliver(bus, config),
+                "index": check_index(bus, config),
+                "commits": check_commits(bus, config),
+                "rates": check_rates(bus),
+            }
+            await asyncio.gather(*(_run_check(name, check, until, report) for name, check in probes.items()))
+    except MailroomError as error:
+        report(failed("bus", error))
+    except TimeoutError:
+        fix = "See the check of the disk; 'mailroom up' starts a server that has ended"
+        report(fail("bus", f"the server does not answer within {wait:g} s", fix))
+    else:
+        return
+    if troubled:
+        report(check_troubled(troubled))
 
 
 # --- on the bus ----------------------------------------------------------------------------------
@@ -146,10 +184,6 @@ async def check_commits(bus: Bus, config: Settings) -> Check:
         fix = f"Stop it; if its key was stolen, delete {config.keys}/<name>.nk and start the office again"
         return warn("commits", format_open_batches(left, WATCHED), fix)
     return ok("commits", f"no client holds an atomic write open (watched for {WATCHED:g} s)")
-
-
-def _agents(config: Settings) -> list[str]:
-    return [agent.name for agent in load_agents(config)]
 
 
 # --- on this machine -----------------------------------------------------------------------------

@@ -21,8 +21,10 @@ from shared.bus import Bus
 from shared.bus.records import read_presences, read_record
 from shared.clock import utc_now
 from shared.contracts import DailySpending, OfficeState, Presence, StateChanged
-from shared.errors import BusError
+from shared.errors import BusError, BusUnavailable, MailroomError
+from shared.queries.checks import ANSWER_WAIT, KNOWN_WAIT, check_disk, may_answer
 from shared.queries.open_batches import find_open_batches, format_open_batches
+from shared.queries.processes import Process, find_late, find_troubled
 from shared.queries.records import call_server, count_subjects
 from shared.queries.spending import (
     format_left,
@@ -31,6 +33,7 @@ from shared.queries.spending import (
     read_night_state,
     read_today,
 )
+from shared.settings import Settings
 from shared.text.phrases import count
 from shared.text.printable import clean
 from shared.text.times import format_span, seconds_between
@@ -53,19 +56,23 @@ class SystemStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     ``open_commits`` are the atomic commits that were left open while it was read, by who did. ``spent`` is
     what models used today (UTC) by agent, ``left`` what is left of budgets, ``night`` how the night stands.
-    ``kept_out`` are folders of ``agents_dir`` whose agent is not started, and why.
+    ``kept_out`` are folders of ``agents_dir`` whose agent is not started, and why. ``troubled`` are processes
+    that do not run as they should. ``problems`` are what is wrong with this machine's disk or with the
+    server: then what only the server knows has its default.
     """
 
-    url: str
-    server_version: str
-    state: OfficeState
-    active: dict[str, OfficeState]
-    agents: tuple[AgentStatus, ...]
-    memory_writes_pending: int
-    dead_letters: dict[str, int]
-    stored: int
     state_dir: str
     free: int
+    problems: tuple[str, ...] = ()
+    troubled: tuple[Process, ...] = ()
+    url: str = ""
+    server_version: str = ""
+    state: OfficeState | None = None
+    active: dict[str, OfficeState] = {}
+    agents: tuple[AgentStatus, ...] = ()
+    memory_writes_pending: int = 0
+    dead_letters: dict[str, int] = {}
+    stored: int = 0
     open_commits: dict[str, int] = {}
     spent: dict[str, DailySpending] = {}
     left: str = ""
@@ -76,71 +83,120 @@ class SystemStatus(msgspec.Struct, frozen=True, kw_only=True):
 @click.command()
 @json_option
 def status(as_json: bool) -> None:
-    """Show which agents run, what waits and what failed."""
-    system = asyncio.run(_read_status())
+    """Show which agents run, what waits and what failed.
+
+    If the server does not answer, what this machine knows: its disk, and the office's processes.
+    """
+    asyncio.run(_show_status(as_json))
+
+
+async def _show_status(as_json: bool) -> None:
+    """Print the status; raises MailroomError afterwards if the server did not answer."""
+    config = settings.load()
+    problem: MailroomError | None = None
+    system = await asyncio.to_thread(_read_machine, config)
+    wait = ANSWER_WAIT if may_answer(config, system.troubled) else KNOWN_WAIT
+    try:
+        async with asyncio.timeout(wait), connect(wait=0, answer=1, flush=0) as bus:
+            system = await _read_office(bus, config, system)
+    except TimeoutError:
+        problem = BusUnavailable(f"The server does not answer within {wait:g} s")
+    except MailroomError as error:
+        problem = error
     if as_json:
-        print_json(system)
+        problems = system.problems if problem is None else (*system.problems, str(problem))
+        print_json(msgspec.structs.replace(system, problems=problems))
     else:
         _print_status(system, open_console())
+    if problem is not None:
+        raise problem
 
 
-async def _read_status() -> SystemStatus:
-    config = settings.load()
+def _read_machine(config: Settings) -> SystemStatus:
+    disk = check_disk(config)
+    return SystemStatus(
+        state_dir=str(config.state_dir),
+        free=shutil.disk_usage(config.state_dir).free if config.state_dir.is_dir() else 0,
+        problems=(f"{disk.finding}. {disk.fix}",) if disk.verdict == "fail" else (),
+        troubled=tuple(find_troubled(config)),
+    )
+
+
+async def _read_office(bus: Bus, config: Settings, machine: SystemStatus) -> SystemStatus:
+    """``machine`` with what the server knows."""
     installed, kept_out = read_agents(config)
-    async with connect() as bus:
-        watching = asyncio.create_task(find_open_batches(config, f"nats://{bus.url}", WATCHED))
-        record = await read_record(bus, subjects.OFFICE_STATE, StateChanged)
-        change = record.value if record else StateChanged(state=OfficeState.IDLE)
-        dead = await count_subjects(bus, subjects.OFFICE, subjects.dead("*"))
-        account: dict[str, Any] = await call_server(bus, "INFO")
-        agents = await _read_agents(bus, [*installed, *load_specialists(config)])
-        spent = await read_today(bus, [each.agent for each in agents])
-        return SystemStatus(
-            url=bus.url,
-            server_version=bus.server_version,
-            state=change.state,
-            active=change.active,
-            agents=agents,
-            memory_writes_pending=sum(await _read_durable(bus, subjects.MEMORY, subjects.MEMORY_DAEMON)),
-            dead_letters={subject.partition(".")[2]: count for subject, count in dead.items()},
-            stored=int(account["storage"]),
-            state_dir=str(config.state_dir),
-            free=shutil.disk_usage(config.state_dir).free if config.state_dir.is_dir() else 0,
-            open_commits=await watching or {},
-            spent=spent,
-            left=format_left(config, spent),
-            night=format_night(config, await read_night_state(bus), utc_now()),
-            kept_out=kept_out,
-        )
+    presences = await read_presences(bus)
+    (record, dead, account), (agents, writes, night), left_open = await asyncio.gather(
+        asyncio.gather(
+            read_record(bus, subjects.OFFICE_STATE, StateChanged),
+            count_subjects(bus, subjects.OFFICE, subjects.dead("*")),
+            call_server(bus, "INFO"),
+        ),
+        asyncio.gather(
+            _read_agents(bus, [*installed, *load_specialists(config)], presences),
+            _read_durable(bus, subjects.MEMORY, subjects.MEMORY_DAEMON),
+            read_night_state(bus),
+        ),
+        find_open_batches(config, f"nats://{bus.url}", WATCHED),
+    )
+    change = record.value if record else StateChanged(state=OfficeState.IDLE)
+    spent = await read_today(bus, [each.agent for each in agents])
+    return msgspec.structs.replace(
+        machine,
+        url=bus.url,
+        server_version=bus.server_version,
+        state=change.state,
+        active=change.active,
+        agents=agents,
+        memory_writes_pending=sum(writes),
+        dead_letters={subject.partition(".")[2]: count for subject, count in dead.items()},
+        stored=int(str(account["storage"])),
+        open_commits=left_open or {},
+        spent=spent,
+        left=format_left(config, spent),
+        night=format_night(config, night, utc_now()),
+        kept_out=kept_out,
+        troubled=(*machine.troubled, *find_late(presences)),
+    )
 
 
-async def _read_agents(bus: Bus, installed: Iterable[InstalledAgent]) -> tuple[AgentStatus, ...]:
+async def _read_agents(
+    bus: Bus, installed: Iterable[InstalledAgent], presences: Iterable[Presence]
+) -> tuple[AgentStatus, ...]:
     running: dict[str, list[Presence]] = {agent.name: [] for agent in installed}
-    for presence in await read_presences(bus):
+    for presence in presences:
         running.setdefault(presence.agent, []).append(presence)
-    found = []
-    for agent, processes in sorted(running.items()):
-        counts = [await _read_durable(bus, subjects.OFFICE, name) for name in subjects.mailboxes(agent)]
-        status = AgentStatus(
+
+    async def read(agent: str, processes: list[Presence]) -> AgentStatus:
+        durables = (_read_durable(bus, subjects.OFFICE, name) for name in subjects.mailboxes(agent))
+        counts = await asyncio.gather(*durables)
+        return AgentStatus(
             agent=agent,
             processes=tuple(processes),
             pending=sum(waiting for waiting, _ in counts),
             in_hand=sum(taken for _, taken in counts),
         )
-        found.append(status)
-    return tuple(found)
+
+    return tuple(await asyncio.gather(*(read(*each) for each in sorted(running.items()))))
 
 
 async def _read_durable(bus: Bus, stream: str, durable: str) -> tuple[int, int]:
     """The numbers of waiting and of unacknowledged messages; 0 without such a durable."""
     try:
         info: dict[str, Any] = await call_server(bus, f"CONSUMER.INFO.{stream}.{durable}")
+    except BusUnavailable:
+        raise
     except BusError:
         return 0, 0
     return int(info["num_pending"]), int(info["num_ack_pending"])
 
 
 def _print_status(system: SystemStatus, console: Console) -> None:
+    for text in (*system.problems, *map(str, system.troubled)):
+        console.print(clean(text), style="red", soft_wrap=True)
+    if system.state is None:
+        console.print(f"disk    {decimal(system.free)} free for {system.state_dir}", soft_wrap=True)
+        return
     goals = f"{count(len(system.active), 'goal')} open" if system.active else "no goal is open"
     console.print(Text.assemble("office  ", (str(system.state), "bold"), f"  {goals}"))
     console.print(f"server  nats://{system.url}, nats-server {system.server_version}", soft_wrap=True)

@@ -45,7 +45,7 @@ async def run_checks(call: Call) -> Checks:
     bus, agents = call.gateway.bus, _installed(call.gateway.settings)
     probes: dict[str, Callable[[], Awaitable[Check]]] = {
         "streams": lambda: check_streams(bus, agents),
-        "agents": lambda: check_agents(bus, agents),
+        "agents": lambda: check_agents(bus, call.gateway.settings, agents),
         "memory": lambda: check_memory(bus),
         "rates": lambda: check_rates(bus),
         "deliver": lambda: check_deliver(bus, call.gateway.settings),

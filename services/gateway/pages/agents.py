@@ -15,6 +15,7 @@ from shared.bus.records import read_presences, read_record
 from shared.contracts import AgentControl, DailySpending, Presence
 from shared.errors import BusError
 from shared.operations.control import read_controls
+from shared.queries.processes import Process, find_late, find_troubled
 from shared.queries.records import call_server
 
 KEY_ENDING = ".nk"
@@ -55,7 +56,8 @@ class AgentRights(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentView(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent; ``state`` is running, paused, starting again (asked for, no process yet) or stopped.
+    """An agent; ``state`` is running, paused, starting, starting again (asked for, no process yet), not
+    responding (one of its processes) or stopped. ``troubled`` says it of processes, each in a sentence.
 
     The numbers are sums over its processes and ``lanes``. ``why_not_paused`` is empty if it can be paused.
     ``changed_by`` and ``changed_at`` are who last paused, resumed or restarted it, and when. Tokens and cost
@@ -64,6 +66,7 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     state: str
+    troubled: list[str]
     description: str
     instructions: str
     version: str
@@ -90,14 +93,27 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
 async def read_agents(gateway: Gateway) -> list[AgentView]:
     """Every agent that has a key or a process, by name."""
     bus = gateway.bus
-    presences, controls = await asyncio.gather(read_presences(bus), read_controls(bus))
+    presences, controls, here = await asyncio.gather(
+        read_presences(bus), read_controls(bus), asyncio.to_thread(find_troubled, gateway.settings)
+    )
+    troubled = [*here, *find_late(presences)]
     running: dict[str, list[Presence]] = {name: [] for name in _installed(gateway)}
     for presence in presences:
         running.setdefault(presence.agent, []).append(presence)
     names = sorted(running)
     return list(
         await asyncio.gather(
-            *(_read_agent(bus, name, running[name], controls.get(name), names) for name in names)
+            *(
+                _read_agent(
+                    bus,
+                    name,
+                    running[name],
+                    [each for each in troubled if each.agent == name],
+                    controls.get(name),
+                    names,
+                )
+                for name in names
+            )
         )
     )
 
@@ -110,13 +126,19 @@ def _installed(gateway: Gateway) -> list[str]:
 
 
 async def _read_agent(
-    bus: Bus, name: str, processes: Sequence[Presence], control: AgentControl | None, agents: Sequence[str]
+    bus: Bus,
+    name: str,
+    processes: Sequence[Presence],
+    troubled: Sequence[Process],
+    control: AgentControl | None,
+    agents: Sequence[str],
 ) -> AgentView:
     lanes, spending = await asyncio.gather(_read_lanes(bus, name), _read_spending(bus, name))
     latest = processes[-1] if processes else None
     return AgentView(
         name=name,
-        state=_state_of(processes, control),
+        state=_state_of(processes, troubled, control),
+        troubled=[str(each) for each in troubled],
         description=latest.description if latest else "",
         instructions=latest.instructions if latest else "",
         version=latest.version if latest else "",
@@ -141,11 +163,17 @@ async def _read_agent(
     )
 
 
-def _state_of(processes: Sequence[Presence], control: AgentControl | None) -> str:
+def _state_of(
+    processes: Sequence[Presence], troubled: Sequence[Process], control: AgentControl | None
+) -> str:
+    if any(each.state != "starting" for each in troubled):
+        return "not responding"
     if control is not None and control.paused:
         return "paused"
     if processes:
         return "running"
+    if troubled:
+        return "starting"
     return "starting again" if control is not None and control.do == "restart" else "stopped"
 
 

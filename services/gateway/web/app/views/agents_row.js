@@ -10,6 +10,8 @@ const STATES = {
   running: ["●", "running", "ok"],
   paused: ["‖", "paused", "wait"],
   stopped: ["✕", "not running", "bad"],
+  "not responding": ["✕", "not responding", "bad"],
+  starting: ["◐", "starting", "warn"],
   "starting again": ["◐", "starting again", "warn"],
 };
 
