@@ -5,7 +5,7 @@ import contextlib
 import os
 import shutil
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -71,6 +71,24 @@ def fail(name: str, finding: str, fix: str) -> Check:
 def failed(name: str, error: MailroomError) -> Check:
     """The check that ended with an error."""
     return fail(name, error.cause, error.cure)
+
+
+async def run_checks(
+    checks: Mapping[str, Awaitable[Check]], report: Callable[[Check], None], seconds: float
+) -> None:
+    """Run all at once, and report each as it ends; one that takes longer than ``seconds`` has failed."""
+
+    async def run(name: str, check: Awaitable[Check]) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                found = await check
+        except MailroomError as error:
+            found = failed(name, error)
+        except TimeoutError:
+            found = fail(name, "no result in time", "See the other checks, that of the disk first")
+        report(found)
+
+    await asyncio.gather(*(run(*each) for each in checks.items()))
 
 
 # --- on the bus ----------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,6 +39,7 @@ from shared.queries.checks import (
     failed,
     may_answer,
     ok,
+    run_checks,
     warn,
 )
 from shared.queries.open_batches import WATCHED, find_open_batches, format_open_batches
@@ -100,26 +101,12 @@ async def _run_checks(report: Callable[[Check], None]) -> None:
     troubled = await asyncio.to_thread(find_troubled, config)
     for check in (check_disk(config), *check_own_agents(config), check_keys(config), check_access(config)):
         report(check)
-    until = asyncio.get_running_loop().time() + LOCAL_LIMIT
-    await asyncio.gather(
-        _run_bus_checks(config, report, troubled),
-        _run_check("embedder", check_embedder(config.models), until, report),
-        _run_check("brain", check_model(config), until, report),
-        _run_check("sandbox", check_sandbox(config), until, report),
-    )
-
-
-async def _run_check(
-    name: str, check: Awaitable[Check], until: float, report: Callable[[Check], None]
-) -> None:
-    try:
-        async with asyncio.timeout_at(until):
-            found = await check
-    except MailroomError as error:
-        found = failed(name, error)
-    except TimeoutError:
-        found = fail(name, "no result in time", "See the other checks, that of the disk first, and try again")
-    report(found)
+    checks = {
+        "embedder": check_embedder(config.models),
+        "brain": check_model(config),
+        "sandbox": check_sandbox(config),
+    }
+    await asyncio.gather(_run_bus_checks(config, report, troubled), run_checks(checks, report, LOCAL_LIMIT))
 
 
 def _find_identity(config: Settings) -> str:
@@ -160,7 +147,7 @@ async def _run_bus_checks(
                 "commits": check_commits(bus, config),
                 "rates": check_rates(bus),
             }
-            await asyncio.gather(*(_run_check(name, check, until, report) for name, check in probes.items()))
+            await run_checks(probes, report, until - asyncio.get_running_loop().time())
     except MailroomError as error:
         report(failed("bus", error))
     except TimeoutError:

@@ -1,6 +1,5 @@
 """The checks of the installation that the gateway can make."""
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
@@ -10,8 +9,8 @@ from services.gateway.index.index import LogIndex
 from services.gateway.routing import Endpoint
 from shared import subjects
 from shared.access.scopes import Scope
-from shared.errors import MailroomError
 from shared.queries.checks import (
+    ANSWER_WAIT,
     Check,
     check_agents,
     check_deliver,
@@ -21,8 +20,8 @@ from shared.queries.checks import (
     check_server,
     check_streams,
     fail,
-    failed,
     ok,
+    run_checks,
     warn,
 )
 from shared.settings import Settings
@@ -37,25 +36,21 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
     checks: list[Check]
 
 
-async def run_checks(call: Call) -> Checks:
+async def check_installation(call: Call) -> Checks:
     """Check server, streams, agents, memory and disk, and say how to fix problems.
 
     ``mailroom doctor`` checks more: keys, commits, models and the sandbox, on the machine it runs on.
     """
     bus, agents = call.gateway.bus, _installed(call.gateway.settings)
-    probes: dict[str, Callable[[], Awaitable[Check]]] = {
-        "streams": lambda: check_streams(bus, agents),
-        "agents": lambda: check_agents(bus, call.gateway.settings, agents),
-        "memory": lambda: check_memory(bus),
-        "rates": lambda: check_rates(bus),
-        "deliver": lambda: check_deliver(bus, call.gateway.settings),
-    }
     checks = [check_server(bus), check_disk(call.gateway.settings), _check_index(call.gateway.index)]
-    for name, probe in probes.items():
-        try:
-            checks.append(await probe())
-        except MailroomError as error:
-            checks.append(failed(name, error))
+    probes = {
+        "streams": check_streams(bus, agents),
+        "agents": check_agents(bus, call.gateway.settings, agents),
+        "memory": check_memory(bus),
+        "rates": check_rates(bus),
+        "deliver": check_deliver(bus, call.gateway.settings),
+    }
+    await run_checks(probes, checks.append, ANSWER_WAIT)
     verdicts = {check.verdict for check in checks}
     worst = next(each for each in ("fail", "warn", "ok") if each in verdicts)
     return Checks(verdict=worst, checks=checks)
@@ -77,4 +72,4 @@ def _installed(config: Settings) -> list[str]:
     return sorted(keys | {path.parent.name for path in SERVICES.glob("*/profile.yaml")})
 
 
-ENDPOINTS = (Endpoint("GET", "/api/v1/doctor", run_checks, scope=Scope.READ, tag="figures"),)
+ENDPOINTS = (Endpoint("GET", "/api/v1/doctor", check_installation, scope=Scope.READ, tag="figures"),)
