@@ -75,8 +75,13 @@ def read_processes(config: Settings) -> list[Process]:
 
 
 def find_troubled(config: Settings) -> list[Process]:
-    """The processes on this machine that do not run as they should."""
-    return [process for process in read_processes(config) if process.state != "running"]
+    """The processes on this machine that do not run as they should, or take long to start."""
+    return [
+        process
+        for process in read_processes(config)
+        if process.state in ("unresponsive", "stopped")
+        or (process.state == "starting" and process.seconds >= UNRESPONSIVE)
+    ]
 
 
 def find_late(presences: Iterable[Presence]) -> list[Process]:

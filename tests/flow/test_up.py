@@ -433,7 +433,11 @@ def test_broken_agents_of_one_s_own_are_kept_out_and_the_others_work(tmp_path: P
         office.record()
         reason = f"{path}:3: unknown field 'descripton'. Did you mean 'description'?"
         assert office.said("office", f"the office runs without clerk: {reason}")
-        assert office.said("office", "the office runs without packer: packer does not start: The profile of")
+        wait_for(lambda: office.said("packer", "ended with exit code 1: The profile of"))
+        missing = office.said(
+            "office", "the office runs without packer: packer does not start: The profile of"
+        )
+        assert missing or office.said("packer", "is still starting: the office opens without it")
         assert set(office.signs_of_life()) == {*AGENTS, "juggler"}
         own = {"MAILROOM_AGENTS_DIR": str(agents)}
         asked = ("submit", "Juggle", "-c", "assignee=juggler", "-c", "action=juggle", "--wait", "--json")
@@ -441,7 +445,8 @@ def test_broken_agents_of_one_s_own_are_kept_out_and_the_others_work(tmp_path: P
         assert f"clerk is kept out: {reason}" in mailroom(tmp_path / "state", "status", **own).stdout
         checks = json.loads(mailroom(tmp_path / "state", "doctor", "--json", **own).stdout)
         assert f"clerk is kept out: {reason}" in {check["finding"] for check in checks}
-        assert "not running: packer" in {check["finding"] for check in checks}
+        # On a slow machine its next try may be under way.
+        assert any(re.search("not running: packer|packer .* is starting", each["finding"]) for each in checks)
     finally:
         office.close()
 
