@@ -154,9 +154,6 @@ class GoalRunner:
 
     async def _apply_review(self, stored: StoredGoal, result: TaskResult) -> Sequence[Entry]:
         verdict = read_verdict(result)
-        if isinstance(verdict, str):
-            goal = msgspec.structs.replace(stored.goal, reason=f"not reviewed: {verdict}")
-            return await self._conclude(goal, stored)
         goal = with_patterns(apply_verdict(stored.goal, verdict), result.metadata.get(FACT))
         if not all_ended(goal):
             return await self.advance(goal, stored)

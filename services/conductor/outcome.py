@@ -1,6 +1,8 @@
 """What a goal came to: pure functions of its tasks' outcomes and the critic's verdict."""
 
 from shared.contracts import Goal, GoalTask, ResultOutcome, TaskResult, TaskStatus
+from shared.contracts.task import worst_of
+from shared.tasks.verdict import verdict_of
 from shared.text.phrases import count
 from shared.text.shorten import shorten
 
@@ -28,27 +30,26 @@ def outcome_of_result(result: TaskResult) -> ResultOutcome:
 
 def decision_of(goal: Goal) -> str:
     """The critic's last decision about a goal; empty if there is none."""
-    approved = goal.verdict.get("approved")
-    decision = "" if approved is None else "approved" if approved else "sent_back"
-    return str(goal.verdict.get("decision") or decision)
+    verdict = verdict_of(goal)
+    return verdict.decision if verdict else ""
 
 
 def outcome_of_goal(goal: Goal) -> ResultOutcome:
     """What an ended goal came to; NONE for one that has not ended.
 
-    It is *done* only if every task did what was asked for and the critic found that true. It *failed* if it
-    ended as anything but completed, if what its results say does not hold, or if a task of it failed; of a
-    check-up, whose tasks do not build on each other, that part is *not checked* instead.
+    It is *done* only if every task did what was asked for, and the critic found that true or had nothing to
+    check. It *failed* if it ended as anything but completed, if what its results say does not hold, or if a
+    task of it failed; of a check-up, whose tasks do not build on each other, that part is *not checked*
+    instead.
     """
     if not goal.status.final:
         return ResultOutcome.NONE
     if goal.status is not TaskStatus.COMPLETED or decision_of(goal) == "sent_back":
         return ResultOutcome.FAILED
     outcomes = {_outcome_of_task(goal, task) for task in goal.tasks}
-    if decision_of(goal) != "approved":
+    if decision_of(goal) not in ("approved", "nothing_checked"):
         outcomes.add(ResultOutcome.NOT_CHECKED)
-    order = (ResultOutcome.FAILED, ResultOutcome.FINDINGS, ResultOutcome.NOT_CHECKED)
-    return next((outcome for outcome in order if outcome in outcomes), ResultOutcome.DONE)
+    return worst_of(outcomes)
 
 
 def _outcome_of_task(goal: Goal, task: GoalTask) -> ResultOutcome:

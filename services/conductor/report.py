@@ -38,7 +38,6 @@ from shared.contracts import (
     TaskStatus,
     TestFailure,
     TestRun,
-    Verdict,
 )
 from shared.contracts.base import Contract
 from shared.contracts.cognition import spending_of
@@ -46,6 +45,7 @@ from shared.errors import BusError
 from shared.files import write_atomically
 from shared.log import logger
 from shared.memory import Memory
+from shared.tasks.verdict import format_verdict, verdict_of
 from shared.text.phrases import count
 from shared.text.shorten import shorten
 
@@ -61,7 +61,7 @@ MAX_TAGS = 32
 MAX_OBSERVATIONS = 40
 """Findings of one goal that become memories of their own; the report has all of them."""
 UNSURE = (ResultOutcome.NOT_CHECKED, ResultOutcome.FAILED)
-"""Outcomes that the headline of a goal of one task says first."""
+"""Outcomes that the headline of a goal says first."""
 WORST = 3
 """Findings that the memory of the goal itself names."""
 IMPORTANCE = {"high": 0.8, "medium": 0.6, "low": 0.4}
@@ -124,7 +124,7 @@ class Reporter:
 def _compose(goal: Goal, playbook: Playbook | None, results: Mapping[str, Any], left: str = "") -> str:
     if playbook is None or playbook.report != "checkup":
         return compose_plain(goal, results, left)
-    verdict = Verdict.from_dict(goal.verdict) if goal.verdict else None
+    verdict = verdict_of(goal)
     texts = []
     for suffix, folder in folders_of(goal).items():
         parts, failures = checkup_parts(results, suffix)
@@ -162,6 +162,7 @@ def checkup_parts(results: Mapping[str, Any], suffix: str = "") -> tuple[dict[st
 
 def report_mail(goal: Goal) -> AgentReport:
     """The mail that reports an ended goal to its requester."""
+    verdict = verdict_of(goal)
     return AgentReport(
         sender=subjects.CONDUCTOR,
         recipient=goal.requester,
@@ -169,10 +170,21 @@ def report_mail(goal: Goal) -> AgentReport:
         report_id=goal.goal_id,
         agent=subjects.CONDUCTOR,
         report_type="goal" if goal.playbook in ("", BY_MODEL) else goal.playbook,
-        summary=goal.answer or goal.reason or f"The goal ended: {goal.status}",
+        summary=_lead(goal) + (goal.answer or goal.reason or f"The goal ended: {goal.status}"),
         output_paths=(goal.report_path,) if goal.report_path else (),
-        metadata={"status": str(goal.status), "outcome": str(goal.outcome), "text": goal.text[:500]},
+        metadata={
+            "status": str(goal.status),
+            "outcome": str(goal.outcome),
+            "review": format_verdict(verdict) if verdict else "",
+            "text": goal.text[:500],
+        },
     )
+
+
+def _lead(goal: Goal) -> str:
+    """What a completed goal came to if that is not just done, before an answer that does not say so."""
+    unsure = goal.status is TaskStatus.COMPLETED and goal.outcome in UNSURE
+    return f"{format_outcome(goal)}\n\n" if unsure else ""
 
 
 def compose_plain(goal: Goal, results: Mapping[str, Any], left: str = "") -> str:
@@ -185,15 +197,15 @@ def compose_plain(goal: Goal, results: Mapping[str, Any], left: str = "") -> str
     if goal.parameters.get("folders"):
         said = ((name, headline(result_text(results[name]))) for name in names)
         summary = f"{summary} {' '.join(f'{name}: {words}' for name, words in said if words)}"
-    if first and goal.status is TaskStatus.COMPLETED and goal.outcome in UNSURE:
+    if goal.status is TaskStatus.COMPLETED and goal.outcome in UNSURE:
         summary = f"{WORDS[goal.outcome].capitalize()}. {summary}"
     parts = [f"# {prose(goal.text.partition(chr(10))[0][:200])}", prose(summary)]
     parts += ["## Answer", embedded(goal.answer)] if goal.answer else []
     # Of a single task that failed, the reason is said above and below.
     failed_alone = first and goal.outcome is ResultOutcome.FAILED
     parts += [f"Outcome: {WORDS[goal.outcome]}." if failed_alone else format_outcome(goal)]
-    decided = goal.verdict and not failed_alone
-    parts += [f"{format_decision(Verdict.from_dict(goal.verdict))}."] if decided else []
+    verdict = verdict_of(goal)
+    parts += [format_decision(verdict)] if verdict and not failed_alone else []
     unchecked = list_unchecked(goal, results, tasks=not failed_alone)
     parts += ["## Not checked", "\n".join(unchecked)] if unchecked else []
     for name in names:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from services.conductor.markdown import code, count_broken, place, prose
-from services.conductor.outcome import WORDS, decision_of
+from services.conductor.outcome import WORDS
 from shared.contracts import (
     Goal,
     NotChecked,
@@ -19,6 +19,7 @@ from shared.contracts import (
     Verdict,
 )
 from shared.llm.protocol import Usage
+from shared.tasks.verdict import format_verdict, verdict_of
 from shared.text.phrases import count
 from shared.text.shorten import flatten
 
@@ -28,11 +29,6 @@ MAX_ROWS = 20
 MAX_FAILURES = 20
 MAX_LISTED = 12
 MAX_PATCH = 1_000_000
-DECISIONS = {
-    "approved": "The critic found the results to be true",
-    "sent_back": "The critic did not find the results to be true",
-    "not_checked": "The critic could not check whether the results are true",
-}
 
 Results = Mapping[str, Mapping[str, Any]]
 Read = TypeVar("Read", NotChecked, TestRun, TestSuite)
@@ -46,16 +42,17 @@ def format_outcome(goal: Goal) -> str:
     if goal.outcome is ResultOutcome.NOT_CHECKED and not why:
         unchecked = [task for task in goal.tasks if task.outcome is ResultOutcome.NOT_CHECKED]
         why = "; ".join(f"{task.name}: {task.summary.rstrip('.')}" for task in unchecked)
-    if goal.outcome is ResultOutcome.NOT_CHECKED and not why and decision_of(goal) == "not_checked":
-        why = "; ".join(map(str, goal.verdict.get("reasons", ())))
+    if goal.outcome is ResultOutcome.NOT_CHECKED and not why and (verdict := verdict_of(goal)):
+        why = "; ".join(verdict.checked.unjudged or verdict.reasons)
     said = f"Outcome: {WORDS[goal.outcome]}"
     return f"{said}: {prose(flatten(why.rstrip('.'), 400))}." if why else f"{said}."
 
 
 def format_decision(verdict: Verdict) -> str:
-    """What the critic found, and what that rests on."""
-    reasons = "; ".join(prose(reason.rstrip(".")) for reason in verdict.reasons)
-    return f"{DECISIONS[verdict.decision]}{f': {reasons}' if reasons else ''}"
+    """What the critic checked, and what that showed."""
+    said = format_verdict(verdict)
+    reasons = [f"{reason.rstrip('.')}." for reason in verdict.reasons if reason.rstrip(".") not in said]
+    return prose(" ".join([said, *reasons]))
 
 
 def common_sections(results: Results, left: str = "", *, run: bool = True) -> list[str]:

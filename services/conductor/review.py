@@ -8,6 +8,7 @@ import msgspec
 from services.conductor.state_machine import REVIEW, add_dependents, all_ended, begin_again, with_setbacks
 from shared import subjects
 from shared.contracts import (
+    Checked,
     Goal,
     GoalTask,
     Task,
@@ -81,15 +82,16 @@ def _absolute(value: Any) -> str:
     return value if isinstance(value, str) and value.startswith("/") else ""
 
 
-def read_verdict(result: TaskResult) -> Verdict | str:
-    """The critic's verdict, or why there is none."""
+def read_verdict(result: TaskResult) -> Verdict:
+    """The critic's verdict; not checked, with the reason, if there is none that can be read."""
     verdict = result.metadata.get("verdict")
-    if result.status is not TaskStatus.COMPLETED or not verdict:
-        return result.error_message or "the critic gave no verdict"
-    try:
-        return Verdict.from_dict(verdict)
-    except ValueError as error:
-        return f"the critic's verdict cannot be read: {error}"
+    why = result.error_message or "the critic gave no verdict"
+    if result.status is TaskStatus.COMPLETED and verdict:
+        try:
+            return Verdict.from_dict(verdict)
+        except ValueError as error:
+            why = f"the critic's verdict cannot be read: {error}"
+    return Verdict(approved=False, decision="not_checked", checked=Checked(unjudged=(why,)))
 
 
 def apply_verdict(goal: Goal, verdict: Verdict) -> Goal:

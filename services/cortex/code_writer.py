@@ -172,11 +172,8 @@ async def try_out(code: Code, check: Check, workspace: Path, execute: Execute) -
 
 def format_failure(result: CommandResult) -> str:
     """How a command failed, "" if it did not."""
-    if result.timed_out:
-        return f"It was stopped after {result.seconds:.0f} s.\n{result.output[-TAIL:]}"
-    if result.exit_code:
-        return f"It ended with exit code {result.exit_code}.\n{result.output[-TAIL:]}"
-    return ""
+    failure = result.find_failure()
+    return f"It {failure}.\n{result.output[-TAIL:]}" if failure else ""
 
 
 def require_path(path: str) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from shared.agent.context import AgentContext
+from shared.contracts import ResultOutcome
 from shared.llm.protocol import Message
 from shared.text.excerpt import fence
 from shared.text.phrases import count
@@ -46,6 +47,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     evidence_refs: tuple[str, ...] = ()
     output_paths: tuple[str, ...] = ()
     level: str = ""
+    outcome: ResultOutcome = ResultOutcome.DONE
 
 
 def digest_of(assignee: str, action: str, params: Mapping[str, Any]) -> str:

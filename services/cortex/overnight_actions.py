@@ -19,6 +19,7 @@ from shared.bus.records import read_record
 from shared.contracts import (
     AgentReport,
     CancelGoal,
+    ResultOutcome,
     Task,
     TaskPlan,
     TaskRequest,
@@ -67,11 +68,14 @@ class GoalClient:
         self._open.discard(goal_id)
         if report is None or report.metadata.get("status") != TaskStatus.COMPLETED:
             raise ActionError(report.summary if report else f"Goal {goal_id} was not begun")
+        came_to = ResultOutcome(report.metadata.get("outcome") or ResultOutcome.DONE)
         return Outcome(
             output=report.summary,
             data={"goal_id": goal_id},
             evidence_refs=report.evidence_refs,
             output_paths=report.output_paths,
+            outcome=came_to,
+            problem=report.summary,
         )
 
     async def cancel(self, task_id: str, reason: str) -> None:

@@ -21,7 +21,7 @@ from shared.agent.context import AgentContext
 from shared.bus.entry import seal
 from shared.bus.records import cancel_task, read_task, submission_entry
 from shared.clock import format_moment
-from shared.contracts import AgentReport, Task, TaskResult, TaskStatus, generate_id
+from shared.contracts import AgentReport, ResultOutcome, Task, TaskResult, TaskStatus, generate_id
 from shared.contracts.base import amended
 from shared.errors import ActionError, BusError, Conflict
 from shared.tasks.actions import Outcome
@@ -240,6 +240,8 @@ def _no_such_job(job_id: str) -> ActionError:
 def job_report(job: Job, result: TaskResult, path: str, *, sender: str, report_id: str) -> AgentReport:
     """The report of a job that ended; ``path`` is the archived result."""
     done = result.status is TaskStatus.COMPLETED
+    unclean = done and result.outcome not in (ResultOutcome.NONE, ResultOutcome.DONE)
+    came_to = (result.outcome if unclean else result.status).replace("_", " ")
     text = result.output if done else result.error_message or result.output
     excerpt = " ".join(text.split())[:EXCERPT] or "it gave no output"
     times = f" after {len(job.tried) + 1} attempts" if job.tried else ""
@@ -251,7 +253,7 @@ def job_report(job: Job, result: TaskResult, path: str, *, sender: str, report_i
         report_id=report_id,
         agent=sender,
         report_type="overnight_job",
-        summary=f"Overnight job {job.id} {result.status.value}{times}: {excerpt}",
+        summary=f"Overnight job {job.id} {came_to}{times}: {excerpt}",
         evidence_refs=result.evidence_refs[:MAX_REFERENCES],
         output_paths=(*result.output_paths[:MAX_REFERENCES], path),
         metadata={
@@ -259,6 +261,7 @@ def job_report(job: Job, result: TaskResult, path: str, *, sender: str, report_i
             "task": job.task[:EXCERPT],
             "task_id": result.task_id,
             "status": result.status.value,
+            "outcome": result.outcome.value,
             "priority": job.priority,
             "completed_at": result.completed_at,
         },

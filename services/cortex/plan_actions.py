@@ -27,6 +27,7 @@ from services.cortex.run import Run
 from services.cortex.run_state import Query, RunState
 from shared.agent.context import AgentContext
 from shared.contracts import Task, TaskPlan, TaskRequest, TaskStep, generate_iso_timestamp
+from shared.contracts.task import worst_of
 from shared.errors import ActionError
 from shared.files import write_atomically
 from shared.messaging.threads import is_email_task
@@ -251,6 +252,7 @@ def plan_outcome(results: Sequence[StepResult], path: Path) -> Outcome:
         data={"steps": [_brief(result) for result in results]},
         evidence_refs=tuple(dict.fromkeys(ref for result in results for ref in result.evidence_refs)),
         output_paths=(str(path), *(path for result in results for path in result.output_paths)),
+        outcome=worst_of(result.outcome for result in results),
     )
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from services.cortex.plan_parser import Call, find_call
 from shared.agent.context import AgentContext
-from shared.contracts import TaskPlan, TaskStatus, TaskStep
+from shared.contracts import ResultOutcome, TaskPlan, TaskStatus, TaskStep
 from shared.errors import ActionError, BusError
 from shared.llm.protocol import message_of
 from shared.plans.order import sort_steps
@@ -36,7 +36,10 @@ class StepStatus(StrEnum):
 
 
 class StepResult(StepOutput, frozen=True, kw_only=True):
-    """How one step ended; ``reason`` says why it failed or was skipped, ``seconds`` how long it took."""
+    """How one step ended; ``reason`` says why it failed or was skipped, ``seconds`` how long it took.
+
+    ``outcome`` is what it came to.
+    """
 
     step_number: int
     action: str
@@ -45,6 +48,7 @@ class StepResult(StepOutput, frozen=True, kw_only=True):
     data: dict[str, Any] = {}
     evidence_refs: tuple[str, ...] = ()
     seconds: float = 0.0
+    outcome: ResultOutcome = ResultOutcome.FAILED
 
 
 ExecuteStep = Callable[[TaskStep, Mapping[int, StepResult]], Awaitable[Outcome]]
@@ -100,12 +104,14 @@ async def _execute(
             return _result(step, StepStatus.FAILED, started, reason=reason)
         return _result(
             step,
-            StepStatus.COMPLETED,
+            StepStatus.FAILED if outcome.outcome is ResultOutcome.FAILED else StepStatus.COMPLETED,
             started,
+            reason=outcome.problem,
             output=outcome.output,
             data=outcome.data,
             evidence_refs=outcome.evidence_refs,
             output_paths=outcome.output_paths,
+            outcome=outcome.outcome,
         )
 
 
@@ -196,6 +202,7 @@ class StepRunner:
             data=result.metadata,
             evidence_refs=result.evidence_refs,
             output_paths=result.output_paths,
+            outcome=result.outcome or ResultOutcome.DONE,
         )
 
 

@@ -33,7 +33,8 @@ from services.cortex.planner import (
 )
 from services.cortex.run_state import FAILED, RunState, call_digest
 from shared.agent.context import AgentContext
-from shared.contracts import TaskPlan, TaskStep
+from shared.contracts import ResultOutcome, TaskPlan, TaskStep
+from shared.contracts.task import worst_of
 from shared.errors import ActionError, BusError
 from shared.plans.agents import AgentPage
 from shared.skills.mentions import open_mentions
@@ -189,6 +190,8 @@ class Run:
             else:
                 key = f"{level[:1]}i{iteration}-{step.step_number}-{digest}"
                 outcome = await self.steps.carry_out(call, text=step.action, key=key)
+            if outcome.outcome is ResultOutcome.FAILED:
+                return outcome
             finding = Finding(
                 digest=digest,
                 iteration=iteration,
@@ -200,6 +203,7 @@ class Run:
                 output=outcome.output[:MAX_KEPT],
                 evidence_refs=outcome.evidence_refs[:100],
                 output_paths=outcome.output_paths[:100],
+                outcome=outcome.outcome,
             )
             await self.state.save_finding(finding)
         return _outcome_of(finding)
@@ -231,7 +235,12 @@ class Run:
             return False
 
     def _outcome(self, answer: Answer) -> Outcome:
+        """The answer as an outcome: failed if it lacks a failed step, not checked if incomplete."""
         state, findings = self.state, self.state.findings
+        came_to = worst_of(finding.outcome for finding in findings)
+        if not state.is_complete:
+            undone = any(not finding.done for finding in findings)
+            came_to = ResultOutcome.FAILED if undone else ResultOutcome.NOT_CHECKED
         missing = {} if state.is_complete else {"missing": list(state.evaluation.missing_aspects)}
         problem = state.workspace.memory_cache.get("problem")
         return Outcome(
@@ -249,6 +258,8 @@ class Run:
             },
             evidence_refs=answer.evidence or references(findings),
             output_paths=paths(findings),
+            outcome=came_to,
+            problem=format_missing(state.evaluation, state.workspace.iteration_count),
         )
 
 
@@ -268,7 +279,10 @@ def _failure(result: StepResult, iteration: int, level: str) -> Finding:
 
 def _outcome_of(finding: Finding) -> Outcome:
     return Outcome(
-        output=finding.output, evidence_refs=finding.evidence_refs, output_paths=finding.output_paths
+        output=finding.output,
+        evidence_refs=finding.evidence_refs,
+        output_paths=finding.output_paths,
+        outcome=finding.outcome,
     )
 
 

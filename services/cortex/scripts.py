@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from shared.agent.context import AgentContext
-from shared.contracts import Task, generate_task_id
+from shared.contracts import ResultOutcome, Task, generate_task_id
 from shared.errors import ActionError
 from shared.sandbox.command import CommandResult, run_command
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
-from shared.skills.changing import changing
+from shared.skills.changing import OK_CODES, ExitCodes, changing, explain_failure
 from shared.skills.workspace import goal_folder, open_workspace, outputs_path
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.said import is_named, said_in
@@ -31,10 +31,10 @@ class ScriptRunner:
 
     @register_action(
         "Run a script in the workspace, or one that the task names",
-        {"path": "Path of the script", "args": "Its arguments"},
+        {"path": "Path of the script", "args": "Its arguments", "ok_codes": OK_CODES},
     )
-    async def run_script(self, path: str, args: tuple[str, ...] = ()) -> Outcome:
-        """The script's output, and a log of all of it; fails if its exit code is not 0."""
+    async def run_script(self, path: str, args: tuple[str, ...] = (), ok_codes: ExitCodes = (0,)) -> Outcome:
+        """The script's output, and a log of all of it; FAILED unless its exit code is one of ``ok_codes``."""
         context = self._context
         open_workspace(context)
         folder, script = await asyncio.to_thread(find_script, path, context.task, context.settings)
@@ -50,7 +50,7 @@ class ScriptRunner:
                 readable=[folder],
                 log_path=log_path,
             )
-        return script_outcome(name, result, log_path)
+        return script_outcome(name, result, log_path, ok_codes)
 
 
 def find_script(path: str, task: Task, settings: Settings) -> tuple[Path, str]:
@@ -115,16 +115,9 @@ def make_command(root: Path, name: str, args: Sequence[str]) -> list[str]:
     )
 
 
-def script_outcome(name: str, result: CommandResult, log_path: Path) -> Outcome:
-    """The outcome of the script ``name``, whose whole output is in ``log_path``.
-
-    Raises ActionError if its exit code is not 0 or it took too long.
-    """
-    where = f"Its output is in {log_path}"
-    if result.timed_out:
-        raise ActionError(f"{name} was stopped after {result.seconds:.0f} s", where)
-    if result.exit_code:
-        raise ActionError(f"{name} ended with exit code {result.exit_code}{_last_line(result)}", where)
+def script_outcome(name: str, result: CommandResult, log_path: Path, ok_codes: Sequence[int]) -> Outcome:
+    """The outcome of the script ``name``, whose whole output is in ``log_path``."""
+    problem = explain_failure(name, result, log_path, ok_codes)
     return Outcome(
         output=result.output[-TAIL:].strip() or f"{name} ended without output.",
         data={
@@ -133,9 +126,6 @@ def script_outcome(name: str, result: CommandResult, log_path: Path) -> Outcome:
             "command": list(result.argv),
         },
         output_paths=(str(log_path),),
+        outcome=ResultOutcome.FAILED if problem else ResultOutcome.DONE,
+        problem=problem,
     )
-
-
-def _last_line(result: CommandResult) -> str:
-    lines = [line.strip() for line in result.output.splitlines() if line.strip()]
-    return f": {lines[-1][:300]}" if lines else ""

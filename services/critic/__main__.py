@@ -6,18 +6,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from services.critic import inspection
 from services.critic.checkers import TOPICS, Topic
 from services.critic.claims import Rerun
 from services.critic.delegated_tests import find_recorded_runs, tester_of
 from services.critic.drift import find_rules
-from services.critic.findings import clean
 from services.critic.inspection import open_workshop
 from services.critic.model_review import judge_results
 from services.critic.rerun import Rerunner, clean_review_folders
-from services.critic.review import add_reruns, by_repository, format_verdict, leave_open, review
+from services.critic.review import add_reruns, by_repository, leave_open, review, settle
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.contracts import Verdict
@@ -25,6 +22,7 @@ from shared.errors import ModelError
 from shared.skills.workspace import require_readable
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.telling import telling
+from shared.tasks.verdict import format_verdict
 
 REPO = {"repo": "Absolute path of the repository"}
 
@@ -111,10 +109,12 @@ class Critic(Agent):
                 rerun = rerun.plus(await self._rerun(group, place, recorded, is_target_sure=sure))
             verdict = add_reruns(await asyncio.to_thread(review, results, root), rerun)
             verdict = await self._judge_content(results, asked, verdict, root)
+        verdict = settle(verdict, results)
         if self.context.task.requester == own:
             verdict = leave_open(verdict, f"{own} asks for it itself, and approves nothing of its own")
         data = {"verdict": verdict.to_dict(), "runs": list(rerun.runs)}
-        return Outcome(output=format_verdict(verdict), data=data)
+        said = "\n".join([format_verdict(verdict), *(f"- {reason}" for reason in verdict.reasons)])
+        return Outcome(output=said, data=data)
 
     async def _rerun(
         self, results: dict[str, Any], place: Path | None, recorded: dict[str, str], *, is_target_sure: bool
@@ -152,8 +152,7 @@ class Critic(Agent):
         try:
             return await judge_results(self.context, results, goal, verdict, root)
         except ModelError as error:
-            unread = f"The content was not judged: {error}"
-            return msgspec.structs.replace(verdict, reasons=(*verdict.reasons, clean(unread)))
+            return leave_open(verdict, f"the content was not judged: {error}")
 
 
 if __name__ == "__main__":

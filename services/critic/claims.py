@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from services.critic.findings import clean
+from shared.contracts import Checked
 from shared.errors import ActionError
 from shared.sandbox import CommandResult, run_command
 from shared.sandbox.confined import ConfinedFolder
@@ -38,9 +39,9 @@ class NamedFile(msgspec.Struct, frozen=True, kw_only=True):
 class Claims(msgspec.Struct, frozen=True, kw_only=True):
     """What one task's result claims: the ``tests`` command that passed, patches as text, files of code.
 
-    ``found`` says where the command was found, ``seconds`` how long it took, ``missing`` which files are not
-    there. An inspection (``inspected``) claims versions and numbers of findings of its ``tools``, and how
-    often each of the repository's ``rules`` is broken, by rule and source.
+    ``found`` says where the command was found, ``seconds`` how long it took, ``there`` how many files are
+    there, ``missing`` which are not. An inspection (``inspected``) claims versions and numbers of findings of
+    its ``tools``, and how often each of the repository's ``rules`` is broken, by rule and source.
     """
 
     task: str
@@ -50,6 +51,7 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     patches: tuple[str, ...] = ()
     files: tuple[NamedFile, ...] = ()
+    there: int = 0
     missing: tuple[str, ...] = ()
     inspected: bool = False
     tools: dict[str, tuple[str, int]] = {}
@@ -71,6 +73,7 @@ def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...])
         seconds=max(0.0, seconds) if isinstance(seconds, int | float) else 0.0,
         patches=(*_inline_patches(metadata), *_patch_files(there)),
         files=tuple(file for file in there if Path(file.name).suffix in CODE)[:MAX_FILES],
+        there=len(there),
         missing=missing,
         inspected="inspection" in metadata,
         tools=_tools(metadata),
@@ -182,20 +185,27 @@ def as_texts(value: Any) -> list[str]:
     return [text for text in as_list(value) if isinstance(text, str)]
 
 
+NOTHING = Checked()
+
+
 class Rerun(msgspec.Struct, frozen=True, kw_only=True):
     """What checking claims again showed, by task.
 
-    ``faults`` refute one, ``unrun`` say why one was not run, ``confirmed`` what bears one out.
+    ``faults`` refute one, ``unrun`` say why one was not run, ``confirmed`` what bears one out; ``checked``
+    counts that.
     """
 
     faults: tuple[tuple[str, str], ...] = ()
     unrun: tuple[tuple[str, str], ...] = ()
     confirmed: tuple[tuple[str, str], ...] = ()
     runs: tuple[dict[str, Any], ...] = ()
+    checked: Checked = NOTHING
 
     def plus(self, other: "Rerun") -> "Rerun":
         """Both in one."""
-        return Rerun(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
+        names = [name for name in self.__struct_fields__ if name != "checked"]
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return Rerun(**sums, checked=self.checked.plus(other.checked))
 
 
 class ReviewRecord:
@@ -207,6 +217,7 @@ class ReviewRecord:
         self._unrun: list[tuple[str, str]] = []
         self._confirmed: list[tuple[str, str]] = []
         self._runs: list[dict[str, Any]] = []
+        self._checked = NOTHING
 
     def refute(self, task: str, why: str) -> None:
         """Note that a claim of ``task`` does not hold."""
@@ -216,9 +227,14 @@ class ReviewRecord:
         """Note that a claim of ``task`` was not run, or that its run shows nothing."""
         self._unrun.append((task, clean(why)))
 
-    def confirm(self, task: str, what: str) -> None:
-        """Note what bears out a claim of ``task``."""
+    def confirm(self, task: str, what: str, checked: Checked = NOTHING) -> None:
+        """Note what bears out a claim of ``task``, which is ``checked`` by that."""
         self._confirmed.append((task, clean(what)))
+        self.count(checked)
+
+    def count(self, checked: Checked) -> None:
+        """Count what was checked."""
+        self._checked = self._checked.plus(checked)
 
     @property
     def skipped(self) -> int:
@@ -265,6 +281,7 @@ class ReviewRecord:
             unrun=tuple(self._unrun),
             confirmed=tuple(self._confirmed),
             runs=tuple(self._runs),
+            checked=self._checked,
         )
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from services.critic.claims import Claims, ReviewRecord, as_list, as_mapping
 from shared.agent.context import AgentContext
-from shared.contracts import TaskStatus, TestRun
+from shared.contracts import Checked, TaskStatus, TestRun
 from shared.errors import ActionError
 
 TESTER = "engineer"
@@ -70,7 +70,7 @@ def judge_tests(record: ReviewRecord, claims: Sequence[Claims], tested: Tested) 
             worst = next(iter(new), "") or next((each.test for each in after.failures), "")
             record.refute(claim.task, f"{how}: {counts}{f' ({worst} fails)' if worst else ''}")
         else:
-            record.confirm(claim.task, f"{how}: {counts}")
+            record.confirm(claim.task, f"{how}: {counts}", Checked(tests=1))
 
 
 def _new_failures(tested: Tested) -> list[str]:

@@ -10,8 +10,9 @@ from services.critic.claims import as_mapping, as_texts
 from services.critic.findings import clean
 from services.critic.review import is_found
 from shared.agent.context import AgentContext
-from shared.contracts import Verdict
+from shared.contracts import Checked, Verdict
 from shared.llm.protocol import Message
+from shared.tasks.verdict import format_verdict
 from shared.text.excerpt import fence
 
 QUOTED = 4_000
@@ -102,6 +103,7 @@ def combine(verdict: Verdict, judged: Judgement, results: Mapping[str, Any], rep
     if dropped:
         reasons.append(f"{dropped} place{'s' * (dropped != 1)} the model cited could not be found")
     met, unmet = _judged_criteria(judged, results)
+    checked = Checked(content=True, criteria=len(met) + len(unmet), met=len(met))
     reasons += met + unmet
     again = [*(() if judged.approved else judged.redo), *(line.partition(":")[0] for line in unmet)]
     redo = tuple(dict.fromkeys((*verdict.redo, *again)))
@@ -111,6 +113,7 @@ def combine(verdict: Verdict, judged: Judgement, results: Mapping[str, Any], rep
         decision=decision,
         reasons=(*verdict.reasons, *reasons),
         redo=redo,
+        checked=verdict.checked.plus(checked),
     )
 
 
@@ -142,7 +145,7 @@ def _format_question(results: Mapping[str, Any], goal: str, verdict: Verdict, kn
         for name, result in results.items()
     )
     asked = f"<goal>\n{fence(goal[:QUOTED]) or '(not stated)'}\n</goal>"
-    found = "\n".join([CHECKED, *(f"- {reason}" for reason in verdict.reasons)])
+    found = "\n".join([CHECKED, f"- {format_verdict(verdict)}", *(f"- {each}" for each in verdict.reasons)])
     listed = criteria_of(results).items()
     stated = [f"- {task}, criterion {number}: {text}" for (task, number), text in listed]
     criteria = fence("\n".join([CRITERIA, *stated])) if stated else ""

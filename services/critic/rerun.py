@@ -16,7 +16,7 @@ from services.critic.claims import Claims, Rerun, ReviewRecord, last_line, read_
 from services.critic.delegated_tests import Tester, judge_tests
 from services.critic.drift import check_drift
 from services.critic.kinds import sort_files
-from shared.contracts import TaskStatus
+from shared.contracts import Checked, TaskStatus
 from shared.errors import ActionError
 from shared.projects import prepare
 from shared.sandbox import is_older, remove_tree
@@ -68,6 +68,7 @@ class Rerunner:
         ]
         alone = all(claim.author == self._own_name for claim in claims)
         for claim in claims:
+            self._record.count(Checked(files=claim.there))
             for path in claim.missing:
                 self._record.refute(claim.task, f"it names a file that is not there: {path}")
             if claim.author == self._own_name:
@@ -85,7 +86,7 @@ class Rerunner:
     def _accept_record(self, claim: Claims, recorded: Mapping[str, str]) -> Claims:
         if claim.task not in recorded:
             return claim
-        self._record.confirm(claim.task, recorded[claim.task])
+        self._record.confirm(claim.task, recorded[claim.task], Checked(records=1))
         return msgspec.structs.replace(claim, tests=())
 
     def _skip(self, claims: Sequence[Claims], why: str) -> None:
@@ -165,7 +166,7 @@ class Rerunner:
                 note = self._record.refute if is_target_sure else self._record.skip
                 note(task, f"its patch does not apply: {problem}")
             elif problem is not None:
-                self._record.confirm(task, "its patch applies")
+                self._record.confirm(task, "its patch applies", Checked(patches=1))
                 names = [name for name in checks.changed_files(patch) if (copy / name).is_file()]
                 await checks.check_code(self._record, task, copy, names)
             after = await asyncio.to_thread(checks.find_violations, copy)
@@ -269,9 +270,11 @@ async def repeat_inspection(record: ReviewRecord, claim: Claims, repo: Path | No
         record.skip(claim.task, f"it could not be repeated: {error}")
         return
     if confirmed:
-        record.confirm(claim.task, f"run again with the same result: {', '.join(confirmed)}")
+        record.confirm(
+            claim.task, f"run again with the same result: {', '.join(confirmed)}", Checked(inspections=1)
+        )
     elif claim.tools or claim.rules:
-        record.confirm(claim.task, "its counts agree, and the places that it names are there")
+        record.confirm(claim.task, "its counts agree with each other; its checks were not repeated")
     elif alone or not claim.inspected:
         record.skip(claim.task, "it is the critic's own work, and was not repeated")
 

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from services.critic.claims import Claims, NamedFile, ReviewRecord, last_line, read_file
+from services.critic.claims import CODE, Claims, NamedFile, ReviewRecord, last_line, read_file
 from services.critic.drift import check_drift
-from shared.contracts import CommandVerdict
+from shared.contracts import Checked, CommandVerdict
 from shared.projects import Environment
 from shared.projects.environment import format_path
 from shared.projects.surroundings import find_surroundings
@@ -68,9 +68,15 @@ async def check_code(record: ReviewRecord, task: str, folder: Path, names: Seque
     """Compile and lint the Python among ``names``, and parse shell and JSON; the first fault is noted."""
     for command in _checks(names):
         result = await record.execute(task, command, folder)
-        if result is not None and result.exit_code:
+        if result is None:
+            return
+        if result.timed_out or result.problem:
+            record.skip(task, f"its code: {Path(command[0]).name} {result.find_failure()}")
+            return
+        if result.exit_code:
             record.refute(task, f"its code does not hold: {last_line(result)}")
             return
+    record.count(Checked(code=sum(name.endswith(CODE) for name in names)))
 
 
 def _checks(names: Sequence[str]) -> list[list[str]]:
@@ -128,7 +134,7 @@ async def rerun_tests(record: ReviewRecord, claim: Claims, judge: Judge, site: T
     if result is None:
         return
     if result.exit_code == 0:
-        record.confirm(claim.task, f"its tests were run again: {_format_counts(result)}")
+        record.confirm(claim.task, f"its tests were run again: {_format_counts(result)}", Checked(tests=1))
         return
     if why := _missing_here(result, site.copy):
         record.skip(claim.task, f"{line}: it does not run here ({why})")

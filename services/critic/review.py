@@ -1,31 +1,24 @@
 """The review of a goal's results, without a model: what was claimed is held against what can be looked up."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from services.critic.claims import Rerun, as_list, as_mapping, as_texts, find_named_folder
 from services.critic.findings import clean
-from shared.contracts.checkup import Decision, Inspection, TestRun, Verdict
+from shared.contracts.checkup import Checked, Decision, Inspection, TestRun, Verdict
 from shared.contracts.task import ResultOutcome, TaskStatus
 from shared.tasks.evidence import find_unproved
-from shared.text.phrases import format_list
+from shared.tasks.verdict import list_checks
 
 PLACE = re.compile(r"(?P<path>[^:\s][^:\n]*?)(?::(?P<line>\d+)(?::\d+)?)?")
 ENDED = frozenset(str(status) for status in TaskStatus if status.final)
-UNCHECKED = "it says that it could not be checked"
 SHOWN = 3
 """Sources that cannot be found which a reason names; the rest is counted."""
-
-
-HEADS = {
-    "approved": "Approved: the results are true.",
-    "sent_back": "Sent back: not all that the results say is true.",
-    "not_checked": "Not checked: whether the results are true could not be found out.",
-}
+WORDS_ALONE = "a model wrote it, and nothing that it names can be looked up or run again"
 
 
 def review(results: Mapping[str, Any], repo: Path | None = None) -> Verdict:
@@ -34,20 +27,19 @@ def review(results: Mapping[str, Any], repo: Path | None = None) -> Verdict:
     Approved if every task ended, none that completed is empty, every ``file:line`` it names exists beneath
     its ``repo`` (not checked without one), counts agree with exit codes, and what is said to have been run
     is on record. A task that failed and says why is no fault; without any that completed there is nothing to
-    approve.
+    approve. See ``settle`` for results that name nothing that can be checked.
     """
     if not results:
-        return Verdict(approved=False, decision="not_checked", reasons=("There are no results to review.",))
+        return leave_open(Verdict(approved=True), "there are no results to review")
     reasons: list[str] = []
     redo: list[str] = []
+    checked = Checked()
     for name, result in results.items():
-        faults, note = _judge(as_mapping(result), repository_of(result) or repo)
-        reasons += [f"{name}: {words}" for words in (*faults, *filter(None, [note]))]
-        redo += [name] if faults else []
-    if not reasons:
-        many = f"All {len(results)} tasks ended, and what they claim"
-        one = "The task ended, and what it claims"
-        reasons = [f"{one if len(results) == 1 else many} can be looked up."]
+        judged = _judge(as_mapping(result), repository_of(result) or repo)
+        reasons += [f"{name}: {words}" for words in (*judged.faults, *judged.notes)]
+        redo += [name] if judged.faults else []
+        unjudged = tuple(clean(f"{name}: {words}") for words in judged.unjudged)
+        checked = checked.plus(msgspec.structs.replace(judged.checked, unjudged=unjudged))
     done = any(map(_says_something, results.values()))
     decision: Decision = "sent_back" if redo else "approved" if done else "not_checked"
     return Verdict(
@@ -55,7 +47,26 @@ def review(results: Mapping[str, Any], repo: Path | None = None) -> Verdict:
         decision=decision,
         reasons=tuple(map(clean, reasons)),
         redo=tuple(redo),
+        checked=checked,
     )
+
+
+def settle(verdict: Verdict, results: Mapping[str, Any]) -> Verdict:
+    """``verdict``, which approves only if something was checked.
+
+    What a program found is not doubted, though nothing of it can be checked; what a model alone says is open.
+    """
+    if verdict.decision != "approved" or list_checks(verdict.checked):
+        return verdict
+    if wrote := [name for name, result in results.items() if _is_by_model(as_mapping(result))]:
+        return leave_open(verdict, *(f"{name}: {WORDS_ALONE}" for name in wrote))
+    return msgspec.structs.replace(verdict, approved=False, decision="nothing_checked")
+
+
+def _is_by_model(result: Mapping[str, Any]) -> bool:
+    metadata = as_mapping(result.get("metadata"))
+    completed = result.get("status") == TaskStatus.COMPLETED
+    return completed and bool("steps" in metadata or as_mapping(metadata.get("usage")).get("calls"))
 
 
 def _says_something(result: Any) -> bool:
@@ -89,39 +100,42 @@ def by_repository(
     return [(place, sure, group) for (place, sure), group in groups.items()]
 
 
-def format_verdict(verdict: Verdict) -> str:
-    """The text of a verdict: the decision, and what it rests on."""
-    head = HEADS[verdict.decision]
-    unchecked = [reason.partition(":")[0] for reason in verdict.reasons if f": {UNCHECKED}" in reason]
-    if unchecked and verdict.decision == "approved":
-        head = f"Approved what could be checked; not checked: {format_list(unchecked, SHOWN)}."
-    return "\n".join([head, *(f"- {reason}" for reason in verdict.reasons)])
+class Judged(NamedTuple):
+    """A result: faults, which send its task back, notes, what is left open, and what was checked."""
+
+    faults: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    unjudged: Sequence[str] = ()
+    checked: Checked = Checked()
 
 
-def _judge(result: Mapping[str, Any], repo: Path | None) -> tuple[list[str], str]:
-    """The faults that send a task back, and a note that does not."""
+def _judge(result: Mapping[str, Any], repo: Path | None) -> Judged:
     status = str(result.get("status", ""))
     output = str(result.get("output") or "").strip()
     reason = str(result.get("error_message") or "").strip() or output
     if status not in ENDED:
-        return [f"it has not ended (it is {status or 'without a status'})"], ""
+        return Judged([f"it has not ended (it is {status or 'without a status'})"])
     if status != TaskStatus.COMPLETED:
         if not reason:
-            return [f"it ended as {status} and does not say why"], ""
-        return [], f"it ended as {status}: {reason}"
+            return Judged([f"it ended as {status} and does not say why"])
+        return Judged(notes=[f"it ended as {status}: {reason}"])
     if not output:
-        return ["it completed without any output"], ""
+        return Judged(["it completed without any output"])
     metadata = as_mapping(result.get("metadata"))
     # A test may have failed in a file that the run itself wrote, which is gone with its copy.
     failures = as_list(as_mapping(metadata.get("tests")).get("failures"))
     doubtful = [as_mapping(failure).get("source") for failure in failures]
-    claimed = [*as_texts(result.get("evidence_refs")), *_sources(metadata)]
-    unfound = _unfound([claim for claim in claimed if claim not in doubtful], repo)
     paths = as_texts(result.get("output_paths"))
+    claimed = dict.fromkeys([*as_texts(result.get("evidence_refs")), *_sources(metadata)])
+    sources = [claim for claim in claimed if claim not in doubtful and claim not in paths]
+    missing, found = _look_up(sources, repo)
     unproved = find_unproved(output, metadata, str(result.get("agent") or ""), paths)
     unchecked = result.get("outcome") == ResultOutcome.NOT_CHECKED
-    note = f"{UNCHECKED}: {output.splitlines()[0]}" if unchecked else ""
-    return [*unfound, *_miscounted(metadata), *unproved], note
+    return Judged(
+        [*_unfound(missing), *_miscounted(metadata), *unproved],
+        unjudged=[output.splitlines()[0]] if unchecked else [],
+        checked=Checked(sources=len(sources), found=found) if found or missing else Checked(),
+    )
 
 
 def _sources(value: Any, depth: int = 0) -> Iterator[str]:
@@ -140,12 +154,17 @@ def _sources(value: Any, depth: int = 0) -> Iterator[str]:
             yield from _sources(inner, depth + 1)
 
 
-def _unfound(claimed: list[str], repo: Path | None) -> list[str]:
+def _look_up(sources: Sequence[str], repo: Path | None) -> tuple[list[str], int]:
+    """The sources that are not beneath ``repo``, and how many are; others, such as web pages, are neither."""
     if repo is None or not repo.is_dir():
-        return []
+        return [], 0
     lengths: dict[Path, int] = {}
     root = repo.resolve()
-    missing = [claim for claim in dict.fromkeys(claimed) if not _exists(claim, root, lengths)]
+    there = {source: _exists(source, root, lengths) for source in sources}
+    return [source for source, found in there.items() if found is False], sum(map(bool, there.values()))
+
+
+def _unfound(missing: Sequence[str]) -> list[str]:
     if not missing:
         return []
     more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
@@ -158,7 +177,7 @@ def is_found(source: str, repo: Path | None) -> bool:
         return False
     root = repo.resolve()
     path, _, line = source.partition(":")
-    return (root / path).is_file() and _exists(source if line else f"{source}:1", root, {})
+    return (root / path).is_file() and _exists(source if line else f"{source}:1", root, {}) is True
 
 
 def add_reruns(verdict: Verdict, rerun: Rerun) -> Verdict:
@@ -166,38 +185,41 @@ def add_reruns(verdict: Verdict, rerun: Rerun) -> Verdict:
     reasons = [f"{task}: {words}" for task, words in rerun.faults]
     reasons += [f"{task}: not run: {words}" for task, words in rerun.unrun]
     reasons += [f"{task}: {words}" for task, words in rerun.confirmed]
-    if not reasons:
-        return verdict
+    unjudged = tuple(clean(f"{task}: not run: {words}", 600) for task, words in rerun.unrun)
+    checked = verdict.checked.plus(rerun.checked).plus(Checked(unjudged=unjudged))
     decision = verdict.decision
     if rerun.faults:
         decision = "sent_back"
     elif rerun.unrun and decision == "approved":
         decision = "not_checked"
-    filler = len(verdict.reasons) == 1 and verdict.reasons[0].endswith("can be looked up.")
     return Verdict(
         approved=decision == "approved",
         decision=decision,
-        reasons=(*(() if filler else verdict.reasons), *(clean(reason, 600) for reason in reasons)),
+        reasons=(*verdict.reasons, *(clean(reason, 600) for reason in reasons)),
         redo=tuple(dict.fromkeys((*verdict.redo, *(task for task, _ in rerun.faults)))),
+        checked=checked,
     )
 
 
-def leave_open(verdict: Verdict, reason: str) -> Verdict:
-    """``verdict`` that approves nothing, for ``reason``; what it sends back, it still does."""
-    decision: Decision = "sent_back" if verdict.decision == "sent_back" else "not_checked"
-    return Verdict(
-        approved=False, decision=decision, reasons=(clean(reason), *verdict.reasons), redo=verdict.redo
+def leave_open(verdict: Verdict, *reasons: str) -> Verdict:
+    """``verdict`` that approves nothing, for ``reasons``; what it sends back, it still does."""
+    unjudged = Checked(unjudged=tuple(map(clean, reasons)))
+    return msgspec.structs.replace(
+        verdict,
+        approved=False,
+        decision="sent_back" if verdict.decision == "sent_back" else "not_checked",
+        checked=unjudged.plus(verdict.checked),
     )
 
 
-def _exists(claim: str, root: Path, lengths: dict[Path, int]) -> bool:
-    """Whether a claim's file is there and long enough; what names no file is not doubted."""
+def _exists(claim: str, root: Path, lengths: dict[Path, int]) -> bool | None:
+    """Whether a claim's file is there and long enough; None for what names no file, which is not doubted."""
     match = PLACE.fullmatch(claim.partition("::")[0])
     if "://" in claim or claim.startswith("git:") or not match:
-        return True
-    if not _is_path(match["path"], match["line"], root):
-        return True
+        return None
     path = (root / match["path"]).resolve()
+    if not _is_path(match["path"], match["line"], root):
+        return True if path.is_relative_to(root) and path.exists() else None
     if not path.is_relative_to(root) or not path.exists():
         return False
     if not match["line"] or not path.is_file():

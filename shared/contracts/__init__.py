@@ -17,6 +17,7 @@ from shared.contracts.base import (
     generate_task_id,
 )
 from shared.contracts.checkup import (
+    Checked,
     CommandRecord,
     Connection,
     DriftRule,

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from shared.contracts.base import Contract, Text, between, text_up_to
+from shared.contracts.base import Contract, Text, text_up_to
 
 Severity = Literal["high", "medium", "low"]
 
@@ -214,22 +214,53 @@ class Inspection(Contract, frozen=True, kw_only=True):
     checked: tuple[str, ...] = ()
 
 
-Decision = Literal["", "approved", "sent_back", "not_checked"]
+class Checked(Contract, frozen=True, kw_only=True):
+    """What a review checked of the results.
+
+    ``tests`` were run again, ``records`` are runs of tests held against the record of them, ``patches`` were
+    applied to a copy, ``inspections`` repeated; ``code`` are files that compile or parse, ``files`` those
+    that are there. Of ``sources`` that results name, so many were ``found``; of the ``criteria`` of success,
+    so many are ``met``. ``content`` says that a model judged the results against the goal. ``unjudged`` are
+    what could not be checked, each with the reason.
+    """
+
+    tests: int = 0
+    records: int = 0
+    patches: int = 0
+    inspections: int = 0
+    code: int = 0
+    files: int = 0
+    sources: int = 0
+    found: int = 0
+    criteria: int = 0
+    met: int = 0
+    content: bool = False
+    unjudged: tuple[str, ...] = ()
+
+    def plus(self, other: "Checked") -> "Checked":
+        """Both in one."""
+        content = self.content or other.content
+        sums = {name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__}
+        return Checked(**{**sums, "content": content})
+
+
+Decision = Literal["", "approved", "sent_back", "not_checked", "nothing_checked"]
 
 
 class Verdict(Contract, frozen=True, kw_only=True):
     """The critic's judgement: whether what the results say is true.
 
-    ``decision`` is approved, sent_back (a claim does not hold; ``redo`` names the tasks to be done again) or
-    not_checked (it could not be found out; the reasons say what); records of earlier versions have
-    ``approved`` alone, which follows from it. ``score`` is theirs too: 1 to 10, and 0 for none.
+    ``decision`` is approved (all that was ``checked`` holds), sent_back (a claim does not hold; ``redo``
+    names the tasks to be done again), not_checked (it could not be found out; ``checked.unjudged`` says what)
+    or nothing_checked (nothing that the results name can be looked up or run again). ``approved`` follows
+    from it, where there is one.
     """
 
     approved: bool
-    score: Annotated[int, between(0, 10)] = 0
     reasons: tuple[str, ...] = ()
     redo: tuple[str, ...] = ()
     decision: Decision = ""
+    checked: Checked = Checked()
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,5 +1,6 @@
 """Work: requests, tasks, plans and results."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any
@@ -55,6 +56,13 @@ class ResultOutcome(StrEnum):
     FINDINGS = "done_with_findings"
     NOT_CHECKED = "not_checked"
     FAILED = "failed"
+
+
+def worst_of(outcomes: Iterable[ResultOutcome]) -> ResultOutcome:
+    """What several parts came to together: failed, else with findings, else not checked, else done."""
+    found = set(outcomes)
+    order = (ResultOutcome.FAILED, ResultOutcome.FINDINGS, ResultOutcome.NOT_CHECKED)
+    return next((outcome for outcome in order if outcome in found), ResultOutcome.DONE)
 
 
 class TaskPriority(StrEnum):

@@ -14,7 +14,7 @@ import msgspec
 from shared.contracts import Connection, SpanKind
 from shared.errors import ActionError
 from shared.jailer import JailSpec
-from shared.sandbox.execution import Ending, OutputCapture, execute, open_log
+from shared.sandbox.execution import Ending, OutputCapture, execute, open_log, signed_code
 from shared.sandbox.gate_client import gate, launch, proxy_environment
 from shared.sandbox.jail import Limits, compose_spec
 from shared.sandbox.reach import Reach
@@ -26,6 +26,8 @@ connection_observer: ContextVar[Callable[[Sequence[str], Sequence[Connection]], 
     ContextVar("connection_observer", default=None)
 )
 """What is called with a command and its connections after it ended."""
+SHOWN_REFUSALS = 5
+"""How many different refusals of the gate a failure names."""
 
 
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +49,31 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     truncated: bool = False
     problem: str = ""
     connections: tuple[Connection, ...] = ()
+
+    def find_failure(self, ok_codes: Sequence[int] = (0,)) -> str:
+        """How it failed, to follow the command's name: ``ended with exit code 3``; empty if it did not.
+
+        ``ok_codes`` are the exit codes that are no failure, as a shell reports them. A command that was
+        stopped, or that the gate refused a connection, failed whatever its exit code is.
+        """
+        if self.timed_out:
+            return f"was stopped after {self.seconds:.0f} s, because its time was up"
+        if self.problem:
+            return f"was stopped, because {self.problem}"
+        if refused := dict.fromkeys(each.why for each in self.connections if not each.allowed):
+            return f"was refused a connection by the gate: {'; '.join(list(refused)[:SHOWN_REFUSALS])}"
+        if self.exit_code in map(signed_code, ok_codes):
+            return ""
+        if self.exit_code < 0:
+            return f"was ended by signal {-self.exit_code}{_name_signal(-self.exit_code)}"
+        return f"ended with exit code {self.exit_code}"
+
+
+def _name_signal(number: int) -> str:
+    try:
+        return f" ({signal.Signals(number).name})"
+    except ValueError:
+        return ""  # a real-time signal has no name
 
 
 async def run_command(

@@ -39,6 +39,11 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
+def signed_code(code: int) -> int:
+    """An exit code as a shell reports it; one that stands for a signal as the signal's negative number."""
+    return 128 - code if 128 < code <= 128 + signal.SIGRTMAX else code
+
+
 @contextlib.contextmanager
 def open_log(path: Path | None) -> Iterator[BinaryIO | None]:
     """The log file at ``path``, emptied, its folder made; None for no path. Raises ActionError."""
@@ -196,7 +201,7 @@ class _Run:
                 raise ActionError(" ".join([report["problem"], *words.strip().splitlines()[-1:]]))
             code = 127
         return Ending(
-            exit_code=128 - code if 128 < code <= 128 + signal.SIGRTMAX else code,
+            exit_code=signed_code(code),
             seconds=seconds,
             timed_out=timed_out,
             problem=report.get("ended", "") if report else KILLED,

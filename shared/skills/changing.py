@@ -2,14 +2,15 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from shared.agent.context import AgentContext
-from shared.contracts import Task, generate_iso_timestamp
+from shared.contracts import ResultOutcome, Task, generate_iso_timestamp
 from shared.errors import ActionError
 from shared.gate.registries import Registry
 from shared.sandbox import CommandResult, run_command
@@ -22,11 +23,17 @@ from shared.skills.workspace import (
 )
 from shared.tasks.actions import Outcome
 from shared.tasks.workspaces import workspace_name, workspace_path
+from shared.text.shorten import flatten
 
 LONGEST_NOTE = 300
 """Characters of a command in the journal; a longer one is cut and gets a digest."""
-SHOWN_REFUSALS = 5
-"""How many different refusals of the gate are named in the outcome."""
+COMMAND_SHOWN = 120
+"""Characters of a command that the reason of its failure quotes."""
+LAST_LINE = 300
+"""Characters of the last line of its output that the reason quotes."""
+ExitCodes = tuple[Annotated[int, msgspec.Meta(ge=0, le=255)], ...]
+"""Exit codes as a shell reports them."""
+OK_CODES = "Exit codes that are no failure, such as [0, 1] for grep, which ends with 1 if it finds nothing"
 OUTPUT_LIMIT = 60_000
 """Bytes of a command's output in the outcome, for a model to read; the log has all of it."""
 
@@ -101,12 +108,14 @@ async def run_recorded(
     timeout: float = 0.0,
     env: dict[str, str] | None = None,
     network: Registry | None = None,
+    ok_codes: Sequence[int] = (0,),
 ) -> Outcome:
     """Run a program in the jail with the workspace as all it can change, and keep a record of it.
 
     ``shown`` is the command for people; ``timeout`` is at most, and by default, the setting
-    ``command_timeout``; ``network`` is what it may reach, by default nothing. A failure is part of the
-    outcome; the log is among its output paths.
+    ``command_timeout``; ``network`` is what it may reach, by default nothing. The outcome is FAILED if the
+    command was stopped, refused a connection, or ended with none of ``ok_codes``; the log is among its
+    output paths.
     """
     longest = context.settings.command_timeout
     workspace = open_workspace(context)
@@ -134,19 +143,27 @@ async def run_recorded(
         log=str(log),
     )
     await asyncio.to_thread(_record, context, ran)
-    return _outcome(ran, result, workspace)
+    return _outcome(ran, result, workspace, ok_codes)
 
 
-def _outcome(ran: RanCommand, result: CommandResult, workspace: Path) -> Outcome:
-    end = f"exit code {ran.exit_code}"
-    if ran.timed_out:
-        end = f"stopped after {ran.seconds:.0f} seconds, its time was up"
-    elif result.problem:
-        end = f"stopped, because {result.problem}"
-    elif ran.exit_code < 0:
-        end = f"ended by signal {-ran.exit_code}"
-    refused = dict.fromkeys(each.why for each in result.connections if not each.allowed)
-    end = "; the gate: ".join([end, *list(refused)[:SHOWN_REFUSALS]])
+def explain_failure(name: str, result: CommandResult, log: Path, ok_codes: Sequence[int] = (0,)) -> str:
+    """Why the command ``name`` failed, and what can be done; empty if it did not."""
+    failure = result.find_failure(ok_codes)
+    if not failure:
+        return ""
+    cure = f"Its output is in {log}"
+    if result.timed_out:
+        cure = "Give it more time by its timeout, or by the setting command_timeout"
+    elif any(not each.allowed for each in result.connections):
+        cure = "To open a host: 'mailroom approvals grant ID --host HOST' when it asks, or the setting reach"
+    said = [line.strip() for line in result.output.splitlines() if line.strip()][-1:]
+    last = f": {flatten(said[0], LAST_LINE)}" if said and failure.startswith("ended") else ""
+    return f"{flatten(name, COMMAND_SHOWN)} {failure}{last}. {cure}"
+
+
+def _outcome(ran: RanCommand, result: CommandResult, workspace: Path, ok_codes: Sequence[int]) -> Outcome:
+    end = result.find_failure(ok_codes).removeprefix("ended with ") or f"exit code {ran.exit_code}"
+    problem = explain_failure(f"`{ran.command}`", result, Path(ran.log), ok_codes)
     output = result.output.strip("\n")
     return Outcome(
         output=f"$ {ran.command}\n{output}{chr(10) if output else ''}[{end}]",
@@ -157,6 +174,8 @@ def _outcome(ran: RanCommand, result: CommandResult, workspace: Path) -> Outcome
         },
         evidence_refs=(ran.log,),
         output_paths=(ran.log,),
+        outcome=ResultOutcome.FAILED if problem else ResultOutcome.DONE,
+        problem=problem,
     )
 
 

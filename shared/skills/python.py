@@ -7,7 +7,7 @@ import sys
 from shared.agent.context import AgentContext
 from shared.errors import ActionError
 from shared.sandbox.confined import ConfinedFolder
-from shared.skills.changing import changing, run_recorded, shorten
+from shared.skills.changing import OK_CODES, ExitCodes, changing, run_recorded, shorten
 from shared.skills.skill import Skill
 from shared.skills.workspace import open_workspace
 from shared.tasks.actions import Outcome, register_action
@@ -26,12 +26,18 @@ class PythonSkill(Skill):
             "path": "A script's path, relative to the workspace",
             "args": "Its arguments",
             "timeout": "Seconds it may take; 0 for the most that is allowed",
+            "ok_codes": OK_CODES,
         },
     )
     async def run_python(
-        self, script: str = "", path: str = "", args: tuple[str, ...] = (), timeout: float = 0.0
+        self,
+        script: str = "",
+        path: str = "",
+        args: tuple[str, ...] = (),
+        timeout: float = 0.0,
+        ok_codes: ExitCodes = (0,),
     ) -> Outcome:
-        """Its output and exit code, in data key ``commands``; it is the jail that keeps it from harm."""
+        """As run_shell; it is the jail that keeps it from harm."""
         if bool(script.strip()) == bool(path):
             raise ActionError("Give either a script or the path of one", "Name one of 'script' and 'path'")
         if len(script) > LONGEST_SCRIPT:
@@ -52,6 +58,7 @@ class PythonSkill(Skill):
                 cwd=workspace,
                 timeout=timeout,
                 env=ENVIRONMENT,
+                ok_codes=ok_codes,
             )
 
 

@@ -4,7 +4,15 @@ import asyncio
 import shutil
 
 from shared.errors import ActionError
-from shared.skills.changing import changing, journalled, run_recorded, shorten, snapshots_of
+from shared.skills.changing import (
+    OK_CODES,
+    ExitCodes,
+    changing,
+    journalled,
+    run_recorded,
+    shorten,
+    snapshots_of,
+)
 from shared.skills.skill import Skill
 from shared.skills.workspace import open_workspace, require_allowed
 from shared.tasks.actions import Outcome, register_action
@@ -21,10 +29,11 @@ class ShellSkill(Skill):
         {
             "command": "The command, as for bash -c",
             "timeout": "Seconds it may take; 0 for the most that is allowed",
+            "ok_codes": OK_CODES,
         },
     )
-    async def run_shell(self, command: str, timeout: float = 0.0) -> Outcome:
-        """Its output and exit code, in data key ``commands``; that a command fails is no error.
+    async def run_shell(self, command: str, timeout: float = 0.0, ok_codes: ExitCodes = (0,)) -> Outcome:
+        """Its output and exit code, in data key ``commands``; FAILED unless that is one of ``ok_codes``.
 
         Raises NotApproved if the policy denies it, or a person has to approve it and does not.
         """
@@ -42,7 +51,13 @@ class ShellSkill(Skill):
             await self.context.progress(f"runs {shorten(command)}")
             argv = [shutil.which("bash") or "sh", "-c", command]
             return await run_recorded(
-                self.context, argv, command, cwd=workspace, timeout=timeout, network=network
+                self.context,
+                argv,
+                command,
+                cwd=workspace,
+                timeout=timeout,
+                network=network,
+                ok_codes=ok_codes,
             )
 
     @register_action(

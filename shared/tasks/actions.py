@@ -18,7 +18,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The result of an action: text for people, data for programs, the sources, the files it wrote.
 
-    ``outcome`` is what it came to (default: done).
+    ``outcome`` is what it came to (default: done). A task, or a step of a plan, that names an action whose
+    outcome is FAILED fails for the reason ``problem``; a model that called it goes on with the output.
     """
 
     output: str
@@ -26,6 +27,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     evidence_refs: tuple[str, ...] = ()
     output_paths: tuple[str, ...] = ()
     outcome: ResultOutcome = ResultOutcome.DONE
+    problem: str = ""
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,7 +142,7 @@ def collect_actions(owner: object) -> dict[str, Action]:
 
 
 def _params_struct(name: str, method: Callable[..., Any]) -> type[msgspec.Struct]:
-    hints = typing.get_type_hints(method)
+    hints = typing.get_type_hints(method, include_extras=True)
     fields: list[Any] = []
     for parameter in inspect.signature(method).parameters.values():
         if parameter.name == "self":

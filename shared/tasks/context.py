@@ -140,11 +140,13 @@ class TaskContext:
             _scope.reset(token)
 
     def result(self, agent: str, outcome: Outcome) -> TaskResult:
-        """The result of a completed task."""
+        """The result of a task whose action ended: completed, or failed if that is its outcome."""
         unknown = {"unknown": list(self._uncertain)} if self._uncertain else {}
+        failed = outcome.outcome is ResultOutcome.FAILED
         return self.task.result(
             agent,
-            TaskStatus.COMPLETED,
+            TaskStatus.FAILED if failed else TaskStatus.COMPLETED,
+            error_message=sendable(outcome.problem or "it failed and does not say why") if failed else "",
             output=self.with_uncertain(sendable(outcome.output)),
             output_paths=tuple(map(sendable, outcome.output_paths)),
             evidence_refs=tuple(map(sendable, outcome.evidence_refs)),

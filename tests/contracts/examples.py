@@ -335,6 +335,21 @@ TOOL_RUN = c.ToolRun(
     name="bandit", version="1.9.4", findings=1, problem="2 files could not be parsed", files=41
 )
 TEST_FAILURE = c.TestFailure(test="test_login", message="assert 401 == 200", source="tests/test_login.py:40")
+CHECKED = c.Checked(
+    tests=1,
+    records=1,
+    patches=1,
+    inspections=1,
+    code=2,
+    files=3,
+    sources=4,
+    found=3,
+    criteria=2,
+    met=1,
+    content=True,
+    unjudged=("tests: not run: its time was up",),
+)
+
 NOT_CHECKED = c.NotChecked(what="main.go", why="There is no Go here", cure="Install it: apt install golang")
 COMMAND_RECORD = c.CommandRecord(command="uv sync", exit_code=1, seconds=2.5)
 CONNECTION = c.Connection(
@@ -678,12 +693,13 @@ EXAMPLES: tuple[c.Contract, ...] = (
         not_checked=(NOT_CHECKED,),
         checked=("41 Python files",),
     ),
+    CHECKED,
     c.Verdict(
         approved=False,
-        score=4,
         reasons=("The tests were not run",),
         redo=("tests",),
         decision="not_checked",
+        checked=CHECKED,
     ),
     c.RoutingDecision(route="tool:memory", rationale="Asks what is known", tool_name="memory"),
     CONTEXT_ITEM,

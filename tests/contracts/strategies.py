@@ -105,7 +105,6 @@ SPECIAL = {
     (c.DailySpending, "day"): st.from_regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", fullmatch=True),
     (c.RepositoryReading, "name"): filled,
     (c.ToolRun, "name"): filled,
-    (c.Verdict, "score"): st.integers(1, 10),
     (c.BriefQuery, "max_chars"): st.integers(1_000, 60_000),
     (c.BriefQuery, "per_section"): st.integers(0, 100),
     (c.LayoutQuery, "anchor"): tokens,

@@ -120,7 +120,7 @@ WRONG = [
     (QUERY, {"limit": 101}, "limit must be between 1 and 100, not 101"),
     (QUERY, {"limit": True}, "limit: Expected `int`, got `bool`"),
     (CONTEXT, {"iteration_count": -1}, "iteration_count must be at least 0"),
-    (VERDICT, {"score": 11}, "score must be between 0 and 10, not 11"),
+    (VERDICT, {"decision": "maybe"}, "decision: Invalid enum value 'maybe'"),
 ]
 
 

@@ -80,10 +80,10 @@ def statuses(goal: Goal) -> dict[str, TaskStatus]:
 
 
 def refuse(*redo: str) -> Verdict:
-    return Verdict(approved=False, score=3, reasons=("not good enough",), redo=redo)
+    return Verdict(approved=False, reasons=("not good enough",), redo=redo)
 
 
-APPROVE = Verdict(approved=True, score=9, reasons=("it holds",))
+APPROVE = Verdict(approved=True, reasons=("it holds",))
 
 
 # --- results -------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def test_what_is_sent_back_without_what_it_needs_is_skipped_again() -> None:
 def test_approved_work_is_over() -> None:
     judged = apply_verdict(reviewed(goal(a="")), APPROVE)
     assert all_ended(judged)
-    assert judged.verdict["score"] == 9
+    assert judged.verdict["approved"]
     assert judged.reason == ""
 
 
@@ -347,7 +347,6 @@ def plans(draw: st.DrawFn) -> Goal:
 verdicts = st.builds(
     Verdict,
     approved=st.sampled_from([True, False, False]),
-    score=st.integers(1, 10),
     redo=st.lists(st.sampled_from([*"abcdef", "nobody"]), max_size=3).map(tuple),
 )
 

@@ -6,8 +6,18 @@ from typing import Any
 import pytest
 
 from services.critic.claims import NamedFile, Rerun, find_named_folder, read_claims
-from services.critic.review import add_reruns, by_repository, format_verdict, is_found, leave_open, review
-from shared.contracts import Finding, Inspection, RepositoryReading, Statement, TestFailure, TestRun, ToolRun
+from services.critic.review import add_reruns, by_repository, is_found, leave_open, review, settle
+from shared.contracts import (
+    Checked,
+    Finding,
+    Inspection,
+    RepositoryReading,
+    Statement,
+    TestFailure,
+    TestRun,
+    ToolRun,
+)
+from shared.tasks.verdict import format_verdict
 from tests.unit.test_source_tree import plant
 
 
@@ -129,8 +139,29 @@ def test_what_holds_is_approved(repo: Path) -> None:
     }
     verdict = review(results, repo)
     assert (verdict.approved, verdict.decision, verdict.redo) == (True, "approved", ())
-    assert verdict.reasons == ("All 4 tasks ended, and what they claim can be looked up.",)
-    assert review({"only": done()}, None).reasons == ("The task ended, and what it claims can be looked up.",)
+    # Commits, web pages and files elsewhere are not looked up.
+    assert (verdict.reasons, verdict.checked) == ((), Checked(sources=5, found=5))
+    mixed = done(evidence_refs=["src/a.py:1", "git:1234567"])
+    assert review({"only": mixed}, repo).checked == Checked(sources=2, found=1)
+
+
+def test_what_a_program_found_and_nothing_bears_out_is_said_to_be_unchecked(repo: Path) -> None:
+    results = {"log": done(evidence_refs=["git:1234567"])}
+    verdict = settle(review(results, repo), results)
+    assert (verdict.approved, verdict.decision, verdict.checked) == (False, "nothing_checked", Checked())
+    assert format_verdict(verdict).startswith("Nothing was checked: ")
+    checked = {"log": done(evidence_refs=["src/a.py:1"])}
+    assert settle(review(checked, repo), checked).decision == "approved"
+
+
+@pytest.mark.parametrize("metadata", [{"steps": 3}, {"usage": {"calls": 1}}])
+def test_what_a_model_says_and_nothing_bears_out_is_not_judged(metadata: dict[str, Any]) -> None:
+    results = {"answer": done(metadata=metadata), "log": done()}
+    verdict = settle(review(results), results)
+    assert (verdict.approved, verdict.decision) == (False, "not_checked")
+    assert format_verdict(verdict).startswith("Not judged: answer: a model wrote it, and nothing")
+    failed = {"answer": done(metadata=metadata, status="failed", error_message="No."), "log": done()}
+    assert settle(review(failed), failed).decision == "nothing_checked"
 
 
 @pytest.mark.parametrize(
@@ -192,7 +223,7 @@ def test_an_honest_failure_is_a_finding_and_not_sent_back(status: str) -> None:
     assert verdict.reasons == (f"tests: it ended as {status}: There is no Python here.",)
     alone = review({"tests": failed})
     assert (alone.approved, alone.decision, alone.reasons) == (False, "not_checked", verdict.reasons)
-    assert "of 10" not in format_verdict(alone)
+    assert format_verdict(alone) == f"Not judged: tests: it ended as {status}: There is no Python here."
 
 
 @pytest.mark.parametrize(
@@ -213,8 +244,7 @@ def test_what_could_not_be_checked_is_not_approved() -> None:
     unchecked = done(output="The tests could not be run: there is no Go.", outcome="not_checked")
     alone = review({"tests": unchecked})
     assert (alone.decision, alone.redo) == ("not_checked", ())
-    note = "tests: it says that it could not be checked: The tests could not be run: there is no Go."
-    assert alone.reasons == (note,)
+    assert format_verdict(alone) == "Not judged: tests: The tests could not be run: there is no Go."
     assert review({"tests": unchecked, "reading": done()}).decision == "approved"
 
 
@@ -253,12 +283,13 @@ def test_running_again_outweighs_what_was_looked_up(repo: Path) -> None:
     unrun = add_reruns(good, Rerun(unrun=(("a", "no runner"),)))
     assert (unrun.approved, unrun.decision) == (False, "not_checked")
     assert unrun.reasons == ("a: not run: no runner",)
+    assert unrun.checked.unjudged == unrun.reasons
     held = add_reruns(good, Rerun(confirmed=(("a", "3 passed"),)))
     assert (held.decision, held.reasons) == ("approved", ("a: 3 passed",))
     refuted = add_reruns(good, Rerun(faults=(("b", "it fails"),), unrun=(("a", "no runner"),)))
     assert (refuted.approved, refuted.decision, refuted.redo) == (False, "sent_back", ("b",))
     open_ = leave_open(good, "its own")
-    assert (open_.approved, open_.decision, open_.reasons[0]) == (False, "not_checked", "its own")
+    assert (open_.approved, open_.decision, open_.checked.unjudged) == (False, "not_checked", ("its own",))
     assert leave_open(refuted, "its own").decision == "sent_back"
 
 
@@ -346,7 +377,5 @@ def test_odd_shapes_do_not_break_the_review(repo: Path) -> None:
 def test_an_approval_names_what_was_not_checked() -> None:
     unchecked = done(outcome="not_checked", output="go is not installed.", metadata={})
     verdict = review({"tests": unchecked, "reading": done()})
-    head = format_verdict(verdict).splitlines()[0]
     assert verdict.decision == "approved"
-    assert head == "Approved what could be checked; not checked: tests."
-    assert format_verdict(review({"reading": done()})).splitlines()[0] == ("Approved: the results are true.")
+    assert format_verdict(verdict) == "Nothing was checked; not checked: tests: go is not installed."

@@ -14,6 +14,7 @@ from services.conductor.markdown import code, escape, prose
 from services.conductor.playbook import load_playbooks
 from services.conductor.report import _compose, compose_plain, headline, memories_of
 from shared.contracts import (
+    Checked,
     DriftRule,
     Finding,
     Goal,
@@ -118,7 +119,7 @@ INSPECTION = Inspection(
     ),
     drift_note="9 imports were checked",
 )
-VERDICT = Verdict(approved=True, score=9, reasons=("All is well.",))
+VERDICT = Verdict(approved=True, reasons=("All is well.",), checked=Checked(tests=1))
 
 
 def report(**changes: Any) -> str:
@@ -187,7 +188,7 @@ def test_a_whole_report() -> None:
         "- bandit 1.9: 2 findings",
         "- a linter for Shell: not run, Mailroom has none",
         "- Task `tests` by engineer: completed in 2.5 s",
-        "- The critic found the results to be true: All is well",
+        "- Checked: the tests were run again. All is well.",
         "- Goal `goal_1`, submitted 2026-03-04 05:06:07 UTC by user",
         "- Repository: `/home/x/kettle`",
     ):
@@ -441,7 +442,7 @@ def test_the_report_stays_valid_whatever_stands_in_it(text: str) -> None:
             drift=(DriftRule(rule=text, source=text, violations=(nasty,)),),
             drift_note=text,
         ),
-        verdict=Verdict(approved=False, score=1, reasons=(text,)),
+        verdict=Verdict(approved=False, reasons=(text,)),
         failures={"history": text},
     )
     assert headings(text)[1:] == SECTIONS
@@ -558,7 +559,7 @@ def test_a_report_has_the_outcome_diffs_commands_gaps_and_cost(tmp_path: Path) -
     for expected in (
         "Not checked. I changed x.",
         "Outcome: not checked: no runner.",
-        "The critic could not check whether the results are true: no runner.",
+        "Not judged: no runner.",
         "- tox -e docs: it needs a network. Grant the host",
         "- The environment (go): There is no Go. Install golang.",
         "- Prepared with uv 0.9 from `uv.lock` (4.0 s)",

@@ -33,6 +33,7 @@ from shared.queries.results import GoalResults, add_spending, expand_goal_id, re
 from shared.queries.summaries import format_sender
 from shared.queries.task_details import Activity, read_activity
 from shared.queries.timeline import GoalTimeline, TaskTimeline, TimelineEntry, read_timeline
+from shared.tasks.verdict import format_verdict, verdict_of
 from shared.text.phrases import count
 from shared.text.printable import clean
 from shared.text.times import format_clock, format_date, format_span, seconds_between
@@ -100,6 +101,7 @@ def _print_goal(timeline: GoalTimeline, results: GoalResults, console: Console) 
         "playbook": goal.playbook,
         "reviews": str(goal.reviews or ""),
         "reason": goal.reason,
+        "review": format_verdict(verdict) if (verdict := verdict_of(goal)) else "",
         "report": goal.report_path,
         "patch": f"mailroom diff {goal.goal_id}" if results.patches else "",
     }

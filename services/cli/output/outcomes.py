@@ -9,6 +9,7 @@ from services.cli.output.console import format_end, format_status, shorten
 from shared.contracts import Finding, Goal, NotChecked, ResultOutcome, TaskStatus, TestFailure, TestRun
 from shared.queries.results import GoalResults
 from shared.queries.spending import Spent, format_spent
+from shared.tasks.verdict import format_verdict, verdict_of
 from shared.text.phrases import count
 from shared.text.times import format_span, seconds_between
 
@@ -36,7 +37,14 @@ def exit_code(goal: Goal, results: GoalResults, fail_on: str | None = None) -> i
     if fail_on and _reaches(results, fail_on):
         return FOUND
     # What was not looked at must not count as clean, even if other things were found.
-    return FAILED if outcome is ResultOutcome.NOT_CHECKED or results.unchecked else 0
+    unsure = outcome is ResultOutcome.NOT_CHECKED or results.unchecked or _find_unjudged(goal)
+    return FAILED if unsure else 0
+
+
+def _find_unjudged(goal: Goal) -> str:
+    """Why the results of a goal were not judged; empty if they were, or if it was not reviewed."""
+    verdict = verdict_of(goal)
+    return format_verdict(verdict) if verdict and verdict.decision == "not_checked" else ""
 
 
 def _reaches(results: GoalResults, level: str) -> bool:
@@ -48,7 +56,8 @@ def format_headline(goal: Goal, results: GoalResults | None = None) -> Text:
     """``! done with findings in 4.3 s: 2 tests fail, 1 high finding``; a status if it has not ended."""
     took = format_span(seconds_between(goal.submitted_at, goal.ended_at))
     if goal.status is not TaskStatus.COMPLETED:
-        text = f" in {took}" if goal.status.final else f", {took} so far"
+        why = f": {shorten(goal.reason, MAX_REASON)}" if goal.reason else ""
+        text = f" in {took}{why}" if goal.status.final else f", {took} so far"
         return Text.assemble(format_status(str(goal.status)), text)
     details = _format_details(goal, results) if results else ""
     head = format_end(str(goal.status), outcome_of(goal))
@@ -57,17 +66,20 @@ def format_headline(goal: Goal, results: GoalResults | None = None) -> Text:
 
 
 def _format_details(goal: Goal, results: GoalResults) -> str:
+    if outcome_of(goal) is ResultOutcome.FAILED and goal.reason:
+        return shorten(goal.reason, MAX_REASON)
     found = _format_findings(results) if outcome_of(goal) is ResultOutcome.FINDINGS else ""
+    unjudged = shorten(_find_unjudged(goal).rstrip("."), MAX_REASON)
     # Other commands for tests that were run are in the report.
     variants = {each.what for run in results.tests if run.passed >= 0 for each in run.not_run}
     unchecked = [each for each in results.not_checked if each.what not in variants]
     if not unchecked:
-        return found
+        return "; ".join(filter(None, [found, unjudged]))
     first, *others = unchecked
     if outcome_of(goal) is ResultOutcome.NOT_CHECKED:
         return shorten(f"{first.what}: {first.why}", MAX_REASON)
     more = f" and {count(len(others), 'more thing')}" if others else ""
-    return "; ".join(filter(None, [found, f"not checked: {shorten(first.what, 60)}{more}"]))
+    return "; ".join(filter(None, [found, f"not checked: {shorten(first.what, 60)}{more}", unjudged]))
 
 
 def _format_findings(results: GoalResults) -> str:

@@ -19,6 +19,7 @@ from shared.contracts import NAME, DailySpending, Finding, Goal, Instruction, No
 from shared.queries.pieces import Piece, PieceKind
 from shared.queries.results import GoalResults, read_results
 from shared.queries.waterfall import Row, RowKind, build_waterfall
+from shared.tasks.verdict import format_verdict, verdict_of
 from shared.text.times import seconds_between
 
 MAX_ROWS = 5_000
@@ -91,8 +92,9 @@ class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
 class GoalPage(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a goal's page shows; ``position`` is up to where of the log it holds.
 
-    ``state`` is planning, working, review, waiting or ended. Tokens and cost (US dollars) are of all its
-    tasks and of the conductor's own calls. ``rows_total`` and ``messages_total`` count what there is.
+    ``state`` is planning, working, review, waiting or ended, ``review`` what the critic checked. Tokens and
+    cost (US dollars) are of all its tasks and of the conductor's own calls. ``rows_total`` and
+    ``messages_total`` count what there is.
     """
 
     goal_id: str
@@ -114,6 +116,7 @@ class GoalPage(msgspec.Struct, frozen=True, kw_only=True):
     thinking: str
     has_report: bool
     verdict: dict[str, Any]
+    review: str
     instructions: tuple[Instruction, ...]
     tests: tuple[TestRun, ...]
     findings: tuple[Finding, ...]
@@ -199,8 +202,10 @@ def _goal_fields(goal: Goal) -> dict[str, Any]:
         "goal_id", "text", "requester", "person", "playbook", "retry_of", "submitted_at", "ended_at",
         "deadline", "answer", "reason", "thinking", "verdict", "instructions",
     )  # fmt: skip
+    verdict = verdict_of(goal)
     return {
         **{name: getattr(goal, name) for name in names},
+        "review": format_verdict(verdict) if verdict else "",
         "status": str(goal.status),
         "outcome": str(goal.outcome),
         "priority": str(goal.priority),

@@ -21,7 +21,7 @@ export function Answer({ goal, onOpen, reload }) {
     ${waiting.map((each) => html`<${Question} key=${each.approval_id} asked=${each} reload=${reload} />`)}
     ${!waiting.length && html`<div class="says"><${Markdown} text=${said} /></div>`}${!waiting.length && sources && html`<${Sources} text=${sources} goal=${goal} />`}
     <dl class="proof"><${Tests} goal=${goal} onOpen=${onOpen} /><${Findings} goal=${goal} onOpen=${onOpen} />
-      <${NotChecked} goal=${goal} /><${Said} goal=${goal} /></dl></section>`;
+      <${NotChecked} goal=${goal} />${goal.review && html`<${Line} name="Review">${goal.review}<//>`}<${Said} goal=${goal} /></dl></section>`;
 }
 
 function sentence(goal) {
