@@ -22,9 +22,10 @@ from services.cortex.jobs import (
     task_id_for,
 )
 from shared.clock import utc_now
-from shared.contracts import TaskResult
+from shared.contracts import ResultOutcome, TaskResult, TaskStatus
 from shared.errors import ActionError
 from shared.files import write_atomically
+from shared.text.shorten import flatten
 
 MAX_ACTIVE = 1_000
 """The most jobs, waiting and claimed, that are read; later files are left until there are fewer."""
@@ -220,6 +221,20 @@ class JobQueue:
     def count(self) -> dict[str, int]:
         """The number of files in each folder."""
         return {folder.name: sum(1 for _ in json_files(folder)) for folder in self._folders}
+
+    def undone(self, most: int) -> tuple[int, list[str]]:
+        """How many archived jobs are not done, and why of the latest ``most``: ``failed: JOB: reason``."""
+        lines = []
+        for path, _ in sorted(json_files(self.archive), key=lambda each: each[1].st_mtime, reverse=True):
+            try:
+                result = TaskResult.from_json(path.read_bytes())
+            except (ValueError, OSError):
+                continue
+            if result.status is not TaskStatus.COMPLETED or result.outcome is ResultOutcome.NOT_CHECKED:
+                unsure = result.status is TaskStatus.COMPLETED
+                why = flatten(result.error_message or result.output, 300)
+                lines.append(f"{'not checked' if unsure else result.status}: {path.stem}: {why}")
+        return len(lines), lines[:most]
 
     def _claim(self, entry: QueuedJob) -> list[QueuedJob]:
         if self._is_used(entry.job.id):

@@ -215,7 +215,7 @@ class OvernightActions:
     @register_action("List what waits in the overnight queue, what runs and what failed")
     async def queue_status(self) -> Outcome:
         """Data keys: ``counts``, ``jobs`` with what each waits for, ``night``; ids in ``waiting`` and
-        ``running``, reasons in ``failed``.
+        ``running``, reasons in ``failed``, how jobs ended that are not done in ``undone``.
         """
         return await self._worker.describe()
 

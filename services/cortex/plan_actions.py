@@ -26,7 +26,7 @@ from services.cortex.planner import PlanScope, ask_for_plan, find_spelled_out, p
 from services.cortex.run import Run
 from services.cortex.run_state import Query, RunState
 from shared.agent.context import AgentContext
-from shared.contracts import Task, TaskPlan, TaskRequest, TaskStep, generate_iso_timestamp
+from shared.contracts import ResultOutcome, Task, TaskPlan, TaskRequest, TaskStep, generate_iso_timestamp
 from shared.contracts.task import worst_of
 from shared.errors import ActionError
 from shared.files import write_atomically
@@ -198,13 +198,16 @@ class PlanActions:
 
 
 def summarise_results(results: Sequence[StepResult]) -> str:
-    """One sentence: how many steps were completed, and why the others were not."""
+    """One sentence: how many steps were completed, why the others were not, and which are not just done."""
     completed = sum(result.status is StepStatus.COMPLETED for result in results)
     parts = [f"{completed} of {count(len(results), 'step')} completed"]
     for result in results:
         if result.status is not StepStatus.COMPLETED:
             reason = result.reason.rstrip(".")
             parts.append(f"step {result.step_number} ({result.action[:60]!r}) {result.status}: {reason}")
+        elif result.outcome is not ResultOutcome.DONE:
+            came_to, said = result.outcome.replace("_", " "), result.output.strip().partition("\n")[0]
+            parts.append(f"step {result.step_number} {came_to}: {said[:200].rstrip('.')}")
     return "; ".join(parts)
 
 

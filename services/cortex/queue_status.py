@@ -40,16 +40,20 @@ def describe_queue(queue: JobQueue, night: Night, now: datetime) -> Outcome:
         for entry in waiting[:MAX_LISTED]
     ]
     counts, reasons = queue.count(), queue.refused.reasons()[:MAX_LISTED]
-    names = {"tonight": "waiting", "claimed": "running", "archive": "done", "failed": "refused"}
-    totals = ", ".join(f"{counts[folder]} {name}" for folder, name in names.items())
+    undone, ends = queue.undone(MAX_LISTED)
+    done = counts["archive"] - undone
+    names = {"waiting": "tonight", "running": "claimed", "refused": "failed"}
+    waits, runs, refused = (f"{counts[folder]} {name}" for name, folder in names.items())
+    totals = ", ".join([waits, runs, f"{done} done", *([f"{undone} not done"] if undone else []), refused])
     lines = [f"Overnight queue: {totals}. {_format_night(night, now)}"]
     lines += [_format(job) for job in jobs]
     if unsettled:
         lines.append(f"- waiting: {unsettled} that cannot be read yet, perhaps half-written")
     lines += [f"- refused: {reason}" for reason in reasons]
+    lines += [f"- {end}" for end in ends]
     data = {"counts": counts, "jobs": msgspec.to_builtins(jobs), "night": _night_data(night, now)}
     data |= {state: [job.id for job in jobs if job.state == state] for state in ("waiting", "running")}
-    return Outcome(output="\n".join(lines), data={**data, "failed": reasons})
+    return Outcome(output="\n".join(lines), data={**data, "failed": reasons, "undone": ends})
 
 
 def _listed(entry: QueuedJob, state: str, reason: str = "") -> ListedJob:

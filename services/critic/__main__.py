@@ -152,7 +152,7 @@ class Critic(Agent):
         try:
             return await judge_results(self.context, results, goal, verdict, root)
         except ModelError as error:
-            return leave_open(verdict, f"the content was not judged: {error}")
+            return leave_open(verdict, f"the content: {error}")
 
 
 if __name__ == "__main__":

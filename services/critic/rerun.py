@@ -275,7 +275,7 @@ async def repeat_inspection(record: ReviewRecord, claim: Claims, repo: Path | No
         )
     elif claim.tools or claim.rules:
         record.confirm(claim.task, "its counts agree with each other; its checks were not repeated")
-    elif alone or not claim.inspected:
+    elif not claim.inspected:
         record.skip(claim.task, "it is the critic's own work, and was not repeated")
 
 

@@ -41,6 +41,8 @@ def review(results: Mapping[str, Any], repo: Path | None = None) -> Verdict:
         unjudged = tuple(clean(f"{name}: {words}") for words in judged.unjudged)
         checked = checked.plus(msgspec.structs.replace(judged.checked, unjudged=unjudged))
     done = any(map(_says_something, results.values()))
+    if not done and not checked.unjudged:
+        checked = checked.plus(Checked(unjudged=("no task completed",)))
     decision: Decision = "sent_back" if redo else "approved" if done else "not_checked"
     return Verdict(
         approved=decision == "approved",

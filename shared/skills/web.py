@@ -63,6 +63,8 @@ class WebSkill(Skill):
         page = await fetch_page(
             url, timeout=self.context.settings.http_timeout, allowed=self.context.settings.private_hosts
         )
+        if not page.text.strip():
+            raise ActionError(f"{printable_url(page.url)} has no text to read", "Look at it in a browser")
         text = f"{page.title}\n\n{page.text}" if page.title else page.text
         data = {"url": page.url, "title": page.title, "links": list(page.links)}
         # where a redirect led, and the address that was asked for: both name this page

@@ -27,6 +27,7 @@ from shared.contracts import (
     CancelGoal,
     Goal,
     OfficeState,
+    ResultOutcome,
     StateChanged,
     TaskResult,
     TaskStatus,
@@ -203,7 +204,8 @@ async def test_a_goal_is_planned_done_reviewed_and_reported(stage: Stage) -> Non
     letter = await stage.letter("g1")
     assert letter.output_paths == (str(report),)
     assert letter.summary == goal.answer == "x is done"
-    assert letter.metadata == {"status": "completed", "outcome": "done", "text": "do it"}
+    told = {"status": "completed", "outcome": "done", "text": "do it", "review": "Nothing was checked."}
+    assert letter.metadata == told
     assert stage.judge.asked[0]["task"]["output"] == "x is done"
 
 
@@ -239,10 +241,10 @@ async def test_the_critic_is_asked_three_times_at_most(stage: Stage) -> None:
 
 
 async def test_without_a_verdict_a_goal_ends_and_says_so(stage: Stage) -> None:
-    unreadable = "not reviewed: the critic's verdict cannot be read: "
+    unreadable = "the critic's verdict cannot be read: "
     answers = {
-        "g1": (ActionError("I have no opinion"), "not reviewed: I have no opinion"),
-        "g2": ({}, "not reviewed: the critic gave no verdict"),
+        "g1": (ActionError("I have no opinion"), "I have no opinion"),
+        "g2": ({}, "the critic gave no verdict"),
         "g3": ({"verdict": {"approved": "perhaps"}}, unreadable),
         "g4": ({"verdict": [1]}, unreadable),
     }
@@ -250,7 +252,9 @@ async def test_without_a_verdict_a_goal_ends_and_says_so(stage: Stage) -> None:
         stage.judge.verdicts = [answer]
         goal = await stage.play(goal_id, {"playbook": "one"})
         assert goal.status is TaskStatus.COMPLETED
-        assert goal.reason.startswith(reason)
+        assert goal.outcome is ResultOutcome.NOT_CHECKED
+        assert goal.verdict["checked"]["unjudged"][0].startswith(reason)
+        assert f"Not judged: {reason}"[:40] in (await stage.letter(goal_id)).metadata["review"]
         assert goal.report_path
 
 

@@ -200,7 +200,7 @@ async def test_scripts(team: Team, tmp_path: Path) -> None:
     assert failed.error_message.startswith("job.sh ended with exit code 3: from the shell. Its output is in ")
     slow = script(tmp_path, "import time; print('begun', flush=True); time.sleep(30)", "slow.py")
     stopped = await team.perform("cortex", "run_script", path=slow)
-    assert stopped.error_message.startswith("slow.py was stopped after 2 s.")
+    assert stopped.error_message.startswith("slow.py was stopped after 2 s, because its time was up. ")
     for path, words in (
         (str(tmp_path / "no.py"), "There is no script"),
         (script(tmp_path, "x", "x.dat"), "How to run"),

@@ -43,7 +43,7 @@ async def test_the_critic_inspects_and_reviews_its_own_inspection(team: Team, tm
     verdict = Verdict.from_dict(reviewed.metadata["verdict"])
     assert verdict.decision == "approved"
     head, *_, again = reviewed.output.splitlines()
-    assert head == "Approved: the results are true."
+    assert head == "Checked: the inspection was repeated; 8 of 8 sources were found."
     ran = ", ".join(f"{tool.name} ({count(tool.findings, 'finding')})" for tool in inspection.tools)
     assert again == (f"- inspection: run again with the same result: {ran}, 1 stated rule (1 broken)")
     (tmp_path / "shop" / "web.py").unlink()

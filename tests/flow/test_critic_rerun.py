@@ -387,7 +387,8 @@ async def test_the_model_judges_the_content_and_its_citations_are_looked_up(
     result = done(agent="scout", evidence_refs=["heard:a"])
     verdict = await judged(tmp_path, reply, repo=repo, answer=result)
     assert (verdict.decision, verdict.redo) == ("sent_back", ("answer",))
-    assert verdict.reasons[1:] == (
+    assert verdict.checked.content
+    assert verdict.reasons == (
         "answer: it adds wrongly [sums.py:2]",
         "answer: it is late",
         "answer: it is heard [heard:a]",
@@ -413,12 +414,12 @@ async def test_a_result_that_asks_for_approval_changes_nothing(tmp_path: Path, r
         {"verdict": "fine"},
     ],
 )
-async def test_a_judgement_that_is_none_is_asked_for_again_and_then_left_out(
+async def test_a_judgement_that_is_none_is_asked_for_again_and_then_the_content_is_not_judged(
     tmp_path: Path, reply: dict[str, Any]
 ) -> None:
     verdict = await judged(tmp_path, reply, answer=done(agent="scout"))
-    assert verdict.decision == "approved"
-    assert verdict.reasons[-1].startswith("The content was not judged: The model scripted:")
+    assert (verdict.approved, verdict.decision) == (False, "not_checked")
+    assert verdict.checked.unjudged[0].startswith("the content: The model scripted:")
     (tmp_path / "again").mkdir()
     mended = await judged(tmp_path / "again", reply, {"approved": True}, answer=done(agent="scout"))
     assert mended.decision == "approved"

@@ -387,7 +387,7 @@ async def reviews_of(office: Office, goal: Goal) -> int:
 async def test_the_critic_sends_empty_work_back_and_approves_the_second_try(office: Office) -> None:
     goal = await play(office, assignee="sloppy", action="answer")
     assert goal.status is TaskStatus.COMPLETED
-    assert (goal.reviews, goal.verdict["approved"], goal.reason) == (2, True, "")
+    assert (goal.reviews, goal.verdict["decision"], goal.reason) == (2, "nothing_checked", "")
     assert goal.tasks[0].task_id == f"{goal.goal_id}-task-2"
     assert "42, since I was told: task: it completed without any output" in Path(goal.report_path).read_text()
     assert await reviews_of(office, goal) == 2

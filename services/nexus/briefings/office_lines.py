@@ -58,14 +58,14 @@ def waiting_lines(
 
 
 def failed_lines(goals: Iterable[Goal], since: datetime) -> list[Line]:
-    """The goals that failed after ``since``, the latest first."""
+    """The goals that failed or could not be checked after ``since``, the latest first."""
     return [
         line(
             f"{clean(goal.text, PART)}: {clean(goal.reason or goal.answer or str(goal.status), PART)}",
             Source(kind="goal", id=goal.goal_id),
         )
         for goal in ended_since(goals, since)
-        if has_failed(goal)
+        if is_undone(goal)
     ]
 
 
@@ -78,19 +78,24 @@ def done_lines(goals: Iterable[Goal], since: datetime, lead: str = "") -> list[L
             short=f"{lead}{clean(goal.text, PART)}",
         )
         for goal in ended_since(goals, since)
-        if goal.status is TaskStatus.COMPLETED and not has_failed(goal)
+        if goal.status is TaskStatus.COMPLETED and not is_undone(goal)
     ]
 
 
 def job_lines(reports: Iterable[AgentReport]) -> list[Line]:
-    """The overnight jobs that ended, those that failed first."""
+    """The overnight jobs that ended, those that failed or were not checked first."""
+
+    def is_done(report: AgentReport) -> bool:
+        head = report.summary.partition(":")[0]
+        return " failed" not in head and " not checked" not in head
+
     return [
         line(
             each.summary,
             Source(kind="task", id=str(each.metadata.get("task_id") or each.report_id)),
             *(Source(kind="file", id=path) for path in each.output_paths[-1:]),
         )
-        for each in sorted(reports, key=lambda each: " failed" not in each.summary.split(":")[0])
+        for each in sorted(reports, key=is_done)
     ]
 
 
@@ -114,10 +119,10 @@ def ended_since(goals: Iterable[Goal], since: datetime) -> list[Goal]:
     return sorted(ended, key=lambda goal: goal.ended_at, reverse=True)
 
 
-def has_failed(goal: Goal) -> bool:
-    """Whether it ended without being done, and no person wanted that."""
-    cancelled = goal.status is TaskStatus.CANCELLED
-    return goal.status in FAILED or (goal.outcome is ResultOutcome.FAILED and not cancelled)
+def is_undone(goal: Goal) -> bool:
+    """Whether it ended without being done, or without anybody knowing that, and no person wanted that."""
+    unsure = goal.outcome in (ResultOutcome.FAILED, ResultOutcome.NOT_CHECKED)
+    return goal.status in FAILED or (unsure and goal.status is not TaskStatus.CANCELLED)
 
 
 def _say_outcome(goal: Goal) -> str:
