@@ -7,6 +7,7 @@ from services.cli.commands.checkup import CHECKUP, PARTS
 from services.cli.output.outcomes import CheckUp, exit_code, format_headline
 from services.conductor.playbook import load_playbooks
 from shared.contracts import (
+    Checked,
     DriftRule,
     Finding,
     Goal,
@@ -20,6 +21,7 @@ from shared.contracts import (
     TestRun,
     TestSuite,
     ToolRun,
+    Verdict,
 )
 from shared.queries.results import GoalResults, collect_results
 
@@ -193,3 +195,24 @@ def test_the_object_of_json_holds_sums_and_null_for_what_was_not_counted() -> No
     assert (found.seconds, found.report) == (3.5, "/tmp/report.md")
     unknown = CheckUp.of(goal_of(), GoalResults(tests=(TestRun(problem="no tests"),)), "/src", 1).tests
     assert (unknown.passed, unknown.failed, unknown.skipped, unknown.errors) == (None, None, None, None)
+
+
+def test_findings_whose_review_was_not_judged_are_not_clean() -> None:
+    why = Checked(unjudged=("the content: the model gave no judgement",))
+    verdict = Verdict(approved=False, decision="not_checked", checked=why).to_dict()
+    unjudged = msgspec.structs.replace(goal_of(outcome=FINDINGS), verdict=verdict)
+    results = GoalResults(tests=(TestRun(passed=1, failed=1),))
+    assert exit_code(unjudged, results) == 1
+    assert exit_code(unjudged, results, "tests") == 3
+    said = "! done with findings in 3.5 s: 1 test fails; Not judged: the content: the model gave no judgement"
+    assert format_headline(unjudged, results).plain == said
+    judged = msgspec.structs.replace(unjudged, verdict=Verdict(approved=True, checked=why).to_dict())
+    assert exit_code(judged, results) == 0
+
+
+def test_the_headline_of_what_failed_says_why() -> None:
+    reason = "task: `exit 3` ended with exit code 3"
+    for goal in (goal_of(TaskStatus.FAILED), goal_of(outcome=ResultOutcome.FAILED)):
+        failed = msgspec.structs.replace(goal, reason=reason)
+        assert format_headline(failed, GoalResults()).plain == f"✗ failed in 3.5 s: {reason}"
+        assert exit_code(failed, GoalResults()) == 1
