@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from zoneinfo import ZoneInfo
 
+import msgspec
 import pytest
 
 from services.cortex import job_queue as queue_module
@@ -18,7 +19,7 @@ from services.cortex.job_queue import KEEP_DAYS, JobQueue
 from services.cortex.jobs import Job, job_of
 from services.cortex.night import Night
 from services.cortex.queue_status import describe_queue
-from shared.contracts import TaskResult, TaskStatus
+from shared.contracts import ResultOutcome, TaskResult, TaskStatus
 from shared.errors import ActionError
 from shared.settings import Settings
 
@@ -346,3 +347,24 @@ def test_what_a_killed_process_had_taken_is_found_again(
         assert claimed.path.name == f"{claimed.task_id}.json"
         finish(queue, claimed.task_id)
     assert queue.count() == {"tonight": 0, "claimed": 0, "archive": 5, "failed": 0}
+
+
+def test_jobs_that_ended_and_are_not_done_are_told_apart(tmp_path: Path) -> None:
+    settings, bus = Settings(state_dir=tmp_path, time_zone="UTC"), SimpleNamespace(name="cortex")
+    queue, night = JobQueue(tmp_path / "job_queue"), Night(settings, bus, list)  # type: ignore[arg-type]
+    queue.make_folders()
+    for name in ("good", "broken", "open"):
+        drop(queue, name)
+    ended = {
+        "good": result_of("x"),
+        "broken": msgspec.structs.replace(
+            result_of("x"), status=TaskStatus.FAILED, error_message="step 2 failed"
+        ),
+        "open": msgspec.structs.replace(result_of("x", "no tests"), outcome=ResultOutcome.NOT_CHECKED),
+    }
+    for claimed in queue.take(10, NOW):
+        queue.store_result(msgspec.structs.replace(ended[claimed.job.id], task_id=claimed.task_id))
+        queue.end_claim(claimed.task_id)
+    told = describe_queue(queue, night, NOW)
+    assert told.output.startswith("Overnight queue: 0 waiting, 0 running, 1 done, 2 not done, 0 refused.")
+    assert sorted(told.data["undone"]) == ["failed: broken: step 2 failed", "not checked: open: no tests"]

@@ -10,6 +10,7 @@ import pytest
 
 from shared.contracts import AgentReport, Goal, ResultOutcome, TaskStatus
 from shared.subjects import mail
+from tests.support.http import Site
 from tests.support.model_server import Answer, ModelServer, Request
 from tests.support.office import Office
 from tests.support.server import run_mailroom
@@ -18,18 +19,20 @@ REVIEW = "Judge as JSON whether these results do what the goal asks"
 
 
 @asynccontextmanager
-async def opened(folder: Path, **environment: str) -> AsyncIterator[Office]:
+async def opened(folder: Path, worker: str = "engineer", **environment: str) -> AsyncIterator[Office]:
     office = Office(folder, **environment)
     try:
-        await office.open(["conductor", "engineer", "critic"])
+        await office.open(["conductor", worker, "critic"])
         yield office
     finally:
         await office.close()
 
 
-def submit(office: Office, action: str, *params: str) -> "subprocess.CompletedProcess[str]":
-    """``mailroom submit --wait`` of an action of the engineer."""
-    words = ["assignee=engineer", f"action={action}", *params]
+def submit(
+    office: Office, action: str, *params: str, agent: str = "engineer"
+) -> "subprocess.CompletedProcess[str]":
+    """``mailroom submit --wait`` of an action of ``agent``."""
+    words = [f"assignee={agent}", f"action={action}", *params]
     context = [part for word in words for part in ("-c", word)]
     return run_mailroom(office.environment, "submit", "Try this", *context, "--wait")
 
@@ -133,3 +136,18 @@ async def test_a_judgement_that_cannot_be_used_never_approves(tmp_path: Path, re
         assert letter.summary.startswith("Outcome: not checked: the content: ")
         assert letter.metadata["review"].startswith("Not judged: the content: ")
         assert letter.metadata["outcome"] == "not_checked"
+
+
+async def test_a_page_that_is_not_there_or_has_no_text_is_not_done(tmp_path: Path) -> None:
+    with Site() as site:
+        site.page("/gone", "<p>Sorry, it is not here.</p>", status=404, kind="text/html")
+        site.page("/forbidden", "<p>Sign in.</p>", status=403, kind="text/html")
+        site.page("/empty", "", kind="text/html")
+        site.page("/menu", "<html><body><nav></nav></body></html>", kind="text/html")
+        reasons = {"gone": "404", "forbidden": "403", "empty": "has no text", "menu": "has no text"}
+        async with opened(tmp_path, "scout", MAILROOM_PRIVATE_HOSTS=site.pair) as office:
+            for name, why in reasons.items():
+                done = submit(office, "fetch_page", f"url={site.url(f'/{name}')}", agent="scout")
+                assert done.returncode == 1, done.stdout
+                assert headline(done).startswith("✗ failed")
+                assert why in headline(done)

@@ -2,9 +2,12 @@
 
 from datetime import UTC, datetime
 
-from services.nexus.briefings.office_lines import due_reminders, failed_lines, missed_reminders
+import msgspec
+
+from services.nexus.briefings.office_lines import done_lines, due_reminders, failed_lines, missed_reminders
 from shared.contracts import Goal, Reminder, ReminderStatus, ResultOutcome, TaskStatus
 
+FINDINGS = ResultOutcome.FINDINGS
 NOW = datetime(2026, 3, 18, 18, 0, tzinfo=UTC)
 
 
@@ -34,3 +37,13 @@ def test_what_is_due_before_the_day_that_is_told_has_its_weekday() -> None:
     told = [line.text for line in due_reminders(reminders, until, UTC, fired=False)]
     assert told == ["Wednesday 22:00 lock", "09:00 bank"]
     assert [line.text for line in missed_reminders(reminders, UTC)] == ["oven: went off at 12:00, not done"]
+
+
+def test_what_was_not_checked_is_not_told_as_done() -> None:
+    goals = [
+        msgspec.structs.replace(make_goal(str(outcome), TaskStatus.COMPLETED), outcome=outcome)
+        for outcome in (ResultOutcome.NOT_CHECKED, ResultOutcome.FAILED, ResultOutcome.DONE, FINDINGS)
+    ]
+    day = datetime(2026, 3, 18, tzinfo=UTC)
+    assert {line.sources[0].id for line in failed_lines(goals, day)} == {"not_checked", "failed"}
+    assert {line.sources[0].id for line in done_lines(goals, day)} == {"done", "done_with_findings"}

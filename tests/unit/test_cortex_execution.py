@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
-from services.cortex.plan_actions import format_report, summarise_results
+from services.cortex.plan_actions import format_report, plan_outcome, summarise_results
 from services.cortex.plan_execution import StepResult, StepStatus, execute_plan
 from services.cortex.plan_parser import parse_plan, plan_of
-from shared.contracts import TaskStep
+from shared.contracts import ResultOutcome, TaskStep
 from shared.errors import ActionError, Conflict
 from shared.tasks.actions import Outcome
 
@@ -125,3 +126,28 @@ async def test_the_report_tells_of_every_step() -> None:
         "Skipped after 0.0 s.",
     ):
         assert words in text
+
+
+async def test_a_step_whose_action_failed_fails_and_an_unchecked_one_is_not_done(tmp_path: Path) -> None:
+    ways = {
+        "fails": Outcome(output="said", outcome=ResultOutcome.FAILED, problem="`x` ended with exit code 3"),
+        "open": Outcome(output="There is no Go here.\nMore", outcome=ResultOutcome.NOT_CHECKED),
+        "fine": Outcome(output="x"),
+    }
+
+    async def execute(step: TaskStep, _: Mapping[int, StepResult]) -> Outcome:
+        return ways[step.action]
+
+    failed = await execute_plan(parse_plan("- fails\n- fine"), execute)
+    assert [(each.status, each.reason) for each in failed] == [
+        (StepStatus.FAILED, "`x` ended with exit code 3"),
+        (StepStatus.COMPLETED, ""),
+    ]
+    with pytest.raises(ActionError, match=r"1 of 2 steps completed; step 1 \('fails'\) failed: `x` ended"):
+        plan_outcome(failed, tmp_path / "report.md")
+    unsure = plan_outcome(await execute_plan(parse_plan("- open\n- fine"), execute), tmp_path / "report.md")
+    assert unsure.outcome is ResultOutcome.NOT_CHECKED
+    first = unsure.output.partition("\n")[0]
+    assert first == "2 of 2 steps completed; step 1 not checked: There is no Go here"
+    done = plan_outcome(await execute_plan(parse_plan("- fine\n- fine"), execute), tmp_path / "report.md")
+    assert done.outcome is ResultOutcome.DONE
