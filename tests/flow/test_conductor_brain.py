@@ -276,7 +276,7 @@ async def test_a_model_that_is_down_fails_the_goal_and_leaves_what_is_done(tmp_p
         goal = await playing.play("g1", {})
         assert goal.status is TaskStatus.COMPLETED
         assert "could not be planned again" in goal.reason
-        assert goal.answer == "1 of 2 tasks completed."
+        assert goal.answer == "Failed. 1 of 2 tasks completed."
         assert "The bridge is out" in Path(goal.report_path).read_text()
 
 
