@@ -23,8 +23,8 @@ from shared.contracts import (
 )
 from shared.errors import NotFound
 from shared.queries.pieces import make_piece
-from shared.queries.records import end_of_search, read_goal, scan
-from shared.queries.timeline import MARGIN
+from shared.queries.records import read_goal, scan
+from shared.queries.timeline import Ids, read_messages
 from shared.queries.waterfall import Row, RowKind, build_waterfall, in_order
 from shared.text.excerpt import excerpt
 from shared.text.times import format_utc, parse_time
@@ -80,30 +80,20 @@ class Activity(msgspec.Struct, kw_only=True):
 
 async def read_activity(bus: Bus, name: str) -> Activity:
     """What happened within the goal or task ``name``; raises NotFound if there is none."""
-    if (found := await read_goal(bus, name)) is not None:
-        goal, seq = found
+    if (record := await read_goal(bus, name)) is not None:
+        goal, seq = record
         end = seq if goal.status.final else 0
-        messages = await _search(bus, goal.goal_id, goal.submitted_at, end)
+        ids = Ids(goal_id=goal.goal_id)
+        messages = await read_messages(bus, SEARCHED, ids, goal.submitted_at, end)
         return build_activity(messages, goal)
     steps = [stored async for stored in scan(bus, subjects.OFFICE, subjects.task("*", "*", name, "*"))]
     if not steps:
         raise NotFound(f"There is no goal or task {name!r}", "'mailroom tasks --all' lists the goals")
-    messages = await _search(bus, name, min(restored(step).time for step in steps), 0)
-    found_all = build_activity(messages)
-    return msgspec.structs.replace(
-        found_all, tasks=[each for each in found_all.tasks if each.task_id == name]
-    )
-
-
-async def _search(bus: Bus, needle: str, begin: str, end: int) -> list[Stored]:
-    until = await end_of_search(bus, end)
-    found: dict[int, Stored] = {}
-    since = parse_time(begin) - MARGIN
-    for subject in SEARCHED:
-        async for stored in scan(bus, subjects.OFFICE, subject, since=since, until=until):
-            if needle.encode() in stored.data or needle in stored.subject:
-                found[stored.seq] = restored(stored)
-    return sorted(found.values(), key=place_of)
+    tasks = [task for step in steps if isinstance(task := _read(step), Task)]
+    found = await read_messages(bus, SEARCHED, Ids(tasks[0]), restored(steps[0]).time) if tasks else []
+    by_seq = {stored.seq: stored for stored in (*map(restored, steps), *found)}
+    activity = build_activity(sorted(by_seq.values(), key=place_of))
+    return msgspec.structs.replace(activity, tasks=[each for each in activity.tasks if each.task_id == name])
 
 
 def build_activity(messages: Iterable[Stored], goal: Goal | None = None) -> Activity:

@@ -1,8 +1,8 @@
 """The timeline of a goal or a task: every message about it, read from OFFICE and sorted."""
 
 import json
-from collections.abc import Iterable
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
 
 import msgspec
 
@@ -78,20 +78,20 @@ async def read_timeline(bus: Bus, name: str) -> GoalTimeline | TaskTimeline:
 
 async def _read_goal_timeline(bus: Bus, goal: Goal, seq: int) -> GoalTimeline:
     end = seq if goal.status.final else 0
-    sent = await _search(bus, goal.goal_id, parse_time(goal.submitted_at), end)
+    sent = await read_messages(bus, SEARCHED, Ids(goal_id=goal.goal_id), goal.submitted_at, end)
     records = await _read_history(bus, subjects.goal(goal.goal_id))
-    timelines, entries = await _build_timelines(bus, _find_tasks(sent), sent, records)
+    timelines, others = await _build_timelines(bus, _find_tasks(sent), sent, records)
     return GoalTimeline(
         goal=goal,
         took=seconds_between(goal.submitted_at, goal.ended_at),
         tasks=_nest(timelines),
-        entries=[entry for entry in entries if entry.summary.task_id not in timelines],
+        entries=others,
     )
 
 
 async def _read_task_timeline(bus: Bus, task: Task, steps: list[Stored]) -> TaskTimeline:
     end = steps[-1].seq if task_state(steps[-1]).status.final else 0
-    sent = await _search(bus, task.task_id, parse_time(steps[0].time), end)
+    sent = await read_messages(bus, SEARCHED, Ids(task), steps[0].time, end)
     timelines, _ = await _build_timelines(bus, {**_find_tasks(sent), task.task_id: task}, sent, [])
     _nest(timelines)
     return timelines[task.task_id]
@@ -100,14 +100,45 @@ async def _read_task_timeline(bus: Bus, task: Task, steps: list[Stored]) -> Task
 # --- reading -------------------------------------------------------------------------------------
 
 
-async def _search(bus: Bus, needle: str, begin: datetime, end: int) -> list[Stored]:
-    """Messages that contain an id, from ``begin`` to a little after sequence ``end`` (0: until now)."""
+class Ids:
+    """The ids by which messages belong to a goal, or to ``task`` and the tasks that its assignee delegated.
+
+    What counts is the header of a message, never its text, which may quote any id. A submission counts
+    before the messages that follow from it, so that messages are to be tried in the order of the log.
+    """
+
+    def __init__(self, task: Task | None = None, *, goal_id: str = "") -> None:
+        self._goal_id = goal_id
+        self._ids = {task.task_id, task.id} if task else {goal_id}
+
+    def include(self, stored: Stored) -> bool:
+        """Whether a message belongs to it."""
+        if not any(each.encode() in stored.data for each in self._ids):  # most do not, and this is quick
+            return False
+        summary = summarize(stored.subject, stored.data)
+        if self._goal_id:
+            return summary.goal_id == self._goal_id
+        if summary.task_id not in self._ids and summary.cause not in self._ids:
+            return False
+        if summary.kind == "task":
+            self._ids.update((summary.id, summary.task_id))
+        elif summary.kind == "approval":
+            self._ids.add(summary.id)
+        return True
+
+
+async def read_messages(
+    bus: Bus, patterns: Sequence[str], ids: Ids, begin: str, end: int = 0
+) -> list[Stored]:
+    """What belongs to ``ids``, from the time ``begin`` to a little after sequence ``end`` (0: until now)."""
     until = await end_of_search(bus, end)
-    found: list[Stored] = []
-    for subject in SEARCHED:
-        messages = scan(bus, subjects.OFFICE, subject, since=begin - MARGIN, until=until)
-        found += [restored(stored) async for stored in messages if needle.encode() in stored.data]
-    return found
+    since = parse_time(begin) - MARGIN
+    found: dict[int, Stored] = {}
+    for pattern in patterns:
+        async for stored in scan(bus, subjects.OFFICE, pattern, since=since, until=until):
+            if ids.include(stored):
+                found[stored.seq] = restored(stored)
+    return sorted(found.values(), key=place_of)
 
 
 async def _read_history(bus: Bus, subject: str) -> list[Stored]:
@@ -149,7 +180,7 @@ async def _explain_missing(bus: Bus, name: str) -> NotFound:
 async def _build_timelines(
     bus: Bus, tasks: dict[str, Task], sent: list[Stored], records: list[Stored]
 ) -> tuple[dict[str, TaskTimeline], list[TimelineEntry]]:
-    """The timeline of each task, and the entries of all messages in order."""
+    """The timeline of each task, and the entries of the messages that belong to none, in order."""
     timelines: dict[str, TaskTimeline] = {}
     for task in tasks.values():
         history = await _read_history(bus, task_steps(task))
@@ -160,10 +191,12 @@ async def _build_timelines(
         TimelineEntry(time=each.time, seq=each.seq, subject=each.subject, summary=_summarize(each))
         for each in sorted(messages.values(), key=place_of)
     ]
+    by_envelope = {timeline.task.id: timeline for timeline in timelines.values()}
+    others: list[TimelineEntry] = []
     for entry in entries:
-        if entry.summary.task_id in timelines:
-            timelines[entry.summary.task_id].entries.append(entry)
-    return timelines, entries
+        owner = timelines.get(entry.summary.task_id) or by_envelope.get(entry.summary.cause)
+        (owner.entries if owner else others).append(entry)
+    return timelines, others
 
 
 def _summarize(stored: Stored) -> MessageSummary:

@@ -22,6 +22,7 @@ from shared.bus.entry import seal
 from shared.bus.records import submission_entry
 from shared.contracts import (
     CancelGoal,
+    Email,
     OfficeState,
     Presence,
     Question,
@@ -355,6 +356,50 @@ async def test_the_tree_of_a_goal_tells_who_sent_what_to_whom(office_server: Ser
     assert story["tasks"][0]["worked"] > 0
     single = (await run(office_server, "show", conductor.task.task_id)).stdout
     assert "engineer → scout result completed: 7 files" in single
+
+
+async def test_what_only_quotes_an_id_belongs_to_neither_goal_nor_task(office_server: Server) -> None:
+    """Of the messages that name the goal and its task, those show it that have it in their header."""
+    goal_id, other = generate_task_id("goal"), generate_task_id("goal")
+    async with (
+        stand_in(office_server, goal_id) as conductor,
+        office_server.connection("scout") as scout,
+        office_server.connection("engineer") as engineer,
+    ):
+        await conductor.take_up()
+        await conductor.hand_out()
+        task = conductor.task
+        quoting = Task(
+            task_id=generate_task_id(),
+            goal_id=other,
+            text=f"QUOTED what did {goal_id} and {task.task_id} come to?",
+            assignee="engineer",
+            requester="scout",
+        )
+        await scout.commit([submission_entry(quoting)])
+        for body in (f"QUOTED {goal_id} is over", f"QUOTED {task.task_id}", f"QUOTED {task.id}"):
+            letter = Email(sender="scout", recipient="user", body=body, goal_id=other)
+            await scout.store(subjects.mail("user", "scout"), letter.to_json())
+        part = Task(
+            task_id=generate_task_id(),  # its name does not begin with that of its parent
+            goal_id=goal_id,
+            cause=task.id,
+            text="DELEGATED",
+            assignee="engineer",
+            requester="scout",
+        )
+        await scout.commit([submission_entry(part)])
+        about = Email(sender="engineer", recipient="user", body="WRITTEN", goal_id=goal_id, cause=part.id)
+        await engineer.store(subjects.mail("user", "engineer"), about.to_json())
+        claim = await conductor.claim("looks")
+        await conductor.finish_task(claim)
+        await conductor.finish(TaskStatus.COMPLETED)
+    for name in (goal_id, task.task_id):
+        for thoughts in ((), ("--thoughts",)):
+            shown = (await run(office_server, "show", name, "--json", *thoughts)).stdout
+            assert "QUOTED" not in shown, (name, thoughts)
+            assert "DELEGATED" in shown or (name == task.task_id and thoughts), (name, thoughts)
+        assert "WRITTEN" in (await run(office_server, "show", name)).stdout, name
 
 
 async def test_a_goal_that_waits_for_the_conductor_is_shown_as_such(office_server: Server) -> None:
