@@ -229,8 +229,13 @@ def record(agent: str, kind: str, record_id: str) -> str:
     return f"record.{agent}.{kind}.{record_id}"
 
 
-DELIVERY, REPLY = "delivery", "reply"
-"""The kinds of the gateway's records: what people are told elsewhere, and what they reply there."""
+DELIVERY, REPLY, INBOX = "delivery", "reply", "inbox"
+GATEWAY_RECORDS = (DELIVERY, REPLY, INBOX)
+"""The kinds of the gateway's records: what people are told elsewhere, what they reply there, and what they
+took out of the inbox.
+"""
+PUT_ASIDE = record(GATEWAY, INBOX, "put_aside")
+"""The record of what people took out of the inbox."""
 
 
 def memory_write(agent: str) -> str:

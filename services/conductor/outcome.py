@@ -12,13 +12,6 @@ HISTORY = "read_history"
 """The action of a check-up that reads a repository's history, if there is one."""
 LISTED = 3
 """Tasks that a sentence names; the others are counted."""
-WORDS = {
-    ResultOutcome.DONE: "done",
-    ResultOutcome.FINDINGS: "done, with findings",
-    ResultOutcome.NOT_CHECKED: "not checked",
-    ResultOutcome.FAILED: "failed",
-}
-"""The names of the outcomes, for people."""
 
 
 def outcome_of_result(result: TaskResult) -> ResultOutcome:

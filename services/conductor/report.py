@@ -11,7 +11,6 @@ import msgspec
 
 from services.conductor.checkup_report import compose_checkup, format_goal
 from services.conductor.markdown import embedded, escape, place, prose, result_text
-from services.conductor.outcome import WORDS
 from services.conductor.planner import NAMED
 from services.conductor.playbook import Playbook
 from services.conductor.report_sections import (
@@ -198,12 +197,12 @@ def compose_plain(goal: Goal, results: Mapping[str, Any], left: str = "") -> str
         said = ((name, headline(result_text(results[name]))) for name in names)
         summary = f"{summary} {' '.join(f'{name}: {words}' for name, words in said if words)}"
     if goal.status is TaskStatus.COMPLETED and goal.outcome in UNSURE:
-        summary = f"{WORDS[goal.outcome].capitalize()}. {summary}"
+        summary = f"{goal.outcome.words.capitalize()}. {summary}"
     parts = [f"# {prose(goal.text.partition(chr(10))[0][:200])}", prose(summary)]
     parts += ["## Answer", embedded(goal.answer)] if goal.answer else []
     # Of a single task that failed, the reason is said above and below.
     failed_alone = first and goal.outcome is ResultOutcome.FAILED
-    parts += [f"Outcome: {WORDS[goal.outcome]}." if failed_alone else format_outcome(goal)]
+    parts += [f"Outcome: {goal.outcome.words}." if failed_alone else format_outcome(goal)]
     verdict = verdict_of(goal)
     parts += [format_decision(verdict)] if verdict and not failed_alone else []
     unchecked = list_unchecked(goal, results, tasks=not failed_alone)

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from services.conductor.markdown import code, count_broken, place, prose
-from services.conductor.outcome import WORDS
 from shared.contracts import (
     Goal,
     NotChecked,
@@ -44,7 +43,7 @@ def format_outcome(goal: Goal) -> str:
         why = "; ".join(f"{task.name}: {task.summary.rstrip('.')}" for task in unchecked)
     if goal.outcome is ResultOutcome.NOT_CHECKED and not why and (verdict := verdict_of(goal)):
         why = "; ".join(verdict.checked.unjudged or verdict.reasons)
-    said = f"Outcome: {WORDS[goal.outcome]}"
+    said = f"Outcome: {goal.outcome.words}"
     return f"{said}: {prose(flatten(why.rstrip('.'), 400))}." if why else f"{said}."
 
 

@@ -8,7 +8,6 @@ import msgspec
 
 from services.nexus.answers.model_answer import Answerer
 from services.nexus.conversation.asking import read_asked
-from services.nexus.office import OfficeReader
 from services.nexus.reminders.store import ReminderStore
 from services.nexus.routing.decider import Decider
 from services.nexus.routing.decision import UNCLEAR, Decision
@@ -25,6 +24,7 @@ from shared.bus.records import read_task
 from shared.clock import parse_timestamp, read_zone
 from shared.contracts import MAX_TEXT, Email, Response, ResultOutcome, Said, Task, TaskResult, TaskStatus
 from shared.errors import MailroomError
+from shared.queries.office import OfficeReader
 from shared.tasks.said import sign_said
 from shared.text.shorten import shorten
 

@@ -142,6 +142,7 @@ def _desk_reads(others: Sequence[str]) -> list[str]:
         *(subject(other, "*") for other in others for subject in _APPROVALS),
         *(subjects.record(other, kind, "*") for other in others for kind in kinds),
         *(subjects.record(other, "night", "*") for other in others if other == subjects.CORTEX),
+        subjects.PUT_ASIDE,
     ]
     return [_direct_get(subjects.OFFICE, each) for each in wanted]
 
@@ -193,7 +194,7 @@ def _gateway_rights() -> Rights:
             subjects.approval_answered("*", "*"),
             subjects.event(name, ">"),
             subjects.presence(name, "*"),
-            *(subjects.record(name, kind, "*") for kind in (subjects.DELIVERY, subjects.REPLY)),
+            *(subjects.record(name, kind, "*") for kind in subjects.GATEWAY_RECORDS),
             *_reads(),
         ),
         subscribe=(subjects.AUDIT_ALL, subjects.event("*", ">")),

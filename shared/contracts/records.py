@@ -168,6 +168,42 @@ class Goal(Contract, frozen=True, kw_only=True):
     setbacks: tuple[Setback, ...] = ()
     patterns: tuple[Token, ...] = ()
 
+    @property
+    def failed(self) -> bool:
+        """Whether it ended without being done, and no person wanted that."""
+        if self.status is TaskStatus.COMPLETED:
+            return self.outcome is ResultOutcome.FAILED
+        return self.status in (TaskStatus.FAILED, TaskStatus.TIMEOUT)
+
+    @property
+    def undone(self) -> bool:
+        """Whether it failed, or ended without being checked."""
+        return self.failed or (
+            self.status is TaskStatus.COMPLETED and self.outcome is ResultOutcome.NOT_CHECKED
+        )
+
+    @property
+    def standing(self) -> str:
+        """Where it stands or what it came to, for people: ``in progress``, ``failed``, ``not checked``."""
+        if self.status is not TaskStatus.COMPLETED or not self.outcome:
+            return self.status.value.replace("_", " ")
+        return self.outcome.words
+
+
+class PutAside(Contract, frozen=True, kw_only=True):
+    """What a person took out of the inbox: its id there, the agent it is about, who did it and when."""
+
+    id: str
+    agent: str = ""
+    by: str
+    created_at: Timestamp
+
+
+class InboxChanged(Envelope, frozen=True, kw_only=True, tag="inbox_changed.v1"):
+    """All that people took out of the inbox, the latest last."""
+
+    put_aside: tuple[PutAside, ...] = ()
+
 
 class Instructions(Envelope, frozen=True, kw_only=True, tag="instructions.v1"):
     """What people added to a goal, for the agents at work on it, who read it between two steps."""

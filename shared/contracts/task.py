@@ -57,6 +57,11 @@ class ResultOutcome(StrEnum):
     NOT_CHECKED = "not_checked"
     FAILED = "failed"
 
+    @property
+    def words(self) -> str:
+        """Its name for people."""
+        return "done, with findings" if self is ResultOutcome.FINDINGS else self.value.replace("_", " ")
+
 
 def worst_of(outcomes: Iterable[ResultOutcome]) -> ResultOutcome:
     """What several parts came to together: failed, else with findings, else not checked, else done."""

@@ -59,8 +59,12 @@ class RequestReply:
         if sent.answer is not None:
             return [] if sent.answer.id == email.id else None
         self._pending.resolve(sent.email.id, email)
-        answered = amended(sent, answer=email, id=generate_id(), created_at=generate_iso_timestamp())
-        return [seal(self._subject(sent.email.id), answered, record.seq)]
+        return [self.note_answer(record, email)]
+
+    def note_answer(self, record: Record[SentEmail], answer: Email) -> Entry:
+        """The record of an email with its ``answer``: from then on it waits for none."""
+        noted = amended(record.value, answer=answer, id=generate_id(), created_at=generate_iso_timestamp())
+        return seal(self._subject(record.value.email.id), noted, record.seq)
 
     async def find(self, email_id: str) -> Record[SentEmail] | None:
         """The record of an email that this agent sent."""

@@ -43,7 +43,8 @@ class Threads:
 
     async def open_email(self, email: Email) -> list[Entry | Task]:
         """The messages to commit for an email: its thread with it added, and a task to answer it."""
-        session, seq = await self._session(email)
+        answered = await self._answered_email(email)
+        session, seq = await self._session(email, answered.value if answered else None)
         if any(message.get("id") == email.id for message in session.history):
             return []
         text = excerpt(_text(email), MAX_EMAIL)
@@ -63,7 +64,10 @@ class Threads:
                 "hops": email.hops,
             },
         )
-        return [self._session_entry(continued, seq), task]
+        noted = (
+            [self._requests.note_answer(answered, email)] if answered and not answered.value.answer else []
+        )
+        return [self._session_entry(continued, seq), *noted, task]
 
     async def close_email(self, task: Task, result: TaskResult) -> list[Entry]:
         """The messages to commit when an email's task ends: the answer, its thread, a record for replies.
@@ -90,9 +94,8 @@ class Threads:
         task = await read_submitted(self._bus, result.agent, self._bus.name, result.task_id)
         return await self.close_email(task, result) if task and is_email_task(task) else []
 
-    async def _session(self, email: Email) -> tuple[TaskSession, int]:
+    async def _session(self, email: Email, sent: SentEmail | None) -> tuple[TaskSession, int]:
         """The thread an email belongs to and its sequence; a new one (0) if it answers no known email."""
-        sent = await self._answered_email(email)
         known = sent.session_id if sent else email.in_reply_to
         new = sent.email.id if sent else email.id
         # The sender chooses the id of an email, so it may be the id of another sender's thread.
@@ -113,9 +116,9 @@ class Threads:
         )
         return session, 0
 
-    async def _answered_email(self, email: Email) -> SentEmail | None:
+    async def _answered_email(self, email: Email) -> Record[SentEmail] | None:
         sent = await self._requests.find(email.in_reply_to) if email.in_reply_to else None
-        return sent.value if sent is not None and sent.value.email.recipient == email.sender else None
+        return sent if sent is not None and sent.value.email.recipient == email.sender else None
 
     async def _find(self, session_id: str) -> Record[TaskSession] | None:
         return await read_record(

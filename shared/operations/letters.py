@@ -55,6 +55,16 @@ async def read_latest_mail(
     return items, dict(read + Counter(older))
 
 
+async def find_mail(bus: Bus, name: str) -> Mail:
+    """The message with this number or id; raises NotFound if there is none."""
+    if name.isdecimal():
+        return await read_mail_item(bus, int(name[:20]))
+    async for stored in scan(bus, subjects.OFFICE, subjects.mail("*", "*")):
+        if name.encode() in stored.data and (item := parse_mail(stored)) is not None and item.id == name:
+            return item
+    raise NotFound(f"There is no message {name[:64]!r}", "'mailroom mail list' shows their numbers")
+
+
 async def read_mail_item(bus: Bus, number: int) -> Mail:
     """The message with this number; raises NotFound if there is none."""
     stored = await read_message(bus, subjects.OFFICE, number)

@@ -16,7 +16,7 @@ from shared.bus import Bus, Stored
 from shared.bus.records import TaskState, task_state
 from shared.contracts import DeadLetter, Goal, GoalTask, Presence, StateChanged
 from shared.errors import BusError, BusUnavailable, NotFound
-from shared.text.times import format_utc
+from shared.text.times import format_utc, parse_time
 
 T = TypeVar("T")
 PAGE = 500
@@ -204,10 +204,11 @@ async def read_goal(bus: Bus, goal_id: str) -> tuple[Goal, int] | None:
 
 
 async def read_goals(bus: Bus) -> list[Goal]:
-    """Every goal, the one that changed last at the end."""
+    """Every goal, the one that was submitted last at the end."""
     names = await count_subjects(bus, subjects.OFFICE, subjects.goal("*"))
-    records = sorted((await read_last(bus, subjects.OFFICE, names)).values(), key=lambda stored: stored.seq)
-    return [goal for goal in map(_decode_goal, records) if goal]
+    records = await read_last(bus, subjects.OFFICE, names)
+    goals = [goal for goal in map(_decode_goal, records.values()) if goal]
+    return sorted(goals, key=lambda goal: parse_time(goal.submitted_at))
 
 
 def _decode_goal(stored: Stored) -> Goal | None:

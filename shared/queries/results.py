@@ -191,13 +191,12 @@ def _not_inspected(inspection: Inspection) -> Iterator[NotChecked]:
 # --- which goal -------------------------------------------------------------------------------------
 
 LAST = ("last", "-")
-"""The latest goal that a person submitted."""
+"""The latest goal, whichever way it was submitted."""
 CURE = "'mailroom tasks --all' lists the goals"
 
 
 class _Submission(msgspec.Struct):
     goal_id: str = ""
-    resume: str = ""
 
 
 async def find_goal(bus: Bus, name: str) -> tuple[Goal, int]:
@@ -238,15 +237,24 @@ def _is_name(name: str) -> bool:
 
 
 async def _find_latest(bus: Bus) -> str:
-    stored = await bus.last(subjects.OFFICE, subjects.SUBMIT)
-    if stored is not None:
-        try:
-            submission = msgspec.json.decode(stored.data, type=_Submission)
-        except msgspec.MsgspecError:
-            submission = _Submission()
-        if name := submission.goal_id or submission.resume:
-            return name
-    mine = [goal for goal in await read_goals(bus) if goal.requester == subjects.USER]
-    if not mine:
+    """The goal that was submitted last, also if the conductor has not begun it."""
+    submitted = [
+        (stored.seq, name)
+        for door in (subjects.SUBMIT, *map(subjects.submitted_by, subjects.SUBMITTING))
+        if (stored := await bus.last(subjects.OFFICE, door)) and (name := _submitted_id(stored.data))
+    ]
+    goals = await read_goals(bus)
+    waiting = max(submitted, default=(0, ""))[1]
+    if waiting and not any(goal.goal_id == waiting for goal in goals):
+        return waiting
+    if not goals:
         raise NotFound("There is no goal yet", 'Submit one: mailroom submit "..."')
-    return max(mine, key=lambda goal: goal.submitted_at).goal_id
+    return goals[-1].goal_id
+
+
+def _submitted_id(data: bytes) -> str:
+    """The id under which a goal was submitted; empty if it has none yet, and for other orders."""
+    try:
+        return msgspec.json.decode(data, type=_Submission).goal_id
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return ""

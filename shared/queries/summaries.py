@@ -323,6 +323,7 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
     contracts.TaskSession: ("thread", _session),
     contracts.SentEmail: ("letter", _thread),
     contracts.LoopCheckpoint: ("thought", _checkpoint),
+    contracts.InboxChanged: ("inbox", lambda e: f"{count(len(e.put_aside), 'item')} put aside"),
     contracts.Instructions: ("instructions", _instructed),
     contracts.DailySpending: ("spending", _spending),
     contracts.Experience: (

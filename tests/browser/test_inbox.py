@@ -10,7 +10,7 @@ from playwright.async_api import Page, Route
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal
-from shared.contracts import ApprovalAnswer, ApprovalRequest, DeadLetter, Email, generate_id
+from shared.contracts import ApprovalAnswer, ApprovalRequest, DeadLetter, Email, SentEmail, generate_id
 from tests.browser.goals import find, submit
 from tests.browser.pages import Desk, press_until, require_good_looks, settle, until
 from tests.flow.test_approvals import answered, ask
@@ -134,7 +134,8 @@ async def test_a_question_is_answered_in_words(desk: Desk, slow: Bus, ada: httpx
     body = f"MIT or Apache for {generate_id()[-8:]}?"
     page = await desk.open("/")
     question = Email(sender="slow", recipient="user", subject="Which licence", body=body)
-    await slow.commit([seal(subjects.mail("user", "slow"), question)])
+    record = seal(subjects.record("slow", "letter", question.id), SentEmail(sender="slow", email=question))
+    await slow.commit([record, seal(subjects.mail("user", "slow"), question)])
     await choose(page, body)
     await page.keyboard.press("a")
     await page.keyboard.type("Report **both**, and say j and y.")

@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from services.nexus.office import OfficeReader
 from shared import subjects
 from shared.bus.entry import Entry, seal
 from shared.contracts import (
@@ -14,12 +13,16 @@ from shared.contracts import (
     DeadLetter,
     Email,
     Goal,
+    InboxChanged,
     OfficeState,
+    PutAside,
     SentEmail,
     StateChanged,
     TaskStatus,
 )
 from shared.errors import BusUnavailable
+from shared.queries.office import OfficeReader
+from shared.queries.records import read_goals
 from tests.support.server import Server
 
 SOON = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
@@ -38,7 +41,9 @@ def asked(number: int) -> Entry:
 
 
 def goal(goal_id: str, status: TaskStatus) -> Entry:
-    known = Goal(goal_id=goal_id, text="Run the tests", requester="user", status=status, submitted_at=NOW)
+    known = Goal(
+        goal_id=goal_id, text="Run the tests", requester="user", status=status, submitted_at=NOW, ended_at=NOW
+    )
     change = StateChanged(sender="conductor", goal_id=goal_id, state=OfficeState.IDLE, goal=known)
     return seal(subjects.goal(goal_id), change)
 
@@ -66,10 +71,22 @@ async def test_it_knows_what_waits_what_failed_and_what_was_spent(server: Server
     office = OfficeReader(nexus)
     goals = await office.goals()
     assert {each.goal_id: each.status for each in goals} == {"g1": "in_progress", "g2": "failed"}
-    assert [each.approval_id for each in await office.approvals(goals)] == ["a2"]
-    assert [each.id for each in await office.questions(goals)] == [letter.id]
-    (left,) = await office.dead_letters()
+    waiting = await office.waiting(goals)
+    assert [each.approval_id for each in waiting.approvals] == ["a2"]
+    assert [each.id for each in waiting.questions] == [letter.id]
+    (left,) = waiting.dead_letters
     assert (left.agent, left.count, left.last.reason) == ("critic", 1, "It is no task")
+    assert [each.goal_id for each in waiting.failed_goals] == ["g2"]
+    assert await OfficeReader(user).waiting(await read_goals(user)) == waiting
+    gateway = await server.connect(subjects.ADMIN)  # this office has none
+    aside = [
+        PutAside(id=each, agent="critic", by="ada", created_at=NOW)
+        for each in ("failed_goal:g2", "dead_letter:0")
+    ]
+    record = InboxChanged(sender="gateway", put_aside=tuple(aside))
+    await gateway.commit([seal(subjects.PUT_ASIDE, record, expect=0)])
+    waiting = await office.waiting(goals)
+    assert (len(waiting.failed_goals), waiting.dead_letters[0].count, waiting.count) == (0, 1, 3)
     assert [each.cost for each in await office.spending("2026-11-23")] == [0.5]
     await conductor.commit([goal("g1", TaskStatus.COMPLETED)])
     assert {each.goal_id: each.status for each in await office.goals()}["g1"] == "completed"

@@ -145,6 +145,7 @@ SCHEDULE = c.Schedule(
 EFFECT = c.Effect(
     what="run the tests: pytest -q", step="t-1-3-", repeatable=True, started_at=AT, finished_at=LATER
 )
+PUT_ASIDE = c.PutAside(id="dead_letter:814", agent="scout", by="ada", created_at=AT)
 INSTRUCTION = c.Instruction(id="say-1", text="Leave the tests alone", given_at=AT, person="ada")
 SETBACK = c.Setback(
     task="tests",
@@ -522,6 +523,8 @@ EXAMPLES: tuple[c.Contract, ...] = (
         journal=(EFFECT,),
         spans=(SPAN,),
     ),
+    PUT_ASIDE,
+    c.InboxChanged(**(header(61, "gateway", "user") | {"person": "ada"}), put_aside=(PUT_ASIDE,)),
     c.Instructions(
         **header(60, "conductor", "engineer"),
         instructions=(INSTRUCTION,),

@@ -34,9 +34,9 @@ from shared.operations.letters import (
     Mail,
     compose,
     compose_reply,
+    find_mail,
     read_latest_mail,
     read_mail,
-    read_mail_item,
     select_thread,
     send,
     send_and_wait,
@@ -47,6 +47,9 @@ from shared.text.times import format_date, format_span, seconds_between
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+message_argument = click.argument("message", metavar="MESSAGE")
 
 
 @click.group()
@@ -114,11 +117,11 @@ def _print_list(items: list[Mail], console: "Console") -> None:
 
 
 @mail.command()
-@click.argument("number", type=NumberType(1))
+@message_argument
 @json_option
-def show(number: int, as_json: bool) -> None:
-    """Show a message in full."""
-    item = run_connected(lambda bus: read_mail_item(bus, number))
+def show(message: str, as_json: bool) -> None:
+    """Show MESSAGE (its number or id) in full."""
+    item = run_connected(lambda bus: find_mail(bus, message))
     if as_json:
         print_json(item)
         return
@@ -156,14 +159,14 @@ def write(agent: str, text: str, subject: str, wait: bool, timeout: float, as_js
 
 
 @mail.command()
-@click.argument("number", type=NumberType(1))
+@message_argument
 @click.argument("text", type=TextType())
 @_wait
 @timeout_option(300.0)
 @json_option
-def reply(number: int, text: str, wait: bool, timeout: float, as_json: bool) -> None:
-    """Reply to message NUMBER with TEXT, in its thread."""
-    original = run_connected(lambda bus: read_mail_item(bus, number))
+def reply(message: str, text: str, wait: bool, timeout: float, as_json: bool) -> None:
+    """Reply to MESSAGE (its number or id) with TEXT, in its thread."""
+    original = run_connected(lambda bus: find_mail(bus, message))
     email = compose_reply(original, _resolve(text))
     run_connected(lambda bus: _send(bus, email, wait, timeout, as_json))
 

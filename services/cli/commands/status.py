@@ -23,9 +23,10 @@ from shared.clock import utc_now
 from shared.contracts import DailySpending, OfficeState, Presence, StateChanged
 from shared.errors import BusError, BusUnavailable, MailroomError
 from shared.queries.checks import ANSWER_WAIT, KNOWN_WAIT, check_disk, may_answer
+from shared.queries.office import OfficeReader, Waiting
 from shared.queries.open_batches import find_open_batches, format_open_batches
 from shared.queries.processes import Process, find_late, find_troubled
-from shared.queries.records import call_server, count_subjects
+from shared.queries.records import call_server, count_subjects, read_goals
 from shared.queries.spending import (
     format_left,
     format_night,
@@ -56,6 +57,7 @@ class SystemStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     ``open_commits`` are the atomic commits that were left open while it was read, by who did. ``spent`` is
     what models used today (UTC) by agent, ``left`` what is left of budgets, ``night`` how the night stands.
+    ``waiting`` is what waits for a person, as the page of the inbox has it.
     ``kept_out`` are folders of ``agents_dir`` whose agent is not started, and why. ``troubled`` are processes
     that do not run as they should. ``problems`` are what is wrong with this machine's disk or with the
     server: then what only the server knows has its default.
@@ -77,6 +79,7 @@ class SystemStatus(msgspec.Struct, frozen=True, kw_only=True):
     spent: dict[str, DailySpending] = {}
     left: str = ""
     night: str = ""
+    waiting: Waiting = Waiting()
     kept_out: dict[str, str] = {}
 
 
@@ -126,7 +129,7 @@ async def _read_office(bus: Bus, config: Settings, machine: SystemStatus) -> Sys
     """``machine`` with what the server knows."""
     installed, kept_out = read_agents(config)
     presences = await read_presences(bus)
-    (record, dead, account), (agents, writes, night), left_open = await asyncio.gather(
+    (record, dead, account), (agents, writes, night), waiting, left_open = await asyncio.gather(
         asyncio.gather(
             read_record(bus, subjects.OFFICE_STATE, StateChanged),
             count_subjects(bus, subjects.OFFICE, subjects.dead("*")),
@@ -137,6 +140,7 @@ async def _read_office(bus: Bus, config: Settings, machine: SystemStatus) -> Sys
             _read_durable(bus, subjects.MEMORY, subjects.MEMORY_DAEMON),
             read_night_state(bus),
         ),
+        _read_waiting(bus),
         find_open_batches(config, f"nats://{bus.url}", WATCHED),
     )
     change = record.value if record else StateChanged(state=OfficeState.IDLE)
@@ -155,9 +159,14 @@ async def _read_office(bus: Bus, config: Settings, machine: SystemStatus) -> Sys
         spent=spent,
         left=format_left(config, spent),
         night=format_night(config, night, utc_now()),
+        waiting=waiting,
         kept_out=kept_out,
         troubled=(*machine.troubled, *find_late(presences)),
     )
+
+
+async def _read_waiting(bus: Bus) -> Waiting:
+    return await OfficeReader(bus).waiting(await read_goals(bus))
 
 
 async def _read_agents(
@@ -206,6 +215,8 @@ def _print_status(system: SystemStatus, console: Console) -> None:
     used = format_spent(tokens, sum(each.cost for each in system.spent.values()))
     print_block(f"models  {used} today{f'; {system.left}' if system.left else ''}", console, hang=8)
     print_block(f"night   {system.night}", console, hang=8)
+    if system.waiting.count:
+        print_block(f"waits   {_format_waiting(system.waiting)}", console, hang=8)
     console.print()
     console.print(_make_table(system))
     console.print()
@@ -216,6 +227,18 @@ def _print_status(system: SystemStatus, console: Console) -> None:
         console.print(clean(format_open_batches(system.open_commits, WATCHED)), style="red", soft_wrap=True)
     if system.memory_writes_pending:
         console.print(f"{count(system.memory_writes_pending, 'memory write')} pending", style="yellow")
+
+
+def _format_waiting(waiting: Waiting) -> str:
+    """``2 approvals (mailroom approvals list), 1 failed goal``: what waits for the person."""
+    dead = sum(each.count for each in waiting.dead_letters)
+    parts = (
+        (len(waiting.approvals), "approval", " (mailroom approvals list)"),
+        (len(waiting.questions), "question", " (mailroom mail list)"),
+        (dead, "dead letter", " (mailroom dead list)"),
+        (len(waiting.failed_goals), "failed goal", " (mailroom tasks)"),
+    )
+    return ", ".join(f"{count(number, what)}{where}" for number, what, where in parts if number)
 
 
 def _make_table(system: SystemStatus) -> Table:

@@ -11,33 +11,25 @@ from services.gateway.api.messages import API
 from services.gateway.context import Call, Gateway
 from services.gateway.inbox.dead import read_dead
 from services.gateway.inbox.open_requests import read_requests
+from services.gateway.inbox.put_aside import put_item_aside, read_put_aside
 from services.gateway.inbox.questions import read_questions
-from services.gateway.inbox.seen import Seen, add_seen, read_seen
 from services.gateway.pages.goal_summaries import GoalSummary, summarize_goals
 from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
-from shared.contracts import generate_iso_timestamp
+from shared.contracts import PutAside, generate_iso_timestamp
 from shared.operations.approvals import agent_of
 from shared.operations.letters import Mail
+from shared.queries.office import select_failed
 from shared.queries.records import select_fairly
 from shared.text.shorten import flatten
 from shared.text.times import parse_time
 
 RECENT = timedelta(days=1)
 """Answers older than this are left out."""
-FAILED_FOR = timedelta(days=7)
-"""Goals that failed longer ago are left out."""
 MAX_EACH = 200
 """The most items of one kind."""
 TEXT = 300
-
-
-class _Repeated(msgspec.Struct):
-    retry_of: str = ""
-
-
-_read_repeated = msgspec.json.Decoder(_Repeated)
 
 
 class InboxItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -83,9 +75,8 @@ class Inbox(msgspec.Struct, frozen=True, kw_only=True):
 async def read_inbox(call: Call) -> Inbox:
     """All that waits for a person: approvals, questions, dead letters, failed goals nobody looked at."""
     gateway = call.gateway
-    seen = read_seen(gateway)
-    requests, questions, dead = await asyncio.gather(
-        read_requests(gateway), read_questions(gateway), _read_dead(gateway)
+    aside, requests, questions, dead = await asyncio.gather(
+        read_put_aside(gateway), read_requests(gateway), read_questions(gateway), _read_dead(gateway)
     )
     recent = select_fairly(requests.approvals, agent_of, MAX_EACH)
     approvals = [view_approval(gateway, each) for each in recent]
@@ -95,8 +86,8 @@ async def read_inbox(call: Call) -> Inbox:
         *(_dead_item(each) for each in dead),
         *[_failed_item(each) for each in await _read_failed(gateway)],
     ]
-    waiting = sorted((each for each in items if each.id not in seen), key=lambda each: each.since)
-    return Inbox(waiting=waiting, answered=_answered(approvals, questions.answered, seen))
+    waiting = sorted((each for each in items if each.id not in aside), key=lambda each: each.since)
+    return Inbox(waiting=waiting, answered=_answered(approvals, questions.answered, aside))
 
 
 async def put_aside(call: Call) -> None:
@@ -105,8 +96,11 @@ async def put_aside(call: Call) -> None:
     kind, _, rest = item_id.partition(":")
     if kind not in ("question", "dead_letter", "failed_goal") or not rest or len(item_id) > 200:
         raise not_found(f"item {item_id[:80]!r}", "Approvals are answered; other items have ids of the inbox")
-    seen = Seen(id=item_id, by=call.person.name, at=generate_iso_timestamp())
-    add_seen(call.gateway, seen)
+    agents = {f"dead_letter:{each.number}": each.agent for each in await _read_dead(call.gateway)}
+    item = PutAside(
+        id=item_id, agent=agents.get(item_id, ""), by=call.person.name, created_at=generate_iso_timestamp()
+    )
+    await put_item_aside(call.gateway, item)
 
 
 def _approval_item(view: ApprovalView) -> InboxItem:
@@ -153,16 +147,12 @@ def _dead_item(view: DeadLetterView) -> InboxItem:
 
 
 async def _read_failed(gateway: Gateway) -> list[GoalSummary]:
-    """Goals of the last days that failed or ran out of time, unless they were done again since."""
+    """Goals of the last days that failed, unless they were done again since."""
     store = gateway.index.store
-    since = datetime.now(UTC) - FAILED_FOR
-    found = [goal for _, goal in store.goals(statuses=("failed", "timeout"), limit=MAX_EACH)]
-    found = [goal for goal in found if goal.ended_at and parse_time(goal.ended_at) > since]
-    if not found:
+    if not (failed := store.failed_goals(MAX_EACH)):
         return []
-    rows = store.query("SELECT record FROM goals ORDER BY submitted DESC LIMIT ?", [MAX_EACH])
-    again = {_read_repeated.decode(record).retry_of for (record,) in rows}
-    return await summarize_goals(gateway, [goal for goal in found if goal.goal_id not in again])
+    again = store.repeated_since(failed[0].goal_id)
+    return await summarize_goals(gateway, select_failed(failed, again))
 
 
 def _failed_item(goal: GoalSummary) -> InboxItem:
@@ -179,7 +169,7 @@ def _failed_item(goal: GoalSummary) -> InboxItem:
 
 
 def _answered(
-    approvals: list[ApprovalView], replies: list[tuple[Mail, Mail]], seen: dict[str, Seen]
+    approvals: list[ApprovalView], replies: list[tuple[Mail, Mail]], aside: dict[str, PutAside]
 ) -> list[Answered]:
     found = [
         Answered(
@@ -208,8 +198,15 @@ def _answered(
         for mail, reply in replies
     ]
     found += [
-        Answered(id=each.id, kind=each.id.partition(":")[0], title="", outcome="seen", by=each.by, at=each.at)
-        for each in seen.values()
+        Answered(
+            id=each.id,
+            kind=each.id.partition(":")[0],
+            title="",
+            outcome="seen",
+            by=each.by,
+            at=each.created_at,
+        )
+        for each in aside.values()
     ]
     since = datetime.now(UTC) - RECENT
     recent = [each for each in found if parse_time(each.at) > since]

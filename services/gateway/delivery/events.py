@@ -32,7 +32,6 @@ TITLE, LINE, BODY = 200, 400, 8_000
 """The most characters of a title, of a line and of a text."""
 ASKED = "told"
 """What the ids of questions begin with that people asked by replying."""
-FAILED = (TaskStatus.FAILED, TaskStatus.TIMEOUT)
 _REMINDER = re.compile(r"\breminders \w+ (r[0-9a-f]{6,40})\b")
 _COMMAND = re.compile(r"^.*\bmailroom reminders .*$\n?", re.MULTILINE)
 
@@ -108,11 +107,11 @@ async def _mail_event(
 
 
 def _goal_event(goal: Goal, long_goal: timedelta, address: str) -> Event | None:
-    failed = goal.status in FAILED
+    failed = goal.failed
     long = seconds_between(goal.submitted_at, goal.ended_at) >= long_goal.total_seconds()
     if not failed and not (goal.status is TaskStatus.COMPLETED and long):
         return None
-    state = f"Failed ({goal.status})" if failed else "Done"
+    state = goal.standing.capitalize()
     return Event(
         key=f"{goal.goal_id}-{goal.ended_at}",
         kind=DeliveryKind.GOAL_FAILED if failed else DeliveryKind.GOAL_DONE,

@@ -8,12 +8,11 @@ from services.gateway.index.store import Store
 from shared import subjects
 from shared.access.hooks import Kind
 from shared.bus import Stored
-from shared.contracts import ApprovalRequest, DeadLetter, Envelope, Goal, StateChanged, TaskStatus, decode
+from shared.contracts import ApprovalRequest, DeadLetter, Envelope, Goal, StateChanged, decode
 from shared.text.shorten import flatten
 
 SHORT, LONG = 200, 2_000
 """The most characters of a goal's text, and of what an agent writes."""
-FAILED = (TaskStatus.FAILED, TaskStatus.TIMEOUT)
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -35,6 +34,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     expires_at: str = ""
     status: str = ""
     outcome: str = ""
+    failed: bool = False
     link: str = ""
 
 
@@ -70,9 +70,7 @@ def make_notice(stored: Stored, store: Store, address: str) -> Notice | None:
 
 def is_wanted(notice: Notice, kinds: tuple[Kind, ...]) -> bool:
     """Whether a webhook for ``kinds`` is told of it; those that failed are among the goals that ended."""
-    return notice.kind in kinds or (
-        "goal_failed" in kinds and notice.kind == "goal_ended" and notice.status in FAILED
-    )
+    return notice.kind in kinds or ("goal_failed" in kinds and notice.kind == "goal_ended" and notice.failed)
 
 
 def _goal_notice(goal: Goal, stored: Stored, address: str) -> Notice:
@@ -82,11 +80,12 @@ def _goal_notice(goal: Goal, stored: Stored, address: str) -> Notice:
         id=f"goal_ended-{goal.goal_id}-{goal.ended_at}",
         kind="goal_ended",
         at=stored.time,
-        text=f"{short}: {goal.status}{reason}",
+        text=f"{short}: {goal.standing}{reason}",
         goal_id=goal.goal_id,
         goal=short,
         status=str(goal.status),
         outcome=str(goal.outcome),
+        failed=goal.failed,
         link=_link(address, goal.goal_id),
     )
 

@@ -1,7 +1,6 @@
 """Letters to people that expect an answer, and those that got one."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -13,10 +12,8 @@ from shared import subjects
 from shared.bus.records import read_record
 from shared.contracts import SentEmail
 from shared.operations.letters import Mail
-from shared.text.times import parse_time
+from shared.queries import office
 
-ASKED_WITHIN = timedelta(days=14)
-"""Questions that are older are left out."""
 SEARCHED = 200
 """Letters in each direction among which questions and answers are looked for: the last ones."""
 
@@ -40,39 +37,28 @@ _LAST = "SELECT coalesce(max(number), 0) FROM messages WHERE type = 'letter'"
 
 
 async def read_questions(gateway: Gateway) -> Questions:
-    """The questions of the last days.
-
-    A letter is one if a task waits for the answer, or if it ends with a question mark; an answered one
-    if a person replied to it.
-    """
+    """The questions that wait (shared.queries.office), and the letters that a person replied to."""
     asked, written = await asyncio.gather(
         read_letters(gateway, "recipient = 'user' AND type = 'email'", (), SEARCHED),
         read_letters(gateway, "sender = 'user' AND type = 'email'", (), SEARCHED),
     )
     replies = {mail.session: mail for mail in reversed(written) if mail.session}
-    since = datetime.now(UTC) - ASKED_WITHIN
-    recent = [mail for mail in asked if parse_time(mail.created_at) > since]
-    unanswered = [mail for mail in recent if mail.id not in replies]
+    unanswered = [mail for mail in asked if mail.id not in replies]
     asking = await asyncio.gather(*(is_question(gateway, mail) for mail in unanswered))
     return Questions(
         open=[mail for mail, is_one in zip(unanswered, asking, strict=True) if is_one],
-        answered=[(mail, replies[mail.id]) for mail in recent if mail.id in replies],
+        answered=[(mail, replies[mail.id]) for mail in asked if mail.id in replies],
     )
 
 
 async def is_question(gateway: Gateway, mail: Mail) -> bool:
     """Whether a letter that nobody answered expects an answer."""
-    awaited = await _is_awaited(gateway, mail)
-    return awaited or (awaited is None and mail.body.rstrip().endswith("?"))
-
-
-async def _is_awaited(gateway: Gateway, mail: Mail) -> bool | None:
-    """Whether a task of the sender waits for the answer; None if none ever did."""
     sent = await _read_sent(gateway, mail)
-    if sent is None or not sent.awaited:
-        return None
-    goal = gateway.index.store.goal(sent.goal_id) if sent.goal_id else None
-    return sent.answer is None and not (goal is not None and goal.status.final)
+    if sent is None:
+        return False
+    goal = gateway.index.store.goal(sent.email.goal_id) if sent.email.goal_id else None
+    ended = (goal.goal_id,) if goal is not None and goal.status.final else ()
+    return office.is_question(sent, ended)
 
 
 async def _read_sent(gateway: Gateway, mail: Mail) -> SentEmail | None:

@@ -49,6 +49,13 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class _Repeated(msgspec.Struct):
+    retry_of: str = ""
+
+
+_read_repeated = msgspec.json.Decoder(_Repeated)
+
+
 class Store:
     """The database of the index: one writer, in the process of the gateway.
 
@@ -201,6 +208,17 @@ class Store:
         sql = f"SELECT submitted, record FROM goals WHERE {where} ORDER BY submitted DESC LIMIT ?"
         rows = self._db.execute(sql, [*values, min(limit, MAX_PAGE)])
         return [(submitted, Goal.from_checked_json(record)) for submitted, record in rows]
+
+    def failed_goals(self, limit: int) -> list[Goal]:
+        """The last goals that failed, the latest submitted last."""
+        where = "status IN ('failed', 'timeout') OR (status = 'completed' AND outcome = 'failed')"
+        sql = f"SELECT record FROM goals WHERE {where} ORDER BY submitted DESC LIMIT ?"
+        return [Goal.from_checked_json(record) for (record,) in self._db.execute(sql, [limit])][::-1]
+
+    def repeated_since(self, goal_id: str) -> set[str]:
+        """The goals that were repeated by one that was submitted after ``goal_id``."""
+        sql = "SELECT record FROM goals WHERE submitted > (SELECT submitted FROM goals WHERE goal_id = ?)"
+        return {_read_repeated.decode(record).retry_of for (record,) in self._db.execute(sql, [goal_id])}
 
     def spending(self, goal_ids: Sequence[str]) -> dict[str, tuple[int, float]]:
         """Tokens and US dollars of the tasks that have ended, by goal; without those that used no model."""

@@ -4,13 +4,10 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from services.nexus.briefings.lines import Line, Source, line
-from services.nexus.office import DeadLetters
 from shared.clock import parse_timestamp
 from shared.contracts import (
     AgentReport,
-    ApprovalRequest,
     DailySpending,
-    Email,
     Goal,
     Reminder,
     ReminderStatus,
@@ -18,18 +15,16 @@ from shared.contracts import (
     TaskResult,
     TaskStatus,
 )
+from shared.queries.office import Waiting
 from shared.text.phrases import count
 from shared.web.quoting import clean
 
-FAILED = (TaskStatus.FAILED, TaskStatus.TIMEOUT)
 PART = 120
 """The most characters of a goal's text, or of a reason, within a line."""
 
 
-def waiting_lines(
-    approvals: Sequence[ApprovalRequest], questions: Sequence[Email], dead: Sequence[DeadLetters]
-) -> list[Line]:
-    """Approvals, then questions, then dead letters; the oldest of each first."""
+def waiting_lines(waiting: Waiting) -> list[Line]:
+    """Approvals, then questions, then dead letters; the oldest of each first. Failed goals are told apart."""
     lines = [
         line(
             f"{each.sender} asks whether it may: {clean(each.what, PART)}"
@@ -37,14 +32,14 @@ def waiting_lines(
             Source(kind="approval", id=each.approval_id[:12]),
             short=f"{each.sender} asks for your approval: {clean(each.what, PART)}",
         )
-        for each in approvals
+        for each in waiting.approvals
     ]
     lines += [
         line(
             f"{each.sender} asks: {clean(each.subject or each.body, PART)}",
             Source(kind="mail", id=each.id[:12]),
         )
-        for each in questions
+        for each in waiting.questions
     ]
     lines += [
         line(
@@ -52,7 +47,7 @@ def waiting_lines(
             Source(kind="dead", id=str(each.number)),
             short=f"{count(each.count, 'dead letter')} of {each.agent}",
         )
-        for each in dead
+        for each in waiting.dead_letters
     ]
     return lines
 
@@ -61,11 +56,11 @@ def failed_lines(goals: Iterable[Goal], since: datetime) -> list[Line]:
     """The goals that failed or could not be checked after ``since``, the latest first."""
     return [
         line(
-            f"{clean(goal.text, PART)}: {clean(goal.reason or goal.answer or str(goal.status), PART)}",
+            f"{clean(goal.text, PART)}: {clean(goal.reason or goal.answer or goal.standing, PART)}",
             Source(kind="goal", id=goal.goal_id),
         )
         for goal in ended_since(goals, since)
-        if is_undone(goal)
+        if goal.undone
     ]
 
 
@@ -78,7 +73,7 @@ def done_lines(goals: Iterable[Goal], since: datetime, lead: str = "") -> list[L
             short=f"{lead}{clean(goal.text, PART)}",
         )
         for goal in ended_since(goals, since)
-        if goal.status is TaskStatus.COMPLETED and not is_undone(goal)
+        if goal.status is TaskStatus.COMPLETED and not goal.undone
     ]
 
 
@@ -119,17 +114,11 @@ def ended_since(goals: Iterable[Goal], since: datetime) -> list[Goal]:
     return sorted(ended, key=lambda goal: goal.ended_at, reverse=True)
 
 
-def is_undone(goal: Goal) -> bool:
-    """Whether it ended without being done, or without anybody knowing that, and no person wanted that."""
-    unsure = goal.outcome in (ResultOutcome.FAILED, ResultOutcome.NOT_CHECKED)
-    return goal.status in FAILED or (unsure and goal.status is not TaskStatus.CANCELLED)
-
-
 def _say_outcome(goal: Goal) -> str:
     answer = clean(goal.answer, PART)
     if answer:
         return f": {answer}"
-    return "" if goal.outcome in (ResultOutcome.NONE, ResultOutcome.DONE) else f" ({goal.outcome})"
+    return "" if goal.outcome in (ResultOutcome.NONE, ResultOutcome.DONE) else f" ({goal.outcome.words})"
 
 
 def due_reminders(

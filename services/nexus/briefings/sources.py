@@ -24,12 +24,12 @@ from services.nexus.briefings.office_lines import (
 )
 from services.nexus.briefings.overnight import OvernightReports
 from services.nexus.briefings.ranking import find_projects, rank_items, tell_new
-from services.nexus.office import OfficeReader
 from services.nexus.reminders.store import ReminderStore
 from shared.agent.context import AgentContext
 from shared.clock import localize, parse_timestamp, read_zone
 from shared.contracts import Goal, TaskResult, TaskStatus
 from shared.errors import ActionError, BusError, MailroomError
+from shared.queries.office import OfficeReader
 from shared.tasks.actions import Outcome
 
 MAX_NEW = 12
@@ -132,10 +132,7 @@ class BriefingSources:
 
     async def _waiting(self, _: Span) -> Section:
         goals = await self._office.goals()
-        approvals, questions, dead = await asyncio.gather(
-            self._office.approvals(goals), self._office.questions(goals), self._office.dead_letters()
-        )
-        return Section(lines=tuple(waiting_lines(approvals, questions, dead)))
+        return Section(lines=tuple(waiting_lines(await self._office.waiting(goals))))
 
     async def _failed(self, span: Span) -> Section:
         return Section(lines=tuple(failed_lines(await self._office.goals(), span.since)))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from services.nexus.routing.request import Request
 from services.nexus.tools.office import format_goal
 from services.nexus.tools.tool import Answer, Tool, Words
-from shared.contracts import Goal, ResultOutcome, TaskStatus
+from shared.contracts import Goal
 from shared.text.phrases import count
 from shared.text.words import find_stems, find_terms
 
@@ -25,7 +25,8 @@ async def tell(desk: "Desk", request: Request, _: Words) -> Answer:
     asked = GOAL.findall(request.text)
     if new := [each for each in asked if not any(goal.goal_id == each for goal in goals)]:
         return Answer(
-            text=f"{new[0]} is with the conductor, which has not begun it yet.", citations=(new[0],)
+            text=f"The conductor has no goal {new[0]}; if it was submitted just now, it begins in a moment "
+            f"(mailroom show {new[0]})."
         )
     if not goals:
         return Answer(text="There are no goals yet. Say what is to be done, and I start one.")
@@ -40,12 +41,7 @@ async def tell(desk: "Desk", request: Request, _: Words) -> Answer:
 def _choose(goals: list[Goal], text: str) -> tuple[str, list[Goal]]:
     lower = text.lower()
     running = [goal for goal in goals if not goal.status.final]
-    failed = [
-        goal
-        for goal in goals
-        if goal.status in (TaskStatus.FAILED, TaskStatus.TIMEOUT)
-        or (goal.outcome is ResultOutcome.FAILED and goal.status is not TaskStatus.CANCELLED)
-    ]
+    failed = [goal for goal in goals if goal.failed]
     terms = find_terms(text).keys() - _COMMON
     named = [goal for goal in goals if goal.goal_id in text or terms & find_stems(goal.text)]
     if chosen := [goal for goal in goals if goal.goal_id in text]:

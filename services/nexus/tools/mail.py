@@ -66,7 +66,7 @@ async def _choose(desk: "Desk", text: str, letters: list[Email]) -> tuple[list[E
 def _format_letter(letter: Email) -> str:
     return (
         f"- {letter.created_at[:10]}, {letter.sender}: {flatten(letter.subject or letter.body, 120)}"
-        f" - {flatten(letter.body, 200)} (mailroom mail read {letter.id})"
+        f" - {flatten(letter.body, 200)} (mailroom mail show {letter.id})"
     )
 
 

@@ -8,5 +8,4 @@ def format_goal(goal: Goal) -> str:
     """A goal in a line: its state, what it is, its answer or why it failed, its id."""
     result = flatten(goal.reason or goal.answer, 160)
     because = f" - {result}" if result else ""
-    status = goal.status.value.lower().replace("_", " ")
-    return f"{status}: {flatten(goal.text, 160)}{because} ({goal.goal_id})"
+    return f"{goal.standing}: {flatten(goal.text, 160)}{because} ({goal.goal_id})"

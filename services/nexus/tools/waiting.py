@@ -1,9 +1,10 @@
-"""What waits for the person: approvals, questions, dead letters."""
+"""What waits for the person: approvals, questions, dead letters, failed goals."""
 
 from typing import TYPE_CHECKING
 
 from services.nexus.routing.request import Request
 from services.nexus.tools.tool import Answer, Tool, Words
+from shared.text.phrases import count
 from shared.text.shorten import flatten
 
 if TYPE_CHECKING:
@@ -11,26 +12,31 @@ if TYPE_CHECKING:
 
 
 async def tell(desk: "Desk", request: Request, _: Words) -> Answer:
-    """The open requests for approval, agents' questions, and messages that could not be handled."""
-    goals = await desk.office.goals()
-    approvals, questions = await desk.office.approvals(goals), await desk.office.questions(goals)
+    """All that waits, as the page of the inbox has it."""
+    waiting = await desk.office.waiting(await desk.office.goals())
     lines = [
         *(
             f"- {each.sender} asks to be allowed: {flatten(each.what, 200)} "
             f"(mailroom approvals grant {each.approval_id[:12]}, or refuse)"
-            for each in approvals
+            for each in waiting.approvals
         ),
         *(
-            f"- {each.sender} asks: {flatten(each.subject or each.body, 200)} (mailroom mail read {each.id})"
-            for each in questions
+            f"- {each.sender} asks: {flatten(each.subject or each.body, 200)} (mailroom mail show {each.id})"
+            for each in waiting.questions
         ),
         *(
-            f"- {each.count} dead letter{'s' * (each.count > 1)} of {each.agent}, the last: "
+            f"- {count(each.count, 'dead letter')} of {each.agent}, the last: "
             f"{flatten(each.last.reason, 160)} (mailroom dead show {each.number})"
-            for each in await desk.office.dead_letters()
+            for each in waiting.dead_letters
+        ),
+        *(
+            f"- Failed: {flatten(each.text, 120)} - {flatten(each.reason or each.answer, 160)} "
+            f"(mailroom show {each.goal_id}, or retry)"
+            for each in waiting.failed_goals
         ),
     ]
-    return Answer(text="\n".join(["Waiting for you:", *lines] if lines else ["Nothing waits for you."]))
+    head = f"{count(waiting.count, 'thing')} {'waits' if waiting.count == 1 else 'wait'} for you:"
+    return Answer(text="\n".join([head, *lines] if lines else ["Nothing waits for you."]))
 
 
 TOOL = Tool(

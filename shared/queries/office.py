@@ -1,0 +1,217 @@
+"""What stands in the office: goals, what waits for people, dead letters, spending."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import msgspec
+
+from shared import subjects
+from shared.bus import Bus, Stored
+from shared.bus.records import read_record
+from shared.contracts import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    Contract,
+    DailySpending,
+    DeadLetter,
+    Email,
+    Goal,
+    InboxChanged,
+    SentEmail,
+    StateChanged,
+)
+from shared.contracts.base import amended
+from shared.queries.records import count_subjects, read_last
+from shared.text.times import parse_time
+
+MAX_CONCURRENT = 32
+"""Records that are read side by side."""
+MAX_RECORDS = 20_000
+"""The most records of a kind that are read."""
+FAILED_FOR = timedelta(days=7)
+"""Goals that failed longer ago wait for nobody."""
+ASKED_WITHIN = timedelta(days=14)
+"""Questions that are older wait for nobody."""
+
+C = TypeVar("C", bound=Contract)
+
+
+class DeadLetters(msgspec.Struct, frozen=True, kw_only=True):
+    """How many dead letters of an agent wait, and the last of them; ``number`` is that one's."""
+
+    agent: str
+    count: int
+    number: int
+    last: DeadLetter
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """What waits for a person, the latest last; what was put aside in the inbox does not."""
+
+    approvals: Sequence[ApprovalRequest] = ()
+    questions: Sequence[Email] = ()
+    dead_letters: Sequence[DeadLetters] = ()
+    failed_goals: Sequence[Goal] = ()
+
+    @property
+    def count(self) -> int:
+        """How many things wait."""
+        others = len(self.approvals) + len(self.questions) + len(self.failed_goals)
+        return others + sum(each.count for each in self.dead_letters)
+
+
+def select_failed(goals: Iterable[Goal], again: Collection[str]) -> list[Goal]:
+    """The goals that failed within FAILED_FOR, unless they were done ``again`` since."""
+    since = datetime.now(UTC) - FAILED_FOR
+    return [
+        goal
+        for goal in goals
+        if goal.failed and goal.goal_id not in again and goal.ended_at and parse_time(goal.ended_at) > since
+    ]
+
+
+def is_question(sent: SentEmail, ended: Collection[str]) -> bool:
+    """Whether a letter to a person waits for an answer, by what its sender noted; ``ended`` are goals.
+
+    It does if a task waits for the answer, or if it ends with a question mark.
+    """
+    asks = sent.awaited or sent.email.body.rstrip().endswith("?")
+    recent = parse_time(sent.email.created_at) > datetime.now(UTC) - ASKED_WITHIN
+    return asks and recent and sent.answer is None and sent.email.goal_id not in ended
+
+
+class OfficeReader:
+    """Reads records of the office under the rights of people or of nexus.
+
+    A record that did not change is read once.
+    """
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._known: dict[str, tuple[int, Any]] = {}
+        self._gate = asyncio.Semaphore(MAX_CONCURRENT)
+
+    async def goals(self) -> list[Goal]:
+        """Every goal, the one that was submitted last at the end; without most of what a goal has."""
+        records = await self._read(subjects.goal("*"), StateChanged)
+        goals = [record.goal for record, _ in records if record.goal is not None]
+        return sorted(goals, key=lambda goal: parse_time(goal.submitted_at))
+
+    async def waiting(self, goals: Collection[Goal]) -> Waiting:
+        """What waits for a person; ``goals`` are those known."""
+        approvals, questions, dead, put_aside = await asyncio.gather(
+            self.approvals(goals), self._questions(goals), self._dead_letters(), self._put_aside()
+        )
+        failed = select_failed(goals, {goal.retry_of for goal in goals})
+        aside = {each.id for each in put_aside.put_aside}
+        of_agents = [each.agent for each in put_aside.put_aside if each.id.startswith("dead_letter:")]
+        return Waiting(
+            approvals=approvals,
+            questions=[each for each in questions if f"question:{each.id}" not in aside],
+            dead_letters=[left for each in dead if (left := _without(each, of_agents, aside)).count],
+            failed_goals=[each for each in failed if f"failed_goal:{each.goal_id}" not in aside],
+        )
+
+    async def approvals(self, goals: Collection[Goal]) -> list[ApprovalRequest]:
+        """The requests that wait for an answer, the latest last; ``goals`` are those known."""
+        asked, answered = await asyncio.gather(
+            self._read(subjects.approval_asked("*", "*"), ApprovalRequest),
+            self._read(subjects.approval_answered("*", "*"), ApprovalAnswer),
+        )
+        settled = {answer.approval_id for answer, _ in answered}
+        settled_goals = {goal.goal_id for goal in goals if goal.status.final}
+        now = datetime.now(UTC)
+        return [
+            request
+            for request, _ in asked
+            if request.approval_id not in settled
+            and request.goal_id not in settled_goals
+            and parse_time(request.expires_at) > now
+        ]
+
+    async def letters(self) -> list[Email]:
+        """Agents' letters to people of which the sender keeps a record, the latest last."""
+        sent = await self._read(subjects.record("*", "letter", "*"), SentEmail)
+        return [each.email for each, _ in sent if each.email.recipient == subjects.USER]
+
+    async def spending(self, day: str) -> list[DailySpending]:
+        """What each agent used of its model on ``day`` (UTC, as 2026-01-02), the most tokens first."""
+        found = [each for each, _ in await self._read(subjects.record("*", "spending", day), DailySpending)]
+        return sorted(found, key=lambda each: -(each.input_tokens + each.output_tokens))
+
+    async def _questions(self, goals: Collection[Goal]) -> list[Email]:
+        ended = {goal.goal_id for goal in goals if goal.status.final}
+        sent = await self._read(subjects.record("*", "letter", "*"), SentEmail)
+        return [
+            each.email
+            for each, _ in sent
+            if each.email.recipient == subjects.USER and is_question(each, ended)
+        ]
+
+    async def _dead_letters(self) -> list[DeadLetters]:
+        """The dead letters of each agent that has some."""
+        counts = await count_subjects(self._bus, subjects.OFFICE, subjects.dead("*"))
+        return [
+            DeadLetters(agent=letter.sender, count=number, number=seq, last=letter)
+            for letter, seq in await self._read(subjects.dead("*"), DeadLetter)
+            if (number := counts.get(subjects.dead(letter.sender)))
+        ]
+
+    async def _put_aside(self) -> InboxChanged:
+        try:
+            record = await read_record(self._bus, subjects.PUT_ASIDE, InboxChanged)
+        except ValueError:
+            record = None
+        return record.value if record else InboxChanged()
+
+    async def _read(self, pattern: str, kind: type[C]) -> list[tuple[C, int]]:
+        """The last message of each subject that matches, and its sequence, in the order of storage.
+
+        What is no ``kind`` is left out.
+        """
+        counts = await count_subjects(self._bus, subjects.OFFICE, pattern)
+        if len(self._known) > MAX_RECORDS:
+            self._known.clear()
+        names = list(counts)[:MAX_RECORDS]
+        changed = [name for name in names if self._known.get(name, (0, None))[0] != counts[name]]
+        found = await self._read_last(changed)
+        for name in changed:
+            stored = found.get(name)
+            value = _decode(stored, kind) if stored is not None else None
+            self._known[name] = (counts[name], (value, stored.seq) if stored and value else None)
+        known = (self._known[name][1] for name in names)
+        return sorted((each for each in known if each is not None), key=lambda each: each[1])
+
+    async def _read_last(self, names: Sequence[str]) -> dict[str, Stored]:
+        if self._bus.name in subjects.PEOPLE:
+            return await read_last(self._bus, subjects.OFFICE, names)
+        # an agent has to ask for each by its subject
+        found = await asyncio.gather(*(self._last(name) for name in names))
+        return {stored.subject: stored for stored in found if stored is not None}
+
+    async def _last(self, name: str) -> Stored | None:
+        async with self._gate:
+            return await self._bus.last(subjects.OFFICE, name)
+
+
+def _without(letters: DeadLetters, of_agents: Sequence[str], aside: Collection[str]) -> DeadLetters:
+    """``letters`` without those put aside; of these some may have been sent again or dropped since."""
+    left = letters.count - of_agents.count(letters.agent)
+    least = 0 if f"dead_letter:{letters.number}" in aside else 1
+    return msgspec.structs.replace(letters, count=max(left, least))
+
+
+def _decode(stored: Stored, kind: type[C]) -> C | None:
+    try:
+        value = kind.from_json(stored.data)
+    except ValueError:
+        return None
+    if isinstance(value, StateChanged) and value.goal is not None:
+        # thousands of goals are kept: without what fills most of their records
+        goal = amended(
+            value.goal, tasks=(), earlier=(), instructions=(), said=None, parameters={}, verdict={}
+        )
+        return amended(value, goal=goal, spans=())
+    return value
