@@ -208,8 +208,9 @@ class MailroomGroup(LazyGroup):
                 formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As in click; a usage error if an argument is not valid text."""
+        """As in click; a usage error if an argument is not valid text, or an option is given twice."""
         _require_valid_text(args, ctx)
+        _require_once(self, args, ctx)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -241,6 +242,31 @@ def _require_valid_text(arguments: list[str], ctx: click.Context) -> None:
             raise WrappedUsageError(
                 f"{shown!r} is not valid text; write it in UTF-8, and set a UTF-8 locale: LC_ALL=C.UTF-8", ctx
             )
+
+
+def _require_once(command: click.Command, arguments: list[str], ctx: click.Context) -> None:
+    """Raise a usage error if an option that has one value is given twice: click takes the last one silently.
+
+    What cannot be parsed is left to click, which says why.
+    """
+    own = command.context_class(
+        command, parent=ctx.parent, info_name=ctx.info_name, **command.context_settings
+    )
+    try:
+        _, rest, given = command.make_parser(own).parse_args(list(arguments))
+        for option in given:
+            only_one = isinstance(option, click.Option) and not option.multiple and not option.count
+            if only_one and given.count(option) > 1 and (not option.is_flag or option.secondary_opts):
+                raise WrappedUsageError(f"{option.opts[0]} is given twice, and takes one value", own)
+        if isinstance(command, click.Group) and rest:
+            name, chosen, rest = command.resolve_command(own, rest)
+            if chosen is not None:
+                inner = click.Context(chosen, parent=own, info_name=name)
+                _require_once(chosen, rest, inner)
+    except WrappedUsageError:
+        raise
+    except click.UsageError:
+        return
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

@@ -203,7 +203,7 @@ async def compare_waiting(office: OneOffice) -> dict[str, dict[str, Any]]:
 
 async def test_what_waits_is_the_same_everywhere(one: OneOffice, page: Desk) -> None:
     items = await compare_waiting(one)
-    shown = await page.open("/inbox")
+    shown = await page.open("/")
     await shown.get_by_text(f"{len(items)} things wait for you").first.wait_for()
     for each in items.values():
         await shown.get_by_text(each["title"]).first.wait_for()
@@ -320,7 +320,7 @@ async def test_dead_letters_and_agents_are_the_same(one: OneOffice, page: Desk) 
     assert sum(status["dead_letters"].values()) == len(numbers)
     up = {each["agent"] for each in status["agents"] if each["processes"]}
     assert up == {each["name"] for each in (await one.get("/agents"))["agents"] if each["processes"]}
-    assert up == {each["name"] for each in await one.command("agents")}
+    assert up == {each["agent"] for each in await one.command("agents")}
     shown = await page.open("/agents")
     for name in up:
         await shown.get_by_text(name).first.wait_for()

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Timer
 from typing import cast
@@ -353,3 +354,50 @@ def test_a_long_text_of_a_goal_is_shortened_off_a_terminal(monkeypatch: pytest.M
     lines = run("tasks").output.splitlines()
     assert max(map(len, lines)) <= 202
     assert lines[2].endswith("…")
+
+
+def commands_below(
+    group: click.Group, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command with its words."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield (*path, name), command
+        if isinstance(command, click.Group):
+            yield from commands_below(command, (*path, name))
+
+
+def test_an_option_with_one_value_is_refused_if_it_is_given_twice() -> None:
+    tried = 0
+    for path, command in commands_below(cli):
+        for option in (each for each in command.params if isinstance(each, click.Option)):
+            if option.multiple or option.count or (option.is_flag and not option.secondary_opts):
+                continue
+            for one, other in {
+                (option.opts[0], option.opts[-1]),
+                (option.opts[0], (option.secondary_opts or option.opts)[0]),
+            }:
+                value = [] if option.is_flag else ["x"]
+                with pytest.raises(click.UsageError, match="is given twice, and takes one value") as refused:
+                    cli.main([*path, one, *value, other, *value], standalone_mode=False)
+                assert refused.value.exit_code == 2
+                tried += 1
+    assert tried > 100
+
+
+@pytest.mark.parametrize("words", [("queue", "add", "x"), ("submit", "x"), ("memory", "add", "fact", "x")])
+def test_a_key_that_is_given_twice_is_refused(words: tuple[str, ...]) -> None:
+    option = "-m" if words[0] == "memory" else "-c"
+    with pytest.raises(click.UsageError, match="'repo' is given twice"):
+        cli.main([*words, option, "repo=one", option, "repo=two"], standalone_mode=False)
+
+
+def test_every_option_that_repeats_is_taken_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(
+            ["policy", "check", "-c", "rm -rf /", "-c", "ls", "-c", "git push --force"], standalone_mode=False
+        )
+    judged = [json.loads(line)["verdict"] for line in capsys.readouterr().out.splitlines()]
+    assert (judged, ended.value.code) == (["deny", "allow", "ask"], 4)

@@ -13,6 +13,8 @@ import pytest
 
 from services.cli.command import cli
 from services.gateway.api import TABLE
+from services.gateway.app import PAGES
+from services.nexus.briefings.lines import Source
 from shared.settings import NOT_SETTINGS, PREFIX, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,6 +29,7 @@ NOT_COMMANDS = {"command", "with", "said", "hash", "#"}
 VARIABLE = re.compile(rf"\b{PREFIX}[A-Z][A-Z0-9_]*")
 API_PATH = re.compile(r"/api/v1(/[\w/{}$().\0<>-]*)?")
 ASKED = re.compile(r"\b(get|post|remove)\((?:at)?(?:\"(/[^\"]*)\"|`(/[^`]*)`)")
+LINKED = re.compile(r"(?:href=|navigate\()(?:\$\{)?(?:at)?[\"`](/[^\"`]*)")
 FILE = re.compile(r"(?<![\w/.~-])(?:services|shared|tests|docs|deploy)/[\w/.-]*\w")
 EXAMPLES = ("services/translator", "docs/plan.md")
 """Beginnings of paths that stand for others' files."""
@@ -194,6 +197,29 @@ def leads_to(words: list[str], route: list[str]) -> bool:
     return len(words) <= len(route) and all(
         HOLE in word or part.startswith("{") or word == part for word, part in pairs
     )
+
+
+def test_every_page_that_is_linked_exists() -> None:
+    pages = [re.sub(r"\{[^}]*\}", HOLE, path).split("/") for path in PAGES]
+    linked = [(place, path) for place, text in texts() if "/web/" in place for path in LINKED.findall(text)]
+    said = re.compile(HOLE + r"(/[^/].*|/)")
+    for place, text in texts():
+        if ("gateway/delivery/" in place or "gateway/hooks/" in place) and (found := said.fullmatch(text)):
+            linked.append((place, found[1]))
+    kinds = ("goal", "approval", "mail", "dead", "reminder", "calendar", "job", "memory", "spending")
+    linked += [("a briefing", Source(kind=kind, id="x").link) for kind in kinds]
+    assert len(linked) > 40
+    wrong = []
+    for place, path in linked:
+        words = re.sub(r"\$?\{.*", HOLE, path).partition("?")[0].split("/")
+        served = path.startswith(("/web/", "/api/", "/login", "/openapi", "/hooks", "/metrics"))
+        if not served and not any(len(words) == len(page) and fits(words, page) for page in pages):
+            wrong.append(f"{place}: {path}")
+    assert wrong == []
+
+
+def fits(words: list[str], page: list[str]) -> bool:
+    return all(HOLE in (word, part) or word == part for word, part in zip(words, page, strict=True))
 
 
 def test_every_file_that_documents_name_exists() -> None:

@@ -31,11 +31,18 @@ def policy() -> None:
     )
 )
 @click.argument("file", required=False, default="", metavar="[FILE|-]")
-@click.option("--command", "-c", "text", metavar="TEXT", help="Check TEXT instead of a file.")
+@click.option(
+    "--command",
+    "-c",
+    "texts",
+    metavar="TEXT",
+    multiple=True,
+    help="Check TEXT instead of a file. Repeatable.",
+)
 @click.option("--workspace", "-w", default="", metavar="FOLDER", help="The folder the commands would run in.")
 @click.option("--self-test", is_flag=True, help="Check the rules by the examples beside them instead.")
 @json_option
-def check(file: str, text: str | None, workspace: str, *, self_test: bool, as_json: bool) -> None:
+def check(file: str, texts: tuple[str, ...], workspace: str, *, self_test: bool, as_json: bool) -> None:
     """Check the commands in FILE, one per line.
 
     '-' reads them from standard input. The character U+2424 stands for a newline within a command; empty
@@ -44,17 +51,19 @@ def check(file: str, text: str | None, workspace: str, *, self_test: bool, as_js
     command, verdict, reach, rule, why. No command is run.
 
     Exit codes: 0 all were checked, 1 FILE cannot be read, 2 usage error. With --command the exit code is
-    the verdict: 0 allow, 3 ask, 4 deny. With --self-test it is 1 if a rule fails its own examples.
+    the strictest verdict: 0 allow, 3 ask, 4 deny. With --self-test it is 1 if a rule fails its own examples.
     """
     if self_test:
+        if file or texts:
+            raise click.UsageError("--self-test checks no command: leave out FILE and --command.")
         _test_rules()
         return
-    if bool(file) == (text is not None):
+    if bool(file) == bool(texts):
         raise click.UsageError("Name a FILE, '-' for standard input, or a --command TEXT.")
     folder = str(Path(workspace).expanduser().absolute()) if workspace else ""
     as_json = as_json or not sys.stdout.isatty()
-    if text is not None:
-        sys.exit(EXIT_CODES[_print(text, folder, as_json=as_json)])
+    if texts:
+        sys.exit(max(EXIT_CODES[_print(text, folder, as_json=as_json)] for text in texts))
     for line in _read(file):
         _print(line, folder, as_json=as_json)
 

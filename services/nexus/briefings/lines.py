@@ -29,9 +29,9 @@ _OPENED_BY = {
 """The command that shows a source, by its kind."""
 _PAGES = {
     "goal": "/goals/{}",
-    "approval": "/inbox",
-    "mail": "/inbox",
-    "dead": "/inbox",
+    "approval": "/",
+    "mail": "/",
+    "dead": "/",
     "reminder": "/schedule",
     "calendar": "/schedule",
     "job": "/schedule",
