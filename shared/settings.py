@@ -45,6 +45,7 @@ CHARACTERS_A_TOKEN = 3
 ANSWER_SHARE = 4
 """A quarter of the model's context is reserved for its answer."""
 
+Days = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=1e9, description="a number of seconds above 0, such as 90")]
 Name = Annotated[
@@ -141,6 +142,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Whether the small model judges what the linker cannot decide; without it people are asked."""
     memory_keep: Annotated[dict[str, Annotated[int, msgspec.Meta(ge=1)]], "event=90,episodic=30"] = {}
     """Days after which memories of a kind are retired, such as event=90,episodic=30; empty: all are kept."""
+    keep: Annotated[dict[Literal["outputs", "workspaces"], Days], "outputs=90,workspaces=7"] = {}
+    """Days without use after which what goals leave on disk is removed: ``outputs`` (reports, patches;
+    default 90) and ``workspaces`` (with their snapshots; default 7); 0 keeps it for ever. What an open goal
+    has stays, and so do the log and memory."""
     briefing_ttl: Seconds = 300.0
     """Seconds until a briefing is composed again although nothing changed."""
     briefed_agents: tuple[str, ...] = (
@@ -325,6 +330,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """The folder of finished reports."""
         return self.state_dir / "outputs"
 
+    def days_kept(self, kind: Literal["outputs", "workspaces"]) -> int:
+        """After how many days without use a kind of file is removed; 0: never."""
+        return {"outputs": 90, "workspaces": 7, **self.keep}[kind]
+
+    @property
+    def snapshots(self) -> Path:
+        """The folder of the snapshots of workspaces."""
+        return self.state_dir.absolute() / "snapshots"
+
     @property
     def workspaces(self) -> Path:
         """The folder of workspaces, one for each goal."""
@@ -475,7 +489,7 @@ def _variables(env: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _parse(name: str, text: str) -> Any:
-    if name in ("replicas", "memory_keep", "prices"):
+    if name in ("replicas", "keep", "memory_keep", "prices"):
         pairs = (pair.partition("=") for pair in text.split(",") if pair.strip())
         return {agent.strip(): count.strip() for agent, _, count in pairs}
     if name in ("feeds", "private_hosts", "reach", "briefed_agents", "smtp_recipients", "gateway_hosts"):

@@ -61,6 +61,7 @@ SUBMITTING = (NEXUS, CORTEX)
 COUNTING = (CONDUCTOR, CORTEX)
 """The agents that read what all agents have used of models: for reports, and for the budget of a night."""
 CRITIC = "critic"
+ENGINEER = "engineer"
 MEMORY_DAEMON = "memory"
 USER = "user"
 """People: a mailbox and an identity like any agent's."""

@@ -210,7 +210,8 @@ class MailroomGroup(LazyGroup):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As in click; a usage error if an argument is not valid text, or an option is given twice."""
         _require_valid_text(args, ctx)
-        _require_once(self, args, ctx)
+        if not ctx.resilient_parsing:  # as for the shell's completion
+            _require_once(self, args, ctx)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -255,8 +256,9 @@ def _require_once(command: click.Command, arguments: list[str], ctx: click.Conte
     try:
         _, rest, given = command.make_parser(own).parse_args(list(arguments))
         for option in given:
-            only_one = isinstance(option, click.Option) and not option.multiple and not option.count
-            if only_one and given.count(option) > 1 and (not option.is_flag or option.secondary_opts):
+            if not isinstance(option, click.Option) or option.multiple or option.count:
+                continue
+            if given.count(option) > 1 and (not option.is_flag or option.secondary_opts):
                 raise WrappedUsageError(f"{option.opts[0]} is given twice, and takes one value", own)
         if isinstance(command, click.Group) and rest:
             name, chosen, rest = command.resolve_command(own, rest)

@@ -11,8 +11,9 @@ from services.engineer import report
 from services.engineer.delivery import deliver, make_patch
 from services.engineer.discovery import Discovery
 from services.engineer.git import read_history
+from services.engineer.retention import remove_without_end
 from services.engineer.testing import Limits, Site, discover, prepare_tests, run_tests
-from services.engineer.working_copy import COPIES, WorkingCopy, clean_copies, require_folder, working_copy
+from services.engineer.working_copy import COPIES, WorkingCopy, require_folder, working_copy
 from shared import subjects
 from shared.agent.base import Agent
 from shared.agent.process import run
@@ -28,7 +29,6 @@ from shared.skills.changing import changing, commands_of
 from shared.skills.files import apply_patch
 from shared.skills.git import new_folder
 from shared.skills.workspace import (
-    clean_workspaces,
     note_origin,
     open_workspace,
     origin_of,
@@ -56,9 +56,8 @@ class Engineer(Agent):
         self._before: tuple[str, Path, TestRun] = ("", Path(), TestRun())
 
     async def on_start(self) -> None:
-        """Remove copies and workspaces that have not been used for long."""
-        await asyncio.to_thread(clean_copies, self.context.settings.workspaces)
-        await asyncio.to_thread(clean_workspaces, self.context.settings)
+        """Begin to remove what is kept no longer."""
+        self.context.spawn(remove_without_end(self.context.bus, self.context.settings))
 
     async def on_task(self, task: Task) -> Outcome:
         """Do a task; the result of one given as text ends with what was changed and which commands were run.

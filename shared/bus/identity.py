@@ -114,6 +114,9 @@ def _sends_of_some(name: str, agents: Sequence[str]) -> list[str]:
     else:
         told = subjects.record(subjects.CONDUCTOR, subjects.INSTRUCTIONS, "*")
         send = [_direct_get(subjects.OFFICE, record) for record in (subjects.control(name), told)]
+    if name == subjects.ENGINEER:
+        # It removes old files, but not those of open goals.
+        send.append(_direct_get(subjects.OFFICE, subjects.OFFICE_STATE))
     if name in subjects.TIMED:
         send += [
             subjects.timer(name, "*"),

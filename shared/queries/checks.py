@@ -5,6 +5,7 @@ import contextlib
 import os
 import shutil
 import sqlite3
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -39,6 +40,8 @@ BEHIND_WARN = 2_000
 """Messages that the gateway's index may lack: some seconds of a busy office."""
 ANSWER_WAIT, KNOWN_WAIT = 8.0, 1.8
 """Seconds until the server must have answered, the second if it is known why it may not (``may_answer``)."""
+SIZES_WITHIN = 1.5
+"""Seconds in which sizes on disk are added up; larger ones are told as "over"."""
 DAY = timedelta(days=1)
 MEMORY_TIMEOUT = 5.0
 """Seconds until memory must report its health."""
@@ -302,6 +305,38 @@ def may_answer(config: Settings, troubled: Sequence[Process]) -> bool:
     """False if it is known here why the server does not: its disk is full, or its process is stopped."""
     folder = next(path for path in (config.state_dir, *config.state_dir.parents) if path.exists())
     return shutil.disk_usage(folder).free >= FREE_NONE and all(each.agent != SERVER for each in troubled)
+
+
+def check_kept(config: Settings) -> Check:
+    """How much of each kind lies on disk, and for how many days it is kept without use."""
+    places = {
+        "outputs": (config.outputs, config.days_kept("outputs")),
+        "workspaces": (config.workspaces, config.days_kept("workspaces")),
+        "snapshots": (config.snapshots, config.days_kept("workspaces")),
+        "logs": (config.logs, 0),
+        "messages": (config.state_dir / "nats", 0),
+        "memory": (config.state_dir / "memory", 0),
+    }
+    deadline = time.monotonic() + SIZES_WITHIN
+    parts = []
+    for kind, (folder, days) in places.items():
+        if folder.is_dir():
+            size, whole = _measure(folder, deadline)
+            kept = f" (kept {days} days)" if days else ""
+            parts.append(f"{kind} {'' if whole else 'over '}{decimal(size)}{kept}")
+    return ok("kept", ", ".join(parts) or "nothing is stored here")
+
+
+def _measure(folder: Path, deadline: float) -> tuple[int, bool]:
+    """The bytes of the files in a folder, and whether all were counted before the ``deadline``."""
+    size = 0
+    for root, _, names in os.walk(folder):
+        if time.monotonic() > deadline:
+            return size, False
+        for name in names:
+            with contextlib.suppress(OSError):
+                size += Path(root, name).lstat().st_size
+    return size, True
 
 
 def _list_mounted(folder: Path) -> list[Path]:

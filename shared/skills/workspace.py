@@ -1,31 +1,24 @@
 """Workspaces: one folder for each goal, shared by its tasks; and the outside files a task may use."""
 
 import asyncio
-import contextlib
 import os
 import re
 import stat
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from shared.agent.context import AgentContext
-from shared.contracts import TOKEN, CommandVerdict
+from shared.contracts import CommandVerdict
 from shared.errors import ActionError, NotApproved
 from shared.files import write_atomically
-from shared.sandbox import remove_tree
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
 from shared.tasks.workspaces import workspace_name, workspace_path
 
 if TYPE_CHECKING:
     from shared.policy import Ruling
-
-
-FORGOTTEN = 7 * 86_400.0
-"""Seconds without use until a workspace is removed: time to inspect it, or to continue the goal."""
 
 
 def open_workspace(context: AgentContext) -> Path:
@@ -60,19 +53,7 @@ def require_existing(workspace: Path, path: str) -> str:
 
 def snapshots_path(settings: Settings, name: str) -> Path:
     """The folder of the snapshots of the workspace ``name``: outside of it, where no command can write."""
-    return settings.state_dir.absolute() / "snapshots" / name
-
-
-def clean_workspaces(settings: Settings, older_than: float = FORGOTTEN) -> int:
-    """Remove workspaces not used for ``older_than`` seconds, with their snapshots; returns how many."""
-    removed = 0
-    for path in list(settings.workspaces.glob("*")):
-        with contextlib.suppress(FileNotFoundError):  # another agent may be at the same
-            if TOKEN.fullmatch(path.name) and time.time() - path.lstat().st_mtime > older_than:
-                remove_tree(path)
-                remove_tree(snapshots_path(settings, path.name))
-                removed += 1
-    return removed
+    return settings.snapshots / name
 
 
 async def write_output(context: AgentContext, path: Path, text: str, name: str) -> None:

@@ -205,8 +205,7 @@ async def test_what_waits_is_the_same_everywhere(one: OneOffice, page: Desk) -> 
     items = await compare_waiting(one)
     shown = await page.open("/")
     await shown.get_by_text(f"{len(items)} things wait for you").first.wait_for()
-    for each in items.values():
-        await shown.get_by_text(each["title"]).first.wait_for()
+    assert await shown.locator(".inbox article").count() == len(items)
 
 
 async def test_what_is_put_aside_or_answered_waits_nowhere(one: OneOffice) -> None:

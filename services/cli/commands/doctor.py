@@ -29,6 +29,7 @@ from shared.queries.checks import (
     check_deliver,
     check_disk,
     check_index,
+    check_kept,
     check_keys,
     check_memory,
     check_rates,
@@ -65,8 +66,8 @@ sys.exit(0 if is_complete(Path(sys.argv[1])) else 1)
 def doctor(as_json: bool) -> None:
     """Check the installation, and say how to fix problems.
 
-    Checks disk, bus, streams, agents, memory, deliveries, commits, rates, keys, access, embedding model,
-    language model and sandbox, all at once, and prints each as it is done. Exits with 1 if a check fails.
+    Checks disk and what is kept there, bus, streams, agents, memory, deliveries, commits, rates, keys, access,
+    embedding model, language model and sandbox, all at once, and prints each as it is done. Exits with 1 if a check fails.
     """
     console = open_console()
     checks: list[Check] = []
@@ -105,6 +106,7 @@ async def _run_checks(report: Callable[[Check], None]) -> None:
         "embedder": check_embedder(config.models),
         "brain": check_model(config),
         "sandbox": check_sandbox(config),
+        "kept": asyncio.to_thread(check_kept, config),
     }
     await asyncio.gather(_run_bus_checks(config, report, troubled), run_checks(checks, report, LOCAL_LIMIT))
 

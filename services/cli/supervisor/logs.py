@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import os
+import shutil
 import sys
 from collections.abc import Iterator
 from datetime import datetime
@@ -14,7 +16,7 @@ import msgspec
 from services.cli.output.console import colour
 
 MAX_LOG = 10 * 1024 * 1024
-"""Bytes above which a log is rotated at start; one older file is kept."""
+"""Bytes above which a log is rotated; one older file is kept."""
 MAX_TEXT = 400
 """The most characters of a log line that are printed."""
 HIDDEN_KEYS = frozenset({"event", "level", "service", "module", "timestamp", "exception", "task", "cause"})
@@ -49,9 +51,13 @@ def print_log_json(line: LogLine) -> None:
 
 
 def rotate(path: Path) -> None:
-    """Rename the log to ``<name>.log.1`` if it is larger than MAX_LOG."""
+    """Move what is in the log to ``<name>.log.1`` if it is larger than MAX_LOG.
+
+    The file stays, because its process has it open and appends to it.
+    """
     if path.exists() and path.stat().st_size > MAX_LOG:
-        path.replace(path.with_name(f"{path.name}.1"))
+        shutil.copyfile(path, path.with_name(f"{path.name}.1"))
+        os.truncate(path, 0)
 
 
 def read_last_error(path: Path) -> str:

@@ -1,6 +1,7 @@
 """The supervisor of an instance: its processes are started in order, restarted, and stopped in order."""
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -167,8 +168,6 @@ class Supervisor:
             # Two servers on one store would corrupt it.
             marks = (f"{SERVICES.name}.", "shared.agent.process", str(config.state_dir))
             end_orphans(config.state_dir, marks, ORPHAN_GRACE)
-            for log in config.logs.glob("*.log"):
-                rotate(log)
             free = shutil.disk_usage(run).free
         except OSError as error:
             raise unusable_state_dir(config.state_dir, error.strerror) from None
@@ -234,6 +233,9 @@ class Supervisor:
         while True:
             await asyncio.sleep(LOG_INTERVAL)
             self._read_logs()
+            with contextlib.suppress(OSError):  # a full disk: later
+                for log in self.config.logs.glob("*.log"):
+                    rotate(log)
             if self._disk.has_recovered():
                 text = (
                     "the disk has free space again: the server restarts, since it stores nothing until then"
