@@ -105,8 +105,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The gateway's port; if another program has it, or with 0, a free one is taken."""
     gateway_public_url: str = ""
     """The address by which people reach the gateway, if not the one it listens on: behind a proxy, such as
-    ``https://office.example.org``, or with a published port. Links begin with it, and OpenID providers lead
-    back to it."""
+    ``https://office.example.org``, or with a published port. Links and returns from OpenID begin with it."""
     gateway_hosts: tuple[str, ...] = ()
     """Further names by which browsers reach the gateway, such as ``office.example.org``; with
     ``https://`` before it if a proxy speaks https for it."""
@@ -143,9 +142,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     memory_keep: Annotated[dict[str, Annotated[int, msgspec.Meta(ge=1)]], "event=90,episodic=30"] = {}
     """Days after which memories of a kind are retired, such as event=90,episodic=30; empty: all are kept."""
     keep: Annotated[dict[Literal["outputs", "workspaces"], Days], "outputs=90,workspaces=7"] = {}
-    """Days without use after which what goals leave on disk is removed: ``outputs`` (reports, patches;
-    default 90) and ``workspaces`` (with their snapshots; default 7); 0 keeps it for ever. What an open goal
-    has stays, and so do the log and memory."""
+    """Days without use after which what goals leave is removed: outputs (default 90), and workspaces with
+    their snapshots (7); 0: never. What open goals have stays, and so do the log and memory."""
     briefing_ttl: Seconds = 300.0
     """Seconds until a briefing is composed again although nothing changed."""
     briefed_agents: tuple[str, ...] = (

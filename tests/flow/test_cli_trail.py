@@ -3,13 +3,17 @@
 import asyncio
 import base64
 import json
+import os
 import re
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from shared import subjects
 from shared.bus import Bus
@@ -341,3 +345,46 @@ async def test_changed_foreign_and_unprotected_copies_are_found(fresh_office_ser
         "AUDIT 3 is not a copy of a message of OFFICE",
     ]
     assert (finding.problem_count, finding.compared) == (5, 2)
+
+
+@contextmanager
+def started_tail(office: Server, *before: str, **pipes: Any) -> "Iterator[subprocess.Popen[bytes]]":
+    """A tail that follows; ``before`` is the program that starts it."""
+    command = [*before, *mailroom_command("tail")]
+    environment = {**office.environment, "NATS_URL": office.url}
+    given = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, **pipes}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, **given) as process:
+        try:
+            assert process.stderr is not None
+            assert process.stderr.readline().decode().startswith(WAITING)
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("way", ["SIGTERM", "stdout", "stdin"])
+def test_a_tail_ends_with_its_client(office_server: Server, way: str) -> None:
+    with started_tail(office_server, **({"stdin": subprocess.PIPE} if way == "stdin" else {})) as process:
+        assert process.poll() is None
+        if way == "SIGTERM":
+            process.terminate()
+        else:
+            stream = process.stdin if way == "stdin" else process.stdout
+            assert stream is not None
+            stream.close()
+        assert process.wait(20) == 0
+
+
+def test_a_tail_without_an_input_goes_on(office_server: Server) -> None:
+    with started_tail(office_server) as process, pytest.raises(subprocess.TimeoutExpired):
+        process.wait(2)
+
+
+def test_a_tail_that_is_the_first_process_of_a_container_ends_at_sigterm(office_server: Server) -> None:
+    unshare = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
+    if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine lets no process make a namespace of processes")
+    with started_tail(office_server, *unshare) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(children[0]), signal.SIGTERM)
+        process.wait(20)

@@ -2,7 +2,13 @@
 
 import asyncio
 import base64
+import contextlib
 import json
+import os
+import select
+import signal
+import stat
+from collections.abc import Coroutine
 from contextlib import aclosing
 from datetime import datetime
 from typing import Any
@@ -42,6 +48,8 @@ from shared.text.times import format_clock
 
 NOTICE_AFTER = 1.0
 """Seconds without a message after which a notice says that the command waits."""
+WATCHED = 0.5
+"""Seconds between two looks at whether a pipe was closed."""
 NARROW = 110
 """Columns below which a text that does not fit beside its sender has a line of its own."""
 KIND_STYLES = {
@@ -91,13 +99,49 @@ def _ids_of(copy: Copy) -> list[str]:
 def tail(task: str, agent: str, goal: str, since: datetime | None, no_follow: bool, as_json: bool) -> None:
     """Follow all messages as they are stored.
 
-    A line each: time, sender, recipient, kind, text. Ctrl-C ends it.
+    A line each: time, sender, recipient, kind, text. Ctrl-C ends it, and so does the end of the program that
+    it writes to, or whose pipe it has as input.
     """
     message_filter = MessageFilter(task=task, agent=agent, goal=goal)
     try:
-        asyncio.run(_tail(message_filter, since, no_follow, as_json))
+        asyncio.run(_until_abandoned(_tail(message_filter, since, no_follow, as_json)))
     except KeyboardInterrupt:
         click.echo("", err=True)
+
+
+async def _until_abandoned(work: Coroutine[Any, Any, None]) -> None:
+    """Do ``work`` until SIGTERM, or until a pipe of standard input or output is closed at its other end.
+
+    As the first process of a container it would ignore SIGTERM otherwise. The client of a container may be
+    killed and tell it nothing: that its pipes are closed is all that is seen of it inside.
+    """
+    loop, working = asyncio.get_running_loop(), asyncio.ensure_future(work)
+    loop.add_signal_handler(signal.SIGTERM, working.cancel)
+    watching = asyncio.create_task(_wait_until_closed())
+    try:
+        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (watching, working):
+            task.cancel()
+        await asyncio.wait({working, watching})
+    if not working.cancelled():
+        working.result()
+
+
+async def _wait_until_closed() -> None:
+    """Return when one of the pipes that are open now is closed; never, if there is none."""
+    pipes = select.poll()
+    for stream in (0, 1):
+        with contextlib.suppress(OSError):
+            if not stat.S_ISCHR(os.fstat(stream).st_mode):
+                alone = select.poll()
+                alone.register(stream, 0)
+                if not alone.poll(0):
+                    pipes.register(stream, 0)
+    while True:
+        if pipes.poll(0):
+            return
+        await asyncio.sleep(WATCHED)
 
 
 async def _tail(
