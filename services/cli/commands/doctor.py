@@ -66,8 +66,9 @@ sys.exit(0 if is_complete(Path(sys.argv[1])) else 1)
 def doctor(as_json: bool) -> None:
     """Check the installation, and say how to fix problems.
 
-    Checks disk and what is kept there, bus, streams, agents, memory, deliveries, commits, rates, keys, access,
-    embedding model, language model and sandbox, all at once, and prints each as it is done. Exits with 1 if a check fails.
+    Checks disk and what is kept there, bus, streams, agents, memory, deliveries, commits, rates, keys,
+    access, embedding model, language model and sandbox, all at once, and prints each as it is done. Exits
+    with 1 if a check fails.
     """
     console = open_console()
     checks: list[Check] = []
