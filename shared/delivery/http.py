@@ -10,10 +10,9 @@ import msgspec
 
 from shared.contracts import Urgency
 from shared.delivery.config import Ntfy, Webhook
-from shared.delivery.message import LONGEST, DeliveryError, Message
+from shared.delivery.message import DeliveryError, Message
 from shared.delivery.signing import sign
 from shared.text.network_errors import format_network_error
-from shared.text.shorten import shorten
 
 TIMEOUT = 10.0
 """Seconds that a server has to answer."""
@@ -83,7 +82,8 @@ class NtfyOutlet:
         body: dict[str, Any] = {
             "topic": topic,
             "title": message.title,
-            "message": shorten(message.text or message.title, LONGEST),
+            "message": message.brief() or message.title,
+            "markdown": False,
             "priority": PRIORITY[message.urgency],
             "sequence_id": message.id,  # a newer server and telephone show two of one id once
             "click": f"{message.link}#told-{message.id}",

@@ -6,9 +6,9 @@ import shutil
 
 from shared.contracts import Urgency
 from shared.delivery.config import Apprise
-from shared.delivery.message import LONGEST, DeliveryError, Message
+from shared.delivery.message import DeliveryError, Message
 from shared.log import logger
-from shared.text.shorten import flatten, shorten
+from shared.text.shorten import flatten
 
 TOLD = "told"
 """The event of the gateway's log that ``mailroom up`` prints."""
@@ -44,7 +44,7 @@ class DesktopOutlet:
         program = shutil.which("notify-send")
         if program is None:
             raise DeliveryError("notify-send is not installed", "Install libnotify (apt: libnotify-bin)")
-        text = html.escape(shorten(message.text, LINE), quote=False)  # it reads markup
+        text = html.escape(message.brief(LINE), quote=False)  # it reads markup
         words = ["--app-name=Mailroom", f"--urgency={LEVELS[message.urgency]}", "--", message.title, text]
         process = await asyncio.create_subprocess_exec(
             program, *words, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
@@ -81,10 +81,13 @@ class AppriseOutlet:
         client = apprise.Apprise()
         if not client.add(self._url):
             raise DeliveryError("apprise does not know this address", "Correct the channel's url")
-        body = "\n\n".join(filter(None, (shorten(message.text, LONGEST), message.link)))
+        body = "\n\n".join(filter(None, (message.brief(), message.link)))
         try:
             async with asyncio.timeout(TIMEOUT_APPRISE):
-                taken = await client.async_notify(body=body or message.title, title=message.title)
+                # As plain text, so that apprise escapes what a service would take for markup.
+                taken = await client.async_notify(
+                    body=body or message.title, title=message.title, body_format=apprise.NotifyFormat.TEXT
+                )
         except TimeoutError:
             raise DeliveryError("The service did not answer in time", uncertain=True) from None
         if not taken:

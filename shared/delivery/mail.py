@@ -7,8 +7,7 @@ import imaplib
 import re
 from contextlib import AbstractContextManager
 from email.message import EmailMessage
-from email.policy import SMTP, compat32, default
-from email.utils import formatdate
+from email.policy import compat32, default
 from urllib.parse import unquote, urlsplit
 
 from shared.delivery.config import Mail
@@ -18,7 +17,7 @@ from shared.delivery.mailbox import MailboxQuery, search_mailbox
 from shared.delivery.message import DeliveryError, Message, Reply
 from shared.delivery.reply_text import strip_quoted
 from shared.errors import ActionError
-from shared.skills.mail import PORTS, MailServer, submit_message
+from shared.skills.mail import PORTS, MailServer, make_mail, submit_message
 from shared.text.shorten import flatten
 
 LONGEST_REPLY = 1_000_000
@@ -42,8 +41,6 @@ _ABSENT = re.compile(
 """How the subjects of answers begin that programs send, for those that do not say it in a header."""
 PROGRAMS = ("X-Autoreply", "X-Autorespond", "X-Auto-Reply", "X-Failed-Recipients")
 """Headers that programs' answers alone have."""
-PLAIN = SMTP.clone(cte_type="7bit", max_line_length=900)
-"""A long id in a shorter line would be encoded, and no program would know it again."""
 
 
 class MailOutlet:
@@ -77,21 +74,16 @@ class MailOutlet:
 
 
 def compose(channel: Mail, message: Message) -> EmailMessage:
-    """The mail; its subject and addresses can begin no further header."""
-    mail = EmailMessage(policy=PLAIN)
-    mail["From"], mail["To"] = f"Mailroom <{channel.sender}>", message.to or channel.to
-    mail["Subject"] = flatten(message.title, 200).encode("utf-8", "replace").decode() or "Mailroom"
-    mail["Date"] = formatdate(usegmt=True)
-    domain = channel.sender.rpartition("@")[2]
-    mail["Message-ID"] = f"<{MARK}{message.id}.{message.token or '0' * 16}@{domain}>"
-    mail["Auto-Submitted"] = "auto-generated"  # so that no holiday notice answers it; Exchange reads the next
-    mail["X-Auto-Response-Suppress"] = "All"
-    if message.thread:
-        mail["In-Reply-To"] = mail["References"] = flatten(message.thread, 800)
+    """The mail that tells ``message``, with how to answer it."""
     parts = [message.text or message.title, message.link, _say_how_to_answer(channel, message)]
-    text = "\n\n".join(filter(None, parts))
-    mail.set_content(text.encode("utf-8", "replace").decode())
-    return mail
+    return make_mail(
+        f"Mailroom <{channel.sender}>",
+        message.to or channel.to,
+        message.title,
+        "\n\n".join(filter(None, parts)),
+        f"{MARK}{message.id}.{message.token or '0' * 16}",
+        message.thread,
+    )
 
 
 def _say_how_to_answer(channel: Mail, message: Message) -> str:

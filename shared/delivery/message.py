@@ -6,9 +6,12 @@ import msgspec
 
 from shared.contracts import DeliveryKind, Urgency
 from shared.errors import MailroomError
+from shared.text.printable import cut
+from shared.text.shorten import flatten, flatten_lines
 
 LONGEST = 3_000
 """The most characters of a text on a telephone; mail has all of it."""
+TITLE = 200
 LABELS = {"approve": "Approve", "refuse": "Refuse", "done": "Done", "snooze": "Snooze"}
 """The acts that a reply can name, as buttons show them."""
 
@@ -31,6 +34,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     what a reply has to bring back so that it is known to be one. ``thread`` is what the message answers,
     ``to`` whom, as the channel names both. ``again``: it may have been sent before. ``items`` has what
     programs read.
+
+    No channel gets control and invisible characters: agents and strangers wrote a part of the texts.
     """
 
     id: str
@@ -48,6 +53,14 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     to: str = ""
     again: bool = False
     items: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "title", flatten(self.title, TITLE))
+        msgspec.structs.force_setattr(self, "text", flatten_lines(self.text))
+
+    def brief(self, limit: int = LONGEST) -> str:
+        """The text, cut after ``limit`` characters, which it then says, with where the whole is."""
+        return cut(self.text, limit, f"at {self.link}" if self.link else "in the dashboard")
 
 
 class Outlet(Protocol):

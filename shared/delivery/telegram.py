@@ -6,7 +6,7 @@ import msgspec
 
 from shared.delivery.config import Telegram
 from shared.delivery.http import refusal
-from shared.delivery.message import LABELS, LONGEST, DeliveryError, Message, Reply
+from shared.delivery.message import LABELS, DeliveryError, Message, Reply
 from shared.text.network_errors import format_network_error
 from shared.text.shorten import shorten
 
@@ -36,7 +36,7 @@ class TelegramOutlet:
 
     async def send(self, message: Message) -> str:
         """The number of the message in its chat."""
-        text = shorten(message.text, LONGEST)
+        text = message.brief()
         title = "" if message.thread and text else message.title
         parts = [title, text, message.link, AGAIN if message.again else ""]
         body: dict[str, Any] = {

@@ -17,16 +17,21 @@ from shared.settings import Settings
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
 from shared.text.network_errors import format_network_error
+from shared.text.shorten import flatten, flatten_lines
 from shared.web.quoting import clean
 
 LONGEST = 90_000
 """The most characters of a body: far more than anyone reads."""
-PLAIN = SMTP.clone(cte_type="7bit")
-"""Every server takes seven bits."""
+PLAIN = SMTP.clone(cte_type="7bit", max_line_length=900)
+"""Every server takes seven bits. A long id in a shorter line would be encoded, and no program would know it
+again."""
+LONGEST_SUBJECT = 500
 PORTS = {"smtp": 587, "smtps": 465}
 LOCAL = ("localhost", "127.0.0.1", "::1")
 UNSAFE = re.compile(r"[\r\n\0\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-"""Characters that some programs treat as the end of a line: they would begin another header."""
+"""Characters that some programs treat as the end of a line."""
+_ID = re.compile(r"<[!-;=?-~]{1,800}>")
+"""A Message-ID."""
 
 
 class MailServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,15 +128,41 @@ def write_message(settings: Settings, recipient: str, subject: str, body: str, m
         raise ActionError("Mail has no sender", "Set MAILROOM_SMTP_SENDER to an address")
     if UNSAFE.search(subject) or UNSAFE.search(recipient):
         raise ActionError("A subject is one line", "Leave line breaks to the body")
-    if not subject.strip() or len(subject) > 500 or len(body) > LONGEST:
+    if not subject.strip() or len(subject) > LONGEST_SUBJECT or len(body) > LONGEST:
         raise ActionError(f"Mail has a subject of 1 to 500 characters and at most {LONGEST:,} in its body")
+    return make_mail(sender, recipient, subject, body, mail_id)
+
+
+def make_mail(
+    sender: str, recipient: str, subject: str, body: str, mail_id: str, thread: str = ""
+) -> EmailMessage:
+    """The only maker of mails: one with these headers and no others, whatever the texts hold.
+
+    ``sender`` is the settings'; the domain of its address ends the Message-ID. ``thread`` is the Message-ID
+    that it answers, left out if it is none.
+    """
     message = EmailMessage(policy=PLAIN)
-    message["From"], message["To"], message["Subject"] = sender, recipient, subject
+    message["From"], message["To"] = sender, write_header(recipient)
+    message["Subject"] = write_header(subject) or "Mailroom"
     message["Date"] = formatdate(usegmt=True)
     message["Message-ID"] = f"<{mail_id}@{sender.rpartition('@')[2].strip('> ')}>"
-    message["Auto-Submitted"] = "auto-generated"
-    message.set_content(body.encode("utf-8", "replace").decode())
+    message["Auto-Submitted"] = (
+        "auto-generated"  # so that no holiday notice answers it; Exchange reads the next
+    )
+    message["X-Auto-Response-Suppress"] = "All"
+    if _ID.fullmatch(thread) and thread == write_header(thread):
+        message["In-Reply-To"] = message["References"] = thread
+    message.set_content(flatten_lines(body))
     return message
+
+
+def write_header(text: str) -> str:
+    """``text`` as a header shows it: one line, which says the same after it is decoded.
+
+    EmailMessage decodes encoded words (RFC 2047), as every reader does, and a line break in one begins a
+    header: what would be one is taken apart.
+    """
+    return flatten(text, LONGEST_SUBJECT).replace("=?", "= ?")
 
 
 async def submit_message(server: MailServer, message: EmailMessage, timeout: float) -> ActionError | None:

@@ -1,4 +1,11 @@
-"""Text without control characters, which could steer a terminal."""
+"""Text without control characters, which could steer a terminal; or with each of them shown."""
+
+import re
+
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""What counts as printable and shows nothing."""
 
 
 def clean(text: str) -> str:
@@ -12,9 +19,33 @@ def clean_block(text: str) -> str:
 
 
 def escape_invisible(text: str) -> str:
-    """``text`` with its lines; control and other invisible characters as their code points."""
-    shown = (each if each.isprintable() or each == "\n" else f"\\u{{{ord(each):x}}}" for each in text)
-    return "".join(shown)
+    """``text`` with its lines; control and other invisible characters as their code points.
+
+    Texts that differ are shown differently: the backslash of a ``\\u{`` in the text is a code point too.
+    """
+    return "\\u{5c}u{".join("".join(map(_escape, part)) for part in text.split("\\u{"))
+
+
+def quote_exactly(text: str, limit: int, where: str) -> str:
+    """``text`` as ``escape_invisible`` shows it, each line marked with ``|`` so that none is taken for ours.
+
+    What is cut after ``limit`` characters says so, and that the whole is ``where``.
+    """
+    lines = (f"| {line}" for line in escape_invisible(text).split("\n"))
+    return cut("\n".join(lines), limit, where)
+
+
+def cut(text: str, limit: int, where: str) -> str:
+    """``text``; after ``limit`` characters a line says that it is cut, and that the whole is ``where``."""
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}\n(Cut after {limit:,} of {len(text):,} characters: the whole is {where}.)"
+
+
+def _escape(character: str) -> str:
+    if character == "\n" or (character.isprintable() and not _BLANK.match(character)):
+        return character
+    return f"\\u{{{ord(character):x}}}"
 
 
 def _printable(character: str) -> str:

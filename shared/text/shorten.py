@@ -6,14 +6,16 @@ import unicodedata
 ELLIPSIS = "…"
 
 _UNSEEN = re.compile(
-    "[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\U0001d173-\U0001d17a\U000e0000-\U000e007f\ud800-\udfff]"
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
+    "\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ud800-\udfff]"
 )
-"""Invisible characters that can deceive: direction marks, fillers, tags, lone surrogates. Joiners of emoji
-and of Persian stay."""
+"""Invisible characters that can deceive: direction marks, fillers, tags, variation selectors, lone
+surrogates. Joiners and selectors of emoji and joiners of Persian stay."""
 
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029\u3164\u2800]+")
 """White space of any kind and control characters."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u3164\u2800]")
 
 _JOINERS = "\u200c\u200d"
 _TONES = ("\U0001f3fb", "\U0001f3ff")
@@ -34,6 +36,11 @@ def flatten(text: str, limit: int) -> str:
     if len(line) <= limit and _BLANK.sub("", text[len(head) :]):
         line = f"{line} {ELLIPSIS}".lstrip()
     return shorten(line, limit)
+
+
+def flatten_lines(text: str) -> str:
+    """``text`` with its lines, which a line feed alone ends, without control and invisible characters."""
+    return "\n".join(_CONTROL.sub(" ", _UNSEEN.sub("", line)) for line in text.split("\n"))
 
 
 def shorten(line: str, limit: int) -> str:

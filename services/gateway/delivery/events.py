@@ -25,7 +25,7 @@ from shared.contracts import (
 )
 from shared.operations.letters import Mail, parse_mail
 from shared.queries.audit_log import parse_copy
-from shared.text.printable import escape_invisible
+from shared.text.printable import quote_exactly
 from shared.text.shorten import flatten
 
 TITLE, LINE, BODY = 200, 400, 8_000
@@ -75,7 +75,8 @@ async def make_event(stored: Stored, gateway: Gateway, long_goal: timedelta) -> 
             )
         case Email() | AgentReport() | Response():
             sender = subjects.sender_of(stored.subject)
-            if envelope.sender in ("", sender):
+            # Briefings and answers are the desk's alone: another's would be told as if the desk said it.
+            if envelope.sender in ("", sender) and (isinstance(envelope, Email) or sender == subjects.NEXUS):
                 return await _mail_event(envelope, stored, gateway, address)
     return None
 
@@ -116,7 +117,7 @@ def _goal_event(goal: Goal, long_goal: timedelta, address: str) -> Event | None:
         key=f"{goal.goal_id}-{goal.ended_at}",
         kind=DeliveryKind.GOAL_FAILED if failed else DeliveryKind.GOAL_DONE,
         title=flatten(f"{state}: {goal.text}", TITLE),
-        text=(goal.reason or goal.answer)[:BODY],
+        text=quote_exactly(goal.reason or goal.answer, BODY, f"at {address}/goals/{goal.goal_id}"),
         goal_id=goal.goal_id,
         link=f"{address}/goals/{goal.goal_id}",
     )
@@ -125,14 +126,15 @@ def _goal_event(goal: Goal, long_goal: timedelta, address: str) -> Event | None:
 def _approval_event(request: ApprovalRequest, address: str) -> Event:
     why = f"Why it asks: {flatten(request.why, LINE)}" if request.why else ""
     until = f"Without an answer it is refused at {request.expires_at[:16].replace('T', ' ')} UTC."
+    link = f"{address}/goals/{request.goal_id}" if request.goal_id else f"{address}/"
     return Event(
         key=f"{request.sender}-{request.approval_id}",
         kind=DeliveryKind.APPROVAL,
         title=flatten(f"{request.sender} asks: {request.what}", TITLE),
-        text="\n\n".join(filter(None, (escape_invisible(request.what)[:BODY], why, until))),
+        text="\n\n".join(filter(None, (quote_exactly(request.what, BODY, f"at {link}"), why, until))),
         goal_id=request.goal_id,
         about=request.approval_id,
-        link=f"{address}/goals/{request.goal_id}" if request.goal_id else f"{address}/",
+        link=link,
     )
 
 
@@ -141,7 +143,7 @@ def _question_event(mail: Mail, address: str) -> Event:
         key=mail.id,
         kind=DeliveryKind.QUESTION,
         title=flatten(f"{mail.sender} asks: {mail.subject or mail.body}", TITLE),
-        text=mail.body[:BODY],
+        text=quote_exactly(mail.body, BODY, f"at {address}/"),
         about=str(mail.number),
         link=f"{address}/",
     )
