@@ -276,6 +276,7 @@ def task_for(goal: Goal, task: GoalTask, inputs: Mapping[str, Any]) -> Task:
         depends_on=tuple(other.task_id for other in goal.tasks if other.name in task.depends_on),
         deadline=goal.deadline,
         said=goal.said,
+        asker=goal.requester,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from shared import subjects
 from shared.clock import localize
 from shared.contracts import MAX_TEXT, TaskPriority
 from shared.errors import ActionError
@@ -42,7 +43,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     ``context`` may name an ``assignee``, ``action`` and ``params``, or a ``plan`` (TaskPlan), or a ``mode``.
     ``when`` is ``night``, ``now`` (neither window nor limits hold it back), or empty: at ``run_at``, and at
     night if there is none. A job that fails is tried again up to ``retries`` times (0 to 10); the queue lists
-    the failed tasks in ``tried``. ``by_agent`` is True if an agent, not a person, wanted the job.
+    the failed tasks in ``tried``. ``by_agent`` is True if no person said what the job is, ``asker`` is who
+    wanted it, ``user`` or an agent.
     """
 
     id: str
@@ -55,6 +57,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     retries: int = 0
     tried: tuple[str, ...] = ()
     by_agent: bool = False
+    asker: str = subjects.USER
 
     def __post_init__(self) -> None:
         if not JOB_ID.fullmatch(self.id):

@@ -31,6 +31,7 @@ from shared.errors import ActionError
 from shared.messaging.pending import PendingReplies
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.said import is_said
+from shared.tasks.speaker import Speaker
 
 
 class GoalClient:
@@ -170,6 +171,7 @@ class OvernightActions:
             "when": when,
             "retries": retries,
             "by_agent": not (requested and is_said(task, current)),
+            "asker": Speaker.of(current).name,
         }
         job = job_of({"id": "new", "created_at": now.isoformat(), "context": context or {}, **fields})
         async with self._context.effect(f"queue the job {task[:200]}"):
@@ -181,7 +183,11 @@ class OvernightActions:
             data={"id": queued.id, "reason": reason},
         )
 
-    @register_action("Begin a job of the overnight queue now", {"job_id": "Its id, such as job-20260102-001"})
+    @register_action(
+        "Begin a job of the overnight queue now",
+        {"job_id": "Its id, such as job-20260102-001"},
+        personal=True,
+    )
     async def run_job(self, job_id: str) -> Outcome:
         """Says that it has begun, whatever it waited for."""
         async with self._context.effect(f"begin the job {job_id[:80]}", repeatable=True):
@@ -194,6 +200,7 @@ class OvernightActions:
             "about": "Words of its task, if its id is not known",
             "run_at": "ISO 8601 date and time at which it begins; empty: at night",
         },
+        personal=True,
     )
     async def move_job(self, job_id: str = "", about: str = "", run_at: str = "") -> Outcome:
         """Says what it waits for now; data keys ``id`` and ``reason`` as those of queue_job."""
@@ -203,6 +210,7 @@ class OvernightActions:
     @register_action(
         "Cancel a job of the overnight queue, whether it waits or runs",
         {"job_id": "Its id, such as job-20260102-001", "reason": "Why; the job's result has it too"},
+        personal=True,
     )
     async def cancel_job(self, job_id: str, reason: str = "") -> Outcome:
         """Says that it is cancelled; its TaskResult with status CANCELLED is in the archive."""
@@ -212,7 +220,7 @@ class OvernightActions:
             await self._goals.cancel(outcome.data["task_id"], why)
         return outcome
 
-    @register_action("List what waits in the overnight queue, what runs and what failed")
+    @register_action("List what waits in the overnight queue, what runs and what failed", personal=True)
     async def queue_status(self) -> Outcome:
         """Data keys: ``counts``, ``jobs`` with what each waits for, ``night``; ids in ``waiting`` and
         ``running``, reasons in ``failed``, how jobs ended that are not done in ``undone``.

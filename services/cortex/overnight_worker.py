@@ -211,6 +211,7 @@ class OvernightWorker:
             context={"action": "process_overnight_job", "params": {"job": fields}},
             deadline=deadline,
             said=None if job.by_agent else sign_said(self._context.bus, words, deadline),
+            asker=job.asker,
         )
 
 

@@ -44,6 +44,7 @@ from shared.messaging.threads import history_of, is_email_task
 from shared.settings import Settings
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profile import Profile
+from shared.tasks.speaker import Speaker
 from shared.text.cues import asks_about_work
 
 MEMORY = "memory"
@@ -90,7 +91,7 @@ class Nexus(Agent):
         """The answer with its citations; the whole Response in data key ``response``."""
         if not text.strip():
             raise ActionError("The question is empty", "Ask something")
-        return _as_outcome(await self.answerer.answer(text))
+        return _as_outcome(await self._answerer().answer(text))
 
     @register_action("Find the tool of a message, and why it is that one", {"text": "The message"})
     async def route(self, text: str) -> Outcome:
@@ -106,7 +107,7 @@ class Nexus(Agent):
         """The ContextPacket in data key ``packet``: evidence ids, unknowns, assumptions."""
         if not text.strip():
             raise ActionError("The message is empty", "Say what it is about")
-        packet, _ = await self.answerer.search(text)
+        packet, _ = await self._answerer().search(text)
         lines = [f"- [{item.evidence_id}] {item.text}" for item in packet.bullets]
         return Outcome(
             output="\n".join(lines) or "Memory knows nothing about that.",
@@ -129,7 +130,7 @@ class Nexus(Agent):
         request = Request.of_task(self.context.task)
         history = [message_of(entry) for entry in request.history] if request else []
         question_id = request.letter_id if request and request.subject is None else ""
-        return _as_outcome(await self.answerer.answer(text, history, question_id), data)
+        return _as_outcome(await self._answerer().answer(text, history, question_id), data)
 
     # --- handlers --------------------------------------------------------------------------------
 
@@ -164,7 +165,7 @@ class Nexus(Agent):
         request = Request.of(Email.from_dict(task.context["letter"]))
         decision, parameters = await self._decide(request.text, with_model=True)
         if decision.tool == MEMORY:
-            return _as_outcome(await self.answerer.answer(request.text, _history(task)))
+            return _as_outcome(await self._answerer().answer(request.text, _history(task)))
         return _as_outcome(await self._perform(request, decision, parameters))
 
     async def on_due(self, due: GoalDue | ReminderDue) -> Outbox:
@@ -212,6 +213,10 @@ class Nexus(Agent):
         entry = await self.overnight.add(report)
         return [entry] if entry else ()
 
+    def _answerer(self) -> Answerer:
+        """What answers whoever the task at hand is for."""
+        return self.answerer.read_by(Speaker.of(self.context.task).name)
+
     async def _run_task(self, task: Task) -> Outcome:
         """As any agent; claims of a model about reminders are removed if their record did not change."""
         _, before = await self.store.read()
@@ -245,7 +250,7 @@ class Nexus(Agent):
         text = request.text
         if decision.is_certain or decision.tool == MEMORY or not is_question(text) or asks_about_work(text):
             return None
-        known = await self.answerer.quote(text)
+        known = await self.answerer.read_by(request.asker).quote(text)
         goes_on = bool(request.before) and len(text.split()) < WHOLE
         is_doubtful = decision.tool == UNCLEAR or (decision.sure < SURE_TOOL and not goes_on)
         least = 0.0 if is_doubtful else SURELY_KNOWN

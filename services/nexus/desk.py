@@ -14,7 +14,7 @@ from services.nexus.routing.decision import UNCLEAR, Decision
 from services.nexus.routing.registry import load_tools
 from services.nexus.routing.request import REQUEST_KEY, Request
 from services.nexus.schedules.service import ScheduleService
-from services.nexus.tools.tool import Answer, Call
+from services.nexus.tools.tool import Answer, Call, Effect
 from services.nexus.tools.unclear import ask_for_whole, ask_which
 from shared import subjects
 from shared.agent.base import Outbox
@@ -26,6 +26,7 @@ from shared.contracts import MAX_TEXT, Email, Response, ResultOutcome, Said, Tas
 from shared.errors import MailroomError
 from shared.queries.office import OfficeReader
 from shared.tasks.said import sign_said
+from shared.tasks.speaker import Speaker
 from shared.text.shorten import shorten
 
 
@@ -52,8 +53,10 @@ class Desk:
     async def run(
         self, request: Request, decision: Decision, parameters: msgspec.Struct | None = None
     ) -> Answer | Call:
-        """What the tool of ``decision`` answers; a failure is an answer too."""
-        tool = self.tools[decision.tool]
+        """What the tool of ``decision`` answers, if the asker may use it; a failure is an answer too."""
+        tool, speaker = self.tools[decision.tool], Speaker(name=request.asker)
+        if not speaker.may(personal=tool.personal, writes=tool.effect is Effect.WRITES):
+            return Answer(text=f"{speaker.refuse(tool.name)}.", outcome=ResultOutcome.FAILED, confidence=0.0)
         if decision.tool == UNCLEAR and decision.others:
             return ask_which(self.tools, decision.others, request.text)
         if decision.says_part:
@@ -97,6 +100,7 @@ class Desk:
             assignee=assignee,
             requester=self.context.profile.name,
             said=self._said(request),
+            asker=request.asker,
             context={
                 "action": action,
                 "params": dict(params),

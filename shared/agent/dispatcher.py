@@ -117,6 +117,8 @@ class Dispatcher:
             raise Reject(f"it says it is from {claimed or 'nobody'!r}, but {sender!r} sent it")
         if isinstance(envelope, TaskResult) and envelope.agent != sender:
             raise Reject(f"it is the result of {envelope.agent!r}, but {sender!r} sent it")
+        if isinstance(envelope, GoalDue | ReminderDue) and sender != self._name:
+            raise Reject(f"{self._name} sets its own timers, and {sender!r} sent it one that is due")
         addressee = envelope.assignee if isinstance(envelope, Task) else envelope.recipient
         if addressee and addressee != self._name:
             raise Reject(f"it is addressed to {addressee!r}, but was left for {self._name!r}")

@@ -17,6 +17,7 @@ from shared.sandbox import connection_observer
 from shared.spans import record_spans_in
 from shared.tasks.actions import Outcome
 from shared.tasks.context import TaskContext, current_task
+from shared.tasks.speaker import Speaker, current_speaker
 
 WATCH_CLAIMS = 2.0
 """Seconds between two checks whether a running task was cancelled or taken over: a live message about its
@@ -113,6 +114,7 @@ class TaskExecutor:
     async def _do(self, context: TaskContext) -> Outcome:
         current_task.set(context)
         throttle.set(Throttle())
+        current_speaker.set(Speaker.of(context.task))
         record_spans_in(context.spans)
         connection_observer.set(self._agent.context.record_connections)
         context.references, unopened = await open_references(self._agent.context, context.task)

@@ -10,6 +10,7 @@ from shared.contracts.base import (
     Contract,
     Count,
     Envelope,
+    OptionalName,
     OptionalTimestamp,
     Text,
     Timestamp,
@@ -132,7 +133,8 @@ class MemoryWrite(Envelope, frozen=True, kw_only=True, tag="memory_write.v1"):
     ``vectors``, if given, holds the nodes' embeddings in their order as little-endian float32, base64 in
     JSON: a quarter of the size of ``Node.embedding``. ``accessed`` counts how often nodes were read.
     ``insist`` skips the write gate. ``forget`` is a person's order alone: these nodes are retired, and their
-    texts erased from the store, the log and the audit.
+    texts erased from the store, the log and the audit. ``asker`` is ``user`` if the front desk keeps what a
+    person told it, which then is that person's; from others it does not count.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -143,6 +145,7 @@ class MemoryWrite(Envelope, frozen=True, kw_only=True, tag="memory_write.v1"):
     accessed: dict[str, int] = {}
     vectors: bytes = b""
     insist: bool = False
+    asker: OptionalName = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -12,6 +12,7 @@ from shared.contracts.base import (
     Contract,
     Count,
     Envelope,
+    OptionalName,
     OptionalTimestamp,
     OptionalToken,
     Text,
@@ -108,8 +109,9 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     ``context_refs`` and ``evidence_refs`` name what the assignee is shown: memory nodes, files of the
     workspace, tasks. ``depends_on`` lists the ids of tasks of the same requester for the same agent that
     have to complete first; ``deadline`` is ISO 8601; ``traceparent`` is its trace, in the form of W3C
-    Trace Context. ``said`` travels with every task that follows from what a person said. Raises ValueError
-    naming the field.
+    Trace Context. ``said`` travels with every task that follows from what a person said; ``asker`` is whom
+    the requester wants it for, ``user`` or an agent (shared/tasks/speaker.py says when it counts). Raises
+    ValueError naming the field.
     """
 
     task_id: Token
@@ -126,6 +128,7 @@ class Task(Envelope, frozen=True, kw_only=True, tag="task.v1"):
     deadline: OptionalTimestamp = ""
     traceparent: str = ""
     said: Said | None = None
+    asker: OptionalName = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -140,6 +140,11 @@ class Memory:
         """
         return await self.write(self._write_of(nodes, edges, insist=insist))
 
+    async def keep_said(self, node: Node, edges: Sequence[Edge] = ()) -> MemoryWritten:
+        """As ``add``, for what a person told the front desk: it is that person's, and not the desk's."""
+        write = MemoryWrite(sender=self._bus.name, nodes=(node,), edges=tuple(edges), asker=subjects.USER)
+        return await self.write(write)
+
     async def queue(self, *nodes: Node, edges: Sequence[Edge] = (), insist: bool = False) -> None:
         """As ``add``, but returns once the write is stored in the log, which the daemon applies in order."""
         await self._append(self._write_of(nodes, edges, insist=insist))

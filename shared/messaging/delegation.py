@@ -13,6 +13,7 @@ from shared.log import logger
 from shared.messaging.pending import PendingReplies
 from shared.tasks.context import TaskContext, require_current_task
 from shared.tasks.said import pass_on
+from shared.tasks.speaker import Speaker
 
 MAX_TASK_ID = 120
 """Characters of a subtask's id; a longer one is cut and ends in a digest."""
@@ -108,6 +109,7 @@ class Delegation:
                 context=context,
                 deadline=parent.task.deadline,
                 said=pass_on(self._bus, parent.task),
+                asker=Speaker.of(parent.task).name,
             )
         except ValueError as error:
             raise ActionError(f"That is not a valid task for {assignee[:64]!r}: {error}") from None

@@ -57,6 +57,7 @@ class Threads:
             text=text or "(an empty email)",
             assignee=self._bus.name,
             requester=self._bus.name,
+            asker=email.sender,
             context={
                 "letter": email.to_dict(),
                 "session_id": session.session_id,

@@ -66,6 +66,7 @@ class CalendarSkill(Skill):
     @register_action(
         "Read the calendar: appointments of a day and the days after it",
         {"days": "How many days, 1 to 366", "start": "The first day, as 2026-01-31; empty for today"},
+        personal=True,
     )
     async def show_calendar(self, days: int = 1, start: str = "") -> Outcome:
         """The events as text, and in data key ``agenda``; ActionError if the calendar cannot be read."""

@@ -54,6 +54,7 @@ class MailSkill(Skill):
             "subject": "One line",
             "body": "The text of the mail",
         },
+        personal=True,
     )
     async def send_mail(self, recipient: str, subject: str, body: str) -> Outcome:
         """Sent when it returns; a task begun again finds what it sent before and does not send it again.

@@ -6,6 +6,7 @@ from shared.memory import WriteRefused
 from shared.reasoning.patterns import SKILL_CHANNEL
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
+from shared.tasks.speaker import Speaker
 from shared.text.sentences import split_title
 from shared.web.quoting import clean
 
@@ -34,6 +35,11 @@ class MemorySkill(Skill):
         if not text.strip():
             raise ActionError("There is nothing to remember", "Say it in a sentence")
         title, body = split_title(text)
+        speaker = Speaker.of(self.context.task)
+        if self.context.task.context.get("action") == "remember" and not speaker.may(personal=True):
+            raise ActionError(
+                f"What {speaker.name} says is kept under its own name", "Have it add that to memory itself"
+            )
         # The same for another attempt at the same task: a node of an id that is there is not stored twice.
         task = self.context.task
         node_id = self.context.bus.derive_id("remember", task.requester, task.task_id, kind, text)

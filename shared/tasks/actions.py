@@ -11,6 +11,7 @@ import msgspec
 
 from shared.contracts import ResultOutcome
 from shared.errors import ActionError, ConfigError
+from shared.tasks.speaker import ASK_YOURSELF, current_speaker
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,12 +32,16 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """A method that can be called by name; ``params`` is the struct its parameters must fit."""
+    """A method that can be called by name; ``params`` is the struct its parameters must fit.
+
+    ``personal``: what it tells or changes is a person's, so it is done at a person's word alone.
+    """
 
     name: str
     description: str
     param_infos: dict[str, str]
     params: type[msgspec.Struct]
+    personal: bool = False
 
     def schema(self) -> dict[str, Any]:
         """The JSON schema of the parameters, with their descriptions."""
@@ -47,11 +52,13 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
         return schema
 
 
-def register_action(description: str, param_infos: Mapping[str, str] | None = None) -> Callable[[F], F]:
+def register_action(
+    description: str, param_infos: Mapping[str, str] | None = None, *, personal: bool = False
+) -> Callable[[F], F]:
     """Mark an async method as an action; its type hints are the schema of its parameters.
 
-    It returns an Outcome, or a string for one that has only a text. Raises ConfigError at definition unless
-    ``param_infos`` describes exactly the method's parameters.
+    It returns an Outcome, or a string for one that has only a text; ``personal`` is as in Action. Raises
+    ConfigError at definition unless ``param_infos`` describes exactly the method's parameters.
     """
 
     def mark(method: F) -> F:
@@ -61,7 +68,7 @@ def register_action(description: str, param_infos: Mapping[str, str] | None = No
             raise ConfigError(
                 f"Action {method.__name__} has the parameters {parameters}, but describes {sorted(infos)}"
             )
-        method.__action__ = (description, infos)  # type: ignore[attr-defined]
+        method.__action__ = (description, infos, personal)  # type: ignore[attr-defined]
         return method
 
     return mark
@@ -135,9 +142,11 @@ def collect_actions(owner: object) -> dict[str, Action]:
     for name in dir(type(owner)):
         marked = getattr(getattr(type(owner), name), "__action__", None)
         if marked is not None:
-            description, infos = marked
+            description, infos, personal = marked
             params = _params_struct(name, getattr(type(owner), name))
-            actions[name] = Action(name=name, description=description, param_infos=infos, params=params)
+            actions[name] = Action(
+                name=name, description=description, param_infos=infos, params=params, personal=personal
+            )
     return actions
 
 
@@ -154,7 +163,13 @@ def _params_struct(name: str, method: Callable[..., Any]) -> type[msgspec.Struct
 
 
 async def perform(owner: object, action: Action, params: Mapping[str, Any]) -> Outcome:
-    """Call the action of ``owner`` with checked parameters; raises ActionError if they are invalid."""
+    """Call the action of ``owner`` with checked parameters.
+
+    Raises ActionError if they are invalid, or if an agent wants what is a person's.
+    """
+    speaker = current_speaker.get()
+    if speaker is not None and not speaker.may(personal=action.personal):
+        raise ActionError(speaker.refuse(action.name), ASK_YOURSELF)
     try:
         checked = msgspec.convert(dict(params), action.params)
     except msgspec.ValidationError as error:

@@ -21,10 +21,8 @@ from shared.contracts.base import amended
 from shared.errors import BusError
 from shared.log import logger
 from shared.tasks.context import TaskContext
+from shared.tasks.speaker import WITNESSES
 
-WITNESSES = frozenset((subjects.CONDUCTOR, subjects.NEXUS, subjects.CORTEX))
-"""The agents whose word counts for what people said: goals, mail to the front desk and overnight jobs come
-to them."""
 QUOTED = "quoted"
 """The key of a goal's context under which data from outside stand: whatever they name, nobody said it."""
 COUNTS_FOR = timedelta(days=1)

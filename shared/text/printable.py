@@ -21,7 +21,7 @@ def clean_block(text: str) -> str:
 def escape_invisible(text: str) -> str:
     """``text`` with its lines; control and other invisible characters as their code points.
 
-    Texts that differ are shown differently: the backslash of a ``\\u{`` in the text is a code point too.
+    Texts that differ are shown differently: a backslash that would begin a code point is shown as one.
     """
     return "\\u{5c}u{".join("".join(map(_escape, part)) for part in text.split("\\u{"))
 

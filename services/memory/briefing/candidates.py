@@ -39,7 +39,7 @@ from services.memory.briefing.sections import (
     UNRESOLVED,
     nearness,
 )
-from services.memory.ownership import GLOBAL
+from shared.memory.ownership import GLOBAL
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View

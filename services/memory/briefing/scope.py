@@ -11,8 +11,8 @@ import numpy as np
 from services.memory.briefing.links import Tie, count_steps, find_links, find_ties
 from services.memory.briefing.ranking import MIN_IMPORTANCE, MIN_WEIGHT, changed_at, is_current
 from services.memory.local_embedder import Vectors
-from services.memory.ownership import GLOBAL, find_owner
 from shared.contracts import MemoryQuery, Node, Relation
+from shared.memory.ownership import GLOBAL, find_owner
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View

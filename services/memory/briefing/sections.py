@@ -8,8 +8,8 @@ from services.memory.briefing.links import NO_TIE, EdgeFacts, Tie
 from services.memory.briefing.page import NEAR, OWN, REST
 from services.memory.briefing.page import SHARED as FOR_ALL
 from services.memory.briefing.scope import RECENT, AgentScope, is_for_others, is_own, is_private
-from services.memory.ownership import GLOBAL
 from shared.contracts import Node
+from shared.memory.ownership import GLOBAL
 
 IDENTITY = "Identity"
 ACTIVE = "Active Context"

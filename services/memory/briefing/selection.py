@@ -18,8 +18,8 @@ from services.memory.briefing.ranking import MIN_WEIGHT
 from services.memory.briefing.scope import AgentScope
 from services.memory.briefing.sections import EVENTS, SHARED, Placement, assign_section
 from services.memory.linking.open_questions import find_questioned
-from services.memory.ownership import find_owner
 from shared.contracts import Node, Relation
+from shared.memory.ownership import find_owner
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View

@@ -22,9 +22,9 @@ from services.memory.ingest.pieces import (
     default_importance,
     hash_text,
 )
-from services.memory.ownership import AGENTS_FOLDER, CHANNEL, GLOBAL
 from services.memory.writes.gate import EARLIEST, find_wrong_date
 from shared.contracts import NAME, Node, Source
+from shared.memory.ownership import AGENTS_FOLDER, CHANNEL, GLOBAL
 
 NAMESPACE = uuid.UUID("6f0b6a0e-6c44-5d0e-9a55-6d61696c726d")
 """Of all ids made here; another one would make every known file a new one."""

@@ -10,8 +10,8 @@ import msgspec
 import yaml
 
 from services.memory.ingest.pieces import parse_kind
-from services.memory.ownership import GLOBAL
 from shared.contracts import NAME
+from shared.memory.ownership import GLOBAL
 
 _DAY = r"(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
 _TIME = r"[T ](?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:[.,]\d{1,9})?)?(?:Z|[+-](?:0\d|1[0-4]):?[0-5]\d)?"

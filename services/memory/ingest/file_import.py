@@ -12,8 +12,8 @@ from services.memory.ingest.drafting import FileDrafts, NodeDraft
 from services.memory.ingest.identity import keep_ids
 from services.memory.ingest.pieces import NoteLink
 from services.memory.ingest.sharing import SharedTexts
-from services.memory.ownership import CHANNEL
 from shared.contracts import Edge, EdgeKey, Node, Rejection, Relation
+from shared.memory.ownership import CHANNEL
 
 LINK_WEIGHT = 0.8
 """Of an edge from a note to what it links to: the link was set on purpose, but only the text says why."""

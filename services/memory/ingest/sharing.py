@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 
 from services.memory.ingest.client import MemoryClient
-from services.memory.ownership import CHANNEL
 from shared.contracts import Node
+from shared.memory.ownership import CHANNEL
 
 ALSO = "also_in"
 """In the metadata of a node: the other files that have its text."""

@@ -18,9 +18,9 @@ from services.memory.linking.chances import (
 )
 from services.memory.linking.text_comparison import are_opposed, find_difference, jaccard, parse_text
 from services.memory.linking.undated import SURELY, are_short, are_undated, doubt_order, may_deny
-from services.memory.ownership import find_owner, may_end
 from services.memory.writes.change import embedded_text
 from shared.contracts import Edge, Node, Relation
+from shared.memory.ownership import find_owner, may_end
 from shared.subjects import CONDUCTOR
 
 OCCURRENCES = frozenset({"agent", "task", "event", "episodic", "turn", "message"})

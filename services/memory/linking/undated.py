@@ -3,9 +3,9 @@
 from services.memory.graph.decay import parse_time
 from services.memory.linking.chances import ASKED, tells_change
 from services.memory.linking.text_comparison import jaccard, parse_text
-from services.memory.ownership import CHANNEL
 from services.memory.writes.change import embedded_text
 from shared.contracts import Node
+from shared.memory.ownership import CHANNEL
 
 SHORT = 20
 """The most words of a passage that states one thing: what manuals explain at length is like much near it."""

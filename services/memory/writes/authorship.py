@@ -17,6 +17,12 @@ PROPOSAL = "proposal"
 """``provenance["by"]`` of an edge that stands for a change which only another may make."""
 
 
+def author_of(write: MemoryWrite) -> str:
+    """Whose a write is: its sender's, or a person's if the front desk keeps what one told it."""
+    kept = write.sender == subjects.NEXUS and write.asker == subjects.USER
+    return subjects.USER if kept else write.sender
+
+
 def sign_node(node: Node, sender: str) -> Node:
     """The node with its author: an agent's own is its own, people and memory may name any author or none.
 

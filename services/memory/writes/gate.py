@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from services.memory.linking.chances import have_other_values
 from services.memory.linking.rules import is_assertion
 from services.memory.linking.text_comparison import find_difference
-from services.memory.ownership import find_owner
 from services.memory.writes.change import embedded_text
 from shared.contracts import Node, Rejection
+from shared.memory.ownership import find_owner
 
 MIN_CHARACTERS = 15
 MIN_WORDS = 3

@@ -9,6 +9,7 @@ import msgspec
 
 from services.memory.writes.authorship import (
     TRUSTED,
+    author_of,
     dispute,
     may_change,
     may_change_edge,
@@ -113,10 +114,10 @@ class Staging:
         if lenient:
             self._require_as_read(write)
         for place, node in enumerate(write.nodes):
-            self._apply_node(sign_node(node, write.sender), entry, vectors.get(place))
+            self._apply_node(sign_node(node, author_of(write)), entry, vectors.get(place))
         stamp = datetime.fromtimestamp(entry.stored_at, UTC).isoformat(timespec="microseconds")
         for edge in write.edges:
-            self._apply_edge(sign_edge(edge, write.sender), entry, stamp, lenient=lenient)
+            self._apply_edge(sign_edge(edge, author_of(write)), entry, stamp, lenient=lenient)
         for key in write.unlink:
             self._unlink((key.from_id, key.to_id, key.relation.value), entry, lenient=lenient)
         for node_id in dict.fromkeys((*write.retire, *write.forget)):
@@ -188,7 +189,7 @@ class Staging:
     def _apply_node(self, node: Node, entry: LoggedWrite, vector: Vectors | None) -> None:
         check_node(node)
         old, seen = self._node(node.id), (0, "")
-        if old is not None and not may_change(entry.write.sender, old):
+        if old is not None and not may_change(author_of(entry.write), old):
             if not is_same(amended(node, source=old.source, retired_version=0), old):
                 self._propose(node, old, "replace", entry, vector)
             return
@@ -206,7 +207,7 @@ class Staging:
         self, node: Node, old: Node, what: str, entry: LoggedWrite, vector: Vectors | None = None
     ) -> None:
         """Store ``node`` as a proposal of what ``old``, another's node, should become."""
-        sender = entry.write.sender
+        sender = author_of(entry.write)
         if old.retired_version:
             raise ValueError(f"{old.id} was retired, and {sender} may not bring it back")
         proposal = sign_node(amended(node, id=proposal_id(sender, old.id)), sender)
@@ -215,7 +216,8 @@ class Staging:
 
     def _dispute(self, edge: Edge, entry: LoggedWrite) -> None:
         self._disputes.append(EdgeKey(from_id=edge.from_id, to_id=edge.to_id, relation=edge.relation))
-        self._apply_edge(sign_edge(edge, entry.write.sender), entry, entry.write.created_at, lenient=False)
+        mine = sign_edge(edge, author_of(entry.write))
+        self._apply_edge(mine, entry, entry.write.created_at, lenient=False)
 
     def _set_node(self, old: Node | None, new: Node, vector: Vectors | None = None) -> None:
         if old is not None and old.version != new.version:
@@ -230,7 +232,7 @@ class Staging:
         self._set(self._texts, new.id, NodeText(id=new.id, version=new.version, text=text, vector=vector))
 
     def _apply_edge(self, edge: Edge, entry: LoggedWrite, stamp: str, *, lenient: bool) -> None:
-        key, sender = key_of(edge), entry.write.sender
+        key, sender = key_of(edge), author_of(entry.write)
         old = self._edge(key)
         if edge.relation is Relation.SUPERSEDES:
             end = self._node(edge.to_id)
@@ -289,7 +291,7 @@ class Staging:
         return may_change_edge(sender, edge, self._node(edge.from_id) if sender not in TRUSTED else None)
 
     def _unlink(self, key: EdgeTuple, entry: LoggedWrite, *, lenient: bool) -> None:
-        edge, sender = self._edge(key), entry.write.sender
+        edge, sender = self._edge(key), author_of(entry.write)
         if edge is not None:
             if not self._may_change(sender, edge):
                 raise ValueError(
@@ -311,8 +313,8 @@ class Staging:
                 raise ValueError(f"{node_id} is not in memory, so it cannot be retired")
         elif node.retired_version:
             return
-        elif not may_change(entry.write.sender, node):
-            wish = propose_retiring(node, entry.write.sender, entry.write.created_at)
+        elif not may_change(author_of(entry.write), node):
+            wish = propose_retiring(node, author_of(entry.write), entry.write.created_at)
             self._propose(wish, node, "retire", entry)
         else:
             self._set_node(node, amended(node, retired_version=version, version=version))

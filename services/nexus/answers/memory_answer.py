@@ -12,6 +12,7 @@ from services.nexus.answers.evidence import ASKED, Evidence, find_speaker
 from services.nexus.routing.sentence_type import is_question, is_statement
 from shared.clock import parse_timestamp
 from shared.contracts import ContextItem, ContextPacket, Hit, Node, Response
+from shared.memory.ownership import author_of
 from shared.text.sentences import split_sentences
 from shared.text.shorten import flatten, shorten
 from shared.text.words import find_stems, find_terms, stem_term
@@ -254,7 +255,7 @@ def find_origin(node: Node) -> str:
     return (
         " › ".join(filter(None, map(str, (file, node.metadata.get("heading") or ""))))
         if file
-        else node.source.agent
+        else author_of(node)
     )
 
 

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -25,6 +26,7 @@ from services.nexus.conversation.words import SpokenAnswer
 from services.nexus.reminders.state import ENDED
 from services.nexus.reminders.store import ReminderStore
 from services.nexus.routing.sentence_type import is_question
+from shared import subjects
 from shared.agent.context import AgentContext
 from shared.clock import read_zone
 from shared.contracts import (
@@ -39,6 +41,7 @@ from shared.contracts import (
 from shared.errors import BusError, ModelError
 from shared.llm.protocol import Message
 from shared.llm.structured_output import read_answer
+from shared.memory.ownership import may_read
 from shared.reasoning.recall import measure_relevance
 from shared.skills.mentions import open_mentions
 from shared.tasks.context import current_task
@@ -62,9 +65,18 @@ MAX_MEMORIES = 8
 class Answerer:
     """Answers questions from memory: by the model, or by quotations if there is no model or it fails."""
 
-    def __init__(self, context: AgentContext, store: ReminderStore) -> None:
+    def __init__(self, context: AgentContext, store: ReminderStore, reader: str = subjects.USER) -> None:
         self._context = context
         self._store = store
+        self._reader = reader
+
+    def read_by(self, name: str) -> "Answerer":
+        """One whose answers hold only what an agent, or ``user``, may read."""
+        return Answerer(self._context, self._store, name)
+
+    async def _search(self, text: str, **options: Any) -> list[Hit]:
+        hits = await self._context.memory.search(text, **options)
+        return [hit for hit in hits if may_read(self._reader, hit.node)]
 
     async def answer(self, text: str, history: Sequence[Message] = (), question_id: str = "") -> Response:
         """The model's checked answer, else quotations; ``history`` is the thread before ``text``.
@@ -79,15 +91,14 @@ class Answerer:
         try:
             packet, _ = await self.search("\n".join([*before, text]))
             reminders, _ = await self._store.read()
+            shown = reminders.reminders if self._reader == subjects.USER else ()
             messages = [*history, question_prompt(text, packet, await self._open_mentioned(text))]
             answer = await self._write(messages, packet, question_id)
         except ModelError as error:
             return await self.quote(text, str(error))
         except BusError as error:
             return _without_memory(error)
-        return checked_response(
-            answer, packet, [each for each in reminders.reminders if each.status not in ENDED]
-        )
+        return checked_response(answer, packet, [each for each in shown if each.status not in ENDED])
 
     async def _write(
         self, messages: Sequence[Message], packet: ContextPacket, question_id: str
@@ -140,7 +151,7 @@ class Answerer:
         wanted = read_listed(text, datetime.now(read_zone(self._context.settings.time_zone)).date())
         if wanted is None:
             return []
-        hits = await self._context.memory.search(wanted.text, limit=MOST, kinds=wanted.kinds)
+        hits = await self._search(wanted.text, limit=MOST, kinds=wanted.kinds)
         noted = ("goal", "cognition")
         known = [hit for hit in rank_hits(hits) if hit.node.source.channel not in noted]
         return wanted.keep([hit for hit in known if hit.node.kind != "agent"])
@@ -164,15 +175,16 @@ class Answerer:
         words.
         """
         memory = self._context.memory
-        hits = await memory.search(text, limit=READ, history=True)
+        hits = await self._search(text, limit=READ, history=True)
         known = {hit.node.id for hit in hits}
         later = sorted({find_later(hit) for hit in hits} - known - {""})
-        return [*hits, *(Hit(node=node, score=0.0) for node in await memory.get(*later))] if later else hits
+        newer = [node for node in await memory.get(*later) if may_read(self._reader, node)] if later else []
+        return [*hits, *(Hit(node=node, score=0.0) for node in newer)]
 
     async def search(self, text: str) -> tuple[ContextPacket, list[Hit]]:
         """The context packet of ``text``, and the hits it is made from; raises BusError."""
         # Settled: what a goal found is written just before it ends, and people ask about it at once.
-        hits = await self._context.memory.search(text, limit=MAX_MEMORIES, settled=True)
+        hits = await self._search(text, limit=MAX_MEMORIES, settled=True)
         packet = build_packet(text, hits, limit=MAX_MEMORIES)
         shown = {item.evidence_id for item in packet.bullets}
         kept = [hit for hit in hits if hit.node.id in shown]

@@ -48,12 +48,12 @@ class BriefingSchedule:
 
     # --- actions -------------------------------------------------------------------------------------
 
-    @register_action("Write the morning briefing now")
+    @register_action("Write the morning briefing now", personal=True)
     async def brief_morning(self) -> Outcome:
         """The page in the inbox folder, and its text; made again it adds what is new."""
         return await self._make("morning")
 
-    @register_action("Write the evening briefing now")
+    @register_action("Write the evening briefing now", personal=True)
     async def brief_evening(self) -> Outcome:
         """As the morning's: what was done, missed, learned and spent, and tomorrow."""
         return await self._make("evening")
@@ -64,6 +64,7 @@ class BriefingSchedule:
             "kind": "morning or evening; empty takes what fits the time of day",
             "again": "Look again for what is new",
         },
+        personal=True,
     )
     async def tell_briefing(self, kind: str = "", again: bool = False) -> Outcome:
         """As brief_morning; data key ``briefing`` has the head, the sections and their sources."""
@@ -77,6 +78,7 @@ class BriefingSchedule:
     @register_action(
         "Tell what a briefing could not tell at its time",
         {"kind": "morning or evening", "day": "The day, as 2026-11-23"},
+        personal=True,
     )
     async def brief_late(self, kind: str, day: str) -> Outcome:
         """What can be told now, in data key ``added``; nothing, if nothing can."""
@@ -226,6 +228,7 @@ class BriefingSchedule:
             text=text,
             assignee=me,
             requester=me,
+            asker=subjects.USER,
             context={"action": action, "params": params},
         )
         return () if await read_task(self._context.bus, task) else [task]

@@ -75,6 +75,7 @@ class ReminderService:
             "text": "What to be reminded of; it may name the time, as in 'call Ana tomorrow at 9'",
             "when": "The time, if the text does not name it: plain words or ISO 8601",
         },
+        personal=True,
     )
     async def set_reminder(self, text: str, when: str = "") -> Outcome:
         """The reminder in data key ``reminder``; raises ActionError, a question, if the time is not clear."""
@@ -85,7 +86,9 @@ class ReminderService:
         return await self._set(request, text)
 
     @register_action(
-        "List the reminders", {"everything": "Whether to include those that are done or cancelled"}
+        "List the reminders",
+        {"everything": "Whether to include those that are done or cancelled"},
+        personal=True,
     )
     async def list_reminders(self, everything: bool = False) -> Outcome:
         """The open ones, the next one first, or ``everything``; data key ``reminders``."""
@@ -101,6 +104,7 @@ class ReminderService:
             "minutes": "For how many minutes: from now if it was sent, else from when it was due",
             "until": "Or until when: plain words or ISO 8601",
         },
+        personal=True,
     )
     async def snooze_reminder(
         self, reminder: str, minutes: float = DEFAULT_SNOOZE, until: str = ""
@@ -116,14 +120,14 @@ class ReminderService:
             reminder,
         )
 
-    @register_action("Mark a reminder as done", {"reminder": REMINDER})
+    @register_action("Mark a reminder as done", {"reminder": REMINDER}, personal=True)
     async def finish_reminder(self, reminder: str) -> Outcome:
         """The reminder; raises ActionError if there is none, or it was cancelled."""
         return await self._change(
             ReminderRequest(intent=ReminderIntent.FINISH, about=_named(reminder)), reminder
         )
 
-    @register_action("Cancel a reminder", {"reminder": REMINDER})
+    @register_action("Cancel a reminder", {"reminder": REMINDER}, personal=True)
     async def cancel_reminder(self, reminder: str) -> Outcome:
         """The reminder; raises ActionError if there is none, or it was done."""
         return await self._change(
@@ -136,6 +140,7 @@ class ReminderService:
             "text": "The message",
             "meaning": "What it means if its words do not say: set, list, change or cancel",
         },
+        personal=True,
     )
     async def mind_reminders(self, text: str, meaning: str = "") -> Outcome:
         """The outcome of what the message means; raises ActionError, a question, if that is not clear."""

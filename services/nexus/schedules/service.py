@@ -47,6 +47,7 @@ class ScheduleService:
             "text": "The goal, in the person's own words",
             "when": "When it runs, such as 'every weekday at 7', or an RFC 5545 rule as 'RRULE:FREQ=...'",
         },
+        personal=True,
     )
     async def schedule_goal(self, text: str, when: str) -> Outcome:
         """The schedule in data key ``schedule``; raises ActionError, a question, if the time is not clear."""
@@ -55,36 +56,48 @@ class ScheduleService:
         return await self.book.add(text, when, found, self._token(text, when))
 
     @register_action(
-        "List the goals on a schedule", {"everything": "Whether to include those that ended or were removed"}
+        "List the goals on a schedule",
+        {"everything": "Whether to include those that ended or were removed"},
+        personal=True,
     )
     async def list_schedules(self, everything: bool = False) -> Outcome:
         """As ``ScheduleBook.list``."""
         return await self.book.list(everything=everything)
 
-    @register_action("Show a goal on a schedule, with its next runs", {"schedule": SCHEDULE})
+    @register_action("Show a goal on a schedule, with its next runs", {"schedule": SCHEDULE}, personal=True)
     async def show_schedule(self, schedule: str) -> Outcome:
         """As ``ScheduleBook.show``."""
         return await self.book.show(schedule)
 
-    @register_action("Pause a goal on a schedule: it has no runs until it is resumed", {"schedule": SCHEDULE})
+    @register_action(
+        "Pause a goal on a schedule: it has no runs until it is resumed",
+        {"schedule": SCHEDULE},
+        personal=True,
+    )
     async def pause_schedule(self, schedule: str) -> Outcome:
         """As ``ScheduleBook.pause``."""
         self._require_person()
         return await self.book.pause(schedule)
 
-    @register_action("Resume a goal on a schedule that is paused", {"schedule": SCHEDULE})
+    @register_action("Resume a goal on a schedule that is paused", {"schedule": SCHEDULE}, personal=True)
     async def resume_schedule(self, schedule: str) -> Outcome:
         """As ``ScheduleBook.resume``."""
         self._require_person()
         return await self.book.resume(schedule)
 
-    @register_action("Remove a goal from the schedule; a run that has begun goes on", {"schedule": SCHEDULE})
+    @register_action(
+        "Remove a goal from the schedule; a run that has begun goes on", {"schedule": SCHEDULE}, personal=True
+    )
     async def remove_schedule(self, schedule: str) -> Outcome:
         """As ``ScheduleBook.remove``."""
         self._require_person()
         return await self.book.remove(schedule)
 
-    @register_action("Begin a run of a goal on a schedule now; its further runs stay", {"schedule": SCHEDULE})
+    @register_action(
+        "Begin a run of a goal on a schedule now; its further runs stay",
+        {"schedule": SCHEDULE},
+        personal=True,
+    )
     async def run_schedule(self, schedule: str) -> Outcome:
         """As ``ScheduleBook.run``."""
         self._require_person()

@@ -23,4 +23,5 @@ TOOL = Tool(
     name="brief",
     description="briefs you: what waits, what failed, what is due, what the night brought",
     run=brief,
+    personal=True,
 )

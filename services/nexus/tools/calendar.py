@@ -37,4 +37,5 @@ TOOL = Tool(
     name="calendar",
     description="lists the appointments of the calendar",
     run=show,
+    personal=True,
 )

@@ -64,4 +64,5 @@ TOOL = Tool(
     name="goals",
     description="tells how goals and tasks stand, what failed, and what the agents do",
     run=tell,
+    personal=True,
 )

@@ -65,10 +65,10 @@ def says_only_it(fact: str) -> bool:
 
 
 async def keep(desk: "Desk", request: Request, fact: str, replaces: str = "") -> Answer:
-    """Store ``fact`` as said by the person, once for each request; says what was kept, or why it was not.
+    """Store ``fact`` as the person's own, once for each request; says what was kept, or why it was not.
 
     What says only "it" is kept with what was spoken of before; if that is not known, it is asked. It takes
-    the place of the memory ``replaces`` if the desk kept that one; to another's it is noted as contradicting.
+    the place of the memory ``replaces``.
     """
     fact = name_subject(_TAIL.sub("", fact) or fact, request)
     if says_only_it(fact):
@@ -81,12 +81,12 @@ async def keep(desk: "Desk", request: Request, fact: str, replaces: str = "") ->
         title=title,
         body=body,
         importance=0.6,
-        source=Source(agent=desk.context.profile.name, session=request.session, channel=KEPT_HERE),
-        metadata={"said_by": subjects.USER},
+        source=Source(agent=subjects.USER, session=request.session, channel=KEPT_HERE),
+        metadata={"person": request.person} if request.person else {},
     )
     try:
         ends = [Edge(from_id=node.id, to_id=replaces, relation=Relation.SUPERSEDES)] if replaces else []
-        await desk.context.memory.add(node, edges=ends)
+        await desk.context.memory.keep_said(node, edges=ends)
     except WriteRefused as refused:
         known = refused.rejection.existing if refused.rejection else None
         if known and find_stems(node_statement(known)) == find_stems(fact):

@@ -123,4 +123,5 @@ TOOL = Tool(
     run=search,
     parameters=MailWanted,
     read=read,
+    personal=True,
 )

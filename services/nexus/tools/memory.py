@@ -25,7 +25,7 @@ async def answer(desk: "Desk", request: Request, _: Words) -> Answer:
     If the answer was only told, it offers to keep that.
     """
     told = {node.id: node for node in map(_make_node, range(len(request.told)), request.told)}
-    response = await desk.answerer.quote(request.text, told=tuple(told.values()))
+    response = await desk.answerer.read_by(request.asker).quote(request.text, told=tuple(told.values()))
     first = told.get(response.citations[0]) if response.citations else None
     response = msgspec.structs.replace(
         response, citations=tuple(each for each in response.citations if each not in told)

@@ -46,4 +46,5 @@ TOOL = Tool(
     says=JOB_MOVE,
     run=queue,
     effect=Effect.STARTS,
+    personal=True,
 )

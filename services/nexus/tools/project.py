@@ -67,4 +67,5 @@ TOOL = Tool(
     name="project",
     description="tells milestones, open points, and who does what",
     run=tell,
+    personal=True,
 )

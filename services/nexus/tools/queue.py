@@ -23,4 +23,5 @@ TOOL = Tool(
     name="queue",
     description="tells what is queued for the night, and what is scheduled",
     run=tell,
+    personal=True,
 )

@@ -23,4 +23,5 @@ TOOL = Tool(
     description="lists your reminders",
     run=mind,
     effect=Effect.READS,
+    personal=True,
 )

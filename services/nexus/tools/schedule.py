@@ -45,4 +45,5 @@ TOOL = Tool(
     needs=_NEEDED,
     run=plan,
     effect=Effect.STARTS,
+    personal=True,
 )

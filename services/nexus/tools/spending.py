@@ -42,4 +42,5 @@ TOOL = Tool(
     name="spending",
     description="tells the tokens and the cost of the models, and the budget",
     run=tell,
+    personal=True,
 )

@@ -70,7 +70,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     the desk, the request and ``parameters``: those of a model, else what ``read`` finds in the message.
     ``route`` is what an answer names as its route. A message in which ``needs`` is not found is for another
     tool, one that ``says`` matches at its beginning is for this one. A ``hidden`` tool is not among what the
-    desk says it can do.
+    desk says it can do. What a ``personal`` one reads is a person's; agents may not have it read, and have
+    nothing written either (shared/tasks/speaker.py).
     """
 
     name: str
@@ -83,6 +84,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     needs: re.Pattern[str] | None = None
     says: re.Pattern[str] | None = None
     hidden: bool = False
+    personal: bool = False
 
     @property
     def used(self) -> str:

@@ -43,4 +43,5 @@ TOOL = Tool(
     name="waiting",
     description="tells what waits for you: approvals, questions, messages that could not be handled",
     run=tell,
+    personal=True,
 )

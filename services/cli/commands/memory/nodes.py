@@ -57,6 +57,7 @@ from shared.contracts import (
 from shared.contracts.queries import MAX_PAGE
 from shared.errors import ActionError, MailroomError
 from shared.memory import Memory
+from shared.memory.ownership import author_of
 from shared.text.phrases import count
 from shared.text.printable import clean, clean_block
 from shared.text.times import format_date
@@ -190,7 +191,7 @@ def _describe_end(node: Node, later: Sequence[Node]) -> str:
 def _print_two_lines(node: Node, console: Console, *, lead: str = "", mark: str = "", indent: int) -> None:
     kind = (f"{node.kind:<11} ", "dim")
     print_line(Text.assemble((lead, "cyan"), kind, clean(node.title), (mark, "yellow")), console)
-    source = f"{node.id}  {clean(node.source.agent)}  {format_date(node.created_at)}"
+    source = f"{node.id}  {clean(author_of(node))}  {format_date(node.created_at)}"
     print_line(Text(f"{'':{indent}}{source}", style="dim"), console)
 
 
@@ -227,7 +228,7 @@ async def _get(memory: Memory, ids: Sequence[str], at: int) -> tuple[list[Node],
 
 def _print_node(node: Node, console: Console, later: Sequence[Node]) -> None:
     click.secho(clean(node.title), bold=True)
-    source = " ".join(filter(None, (node.source.agent, node.source.session, node.source.channel)))
+    source = " ".join(filter(None, (author_of(node), node.source.session, node.source.channel)))
     origin = clean(source) or "unknown"
     click.echo(f"{node.kind}, importance {node.importance:g}, {format_date(node.created_at)}, from {origin}")
     if node.retired_version:

@@ -1,5 +1,6 @@
 """Whose memory a node is: what lies in an agent's folder is its own, everything else is everybody's."""
 
+from shared import subjects
 from shared.contracts import Node
 
 GLOBAL = "global"
@@ -17,6 +18,17 @@ def find_owner(node: Node) -> str:
     folder, _, rest = node.source.session.partition("/")
     is_own = node.source.channel == CHANNEL and folder == AGENTS_FOLDER and "/" in rest
     return rest.partition("/")[0] if is_own and GLOBAL not in node.tags else ""
+
+
+def may_read(name: str, node: Node) -> bool:
+    """Whether an agent, or ``user``, may be told a node: the others' own memories are not for it."""
+    return name == subjects.USER or find_owner(node) in ("", name) or name in node.tags
+
+
+def author_of(node: Node) -> str:
+    """Who says it: a person by name if it is known, else ``user``; an agent; empty for files of nobody."""
+    named = node.source.agent == subjects.USER and node.metadata.get("person")
+    return str(named or node.source.agent)
 
 
 def may_end(newer: Node, older: Node) -> bool:
