@@ -1,5 +1,6 @@
 """Records of the office: tasks, goals, dead letters, presence, approvals, reminders."""
 
+import hashlib
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -328,7 +329,8 @@ class ApprovalRequest(Envelope, frozen=True, kw_only=True, tag="approval_request
 
     ``approval_id`` follows from the agent, ``what`` and the goal (the task, if another agent handed it
     out), so that one thing is asked once for a goal and a grant is valid for that alone. ``reach`` is what
-    a grant would open of the network: registries (``python``) and hosts (``host:example.org``).
+    a grant would open of the network: registries (``python``) and hosts (``host:example.org``). A request is
+    never changed: one whose text is another later is void.
     """
 
     approval_id: Token
@@ -339,11 +341,17 @@ class ApprovalRequest(Envelope, frozen=True, kw_only=True, tag="approval_request
     reach: tuple[str, ...] = ()
     expires_at: Timestamp
 
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of what is asked, ``what`` and each of ``reach`` after a NUL, in hexadecimal digits."""
+        return hashlib.sha256("\0".join((self.what, *self.reach)).encode("utf-8", "replace")).hexdigest()
+
 
 class ApprovalAnswer(Envelope, frozen=True, kw_only=True, tag="approval_answer.v1"):
     """A person's answer; ``note`` is for the agent, ``scope`` how far a grant of reach goes.
 
-    ``hosts`` are opened beside what was requested.
+    ``hosts`` are opened beside what was requested. A grant is one of the text with this ``digest``, that of
+    the request, and of no other.
     """
 
     approval_id: Token
@@ -351,6 +359,11 @@ class ApprovalAnswer(Envelope, frozen=True, kw_only=True, tag="approval_answer.v
     note: str = ""
     scope: Literal["command", "task", "goal"] = "command"
     hosts: tuple[str, ...] = ()
+    digest: str = ""
+
+    def allows(self, request: ApprovalRequest) -> bool:
+        """Whether it grants ``request``, to the letter."""
+        return self.granted and self.digest == request.digest
 
 
 class ReminderStatus(StrEnum):

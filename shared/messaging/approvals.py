@@ -9,6 +9,7 @@ from shared.bus import Bus
 from shared.bus.consumer import yield_slot
 from shared.bus.entry import seal
 from shared.bus.records import read_record, read_task
+from shared.clock import parse_timestamp
 from shared.contracts import ApprovalAnswer, ApprovalRequest, Task
 from shared.errors import BusUnavailable, Conflict, NotApproved
 from shared.log import logger
@@ -46,12 +47,11 @@ class Approvals:
         """
         task = require_current_task()
         request = await self._ask(task, what, rule, why, tuple(reach))
-        expires = datetime.fromisoformat(request.expires_at)
-        answer = await self._answer(request.approval_id, expires)
-        if answer is None and datetime.now(UTC) < expires:
+        answer = await self._answer(request)
+        if answer is None and datetime.now(UTC) < datetime.fromisoformat(request.expires_at):
             await task.progress(f"waits for approval {request.approval_id[:8]}: {flatten(what, 200)}")
             async with yield_slot():
-                answer = await self._await(request.approval_id, expires)
+                answer = await self._await(request)
         if answer is None:
             raise NotApproved(
                 f"Nobody approved it in time: {flatten(what, 200)}",
@@ -70,7 +70,7 @@ class Approvals:
             request = await self._read_request(approval_id)
             if request is None or task is None:
                 break
-            answer = await self._answer(approval_id, datetime.fromisoformat(request.expires_at))
+            answer = await self._answer(request)
             same_task = request.task_id == task.task.task_id
             if (
                 answer
@@ -103,12 +103,12 @@ class Approvals:
             "Name what commands may reach beforehand, as 'reach' in the settings",
         )
 
-    async def _await(self, approval_id: str, expires: datetime) -> ApprovalAnswer | None:
+    async def _await(self, request: ApprovalRequest) -> ApprovalAnswer | None:
         """The answer, or None once the request expired; while the server is away, it goes on waiting."""
         while True:
-            over = datetime.now(UTC) >= expires
+            over = datetime.now(UTC) >= datetime.fromisoformat(request.expires_at)
             try:
-                if (answer := await self._answer(approval_id, expires)) is not None or over:
+                if (answer := await self._answer(request)) is not None or over:
                     return answer
             except BusUnavailable as error:
                 log.info("waits_without_server", reason=str(error))
@@ -174,7 +174,7 @@ class Approvals:
     async def _is_over(self, task: Task, request: ApprovalRequest) -> bool:
         """Whether a request is answered or expired, or its task has ended."""
         expires = datetime.fromisoformat(request.expires_at)
-        if datetime.now(UTC) >= expires or await self._answer(request.approval_id, expires):
+        if datetime.now(UTC) >= expires or await self._answer(request):
             return True
         state = await read_task(self._bus, task)
         return state is not None and state.status.final
@@ -184,14 +184,19 @@ class Approvals:
         record = await read_record(self._bus, subject, ApprovalRequest)
         return record.value if record else None
 
-    async def _answer(self, approval_id: str, expires: datetime) -> ApprovalAnswer | None:
-        subject = subjects.approval_answered(self._bus.name, approval_id)
+    async def _answer(self, request: ApprovalRequest) -> ApprovalAnswer | None:
+        """The answer that came in time; a grant of another text is none."""
+        subject = subjects.approval_answered(self._bus.name, request.approval_id)
         try:
             record = await read_record(self._bus, subject, ApprovalAnswer)
         except ValueError:
             return None
-        in_time = record is not None and datetime.fromisoformat(record.stored_at) <= expires
-        return record.value if record is not None and in_time else None
+        if record is None or parse_timestamp(record.stored_at) > parse_timestamp(request.expires_at):
+            return None
+        if record.value.granted and not record.value.allows(request):
+            log.warning("grant_of_another_text", approval_id=request.approval_id)
+            return None
+        return record.value
 
 
 def _scope(task: Task) -> tuple[str, ...]:

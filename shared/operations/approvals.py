@@ -10,7 +10,7 @@ from shared.bus.entry import seal
 from shared.contracts import ApprovalAnswer, ApprovalRequest, StateChanged
 from shared.errors import Conflict, MailroomError, NotFound, TooLate
 from shared.gate.registries import PUBLIC
-from shared.queries.records import count_subjects, read_last, read_newest_of_each
+from shared.queries.records import count_subjects, read_last, read_newest_of_each, scan
 from shared.sandbox import Reach
 from shared.text.times import parse_time
 from shared.trace import HEADER, join_trace
@@ -21,9 +21,11 @@ MOST = 200
 
 
 class Approval(NamedTuple):
-    """A request, its answer if there is one, and its state: waiting, granted, refused, expired or over.
+    """A request, its answer if there is one, and its state: waiting, granted, refused, expired, over or
+    changed.
 
-    It is over if its goal ended before anyone answered.
+    It is over if its goal ended before anyone answered, and changed if its text is not the one that was asked
+    first: nobody can grant it then.
     """
 
     request: ApprovalRequest
@@ -35,7 +37,7 @@ class Approval(NamedTuple):
         answer = {"agent": self.request.sender, "state": self.state}
         if given := self.answer:
             answer |= {"note": given.note, "answered_at": given.created_at, "answered_by": given.person}
-        return {**self.request.to_dict(), **answer}
+        return {**self.request.to_dict(), "digest": self.request.digest, **answer}
 
 
 def agent_of(approval: Approval) -> str:
@@ -64,7 +66,13 @@ async def _complete(bus: Bus, asked: Iterable[Stored]) -> list[Approval]:
         for each in requests.values()
     }
     answered = await read_last(bus, subjects.OFFICE, subject_of.values())
-    found = [_to_approval(each, answered.get(subject_of[each.approval_id])) for each in requests.values()]
+    counts = await count_subjects(bus, subjects.OFFICE, subjects.approval_asked("*", "*"))
+    found = []
+    for each in requests.values():
+        approval = _to_approval(each, answered.get(subject_of[each.approval_id]))
+        asked_on = subjects.approval_asked(each.sender, each.approval_id)
+        changed = counts.get(asked_on, 0) > 1 and await _is_changed(bus, asked_on)
+        found.append(approval._replace(state="changed") if changed else approval)
     waiting = {each.request.goal_id for each in found if each.state == "waiting"}
     ended = await _read_ended(bus, waiting)
     return [
@@ -82,6 +90,12 @@ async def _read_ended(bus: Bus, goal_ids: set[str]) -> set[str]:
     return {record.goal_id for record in records if record.goal is not None and record.goal.status.final}
 
 
+async def _is_changed(bus: Bus, subject: str) -> bool:
+    """Whether several texts were asked under one id."""
+    requests = [_parse_request(stored) async for stored in scan(bus, subjects.OFFICE, subject)]
+    return len({request.digest if request else "" for request in requests}) > 1
+
+
 def _parse_request(stored: Stored) -> ApprovalRequest | None:
     try:
         request = ApprovalRequest.from_json(stored.data)
@@ -93,7 +107,8 @@ def _parse_request(stored: Stored) -> ApprovalRequest | None:
 def _to_approval(request: ApprovalRequest, stored: Stored | None) -> Approval:
     expires = parse_time(request.expires_at)
     answer = _parse_answer(stored)
-    if answer is not None and stored is not None and parse_time(stored.time) <= expires:
+    counts = answer is not None and (answer.allows(request) or not answer.granted)
+    if answer is not None and stored is not None and counts and parse_time(stored.time) <= expires:
         return Approval(request, answer, "granted" if answer.granted else "refused")
     return Approval(request, None, "waiting" if datetime.now(UTC) < expires else "expired")
 
@@ -129,7 +144,10 @@ async def answer_request(
     ``scope`` is how far a grant of reach goes, ``hosts`` are opened beside what was requested. Raises
     NotFound if there is none, MailroomError if several match, TooLate if it is answered, expired or over.
     """
-    request = _require_waiting(await find_approvals(bus, prefix), prefix)
+    found = _require_one(await find_approvals(bus, prefix), prefix)
+    request = found.request
+    if granted or found.state != "changed":
+        _require_waiting(found)
     if granted:
         _require_reach(request, scope, hosts)
     subject = subjects.approval_answered(request.sender, request.approval_id)
@@ -146,10 +164,12 @@ async def answer_request(
         note=note[:2_000],
         scope=scope,
         hosts=hosts,
+        digest=request.digest,
         person=person,
     )
+    known = _parse_answer(before)
     try:
-        if _parse_answer(before) is None:
+        if known is None or (known.granted and not known.allows(request)):
             await bus.commit([seal(subject, answer, expect=before.seq if before else 0)])
             return request
     except Conflict:
@@ -170,9 +190,13 @@ def _require_reach(request: ApprovalRequest, scope: Scope, hosts: tuple[str, ...
         )
 
 
-def _require_waiting(approvals: list[Approval], prefix: str) -> ApprovalRequest:
-    found = _require_one(approvals, prefix)
+def _require_waiting(found: Approval) -> None:
     short = found.request.approval_id[:12]
+    if found.state == "changed":
+        raise TooLate(
+            f"{found.request.sender} changed the text of the request {short} since then, so it is void",
+            f"Refuse it: mailroom approvals refuse {short}",
+        )
     if found.state == "expired":
         raise TooLate(
             f"The request {short} has expired, which refused it", "Submit the goal again, and answer in time"
@@ -181,7 +205,6 @@ def _require_waiting(approvals: list[Approval], prefix: str) -> ApprovalRequest:
         raise TooLate(f"The request {short} is no longer waiting", "Its goal has ended")
     if found.state != "waiting":
         raise _already_answered(found)
-    return found.request
 
 
 def _already_answered(found: Approval) -> TooLate:

@@ -120,13 +120,13 @@ class OfficeReader:
             self._read(subjects.approval_asked("*", "*"), ApprovalRequest),
             self._read(subjects.approval_answered("*", "*"), ApprovalAnswer),
         )
-        settled = {answer.approval_id for answer, _ in answered}
+        answers = {answer.approval_id: answer for answer, _ in answered}
         settled_goals = {goal.goal_id for goal in goals if goal.status.final}
         now = datetime.now(UTC)
         return [
             request
             for request, _ in asked
-            if request.approval_id not in settled
+            if not _is_settled(request, answers.get(request.approval_id))
             and request.goal_id not in settled_goals
             and parse_time(request.expires_at) > now
         ]
@@ -201,6 +201,10 @@ def _without(letters: DeadLetters, of_agents: Sequence[str], aside: Collection[s
     left = letters.count - of_agents.count(letters.agent)
     least = 0 if f"dead_letter:{letters.number}" in aside else 1
     return msgspec.structs.replace(letters, count=max(left, least))
+
+
+def _is_settled(request: ApprovalRequest, answer: ApprovalAnswer | None) -> bool:
+    return answer is not None and (not answer.granted or answer.allows(request))
 
 
 def _decode(stored: Stored, kind: type[C]) -> C | None:

@@ -14,6 +14,7 @@ from shared.contracts import ApprovalAnswer, ApprovalRequest, DeadLetter, Email,
 from tests.browser.goals import find, submit
 from tests.browser.pages import Desk, press_until, require_good_looks, settle, until
 from tests.flow.test_approvals import answered, ask
+from tests.flow.test_yes_to_the_text import LONG, WORDS, change, read_shown
 from tests.support.gateway import RunningGateway
 from tests.support.waiting import eventually
 
@@ -243,3 +244,37 @@ async def test_the_browser_tells_of_each_thing_once_if_one_wants(desk: Desk, slo
     assert [each for each in told if each[1] == what] == [
         ["slow asks: may I?", what, f"approval:{request.approval_id}"]
     ]
+
+
+async def test_a_yes_is_to_the_whole_text_that_the_page_shows(desk: Desk, slow: Bus) -> None:
+    mark = generate_id()[-8:]
+    for number, word in enumerate((*WORDS.values(), LONG)):
+        what = f"run {mark}-{number}: {word}"
+        page = await desk.open("/")
+        request = await ask(slow, what=what, seconds=600, goal_id="")
+        await choose(page, f"run {mark}-{number}:")
+        box = page.locator("article[aria-current=true] pre.what")
+        assert read_shown("| " + (await box.text_content() or "").replace("\n", "\n| ")) == what
+        hidden = await box.evaluate("box => getComputedStyle(box).overflowY === 'hidden'")
+        assert not hidden, "what does not fit can be scrolled to"
+        await page.keyboard.press("y")
+        await gone(page, f"run {mark}-{number}:")
+        answer = await answer_to(slow, request)
+        assert answer.allows(request)
+        await page.wait_for_timeout(CALM)
+
+
+async def test_a_yes_on_a_page_that_shows_an_older_text_grants_nothing(desk: Desk, slow: Bus) -> None:
+    what = f"run: ls-{generate_id()[-8:]}"
+    page = await desk.open("/")
+    request = await ask(slow, what=what, seconds=600, goal_id="")
+    await choose(page, what)
+    await page.route("**/api/v1/inbox*", lambda route: route.abort())  # the page learns nothing new
+    await change(slow, request)
+    async with page.expect_response("**/api/v1/approvals/*") as answered_by:
+        await page.keyboard.press("y")
+    refused = await answered_by.value
+    assert refused.status == 409
+    assert "so it is void" in await refused.text()
+    assert await answered(slow, request) is None
+    await page.unroute("**/api/v1/inbox*")

@@ -52,7 +52,8 @@ async def test_it_knows_what_waits_what_failed_and_what_was_spent(server: Server
     critic, user = await server.connect("critic"), await server.connect(subjects.USER)
     conductor, nexus = await server.connect("conductor"), await server.connect("nexus")
     await critic.commit([asked(1), asked(2)])
-    answer = ApprovalAnswer(sender="user", recipient="critic", approval_id="a1", granted=True)
+    digest = ApprovalRequest.from_json(asked(1).payload).digest
+    answer = ApprovalAnswer(sender="user", recipient="critic", approval_id="a1", granted=True, digest=digest)
     await user.commit([seal(subjects.approval_answered("critic", "a1"), answer, expect=0)])
     await conductor.commit([goal("g1", TaskStatus.IN_PROGRESS), goal("g2", TaskStatus.FAILED)])
     letter = Email(sender="critic", recipient="user", subject="Which?", body="This one?")

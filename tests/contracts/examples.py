@@ -67,6 +67,7 @@ TASK = c.Task(
     deadline=LATER,
     traceparent=TRACE,
     said=SAID,
+    asker="user",
 )
 SPAN = c.Span(
     number=4,
@@ -581,6 +582,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         accessed={NODE_ID: 2},
         vectors=struct.pack("<2f", 0.6, -0.8),
         insist=True,
+        asker="user",
     ),
     c.MemoryWritten(
         **header(18, "memory", "critic"),
@@ -873,6 +875,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         note="Go ahead",
         scope="goal",
         hosts=("git.example.org",),
+        digest="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     ),
     c.TaskSession(
         **header(43, "engineer", "engineer"),

@@ -188,7 +188,11 @@ async def test_a_hand_written_answer_counts(office_server: Server) -> None:
     async with office_server.connection("engineer") as engineer, office_server.connection() as user:
         request = await ask(engineer)
         subject = subjects.approval_answered("engineer", request.approval_id)
+        digest = (await listed(office_server))[request.approval_id]["digest"]
         body = {"type": "approval_answer.v1", "approval_id": request.approval_id, "granted": True}
+        await user.store(subject, json.dumps(body).encode())
+        assert (await listed(office_server))[request.approval_id]["state"] == "waiting", "of no text"
+        body["digest"] = digest
         await user.store(subject, json.dumps(body).encode())
     assert (await listed(office_server, "--all"))[request.approval_id]["state"] == "granted"
 

@@ -199,6 +199,7 @@ def test_a_mail_that_comes_in_brings_no_lines_along() -> None:
     for text in WORDS:
         raw = f"From: a@b\r\nSubject: {text}\r\nMessage-ID: {text}\r\n\r\nHi\r\n".encode("utf-8", "replace")
         found = read_mail(raw)
-        assert is_plain(found.subject) and is_plain(found.sender)
+        assert is_plain(found.subject)
+        assert is_plain(found.sender)
         reply = parse_reply(raw, Mail(smtp="smtp://a", sender="a@b", to="a@b"))
         assert is_plain(reply.thread)

@@ -227,7 +227,7 @@ async def test_agents_can_neither_add_nor_change_a_schedule(desk: Desk) -> None:
         )
         await helper.commit([seal(subjects.task("nexus", "helper", task.task_id, "new"), task, expect=0)])
         result = await desk.team.result("nexus", "helper", task.task_id)
-        assert "Only people can put goals on a schedule" in result.error_message
+        assert "is for people alone, and helper is an agent" in result.error_message
     assert (await desk.find(schedule_id)).status == "active"
     assert len((await desk.service.store.read())[0].schedules) == 1
 

@@ -67,8 +67,14 @@ async def asked(user: Bus, count: int = 1, timeout: float = 15.0) -> list[Approv
 
 async def answer(user: Bus, request: ApprovalRequest, granted: bool) -> None:
     said = ApprovalAnswer(
-        sender="user", recipient="engineer", approval_id=request.approval_id, granted=granted, note="because"
+        sender="user",
+        recipient="engineer",
+        approval_id=request.approval_id,
+        granted=granted,
+        note="because",
+        digest=request.digest,
     )
+
     await user.commit([seal(subjects.approval_answered("engineer", request.approval_id), said)])
 
 

@@ -19,6 +19,7 @@ from shared.bus.entry import seal
 from shared.bus.records import TaskState, cancel_task, read_submitted, read_task_state, submission_entry
 from shared.contracts import (
     ApprovalAnswer,
+    ApprovalRequest,
     DailySpending,
     Email,
     Task,
@@ -305,8 +306,20 @@ async def asked_for(team: Team, what: str) -> str:
         await asyncio.sleep(0.05)
 
 
+async def digest_of(team: Team, approval_id: str) -> str:
+    asked = await team.user.last(subjects.OFFICE, subjects.approval_asked("worker", approval_id))
+    assert asked
+    return ApprovalRequest.from_json(asked.data).digest
+
+
 async def answer(team: Team, approval_id: str, granted: bool) -> None:
-    said = ApprovalAnswer(sender=subjects.USER, recipient="worker", approval_id=approval_id, granted=granted)
+    said = ApprovalAnswer(
+        sender=subjects.USER,
+        recipient="worker",
+        approval_id=approval_id,
+        granted=granted,
+        digest=await digest_of(team, approval_id),
+    )
     await team.user.commit([seal(subjects.approval_answered("worker", approval_id), said)])
 
 
@@ -359,7 +372,8 @@ async def test_only_people_can_approve(tmp_path: Path):
         waiting = await shout(team, "hey", "goal_1")
         approval = await asked_for(team, "shout hey")
         for process in team.processes:
-            said = ApprovalAnswer(sender=subjects.USER, approval_id=approval, granted=True)
+            digest = await digest_of(team, approval)
+            said = ApprovalAnswer(sender=subjects.USER, approval_id=approval, granted=True, digest=digest)
             subject = subjects.approval_answered("worker", approval)
             await process.agent.context.bus.publish(subject, said.to_json())
         assert (await result(team, waiting)).status is TaskStatus.FAILED

@@ -12,7 +12,7 @@ import yaml
 from shared import subjects
 from shared.bus.entry import seal
 from shared.bus.records import submission_entry
-from shared.contracts import ApprovalAnswer, Task, TaskResult, TaskStatus
+from shared.contracts import ApprovalAnswer, ApprovalRequest, Task, TaskResult, TaskStatus
 from tests.support.office import Office
 from tests.support.waiting import eventually
 
@@ -153,17 +153,18 @@ async def test_killed_while_it_waits_for_an_approval_it_waits_on(office: Office,
     script = [{"agent": "writer", "replies": [calls("append_if_allowed", path=path, word="one"), says("ok")]}]
     written = await open_office(office, script)
     await ask(office)
-    asked: list[str] = []
+    asked: list[ApprovalRequest] = []
 
     async def is_asked() -> bool:
         requests = await office.stored("approval.writer.asked.*")
-        asked[:] = [json.loads(data)["approval_id"] for _, _, data in requests]
+        asked[:] = [ApprovalRequest.from_json(data) for _, _, data in requests]
         return bool(asked)
 
     await eventually(is_asked)
     await restart(office)
-    said = ApprovalAnswer(sender="user", recipient="writer", approval_id=asked[0], granted=True)
-    await office.user.commit([seal(subjects.approval_answered("writer", asked[0]), said)])
+    known, digest = asked[0].approval_id, asked[0].digest
+    said = ApprovalAnswer(sender="user", recipient="writer", approval_id=known, granted=True, digest=digest)
+    await office.user.commit([seal(subjects.approval_answered("writer", known), said)])
     assert (await result(office)).output == "ok"
     assert words(written) == ["one"]
     await is_asked()

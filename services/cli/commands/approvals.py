@@ -32,7 +32,14 @@ from shared.queries.records import select_fairly
 from shared.text.printable import clean, escape_invisible
 from shared.text.times import format_span, parse_time, seconds_between
 
-STYLES = {"waiting": "yellow", "granted": "green", "refused": "red", "expired": "dim", "over": "dim"}
+STYLES = {
+    "waiting": "yellow",
+    "granted": "green",
+    "refused": "red",
+    "expired": "dim",
+    "over": "dim",
+    "changed": "red",
+}
 
 
 @click.group()
@@ -40,11 +47,12 @@ def approvals() -> None:
     """Grant or refuse what agents may not do without a person.
 
     A request that is not answered in time is refused. A grant is valid for this operation only, in the
-    same goal. Any NATS client with the key of 'user' can answer too:
+    same goal, and for the text that was asked: DIGEST is that of 'mailroom approvals list --json'. Any NATS
+    client with the key of 'user' can answer too:
 
     \b
       nats pub approval.AGENT.answered.ID \\
-        '{"type": "approval_answer.v1", "approval_id": "ID", "granted": true}'
+        '{"type": "approval_answer.v1", "approval_id": "ID", "granted": true, "digest": "DIGEST"}'
     """  # noqa: D301 - click reads the backspace as "keep these lines"
 
 
@@ -89,8 +97,9 @@ def print_approval(approval: Approval, console: Console) -> None:
     by = f" by {clean(approval.answer.person)}" if approval.answer and approval.answer.person else ""
     head = Text.assemble((request.approval_id[:12], "bold"), "  ", state, f"{by}  {request.sender}  {when}")
     print_line(head, console)
-    # In full, with nothing hidden: this is what is being allowed.
-    _print_padded(escape_invisible(request.what), console)
+    # In full, with nothing hidden, and the terminal alone breaks its lines: this is what is being allowed.
+    for line in escape_invisible(request.what).split("\n"):
+        console.print(Text(f"    | {line}"), soft_wrap=True)
     if request.why or request.rule:
         reason = f"{clean(request.rule)}: {clean(request.why)}".strip(": ")
         print_block(f"{'':4}{reason}", console, hang=4)
@@ -169,5 +178,5 @@ def _answer(
     }
     if request.reach:
         value |= {"reach": request.reach, "scope": scope, "hosts": hosts}
-    text = f"{request.approval_id[:12]} {word}: {request.sender} {may} {clean(request.what)[:500]}"
+    text = f"{request.approval_id[:12]} {word}: {request.sender} {may} {escape_invisible(request.what)}"
     print_result(value, text, as_json)

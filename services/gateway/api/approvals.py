@@ -41,7 +41,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
-    """A request; ``state`` is waiting, granted, refused, expired or over (its goal ended).
+    """A request; ``state`` is waiting, granted, refused, expired, over (its goal ended), or changed: its text
+    is not the one that was asked first, and it cannot be granted.
 
     ``what`` is the whole of what it asks for, invisible characters as their code points; ``rule`` and ``why``
     say why it is asked, ``reach`` what a grant opens of the network, ``on_yes`` and ``on_no`` what follows.

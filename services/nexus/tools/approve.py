@@ -7,6 +7,7 @@ from services.nexus.routing.request import Request
 from services.nexus.tools.tool import Answer, Effect, Tool, Words, ask_back, command
 from shared.contracts import Choice
 from shared.contracts.conversation import MAX_CHOICES
+from shared.text.printable import quote_exactly
 from shared.text.shorten import flatten
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ UNANSWERED = (
     "Only a person can answer an approval, on the page of the inbox or with the command; "
     "nothing is answered yet:"
 )
+SHOWN = 1_000
+"""The most characters of what is asked; a cut says where the whole is."""
 DONE = {"grant": "granted", "refuse": "refused"}
 _ALL = re.compile(r"(?i)\b(?:all|every\w*|both|them|these|those)\b")
 _NO = ("refuse", "reject", "deny", "decline", "no", "not", "don't", "dont", "disallow", "turn")
@@ -39,8 +42,10 @@ async def answer(desk: "Desk", request: Request, _: Words) -> Answer:
             for each in chosen[:MAX_CHOICES]
         ]
         return ask_back(f"Which one shall be {DONE[verb]}? Answer with its number.", choices=choices)
+    whole = "shown by 'mailroom approvals list' and in the inbox"
     lines = [
-        f"- {each.sender}: {flatten(each.what, 200)}\n  mailroom approvals {verb} {each.approval_id[:12]}"
+        f"- {each.sender}:\n{quote_exactly(each.what, SHOWN, whole)}\n"
+        f"  mailroom approvals {verb} {each.approval_id[:12]}"
         for each in chosen
     ]
     return Answer(text="\n".join([UNANSWERED, *lines]))

@@ -105,7 +105,7 @@ function ApprovalAnswers({ item: { approval }, onLater, onDone }) {
   const ready = may("approve") && (!approval.needs_hosts || named.length > 0);
   const yes = () => ready && answer(() => post(at`/approvals/${approval.approval_id}`, { granted: true, ...(approval.reach.length ? { scope, hosts: named } : {}) }), "Allowed.");
   const no = async () => {
-    const note = await ask({ title: "Refuse", text: approval.what.slice(0, 300), field: "A note for the agent: what it should do instead (may stay empty)", required: false, yes: "Refuse" });
+    const note = await ask({ title: "Refuse", text: approval.what.length > 300 ? `${approval.what.slice(0, 300)} … (the whole is in the inbox)` : approval.what, field: "A note for the agent: what it should do instead (may stay empty)", required: false, yes: "Refuse" });
     if (note !== null) await answer(() => post(at`/approvals/${approval.approval_id}`, { granted: false, note }), "Refused.");
   };
   useAnswerKeys({ ...(may("approve") ? { y: { label: "yes: allow", run: yes }, n: { label: "no: refuse", run: no } } : {}), l: { label: "later", run: onLater } });
