@@ -52,7 +52,8 @@ def approvals() -> None:
 
     \b
       nats pub approval.AGENT.answered.ID \\
-        '{"type": "approval_answer.v1", "approval_id": "ID", "granted": true, "digest": "DIGEST"}'
+        '{"type": "approval_answer.v1", "approval_id": "ID",
+          "granted": true, "digest": "DIGEST"}'
     """  # noqa: D301 - click reads the backspace as "keep these lines"
 
 
