@@ -311,9 +311,14 @@ async def test_a_result_is_believed_as_the_end_of_its_task_alone(
     assert clerk.results == []
 
 
-async def test_answers_and_timers_are_taken_in_silence(team: Team, clerk: Clerk) -> None:
-    await write(team, Response(sender="user", recipient="clerk", text="Yes."))
+async def test_a_timer_counts_from_the_agent_itself_alone(team: Team, clerk: Clerk) -> None:
     await write(team, GoalDue(sender="user", recipient="clerk", goal_id="g"))
+    (letter,) = await buried(team)
+    assert letter.reason == "clerk sets its own timers, and 'user' sent it one that is due"
+
+
+async def test_answers_are_taken_in_silence(team: Team, clerk: Clerk) -> None:
+    await write(team, Response(sender="user", recipient="clerk", text="Yes."))
     result = TaskResult(
         sender="user", recipient="clerk", task_id="t", agent="user", status=TaskStatus.COMPLETED, output="x"
     )
