@@ -5,7 +5,8 @@ words are looked for but the few that have no shape.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 LONGEST = 10_000
 """The most characters of a reply."""
@@ -47,18 +48,19 @@ def _find_quotation(lines: Sequence[str]) -> tuple[int, bool]:
     for number, line in enumerate(lines):
         if _MARKED.match(line):
             return number - _count_introduction(lines[:number], marked=True), True
-        if _SIGNED.match(line) or _RULED.match(line) or _begins_head(lines[number:]):
+        if _SIGNED.match(line) or _RULED.match(line) or _begins_head(lines[number : number + 5]):
             return number, False
-        if line.endswith(":") and not _is_marked(lines[number + 1 :]):
-            count = _count_introduction(lines[: number + 1], marked=False)
+        if line.endswith(":") and not _is_marked(islice(lines, number + 1, None)):
+            count = _count_introduction(lines[max(0, number + 1 - MOST_LINES) : number + 1], marked=False)
             if count:
                 return number + 1 - count, False
     return len(lines), False
 
 
-def _is_marked(lines: Sequence[str]) -> bool:
+def _is_marked(lines: Iterable[str]) -> bool:
     """Whether the next line that is not empty is marked as quoted."""
-    return any(_MARKED.match(line) for line in [each for each in lines if each.strip()][:1])
+    first = next((line for line in lines if line.strip()), "")
+    return _MARKED.match(first) is not None
 
 
 def _begins_head(lines: Sequence[str]) -> bool:

@@ -31,6 +31,8 @@ _LEFT_OUT = re.compile(
 _MARKS = str.maketrans(
     {"\u200e": None, "\u200f": None, "\u202a": None, "\u202c": None, "\u202f": " ", "\xa0": " "}
 )
+LONGEST_STAMPED = 200
+"""The characters of a line in which a stamp behind the name is looked for: the name has at most 60."""
 LEAST = 2
 """The messages from which a text is a chat."""
 
@@ -61,7 +63,8 @@ def convert_chat(text: str, known: date) -> str:
 def _read(lines: list[str]) -> Iterator[_Message]:
     message: _Message | None = None
     for line in lines:
-        match = next((match for form in _FORMS if (match := form.match(line.strip()))), None)
+        forms = _FORMS if len(line) <= LONGEST_STAMPED else _FORMS[:1]
+        match = next((match for form in forms if (match := form.match(line.strip()))), None)
         if match or _STAMPED.match(line):
             if message:
                 yield message

@@ -8,8 +8,9 @@ from itertools import groupby
 from services.memory.ingest.splitting import FENCE
 
 _COMMENT = re.compile(
-    r"(?<![\w%])%%(?!%)[^\n]*?%%|(?:^|(?<=\n))%%[ \t]*\n.*?\n%%[ \t]*(?=\n|$)|<!--.*?-->", re.DOTALL
+    r"(?<![\w%])%%(?!%)[^\n]*?%%|(?:^|(?<=\n))%%[ \t]*\n.*?\n%%[ \t]*(?=\n|$)", re.DOTALL
 )
+_HTML_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _QUERIES = frozenset(
     "dataview dataviewjs tasks query button toc {toctree} {contents} {include} {literalinclude} {image}"
     " {figure} {automodule} {autoclass} {autofunction} {currentmodule} {module} {index}".split()
@@ -26,8 +27,9 @@ _DIRECTIVE = re.compile(r"\s*(?::{3,}.*|\([\w:.-]+\)=|\[[^\]^][^\]]*\]:\s+<?(?:h
 """Fences, targets and the addresses of links: what MyST and Markdown do not show."""
 _CALLOUT = re.compile(r"^(\s*(?:>\s*)+)\[!\w+\][+-]?\s*")
 _BLOCK_ID = re.compile(r"\s\^[A-Za-z0-9-]+$")
-_HIGHLIGHT = re.compile(r"==(?=\S)(.+?)(?<=\S)==")
-_STRUCK = re.compile(r"~~(?=\S).+?(?<=\S)~~")
+# What is marked contains no such mark itself: a line of many open ones is read once, not once for each.
+_HIGHLIGHT = re.compile(r"==(?=\S)((?:(?!==).)+)(?<=\S)==")
+_STRUCK = re.compile(r"~~(?=\S)(?:(?!~~).)+(?<=\S)~~")
 _NO_TEXT = re.compile(r"\s*(?:>\s*)*(?:[-*+]|\d+[.)])?\s*(?:\[[ xX]\])?\s*$")
 _HIDDEN = re.compile(
     r"^\s*(?:[-*+]\s+)?(?:id|collapsed|icon|public|background-color|heading|query-[\w-]+|logseq\.[\w.-]+)::"
@@ -48,11 +50,17 @@ def normalise_markup(text: str) -> str:
     for is_code, part in groupby(_mark_code(text.split("\n")), key=operator.itemgetter(0)):
         block = "\n".join(line for _, line in part)
         if not is_code:
-            block = _COMMENT.sub(_leave_lines, block)
+            block = _drop_comments(block)
             block = _TAG.sub(_leave_lines, block) if "<" in block else block
             block = "\n".join(map(_normalise, block.split("\n")))
         lines.append(block)
     return "\n".join(lines)
+
+
+def _drop_comments(block: str) -> str:
+    block = _COMMENT.sub(_leave_lines, block)
+    end = block.rfind("-->") + 3  # behind the last end every beginning would look for one up to the end
+    return _HTML_COMMENT.sub(_leave_lines, block[:end]) + block[end:] if end > 2 else block
 
 
 def _leave_lines(match: re.Match[str]) -> str:

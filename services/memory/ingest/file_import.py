@@ -205,9 +205,10 @@ class FileImport:
         known = await self._client.find([draft.node.id for draft in self._drafts.drafts])
         for level in _levels(self._drafts.drafts):
             fresh = [draft for draft in level if not self._is_there(draft, known.get(draft.node.id))]
-            passed = [draft for draft in fresh if draft.insist and not self._drafts.is_note]
+            passed, offered = list[NodeDraft](), list[NodeDraft]()
+            for draft in fresh:
+                (passed if draft.insist and not self._drafts.is_note else offered).append(draft)
             await self._put(passed, known)
-            offered = [draft for draft in fresh if draft not in passed]
             await run_all(self._offer(draft, known.get(draft.node.id)) for draft in offered)
         await self._shared.keep()
         await self._retire_others(mine)

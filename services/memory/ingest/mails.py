@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from datetime import date
-from email import message_from_bytes, policy
 from email.message import EmailMessage
 from email.utils import getaddresses
 
@@ -13,7 +12,7 @@ from services.memory.ingest.fields import clean_tags, parse_date, tag_speaker
 from services.memory.ingest.naming import make_piece
 from services.memory.ingest.passages import read_passages
 from services.memory.ingest.pieces import IngestError, Piece, hash_text, join_title
-from shared.delivery.mail_text import UNREADABLE, read_text
+from shared.delivery.mail_text import UNREADABLE, parse_mail, read_text
 from shared.delivery.reply_text import strip_quoted
 
 _BETWEEN = re.compile(rb"(?m)(?:\A|(?<=\n\n)|(?<=\r\n\r\n))From \S+ .*\r?\n")
@@ -43,8 +42,8 @@ def parse_mails(data: bytes, known: date) -> tuple[Piece, ...]:
 
 def _read_mail(data: bytes, known: date) -> Iterator[Piece]:
     try:
-        mail = message_from_bytes(data, policy=policy.default)
-        if not isinstance(mail, EmailMessage) or not mail.get("From"):
+        mail = parse_mail(data)
+        if not mail.get("From"):
             return
         text = strip_quoted(read_text(mail))
         sent = getattr(mail.get("Date"), "datetime", None)

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Sequence
 from datetime import date, datetime
+from functools import lru_cache
 
 from services.memory.ingest.dates import cut_lead, find_clock, find_day, find_leading_day, is_only_day
 from services.memory.ingest.fields import clean_tags, find_tags, parse_date, tag_speaker
 from services.memory.ingest.kinds import find_headed_kind, is_version
-from services.memory.ingest.passages import BULLET, MESSAGE, Passage
+from services.memory.ingest.passages import MESSAGE, Passage, cut_bullet
 from services.memory.ingest.pieces import Piece, hash_text, join_title
 from services.memory.ingest.splitting import FENCE, first_words
 
@@ -29,6 +30,9 @@ GENERAL = re.compile(
     re.IGNORECASE,
 )
 """Headings and names of files that say nothing about what stands below them."""
+
+MAX_ABOVE = 1_000
+"""The bullets over a passage of which it is kept whether they are days: each is asked about for all below."""
 
 _SHOWN_LINK = re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]|!?\[([^\[\]]*)\]\([^()]*\)")
 _MARKS = re.compile(r"[*`~]+|(?<!\w)_+|_+(?!\w)|<[^<>]*>|\s#+\s*$")
@@ -90,9 +94,10 @@ def make_piece(passage: Passage, headings: Sequence[str], dated: str, known: dat
     )
 
 
+@lru_cache(MAX_ABOVE)
 def is_day(text: str) -> bool:
     """Whether a text is a day and nothing else, as a bullet over what was written that day."""
-    return "\n" not in text and is_only_day(clean_markup(BULLET.sub("", text, count=1)))
+    return "\n" not in text and is_only_day(clean_markup(cut_bullet(text)))
 
 
 def _find_done_day(passage: Passage) -> str:
@@ -137,8 +142,8 @@ def _first_line(passage: Passage) -> str:
         return passage.lead
     if passage.form == "paragraph":
         line = " ".join(lines)
-    if passage.form == "bullet" and (bullet := BULLET.match(line)):
-        line = line[bullet.end() :]
+    if passage.form == "bullet":
+        line = cut_bullet(line)
     if passage.form not in ("bullet", "paragraph"):
         return line
     return cut_lead(_SIGNS.sub("", clean_markup(line)).strip() or line)

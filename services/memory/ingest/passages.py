@@ -42,8 +42,9 @@ _HOW_TO = re.compile(
     r"|install(?:ation|ing)?|getting started|quick ?start|deploy(?:ment|ing)?"
     r"|anleitung|vorgehen|einrichtung|ablauf)\b)"
 )
-_TOLD = re.compile(r"\s*(?:[^\W\d_][\w ]{0,30}: \S|[^\W\d_a-zäöü].*(?:\s.*){2}[.!?]\W*$)")
-"""A line that tells something by itself: "Decision: ...", or a sentence."""
+_TOLD = re.compile(r"\s*(?:[^\W\d_][\w ]{0,30}: \S|(?P<sentence>[^\W\d_a-zäöü]))")
+"""The beginning of a line that tells something by itself: "Decision: ...", or a sentence."""
+_SENTENCE_END = re.compile(r"[.!?]\W{0,9}$")
 _WORDS = re.compile(r"[^\W_]")
 MAX_POINT = 6
 """The most words of a point of an agenda."""
@@ -85,6 +86,11 @@ def read_passages(text: str, heading: str = "") -> Iterator[Passage]:
                 yield msgspec.structs.replace(passage, line=passage.line + offset, text=part)
         else:
             yield from _split_long(passage)
+
+
+def cut_bullet(line: str) -> str:
+    """A line without the mark of a list item that it begins with."""
+    return line[bullet.end() :] if (bullet := BULLET.match(line)) else line
 
 
 def is_chat(text: str) -> bool:
@@ -197,14 +203,20 @@ def _read_paragraph(start: int, lines: Sequence[str]) -> Iterator[Passage]:
 def _open_item(passage: Passage) -> Iterator[Passage]:
     """A point of an agenda as the lines below it, if each tells something; any other passage as it is."""
     first, *rest = passage.text.split("\n")
-    name = BULLET.sub("", first, count=1).strip()
+    name = cut_bullet(first).strip()
     is_point = passage.form == "bullet" and not passage.box and _ENTRY.match(first) and not _FULL.search(name)
-    told = [bool(_TOLD.match(line)) for line in rest]
-    if not is_point or len(name.split()) > MAX_POINT or not rest or not all(told):
+    if not is_point or len(name.split()) > MAX_POINT or not rest or not all(map(_tells, rest)):
         yield passage
         return
     for number, line in enumerate(rest, passage.line + 1):
         yield Passage(line=number, text=line.strip(), form="paragraph", lead=name.rstrip(":"))
+
+
+def _tells(line: str) -> bool:
+    begins = _TOLD.match(line)
+    if begins is None or not begins["sentence"]:
+        return begins is not None
+    return len(line.split(None, 2)) > 2 and _SENTENCE_END.search(line, max(0, len(line) - 10)) is not None
 
 
 def _lead_lists(passages: Sequence[Passage], text: str) -> list[Passage]:

@@ -64,7 +64,8 @@ def _within(start: int, lines: list[str], limit: int) -> Iterator[tuple[int, str
         while len(line) - begin > limit:
             blank = line.rfind(" ", begin + limit // 2, begin + limit)
             end = begin + limit if blank < 0 else blank
-            yield number, line[begin:end]
+            if part := line[begin:end].strip():
+                yield number, part
             begin = end
         if rest := line[begin:].strip():
             yield number, rest
