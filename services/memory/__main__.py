@@ -95,9 +95,7 @@ class MemoryService(Agent):
         self._folder = IngestFolder(
             self.context.settings.ingest,
             self._follower.submit,
-            self._engine.get,
-            self._engine.list_nodes,
-            self._engine.embed,
+            self._engine,
             model=ModelKinds(self.context.models) if self.context.settings.ingest_by_model else None,
         )
         self.context.spawn(self._maintenance.run())

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from services.memory.retrieval.reranker import Reranker
     from services.memory.retrieval.view import View
     from services.memory.storage.commit_table import CommitTable
+    from services.memory.storage.rows import Vectors
     from services.memory.storage.store import Store
 
 READERS = 4
@@ -58,7 +59,7 @@ UNUSED = 600.0
 next one loads them again, in half a second."""
 
 EMBEDDED_AT_ONCE = 64
-"""Texts of one step when all are embedded again: writes wait for no more than that."""
+"""Texts of one step in the background; other batches to be embedded wait for no more than that."""
 
 MAX_READ = 100
 """Passages that are read at once: 7 ms each on one core."""
@@ -110,6 +111,8 @@ class MemoryEngine:
         self._compacting: asyncio.Task[None] | None = None
         self.unembedded = 0
         """How many texts still lack a vector of the model in use."""
+        self._unembedded_came = asyncio.Event()
+        self._embedding = asyncio.Lock()
         self._closed = False
         self._started = self._used = time.monotonic()
         self._counts = {"writes": 0, "refused": 0, "searches": 0}
@@ -181,7 +184,10 @@ class MemoryEngine:
         If it cannot be stored, all are answered with the reason, and reading goes on.
         """
         self._used = time.monotonic()
-        written = await self._run_in_writer(lambda: self._writer.write(list(entries)))
+        before = self.unembedded
+        written = await self._run_in_writer(partial(self._write, list(entries)))
+        if self.unembedded > before:
+            self._unembedded_came.set()
         self._counts["writes"] += len(entries)
         self._counts["refused"] += sum(bool(answer.error) for answer in written.answers)
         if self._store.needs_compaction and (self._compacting is None or self._compacting.done()):
@@ -241,6 +247,18 @@ class MemoryEngine:
         result: list[list[float]] = vectors.tolist()
         return result
 
+    async def read_vectors(self, ids: Sequence[str]) -> "Vectors":
+        """The unit vectors of nodes, a row each; of zeros where there is none."""
+        return await self.run_in_reader(self.view.vectors, [*ids])
+
+    async def find_known(self, ids: Sequence[str]) -> dict[str, Node]:
+        """Which of these nodes say nothing that memory did not have before them, with what it had: of those
+        that were stored before they had a vector the gate could not tell.
+        """
+        from services.memory.writes.gate import find_known
+
+        return await self.run_in_reader(find_known, self.view, [*ids])
+
     async def read(self, question: str, passages: Sequence[str]) -> list[float]:
         """How well each passage answers the question: the logits of the cross-encoder, -11 to 10.
 
@@ -275,17 +293,44 @@ class MemoryEngine:
         return self._past
 
     async def embed_missing(self) -> None:
-        """Embed what has no vector of the model in use yet, step by step, until nothing is left."""
+        """Embed what has no vector of the model in use yet, step by step, until nothing is left.
+
+        Between two steps others write and ask; what a crash interrupts is missing still, and done later.
+        """
+        async with self._embedding:
+            await self._embed_missing()
+
+    async def _embed_missing(self) -> None:
         logged = False
-        while True:
-            embedded, self.unembedded = await self._run_in_writer(
-                lambda: self._writer.embed_missing(EMBEDDED_AT_ONCE)
-            )
-            if not embedded:
-                return
+        while texts := await self._run_in_writer(self._take_missing):
             if not logged:
-                log.info("embedding_anew", texts=self.unembedded, model=self._embedder.model_name)
-            logged = True
+                log.info("embedding_begun", texts=self.unembedded, model=self._embedder.model_name)
+                logged = True
+            writer, embed = self._writer, self._embedder.embed
+            vectors = await self.run_in_reader(embed, [text for _, _, text in texts])
+            await self._run_in_writer(partial(self._add_vectors, writer, texts, vectors))
+
+    async def keep_embedding(self) -> None:
+        """Embed what is missing now, and what is written without its vector, until cancelled."""
+        while True:
+            self._unembedded_came.clear()
+            await self.embed_missing()
+            await self._unembedded_came.wait()
+
+    def _write(self, entries: Sequence[LoggedWrite]) -> BatchResult:
+        written = self._writer.write(entries)
+        self.unembedded = self._store.count_missing()
+        return written
+
+    def _take_missing(self) -> list[tuple[str, int, str]]:
+        texts = self._store.missing_vectors(EMBEDDED_AT_ONCE)
+        self.unembedded = self._store.count_missing()
+        return texts
+
+    def _add_vectors(self, writer: Writer, texts: Sequence[tuple[str, int, str]], vectors: "Vectors") -> None:
+        if writer is self._writer:  # else another store took its place meanwhile, in which they are missing
+            writer.add_vectors(texts, vectors)
+            self.unembedded = self._store.count_missing()
 
     def watch(self, watcher: Watcher) -> None:
         """Have ``watcher`` called with each change from now on."""

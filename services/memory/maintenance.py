@@ -87,7 +87,7 @@ class Maintenance:
     async def run(self) -> None:
         """Work until cancelled; what fails is logged and tried again the next time."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._keep_trying(self._engine.embed_missing))
+            group.create_task(self._keep_trying(self._engine.keep_embedding))
             group.create_task(self._keep_trying(self._briefings.keep_ready))
             group.create_task(self._keep_trying(lambda: self._repeat(self._interval, self._link)))
             group.create_task(self._keep_trying(lambda: self._repeat(self._interval, self._judge_questions)))
@@ -151,7 +151,9 @@ class Maintenance:
             self._problem = ""
 
     async def _link(self) -> None:
-        """Link what is new, round after round."""
+        """Link what is new, round after round; what is like what is known once all have their vectors."""
+        if self._engine.unembedded:
+            return
         async with self._linking:
             for _ in range(MOST_ROUNDS):
                 try:

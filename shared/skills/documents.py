@@ -26,6 +26,9 @@ PACKED = {".pdf": "pdf", ".docx": "docx"}
 """Files parsed in the jail: their parsers are large, and the files may be hostile."""
 SIZE = 50_000_000
 """The most bytes of a file that is read."""
+OUTPUT_LIMIT = 8_000_000
+WRITTEN = 6
+"""The most bytes that a character of text takes in the JSON of ``extraction``, and those of all the rest."""
 SECONDS = 90.0
 """Seconds that parsing one may take: well beyond the processor time it may use."""
 
@@ -133,14 +136,21 @@ def _read(root: Path, name: str) -> bytes:
         return folder.read(name, SIZE)
 
 
-async def extract_text(content: bytes, kind: str, path: str) -> Extract:
-    """The text of a ``pdf`` or ``docx`` file; ``path`` is what sentences call it; raises ActionError."""
-    extract = await extract_in_jail(content, kind, path)
+async def extract_text(
+    content: bytes, kind: str, path: str, seconds: float = SECONDS, most: int = extraction.MOST_TEXT
+) -> Extract:
+    """At most ``most`` characters of a ``pdf``, ``docx`` or ``html`` file; sentences call it ``path``.
+
+    Raises ActionError as ``extract_in_jail`` does.
+    """
+    extract = await extract_in_jail(content, kind, path, seconds, most)
     text = extract.text.replace("\r\n", "\n").replace("\f", "").translate(NO_BREAKS)
     return msgspec.structs.replace(extract, path=path, text=text)
 
 
-async def extract_in_jail(content: bytes, kind: str, path: str, seconds: float = SECONDS) -> Extract:
+async def extract_in_jail(
+    content: bytes, kind: str, path: str, seconds: float = SECONDS, most: int = extraction.MOST_TEXT
+) -> Extract:
     """What a ``pdf``, ``docx`` or ``html`` file holds, taken apart in the jail within ``seconds``.
 
     Raises ActionError if it is encrypted or damaged, takes too long, or the jail does not work here.
@@ -149,9 +159,11 @@ async def extract_in_jail(content: bytes, kind: str, path: str, seconds: float =
         folder = Path(scratch)
         (folder / "document").write_bytes(content)
         (folder / "extraction.py").write_bytes(Path(extraction.__file__).read_bytes())
-        argv = [sys.executable, "-I", "extraction.py", "document", kind]
+        computing = str(max(extraction.SECONDS, round(seconds * extraction.SECONDS / SECONDS)))
+        argv = [sys.executable, "-I", "extraction.py", "document", kind, str(most), computing]
+        limit = OUTPUT_LIMIT + WRITTEN * most
         result = await run_command(
-            argv, cwd=folder, timeout=seconds, output_limit=8_000_000, separate_errors=True
+            argv, cwd=folder, timeout=seconds, output_limit=limit, separate_errors=True
         )
     if result.timed_out or result.exit_code < 0 or result.exit_code >= 128:
         raise ActionError(f"{path} cannot be read: it takes too long", "It may be damaged or made to do harm")

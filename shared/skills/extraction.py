@@ -1,7 +1,8 @@
 """A program for the jail: the text of a PDF, a Word file or a web page. It imports nothing of Mailroom.
 
-``python -I extraction.py FILE pdf|docx|html`` prints as JSON what there is of ``text``, ``pages``,
-``headings``, ``title``, ``links`` and ``cut``, or ``error``.
+``python -I extraction.py FILE pdf|docx|html [CHARACTERS SECONDS]`` prints as JSON what there is of
+``text``, ``pages``, ``headings``, ``title``, ``links`` and ``cut``, or ``error``: at most so many
+characters of text, in at most so many seconds of processor time.
 """
 
 import json
@@ -29,7 +30,7 @@ class Refused(Exception):
     """The file is not read, for the reason given."""
 
 
-def read_pdf(path: str) -> dict[str, Any]:
+def read_pdf(path: str, most: int) -> dict[str, Any]:
     """The text of its pages, each begun by a form feed; raises Refused for one that needs a password."""
     import pypdf
 
@@ -41,10 +42,10 @@ def read_pdf(path: str) -> dict[str, Any]:
     for page in reader.pages[:MOST_PAGES]:
         pages.append(page.extract_text())
         size += len(pages[-1])
-        if size > MOST_TEXT:
+        if size > most:
             break
     text = "\n\f".join(pages)
-    return {"text": text[:MOST_TEXT], "pages": len(reader.pages), "cut": len(pages) < len(reader.pages)}
+    return {"text": text[:most], "pages": len(reader.pages), "cut": len(pages) < len(reader.pages)}
 
 
 def _decrypt(reader: Any) -> bool:
@@ -55,7 +56,7 @@ def _decrypt(reader: Any) -> bool:
         return False
 
 
-def read_docx(path: str) -> dict[str, Any]:
+def read_docx(path: str, most: int) -> dict[str, Any]:
     """Its paragraphs and tables in order; raises Refused if it would unpack to too much."""
     import docx
     from docx.table import Table
@@ -77,10 +78,10 @@ def read_docx(path: str) -> dict[str, Any]:
         lines += added
         count += sum(line.count("\n") + 1 for line in added)
     text = "\n".join(lines)
-    return {"text": text[:MOST_TEXT], "headings": headings[:500], "cut": len(text) > MOST_TEXT}
+    return {"text": text[:most], "headings": headings[:500], "cut": len(text) > most}
 
 
-def extract_html(page: bytes) -> dict[str, Any]:
+def extract_html(page: bytes, most: int = MOST_TEXT) -> dict[str, Any]:
     """The title, the main text (else all visible text) and the link targets of an HTML page."""
     from lxml import html  # type: ignore[import-untyped]
     from trafilatura import extract
@@ -96,8 +97,8 @@ def extract_html(page: bytes) -> dict[str, Any]:
     links = [target for target in targets if len(target) <= LONGEST_LINK]
     title = (tree.findtext(".//title") or "")[:LONGEST_LINK]
     text = extract(body, include_comments=False) or _shown(tree)
-    cut = len(text) > MOST_TEXT
-    return {"text": text[:MOST_TEXT], "title": title, "links": links[:MOST_LINKS], "cut": cut}
+    cut = len(text) > most
+    return {"text": text[:most], "title": title, "links": links[:MOST_LINKS], "cut": cut}
 
 
 def _shown(tree: Any) -> str:
@@ -106,21 +107,21 @@ def _shown(tree: Any) -> str:
     return "\n".join(line for row in tree.text_content().splitlines() if (line := " ".join(row.split())))
 
 
-READERS: dict[str, Callable[[str], dict[str, Any]]] = {
+READERS: dict[str, Callable[[str, int], dict[str, Any]]] = {
     "pdf": read_pdf,
     "docx": read_docx,
-    "html": lambda path: extract_html(Path(path).read_bytes()),
+    "html": lambda path, most: extract_html(Path(path).read_bytes(), most),
 }
 
 
-def main(path: str, kind: str) -> None:
+def main(path: str, kind: str, most: str = str(MOST_TEXT), longest: str = str(SECONDS)) -> None:
     """Print what is in the file, or why it is not read."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     _, allowed = resource.getrlimit(resource.RLIMIT_CPU)
-    seconds = SECONDS if allowed == resource.RLIM_INFINITY else min(SECONDS, allowed)
+    seconds = int(longest) if allowed == resource.RLIM_INFINITY else min(int(longest), allowed)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     try:
-        result = READERS[kind](path)
+        result = READERS[kind](path, int(most))
     except Refused as error:
         result = {"error": str(error)}
     except MemoryError:
@@ -131,4 +132,4 @@ def main(path: str, kind: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    main(*sys.argv[1:])

@@ -16,7 +16,7 @@ from tests.bench.plan import Plan
 from tests.bench.rows import Row, print_table
 
 MEASURES = ("throughput", "latency", "footprint", "growth", "policy")
-ON_DEMAND = ("memory", "thinking", "nexus", "jail", "checkup", "recovery", "gateway", "dashboard")
+ON_DEMAND = ("memory", "thinking", "nexus", "jail", "checkup", "recovery", "gateway", "dashboard", "ingest")
 """Measured only where ``--only`` names them: they take some minutes of their own."""
 QUICK = Plan(tasks=20, rounds=1, quick=True)
 

@@ -15,6 +15,7 @@ from docx import Document
 from services.memory.ingest import client as client_module
 from services.memory.ingest import folder as folder_module
 from services.memory.ingest.drafting import OPEN_LINKS
+from services.memory.ingest.file_import import Progress
 from services.memory.ingest.folder import IngestFolder
 from shared import settings
 from shared.contracts import ListQuery, MemoryQuery, MemoryWrite, MemoryWritten, Node
@@ -51,9 +52,7 @@ async def watching(
     folder = IngestFolder(
         root,
         write or memory.write,
-        memory.engine.get,
-        memory.engine.list_nodes,
-        memory.engine.embed,
+        memory.engine,
         settle=SETTLE,
     )
     running = asyncio.create_task(folder.run())
@@ -83,7 +82,7 @@ def left(root: Path) -> list[str]:
 
 
 async def taken(folder: IngestFolder, files: int) -> None:
-    await eventually(lambda: folder.status()["files"] + folder.status()["failed"] >= files)
+    await eventually(lambda: folder.status()["files"] + folder.status()["failed"] >= files, 60)
     await eventually(lambda: not folder.status()["waiting"])
 
 
@@ -396,13 +395,16 @@ async def test_a_file_is_taken_when_its_writer_closed_it(memory: DirectMemory, r
     assert len(memory.writes) == 1
 
 
-async def test_stopped_in_the_middle_it_goes_on_where_it_was(memory: DirectMemory, root: Path) -> None:
+async def test_stopped_in_the_middle_it_goes_on_where_it_was(
+    memory: DirectMemory, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "MAX_NODES", 5)
     sections = "\n".join(f"## Part {n}\nThe machine number {n} stands in hall {n * 7}.\n" for n in range(30))
     drop(root, "machines.md", f"# Machines\nAll the machines of the works.\n\n{sections}")
     stopped = asyncio.Event()
 
     async def stall(write: MemoryWrite) -> MemoryWritten:
-        if len(memory.writes) >= 12:
+        if len(memory.writes) >= 3:
             stopped.set()
             await asyncio.Event().wait()
         return await memory.write(write)
@@ -476,6 +478,32 @@ async def test_the_folder_may_be_deleted_while_it_is_watched(
         await taken(folder, 1)
 
 
+async def test_passages_are_found_by_words_before_they_have_their_vectors(
+    memory: DirectMemory, root: Path
+) -> None:
+    told = "".join(f"The boiler {n} of the works stands in hall {n * 7}.\n\n" for n in range(20))
+    copied = "It is known that the boiler number 3 of the works is standing in hall number 21.\n"
+    async with memory.engine._embedding, watching(memory, root) as folder:  # nothing is embedded meanwhile
+        drop(root, "boilers.md", f"# Boilers\n\n{told}Should we have all boilers of the works cleaned?\n")
+        await eventually(lambda: folder.status()["under_way"].get("boilers.md", Progress(of=1)).stored == 22)
+        assert memory.engine.stats()["not_embedded"] == 22
+        (hit, *_) = await memory.engine.search(MemoryQuery(text="boiler in hall 133"))
+        assert "stands in hall 133" in hit.node.body
+        assert hit.why.get("vector", 0) == 0
+        assert folder.status()["files"] == 0
+    assert left(root) == ["boilers.md"]  # killed before they were embedded: it is not done
+
+    async with watching(memory, root) as folder:
+        await taken(folder, 1)
+        drop(root, "copy.md", f"# Copy\n\nA line of its own, about something else entirely.\n\n{copied}")
+        await taken(folder, 2)
+    assert memory.engine.stats()["not_embedded"] == 0
+    (hit, *_) = await memory.engine.search(MemoryQuery(text="where does the heating unit 19 stand?"))
+    assert hit.why["vector"] > 0
+    kinds = {node.body: node.kind for node in (await memory.nodes()).values()}
+    assert kinds["Should we have all boilers of the works cleaned?"] == "task"
+
+
 async def test_large_tables_are_written_in_packs(memory: DirectMemory, root: Path) -> None:
     rows = "\n".join(f"item {number},{number * 3}" for number in range(210))
     async with watching(memory, root) as folder:
@@ -493,12 +521,14 @@ async def test_the_desk_pages_through_what_it_looks_up(
 ) -> None:
     monkeypatch.setattr(client_module, "PAGE", 2)
     asked: list[int] = []
+    get = memory.engine.get
 
-    async def find(ids: Sequence[str]) -> list[Node]:
+    async def find(ids: Sequence[str], at: int = 0) -> list[Node]:
         asked.append(len(ids))
-        return await memory.engine.get(ids)
+        return await get(ids, at)
 
-    client = client_module.MemoryClient(memory.write, find, memory.engine.list_nodes)
+    monkeypatch.setattr(memory.engine, "get", find)
+    client = client_module.MemoryClient(memory.write, memory.engine)
     nodes = [Node(id=f"n{number}", title=f"A note of number {number}", tags=("t",)) for number in range(5)]
     assert [count async for count in client.write_ungated(nodes)] == [5]
     assert set(await client.find([node.id for node in nodes])) == {node.id for node in nodes}

@@ -163,13 +163,34 @@ def test_what_must_not_be_applied_is_not(memory: StoredMemory) -> None:
     change = memory.apply
     with pytest.raises(ValueError, match="version 1 does not come after 1"):
         change(_change_at(memory, 1))
-    with pytest.raises(ValueError, match="there is no vector of b"):
-        memory.store.apply(_change_at(memory, 2), [], np.zeros((0, DIMENSIONS), np.float32))
     assert memory.store.version == 1
 
 
-def _change_at(memory: StoredMemory, version: int):  # type: ignore[no-untyped-def]
-    entry = LoggedWrite(version=version, stored_at=0.0, write=MemoryWrite(nodes=(Node(id="b", title="B"),)))
+def test_texts_stored_without_a_vector_are_missing_until_they_get_it(
+    memory: StoredMemory, folder: Path
+) -> None:
+    memory.add(nodes=(Node(id="a", title="A"),))
+    nothing = np.zeros((0, DIMENSIONS), np.float32)
+    memory.store.apply(_change_at(memory, 2), [], nothing)
+    assert memory.store.missing_vectors(10) == [("b", 2, "B")]
+    memory.store.apply(_change_at(memory, 3, "c"), [], nothing)
+    assert memory.store.count_missing() == 2
+    memory.store.close()
+
+    store = memory.store = Store(folder, "model-a", DIMENSIONS)
+    assert store.missing_vectors(1) == [("b", 2, "B")]  # after a crash too
+    store.apply(_change_at(memory, 4, "d"), [], nothing)
+    store.add_vectors([("b", 2)], np.ones((1, DIMENSIONS), np.float32))
+    assert store.missing_vectors(10) == [("c", 3, "C"), ("d", 4, "D")]
+    store.add_vectors([("c", 3), ("d", 4)], np.ones((2, DIMENSIONS), np.float32))
+    assert store.missing_vectors(10) == []
+    assert store.count_missing() == 0
+    assert sorted(store.load().vector_ids) == ["a", "b", "c", "d"]
+
+
+def _change_at(memory: StoredMemory, version: int, name: str = "b"):  # type: ignore[no-untyped-def]
+    write = MemoryWrite(nodes=(Node(id=name, title=name.upper()),))
+    entry = LoggedWrite(version=version, stored_at=0.0, write=write)
     return fold([entry], memory.known(), DIMENSIONS)[0]
 
 

@@ -1,13 +1,17 @@
 """What the folder asks of memory, and how it hands things to it."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from shared.contracts import Edge, EdgeKey, ListQuery, MemoryWrite, MemoryWritten, Node, NodePage, Rejection
+from shared.contracts import Edge, EdgeKey, ListQuery, MemoryWrite, MemoryWritten, Node, Rejection
 from shared.errors import ActionError
+
+if TYPE_CHECKING:
+    from services.memory.engine import MemoryEngine
 
 SENDER = "memory"
 MAX_NODES = 200
@@ -21,8 +25,6 @@ WRITES_AT_ONCE = 32
 PAGE = 500
 
 Write = Callable[[MemoryWrite], Awaitable[MemoryWritten]]
-Find = Callable[[Sequence[str]], Awaitable[list[Node]]]
-Pages = Callable[[ListQuery], Awaitable[NodePage]]
 
 
 class WriteFailed(ActionError):
@@ -47,14 +49,12 @@ def _first(errors: ExceptionGroup[Exception]) -> Exception:
 class MemoryClient:
     """The memory daemon as the folder uses it: nodes found by id and by file, nodes and edges written.
 
-    ``find`` gives the nodes of ids, retired ones too; ``pages`` answers a ListQuery. Raises WriteFailed if a
-    write is answered with an error, and whatever ``write``, ``find`` and ``pages`` raise.
+    Raises WriteFailed if a write is answered with an error, and whatever ``write`` and ``engine`` raise.
     """
 
-    def __init__(self, write: Write, find: Find, pages: Pages) -> None:
+    def __init__(self, write: Write, engine: "MemoryEngine") -> None:
+        self.engine = engine
         self._write = write
-        self._find = find
-        self._pages = pages
         self._slots = asyncio.Semaphore(WRITES_AT_ONCE)
         self._pack_slots = asyncio.Semaphore(PACKS_AT_ONCE)
         self.sharing = asyncio.Lock()
@@ -64,7 +64,7 @@ class MemoryClient:
         """The nodes of ``ids`` that there are, by id."""
         nodes: dict[str, Node] = {}
         for start in range(0, len(ids), PAGE):
-            nodes.update((node.id, node) for node in await self._find(ids[start : start + PAGE]))
+            nodes.update((node.id, node) for node in await self.engine.get(ids[start : start + PAGE]))
         return nodes
 
     async def list(self, **filters: object) -> list[Node]:
@@ -72,7 +72,7 @@ class MemoryClient:
         nodes: list[Node] = []
         query = ListQuery(limit=PAGE, **filters)  # type: ignore[arg-type]
         while True:
-            page = await self._pages(query)
+            page = await self.engine.list_nodes(query)
             nodes += page.nodes
             if not page.next:
                 return nodes
@@ -94,16 +94,21 @@ class MemoryClient:
     async def write_ungated(
         self, nodes: Sequence[Node], edges: Sequence[Edge] = (), *, retire: bool = False
     ) -> AsyncIterator[int]:
-        """Write nodes around the gate, in packs, each with the edges that begin there; yields their sizes.
+        """Write nodes around the gate, in packs, each with the edges that end there, or else begin there;
+        yields their sizes.
 
         With ``retire``, they are written a last time and retired.
         """
+        written_ids = {node.id for node in nodes}
+        at: dict[str, list[Edge]] = defaultdict(list)
+        for edge in edges:
+            at[edge.to_id if edge.to_id in written_ids else edge.from_id].append(edge)
         for pack in _make_packs(nodes):
             ids = tuple(node.id for node in pack)
             write = MemoryWrite(
                 sender=SENDER,
                 nodes=tuple(pack),
-                edges=tuple(edge for edge in edges if edge.from_id in ids),
+                edges=tuple(edge for node_id in ids for edge in at[node_id]),
                 retire=ids if retire else (),
                 insist=True,
             )

@@ -7,9 +7,7 @@ from itertools import groupby
 
 from services.memory.ingest.splitting import FENCE
 
-_COMMENT = re.compile(
-    r"(?<![\w%])%%(?!%)[^\n]*?%%|(?:^|(?<=\n))%%[ \t]*\n.*?\n%%[ \t]*(?=\n|$)", re.DOTALL
-)
+_COMMENT = re.compile(r"(?<![\w%])%%(?!%)[^\n]*?%%|(?:^|(?<=\n))%%[ \t]*\n.*?\n%%[ \t]*(?=\n|$)", re.DOTALL)
 _HTML_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _QUERIES = frozenset(
     "dataview dataviewjs tasks query button toc {toctree} {contents} {include} {literalinclude} {image}"

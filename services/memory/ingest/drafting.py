@@ -129,11 +129,15 @@ def _resolve_dots(target: str, folders: Iterable[str]) -> str:
 
 
 class NodeDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """A node to store; ``parent`` is the id of the draft above it, with ``insist`` it passes the gate."""
+    """A node to store; ``parent`` is the id of the draft above it, with ``insist`` it passes the gate.
+
+    ``unclear`` is its piece if its kind is to be settled by its meaning.
+    """
 
     node: Node
     parent: str = ""
     insist: bool = False
+    unclear: Piece | None = None
 
     @property
     def digest(self) -> str:
@@ -176,6 +180,7 @@ def draft_nodes(document: Document, file: str, modified: float, note_id: str = "
             node=node,
             parent=by_key.get(piece.parent, "") if piece.parent is not None else "",
             insist=piece.whole or piece.importance is not None,
+            unclear=None if piece.kind else piece,
         )
     if document.note:
         drafts[ids[0]] = _with_note(drafts[ids[0]], document, by_key)

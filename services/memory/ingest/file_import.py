@@ -1,6 +1,6 @@
 """A file's nodes written to memory, and the links between notes resolved."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,8 +10,10 @@ from services.memory.ingest import drafting
 from services.memory.ingest.client import MemoryClient, run_all
 from services.memory.ingest.drafting import FileDrafts, NodeDraft
 from services.memory.ingest.identity import keep_ids
-from services.memory.ingest.pieces import NoteLink
+from services.memory.ingest.kind_choice import KindChooser
+from services.memory.ingest.pieces import NoteLink, default_importance
 from services.memory.ingest.sharing import SharedTexts
+from services.memory.writes.gate import find_rejection
 from shared.contracts import Edge, EdgeKey, Node, Rejection, Relation
 from shared.memory.ownership import CHANNEL
 
@@ -29,6 +31,12 @@ GONE = "gone"
 
 SECTION_WEIGHT = 0.9
 """Of an edge from a note or section to what is below it."""
+
+KNOWN_AS = "known_as"
+"""In the metadata of a retired node: the node that said the same before it was embedded."""
+
+SETTLED_AT_ONCE = 500
+"""Passages whose kinds, and whether they are known, are settled in one go."""
 
 REASONS = 5
 """How many reasons why parts of a file were left out are kept."""
@@ -158,6 +166,16 @@ def _section_of(note: Node, link: NoteLink) -> str:
     return found if isinstance(found, str) else ""
 
 
+class Progress(msgspec.Struct, kw_only=True):
+    """How far a file is: of its pieces so many are ``stored``, which are found by words, and ``settled``,
+    which have their vectors, their kinds, and were compared with what was known.
+    """
+
+    of: int
+    stored: int = 0
+    settled: int = 0
+
+
 class ImportResult(msgspec.Struct, kw_only=True):
     """What became of a file's pieces: ``duplicates`` are elsewhere in memory, ``refused`` are too thin."""
 
@@ -173,24 +191,30 @@ class ImportResult(msgspec.Struct, kw_only=True):
 class FileImport:
     """One file on its way into memory.
 
-    Passages go past the write gate one by one, so that the refusal of one bears on no other. Records,
-    stretches of logs, and notes themselves bypass it: rows of a table are alike by nature, and a note is
-    where links lead. Of these, only exact copies are left out. ``progress`` is called with how many of how
-    many are done.
+    All is stored at once, and found by words; what needs the vectors, which are made in the background,
+    comes after: the kinds that rules left unclear, and which passages say what was known before. Records,
+    stretches of logs, and notes themselves are not held against what is known: rows of a table are alike by
+    nature, and a note is where links lead. Of these, only exact copies are left out.
     """
 
     def __init__(
-        self, client: MemoryClient, links: NoteLinks, drafts: FileDrafts, progress: Callable[[int, int], None]
+        self,
+        client: MemoryClient,
+        links: NoteLinks,
+        kinds: KindChooser,
+        drafts: FileDrafts,
+        progress: Progress,
     ) -> None:
         self._client = client
         self._links = links
+        self._kinds = kinds
         self._drafts = drafts
         self._progress = progress
         self._shared = SharedTexts(client, drafts.file)
-        self._done = 0
         self._outcome = ImportResult(
             duplicates=drafts.repeated, refused=len(drafts.refused), reasons=list(drafts.refused[:REASONS])
         )
+        self._unsettled: list[NodeDraft] = []
         self._stands_for: dict[str, str] = {}
         """What each draft is in memory: its own node, one that says the same, or the node above it."""
 
@@ -203,18 +227,35 @@ class FileImport:
         mine = [node for node in mine if node.source.channel == CHANNEL]
         self._drafts = keep_ids(self._drafts, mine)
         known = await self._client.find([draft.node.id for draft in self._drafts.drafts])
+        known |= await self._client.find([str(node.metadata.get(KNOWN_AS, "")) for node in known.values()])
         for level in _levels(self._drafts.drafts):
-            fresh = [draft for draft in level if not self._is_there(draft, known.get(draft.node.id))]
-            passed, offered = list[NodeDraft](), list[NodeDraft]()
+            fresh = [draft for draft in level if not self._is_there(draft, known)]
+            outlines, others = list[NodeDraft](), list[NodeDraft]()
             for draft in fresh:
-                (passed if draft.insist and not self._drafts.is_note else offered).append(draft)
-            await self._put(passed, known)
-            await run_all(self._offer(draft, known.get(draft.node.id)) for draft in offered)
+                (outlines if self._is_outline(draft) else others).append(draft)
+            await run_all(self._offer(draft, known.get(draft.node.id)) for draft in outlines)
+            await self._put([draft for draft in others if not self._is_thin(draft, known)], known)
+        await self._settle()
         await self._shared.keep()
         await self._retire_others(mine)
         return self._outcome
 
-    def _is_there(self, draft: NodeDraft, there: Node | None) -> bool:
+    def _is_outline(self, draft: NodeDraft) -> bool:
+        """Whether it is the note itself, which has the links."""
+        return self._drafts.is_note and draft is self._drafts.drafts[0]
+
+    def _is_thin(self, draft: NodeDraft, known: Mapping[str, Node]) -> bool:
+        """Whether a new passage says too little to be stored."""
+        rejection = None
+        if not draft.insist and draft.node.id not in known:
+            rejection = find_rejection(draft.node, None, 0.0)
+        if rejection is not None:
+            self._record_result(draft, None, rejection)
+            self._step(1)
+        return rejection is not None
+
+    def _is_there(self, draft: NodeDraft, known: Mapping[str, Node]) -> bool:
+        there = known.get(draft.node.id)
         if there is not None and is_forgotten(there):
             self._stands_for[draft.node.id] = self._above(draft)
             self._leave_out(draft, "a person had it forgotten; in other words memory takes it")
@@ -223,9 +264,18 @@ class FileImport:
         if there is None or (there.retired_version and there.metadata.get(GONE)):
             return False
         mine = there.metadata.get("file") == self._drafts.file
-        is_note = self._drafts.is_note and draft is self._drafts.drafts[0]
-        if there.metadata.get("hash") != draft.digest and (mine or is_note):
+        if there.metadata.get("hash") != draft.digest and (mine or self._is_outline(draft)):
             return False
+        if KNOWN_AS in there.metadata:
+            first = known.get(str(there.metadata[KNOWN_AS]))
+            if first is None or first.retired_version:
+                return False
+            self._stands_for[draft.node.id] = first.id
+            self._count_known(first)
+            self._step(1)
+            return True
+        if mine and there.version == there.created_version:  # it may have been left so by a crash
+            self._unsettled.append(draft)
         self._stands_for[draft.node.id] = self._above(draft) if there.retired_version else there.id
         self._outcome.unchanged += mine
         self._outcome.duplicates += not mine
@@ -235,14 +285,61 @@ class FileImport:
         return True
 
     async def _put(self, drafts: Sequence[NodeDraft], known: dict[str, Node]) -> None:
-        async for count in self._client.write_ungated([draft.node for draft in drafts]):
+        edges = [edge for draft in drafts for edge in self._edge_above(draft)]
+        async for count in self._client.write_ungated([draft.node for draft in drafts], edges):
             self._step(count)
         for draft in drafts:
             self._record_result(draft, known.get(draft.node.id), None)
+        self._unsettled += drafts
+
+    async def _settle(self) -> None:
+        """Wait for the vectors, then settle what depends on them."""
+        if not self._unsettled:
+            return
+        await self._client.engine.embed_missing()
+        for start in range(0, len(self._unsettled), SETTLED_AT_ONCE):
+            drafts = self._unsettled[start : start + SETTLED_AT_ONCE]
+            await self._settle_kinds([draft for draft in drafts if draft.unclear is not None])
+            await self._leave_out_known([draft for draft in drafts if not draft.insist])
+            self._progress.settled += len(drafts)
+
+    async def _settle_kinds(self, drafts: Sequence[NodeDraft]) -> None:
+        nodes = await self._client.find([draft.node.id for draft in drafts])
+        vectors = await self._client.engine.read_vectors([draft.node.id for draft in drafts])
+        kinds = await self._kinds.settle([draft.unclear for draft in drafts if draft.unclear], vectors)
+        changed: list[Node] = []
+        for draft, kind in zip(drafts, kinds, strict=True):
+            node = nodes.get(draft.node.id)
+            if node is None or node.retired_version or node.kind == kind or node.kind != draft.node.kind:
+                continue
+            importance = node.importance if draft.insist else default_importance(kind)
+            changed.append(msgspec.structs.replace(node, kind=kind, importance=importance))
+        async for _ in self._client.write_ungated(changed):
+            pass
+
+    async def _leave_out_known(self, drafts: Sequence[NodeDraft]) -> None:
+        """Retire the passages that say what was known before."""
+        known = await self._client.engine.find_known([draft.node.id for draft in drafts])
+        nodes = await self._client.find([*known])
+        gone = [
+            msgspec.structs.replace(node, metadata={**node.metadata, KNOWN_AS: known[key].id})
+            for key, node in nodes.items()
+        ]
+        async for _ in self._client.write_ungated(gone, retire=True):
+            pass
+        for node in nodes:
+            self._outcome.stored -= 1
+            self._stands_for[node] = known[node].id
+            self._count_known(known[node])
+
+    def _count_known(self, first: Node) -> None:
+        self._outcome.duplicates += 1
+        if first.metadata.get("file") != self._drafts.file:
+            self._shared.meet(first)
 
     async def _offer(self, draft: NodeDraft, there: Node | None) -> None:
         node, edges, unlink = draft.node, self._edge_above(draft), list[EdgeKey]()
-        if self._drafts.is_note and draft is self._drafts.drafts[0]:
+        if self._is_outline(draft):
             others = [link for link in self._drafts.links if not self._is_own(link, node.id)]
             ends = await self._links.find_ends(others, self._drafts.file)
             node, edges = mark_open(node, ends), link_edges(node.id, ends)
@@ -267,10 +364,8 @@ class FileImport:
             self._outcome.updated += there is not None
             return
         self._stands_for[draft.node.id] = rejection.existing.id if rejection.existing else self._above(draft)
-        if rejection.existing and rejection.existing.metadata.get("file") != self._drafts.file:
-            self._shared.meet(rejection.existing)
         if rejection.existing:
-            self._outcome.duplicates += 1
+            self._count_known(rejection.existing)
         else:
             self._leave_out(draft, rejection.reason)
 
@@ -315,8 +410,7 @@ class FileImport:
             self._outcome.retired += count
 
     def _step(self, count: int) -> None:
-        self._done += count
-        self._progress(self._done, len(self._drafts.drafts))
+        self._progress.stored += count
 
 
 def _levels(drafts: Sequence[NodeDraft]) -> Iterator[list[NodeDraft]]:

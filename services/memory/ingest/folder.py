@@ -5,17 +5,20 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from services.memory.ingest import files, reading
-from services.memory.ingest.client import Find, MemoryClient, Pages, Write, WriteFailed
+from services.memory.ingest.client import MemoryClient, Write, WriteFailed
 from services.memory.ingest.drafting import draft_nodes
-from services.memory.ingest.file_import import FileImport, ImportResult, NoteLinks
-from services.memory.ingest.kind_choice import Embed, KindChooser
+from services.memory.ingest.file_import import FileImport, ImportResult, NoteLinks, Progress
+from services.memory.ingest.kind_choice import KindChooser
 from services.memory.ingest.model_kinds import ModelKinds
 from services.memory.ingest.pieces import IngestError
 from shared.errors import MailroomError
 from shared.log import logger
+
+if TYPE_CHECKING:
+    from services.memory.engine import MemoryEngine
 
 TICK = 0.25
 """Seconds between two scans while files are being written."""
@@ -35,8 +38,6 @@ LONGEST_PAUSE = 5.0
 COUNTS = ("files", "failed", "stored", "updated", "unchanged", "duplicates", "refused", "retired")
 LAST = 20
 """Files of whose parts memory's health says why they were left out: the last ones."""
-PROGRESS = 10.0
-"""Seconds between two lines about the same large file."""
 
 log = logger(__name__)
 
@@ -44,31 +45,29 @@ log = logger(__name__)
 class IngestFolder:
     """Imports what is put into ``path``, and moves it to ``processed`` or ``failed``.
 
-    ``write`` hands a MemoryWrite to memory and gives its answer, ``find`` the nodes of ids (retired ones
-    too), ``pages`` the answer to a ListQuery, ``embed`` the vectors of texts, ``model`` the kinds that rules
-    leave unclear. Nothing is remembered here: what is known of a file is what memory holds.
+    ``write`` hands a MemoryWrite to memory and gives its answer, ``engine`` is read from, ``model`` gives the
+    kinds that rules leave unclear. Nothing is remembered here: what is known of a file is what memory holds.
     """
 
     def __init__(
         self,
         path: Path,
         write: Write,
-        find: Find,
-        pages: Pages,
-        embed: Embed,
+        engine: "MemoryEngine",
         *,
         settle: float = files.SETTLE,
         model: ModelKinds | None = None,
     ) -> None:
         self._path = path
-        self._kinds = KindChooser(embed, model)
+        self._kinds = KindChooser(engine.embed, model)
         self._model = model
-        self._client = MemoryClient(write, find, pages)
+        self._client = MemoryClient(write, engine)
         self._links = NoteLinks(self._client)
         self._scanner = files.FolderScanner(path, settle)
         self._changed = asyncio.Event()
         self._slots = asyncio.Semaphore(FILES_AT_ONCE)
         self._processing: dict[str, asyncio.Task[None]] = {}
+        self._under_way: dict[str, Progress] = {}
         self._attempts: dict[str, int] = {}
         self._unmovable: dict[str, files.FileState | None] = {}
         self._unfinished = 0
@@ -111,6 +110,7 @@ class IngestFolder:
             "open_links": self._open_links,
             "problem": self._problem or (f"cannot be moved out of the folder: {stuck}" if stuck else ""),
             "left_out": dict(self._left_out),
+            "under_way": dict(self._under_way),
             **self._counts,
             **({"by_model": self._model.chosen} if self._model else {}),
         }
@@ -145,6 +145,7 @@ class IngestFolder:
             self._back_off(str(error))
         finally:
             del self._processing[path]
+            self._under_way.pop(path, None)
             self._links.end(path)
             if not self._processing:
                 self._changed.set()
@@ -195,7 +196,8 @@ class IngestFolder:
         note_id = await self._links.identify(path) if document.note else ""
         document = await self._kinds.choose(document)
         drafts = await asyncio.to_thread(draft_nodes, document, path, modified, note_id)
-        return await FileImport(self._client, self._links, drafts, _progress_logger(path)).run()
+        progress = self._under_way[path] = Progress(of=len(drafts.drafts))
+        return await FileImport(self._client, self._links, self._kinds, drafts, progress).run()
 
     async def _file_away(self, path: str, outcome: ImportResult, seconds: float) -> None:
         counts = {name: count for name in COUNTS if (count := getattr(outcome, name, 0))}
@@ -244,16 +246,3 @@ class IngestFolder:
 def _filter_changes(root: Path) -> Callable[[object, str], bool]:
     """Passes changes of files that are to be imported."""
     return lambda _, path: not files.is_ignored(path.removeprefix(f"{root}/"))
-
-
-def _progress_logger(path: str) -> Callable[[int, int], None]:
-    """Logs the progress of a large file, every PROGRESS seconds."""
-    said = time.monotonic()
-
-    def report(done: int, total: int) -> None:
-        nonlocal said
-        if time.monotonic() - said >= PROGRESS:
-            said = time.monotonic()
-            log.info("taking_in", file=path, done=done, of=total)
-
-    return report

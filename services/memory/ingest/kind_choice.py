@@ -36,6 +36,7 @@ _PROMISE = re.compile(r"(?i)\b(?:i|we)(?:['’]ll|\s+will|\s+shall)\b")
 """What decides nothing among people: "I'll let you know"."""
 
 Embed = Callable[[Sequence[str]], Awaitable[list[list[float]]]]
+Vectors = NDArray[np.float32]
 
 
 def score_piece(piece: Piece) -> Scores:
@@ -61,8 +62,10 @@ def lean(told: Scores, found: Scores, default: str) -> Scores:
 
 
 class KindChooser:
-    """Gives each piece its kind. Those whose rules are unclear get it of ``model``; what that does not answer
-    is compared to the examples by ``embed``, which makes unit vectors of texts.
+    """Gives pieces their kinds: by rules and, if it is set, by ``model`` before they are stored; what both
+    leave unclear is compared to the examples once it has its vector, by ``settle``.
+
+    ``embed`` makes unit vectors of texts: the examples are embedded with it, once.
     """
 
     def __init__(self, embed: Embed, model: ModelKinds | None = None) -> None:
@@ -72,36 +75,42 @@ class KindChooser:
         self._fitting = asyncio.Lock()
 
     async def choose(self, document: Document) -> Document:
-        """The document with the kind of every piece; raises what ``embed`` raises."""
+        """The document with the kind of every piece that is clear; the others keep none."""
         scores = await asyncio.to_thread(_score_all, document.pieces)
         unclear = [place for place, found in enumerate(scores) if found and not is_clear(found)]
         found_by_model = (
             await self._model.find([document.pieces[place] for place in unclear]) if self._model else []
         )
         kinds = {place: kind for place, kind in zip(unclear, found_by_model, strict=False) if kind}
-        unclear = [place for place in unclear if place not in kinds]
-        if unclear:
-            likeness = await self._fit()
-            vectors = await self._vectors([document.pieces[place].body for place in unclear])
-            for place, vector in zip(unclear, vectors, strict=True):
-                default = document.pieces[place].default_kind
-                scores[place] = lean(scores[place], likeness.add(scores[place], vector), default)
+        open_places = set(unclear) - kinds.keys()
         pieces = tuple(
-            msgspec.structs.replace(piece, kind=piece.kind or kinds.get(place) or choose_kind(found))
+            piece
+            if place in open_places
+            else msgspec.structs.replace(piece, kind=piece.kind or kinds.get(place) or choose_kind(found))
             for place, (piece, found) in enumerate(zip(document.pieces, scores, strict=True))
         )
         return msgspec.structs.replace(document, pieces=pieces)
+
+    async def settle(self, pieces: Sequence[Piece], vectors: Vectors) -> list[str]:
+        """The kinds of pieces that are unclear; ``vectors`` are those of their nodes, of title and body."""
+        likeness = await self._fit()
+        return await asyncio.to_thread(_lean_all, pieces, vectors, likeness)
 
     async def _fit(self) -> Likeness:
         """The likeness to the examples, which is fitted once."""
         async with self._fitting:
             if self._likeness is None:
-                vectors = await self._vectors([text for _, text in list_examples()])
-                self._likeness = await asyncio.to_thread(Likeness, vectors)
+                vectors: list[list[float]] = []
+                texts = [text for _, text in list_examples()]
+                for start in range(0, len(texts), AT_ONCE):
+                    vectors += await self._embed(texts[start : start + AT_ONCE])
+                self._likeness = await asyncio.to_thread(Likeness, np.array(vectors, np.float32))
             return self._likeness
 
-    async def _vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        vectors: list[list[float]] = []
-        for start in range(0, len(texts), AT_ONCE):
-            vectors += await self._embed(texts[start : start + AT_ONCE])
-        return np.array(vectors, np.float32)
+
+def _lean_all(pieces: Sequence[Piece], vectors: Vectors, likeness: Likeness) -> list[str]:
+    kinds = []
+    for piece, vector in zip(pieces, vectors, strict=True):
+        scores = score_piece(piece)
+        kinds.append(choose_kind(lean(scores, likeness.add(scores, vector), piece.default_kind)))
+    return kinds

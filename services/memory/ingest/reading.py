@@ -29,6 +29,9 @@ MAX_BYTES = 10_000_000
 MAX_PACKED = 50_000_000
 """The same for those of PACKED, which have pictures in them too."""
 
+UNPACK_SECONDS = 600.0
+"""How long taking one of these apart may last: 2,000 pages of a PDF take a minute on a busy machine."""
+
 READERS: dict[str, Callable[[str, str], tuple[Piece, ...]]] = {
     ".log": parse_log,
     ".json": parse_json,
@@ -73,7 +76,7 @@ async def unpack(root: Path, path: str) -> str:
 
     kind, content = PACKED[find_ending(path)], _read_bytes(root, path, MAX_PACKED)
     try:
-        extract = await extract_text(content, kind, path)
+        extract = await extract_text(content, kind, path, UNPACK_SECONDS, MAX_BYTES)
     except ActionError as error:
         raise IngestError(error.cause.removeprefix(f"{path} cannot be read: ")) from None
     lines = extract.text.split("\n")

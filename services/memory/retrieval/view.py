@@ -210,6 +210,14 @@ class View:
         slot = state.nodes.find(node_id)
         return None if slot is None else state.vectors.read(slot)
 
+    def vectors(self, ids: Sequence[str]) -> Vectors:
+        """The unit vectors of nodes, a row each; of zeros where there is none."""
+        rows = np.zeros((len(ids), self.dimensions), np.float32)
+        for row, node_id in enumerate(ids):
+            if (vector := self.vector(node_id)) is not None:
+                rows[row] = vector
+        return rows
+
     def weigh_words(self, words: Iterable[str]) -> dict[str, float]:
         """How much each word counts in a search: more if it is rare, 0 for one that says nothing."""
         search = Search(*self._freeze())
@@ -313,11 +321,10 @@ class View:
         return amended(node, access_count=count, last_accessed_at=last)
 
     def _gather_vectors(self, nodes: Nodes, fresh: dict[str, Vectors]) -> Vectors:
-        rows = np.zeros((len(nodes), self._state.vectors.dimensions), np.float32)
+        rows = self.vectors([node.id for node in nodes])
         for row, node in enumerate(nodes):
-            vector = fresh[node.id] if node.id in fresh else self.vector(node.id)
-            if vector is not None:
-                rows[row] = vector
+            if node.id in fresh:
+                rows[row] = fresh[node.id]
         return rows
 
     def _compact(self) -> None:

@@ -185,6 +185,13 @@ def find_texts(states: pa.Table, embedded: pa.Table) -> pa.Table:
     return texts.filter(pa.array([pair not in there for pair in _pairs(texts)], pa.bool_()))
 
 
+def list_texts(nodes: Sequence[Node]) -> pa.Table:
+    """The texts of nodes as ``find_texts`` gives them."""
+    columns = ("id", "version", "title", "body")
+    found = {name: [getattr(node, name) for node in nodes] for name in columns}
+    return pa.table(found, pa.schema([NODES.field(name) for name in columns]))
+
+
 def find_rows(states: pa.Table, embedded: pa.Table) -> dict[str, int]:
     """The row of ``embedded`` (id, version) of each text of ``states`` (id, version, title, body)."""
     places = {pair: place for place, pair in enumerate(_pairs(embedded))}

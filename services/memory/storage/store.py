@@ -140,14 +140,15 @@ class Store:
     ) -> None:
         """Store a change; it is on disk when this returns.
 
-        ``vectors`` has a row for each of ``ids``: all of ``change.texts_changed``, and those of
-        ``change.interim`` if they are wanted; then ``versions`` says since when each has its text. Raises
-        ActionError with cause and cure if it cannot be written; then nothing of it is stored.
+        ``vectors`` has a row for each of ``ids``: of ``change.texts_changed``, and those of
+        ``change.interim`` if they are wanted; then ``versions`` says since when each has its text. Changed
+        texts that are not among them lack their vector: they are ``missing_vectors``, also after a crash.
+        Raises ActionError with cause and cure if it cannot be written; then nothing of it is stored.
         """
         if change.version <= self.version:
             raise ValueError(f"version {change.version} does not come after {self.version}")
-        if lacking := change.texts_changed.keys() - set(ids):
-            raise ValueError(f"there is no vector of {min(lacking)}")
+        given = set(ids)
+        lacking = [change.nodes[key] for key in change.texts_changed if key not in given]
         versions = versions or [change.texts_changed[node_id] for node_id in ids]
         later = [change.nodes[key].created_version != at for key, at in zip(ids, versions, strict=True)]
         with self._writing():
@@ -162,12 +163,14 @@ class Store:
                     writes=change.writes,
                     moments=change.moments,
                     accessed=change.accessed,
+                    counts={"pending": 1} if lacking else {},
                 ),
                 {
                     "nodes": len(change.replaced_nodes),
                     "edges": len(change.replaced_edges),
                     self._vectors: sum(later),
                 },
+                lacking,
             )
 
     def vectors_by_text(self) -> tuple[dict[str, int], Vectors]:
@@ -251,8 +254,22 @@ class Store:
         if not self._is_whole:
             self._open()
 
-    def _store(self, new: Mapping[str, pa.Table], commit: Commit, replaced: Mapping[str, int]) -> None:
-        """Commit new rows, of which so many ``replaced`` older ones."""
+    def _store(
+        self,
+        new: Mapping[str, pa.Table],
+        commit: Commit,
+        replaced: Mapping[str, int],
+        lacking: Sequence[Node] = (),
+    ) -> None:
+        """Commit new rows, of which so many ``replaced`` older ones; ``lacking`` nodes have no vector."""
+        was_pending = bool(self._state.get("pending"))
+        self._commit_rows(new, commit, replaced)
+        if lacking and not was_pending:
+            self._missing = rows.list_texts(lacking)  # all others have theirs
+        elif lacking and self._missing is not None:
+            self._missing = pa.concat_tables([self._missing, rows.list_texts(lacking)])
+
+    def _commit_rows(self, new: Mapping[str, pa.Table], commit: Commit, replaced: Mapping[str, int]) -> None:
         counts = {
             f"old {name}": self._state.get(f"old {name}", 0) + count for name, count in replaced.items()
         }

@@ -1,7 +1,9 @@
 """The write gate: what is not worth remembering is answered with why, and what to do about it."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from services.memory.linking.chances import have_other_values
 from services.memory.linking.rules import is_assertion
@@ -9,6 +11,9 @@ from services.memory.linking.text_comparison import find_difference
 from services.memory.writes.change import embedded_text
 from shared.contracts import Node, Rejection
 from shared.memory.ownership import find_owner
+
+if TYPE_CHECKING:
+    from services.memory.retrieval.view import View
 
 MIN_CHARACTERS = 15
 MIN_WORDS = 3
@@ -33,6 +38,9 @@ FOUND = 0.7
 """From this importance on, it must have a tag or a body."""
 
 INSIST = "or store it as it is with insist (mailroom memory add --insist)"
+
+NEAREST = 20
+"""The nodes that one is held against which was stored before it had a vector; some came after it."""
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
 """A word; a character of a script that is written without blanks counts as one."""
@@ -71,6 +79,29 @@ def find_rejection(node: Node, nearest: Node | None, cosine: float) -> Rejection
       What took place is never known: two events are two. What no longer holds may be said again.
     """
     return _check_thin(node) or _check_importance(node) or _check_known(node, nearest, cosine)
+
+
+def find_known(view: "View", ids: Sequence[str]) -> dict[str, Node]:
+    """Which of these nodes, given in the order in which they were written, the gate would have refused as
+    known had they had their vectors then, with what says the same: it came before them.
+    """
+    places = {node_id: place for place, node_id in enumerate(ids)}
+
+    def age(node: Node) -> tuple[int, int]:
+        return node.created_version, places.get(node.id, -1)
+
+    known: dict[str, Node] = {}
+    for node in view.nodes(ids):
+        vector = view.vector(node.id)
+        if vector is None or node.retired_version or not is_assertion(node):
+            continue
+        near = dict(view.similar(vector, NEAREST, KNOWN_OF_KIND))
+        for other in view.nodes(near):
+            is_earlier = other.id not in known and age(other) < age(node)
+            if is_earlier and _check_known(node, other, near[other.id]) is not None:
+                known[node.id] = other
+                break
+    return known
 
 
 def _check_thin(node: Node) -> Rejection | None:

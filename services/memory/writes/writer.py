@@ -1,11 +1,12 @@
 """The writer: judges writes, embeds their texts, stores them, and shows them to the readers."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from services.memory.ownership import CHANNEL
 from services.memory.writes.change import Change, KnownState, LoggedWrite, embedded_text
 from services.memory.writes.gate import find_rejection, find_wrong_date
 from services.memory.writes.staging import fold
@@ -95,7 +96,7 @@ class Writer:
         event = None
         if change.writes:
             try:
-                self._apply(change)
+                self._apply(change, self._find_later(fresh.values()))
                 event = self._describe(change)
                 self.problem = ""
             except ActionError as error:
@@ -137,18 +138,14 @@ class Writer:
             [entry for entry in entries if entry.write.id not in earlier], recorded=False
         )
         if change.writes:
-            self._apply(change)
+            self._apply(change, later=())
 
-    def embed_missing(self, limit: int) -> tuple[int, int]:
-        """Embed up to ``limit`` texts that lack a vector: how many these were, and how many are left."""
-        missing = self._store.missing_vectors(limit)
-        if missing:
-            vectors = self._embedder.embed([text for _, _, text in missing])
-            self._store.add_vectors([(node_id, version) for node_id, version, _ in missing], vectors)
-            current = [row for row, (node_id, _, text) in enumerate(missing) if self._has_text(node_id, text)]
-            with self._lock:
-                self._view.put_vectors([missing[row][0] for row in current], vectors[current])
-        return len(missing), self._store.count_missing()
+    def add_vectors(self, texts: Sequence[tuple[str, int, str]], vectors: "Vectors") -> None:
+        """Store and show the vectors of the first texts of ``Store.missing_vectors``."""
+        self._store.add_vectors([(node_id, version) for node_id, version, _ in texts], vectors)
+        current = [row for row, (node_id, _, text) in enumerate(texts) if self._has_text(node_id, text)]
+        with self._lock:
+            self._view.put_vectors([texts[row][0] for row in current], vectors[current])
 
     def _has_text(self, node_id: str, text: str) -> bool:
         node = self._view.node(node_id)
@@ -224,19 +221,38 @@ class Writer:
                 found.append((node, cosine))
         return sorted(found, key=lambda pair: -pair[1])[:COMPARED]
 
-    def _apply(self, change: Change) -> None:
-        ids, vectors = self._embed(change)
+    def _find_later(self, entries: Iterable[LoggedWrite]) -> set[str]:
+        """The nodes that are found by words first, and by meaning once they are embedded in the background.
+
+        They are those of files: many at once, and the gate compares them with nothing (``insist``).
+        """
+        return {
+            node.id
+            for entry in entries
+            if entry.write.sender == subjects.MEMORY_DAEMON and entry.write.insist
+            for node in entry.write.nodes
+            if node.source.channel == CHANNEL
+        }
+
+    def _apply(self, change: Change, later: Collection[str]) -> None:
+        """Store and show a change; texts of the nodes ``later`` that came without a vector get none yet."""
+        import numpy as np
+
+        waiting = [key for key in change.texts_changed if key in later and key not in change.given]
+        ids, vectors = self._embed(change, waiting)
         self._store_change(change, ids, vectors)
+        nothing = np.zeros((len(waiting), self._embedder.dimensions), np.float32)
         with self._lock:
-            self._view.put(change, ids, vectors)
+            self._view.put(change, [*ids, *waiting], np.concatenate([vectors, nothing]))
         for watch in self._watchers:
             watch(change)
 
-    def _embed(self, change: Change) -> "tuple[list[str], Vectors]":
-        """The vectors of the texts that changed."""
+    def _embed(self, change: Change, waiting: Sequence[str]) -> "tuple[list[str], Vectors]":
+        """The vectors of the texts that changed, but for those that wait for it."""
         import numpy as np
 
-        ids = list(change.texts_changed)
+        left_out = set(waiting)
+        ids = [key for key in change.texts_changed if key not in left_out]
         vectors = np.empty((len(ids), self._embedder.dimensions), np.float32)
         for row, vector in enumerate(self._vectors_of([change.nodes[node_id] for node_id in ids], change)):
             vectors[row] = vector

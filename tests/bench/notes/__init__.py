@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
-from services.memory.ingest.kind_choice import KindChooser
+from services.memory.ingest.kind_choice import Embed, KindChooser
 from services.memory.ingest.pieces import Document, Piece
 from services.memory.ingest.reading import read_document
+from services.memory.ingest.splitting import first_words
 from services.memory.local_embedder import LocalEmbedder
 from services.memory.model import fetch
+from services.memory.writes.change import join_text
 from shared.settings import load
 
 FOLDER = Path(__file__).parent
@@ -54,10 +57,22 @@ def read_gold(file: Path) -> list[Gold]:
     return [Gold(*line.split("|", 2)) for line in file.read_text("utf-8").splitlines()]
 
 
-async def judge_file(gold: Path, chooser: KindChooser) -> list[Judged]:
+async def settle(document: Document, chooser: KindChooser, embed: Embed) -> Document:
+    """The document with the kind of every piece, as it has it once its nodes have their vectors."""
+    document = await chooser.choose(document)
+    unclear = [piece for piece in document.pieces if not piece.kind]
+    vectors = await embed([join_text(piece.title, piece.body) for piece in unclear])
+    kinds = iter(await chooser.settle(unclear, np.array(vectors, np.float32)))
+    pieces = (
+        piece if piece.kind else msgspec.structs.replace(piece, kind=next(kinds)) for piece in document.pieces
+    )
+    return msgspec.structs.replace(document, pieces=tuple(pieces))
+
+
+async def judge_file(gold: Path, chooser: KindChooser, embed: Embed) -> list[Judged]:
     """What becomes of the passages of the note beside ``gold``."""
     note = next(other for other in gold.parent.glob(f"{gold.stem}.*") if other.suffix != ".gold")
-    document = await chooser.choose(read_document(gold.parent, note.name, MODIFIED))
+    document = await settle(read_document(gold.parent, note.name, MODIFIED), chooser, embed)
     expected = read_gold(gold)
     return [_judge(note.name, one, document.pieces, expected) for one in expected]
 
@@ -77,11 +92,11 @@ def read_sentences(half: str) -> list[tuple[str, str]]:
     return [(kind, text) for kind, _, text in (line.partition("|") for line in lines)]
 
 
-async def judge_sentences(half: str, chooser: KindChooser) -> list[tuple[str, str, str]]:
+async def judge_sentences(half: str, chooser: KindChooser, embed: Embed) -> list[tuple[str, str, str]]:
     """The kind that each sentence has, its text, and the kind it got."""
     sentences = read_sentences(half)
-    pieces = tuple(Piece(title="", body=text) for _, text in sentences)
-    document = await chooser.choose(Document(pieces=pieces))
+    pieces = tuple(Piece(title=first_words(text), body=text) for _, text in sentences)
+    document = await settle(Document(pieces=pieces), chooser, embed)
     return [(*one, piece.kind) for one, piece in zip(sentences, document.pieces, strict=True)]
 
 
@@ -107,9 +122,11 @@ async def measure(misses: bool) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for half in HALVES:
         judged = [
-            one for gold in sorted((FOLDER / half).glob("*.gold")) for one in await judge_file(gold, chooser)
+            one
+            for gold in sorted((FOLDER / half).glob("*.gold"))
+            for one in await judge_file(gold, chooser, embed)
         ]
-        sentences = await judge_sentences(half, chooser)
+        sentences = await judge_sentences(half, chooser, embed)
         right = sum(kind == found for kind, _, found in sentences)
         result[half] = {**sum_up(judged), "sentences": round(100 * right / len(sentences), 1)}
         for one in judged if misses else ():

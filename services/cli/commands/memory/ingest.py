@@ -3,8 +3,9 @@
 import asyncio
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -21,10 +22,14 @@ from shared.errors import ActionError, MailroomError
 from shared.memory import Memory
 from shared.text.phrases import count
 from shared.text.printable import clean
+from shared.text.times import format_span
 
 WAIT = 300.0
-"""Seconds for which the command waits for memory."""
+"""Seconds for which the command waits for memory while nothing comes of it."""
 POLL = 0.3
+ASK_EVERY = 1.0
+TELL_EVERY = 10.0
+"""Seconds between two looks at how far memory is, and between two lines of it where no bar can be shown."""
 MOST_COUNTED = 200
 """The most files whose memories are counted."""
 SHOWN = 5
@@ -72,7 +77,7 @@ def ingest(paths: tuple[Path, ...], no_wait: bool, as_json: bool) -> None:
     note = ""
     if not no_wait:
         try:
-            result = run_connected(lambda bus: _follow(bus, folder, names, begun))
+            result = run_connected(lambda bus: _follow(bus, folder, names, begun, as_json=as_json))
         except MailroomError:
             note = LATER
         except KeyboardInterrupt:
@@ -87,14 +92,37 @@ def ingest(paths: tuple[Path, ...], no_wait: bool, as_json: bool) -> None:
         sys.exit(1)
 
 
-async def _follow(bus: Bus, folder: Path, names: list[str], begun: float) -> Ingested:
-    """What became of the files, as soon as memory has moved them all away, or after WAIT seconds.
+class TakenIn(msgspec.Struct, frozen=True, kw_only=True):
+    """How far memory is: of ``files`` so many are ``done``; of the ``passages`` of those under way so many
+    are ``stored``, which are found by words, and ``embedded``, which are found by meaning.
+
+    ``seconds_left`` is how long that takes at the present rate; None if it is not known.
+    """
+
+    files: int
+    done: int
+    passages: int = 0
+    stored: int = 0
+    embedded: int = 0
+    seconds_left: float | None = None
+
+    def __str__(self) -> str:
+        left = f", {format_span(self.seconds_left)} left" if self.seconds_left is not None else ""
+        told = f"{self.done:,} of {count(self.files, 'file')} taken in"
+        if not self.passages:
+            return told
+        stored = f"{self.stored:,} of {self.passages:,} passages stored"
+        return f"{told}: {stored}, {self.embedded:,} embedded{left}"
+
+
+async def _follow(bus: Bus, folder: Path, names: list[str], begun: float, *, as_json: bool) -> Ingested:
+    """What became of the files, as soon as memory has moved them all away, or stood still for WAIT seconds.
 
     Raises MailroomError if memory does not answer.
     """
     memory = Memory(bus)
     await memory.health()
-    waiting = await _wait(folder, names)
+    waiting = await _wait(memory, folder, names, as_json=as_json)
     failed = sorted(_read_reasons(folder / "failed", names, begun))
     counted = None
     if len(names) <= MOST_COUNTED:
@@ -111,20 +139,53 @@ async def _follow(bus: Bus, folder: Path, names: list[str], begun: float) -> Ing
     )
 
 
-async def _wait(folder: Path, names: list[str]) -> list[str]:
-    """Wait until memory has moved the files away, and show how far it is; returns those it has not."""
+async def _wait(memory: Memory, folder: Path, names: list[str], *, as_json: bool) -> list[str]:
+    """Wait until memory has moved the files away, and show how far it is; returns those it has not.
+
+    On a terminal with a bar, else with a line every TELL_EVERY seconds on stderr, as JSON if it is asked for.
+    """
     from rich.progress import Progress
 
-    waiting = names
+    waiting, begun, moved = names, time.monotonic(), time.monotonic()
+    asked = told = begun
+    far = TakenIn(files=len(names), done=0)
     with Progress(console=open_console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
-        task = bar.add_task(f"Taking in {count(len(names), 'file')}", total=len(names))
-        for _ in range(round(WAIT / POLL)):
+        task = bar.add_task(str(far), total=None)
+        while time.monotonic() - moved < WAIT:
             waiting = [name for name in waiting if (folder / name).exists()]
-            bar.update(task, completed=len(names) - len(waiting))
             if not waiting:
                 break
             await asyncio.sleep(POLL)
+            now = time.monotonic()
+            if now - asked < ASK_EVERY:
+                continue
+            asked, before = now, far
+            far = _measure(await memory.health(), names, waiting, now - begun)
+            if (far.done, far.stored, far.embedded) != (before.done, before.stored, before.embedded):
+                moved = now
+            bar.update(task, description=str(far), completed=far.embedded, total=far.passages or None)
+            if bar.disable and now - told >= TELL_EVERY:
+                told = now
+                click.echo(msgspec.json.encode(far) if as_json else str(far), err=True)
     return waiting
+
+
+def _measure(health: Mapping[str, Any], names: list[str], waiting: list[str], seconds: float) -> TakenIn:
+    """How far memory is with the files after so many seconds, by its health."""
+    under_way = health.get("ingest", {}).get("under_way", {})
+    far = [under_way[name] for name in waiting if name in under_way]
+    stored = sum(each["stored"] for each in far)
+    embedded = max(0, stored - health.get("not_embedded", 0))
+    passages = sum(each["of"] for each in far)
+    left = (passages - embedded) * seconds / embedded if embedded else None
+    return TakenIn(
+        files=len(names),
+        done=len(names) - len(waiting),
+        passages=passages,
+        stored=stored,
+        embedded=embedded,
+        seconds_left=left,
+    )
 
 
 def _read_reasons(folder: Path, names: Collection[str], begun: float) -> Iterator[str]:
