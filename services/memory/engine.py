@@ -252,9 +252,7 @@ class MemoryEngine:
         return await self.run_in_reader(self.view.vectors, [*ids])
 
     async def find_known(self, ids: Sequence[str]) -> dict[str, Node]:
-        """Which of these nodes say nothing that memory did not have before them, with what it had: of those
-        that were stored before they had a vector the gate could not tell.
-        """
+        """See ``gate.find_known``."""
         from services.memory.writes.gate import find_known
 
         return await self.run_in_reader(find_known, self.view, [*ids])

@@ -151,9 +151,7 @@ class Maintenance:
             self._problem = ""
 
     async def _link(self) -> None:
-        """Link what is new, round after round; what is like what is known once all have their vectors."""
-        if self._engine.unembedded:
-            return
+        """Link what is new, round after round."""
         async with self._linking:
             for _ in range(MOST_ROUNDS):
                 try:
@@ -163,11 +161,15 @@ class Maintenance:
                     log.info("round_repeated", reason=str(error))
 
     async def _link_once(self) -> bool:
-        """One cycle; whether there may be more to do."""
+        """One cycle; whether there may be more to do. Nothing is linked before all have their vectors."""
+        if self._engine.unembedded:
+            return False
         version, _, after = (await self._engine.read_note(CURSOR)).partition(" ")
         cycle: CycleResult = await self._engine.run_in_reader(
             link_cycle, self._engine.view, int(version or 0), time.time(), after
         )
+        if self._engine.unembedded:  # what came meanwhile may be among it
+            return False
         self._rounds += 1
         self._last_round = time.monotonic()
         if cycle.write is not None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from services.memory.local_embedder import LocalEmbedder
 from services.memory.writes.change import embedded_text
-from shared.contracts import ListQuery, MemoryQuery, MemoryWrite, Node
+from shared.contracts import ListQuery, MemoryWrite, Node
 from shared.memory import Memory
 from tests.bench import ingest_files
 from tests.bench.memory_ground import MemoryGround, open_memory
@@ -43,7 +43,7 @@ async def measure(plan: Plan) -> list[Row]:
             "document.pdf",
             lambda: ingest_files.make_pdf(round(2_000 * share)),
         ),
-        "mail, 2 MB of headers": ("letter.eml", lambda: ingest_files.make_mail(2_000_000)),
+        "mail, 2 MB of headers": ("letter.eml", lambda: ingest_files.make_mail(2_000_000, seed=5)),
     }
     rows: list[Row] = []
     async with open_memory(1) as ground:
@@ -101,7 +101,7 @@ class Waits:
         while goes_on() or not self.writes:
             number += 1
             begun = time.perf_counter()
-            await self._memory.search(MemoryQuery(text="who repaired the printer in Oslo?"))
+            await self._memory.search("who repaired the printer in Oslo?")
             self.searches.append(time.perf_counter() - begun)
             node = Node(title=f"Shelf {time.time_ns()} holds {number} boxes of toner", kind="observation")
             begun = time.perf_counter()
@@ -113,7 +113,7 @@ class Waits:
 
 async def _warm_up(ground: MemoryGround) -> None:
     """The kinds' examples are embedded with the first file."""
-    await _take_in(ground, "first.md", b"The printer stands on the second floor, next to the stairs.\n")
+    await _take_in(ground, "first.md", ingest_files.make_markdown(2_000, seed=9).encode())
 
 
 def _is_done(ground: MemoryGround, name: str) -> bool:

@@ -215,6 +215,7 @@ class FileImport:
             duplicates=drafts.repeated, refused=len(drafts.refused), reasons=list(drafts.refused[:REASONS])
         )
         self._unsettled: list[NodeDraft] = []
+        self._unchanged: set[str] = set()
         self._stands_for: dict[str, str] = {}
         """What each draft is in memory: its own node, one that says the same, or the node above it."""
 
@@ -276,6 +277,7 @@ class FileImport:
             return True
         if mine and there.version == there.created_version:  # it may have been left so by a crash
             self._unsettled.append(draft)
+            self._unchanged.add(there.id)
         self._stands_for[draft.node.id] = self._above(draft) if there.retired_version else there.id
         self._outcome.unchanged += mine
         self._outcome.duplicates += not mine
@@ -327,10 +329,12 @@ class FileImport:
         ]
         async for _ in self._client.write_ungated(gone, retire=True):
             pass
-        for node in nodes:
-            self._outcome.stored -= 1
-            self._stands_for[node] = known[node].id
-            self._count_known(known[node])
+        for key in nodes:
+            fresh = key not in self._unchanged
+            self._outcome.stored -= fresh
+            self._outcome.unchanged -= not fresh
+            self._stands_for[key] = known[key].id
+            self._count_known(known[key])
 
     def _count_known(self, first: Node) -> None:
         self._outcome.duplicates += 1
