@@ -568,3 +568,37 @@ async def test_the_daemon_takes_files_in_and_goes_on_after_kill_9(tmp_path: Path
         assert (health["ingest"]["failed"], health["ingest"]["problem"]) == (0, "")
     finally:
         await running.close()
+
+
+async def test_what_was_stored_is_embedded_after_kill_9(tmp_path: Path) -> None:
+    running = Office(tmp_path)
+    try:
+        await running.open(["memory"])
+        memory, root = Memory(running.user), running.config.ingest
+        await eventually((root / "processed").exists)
+        told = (f"- The pump number {n} was repaired in the hall of gate {n * 7}." for n in range(80))
+        drop(root, "pumps.md", "\n".join(["# Pumps", *told]))
+
+        async def is_stored() -> bool:
+            health = await memory.health()
+            far = health["ingest"]["under_way"].get("pumps.md")
+            return bool(far and far["stored"] == far["of"] and health["not_embedded"] > 20)
+
+        await eventually(is_stored, 60)
+        before = (await memory.stats())["version"]
+        running.kill("memory")
+        running.start("memory")
+        await running.ready("memory")
+        hits = await memory.search("pump repaired in the hall of gate 553")
+        assert "gate 553" in hits[0].node.body
+        assert (await memory.health())["not_embedded"] > 0
+        await eventually(lambda: not left(root), 100)
+        stats = await memory.stats()
+        assert (stats["not_embedded"], stats["nodes"]) == (0, 81)
+        assert stats["version"] >= before
+        hits = await memory.search("mending of a pump")
+        assert hits[0].why["vector"] > 0
+        at = [node async for node in memory.iterate_nodes(ListQuery(at=before, limit=500))]
+        assert len(at) == 81
+    finally:
+        await running.close()

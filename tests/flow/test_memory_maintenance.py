@@ -10,7 +10,7 @@ import pytest
 from services.memory import maintenance as maintenance_module
 from services.memory.maintenance import Maintenance
 from shared import settings
-from shared.contracts import MemoryWrite, MemoryWritten, Node
+from shared.contracts import MemoryWrite, MemoryWritten, Node, Source
 from tests.support.direct_memory import DirectMemory
 from tests.support.logs import capture_log
 
@@ -26,6 +26,22 @@ NEW = msgspec.structs.replace(
     title="We moved the deploys of the shop to Thursdays",
     created_at="2026-03-09T00:00:00+00:00",
 )
+
+
+async def test_nothing_is_linked_before_all_have_their_vectors(tmp_path: Path) -> None:
+    config = settings.load({"MAILROOM_STATE_DIR": str(tmp_path)})
+    nodes = tuple(
+        msgspec.structs.replace(node, source=Source(session=f"{node.id}.md", channel="ingest"))
+        for node in (OLD, NEW)
+    )
+    async with DirectMemory.open(config) as memory:
+        await memory.write(MemoryWrite(sender="memory", nodes=nodes, insist=True))
+        upkeep = Maintenance(memory.engine, Mock(), Mock(), memory.write, config)
+        assert (await upkeep.answer("trigger"))["rounds"] == 0
+        assert upkeep.health()["not_embedded"] == 2
+        await memory.engine.embed_missing()
+        status = await upkeep.answer("trigger")
+    assert (status["rounds"] > 0, status["superseded"]) == (True, 1)
 
 
 async def test_a_round_that_was_overtaken_is_repeated_at_once(
