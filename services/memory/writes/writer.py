@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from services.memory.ownership import CHANNEL
 from services.memory.writes.change import Change, KnownState, LoggedWrite, embedded_text
 from services.memory.writes.gate import find_rejection, find_wrong_date
 from services.memory.writes.staging import fold
@@ -15,6 +14,7 @@ from shared.contracts import EdgeKey, GraphVersion, MemoryRefused, MemoryWrite, 
 from shared.contracts.base import amended, generate_id, generate_iso_timestamp
 from shared.errors import ActionError
 from shared.log import logger
+from shared.memory.ownership import CHANNEL
 
 if TYPE_CHECKING:
     from services.memory.embedding import Embedder
