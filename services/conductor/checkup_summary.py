@@ -68,6 +68,9 @@ def _state_of_tests(tests: TestRun | None, why: str) -> tuple[str, bool]:
         reason = prose(tests.problem.rstrip(".")) or f"exit code {tests.exit_code}, no counts"
         state = "the tests were not run" if tests.exit_code < 0 else "the tests gave no result"
         return f"{state}: {reason}", False
+    if tests.incomplete:
+        ran = f"of {count(every, 'test')} that ran, {broken:,} {'fails' if broken == 1 else 'fail'}"
+        return f"the run of the tests is incomplete: {prose(tests.problem.rstrip('.'))}; {ran}", True
     if broken:
         return f"{broken:,} of {count(every, 'test')} {'fails' if broken == 1 else 'fail'}", True
     if tests.exit_code:
@@ -98,7 +101,7 @@ def _first_step(
     if broken := next((rule for rule in inspection.drift if rule.violations), None) if inspection else None:
         return brief(broken.violations[0]), "decide whether the code or the rule is right."
     worst = brief(findings[0]) if findings and findings[0].severity == "medium" else ""
-    if tests is None or tests.passed < 0:
+    if tests is None or tests.passed < 0 or tests.incomplete:
         cure = prose(tests.cure) if tests else ""
         return worst, cure or "make the tests run: nothing else tells whether a change is right."
     if worst:

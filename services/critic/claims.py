@@ -97,7 +97,7 @@ def _passing_tests(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """The account of tests that are said to pass, of several commands the first's; {} if there is none."""
     for value in map(as_mapping, metadata.values()):
         if {"exit_code", "passed", "command"} <= set(value):
-            passes = value["exit_code"] == 0 and not value.get("problem")
+            passes = value["exit_code"] == 0 and not value.get("problem") and not value.get("incomplete")
             suites = value.get("suites")
             first = as_mapping(suites[0]) if isinstance(suites, Sequence) and len(suites) > 1 else value
             return first if passes else {}

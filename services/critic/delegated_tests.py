@@ -64,11 +64,13 @@ def judge_tests(record: ReviewRecord, claims: Sequence[Claims], tested: Tested) 
         how = "its patch was tried on a copy" if claim.patches else "its tests were run again"
         if not after.command:
             record.confirm(claim.task, f"{how}; there are no tests to run")
-        elif after.passed < 0 or after.timed_out or (after.problem and not after.failures):
+        elif after.passed < 0 or ((after.incomplete or after.problem) and not after.failures):
             record.skip(claim.task, f"{how}, which says nothing: {after.problem or counts}")
         elif (after.exit_code and claim.tests) or (claim.patches and new):
             worst = next(iter(new), "") or next((each.test for each in after.failures), "")
             record.refute(claim.task, f"{how}: {counts}{f' ({worst} fails)' if worst else ''}")
+        elif after.incomplete:
+            record.skip(claim.task, f"{how}: {counts}, and not to the end: {after.problem}")
         else:
             record.confirm(claim.task, f"{how}: {counts}", Checked(tests=1))
 
@@ -116,6 +118,8 @@ def _counted_run(result: Mapping[str, Any]) -> TestRun | None:
         try:
             tests = msgspec.convert(value, TestRun)
         except (msgspec.ValidationError, ValueError):
+            return None
+        if tests.incomplete:
             return None
         runs = [run for run in (tests.suites or (tests,)) if not run.problem]
         counted = all(run.counted_by for run in runs)

@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,7 +11,7 @@ from services.engineer import go_events
 from services.engineer.console_results import script_place
 from services.engineer.events import read_events
 from services.engineer.invocation import Invocation
-from services.engineer.results import Results, add_up, failure, read_junit, tally
+from services.engineer.results import UNPROVED, Results, add_up, failure, format_cut, read_junit, tally
 from services.engineer.runners import RUNNERS, TestCommand
 from shared.errors import ActionError
 from shared.sandbox.confined import ConfinedFolder
@@ -26,6 +26,16 @@ REPORT_FOLDERS = (
     "**/meson-logs/testlog.junit.xml",
 )
 LONG_RUNNING = re.compile(r"^test (\S+) has been running for over \d+ seconds", re.MULTILINE)
+
+
+CRASHED = re.compile(
+    r"(?:The forked VM terminated|Worker exited unexpectedly|Worker (?:forks|threads) emitted error"
+    r"|Premature end of PHP process|Process 'Gradle Test Executor \d+' finished with non-zero).*"
+)
+"""What runners say that lost one of the processes in which they run tests."""
+
+
+CONSOLE = "console text"
 
 
 class Collected(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,12 +61,39 @@ class _JestFile(msgspec.Struct, frozen=True, rename="camel"):
 
 class _Jest(msgspec.Struct, frozen=True, rename="camel"):
     test_results: tuple[_JestFile, ...] = ()
+    was_interrupted: bool = False
 
 
 def collect(
+    command: TestCommand,
+    invocation: Invocation,
+    output: str,
+    root: Path,
+    started: float,
+    *,
+    stopped: bool,
+    argv: Sequence[str] = (),
+) -> Collected:
+    """The results of a run of ``argv`` that began at the time ``started``.
+
+    ``stopped`` says that it was interrupted. What the runner printed proves nothing if it was to report
+    elsewhere and did not: a test can print the same.
+    """
+    found = _read_results(command, invocation, output, root, started, stopped=stopped)
+    results = found.results
+    if results is None or results.cut:
+        return found
+    crash = CRASHED.search(output)
+    if found.counted_by == CONSOLE and invocation.reports(argv):
+        results = msgspec.structs.replace(results, cut=UNPROVED)
+    elif crash and not (results.failed or results.errors):
+        results = msgspec.structs.replace(results, cut=f"The run broke off: {crash[0][:200]}")
+    return msgspec.structs.replace(found, results=results)
+
+
+def _read_results(
     command: TestCommand, invocation: Invocation, output: str, root: Path, started: float, *, stopped: bool
 ) -> Collected:
-    """The results of a run that began at the time ``started``; ``stopped`` says that it was interrupted."""
     if events := read_events(invocation.events, root):
         hung = (*events.hung, *(events.running if stopped else ()))
         return Collected(
@@ -67,15 +104,19 @@ def collect(
     if results := _read_jest(invocation.jest, root):
         return Collected(results=results, counted_by="JSON of Jest")
     if command.runner == "go" and (lines := go_events.parse_json(output)):
-        hung = tuple(go_events.running(lines)) if stopped else ()
-        return Collected(results=go_events.read_results(lines, root), counted_by="go test -json", hung=hung)
+        running = go_events.running(lines)
+        results = go_events.read_results(lines, root)
+        if results and running:
+            results = msgspec.structs.replace(results, cut=format_cut(running, 0))
+        hung = tuple(running) if stopped else ()
+        return Collected(results=results, counted_by="go test -json", hung=hung)
     if command.runner in ("java", "any") and (results := add_up(_read_found(root, started))):
         return Collected(results=results, counted_by="JUnit report")
     readings = (parse(output, root) for parse in RUNNERS[command.runner].parsers)
     results = next((results for results in readings if results), None)
     return Collected(
         results=results,
-        counted_by="console text" if results else "",
+        counted_by=CONSOLE if results else "",
         hung=tuple(LONG_RUNNING.findall(output)) if stopped else (),
     )
 
@@ -115,7 +156,8 @@ def _read_jest(path: Path, root: Path) -> Results | None:
                 failures.append(
                     failure(f"{place} › {case.full_name}", _first(said), script_place(said, root) or place)
                 )
-    return tally(counts, failures) if counts else None
+    cut = UNPROVED if report.was_interrupted else ""
+    return tally(counts, failures, cut) if counts else None
 
 
 def _first(text: str) -> str:

@@ -1,5 +1,8 @@
 """Parsers of what test runners print; each returns None if the output is not its runner's.
 
+The proof that a run ended is its runner's closing line, with as many tests as were announced. Without it the
+results are ``cut``: those of what ran.
+
 Python: pytest, unittest. JavaScript: node:test and other TAP, Jest, Vitest, Mocha. Compiled languages: cargo,
 go, CTest, Maven, Gradle.
 """
@@ -8,7 +11,16 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from services.engineer.results import OUTCOMES, Results, failure, format_place, parse_counts, tally
+from services.engineer.results import (
+    OUTCOMES,
+    UNPROVED,
+    Results,
+    failure,
+    format_cut,
+    format_place,
+    parse_counts,
+    tally,
+)
 from shared.contracts import TestFailure
 
 PYTEST_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+\.py\S*)(?: - (.*))?$", re.MULTILINE)
@@ -29,9 +41,18 @@ def parse_pytest(text: str, root: Path) -> Results | None:
     form = r"(\d+) (passed|failed|skipped|xfailed|xpassed|errors?)"
     if closing and (counts := parse_counts(form, closing[-1])):
         failures = (failure(name, message, "") for name, message in PYTEST_FAILED.findall(text))
-        return tally(counts.items(), failures)
+        collected = re.findall(r"^collected (\d+) items?(?: / .*?(\d+) selected)?", text, re.MULTILINE)
+        expected = int(collected[-1][1] or collected[-1][0]) if collected else 0
+        stopped = re.findall(r"^!+ (.+?) !+$", text, re.MULTILINE)
+        cut = f"The run ended early: {stopped[-1]}" if stopped else ""
+        return tally(counts.items(), failures, cut or _cut(expected - sum(counts.values())))
     signs = "".join(PYTEST_SIGNS.findall(text))
-    return tally((SIGNS[sign], 1) for sign in signs) if signs else None
+    return tally(((SIGNS[sign], 1) for sign in signs), cut=UNPROVED) if signs else None
+
+
+def _cut(missing: int) -> str:
+    """Why results are not those of a whole run that lacks the ends of so many tests."""
+    return format_cut((), missing) if missing > 0 else ""
 
 
 def parse_unittest(text: str, root: Path) -> Results | None:
@@ -39,12 +60,15 @@ def parse_unittest(text: str, root: Path) -> Results | None:
     ran = re.findall(r"^Ran (\d+) tests? in ", text, re.MULTILINE)
     if not ran:
         ends = re.findall(r"^.* \.\.\. (ok$|FAIL$|ERROR$|skipped\b)", text, re.MULTILINE)
-        return tally((UNITTEST_ENDS[end], 1) for end in ends) if ends else None
+        return tally(((UNITTEST_ENDS[end], 1) for end in ends), cut=UNPROVED) if ends else None
     closing = re.findall(r"^(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$", text, re.MULTILINE)
     numbers = re.findall(r"([a-z ]+)=(\d+)", closing[-1] if closing else "")
     counts = {key.strip(): int(number) for key, number in numbers if key.strip() in OUTCOMES}
     passed = max(0, int(ran[-1]) - sum(counts.values()))
-    return tally([*counts.items(), ("passed", passed)], _unittest_failures(text, root))
+    found = re.findall(r"^Found (\d+) test\(s\)", text, re.MULTILINE)  # Django
+    cut = _cut(int(found[-1]) - int(ran[-1])) if found else ""
+    cut = cut if closing else UNPROVED
+    return tally([*counts.items(), ("passed", passed)], _unittest_failures(text, root), cut)
 
 
 def _unittest_failures(text: str, root: Path) -> Iterator[TestFailure]:
@@ -74,7 +98,9 @@ def parse_tap(text: str, root: Path) -> Results | None:
     skipped = sum(bool(re.search(r"# (?:SKIP|TODO)", rest, re.IGNORECASE)) for _, rest in points)
     failed = sum(kind == "not ok" and "# TODO" not in rest.upper() for kind, rest in points)
     passed = len(points) - skipped - failed
-    return tally([("passed", passed), ("failed", failed), ("skipped", skipped)], failures)
+    plans = re.findall(r"^1\.\.(\d+)", text, re.MULTILINE)
+    cut = _cut(sum(map(int, plans)) - len(points)) if plans else UNPROVED
+    return tally([("passed", passed), ("failed", failed), ("skipped", skipped)], failures, cut)
 
 
 def _counts_after_words(pattern: str, text: str) -> dict[str, int]:
@@ -112,7 +138,9 @@ def parse_jest(text: str, root: Path) -> Results | None:
         return None
     broken = len(re.findall(r"^  ● Test suite failed to run$", text, re.MULTILINE))
     counts = parse_counts(r"(\d+) (\w+)", lines[-1]) | {"errors": broken}
-    return tally(counts.items(), _jest_failures(text, root))
+    stopped = re.search(r"^Test Suites: .*\d+ of (\d+) total$", text, re.MULTILINE)
+    cut = f"The run ended early: not all of {stopped[1]} files were run" if stopped else ""
+    return tally(counts.items(), _jest_failures(text, root), cut)
 
 
 def _jest_failures(text: str, root: Path) -> Iterator[TestFailure]:
@@ -134,7 +162,9 @@ def parse_vitest(text: str, root: Path) -> Results | None:
         failure(name.partition(" [ ")[0], _first_line(rest), script_place(rest, root))
         for name, _, rest in blocks
     )
-    return tally((parse_counts(r"(\d+) (\w+)", lines[-1]) | {"errors": broken}).items(), failures)
+    counts = parse_counts(r"(\d+) (\w+)", lines[-1])
+    total = int(lines[-1].rpartition("(")[2].rstrip(")"))
+    return tally((counts | {"errors": broken}).items(), failures, _cut(total - sum(counts.values())))
 
 
 def parse_mocha(text: str, root: Path) -> Results | None:
@@ -175,7 +205,10 @@ def parse_cargo(text: str, root: Path) -> Results | None:
     }
     names = re.findall(r"^test (.+?) \.\.\. FAILED$", text, re.MULTILINE)
     failures = (failure(name, *panics.get(name.removesuffix(" - should panic"), ("", ""))) for name in names)
-    return tally(sums, failures)
+    begun = [int(number) for number in re.findall(r"^running (\d+) tests?$", text, re.MULTILINE)]
+    lost = sum(begun) - sum(int(number) for _, number in sums)
+    cut = format_cut((), max(lost, 0)) if len(begun) > len(sums) // len(CARGO) else ""
+    return tally(sums, failures, cut)
 
 
 def parse_go(text: str, root: Path) -> Results | None:
@@ -188,7 +221,9 @@ def parse_go(text: str, root: Path) -> Results | None:
     counts = [(GO_ENDS[kind], 1) for kind, name in ends if name not in parents]
     failures = [each for each in _go_failures(text) if each.test not in parents]
     failures += [failure(package, reason, "") for package, reason in broken]
-    return tally([*counts, ("errors", len(broken))], failures)
+    begun = dict.fromkeys(re.findall(r"^=== RUN +(\S+)", text, re.MULTILINE))
+    running = [name for name in begun if name not in {ended for _, ended in ends}]
+    return tally([*counts, ("errors", len(broken))], failures, format_cut(running, 0) if running else "")
 
 
 def _go_failures(text: str) -> Iterator[TestFailure]:
@@ -258,7 +293,10 @@ def parse_ava(text: str, root: Path) -> Results | None:
     ]
     if len(failures) > counts.get("failed", 0) + counts["error"]:
         failures = []  # known failures are shown in the same form
-    return tally(counts.items(), failures)
+    remaining = re.findall(r"(\d+) tests? (?:remaining|remained pending|still pending)\b", text)
+    cut = _cut(sum(map(int, remaining)))
+    cut = cut or ("The run ended early: a test ended the process" if "due to process.exit()" in text else "")
+    return tally(counts.items(), failures, cut)
 
 
 PLAIN = (
@@ -286,6 +324,8 @@ PLAIN_WORDS = {
 def parse_plain(text: str, root: Path) -> Results | None:
     """The results of a runner that is not known, from the last lines that count tests in words."""
     tail = text[-20_000:]
+    progress = re.findall(r"(\d+) / (\d+) \( *\d+%\)", tail)  # PHPUnit
+    cut = _cut(int(progress[-1][1]) - int(progress[-1][0])) if progress else ""
     for form in PLAIN:
         counts: dict[str, int] = {}
         for match in re.finditer(form, tail):
@@ -294,7 +334,7 @@ def parse_plain(text: str, root: Path) -> Results | None:
         if "passed" not in counts and counts and total:
             counts["passed"] = max(0, total[-1] - sum(counts.values()))
         if "passed" in counts and (len(counts) > 1 or total):
-            return tally(counts.items())
+            return tally(counts.items(), cut=cut)
     phrase = re.findall(
         r"(?i)\b(?:all )?(\d+)(?:/\1)? (?:tests?|checks|assertions)(?: have| are)?"
         r" (?:passed|pass|ok|succeeded)\b",
@@ -302,4 +342,4 @@ def parse_plain(text: str, root: Path) -> Results | None:
     )
     phpunit = re.findall(r"^OK \((\d+) tests?, ", tail, re.MULTILINE)
     last = phpunit or phrase
-    return tally([("passed", last[-1])]) if last else None
+    return tally([("passed", last[-1])], cut=cut) if last else None

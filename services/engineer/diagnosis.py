@@ -109,6 +109,8 @@ def diagnose(
         return f"The tests were stopped, because {result.problem}", ""
     if result.exit_code and (missing := _find_missing(command, result, results, root)):
         return missing
+    if results and results.cut:
+        return results.cut, "See in the log what ended it, and run the tests again"
     if results is None:
         nothing = re.search(NOTHING_RAN, result.output, re.MULTILINE)
         return (NO_TESTS if nothing else _format_uncounted(result)), ""

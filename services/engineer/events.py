@@ -7,7 +7,15 @@ from pathlib import Path
 import msgspec
 
 from services.engineer.console_results import script_place
-from services.engineer.results import Results, failure, format_place, needs_network, tally, traceback_place
+from services.engineer.results import (
+    Results,
+    failure,
+    format_cut,
+    format_place,
+    needs_network,
+    tally,
+    traceback_place,
+)
 from shared.contracts import TestFailure
 from shared.errors import ActionError
 from shared.sandbox.confined import ConfinedFolder
@@ -17,7 +25,7 @@ MAX_EVENTS = 100_000_000
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One line of the file; all of it is written by the tested project."""
+    """One line of the file; all of it is written by the tested project. ``run`` is a process of a runner."""
 
     event: str
     test: str = ""
@@ -28,6 +36,8 @@ class Event(msgspec.Struct, frozen=True):
     place: tuple[str, int] | None = None
     nested: bool | None = None
     counts: dict[str, int] = {}
+    tests: tuple[str, ...] = ()
+    run: int = 0
 
 
 class Events(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,13 +49,50 @@ class Events(msgspec.Struct, frozen=True, kw_only=True):
     hung: tuple[str, ...] = ()
 
 
+class _Run:
+    """One process of a runner: the tests it collected, and how far it came."""
+
+    def __init__(self) -> None:
+        self.collected: dict[str, None] = {}
+        self.running: dict[str, None] = {}
+        self.ended: set[str] = set()
+        self.left = self.unselected = 0
+        self.problem: str | None = None
+        """Why the runner says it ended early; empty: it did not; None: it did not say that it ended."""
+
+    def note(self, event: Event) -> None:
+        if event.event == "start":
+            self.running[event.test] = None
+        elif event.event == "collected":
+            self.collected |= dict.fromkeys(event.tests)
+        elif event.event == "end":
+            self.running.pop(event.test, None)
+            self.ended.add(event.test)
+        elif event.event == "done":
+            self.problem, self.left = event.message, event.counts.get("left", 0)
+            self.unselected = event.counts.get("unselected", 0)
+
+    def find_cut(self, root: Path) -> str:
+        """Why this is not the whole run; empty if it is."""
+        missing = [test for test in self.collected if test not in self.ended]
+        # The end of a test that is part of another is not always told: once all is done, only those count
+        # that were collected.
+        begun = [test for test in self.running if self.problem is None or test in missing]
+        never = self.left + sum(test not in self.running for test in missing)
+        if self.problem is None or begun or never:
+            cut = format_cut([test.removeprefix(f"{root}/") for test in begun], never)
+            return f"{self.problem}. {cut}" if self.problem else cut
+        return self.problem
+
+
 def read_events(path: Path, root: Path) -> Events | None:
     """The events in a file; None if there are none."""
     decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event, strict=False)
     counts: Counter[str] = Counter()
     said: Counter[str] = Counter()
     failures: list[TestFailure] = []
-    running: dict[str, None] = {}
+    runs: list[_Run] = []
+    latest: dict[int, _Run] = {}
     hung: dict[str, None] = {}
     runner, networked = "", 0
     for line in _read(path).splitlines():
@@ -53,24 +100,29 @@ def read_events(path: Path, root: Path) -> Events | None:
             event = decoder.decode(line)
         except (msgspec.MsgspecError, ValueError):
             continue
-        runner = event.name if event.event == "runner" else runner
-        if event.event == "start":
-            running[event.test] = None
+        if event.event == "runner":
+            runner = event.name
+            runs.append(_Run())
+            latest[event.run] = runs[-1]
         elif event.event == "hung":
             hung[event.test] = None
         elif event.event == "counts":
             said.update(event.counts)
         elif event.event == "end":
-            running.pop(event.test, None)
             if not event.nested:
                 counts[event.outcome] += 1
             if event.outcome in ("failed", "error") and not event.nested:
                 failures.append(_failure(event, root))
                 networked += needs_network(f"{event.message}\n{event.text}")
+        if event.run in latest:
+            latest[event.run].note(event)
     if not runner:
         return None
-    results = tally((said or counts).items(), failures)
-    results = msgspec.structs.replace(results, networked=networked)
+    cut = next((found for each in runs if (found := each.find_cut(root))), "")
+    results = tally((said or counts).items(), failures, cut)
+    unselected = sum(each.unselected for each in runs)
+    results = msgspec.structs.replace(results, networked=networked, unselected=unselected)
+    running = (test for each in runs for test in each.running)
     return Events(results=results, runner=runner, running=tuple(running), hung=tuple(hung))
 
 

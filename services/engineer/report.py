@@ -51,7 +51,8 @@ def format_headline(tests: TestRun) -> str:
     runs = "pytest" if tests.counted_by == "reporter of pytest" else tests.command.partition(";")[0]
     source = tests.found.partition(" ")[0].rstrip(",;")
     ran = f" with {tests.interpreter}" if tests.interpreter else ""
-    head = f"Tests: {_format_counts(tests)} in {tests.seconds:.1f} s{ran} ({runs}, from {source})."
+    subject = "Tests, incomplete" if tests.incomplete else "Tests"
+    head = f"{subject}: {_format_counts(tests)} in {tests.seconds:.1f} s{ran} ({runs}, from {source})."
     return f"{head} {tests.problem}." if tests.problem else head
 
 
@@ -60,7 +61,8 @@ def format_suite(suite: TestSuite) -> str:
     place = "" if suite.folder == "." else f" in {suite.folder}"
     counts = _format_counts(suite) if suite.passed >= 0 else "not counted"
     problem = f" ({suite.problem})" if suite.problem else ""
-    return f"`{suite.command}`{place}: {counts}{problem}"
+    incomplete = "incomplete, " if suite.incomplete else ""
+    return f"`{suite.command}`{place}: {incomplete}{counts}{problem}"
 
 
 def _format_counts(tests: TestSuite) -> str:
@@ -140,11 +142,12 @@ def _format_list(entries: Iterable[str]) -> list[str]:
 
 
 def outcome_of(tests: TestRun) -> ResultOutcome:
-    """What a run of tests comes to."""
+    """What a run of tests comes to: nothing that was cut short is done, whatever passed until then."""
     if tests.failed > 0 or tests.errors > 0 or tests.hung:
         return ResultOutcome.FINDINGS
     if (
         tests.passed < 0
+        or tests.incomplete
         or any(suite.passed < 0 for suite in tests.suites)
         or not (tests.passed or tests.skipped)
     ):
@@ -224,7 +227,7 @@ def judge_words(outcome: Outcome, facts: Mapping[str, Any]) -> Outcome:
             outcome, output=f"{listed}\n\n{outcome.output}", outcome=ResultOutcome.NOT_CHECKED
         )
     tests = facts.get("tests")
-    if not isinstance(tests, Mapping) or tests.get("exit_code") == 0:
+    if not isinstance(tests, Mapping) or (tests.get("exit_code") == 0 and not tests.get("incomplete")):
         return outcome
     broken = max(0, tests.get("failed", 0)) + max(0, tests.get("errors", 0))
     came_to = ResultOutcome.FINDINGS if broken else ResultOutcome.NOT_CHECKED

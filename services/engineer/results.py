@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,6 +11,7 @@ import msgspec
 from shared.contracts import TestFailure
 from shared.errors import ActionError
 from shared.sandbox.confined import ConfinedFolder
+from shared.text.phrases import count
 
 MAX_FAILURES = 100
 MAX_MESSAGE = 500
@@ -39,7 +40,12 @@ NO_NETWORK = re.compile(
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):
-    """How many tests had each outcome; ``networked`` counts the failures that name the missing network."""
+    """How many tests had each outcome; ``networked`` counts the failures that name the missing network.
+
+    ``cut`` says why these are not the results of the whole run, as a sentence without its full stop; it is
+    empty if the runner said that it ended and nothing it had collected is missing. ``unselected`` tests were
+    collected and left out by the project's own settings.
+    """
 
     passed: int = 0
     failed: int = 0
@@ -47,9 +53,13 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     errors: int = 0
     failures: tuple[TestFailure, ...] = ()
     networked: int = 0
+    cut: str = ""
+    unselected: int = 0
 
 
-def tally(counts: Iterable[tuple[str, int | str]], failures: Iterable[TestFailure] = ()) -> Results:
+def tally(
+    counts: Iterable[tuple[str, int | str]], failures: Iterable[TestFailure] = (), cut: str = ""
+) -> Results:
     """Results from pairs such as ``("failing", 2)``; words that name no outcome are left out."""
     totals: Counter[str] = Counter()
     for word, number in counts:
@@ -57,7 +67,7 @@ def tally(counts: Iterable[tuple[str, int | str]], failures: Iterable[TestFailur
             totals[outcome] += int(number)
     listed = tuple(failures)
     networked = sum(needs_network(each.message) for each in listed)
-    return Results(**totals, failures=distinct(listed), networked=networked)
+    return Results(**totals, failures=distinct(listed), networked=networked, cut=cut)
 
 
 def add_up(results: Iterable[Results]) -> Results | None:
@@ -72,7 +82,22 @@ def add_up(results: Iterable[Results]) -> Results | None:
         errors=sum(each.errors for each in every),
         failures=distinct(failure for each in every for failure in each.failures),
         networked=sum(each.networked for each in every),
+        unselected=sum(each.unselected for each in every),
+        cut=next((each.cut for each in every if each.cut), ""),
     )
+
+
+UNPROVED = "The run broke off: its runner did not say that it ended"
+"""Why counts are not those of a whole run if nothing tells where it ended."""
+
+
+def format_cut(running: Sequence[str], never_ran: int) -> str:
+    """That a run ended in the tests that were ``running``, and how many others never ran."""
+    left = f"{count(never_ran, 'test')} never ran" if never_ran else ""
+    if not running:
+        return f"The run ended early: {left}" if left else UNPROVED
+    shown = f"{running[0]}{f' and {len(running) - 1} others' if running[1:] else ''}"
+    return f"The run ended in {shown}{f', {left}' if left else ''}"
 
 
 def parse_counts(pattern: str, text: str) -> dict[str, int]:

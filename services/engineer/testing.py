@@ -25,6 +25,7 @@ from shared.errors import ActionError
 from shared.projects import Environment, prepare
 from shared.projects.surroundings import Surroundings, find_surroundings
 from shared.sandbox import CommandResult, Reach
+from shared.text.phrases import count
 
 NOTHING_FOUND = "No way to test this project was found"
 NAME_ONE = 'Name one in pyproject.toml: [tool.mailroom] test = "...", or in .mailroom.yaml: test: ...'
@@ -188,7 +189,7 @@ async def _collect(
 ) -> Collected:
     root = site.copy.root
     found = await asyncio.to_thread(
-        collect, command, invocation, result.output, root, started, stopped=result.timed_out
+        collect, command, invocation, result.output, root, started, stopped=result.timed_out, argv=result.argv
     )
     if command.runner == "go" and found.counted_by == "go test -json":
         # A log is for people.
@@ -244,6 +245,7 @@ def _conclude(
         counted_by=collected.counted_by,
         hung=collected.hung,
         notes=(*suite.notes, *_notes(command, counts)),
+        incomplete=bool(counts.cut or result.timed_out or result.problem) and results is not None,
     )
 
 
@@ -254,6 +256,9 @@ def _notes(command: TestCommand, counts: Results) -> list[str]:
         number = min(counts.networked, broken)
         verb = "needs" if number == 1 else "need"
         notes.append(f"{number} of {broken} failures {verb} a network. {NETWORK_CURE}")
+    if counts.unselected:
+        left_out = count(counts.unselected, "collected test")
+        notes.append(f"{left_out} not selected, by the project's own settings")
     if broken and command.services:
         names = ", ".join(command.services)
         notes.append(f"CI starts {names} beside these tests, which is not here")
@@ -291,6 +296,7 @@ def add_suites(suites: Sequence[TestSuite]) -> TestRun:
         flaky=tuple(name for each in suites for name in each.flaky),
         hung=tuple(name for each in suites for name in each.hung),
         notes=tuple(dict.fromkeys(note for each in suites for note in each.notes)),
+        incomplete=any(each.incomplete for each in suites),
         suites=tuple(suites),
     )
 
@@ -320,7 +326,7 @@ async def rerun_failures(command: TestCommand, suite: TestSuite, repo: Path, aga
     second = await again(
         _narrow(command, failing[:MOST]) if named else command, max(SHORT, 2 * suite.seconds)
     )
-    if second.passed <= 0:
+    if second.passed <= 0 or second.incomplete:
         return suite
     still = {each.test for each in second.failures}
     candidates = failing[:MOST] if named else failing

@@ -138,8 +138,9 @@ class TestSuite(Contract, frozen=True, kw_only=True):
     ``cure`` what to do then; counts are -1 if the runner's output has none. ``log_path`` is the whole output.
     ``counted_by`` is what the counts come from (``JUnit report``, ``go test -json``, ``console text``).
     ``flaky`` are the tests that failed and then passed when run once more; they count as passed. ``hung`` are
-    those that were running when their time was up. ``notes`` are sentences about the results, such as how
-    many failures need a network.
+    those that were running when their time was up. ``incomplete`` says that the run was cut short: its runner
+    did not say that it ended, or tests never ran; ``problem`` says where. The counts are then those of what
+    ran. ``notes`` are sentences about the results, such as how many failures need a network.
     """
 
     __test__ = False
@@ -163,6 +164,7 @@ class TestSuite(Contract, frozen=True, kw_only=True):
     flaky: tuple[str, ...] = ()
     hung: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    incomplete: bool = False
 
 
 class TestRun(TestSuite, frozen=True, kw_only=True):

@@ -50,7 +50,7 @@ class GoalResults(msgspec.Struct, frozen=True, kw_only=True):
     not_checked: tuple[NotChecked, ...] = ()
     patches: tuple[str, ...] = ()
     unchecked: bool = False
-    """Whether tests could not be run, or a folder not be checked."""
+    """Whether tests could not be run to their end, or a folder not be checked."""
     spent: Spent | None = None
     """What models used for the goal; None if that was not read."""
     left: str = ""
@@ -145,7 +145,7 @@ def collect_results(goal: Goal, results: dict[str, TaskResult]) -> GoalResults:
             str(path) for result in results.values() for path in result.metadata.get("patches") or ()
         ),
         unchecked=any(map(_is_unchecked_part, results.values()))
-        or any(run.problem and run.passed < 0 for run in tests),
+        or any(run.problem or run.incomplete for run in tests),
     )
 
 

@@ -65,6 +65,8 @@ def _untested(own: str, commands: Sequence[Mapping[str, Any]], tests: Mapping[st
     if not said:
         return ""
     if "exit_code" in tests:
+        if tests.get("incomplete"):
+            return f"it says {said!r}, but its last run of them is incomplete: {tests.get('problem')}"
         ended = tests["exit_code"]
         return f"it says {said!r}, but its last run of them ended with exit code {ended}" if ended else ""
     runs = [run for run in commands if TESTING.search(str(run.get("command", "")))]

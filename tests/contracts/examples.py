@@ -392,6 +392,7 @@ TEST_SUITE = c.TestSuite(
     flaky=("tests/test_pay.py::test_retry",),
     hung=("tests/test_pay.py::test_slow",),
     notes=("3 of 4 failures need a network",),
+    incomplete=True,
 )
 DRIFT_RULE = c.DriftRule(
     rule="shop does not import admin",
@@ -683,6 +684,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         flaky=("tests/test_pay.py::test_retry",),
         hung=("tests/test_pay.py::test_slow",),
         notes=("3 of 4 failures need a network",),
+        incomplete=True,
         prepared=(PREPARATION,),
         suites=(TEST_SUITE,),
         not_run=(NOT_CHECKED,),

@@ -12,17 +12,10 @@ import psutil
 import pytest
 
 from services.engineer.report import cite_tests, format_tests, outcome_of
-from services.engineer.testing import NAME_ONE, NOTHING_FOUND, Limits, Site, discover, run_tests
-from services.engineer.working_copy import working_copy
-from shared.contracts import ResultOutcome, TestRun
+from services.engineer.testing import NAME_ONE, NOTHING_FOUND
+from shared.contracts import ResultOutcome
 from tests.support.python import make_environment
-
-
-def lay_out(folder: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    return folder
+from tests.support.testing import lay_out, make_runner
 
 
 @pytest.fixture(scope="session")
@@ -37,31 +30,7 @@ def notes() -> list[str]:
 
 @pytest.fixture
 def run(tmp_path, environment, notes):
-    async def note(text: str) -> None:
-        notes.append(text)
-
-    async def run(
-        files: dict[str, str], seconds: float = 60.0, one: float = 60.0, *, bare: bool = False
-    ) -> TestRun:
-        repo = lay_out(tmp_path / "project", files)
-        if not bare and not (repo / ".venv").exists():
-            shutil.copytree(environment, repo / ".venv", symlinks=True)
-        before = {path: path.lstat().st_mtime_ns for path in (repo, *repo.rglob("*"))}
-        async with working_copy(repo, tmp_path / "place") as copy:
-            found = discover(copy.root)
-            site = Site(
-                repo=repo,
-                copy=copy,
-                log=tmp_path / "out" / "tests.log",
-                limits=Limits(whole=seconds, one=one),
-                note=note,
-            )
-            result = found if isinstance(found, TestRun) else await run_tests(found, site)
-        assert {path: path.lstat().st_mtime_ns for path in (repo, *repo.rglob("*"))} == before
-        assert TestRun.from_json(result.to_json()) == result
-        return result
-
-    return run
+    return make_runner(tmp_path, environment, notes)
 
 
 QUICK = "[pytest]\n"

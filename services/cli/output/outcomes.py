@@ -111,6 +111,7 @@ class TestCounts(msgspec.Struct, frozen=True, kw_only=True):
     interpreter: str = ""
     failures: tuple[TestFailure, ...] = ()
     flaky: tuple[str, ...] = ()
+    incomplete: bool = False
 
     @classmethod
     def of(cls, runs: tuple[TestRun, ...]) -> Self:
@@ -126,7 +127,7 @@ class TestCounts(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("failures", "flaky"):
             named = (each for run in runs for suite in (run, *run.suites) for each in getattr(suite, name))
             sums[name] = tuple(dict.fromkeys(named))
-        return cls(**sums)
+        return cls(**sums, incomplete=any(run.incomplete for run in runs))
 
 
 class CheckUp(msgspec.Struct, frozen=True, kw_only=True):

@@ -89,7 +89,7 @@ def format_junit(tests: TestRun) -> str:
     """The results as JUnit XML: a suite for each test command, with its counts and the failures by name.
 
     Passed and skipped tests are counted, and not listed one by one: their names are not kept. A command that
-    could not be run or counted is a suite with one error that says why.
+    could not be run or counted, or was cut short, has one error more that says why.
     """
     suites = tests.suites or (tests,)
     root = ElementTree.Element("testsuites", _junit_counts(suites) | {"name": "mailroom"})
@@ -116,7 +116,7 @@ def _junit_suite(suite: TestSuite) -> ElementTree.Element:
             case.set("line", line)
         node = ElementTree.SubElement(case, "failure", message=_xml(failure.message))
         node.text = _xml(f"{failure.source}: {failure.message}")
-    if suite.passed < 0:
+    if suite.passed < 0 or suite.incomplete:
         case = ElementTree.SubElement(element, "testcase", name=name, classname="mailroom")
         why = suite.problem or ("the time was up" if suite.timed_out else "the output has no counts")
         ElementTree.SubElement(case, "error", message=_xml(f"{why}. {suite.cure}".strip()))
@@ -125,7 +125,7 @@ def _junit_suite(suite: TestSuite) -> ElementTree.Element:
 
 def _junit_counts(suites: Iterable[TestSuite]) -> dict[str, str]:
     every = list(suites)
-    uncounted = sum(suite.passed < 0 for suite in every)
+    uncounted = sum(suite.passed < 0 or suite.incomplete for suite in every)
     passed, failed, skipped, errors = (
         sum(max(getattr(suite, name), 0) for suite in every)
         for name in ("passed", "failed", "skipped", "errors")

@@ -12,6 +12,14 @@ import pytest
 
 LONGEST = 8000
 LIMIT = float(os.environ.get("MAILROOM_TEST_SECONDS", "0"))
+OUTER = "MAILROOM_TEST_SESSION"
+"""Set while a session is reported: the tests of a plugin start others, which are not the project's own."""
+PHASES = ("setup", "call", "teardown")
+ENDS = {
+    2: "pytest was interrupted",
+    3: "pytest ended with an internal error",
+    4: "pytest ended with a usage error",
+}
 
 
 class Reporter:
@@ -22,11 +30,15 @@ class Reporter:
         self.path = path
         self.is_worker = hasattr(config, "workerinput")  # of pytest-xdist: its controller reports
         self.file = None if self.is_worker else open(path, "a", encoding="utf-8", errors="replace")
+        self.run = os.getpid()
+        self.held = {}
+        self.collected = None
+        self.found = self.broken = 0
         self.write(event="runner", name="pytest")
 
     def write(self, **event):
         if self.file is not None:
-            self.file.write(json.dumps(event) + "\n")
+            self.file.write(json.dumps({"run": self.run, **event}) + "\n")
             self.file.flush()
 
     def write_end(self, report, outcome):
@@ -36,11 +48,39 @@ class Reporter:
             event["message"] = str(getattr(crash, "message", ""))[:LONGEST]
             event["text"] = str(getattr(report, "longreprtext", report.longrepr))[-LONGEST:]
             event["place"] = [str(getattr(crash, "path", "")), getattr(crash, "lineno", 0)]
-        self.write(**event)
+        # A test has passed once it is torn down: until then, it may still end the process.
+        if outcome in ("failed", "error") or report.when not in PHASES:
+            self.write(**event)
+        else:
+            self.held.setdefault(report.nodeid, []).append(event)
+
+    def write_held(self, nodeid):
+        for event in self.held.pop(nodeid, ()):
+            self.write(**event)
+
+    def add_collected(self, ids):
+        known = self.collected or set()
+        new = [each for each in ids if each not in known]
+        self.collected = known.union(new)
+        self.write(event="collected", tests=new)
 
     def pytest_collectreport(self, report):
         if report.failed or report.skipped:
+            self.broken += report.failed
             self.write_end(report, "error" if report.failed else "skipped")
+            self.write_held(report.nodeid)
+
+    def pytest_itemcollected(self, item):
+        self.found += 1
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session):
+        self.add_collected([item.nodeid for item in session.items])
+        self.found -= len(session.items)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node, ids):
+        self.add_collected(ids)
 
     def pytest_runtest_logstart(self, nodeid, location):
         self.write(event="start", test=nodeid)
@@ -49,6 +89,23 @@ class Reporter:
         outcome = self.config.hook.pytest_report_teststatus(report=report, config=self.config)[0]
         if outcome:
             self.write_end(report, outcome)
+        if report.when == "teardown":
+            self.write_held(report.nodeid)
+
+    def pytest_runtest_logfinish(self, nodeid, location):
+        self.write_held(nodeid)
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session, exitstatus):
+        yield
+        status = int(session.exitstatus)
+        message = ENDS.get(status, "")
+        if self.broken:
+            files = "1 file" if self.broken == 1 else "%d files" % self.broken
+            message = "pytest could not collect the tests of %s" % files
+        elif self.collected is None and not message:
+            message = "pytest ended before it had collected the tests"
+        self.write(event="done", message=message, counts={"unselected": max(0, self.found)})
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item):
@@ -76,5 +133,9 @@ class Reporter:
 
 def pytest_configure(config):
     path = os.environ.get("MAILROOM_TEST_EVENTS")
-    if path:
+    is_worker = hasattr(config, "workerinput")
+    if path and (is_worker or OUTER not in os.environ):
         config.pluginmanager.register(Reporter(config, path), "mailroom-reporter")
+        if not is_worker:
+            os.environ[OUTER] = "1"
+            config.add_cleanup(lambda: os.environ.pop(OUTER, None))

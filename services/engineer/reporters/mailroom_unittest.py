@@ -6,32 +6,28 @@ import sys
 import unittest
 
 LONGEST = 8000
-LISTED = 500
+PATH = os.environ.get("MAILROOM_TEST_EVENTS")
+
+
+def write(**event):
+    if PATH:
+        with open(PATH, "a", encoding="utf-8", errors="replace") as file:
+            file.write(json.dumps({"run": os.getpid(), **event}) + "\n")
 
 
 class Result(unittest.TextTestResult):
     """unittest's own result, which writes its events too."""
-
-    def write(self, **event):
-        path = os.environ.get("MAILROOM_TEST_EVENTS")
-        if path:
-            with open(path, "a", encoding="utf-8", errors="replace") as file:
-                file.write(json.dumps(event) + "\n")
 
     def write_end(self, test, outcome, error=None):
         event = {"event": "end", "test": test.id(), "outcome": outcome}
         if error is not None:
             event["message"] = ("%s: %s" % (error[0].__name__, error[1]))[:LONGEST]
             event["text"] = self._exc_info_to_string(error, test)[-LONGEST:]
-        self.write(**event)
-
-    def startTestRun(self):
-        super().startTestRun()
-        self.write(event="runner", name="unittest")
+        write(**event)
 
     def startTest(self, test):
         super().startTest(test)
-        self.write(event="start", test=test.id())
+        write(event="start", test=test.id())
 
     def addSuccess(self, test):
         super().addSuccess(test)
@@ -67,6 +63,14 @@ class Runner(unittest.TextTestRunner):
     """unittest's own runner with that result."""
 
     resultclass = Result
+
+    def run(self, test):
+        """Run the tests; only a run that gets here has ended."""
+        write(event="runner", name="unittest")
+        result = super().run(test)
+        left = test.countTestCases() - result.testsRun if result.shouldStop else 0
+        write(event="done", counts={"left": left})
+        return result
 
 
 if __name__ == "__main__":

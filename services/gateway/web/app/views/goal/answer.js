@@ -57,7 +57,7 @@ function Line({ name, children }) {
 }
 
 function Tests({ goal, onOpen }) {
-  return goal.tests.map((run, index) => html`<${Line} key=${index} name="Tests">${run.problem || `${counts(run)} in ${span(run.seconds)}`}${run.command && html` · <code>${run.command}</code>`}${
+  return goal.tests.map((run, index) => html`<${Line} key=${index} name="Tests">${run.incomplete ? `${run.problem} (${counts(run)})` : run.problem || `${counts(run)} in ${span(run.seconds)}`}${run.command && html` · <code>${run.command}</code>`}${
     run.interpreter && !run.problem && html` · ${run.interpreter}`} ${run.log_path && html`<${Ref} name=${run.log_path} onOpen=${onOpen} />`}
     ${run.failures.length > 0 && html`<ul class="plainlist failures">${run.failures.slice(0, SHOWN).map((each) => html`<li key=${each.test}><span class="bad" aria-hidden="true">✕</span> <b>${each.test.split("::").pop()}</b> <${Ref} name=${each.source} title=${each.test} onOpen=${onOpen} />
       <code class="soft">${each.message.split("\n")[0].slice(0, 160)}</code></li>`)}</ul>`}<//>`);

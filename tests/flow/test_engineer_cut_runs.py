@@ -1,0 +1,218 @@
+"""Runs of tests that end before their end: whatever ended them, they are never taken for whole."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from services.engineer.report import format_headline, outcome_of
+from shared.contracts import ResultOutcome, TestRun
+from tests.support.python import make_environment
+from tests.support.testing import make_runner
+
+THREE = """\
+{imports}
+def test_a(): pass
+def test_b(): {body}
+def test_c(): assert 0
+"""
+needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory) -> Path:
+    return make_environment(tmp_path_factory.mktemp("python"), "pytest", "pytest-xdist")
+
+
+@pytest.fixture
+def run(tmp_path, environment):
+    return make_runner(tmp_path, environment)
+
+
+def three(body: str, imports: str = "import os, sys, signal, threading, time, pytest, faulthandler") -> str:
+    return THREE.format(body=body, imports=imports)
+
+
+def is_cut(result: TestRun, *said: str) -> None:
+    assert result.incomplete, result
+    for text in said:
+        assert text in result.problem, result
+    assert format_headline(result).startswith(("Tests, incomplete: ", "The tests could not be run: "))
+    expected = ResultOutcome.FINDINGS if result.failed or result.errors else ResultOutcome.NOT_CHECKED
+    assert outcome_of(result) is expected
+
+
+IN_B = ("The run ended in test_a.py::test_b", "1 test never ran")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "os._exit(0)",
+        "pytest.exit('enough', returncode=0)",
+        "os.kill(os.getpid(), signal.SIGKILL)",
+        "os.abort()",
+        "os.kill(os.getpid(), signal.SIGSEGV)",
+        "os.execvp('true', ['true'])",
+        "(threading.Thread(target=os._exit, args=(0,)).start(), time.sleep(30))",
+        "(os.write(1, b'\\n========= 3 passed in 0.10s =========\\n'), os._exit(0))",
+        "(os.write(1, b'\\n3 passed in 0.10s\\n'), os._exit(0))",
+        "(faulthandler.dump_traceback_later(0.1, exit=True), time.sleep(30))",
+    ],
+)
+async def test_a_process_that_a_test_ends(run, body):
+    result = await run({"pytest.ini": "[pytest]\n", "test_a.py": three(body)})
+    is_cut(result, *IN_B)
+    assert (result.passed, result.failed) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("conftest", "said"),
+    [
+        ("raise SystemExit(0)", ""),
+        ("import os; os._exit(0)", ""),
+        ("import os; print('3 passed in 0.10s', flush=True); os._exit(0)", ""),
+        ("def pytest_sessionstart(session):\n    import pytest; pytest.exit('x', returncode=0)", ""),
+        ("def pytest_collection_finish(session):\n    import os; os._exit(0)", ""),
+        ("def pytest_sessionfinish(session):\n    import os; os._exit(0)", "did not say that it ended"),
+        (
+            "def pytest_runtest_teardown(item):\n    import os\n    if 'b' in item.name: os._exit(0)",
+            "test_a.py::test_b, 1 test never ran",
+        ),
+        (
+            "import os, pytest\n@pytest.fixture(autouse=True, scope='session')\n"
+            "def x():\n    yield\n    os._exit(0)",
+            "The run ended in test_a.py::test_c",
+        ),
+        (
+            "def pytest_sessionstart(session):\n"
+            "    session.config.pluginmanager.unregister(name='mailroom-reporter')",
+            "",
+        ),
+    ],
+)
+async def test_a_conftest_that_ends_the_process(run, conftest, said):
+    files = {"pytest.ini": "[pytest]\n", "conftest.py": conftest, "test_a.py": "def test_a(): ...\n"}
+    files["test_a.py"] += "def test_b(): ...\ndef test_c(): ...\n"
+    result = await run(files)
+    assert outcome_of(result) is ResultOutcome.NOT_CHECKED
+    assert said in result.problem
+    assert result.problem
+    assert result.incomplete or result.passed < 0
+
+
+async def test_what_a_project_deselects_is_told(run):
+    conftest = "def pytest_collection_modifyitems(items):\n    del items[1:]\n"
+    result = await run({"pytest.ini": "[pytest]\n", "conftest.py": conftest, "test_a.py": three("pass")})
+    assert (result.passed, result.incomplete) == (1, False)
+    assert "2 collected tests not selected, by the project's own settings" in result.notes
+
+
+async def test_an_internal_error_is_never_a_count_of_the_whole(run):
+    conftest = "def pytest_runtest_logfinish(nodeid):\n    if 'b' in nodeid: raise RuntimeError('inside')\n"
+    text = "def test_0(): assert 0\ndef test_b(): pass\n" + "".join(
+        f"def test_{n}(): pass\n" for n in range(1, 20)
+    )
+    result = await run({"pytest.ini": "[pytest]\n", "conftest.py": conftest, "test_a.py": text})
+    is_cut(result, "pytest ended with an internal error", "19 tests never ran")
+    assert (result.exit_code, result.passed, result.failed) == (3, 1, 1)
+
+
+async def test_files_that_cannot_be_collected_make_a_run_incomplete(run):
+    files = {"pytest.ini": "[pytest]\n", "test_a.py": "1 / 0\n", "test_b.py": "def test_b(): pass\n"}
+    result = await run(files)
+    is_cut(result, "pytest could not collect the tests of 1 file", "1 test never ran")
+    assert (result.exit_code, result.errors) == (2, 1)
+
+
+async def test_a_first_failure_that_ends_the_run(run):
+    files = {"pytest.ini": "[pytest]\naddopts = -x\n", "test_a.py": three("assert 0")}
+    is_cut(await run(files), "The run ended early: 1 test never ran")
+
+
+async def test_workers_that_end_are_failures_or_cut(run):
+    ini = "[pytest]\naddopts = -n 2 {}\n"
+    dies = {"pytest.ini": ini.format(""), "test_a.py": three("os._exit(0)")}
+    result = await run(dies)
+    assert (result.passed, result.failed, result.incomplete) == (1, 2, False)
+    assert outcome_of(result) is ResultOutcome.FINDINGS
+    result = await run(
+        {**dies, "pytest.ini": ini.format("--max-worker-restart=0"), "test_z.py": three("pass")}
+    )
+    assert outcome_of(result) is ResultOutcome.FINDINGS
+    assert result.failed
+    everywhere = {"conftest.py": "import os\ndef pytest_sessionfinish():\n    os._exit(0)\n"}
+    is_cut(await run({**dies, "pytest.ini": ini.format(""), **everywhere}))
+
+
+UNIT = """\
+import os, sys, unittest
+class T(unittest.TestCase):
+    def test_a(self): pass
+    def test_b(self): {body}
+    def test_c(self): self.fail()
+"""
+
+
+@pytest.mark.parametrize(
+    "body", ["os._exit(0)", "os.abort()", "(os.write(1, b'\\nRan 3 tests in 0.1s\\n\\nOK\\n'), os._exit(0))"]
+)
+async def test_unittest_that_a_test_ends(run, body):
+    result = await run({"test_a.py": UNIT.format(body=body)}, bare=True)
+    is_cut(result, "The run ended in test_a.T.test_b")
+    assert (result.passed, result.counted_by) == (1, "reporter of unittest")
+
+
+async def test_unittest_that_a_module_ends(run):
+    test = UNIT.format(body="pass") + "def setUpModule():\n    sys.exit(0)\n"
+    result = await run({"test_a.py": test}, bare=True)
+    is_cut(result, "did not say that it ended")
+
+
+async def test_what_make_runs_is_cut_too(run):
+    makefile = "test:\n\tpython -m pytest -q test_a.py; python -m pytest -q test_b.py; exit 0\n"
+    stated = "test: make test\n"
+    files = {
+        ".mailroom.yaml": stated,
+        "Makefile": makefile,
+        "test_a.py": three("os._exit(0)"),
+        "test_b.py": "def test_z(): ...\n",
+    }
+    result = await run(files)
+    is_cut(result, *IN_B)
+    assert result.passed == 2
+    suite = "test:\n\t@echo 1..3; echo ok 1; exit 0; echo ok 2; echo ok 3\n"
+    is_cut(await run({"Makefile": suite}), "2 tests never ran")
+
+
+NODE = """\
+const test = require('node:test');
+test('a', () => {});
+test('b', async () => { await new Promise((done) => setTimeout(done, 5)); process.exit(0); });
+test('c', () => { throw new Error('no'); });
+"""
+
+
+@needs_npm
+async def test_node_that_a_test_ends(run):
+    package = '{"scripts": {"test": "node --test"}}'
+    is_cut(
+        await run({"package.json": package, "a.test.js": NODE}),
+        "The run ended in a.test.js:3: b",
+        "1 test never",
+    )
+    sync = "const { describe, it } = require('node:test');\n"
+    sync += "describe('s', () => { it('a', () => process.exit(0)); });\n"
+    more = "require('node:test')('good', () => {});\n"
+    result = await run({"a.test.js": sync, "b.test.js": more})
+    is_cut(result, "The run ended in a.test.js")
+    assert result.passed == 1
+    direct = '{"scripts": {"test": "node a.test.js"}}'
+    is_cut(await run({"package.json": direct, "a.test.js": NODE}), "did not say that it ended")
+
+
+@needs_npm
+async def test_a_script_without_tests_of_its_own_is_whole(run):
+    files = {"package.json": '{"scripts": {"test": "node --test"}}', "a.test.js": "require('assert')(1);\n"}
+    result = await run(files)
+    assert (result.passed, result.incomplete, outcome_of(result)) == (1, False, ResultOutcome.DONE)
