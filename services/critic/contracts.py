@@ -1,17 +1,15 @@
 """Contracts about imports that a repository keeps for a checker: import-linter's and depguard's."""
 
-import configparser
 import itertools
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import yaml
-
 from services.critic.claims import as_list, as_mapping
 from services.critic.findings import clean
 from services.critic.rules import AnyRule, Forbidden, Layers, Protected, compile_pattern
 from shared.contracts.checkup import DriftRule
+from shared.source.syntax import parse_ini, parse_yaml
 from shared.source.tree import Tree, read_text, read_toml_table
 
 TABLE = ("tool", "importlinter")
@@ -92,14 +90,12 @@ def _read_settings(tree: Tree, path: str) -> dict[str, Any]:
 
 def _parse_ini(text: str) -> dict[str, Any]:
     """The settings of an INI file, as a TOML file would hold them."""
-    parser = configparser.RawConfigParser(strict=False)
     try:
-        parser.read_string(text)
-    except configparser.Error:
+        sections = parse_ini(text)
+    except ValueError:
         return {}
-    names = [name for name in parser.sections() if name.startswith("importlinter:contract:")]
-    settings = dict(parser["importlinter"]) if parser.has_section("importlinter") else {}
-    return {**settings, "contracts": [dict(parser[name]) for name in names]}
+    found = [values for name, values in sections.items() if name.startswith("importlinter:contract:")]
+    return {**sections.get("importlinter", {}), "contracts": found}
 
 
 def _contract_place(path: str, text: str, contract: Mapping[str, Any]) -> str:
@@ -181,8 +177,8 @@ def _depguard(tree: Tree) -> Iterator[AnyRule]:
     for path in (path for path in GOLANGCI if path in tree.files):
         text = read_text(tree.root, path)
         try:
-            settings = as_mapping(yaml.safe_load(text))
-        except (yaml.YAMLError, RecursionError):
+            settings = as_mapping(parse_yaml(text))
+        except ValueError:
             continue
         linters = [as_mapping(settings.get("linters-settings")), as_mapping(settings.get("linters"))]
         linters.append(as_mapping(linters[1].get("settings")))

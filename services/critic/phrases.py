@@ -52,7 +52,7 @@ class Sentence:
         self.lenient = bool(STRICT.search(passage.text))
         about = f"{passage.about}: " if passage.fenced and passage.about else ""
         self.source = f"{path}:{passage.line}"
-        text = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", passage.text)  # a link as it is read
+        text = re.sub(r"\[([^\[\]]+)\]\([^()]*\)", r"\1", passage.text)  # a link as it is read
         self.stated: dict[str, Any] = {"text": clean(about + text), "source": self.source}
 
     def parse(self) -> list[AnyRule]:

@@ -4,7 +4,6 @@ import asyncio
 import re
 import sys
 import tempfile
-import tomllib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -19,6 +18,7 @@ from shared.contracts.checkup import Finding, NotChecked, ToolRun
 from shared.errors import ActionError
 from shared.sandbox import run_command
 from shared.source.places import is_shown, is_test, is_vendored
+from shared.source.syntax import parse_json, parse_toml
 from shared.source.tree import Tree, read_text
 from shared.text.phrases import count, format_list
 
@@ -52,7 +52,7 @@ def read_locked(tree: Tree) -> list[Locked]:
         text = read_text(tree.root, path, MAX_BYTES)
         try:
             rows = list(parse(text))
-        except (ValueError, RecursionError, msgspec.MsgspecError):
+        except ValueError:
             continue
         lines = text.splitlines()
         for name, version in rows:
@@ -86,7 +86,7 @@ def _pins(text: str) -> Iterator[Row]:
 
 def _toml(text: str) -> Iterator[Row]:
     """``[[package]]`` with name and version, as uv, Poetry and PDM write; the project's own are left out."""
-    for package in map(as_mapping, as_list(tomllib.loads(text).get("package"))):
+    for package in map(as_mapping, as_list(parse_toml(text).get("package"))):
         source = package.get("source")
         is_local = isinstance(source, dict) and bool({"editable", "virtual", "directory"} & set(source))
         if package.get("version") and not is_local:
@@ -94,7 +94,7 @@ def _toml(text: str) -> Iterator[Row]:
 
 
 def _crates(text: str) -> Iterator[Row]:
-    for package in map(as_mapping, as_list(tomllib.loads(text).get("package"))):
+    for package in map(as_mapping, as_list(parse_toml(text).get("package"))):
         if package.get("source"):
             yield str(package.get("name")), str(package.get("version"))
 
@@ -135,7 +135,7 @@ def _go(text: str) -> Iterator[Row]:
 
 
 def _json(text: str) -> dict[str, Any]:
-    return dict(as_mapping(msgspec.json.decode(text.encode())))
+    return dict(as_mapping(parse_json(text)))
 
 
 PARSERS: dict[str, tuple[str, Callable[[str], Iterator[Row]]]] = {

@@ -12,6 +12,7 @@ import yaml
 from services.engineer.shell_lines import UNKNOWN
 from shared.errors import ActionError
 from shared.sandbox.confined import ConfinedFolder
+from shared.source.syntax import parse_yaml
 
 MAX_FILE = 500_000
 MAX_FILES = 40
@@ -103,8 +104,8 @@ def _list_workflows(root: Path) -> list[str]:
 def _load(folder: ConfinedFolder, name: str) -> Any:
     try:
         text = folder.read(name, MAX_FILE).decode("utf-8", "replace")
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 - it makes texts, lists and mappings only
-    except (ActionError, yaml.YAMLError, RecursionError, ValueError):
+        return parse_yaml(text, _Loader)  # it makes texts, lists and mappings only
+    except (ActionError, ValueError):
         return {}
 
 

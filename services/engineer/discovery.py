@@ -4,13 +4,11 @@ import itertools
 import os
 import re
 import shlex
-import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from services.engineer import guesses
 from services.engineer.ci import Script, read_ci
@@ -30,6 +28,7 @@ from services.engineer.runners import TestCommand
 from services.engineer.shell_lines import UNKNOWN, ShellCommand, split_script
 from shared.contracts import NotChecked
 from shared.errors import ActionError
+from shared.source.syntax import parse_toml, parse_yaml
 
 MAX_COMMANDS = 12
 """The most test commands of one project that are run."""
@@ -81,14 +80,14 @@ def find_tests(project: Path) -> Discovery:
 def _find_stated(folder: Path) -> TestCommand | None:
     """The command in ``[tool.mailroom] test`` of pyproject.toml, or in ``.mailroom.yaml``."""
     text = read_start(folder / "pyproject.toml")
-    mailroom = parse_mapping(text, tomllib.loads, "tool", "mailroom")
+    mailroom = parse_mapping(text, parse_toml, "tool", "mailroom")
     if "test" in mailroom:
         header = find_line(text, r"^\[tool\.mailroom\]")
         within = "\n" * header + "\n".join(text.splitlines()[header:])
         line = find_line(within, r"^ *test *=") or header or find_line(text, r"mailroom")
         return _parse_stated(folder, mailroom["test"], f"pyproject.toml:{line}", "[tool.mailroom] test")
     text = read_start(folder / ".mailroom.yaml")
-    stated = parse_mapping(text, yaml.safe_load)
+    stated = parse_mapping(text, parse_yaml)
     if "test" in stated:
         line = find_line(text, r"^test *:")
         return _parse_stated(folder, stated["test"], f".mailroom.yaml:{line}", "test")

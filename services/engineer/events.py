@@ -56,7 +56,9 @@ class _Run:
         self.collected: dict[str, None] = {}
         self.running: dict[str, None] = {}
         self.ended: set[str] = set()
-        self.left = self.unselected = 0
+        self.left: int | None = None
+        """How many tests never ran, if the runner says so: those of a skipped class are not missed."""
+        self.unselected = 0
         self.problem: str | None = None
         """Why the runner says it ended early; empty: it did not; None: it did not say that it ended."""
 
@@ -69,16 +71,16 @@ class _Run:
             self.running.pop(event.test, None)
             self.ended.add(event.test)
         elif event.event == "done":
-            self.problem, self.left = event.message, event.counts.get("left", 0)
+            self.problem, self.left = event.message, event.counts.get("left")
             self.unselected = event.counts.get("unselected", 0)
 
     def find_cut(self, root: Path) -> str:
         """Why this is not the whole run; empty if it is."""
-        missing = [test for test in self.collected if test not in self.ended]
+        missing = [test for test in self.collected if test not in self.ended and self.left is None]
         # The end of a test that is part of another is not always told: once all is done, only those count
         # that were collected.
         begun = [test for test in self.running if self.problem is None or test in missing]
-        never = self.left + sum(test not in self.running for test in missing)
+        never = (self.left or 0) + sum(test not in self.running for test in missing)
         if self.problem is None or begun or never:
             cut = format_cut([test.removeprefix(f"{root}/") for test in begun], never)
             return f"{self.problem}. {cut}" if self.problem else cut

@@ -1,7 +1,6 @@
 """What tox, nox, make and the scripts of Python's project managers run, read from their own files."""
 
 import ast
-import configparser
 import itertools
 import re
 from collections.abc import Iterator, Mapping
@@ -13,6 +12,7 @@ import msgspec
 from services.engineer.project_text import find_line, read_start, read_toml
 from services.engineer.recognition import Recognised, recognise
 from services.engineer.shell_lines import UNKNOWN, split_script
+from shared.source.syntax import parse_ini, parse_module
 
 TEST_TARGET = re.compile(r"(?:^|[-_./])(?:tests?|check|ci|unit|spec|unittests?)(?:$|[-_./])|^\w*tests?$")
 NO_TEST_TARGET = re.compile(
@@ -173,31 +173,27 @@ def _fill_tox(text: str) -> str:
 
 
 def _read_tox_ini(text: str, file: str, names: list[str], folder: Path) -> list[Found]:
-    parser = configparser.RawConfigParser(strict=False, allow_no_value=True, interpolation=None)
     try:
-        parser.read_string(text)
-    except configparser.Error:
+        parsed = parse_ini(text)
+    except ValueError:
         return []
     sections = {
         name: section
-        for section in parser.sections()
+        for section in parsed
         if section.startswith("testenv:")
         for name in _expand_names(section.removeprefix("testenv:"))
     }
-    tox: Mapping[str, str] = next(
-        (parser[name] for name in ("tox", "tox:tox") if parser.has_section(name)), {}
-    )
+    tox = parsed.get("tox") or parsed.get("tox:tox") or {}
     listed = _expand_names(re.sub(r"#.*", "", tox.get("envlist") or tox.get("env_list") or ""))
     found = []
     for name in names or [*listed][:60] or [""]:
         section = sections.get(name, "testenv")
-        own = dict(parser["testenv"]) if parser.has_section("testenv") else {}
-        own |= dict(parser[section]) if parser.has_section(section) else {}
+        own = parsed.get("testenv", {}) | parsed.get(section, {})
         commands = re.sub(
-            r"\{\[([^\]]+)\](\w+)\}", lambda m: parser.get(m[1], m[2], fallback=""), own.get("commands") or ""
+            r"\{\[([^\]]+)\](\w+)\}", lambda m: parsed.get(m[1], {}).get(m[2], ""), own.get("commands", "")
         )
         script = "\n".join(_select_lines(commands, name))
-        where = section if parser.has_option(section, "commands") else "testenv"
+        where = section if "commands" in parsed.get(section, {}) else "testenv"
         line = _line_of_commands(read_start(folder / file), where)
         place = _fill_tox(own.get("changedir") or own.get("change_dir") or "").removeprefix("./")
         found += [
@@ -260,8 +256,8 @@ def _line_of_commands(text: str, section: str) -> int:
 def _resolve_nox(words: tuple[str, ...], folder: Path) -> list[Found] | None:
     text = read_start(folder / "noxfile.py")
     try:
-        module = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
+        module = parse_module(text)
+    except ValueError:
         return None
     wanted = {
         value

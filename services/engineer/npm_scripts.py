@@ -6,11 +6,11 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import msgspec
-import yaml
 
 from services.engineer.project_text import find_line, parse_mapping, read_json, read_start, texts
 from services.engineer.recognition import Recognised, recognise, without_reports
 from services.engineer.shell_lines import split_script
+from shared.source.syntax import parse_yaml
 
 NO_TESTS = re.compile(r"no test specified|^\s*(echo\b.*|exit 0|true|:)\s*$")
 NAMED_TEST = re.compile(
@@ -205,7 +205,7 @@ def _packages(root: Path) -> list[Path]:
     """The packages of a workspace of npm, Yarn, pnpm or Lerna."""
     stated = read_json(root / "package.json").get("workspaces")
     stated = stated.get("packages") if isinstance(stated, dict) else stated
-    pnpm = parse_mapping(read_start(root / "pnpm-workspace.yaml"), yaml.safe_load).get("packages")
+    pnpm = parse_mapping(read_start(root / "pnpm-workspace.yaml"), parse_yaml).get("packages")
     lerna = read_json(root / "lerna.json").get("packages")
     globs = next((each for each in (stated, pnpm, lerna) if isinstance(each, list)), [])
     kept = [

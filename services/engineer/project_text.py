@@ -1,13 +1,11 @@
 """A project's small text files: their start, the lines things stand on, and the values they hold."""
 
 import re
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import yaml
+from shared.source.syntax import parse_json, parse_toml
 
 READABLE = 500_000
 """The most characters of a file that are read."""
@@ -15,10 +13,13 @@ READABLE = 500_000
 
 def read_start(path: Path) -> str:
     """The start of a text file, empty if there is none."""
-    if not path.is_file():
+    try:
+        if not path.is_file():
+            return ""
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(READABLE)
+    except OSError:
         return ""
-    with path.open(encoding="utf-8", errors="replace") as file:
-        return file.read(READABLE)
 
 
 def find_line(text: str, pattern: str) -> int:
@@ -31,7 +32,7 @@ def parse_mapping(text: str, parse: Callable[[str], Any], *keys: str) -> dict[st
     """The mapping at ``keys`` within ``text``, empty if it is something else or malformed."""
     try:
         values = parse(text)
-    except (ValueError, yaml.YAMLError, RecursionError):
+    except ValueError:
         return {}
     for key in keys:
         values = values.get(key) if isinstance(values, dict) else None
@@ -40,12 +41,12 @@ def parse_mapping(text: str, parse: Callable[[str], Any], *keys: str) -> dict[st
 
 def read_toml(path: Path, *keys: str) -> dict[str, Any]:
     """The table at ``keys`` of a TOML file, empty if there is none."""
-    return parse_mapping(read_start(path), tomllib.loads, *keys)
+    return parse_mapping(read_start(path), parse_toml, *keys)
 
 
 def read_json(path: Path, *keys: str) -> dict[str, Any]:
     """The object at ``keys`` of a JSON file, empty if there is none."""
-    return parse_mapping(read_start(path), msgspec.json.decode, *keys)
+    return parse_mapping(read_start(path), parse_json, *keys)
 
 
 def texts(values: dict[str, Any]) -> dict[str, str]:

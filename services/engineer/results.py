@@ -96,8 +96,8 @@ def format_cut(running: Sequence[str], never_ran: int) -> str:
     left = f"{count(never_ran, 'test')} never ran" if never_ran else ""
     if not running:
         return f"The run ended early: {left}" if left else UNPROVED
-    shown = f"{running[0]}{f' and {len(running) - 1} others' if running[1:] else ''}"
-    return f"The run ended in {shown}{f', {left}' if left else ''}"
+    more = f" and {count(len(running) - 1, 'other')}" if running[1:] else ""
+    return f"The run ended in {running[0]}{more}{f', {left}' if left else ''}"
 
 
 def parse_counts(pattern: str, text: str) -> dict[str, int]:

@@ -5,7 +5,7 @@ import itertools
 import re
 import shlex
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,7 +22,9 @@ from services.engineer.watch import Note, run_watched
 from services.engineer.working_copy import WorkingCopy
 from shared.contracts import Connection, TestRun, TestSuite
 from shared.errors import ActionError
+from shared.log import logger
 from shared.projects import Environment, prepare
+from shared.projects.manifests import UNFORESEEN, find_unreadable
 from shared.projects.surroundings import Surroundings, find_surroundings
 from shared.sandbox import CommandResult, Reach
 from shared.text.phrases import count
@@ -73,9 +75,14 @@ def discover(root: Path) -> Discovery | TestRun:
         found = find_tests(root)
     except ActionError as error:
         return TestRun(problem=str(error), cure="Correct it")
+    except UNFORESEEN as error:
+        logger(__name__).exception("project_unreadable", folder=str(root))
+        problem = f"The project's files could not be read ({type(error).__name__}: {error})"
+        return TestRun(problem=problem, cure=NAME_ONE, notes=tuple(name_unreadable(root)))
     if found.commands:
         return found
-    return TestRun(problem=NOTHING_FOUND, cure=NAME_ONE, not_run=found.not_run)
+    notes = tuple(name_unreadable(root))
+    return TestRun(problem=NOTHING_FOUND, cure=NAME_ONE, not_run=found.not_run, notes=notes)
 
 
 async def run_tests(found: Discovery, site: Site) -> TestRun:
@@ -88,7 +95,20 @@ async def run_tests(found: Discovery, site: Site) -> TestRun:
         suites.append(await run_suite(command, msgspec.structs.replace(site, log=log), number))
     run = add_suites(suites)
     prepared = tuple(each.preparation for each in site.prepared)
-    return msgspec.structs.replace(run, prepared=prepared, not_run=found.not_run)
+    left_out = [note for each in prepared for note in each.notes if note.startswith("Left out")]
+    folders = dict.fromkeys((".", *(each.folder for each in found.commands)))
+    unread = await asyncio.to_thread(name_unreadable, site.copy.root, folders)
+    notes = tuple(dict.fromkeys((*run.notes, *unread, *left_out)))
+    return msgspec.structs.replace(run, prepared=prepared, not_run=found.not_run, notes=notes)
+
+
+def name_unreadable(root: Path, folders: Iterable[str] = (".",)) -> list[str]:
+    """A sentence for each manifest in ``folders`` that cannot be read."""
+    return [
+        f"{Path(folder, name)} was left out, since it cannot be read: {why}"
+        for folder in folders
+        for name, why in find_unreadable(root / folder)
+    ]
 
 
 async def prepare_tests(found: Discovery, site: Site, cache: Path) -> Site:

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from services.scout.documents import Code, Document
 from services.scout.statements import cite, format_code
 from shared.contracts.checkup import Statement
+from shared.source.syntax import parse_yaml
 from shared.source.tree import Tree, read_text
 from shared.text.phrases import format_list
 from shared.web.quoting import clean
@@ -208,11 +209,9 @@ def _read_dockerfile(path: str, text: str) -> list[Statement]:
 
 
 def _read_compose(path: str, text: str) -> list[Statement]:
-    import yaml
-
     try:
-        data = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError):
+        data = parse_yaml(text)
+    except ValueError:
         return []
     services = data.get("services") if isinstance(data, dict) else None
     if not isinstance(services, dict) or not services:

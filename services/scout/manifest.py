@@ -1,14 +1,13 @@
 """What a project's manifest declares: name, version, licence, description, how it is built."""
 
-import json
 import re
-import tomllib
 from typing import Any
 
 import msgspec
 
 from services.scout.statements import cite, format_code
 from shared.contracts.checkup import Statement
+from shared.source.syntax import parse_json, parse_toml
 from shared.text.phrases import count, format_list
 from shared.web.quoting import clean
 
@@ -81,7 +80,7 @@ def table(value: Any, *keys: str) -> dict[str, Any]:
 
 def read_package_json(path: str, text: str) -> Manifest:
     """npm's package.json."""
-    data = _object(json.loads(text))
+    data = _object(parse_json(text))
     lines = ManifestText(path, text)
     scripts = {name: body for name, body in table(data, "scripts").items() if isinstance(body, str)}
     usual = [name for name in scripts if name.partition(":")[0] in USUAL] or list(scripts)
@@ -104,7 +103,7 @@ def read_package_json(path: str, text: str) -> Manifest:
 
 def read_cargo(path: str, text: str) -> Manifest:
     """Rust's Cargo.toml, of a package or of a workspace."""
-    data = tomllib.loads(text)
+    data = parse_toml(text)
     lines = ManifestText(path, text)
     package = table(data, "package") or table(data, "workspace", "package")
     first = lines.find(r"^\[(package|workspace)")
@@ -135,7 +134,7 @@ def read_go_mod(path: str, text: str) -> Manifest:
 
 def read_composer(path: str, text: str) -> Manifest:
     """PHP's composer.json."""
-    data = _object(json.loads(text))
+    data = _object(parse_json(text))
     lines = ManifestText(path, text)
     build = [cite("Installed by Composer: `composer install`", path)]
     names = list(table(data, "scripts"))[:8]

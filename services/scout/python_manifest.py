@@ -1,22 +1,20 @@
 """What a Python project declares in pyproject.toml, setup.cfg or setup.py."""
 
 import ast
-import configparser
 import re
-import tomllib
 from typing import Any
 
 from services.scout.manifest import Manifest, ManifestText, table
 from services.scout.statements import cite, format_code
 from shared.contracts.checkup import Statement
-from shared.source.syntax import parse_module
+from shared.source.syntax import parse_ini, parse_module, parse_toml
 from shared.text.phrases import format_list
 from shared.web.quoting import clean
 
 
 def read_pyproject(path: str, text: str) -> Manifest:
     """pyproject.toml: the project table, or Poetry's own."""
-    data = tomllib.loads(text)
+    data = parse_toml(text)
     lines = ManifestText(path, text)
     project = table(data, "project") or table(data, "tool", "poetry")
     python = project.get("requires-python") or table(project, "dependencies").get("python")
@@ -30,20 +28,16 @@ def read_pyproject(path: str, text: str) -> Manifest:
 
 def read_setup_cfg(path: str, text: str) -> Manifest:
     """setup.cfg as setuptools reads it; a version that is read from elsewhere is left out."""
-    parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
-    try:
-        parser.read_string(text)
-    except configparser.Error as error:
-        raise ValueError(str(error)) from None
+    sections = parse_ini(text)
     lines = ManifestText(path, text)
-    data = dict(parser["metadata"]) if parser.has_section("metadata") else {}
+    data = sections.get("metadata", {})
     if str(data.get("version")).startswith(("attr:", "file:")):
         del data["version"]
-    python = parser.get("options", "python_requires", fallback="")
+    python = sections.get("options", {}).get("python_requires", "")
     build = [cite("Built by setuptools: `pip install .`", path, lines.find(r"^\[metadata\]"))] if data else []
     if python:
         build.append(lines.cite(f"Needs Python {python}", "python_requires"))
-    scripts = parser.get("options.entry_points", "console_scripts", fallback="") or ""
+    scripts = sections.get("options.entry_points", {}).get("console_scripts", "")
     pairs = [row.split("=", 1) for row in scripts.splitlines() if "=" in row]
     return lines.manifest(
         data,

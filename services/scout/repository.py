@@ -21,7 +21,7 @@ ELSEWHERE = re.compile(
     r"(?i)\b(install|usage|licen[cs]e|contribut|changelog|table of contents|contents|toc|badges?|sponsor"
     r"|support|backers|acknowledge?ments|authors?|credits|status|news|translations?|links?|documentation|docs)"
 )
-ADDRESS = re.compile(r"https?://\S+|\S+@\S+")
+ADDRESS = re.compile(r"https?://|[^@]@[^@]")
 MAX_SOURCES = 50
 
 
@@ -65,7 +65,7 @@ def _prose(readme: Document) -> list[Paragraph]:
 
 def _is_prose(text: str) -> bool:
     """Whether it reads as a sentence: five words beside addresses, and no mere list of links."""
-    words = [word for word in ADDRESS.sub("", text).split() if any(map(str.isalpha, word))]
+    words = [word for word in text.split() if any(map(str.isalpha, word)) and not ADDRESS.search(word)]
     marks = text.count("|") + text.count("•") + text.count("·")
     return len(words) >= 5 and marks <= 1 and not text.rstrip().endswith(":")
 

@@ -358,7 +358,8 @@ READERS: dict[str, Callable[[Mapping[str, str], Path], _Found]] = {
 
 def _read_lines(path: Path) -> list[str]:
     try:
-        lines = path.read_text(errors="replace").splitlines()
+        # A repository may hold anything by that name, such as a pipe, which would never end.
+        lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
     except OSError:
         return []
     return [line.strip() for line in lines if line.strip() and line.strip()[0] not in "#;"]

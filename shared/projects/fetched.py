@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -57,10 +58,15 @@ async def prepare_rust(request: Request, steps: Steps) -> Environment:
     return await _prepare(request, steps, fetching)
 
 
+def _list_packages(lock: Mapping[str, Any]) -> list[Any]:
+    packages = lock.get("package")
+    return packages if isinstance(packages, list) else []
+
+
 def _has_crates(folder: Path, read: Sequence[str]) -> bool:
     """Whether a manifest names a package of a registry or of git; without one no network is needed."""
     if lock := read_toml(folder / "Cargo.lock"):
-        return any(as_table(package).get("source") for package in lock.get("package", []))
+        return any(as_table(package).get("source") for package in _list_packages(lock))
     for manifest in (read_toml(folder / name) for name in read if name.endswith("Cargo.toml")):
         targets = [as_table(table) for table in get_table(manifest, "target").values()]
         for table in (manifest, get_table(manifest, "workspace"), *targets):

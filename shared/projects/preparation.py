@@ -11,9 +11,11 @@ from shared import settings
 from shared.contracts import Preparation
 from shared.errors import ActionError, ConfigError
 from shared.gate.registries import PUBLIC
+from shared.log import logger
 from shared.projects.diagnosis import CURES
 from shared.projects.environment import Environment, Note, Request, format_path
 from shared.projects.fetched import prepare_go, prepare_java, prepare_rust
+from shared.projects.manifests import UNFORESEEN
 from shared.projects.recognition import Project, find_projects
 from shared.projects.steps import Steps
 from shared.projects.store import LIMIT, clean
@@ -93,7 +95,10 @@ async def _prepare_one(project: Project, request: Request) -> Environment:
         environment = await _find_preparer(project)(request, steps)
     except ActionError as error:
         environment = _report_failure(project, steps, error)
-    except OSError as error:
+    except (OSError, *UNFORESEEN) as error:
+        logger(__name__).warning(
+            "not_prepared", project=project.folder, exc_info=not isinstance(error, OSError)
+        )
         environment = _report_failure(project, steps, ActionError(f"The environment cannot be made: {error}"))
     preparation = msgspec.structs.replace(
         environment.preparation,

@@ -16,7 +16,7 @@ from shared.projects.environment import Environment, Request, format_path
 from shared.projects.existing import find_existing
 from shared.projects.interpreters import Interpreter, choose_interpreter, format_version
 from shared.projects.made_files import keep_made, list_files, restore_made
-from shared.projects.manifests import get_table, read_text, read_toml
+from shared.projects.manifests import find_unreadable, get_table, read_text, read_toml
 from shared.projects.python_manifest import REBUILT, PythonPlan, normalise, read_python
 from shared.projects.steps import StepFailedError, Steps
 from shared.projects.store import Record, Slot, hold, measure
@@ -33,6 +33,12 @@ BUILD_TOOLS = {
     "wheel": "wheel",
 }
 """Modules that a setup.py imports although no manifest names them, by the package that has them."""
+
+UNREAD = re.compile(
+    r"(?i)[^\n]*(?:toml parse error|failed to parse|couldn't parse|could not parse|cannot parse|not a valid"
+    r"|invalid pyproject|must be (?:pep|one of)|setup command:|unexpected|did not contain valid utf-8)[^\n]*"
+)
+"""What uv and build backends say of a file that they cannot read."""
 
 
 async def prepare_python(request: Request, steps: Steps) -> Environment:
@@ -139,6 +145,8 @@ class _Installation:
         self.version = version
         self.venv = slot.folder / "venv"
         self.editable = not plan.backend.startswith(REBUILT)
+        unreadable = (name for name, _ in find_unreadable(request.place))
+        self.own = {"UV_NO_CONFIG": "1"} if "uv.toml" in unreadable else {}
 
     async def run(self) -> Record:
         """Install everything; raises ActionError."""
@@ -152,12 +160,10 @@ class _Installation:
             await self._tag()
         try:
             await self._install_plan()
-        except StepFailedError:
-            self.plan = plan.narrow()
-            if self.plan == plan:
-                raise
-            await self._install_plan()
-            await self._add_loose(plan)
+        except StepFailedError as error:
+            await self._install_less(plan, error)
+        if plan.unread:
+            self.steps.notes.append(f"Left out, since it is no requirement: {format_list(plan.unread, 8)}")
         await self._add_missing()
         made = await asyncio.to_thread(keep_made, request.root, before, self.slot.folder / "made")
         record = Record(
@@ -169,6 +175,25 @@ class _Installation:
         )
         self.slot.complete(record)
         return record
+
+    async def _install_less(self, plan: PythonPlan, error: StepFailedError) -> None:
+        """Install the plan without what is loose, or what can be read of it; raises ``error`` for neither."""
+        self.plan = plan.narrow()
+        if self.plan != plan:
+            try:
+                await self._install_plan()
+            except StepFailedError as other:
+                error = other
+            else:
+                await self._add_loose(plan)
+                return
+        unread = UNREAD.search(error.output)
+        lines = [line for name in plan.files for line in read_text(self.request.place / name).splitlines()]
+        self.plan = plan.without_manifests(line.partition(" #")[0].strip() for line in lines)
+        if unread is None or self.plan == plan:
+            raise error
+        self.steps.notes.append(f"Left out, since the installer cannot read it: {unread[0].strip()[:200]}")
+        await self._install_plan()
 
     async def _ask_version(self) -> str:
         code = "import platform; print(platform.python_implementation(), platform.python_version())"
@@ -323,6 +348,7 @@ class _Installation:
             "VIRTUAL_ENV": str(self.venv),
             "PATH": format_path(self.venv / "bin"),
             "PYTHONNOUSERSITE": "1",
+            **self.own,
         }
         if not (self.request.root / ".git").is_dir():
             env["SETUPTOOLS_SCM_PRETEND_VERSION"] = env["PBR_VERSION"] = self.version

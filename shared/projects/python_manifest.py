@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from packaging.requirements import InvalidRequirement, Requirement
 
 from shared.projects.manifests import get_table, list_texts, parse_ini, read_text, read_toml
 from shared.projects.python_locks import convert_version, read_lock, read_poetry, read_workspace_lock
 from shared.projects.test_environments import TestNeeds, list_ci_files, read_ci, read_nox, read_tox
+from shared.source.syntax import parse_module
 
 TESTS = frozenset(
     "test tests testing pytest unittest unittests unit-test unit-tests test-deps tests-require"
@@ -56,7 +58,8 @@ class PythonPlan(msgspec.Struct, frozen=True, kw_only=True):
     and groups are names, ``requirements`` lines as in a requirements file, ``files`` such files, relative to
     the project, ``constraints`` bound the versions. ``optional`` files are left out if they contradict the
     rest. ``loose`` are the lines of extras and groups for development among them: each is left out if the
-    whole cannot be installed. ``sources`` are compiled.
+    whole cannot be installed. ``declared`` are the lines of the project's own table, if it cannot be
+    installed, ``unread`` lines that are no requirements. ``sources`` are compiled.
     """
 
     name: str = ""
@@ -73,7 +76,23 @@ class PythonPlan(msgspec.Struct, frozen=True, kw_only=True):
     loose: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+
+    def without_manifests(self, lines: Iterable[str]) -> "PythonPlan":
+        """The plan without what an installer parses itself: what can be read there, and in ``lines``."""
+        return msgspec.structs.replace(
+            self.narrow(),
+            lock="",
+            is_package=False,
+            extras=(),
+            groups=(),
+            files=(),
+            requirements=tuple(
+                dict.fromkeys((*self.declared, *self.requirements, *filter(is_requirement, lines)))
+            ),
+        )
 
     def narrow(self) -> "PythonPlan":
         """The plan without what is optional or loose: what the tests themselves need."""
@@ -99,6 +118,7 @@ def read_python(folder: Path) -> PythonPlan:
     requirements = (*stated.requirements, *lock.requirements)
     if not is_package:
         requirements = (*list_texts(project.get("dependencies")), *read_poetry(poetry), *requirements)
+    declared = list(_list_declared(tables, stated))
     files, optional = _choose_files(folder, stated, is_package=is_package)
     return PythonPlan(
         name=str(project.get("name") or poetry.get("name") or setup.get("name") or ""),
@@ -109,14 +129,34 @@ def read_python(folder: Path) -> PythonPlan:
         wanted_python=_find_wanted(folder),
         extras=stated.extras,
         groups=stated.groups,
-        requirements=tuple(dict.fromkeys(requirements)),
+        requirements=tuple(line for line in dict.fromkeys(requirements) if is_requirement(line)),
         files=files if lock.name not in ("uv.lock", "Pipfile.lock") else stated.files,
         optional=optional if not lock.name else (),
         loose=tuple(_list_loose(tables, stated)),
         constraints=lock.constraints,
+        declared=tuple(filter(is_requirement, declared)),
+        unread=tuple(line for line in dict.fromkeys((*requirements, *declared)) if not is_requirement(line)),
         read=_list_read(folder, (*files, *optional, *_list_backend(folder, tables))),
         sources=tuple(_list_native(folder)),
     )
+
+
+def is_requirement(line: str) -> bool:
+    """Whether pip could read ``line``, as a requirement or an option with a path."""
+    try:
+        Requirement(line)
+    except InvalidRequirement:
+        return bool(re.match(r"(-e|--editable|\.|[\w.-]+\[?.*@ )", line)) and "\0" not in line
+    return True
+
+
+def _list_declared(tables: Mapping[str, Any], stated: TestNeeds) -> Iterator[str]:
+    project = get_table(tables, "project")
+    yield from list_texts(project.get("dependencies"))
+    for name in stated.extras:
+        yield from list_texts(get_table(project, "optional-dependencies").get(name))
+    for name in stated.groups:
+        yield from _list_group(tables, name)
 
 
 def _is_package(folder: Path, tables: Mapping[str, Any]) -> bool:
@@ -203,7 +243,8 @@ def _list_groups(tables: Mapping[str, Any], names: Iterable[str]) -> Iterator[st
     for name, lines in get_table(tables, "tool", "pdm", "dev-dependencies").items():
         if normalise(name) in names:
             yield from (line for line in list_texts(lines) if not line.startswith("-e"))
-    for name, environment in get_table(tables, "tool", "hatch", "envs").items():
+    hatch = get_table(tables, "tool", "hatch", "envs")
+    for name, environment in ((name, get_table(hatch, name)) for name in hatch):
         if normalise(name) in names or name in ("default", "hatch-test"):
             listed = (environment.get(key) for key in ("dependencies", "extra-dependencies"))
             yield from (line for lines in listed for line in list_texts(lines) if "{" not in line)
@@ -261,8 +302,8 @@ def _read_setup(folder: Path) -> dict[str, Any]:
 
 def _read_setup_call(folder: Path) -> dict[str, Any]:
     try:
-        tree = ast.parse(read_text(folder / "setup.py"))
-    except (SyntaxError, ValueError, RecursionError):
+        tree = parse_module(read_text(folder / "setup.py"))
+    except ValueError:
         return {}
     constants = {
         node.targets[0].id: node.value
@@ -287,7 +328,7 @@ def _read_setup_call(folder: Path) -> dict[str, Any]:
 def _evaluate(node: ast.expr | None) -> Any:
     try:
         return ast.literal_eval(node) if node else None
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError, RecursionError, MemoryError):
         return None
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from shared.projects.manifests import get_table, list_texts, parse_ini, read_text, read_toml
+from shared.source.syntax import parse_module
 
 NAMES = ("testenv", "testenv:py", "testenv:test", "testenv:tests", "testenv:unit", "testenv:pytest")
 """Sections of tox.ini that describe the tests; the first that installs something counts."""
@@ -124,8 +125,8 @@ def _sort(folder: Path, lines: Sequence[str]) -> TestNeeds:
 def read_nox(folder: Path) -> TestNeeds:
     """What the nox session for tests installs, as far as it is written out in noxfile.py."""
     try:
-        tree = ast.parse(read_text(folder / "noxfile.py"))
-    except (SyntaxError, ValueError, RecursionError):
+        tree = parse_module(read_text(folder / "noxfile.py"))
+    except ValueError:
         return TestNeeds()
     needs = TestNeeds()
     for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
@@ -145,14 +146,33 @@ def read_ci(folder: Path) -> TestNeeds:
     """What the project's CI (else its Makefile) installs by pip, but for tools that build and publish."""
     for text in map(read_text, list_ci_files(folder)):
         needs = TestNeeds()
-        for line in re.findall(r"(?m)\bpip3? install ([^\n|;&]+)", text.replace("\\\n", " ")):
+        for line in re.findall(r"(?m)\bpip3? install ([^\n]+)", text.replace("\\\n", " ")):
             with contextlib.suppress(ValueError):
-                needs = needs.join(_sort(folder, _join_options(shlex.split(line, comments=True))))
+                needs = needs.join(_sort(folder, _join_options(_split_command(line))))
         wanted = (line for line in needs.requirements if not PUBLISHING.match(line))
         needs = msgspec.structs.replace(needs, requirements=tuple(wanted))
         if needs:
             return needs
     return TestNeeds()
+
+
+def _split_command(line: str) -> list[str]:
+    """The words of the first command in a line of shell, without what redirects its output."""
+    words: list[str] = []
+    redirected = False
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    for word in lexer:
+        if set(word) <= set("<>&") and set(word) != {"&"}:
+            words = words[:-1] if words and words[-1].isdigit() else words
+            redirected = True
+        elif set(word) <= set(";|&()"):
+            break
+        elif redirected:
+            redirected = False
+        else:
+            words.append(word)
+    return words
 
 
 def list_ci_files(folder: Path) -> list[Path]:

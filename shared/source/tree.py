@@ -3,7 +3,6 @@
 import os
 import stat
 import time
-import tomllib
 from collections import deque
 from itertools import islice
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import msgspec
 
 from shared.errors import ActionError
+from shared.source.syntax import parse_toml
 
 SKIPPED = frozenset(
     ".git .hg .svn .bzr .jj node_modules bower_components __pycache__ .tox .nox .eggs .mypy_cache "
@@ -112,8 +112,8 @@ def read_text(root: Path, path: str, limit: int = 512_000) -> str:
 def read_toml_table(tree: Tree, path: str, *keys: str) -> dict[str, Any]:
     """The table at ``keys`` of a TOML file in the repository; empty if either is missing or malformed."""
     try:
-        table = tomllib.loads(read_text(tree.root, path)) if path in tree.files else {}
-    except (tomllib.TOMLDecodeError, RecursionError):
+        table = parse_toml(read_text(tree.root, path)) if path in tree.files else {}
+    except ValueError:
         return {}
     for key in keys:
         value = table.get(key)

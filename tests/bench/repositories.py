@@ -1,6 +1,7 @@
 """The tests of public repositories, by hand and by Mailroom: ``make bench-repositories DATA=folder``.
 
-``folder`` holds clones by the names in repositories.toml; those that are not there are skipped. By hand
+``folder`` holds clones by the names in repositories.toml; those that are not there are skipped, but for this
+repository, of which a clone without an environment is made. By hand
 means: a fresh copy, an empty home, the commands of repositories.toml, and the counts that the runner prints.
 Mailroom is asked to run the tests of another fresh copy, twice. The target is equal counts, or a reason where
 the tests cannot run by hand either, in at most FIRST times the seconds by hand, the second time in at most
@@ -32,6 +33,8 @@ TABLE = Path(__file__).with_suffix(".toml")
 FIRST, SECOND = 1.3, 1.1
 """The most that Mailroom may take, as a multiple of the time by hand."""
 PATIENCE = 1_800.0
+HERE = "."
+"""The source of this repository."""
 PATTERNS: Mapping[str, Sequence[str]] = {
     "pytest": (
         r"(\d+) passed(?=.* in [\d.]+s)",
@@ -104,7 +107,7 @@ def main() -> None:
     rows = {
         name: row
         for name, row in tomllib.loads(TABLE.read_text()).items()
-        if (args.folder / name).is_dir() and name in (args.only or [name])
+        if (row["source"] == HERE or (args.folder / name).is_dir()) and name in (args.only or [name])
     }
     if not rows:
         parser.error(f"{args.folder} holds none of the repositories that {TABLE.name} names")
@@ -124,11 +127,20 @@ async def measure(folder: Path, rows: Mapping[str, Mapping[str, Any]]) -> list[M
         try:
             await office.open()
             for name, row in rows.items():
-                found.append(await _measure_one(office, Path(place), folder / name, row))
+                clone = folder / name
+                if row["source"] == HERE:
+                    clone = await asyncio.to_thread(_clone_this, Path(place, "clones", name))
+                found.append(await _measure_one(office, Path(place), clone, row))
                 print(f"{name}: by hand {found[-1].by_hand}, by Mailroom {found[-1].by_mailroom}", flush=True)
         finally:
             await office.close()
     return found
+
+
+def _clone_this(place: Path) -> Path:
+    """A clone of this repository: what is committed, and no environment."""
+    subprocess.run(["git", "clone", "--quiet", TABLE.parents[2], place], check=True)
+    return place
 
 
 async def _measure_one(office: Office, place: Path, clone: Path, row: Mapping[str, Any]) -> Measured:

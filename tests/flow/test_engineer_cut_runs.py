@@ -159,14 +159,18 @@ class T(unittest.TestCase):
 )
 async def test_unittest_that_a_test_ends(run, body):
     result = await run({"test_a.py": UNIT.format(body=body)}, bare=True)
-    is_cut(result, "The run ended in test_a.T.test_b")
+    is_cut(result, "The run ended in test_a.T.test_b, 1 test never ran")
     assert (result.passed, result.counted_by) == (1, "reporter of unittest")
 
 
 async def test_unittest_that_a_module_ends(run):
     test = UNIT.format(body="pass") + "def setUpModule():\n    sys.exit(0)\n"
     result = await run({"test_a.py": test}, bare=True)
-    is_cut(result, "did not say that it ended")
+    is_cut(result, "3 tests never ran")
+    test = UNIT.format(body="pass").replace("def test_c(self): self.fail()", "")
+    skipped = "class S(T):\n    @classmethod\n    def setUpClass(cls): raise unittest.SkipTest('no')\n"
+    result = await run({"test_a.py": test + skipped}, bare=True)
+    assert (result.passed, result.skipped, result.incomplete) == (2, 1, False)
 
 
 async def test_what_make_runs_is_cut_too(run):

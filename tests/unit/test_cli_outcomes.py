@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from services.cli.commands.checkup import CHECKUP, PARTS
-from services.cli.output.outcomes import CheckUp, exit_code, format_headline
+from services.cli.output.outcomes import CheckUp, TestCounts, exit_code, format_headline
+from services.cli.output.reports import format_junit
 from services.conductor.playbook import load_playbooks
 from shared.contracts import (
     Checked,
@@ -178,6 +179,20 @@ def test_results_are_those_of_all_tasks_and_name_what_was_not_checked() -> None:
     assert not collect_results(goal_of(), log).unchecked
     assert results.patches == ("/a/x.patch",)
     assert results.tests == (tests,)
+
+
+def test_a_run_that_was_cut_short_is_never_exit_code_0() -> None:
+    cut = TestRun(
+        command="pytest", exit_code=0, passed=2, failed=0, problem="ended in test_b", incomplete=True
+    )
+    results = collect_results(goal_of(), {"tests": result(tests=cut.to_dict())})
+    assert results.unchecked
+    assert [each.why for each in results.not_checked] == ["ended in test_b"]
+    assert exit_code(goal_of(outcome=FINDINGS), results) == 1
+    assert TestCounts.of((cut,)).incomplete
+    junit = format_junit(cut)
+    assert 'errors="1"' in junit
+    assert "ended in test_b" in junit
 
 
 def test_the_object_of_json_holds_sums_and_null_for_what_was_not_counted() -> None:

@@ -3,6 +3,8 @@
 import time
 from pathlib import Path
 
+import pytest
+
 from services.engineer.collecting import strip_output
 from services.engineer.console_results import (
     parse_ava,
@@ -22,6 +24,7 @@ from services.engineer.console_results import (
 from services.engineer.results import (
     MAX_FAILURES,
     MAX_MESSAGE,
+    UNPROVED,
     Results,
     distinct,
     failure,
@@ -578,3 +581,36 @@ def test_runners_that_nobody_knows():
     ):
         assert counts(parse_plain(text, ROOT)) == expected, text
     assert parse_plain("3 files changed, all good\nBuilt in 3 passes\n", ROOT) is None
+
+
+CARGO_END = "test result: ok. {} passed; 0 failed; 0 ignored;"
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "cut"),
+    [
+        (parse_pytest, "collected 3 items\n\ntest_a.py .\n= 1 passed in 0.10s =\n", "2 tests never ran"),
+        (parse_pytest, "collected 9 items / 7 deselected / 2 selected\n\n= 2 passed in 0.10s =\n", ""),
+        (parse_pytest, "!!!! Interrupted: 1 error !!!!\n= 1 error in 0.10s =\n", "Interrupted: 1 error"),
+        (parse_pytest, "test_a.py ..F\n", UNPROVED),
+        (parse_unittest, "test_a (t.T) ... ok\ntest_b (t.T) ... ", UNPROVED),
+        (parse_unittest, "Found 3 test(s).\n..\nRan 2 tests in 0.1s\n\nOK\n", "1 test never ran"),
+        (parse_unittest, "Ran 2 tests in 0.1s\n", UNPROVED),
+        (parse_unittest, "Found 2 test(s).\nRan 2 tests in 0.1s\n\nOK\n", ""),
+        (parse_tap, "ok 1 - a\n", UNPROVED),
+        (parse_tap, "1..3\nok 1 - a\nok 2\n", "1 test never ran"),
+        (parse_tap, "ok 1 - a\nok 2\n1..2\n", ""),
+        (parse_jest, "Test Suites: 1 failed, 1 of 4 total\nTests:   1 failed, 1 total\n", "not all of 4"),
+        (parse_vitest, "      Tests  1 passed (3)\n", "2 tests never ran"),
+        (parse_vitest, "      Tests  1 passed | 2 skipped (3)\n", ""),
+        (parse_cargo, f"running 3 tests\ntest a ... ok\nrunning 0 tests\n{CARGO_END.format(0)}", "3 tests"),
+        (parse_cargo, f"running 1 test\n{CARGO_END.format(1)}", ""),
+        (parse_go, "=== RUN   TestA\n--- PASS: TestA (0.00s)\n=== RUN   TestB\nok  \tx\n", "in TestB"),
+        (parse_go, "=== RUN   TestA\n--- PASS: TestA (0.00s)\nPASS\n", ""),
+        (parse_plain, "..  2 / 5 ( 40%)\nOK (2 tests, 2 assertions)\n", "3 tests never ran"),
+    ],
+)
+def test_text_without_the_proof_of_its_end_is_cut(parse, text, cut):
+    results = parse(text, ROOT)
+    assert results is not None
+    assert (cut in results.cut) if cut else not results.cut

@@ -15,6 +15,13 @@ def write(**event):
             file.write(json.dumps({"run": os.getpid(), **event}) + "\n")
 
 
+def list_tests(test):
+    try:
+        return [name for each in test for name in list_tests(each)]
+    except TypeError:
+        return [test.id()]
+
+
 class Result(unittest.TextTestResult):
     """unittest's own result, which writes its events too."""
 
@@ -67,6 +74,7 @@ class Runner(unittest.TextTestRunner):
     def run(self, test):
         """Run the tests; only a run that gets here has ended."""
         write(event="runner", name="unittest")
+        write(event="collected", tests=list_tests(test))
         result = super().run(test)
         left = test.countTestCases() - result.testsRun if result.shouldStop else 0
         write(event="done", counts={"left": left})
