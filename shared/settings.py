@@ -107,8 +107,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The address by which people reach the gateway, if not the one it listens on: behind a proxy, such as
     ``https://office.example.org``, or with a published port. Links and returns from OpenID begin with it."""
     gateway_hosts: tuple[str, ...] = ()
-    """Further names by which browsers reach the gateway, such as ``office.example.org``; with
-    ``https://`` before it if a proxy speaks https for it."""
+    """More names of the gateway, such as ``office.example.org``, or ``https://...`` behind a TLS proxy."""
     gateway_oidc_issuer: str = ""
     """An OpenID provider for signing in, such as ``https://accounts.example.org``; empty: links alone."""
     gateway_oidc_client_id: str = ""
@@ -217,10 +216,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     drain_timeout: Seconds = 5.0
     """Seconds a stopping process gives its running handlers."""
     start_limit: Seconds = 300.0
-    """Seconds a process may take to get ready, until the supervisor ends it and starts it again."""
+    """Seconds a process may take to get ready, until it is started again."""
     unresponsive_limit: Seconds = 60.0
-    """Seconds a process may stop responding, its event loop blocked or the process stopped, until it is
-    started again."""
+    """Seconds until a process is started again whose event loop is blocked, or that is stopped."""
     command_timeout: Seconds = 300.0
     """Seconds a command of an agent may take."""
     environments_limit: Annotated[int, msgspec.Meta(ge=0)] = 10 << 30
@@ -428,7 +426,7 @@ def environment(config: Settings | None = None, **overrides: object) -> dict[str
     folders = ("state_dir", "key_dir", "model_dir", "agents_dir", "ingest_dir") if config else ()
     chosen = {**{name: getattr(config, name) for name in folders}, **overrides}
     return env | {
-        f"MAILROOM_{name.upper()}": str(value) for name, value in chosen.items() if value is not None
+        f"{PREFIX}{name.upper()}": str(value) for name, value in chosen.items() if value is not None
     }
 
 
@@ -446,9 +444,7 @@ def _xdg(variable: str, default: str, env: Mapping[str, str] | None = None) -> P
 def _from_file(path: Path, env: Mapping[str, str]) -> dict[str, Any]:
     if not path.exists():
         if env.get("MAILROOM_CONFIG"):
-            raise ConfigError(
-                f"MAILROOM_CONFIG names {path}, which does not exist", "Correct it, or unset it"
-            )
+            raise ConfigError(f"MAILROOM_CONFIG names {path}, which does not exist", "Correct or unset it")
         return {}
     try:
         values = tomllib.loads(path.read_text())
@@ -475,12 +471,11 @@ def _channel_secrets(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _variables(env: Mapping[str, str]) -> list[tuple[str, str]]:
-    mine = [
-        name
-        for name, text in without_secrets(env).items()
-        if text and name.startswith(PREFIX) and name not in NOT_SETTINGS
+    found = [
+        (variable, variable.removeprefix(PREFIX).lower())
+        for variable, text in without_secrets(env).items()
+        if text and variable.startswith(PREFIX) and variable not in NOT_SETTINGS
     ]
-    found = [(variable, variable.removeprefix(PREFIX).lower()) for variable in mine]
     for variable, name in found:
         _require_known(name, variable)
     return found
