@@ -540,6 +540,7 @@ def test_the_doctor_says_so_where_there_is_no_office(office_server: Server, mail
 
 
 def test_every_way_of_not_reaching_the_office_is_one_sentence(office_server: Server, tmp_path: Path) -> None:
+    (tmp_path / "other" / "state" / "keys").mkdir(parents=True)  # so that it gets keys of its own
     with serve(tmp_path / "other") as other:
         stranger = office_server.mailroom("status", NATS_URL=other.url)
         keyless = office_server.mailroom(
