@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from services.engineer.__main__ import Engineer
+from services.engineer.retention import remove_old
 from shared.contracts import HistoryReading, ResultOutcome, Task, TestRun
 from shared.errors import ActionError
 from shared.settings import Settings
@@ -127,11 +128,11 @@ async def test_a_limit_out_of_bounds_is_refused(engineer, journal, repo, limit):
         await call(engineer, "git_log", repo=str(repo), limit=limit)
 
 
-async def test_old_working_copies_are_removed_at_the_start(engineer, tmp_path):
+def test_old_working_copies_are_removed(engineer, tmp_path):
     old = tmp_path / "state" / "workspaces" / "task_0.copies" / "attempt-1"
     old.mkdir(parents=True)
     os.utime(old, (0, 0))
-    await engineer.on_start()
+    remove_old(engineer.context.settings, ())
     assert not old.exists()
 
 

@@ -247,7 +247,7 @@ def test_the_demonstration_shows_a_piece_of_work_from_end_to_end(tmp_path: Path)
         done = mailroom(state, "demo", str(repo), MAILROOM_GATEWAY_PORT=str(taken.getsockname()[1]))
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"user → conductor +submission +Check up on the repository at", done.stdout)
-    assert re.search(r"critic → conductor +result +completed: Approved", done.stdout)
+    assert re.search(r"critic → conductor +result +completed: Checked", done.stdout)
     report = Path(re.findall(r"^Report: (.+)$", done.stdout, re.MULTILINE)[-1])
     assert report.is_relative_to(state / "demo")
     assert "its port is in use" not in done.stdout  # also while an office runs

@@ -49,7 +49,7 @@ def dead() -> None:
 @limit_option
 @json_option
 def list_letters(agent: str, limit: int, as_json: bool) -> None:
-    """List the dead letters, latest last; those of each agent's mailbox come in turn."""
+    """List the latest dead letters of each agent, latest last."""
     read, older = run_connected(lambda bus: read_latest_letters(bus, limit, agent))
     found = select_fairly(read, _agent_of, limit)
     if as_json:

@@ -12,7 +12,7 @@ import pytest
 
 LONGEST = 8000
 LIMIT = float(os.environ.get("MAILROOM_TEST_SECONDS", "0"))
-OUTER = "MAILROOM_TEST_SESSION"
+OUTER = "PYTEST_IS_REPORTED"
 """Set while a session is reported: the tests of a plugin start others, which are not the project's own."""
 PHASES = ("setup", "call", "teardown")
 ENDS = {
