@@ -59,9 +59,9 @@ async def test_thoughts_calls_and_their_cost_are_told_after_the_end(tmp_path: Pa
         await submit(office, "talk", "Say something")
         assert (await office.result("engineer", "talk")).status is TaskStatus.COMPLETED
         # Submitted, claimed, for each of two calls a checkpoint before and after it, a note and an effect,
-        # and the end: as many as before there were spans.
+        # and the end: as many as before there were spans. Of the two notes, at most one a second is stored.
         steps = await office.stored(subjects.task("engineer", "*", "talk", "*"))
-        assert len(steps) == 11, [subject for _, subject, _ in steps]
+        assert 9 <= len(steps) <= 11, [subject for _, subject, _ in steps]
         (activity,) = (await read_activity(office.user, "talk")).tasks
         text, as_json = await shown(office, "talk"), await shown(office, "talk", "--json")
     finally:
