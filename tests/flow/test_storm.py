@@ -8,8 +8,8 @@ import pytest
 from tests.storm import Plan, run_storm
 
 SOON = 30.0
-"""The longest an interrupted task may wait on a slow machine that runs other tests. A quiet one needs
-1 s after a process was killed and 8 s after the supervisor was killed, since the whole office starts again."""
+"""The longest an interrupted task may wait on a slow machine that runs other tests. A quiet one needs 1 s
+after a process was killed and 8 s after the supervisor was, since the whole office starts again."""
 
 
 @pytest.mark.timeout(300)
