@@ -1,7 +1,7 @@
 """The heartbeat of a process: a file that its event loop touches, and the end of one whose loop is blocked.
 
-A file, because whoever reads it (the supervisor, the commands, the health check of a container) needs neither
-the bus nor free space on the disk.
+A file, because its readers (the supervisor, the commands, the health check of a container) need neither the
+bus nor free space on the disk.
 """
 
 import asyncio
