@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from shared.bus.provision import provision
 from shared.errors import BusUnavailable, Denied, StartError
 from shared.files import write_atomically
 from shared.operations.erasure.orders import carry_out_orders, count_orders
+from shared.operations.erasure.positions import count_in_hand
 from shared.settings import Settings
 
 NAMED_WAIT = 3.0
@@ -117,6 +119,15 @@ async def provision_named(settings: Settings, agents: Sequence[str]) -> list[str
             f"NATS_URL names a server that cannot be used: {error.cause}",
             "Start that server, correct NATS_URL, or unset it to have the office start a server of its own",
         ) from None
+
+
+async def read_in_hand(settings: Settings, url: str) -> Counter[str]:
+    """How many messages each agent had in hand when it ended: what an office that was killed left."""
+    bus = await Bus.connect(subjects.ADMIN, url, settings.keys / f"{subjects.ADMIN}.nk")
+    try:
+        return await count_in_hand(bus)
+    finally:
+        await bus.close()
 
 
 async def carry_out_left(settings: Settings) -> int:

@@ -25,7 +25,12 @@ from services.cli.supervisor.programs import (
     choose_port,
     server_program,
 )
-from services.cli.supervisor.provisioning import provision_named, provision_streams, write_config
+from services.cli.supervisor.provisioning import (
+    provision_named,
+    provision_streams,
+    read_in_hand,
+    write_config,
+)
 from services.cli.supervisor.specialists import SpecialistSupervisor
 from services.cli.supervisor.watchdog import Watchdog, end_orphans
 from shared.bus.discovery import RunningInstance
@@ -109,8 +114,10 @@ class Supervisor:
             self.report(LogLine("office", "info", text))
         self._specialists.start(foreign=not port)
         self._forgetting = asyncio.create_task(carry_out_without_end(self.config, self.url, self.report))
-        # An agent cannot register before the streams exist.
-        await self._start_in_parallel(program for program in programs if program.stage == AGENT)
+        # An agent cannot register before the streams exist. Those that were killed at work go first.
+        in_hand = await read_in_hand(self.config, self.url)
+        agents = [program for program in programs if program.stage == AGENT]
+        await self._start_in_parallel(sorted(agents, key=lambda each: -in_hand[each.name.partition(".")[0]]))
         await self._wait_until_open(opens_at)
         return self._write_record()
 

@@ -1,6 +1,7 @@
 """How far the messages of OFFICE have reached those they are for."""
 
 import json
+from collections import Counter
 from collections.abc import Container, Sequence
 from typing import NamedTuple, Self
 
@@ -45,14 +46,8 @@ class Positions:
     async def read(cls, bus: Bus) -> Self:
         """The present ones, as the admin."""
         alive = {presence.agent for presence in await read_presences(bus)}
-        infos: list[_Info] = []
-        while True:
-            request = json.dumps({"offset": len(infos)}).encode()
-            answer = await bus.request(f"$JS.API.CONSUMER.LIST.{subjects.OFFICE}", request)
-            page = msgspec.json.decode(answer, type=_Page)
-            infos += page.consumers or []
-            if not page.consumers or len(infos) >= page.total:
-                return cls([_reached(info, alive) for info in infos if info.name not in _PEOPLE])
+        infos = await _read_durables(bus)
+        return cls([_reached(info, alive) for info in infos if info.name not in _PEOPLE])
 
     def state_of(self, subject: str, seq: int) -> str:
         """HANDLED if all have acted on a message, WAITING if one has not got it, else BUSY."""
@@ -64,6 +59,14 @@ class Positions:
     def count_open(self, seq: int) -> int:
         """How many messages agents have in hand of which some came before ``seq``."""
         return sum(each.in_hand for each in self._reached if each.floor < min(each.delivered, seq - 1))
+
+
+async def count_in_hand(bus: Bus) -> Counter[str]:
+    """How many messages of OFFICE each agent got and has not acknowledged, as the admin."""
+    counts: Counter[str] = Counter()
+    for info in await _read_durables(bus):
+        counts[_agent_of(info)] += info.num_ack_pending
+    return counts
 
 
 class _Place(msgspec.Struct):
@@ -88,8 +91,23 @@ class _Page(msgspec.Struct):
     consumers: list[_Info] | None = None
 
 
+async def _read_durables(bus: Bus) -> list[_Info]:
+    infos: list[_Info] = []
+    while True:
+        request = json.dumps({"offset": len(infos)}).encode()
+        answer = await bus.request(f"$JS.API.CONSUMER.LIST.{subjects.OFFICE}", request)
+        page = msgspec.json.decode(answer, type=_Page)
+        infos += page.consumers or []
+        if not page.consumers or len(infos) >= page.total:
+            return infos
+
+
+def _agent_of(info: _Info) -> str:
+    return next((info.name.removesuffix(end) for end in _ENDINGS if info.name.endswith(end)), info.name)
+
+
 def _reached(info: _Info, alive: Container[str]) -> _Reached:
-    agent = next((info.name.removesuffix(end) for end in _ENDINGS if info.name.endswith(end)), info.name)
+    agent = _agent_of(info)
     delivered = info.delivered.stream_seq if agent in alive else info.ack_floor.stream_seq
     return _Reached(
         filters=tuple(info.config.filter_subjects or (info.config.filter_subject,)),
