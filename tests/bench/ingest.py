@@ -30,20 +30,20 @@ FULL, SMALL, SMOKE = 1.0, 0.05, 0.002
 async def measure(plan: Plan) -> list[Row]:
     """A note of 10 MB, 20,000 events, a document of 2,000 pages, and a mail with 2 MB of headers."""
     share = SMOKE if plan.quick else FULL if plan.big else SMALL
-    kinds: dict[str, tuple[str, Callable[[], bytes]]] = {
+    kinds: dict[str, tuple[str, Callable[[int], bytes]]] = {
         f"Markdown, {10 * share:.3g} MB": (
             "handbook.md",
-            lambda: ingest_files.make_markdown(round(9.9e6 * share)).encode(),
+            lambda seed: ingest_files.make_markdown(round(9.9e6 * share), seed=seed).encode(),
         ),
         f"calendar, {20_000 * share:,.0f} events": (
             "calendar.ics",
-            lambda: ingest_files.make_calendar(round(20_000 * share)).encode(),
+            lambda seed: ingest_files.make_calendar(round(20_000 * share), seed=seed).encode(),
         ),
         f"PDF, {2_000 * share:,.0f} pages": (
             "document.pdf",
-            lambda: ingest_files.make_pdf(round(2_000 * share)),
+            lambda seed: ingest_files.make_pdf(round(2_000 * share), seed=seed),
         ),
-        "mail, 2 MB of headers": ("letter.eml", lambda: ingest_files.make_mail(2_000_000, seed=5)),
+        "mail, 2 MB of headers": ("letter.eml", lambda seed: ingest_files.make_mail(2_000_000, seed=seed)),
     }
     rows: list[Row] = []
     async with open_memory(1) as ground:
@@ -51,22 +51,17 @@ async def measure(plan: Plan) -> list[Row]:
         try:
             await _warm_up(ground)
             for kind, (name, make) in kinds.items():
-                rows += await _measure_kind(ground, embedder, kind, name, make())
+                rows += await _measure_pace(ground, embedder, kind, name, make(1))
+                rows += await _measure_waits(ground, kind, f"another-{name}", make(2))
         finally:
             embedder.close()
     return rows
 
 
-async def _measure_kind(
+async def _measure_pace(
     ground: MemoryGround, embedder: LocalEmbedder, kind: str, name: str, data: bytes
 ) -> list[Row]:
-    waits = Waits(await ground.office.connect("scout"))
-    idle = await waits.measure(lambda: len(waits.searches) < 20)
-    begun = time.perf_counter()
-    waits = Waits(await ground.office.connect("scout"))
-    (stored, taken), busy = await asyncio.gather(
-        _take_in(ground, name, data), waits.measure(lambda: not _is_done(ground, name))
-    )
+    stored, taken = await _take_in(ground, name, data)
     nodes = [node async for node in ground.memory.iterate_nodes(ListQuery(session=name, limit=500))]
     texts = [embedded_text(node) for node in nodes]
     begun = time.perf_counter()
@@ -75,10 +70,20 @@ async def _measure_kind(
     # A mail of five sentences is embedded before the folder has been looked at.
     target = at_most_times(MOST) if len(texts) > 100 else at_most_times(MOST + 10 / alone)
     count = f"{len(texts):,} memories"
-    rows = [
+    return [
         compare(NAME, f"{kind}: taken in", taken, "s", ALONE, alone, target, note=count),
         compare(NAME, f"{kind}: found by words", stored, "s", "taken in", taken),
     ]
+
+
+async def _measure_waits(ground: MemoryGround, kind: str, name: str, data: bytes) -> list[Row]:
+    waits = Waits(await ground.office.connect("scout"))
+    idle = await waits.measure(lambda: len(waits.searches) < 20)
+    waits = Waits(await ground.office.connect("scout"))
+    _, busy = await asyncio.gather(
+        _take_in(ground, name, data), waits.measure(lambda: not _is_done(ground, name))
+    )
+    rows = []
     for place, what in enumerate(("search", "write")):
         for percent, label in ((50, "p50"), (99, "p99")):
             values = [float(np.percentile(side[place], percent)) * 1e3 for side in (busy, idle)]
