@@ -22,7 +22,7 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
 
-FLOOD = 10_000
+FLOOD = 4_000
 AT_ONCE = 8.0
 """Seconds that a request may take, and a command more than one that does nothing: a page takes a tenth."""
 ASKING = '''"""An agent for tests: asks people again and again."""

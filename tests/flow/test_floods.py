@@ -18,7 +18,7 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
 
-FLOOD = 2_000
+FLOOD = 1_000
 SLOWER = 5
 """How many times slower this may be on a machine that has other work."""
 

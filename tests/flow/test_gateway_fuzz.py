@@ -13,7 +13,7 @@ from shared.access.scopes import Scope
 from shared.access.tokens import Tokens
 from tests.support.gateway import RunningGateway
 
-EXAMPLES = 5
+EXAMPLES = 3
 """Requests of each operation: those at the limits of each parameter as well took minutes."""
 
 

@@ -1,8 +1,9 @@
-"""Processes of agents, forked from one process that has imported what agents import.
+"""Processes of agents and commands, forked from one process that has imported what they import.
 
-Importing is most of an agent's start: .25 s of processor time, and the tests start hundreds of agents. What
-then runs is the agent's own ``__main__``, in a process of its own, with the environment and the log it would
-have. ``tests/flow/test_up.py`` starts agents by their commands, and so does each test outside of pytest.
+Importing is most of their start: .3 to .5 s of processor time, and the tests start hundreds of agents and
+more commands. What then runs is their own ``__main__``, in a process of its own, with the environment and the
+files it would have. ``tests/flow/test_up.py`` starts agents by their commands, and so does each test outside
+of pytest.
 """
 
 import atexit
@@ -11,16 +12,21 @@ import os
 import runpy
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from services.cli.command import COMMANDS, MEMORY_COMMANDS
 
 AGENTS = ("conductor", "cortex", "critic", "engineer", "frontier", "gateway", "nexus", "scout")
 """Not the memory daemon: its libraries start threads when they are imported, which a fork would lose."""
 
-IMPORTED = ["uvloop", "shared.agent.process", *(f"services.{name}.__main__" for name in AGENTS)]
+COMMAND = "services.cli"
+_COMMANDS = {place.partition(":")[0] for place in (*COMMANDS.values(), *MEMORY_COMMANDS.values())}
+IMPORTED = ["uvloop", "shared.agent.process", *(f"services.{name}.__main__" for name in (*AGENTS, "cli"))]
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(IMPORTED)
+_context.set_forkserver_preload([*IMPORTED, *sorted(_COMMANDS)])
 
 
 class ForkedProcess:
@@ -28,7 +34,7 @@ class ForkedProcess:
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         log.touch()
-        arguments = (tuple(command[1:]), dict(environment), str(log))
+        arguments = (tuple(command[1:]), dict(environment), (os.devnull, str(log), str(log)))
         self._process = _context.Process(target=_run, args=arguments)
         self._process.start()
         assert self._process.pid is not None
@@ -70,21 +76,44 @@ def may_fork(command: Sequence[str], environment: Mapping[str, str]) -> bool:
     return "pytest" in sys.modules and own and "PYTHONPATH" not in environment
 
 
-def _run(arguments: Sequence[str], environment: Mapping[str, str], log: str) -> None:
-    """Do what ``python`` does with ``arguments``: ``-m MODULE`` or a folder, and its arguments."""
+def run_command(
+    arguments: Sequence[str], environment: Mapping[str, str], text: str, timeout: float
+) -> "subprocess.CompletedProcess[str]":
+    """Run ``mailroom`` with ``arguments`` to its end; ``text`` is its standard input.
+
+    Raises TimeoutExpired, after killing it.
+    """
+    with tempfile.TemporaryDirectory(prefix="mailroom-command-") as folder:
+        files = [Path(folder, name) for name in ("input", "output", "errors")]
+        for file in files:
+            file.write_text(text if file.name == "input" else "")
+        command = ("-m", COMMAND, *arguments)
+        process = _context.Process(target=_run, args=(command, dict(environment), tuple(map(str, files))))
+        process.start()
+        process.join(timeout)
+        if process.exitcode is None:
+            process.kill()
+            raise subprocess.TimeoutExpired(command, timeout)
+        output, errors = (file.read_text() for file in files[1:])
+        return subprocess.CompletedProcess(command, process.exitcode, output, errors)
+
+
+def _run(arguments: Sequence[str], environment: Mapping[str, str], files: tuple[str, str, str]) -> None:
+    """Do what ``python`` does with ``arguments``: ``-m MODULE`` or a folder, and its arguments.
+
+    ``files`` are its standard input, output and error.
+    """
     os.environ.clear()
     os.environ.update(environment)
-    for target, path, flags in (
-        (0, os.devnull, os.O_RDONLY),
-        (1, log, os.O_WRONLY | os.O_APPEND | os.O_CREAT),
-        (2, log, os.O_WRONLY | os.O_APPEND | os.O_CREAT),
-    ):
+    for target, path in enumerate(files):
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT if target else os.O_RDONLY
         opened = os.open(path, flags, 0o644)
         os.dup2(opened, target)
         os.close(opened)
     try:
         if arguments[0] == "-m":
             sys.argv = list(arguments[1:])
+            sys.modules.pop(f"{arguments[1]}.__main__", None)  # or runpy warns
             runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
         else:
             sys.argv = list(arguments)

@@ -14,7 +14,7 @@ from shared.queries.waterfall import build_waterfall
 from shared.subjects import AUDIT
 from tests.support.course import Course, goal_of, span
 
-OTHERS = 300
+OTHERS = 150
 """Other goals, of 61 messages each."""
 
 

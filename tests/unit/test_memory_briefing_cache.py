@@ -197,7 +197,7 @@ WRITES = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(WRITES, min_size=1, max_size=12), st.integers(0, 8))
 def test_what_is_served_is_what_memory_says(writes: list[dict[str, Any]], first: int) -> None:
     world = office()
