@@ -3,10 +3,12 @@
 import asyncio
 import json
 import shutil
+from pathlib import Path
 
+import msgspec
 import pytest
 
-from services.cli.supervisor.provisioning import provision_streams
+from services.cli.supervisor.provisioning import PUBLIC_KEYS, deal_keys, provision_streams
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import Entry
@@ -37,6 +39,17 @@ async def test_a_new_agent_gets_a_mailbox(server: Server) -> None:
     changes = await provision_streams(server.config, server.url, [*AGENTS, "gardener"])
     durables = [f"durable {name} of OFFICE: created" for name in subjects.mailboxes("gardener")]
     assert changes == ["key of gardener", *durables]
+
+
+async def test_the_admins_folder_alone_does(server: Server, tmp_path: Path) -> None:
+    """As in a container, which has no seed but the admin's, and cannot write beside it."""
+    dealt, names = tmp_path / "dealt", [*AGENTS, subjects.USER, subjects.ADMIN]
+    deal_keys(server.config, names, dealt)
+    admins = dealt / subjects.ADMIN
+    assert {path.name for path in admins.iterdir()} == {"admin.nk", PUBLIC_KEYS}
+    alone = msgspec.structs.replace(server.config, key_dir=admins)
+    assert await provision_streams(alone, server.url, AGENTS) == []
+    assert {path.name for path in admins.iterdir()} == {"admin.nk", PUBLIC_KEYS}
 
 
 async def test_the_audit_holds_every_message_of_the_office(server: Server) -> None:

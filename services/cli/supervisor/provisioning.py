@@ -1,5 +1,6 @@
 """Provisioning of a nats-server: keys, accounts, streams."""
 
+import contextlib
 import json
 import shutil
 from collections import Counter
@@ -19,6 +20,8 @@ from shared.settings import Settings
 NAMED_WAIT = 3.0
 """Seconds until the server that NATS_URL names must answer."""
 TEMPLATES = Path(__file__).resolve().parents[3] / "deploy" / "nats"
+PUBLIC_KEYS = "public.json"
+"""The file beside the seeds with all public keys by name, for who provisions with the admin's seed alone."""
 MIN_STORE = 64 * 1024 * 1024
 """The least bytes of storage that JetStream works with."""
 
@@ -26,7 +29,7 @@ MIN_STORE = 64 * 1024 * 1024
 def write_config(
     settings: Settings, agents: Sequence[str], *, folder: Path | None = None, store: str = ""
 ) -> bool:
-    """Create missing keys and write the server's configuration; returns whether it changed.
+    """Create missing keys and write the server's configuration; returns whether that changed.
 
     ``folder`` gets the configuration (default ``<state_dir>/nats``), ``store`` is the folder of JetStream's
     files as the server sees it. Raises StartError if the disk is full or not writable.
@@ -34,6 +37,7 @@ def write_config(
     folder = folder or settings.state_dir / "nats"
     keys = ensure_keys(settings.keys, [*agents, subjects.USER, subjects.ADMIN])
     try:
+        write_atomically(settings.keys / PUBLIC_KEYS, json.dumps(keys).encode())
         folder.mkdir(parents=True, exist_ok=True)
         limit = settings.nats_max_store or _store_limit(folder)
         changed = write_server_config(
@@ -73,11 +77,12 @@ def _store_limit(folder: Path) -> int:
 def deal_keys(settings: Settings, names: Sequence[str], folder: Path) -> None:
     """Copy the key of each identity to ``<folder>/<name>``, a folder of its own for a container to mount.
 
-    Raises StartError if it cannot be written.
+    The admin's gets the public keys of all too. Raises StartError if it cannot be written.
     """
-    for name in names:
-        target = folder / name / f"{name}.nk"
-        key = (settings.keys / target.name).read_bytes()
+    files = [(name, f"{name}.nk") for name in names]
+    for name, file in (*files, (subjects.ADMIN, PUBLIC_KEYS)):
+        target = folder / name / file
+        key = (settings.keys / file).read_bytes()
         try:
             if target.exists() and target.read_bytes() == key:
                 continue
@@ -94,12 +99,21 @@ async def provision_streams(settings: Settings, url: str, agents: Sequence[str])
     try:
         return await provision(
             bus,
-            ensure_keys(settings.keys, agents),
+            _public_keys(settings, agents),
             ack_wait=settings.task_ack_wait,
             max_attempts=settings.max_attempts,
         )
     finally:
         await bus.close()
+
+
+def _public_keys(settings: Settings, agents: Sequence[str]) -> dict[str, str]:
+    known: dict[str, str] = {}
+    with contextlib.suppress(OSError, ValueError):
+        known = json.loads((settings.keys / PUBLIC_KEYS).read_bytes())
+    if known.keys() >= set(agents):
+        return {name: known[name] for name in agents}
+    return ensure_keys(settings.keys, agents)
 
 
 async def provision_named(settings: Settings, agents: Sequence[str]) -> list[str]:
