@@ -6,21 +6,14 @@ from shared.errors import ConfigError
 OFFICE = "OFFICE"
 """Everything that happens in the office, in one order."""
 MEMORY = "MEMORY"
-"""What agents ask memory to remember; kept for ever."""
-AUDIT = "AUDIT"
-"""The broker's own copy of OFFICE; nobody can publish or purge in it, and no agent can delete in it. With the
-admin's key messages are erased that quote what a person had forgotten; that is recorded in OFFICE."""
-AUDIT_MEMORY = "AUDIT_MEMORY"
-"""The broker's own copy of MEMORY: a second stream, because within one the id of a memory write could
-be used again to keep an office message of the same id out of it. Memory itself may erase a message of it,
-and records that in it; nobody can publish or purge in it."""
-AUDITED = {OFFICE: AUDIT, MEMORY: AUDIT_MEMORY}
-"""The audited streams and the streams that hold their copies."""
-ERASABLE = (MEMORY, AUDIT_MEMORY)
-"""The streams of which memory may erase messages, on a person's order to forget."""
+"""What agents ask memory to remember; kept for ever. A stream of its own: within one the id of a memory write
+could be used again to keep an office message of the same id out of it."""
+LOG = (OFFICE, MEMORY)
+"""The streams that are the log. Nobody can purge them, and one identity alone, the eraser, deletes single
+messages, on the order of a person; each is on record in OFFICE."""
 FORGETTING = "FORGETTING"
-"""What people ordered to be forgotten, until it is erased in OFFICE and AUDIT: only people write it, and only
-the admin reads it."""
+"""What people ordered to be forgotten, until it is erased in OFFICE: only people write it, and only the
+eraser and the admin read it."""
 
 OFFICE_SUBJECTS = (
     "tasks.submit",
@@ -71,7 +64,11 @@ PEOPLE = (USER, GATEWAY)
 """The identities of people. The gateway's writes count as the user's: it knows which person it was."""
 ADMIN = "admin"
 """The operator's identity: provisions streams, and nothing runs under it."""
-RESERVED_NAMES = frozenset({USER, ADMIN, "goal", "office", "submit", "write"})
+ERASER = "eraser"
+"""Erases single messages of the log, on the order of a person and for nobody else."""
+ERASER_INBOX = f"_INBOX_{ERASER}"
+"""Where it gets answers: it shares the admin's account, and may not hear what that is answered."""
+RESERVED_NAMES = frozenset({USER, ADMIN, ERASER, "goal", "office", "submit", "write"})
 """Names no agent can have: they have another meaning at the place of an agent's name in a subject."""
 
 DURABLE_ENDINGS = (
@@ -107,8 +104,6 @@ MAX_ORIGINAL = 16_000
 """The most characters of an original that a dead letter quotes."""
 DUPLICATE_WINDOW = 120.0
 """Seconds during which a stream refuses a second message with the same id."""
-AUDIT_DUPLICATE_WINDOW = 0.1
-"""The same for the audit copies: as short as the server allows, since they must hold every message."""
 MAX_ACK_PENDING = 1_000
 """How many messages of one mailbox may be unacknowledged."""
 
@@ -119,9 +114,12 @@ SUBMISSIONS = "tasks.>"
 """The submissions of people and of agents."""
 OFFICE_STATE = "state.office"
 AUDIT_ALL = "audit.>"
+"""All messages of the log as they are stored: the server republishes each, and nobody may publish there."""
 AUDIT_PREFIX = "audit."
-ERASED = f"event.{ADMIN}.erased"
-"""The records of messages that were erased in OFFICE and AUDIT, and of what was put in their place."""
+ERASED = f"event.{ERASER}.erased"
+"""The records of messages of the log that were erased, and of what was put in their place."""
+ERASABLE = f"event.{MEMORY_DAEMON}.erasable"
+"""Where memory says which messages of MEMORY are to be erased: all of them have a record by then."""
 GRAPH_VERSION = f"event.{MEMORY_DAEMON}.graph_version"
 MEMORY_VERBS = (
     "written",
@@ -153,13 +151,13 @@ MAILBOX = f"{GATEWAY}.mailbox"
 """Where the gateway answers the front desk's searches of people's own mailboxes; it has their passwords."""
 
 
-def erasure(stream: str) -> str:
-    """Where memory asks the server to erase a message of ``stream``."""
-    return f"erase.{stream}"
+def seal(stream: str) -> str:
+    """The seals of a stream of the log, in OFFICE: the gateway alone publishes them."""
+    return f"seal.{stream}"
 
 
 def forgetting(order: str) -> str:
-    """Where people leave what is to be erased in OFFICE and AUDIT, by the id of their order to memory."""
+    """Where people leave what is to be erased in OFFICE, by the id of their order to memory."""
     return f"forgetting.{order}"
 
 
@@ -237,6 +235,15 @@ took out of the inbox.
 """
 PUT_ASIDE = record(GATEWAY, INBOX, "put_aside")
 """The record of what people took out of the inbox."""
+
+
+DROPPED = "dropped"
+"""The kind of the admin's records of dead letters that were dropped or sent again."""
+
+
+def dropped(agent: str) -> str:
+    """The record of which dead letters of ``agent`` were dropped or sent again; they stay in the log."""
+    return record(ADMIN, DROPPED, agent)
 
 
 def memory_write(agent: str) -> str:
@@ -376,6 +383,8 @@ def sender_of(subject: str) -> str:
             | ["approval", sender, "asked", _]
         ):
             return sender
+        case ["seal", _]:
+            return GATEWAY
         case ["approval", _, "answered", _]:
             return USER
     raise ConfigError(f"The subject {subject!r} names no sender")

@@ -7,14 +7,11 @@ from typing import Any, NamedTuple
 
 from nats.aio.client import Client
 
-from shared.bus.entry import Stored
+from shared.bus.entry import Stored, block_of
 from shared.errors import BusUnavailable
 
 PAGE = 1_000
 """The most messages of one request to the stream (a limit of nats-server)."""
-
-_OWN = b"\r\nNats-Stream: "
-"""The first of the headers that the server adds to a message, after those of its sender."""
 
 
 class _Pages:
@@ -23,12 +20,14 @@ class _Pages:
     It collects what comes for the one subscription, and leaves all else to the ``other`` parser.
     """
 
-    def __init__(self, other: Any) -> None:
+    def __init__(self, other: Any, stream: str) -> None:
         self.arrived = asyncio.Event()
         self.stored: list[Stored] = []
         self.ended = b""
         """The status after the last message of a page."""
         self._other = other
+        self._own = f"Nats-Stream: {stream}\r\nNats-Subject: ".encode()
+        """How the headers begin that the server adds, after those of the sender, who may write anything."""
         self._bytes = bytearray()
 
     async def parse(self, data: bytes) -> None:
@@ -51,12 +50,13 @@ class _Pages:
         self.arrived.set()
 
     def _take(self, headers: bytes, data: bytes) -> None:
-        own = headers.rfind(_OWN)
+        own = headers.rfind(self._own)
         if own < 0:
             self.ended = headers[9:12] or b"?"
             return
-        lines = headers[own + 2 :].decode().split("\r\n")
+        lines = headers[own:].decode("utf-8", "replace").split("\r\n")
         found = dict(line.split(": ", 1) for line in lines if line)
+        block = block_of(headers[:own] + b"\r\n")
         self.stored.append(
             Stored(
                 found["Nats-Stream"],
@@ -65,6 +65,7 @@ class _Pages:
                 data,
                 {},
                 found["Nats-Time-Stamp"],
+                block,
             )
         )
         if not data:
@@ -83,14 +84,14 @@ class Span(NamedTuple):
 async def read_all(
     client: Client, opened: Awaitable[None], span: Span, timeout: float
 ) -> AsyncGenerator[list[Stored], None]:
-    """The messages of a span, without their senders' headers, in lists of about a thousand.
+    """The messages of a span, with their headers as bytes alone, in lists of about a thousand.
 
     ``client`` serves for nothing else: ``opened`` connects it, and it is closed at the end. Raises
     BusUnavailable if the connection is lost on the way, or nothing comes for ``timeout`` seconds.
     """
     await opened
     try:
-        pages = client._ps = _Pages(client._ps)  # type: ignore[assignment]
+        pages = client._ps = _Pages(client._ps, span.stream)  # type: ignore[assignment]
         inbox, start = client.new_inbox(), span.start
         await client.subscribe(inbox)
         while start <= span.end:

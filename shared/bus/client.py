@@ -8,6 +8,8 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from shared.bus.entry import parse_block
+
 Receive = Callable[[str, bytes, dict[str, str] | None], None]
 """Takes the subject, the payload and the headers of a message."""
 
@@ -76,6 +78,8 @@ class BusClient(Client):
         return subscription
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        if not subject.isascii():  # nats-py stops reading at a subject that is no UTF-8
+            subject = subject.decode("utf-8", "replace").encode()
         receive = self._direct.get(sid)
         if receive is None:
             await super()._process_msg(sid, subject, reply, data, headers)
@@ -84,6 +88,4 @@ class BusClient(Client):
 
     @staticmethod
     def _parse_header_lines(raw: bytes) -> dict[str, str]:
-        lines = raw.decode("utf-8", "replace").split("\r\n")
-        pairs = [line.partition(":") for line in lines]
-        return {name: value.strip() for name, colon, value in pairs if colon and name.split() == [name]}
+        return parse_block(raw)

@@ -1,6 +1,7 @@
 """The connection of one identity to the bus."""
 
 import asyncio
+import base64
 import contextlib
 import hmac
 import json
@@ -22,7 +23,8 @@ from shared.bus.client import BusClient, ConnectionLost
 from shared.bus.commit import Committer
 from shared.bus.connecting import connect_once, read_seed, require_more_time
 from shared.bus.consumer import Consumer, ConsumerConfig, DeadLetterHandler, Handler
-from shared.bus.entry import Entry, Stored, is_stored, read, stored
+from shared.bus.entry import SALT, Entry, Stored, block_of, is_stored, parse_block, read, stored
+from shared.bus.salt import make_salt
 from shared.bus.throttle import wait_for_turn
 from shared.contracts import generate_id
 from shared.errors import BusError, BusUnavailable, NoResponders, Refused
@@ -87,7 +89,7 @@ class Bus:
                     self._client,
                     url,
                     self._secret,
-                    name=f"{self.name}-{self.instance}",
+                    **self._options(),
                     error_cb=self._on_error,
                     disconnected_cb=self._on_disconnected,
                     reconnected_cb=self._on_reconnected,
@@ -101,6 +103,11 @@ class Bus:
                 self.closed.clear()
                 self._client = BusClient()
                 self._office = Committer(self._client, self._last_payload, synced=self._synced)
+
+    def _options(self, ending: str = "") -> dict[str, Any]:
+        """How a connection of this process is named, and where it gets answers."""
+        inbox = {"inbox_prefix": subjects.ERASER_INBOX} if self.name == subjects.ERASER else {}
+        return {"name": f"{self.name}-{self.instance}{ending}", **inbox}
 
     def _committers(self) -> list[Committer]:
         return [self._office] if self._memory is None else [self._office, self._memory]
@@ -178,7 +185,8 @@ class Bus:
         Send it again with the same ``Nats-Msg-Id`` after BusUnavailable: it is stored once.
         """
         await wait_for_turn()
-        reply = await self._request(subject, payload, timeout, headers, by_stream=True)
+        salted = {SALT: make_salt(), **(headers or {})}
+        reply = await self._request(subject, payload, timeout, salted, by_stream=True)
         answer: dict[str, Any] = json.loads(reply.data) if reply.data else {}
         if error := answer.get("error"):
             raise BusError(
@@ -260,8 +268,36 @@ class Bus:
     ) -> AsyncGenerator[list[Stored], None]:
         """The messages of a stream from ``start`` to ``end``, quickly; see ``bulk.read_all``."""
         client = Client()
-        opened = connect_once(client, self._url, self._secret, name=f"{self.name}-{self.instance}-bulk")
+        opened = connect_once(client, self._url, self._secret, **self._options("-bulk"))
         return read_all(client, opened, Span(stream, subject, start, end), timeout)
+
+    async def call(self, verb: str, body: object, *, timeout: float = 10.0) -> dict[str, Any]:
+        """The server's answer to a request of its API, with its ``error`` if it refuses."""
+        answer = await self.request(f"$JS.API.{verb}", json.dumps(body).encode(), timeout=timeout)
+        found: dict[str, Any] = json.loads(answer)
+        return found
+
+    async def get_exactly(self, stream: str, seq: int) -> Stored | None:
+        """A message with the bytes of its headers; None if it is not there. For who may ask that."""
+        answer = await self.call(f"STREAM.MSG.GET.{stream}", {"seq": seq})
+        if "error" in answer:
+            if answer["error"].get("code") == 404:
+                return None
+            raise BusError(f"Reading message {seq} of {stream} failed: {answer['error'].get('description')}")
+        found = answer["message"]
+        raw = base64.b64decode(found.get("hdrs", ""))
+        block = (
+            block_of(raw[:-2] + b"\r\n") if raw else b""
+        )  # as bulk reading shows it, whatever it ends with
+        return Stored(
+            stream=stream,
+            subject=found["subject"],
+            seq=seq,
+            data=base64.b64decode(found.get("data", "")),
+            headers=parse_block(block),
+            time=found["time"],
+            block=block,
+        )
 
     async def subscribe(
         self, subject: str, handler: Callable[[str, bytes, dict[str, str]], Awaitable[None]]

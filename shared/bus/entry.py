@@ -16,6 +16,10 @@ EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 """The header by which a message is refused unless the last one on its subject has this sequence."""
 EXPECTED_ON = "Nats-Expected-Last-Subject-Sequence-Subject"
 """The pattern of subjects that EXPECTED is about, if it is not the message's own subject."""
+SALT = "Salt"
+"""The header with random characters that every message of ours has: what commits to the message cannot be
+tried with guessed texts, once it is erased with its salt."""
+_NO_HEADERS = (b"NATS/1.0\r\n\r\n", b"NATS/1.0\r\n")
 
 
 class Entry(NamedTuple):
@@ -40,7 +44,10 @@ def seal(subject: str, envelope: Envelope, expect: int | None = None) -> Entry:
 
 
 class Stored(NamedTuple):
-    """A message as a stream holds it."""
+    """A message as a stream holds it.
+
+    ``block`` are the bytes of its headers, if it was read in bulk or exactly; empty if it has none.
+    """
 
     stream: str
     subject: str
@@ -48,6 +55,7 @@ class Stored(NamedTuple):
     data: bytes
     headers: dict[str, str]
     time: str
+    block: bytes = b""
 
 
 async def read(
@@ -80,6 +88,18 @@ async def read(
     finally:
         if not client.is_closed:
             await subscription.unsubscribe()
+
+
+def block_of(headers: bytes) -> bytes:
+    """The block of headers as it counts in seals: one without any header is none."""
+    return b"" if headers in _NO_HEADERS else headers
+
+
+def parse_block(block: bytes) -> dict[str, str]:
+    """The headers in a block."""
+    lines = block.decode("utf-8", "replace").split("\r\n")
+    pairs = [line.partition(":") for line in lines]
+    return {name: value.strip() for name, colon, value in pairs if colon and name.split() == [name]}
 
 
 def is_stored(message: Msg) -> bool:

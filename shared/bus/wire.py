@@ -4,7 +4,8 @@ from typing import Any
 
 import msgspec
 
-from shared.bus.entry import EXPECTED, EXPECTED_ON, Entry
+from shared.bus.entry import EXPECTED, EXPECTED_ON, SALT, Entry
+from shared.bus.salt import make_salt
 from shared.errors import BatchesBlocked, BusError, BusFull, Conflict
 
 WRONG_LAST_SEQUENCE = (10071, 10164)
@@ -29,7 +30,7 @@ read_answer = msgspec.json.Decoder(Answer).decode
 
 def format_message(entry: Entry, batch: str, number: int, reply: str, *, last: bool) -> bytes:
     """An entry as the client protocol's HPUB; ids and batch names are tokens, so nothing needs escaping."""
-    headers = "NATS/1.0\r\n"
+    headers = f"NATS/1.0\r\n{SALT}: {make_salt()}\r\n"
     if not entry.guard:  # a guarded one is stored once in any case
         headers += f"Nats-Msg-Id: {entry.id}\r\n"
     if entry.expect is not None:

@@ -108,7 +108,7 @@ def check_server(bus: Bus) -> Check:
 
 async def check_streams(bus: Bus, agents: Sequence[str]) -> Check:
     """Whether all streams and mailboxes exist."""
-    needed = [f"STREAM.INFO.{stream}" for pair in subjects.AUDITED.items() for stream in pair]
+    needed = [f"STREAM.INFO.{stream}" for stream in subjects.LOG]
     needed += [
         f"CONSUMER.INFO.{subjects.OFFICE}.{name}"
         for agent in (*agents, subjects.USER)
@@ -205,7 +205,7 @@ async def check_index(bus: Bus, config: Settings) -> Check:
         return ok("index", "not checked: the gateway's folder is not here")
     if not path.exists():
         return ok("index", "the gateway has not made one yet")
-    ends = [await last_sequence(bus, stream) for stream in subjects.AUDITED.values()]
+    ends = [await last_sequence(bus, stream) for stream in subjects.LOG]
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
             found = db.execute("SELECT office, memory FROM messages ORDER BY number DESC LIMIT 1").fetchone()

@@ -14,7 +14,7 @@ import msgspec
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.records import TaskState, task_state
-from shared.contracts import DeadLetter, Goal, GoalTask, Presence, StateChanged
+from shared.contracts import Goal, GoalTask, Presence, StateChanged
 from shared.errors import BusError, BusUnavailable, NotFound
 from shared.text.times import format_utc, parse_time
 
@@ -168,7 +168,11 @@ async def count_subjects(bus: Bus, stream: str, pattern: str) -> dict[str, int]:
     while True:
         request = {"subjects_filter": pattern, "offset": len(found)}
         # only people ask by the server's own subject
-        subject = "" if bus.name in (*subjects.PEOPLE, subjects.ADMIN) else subjects.listing(stream)
+        subject = (
+            ""
+            if bus.name in (*subjects.PEOPLE, subjects.ADMIN, subjects.ERASER)
+            else subjects.listing(stream)
+        )
         info = await call_server(bus, f"STREAM.INFO.{stream}", request, subject=subject)
         state = info["state"]
         assert isinstance(state, dict)
@@ -233,18 +237,6 @@ async def read_tasks(bus: Bus, tasks: Iterable[GoalTask]) -> dict[str, TaskState
             submitted[task_id] = stored.time
         found[task_id] = msgspec.structs.replace(state, submitted_at=submitted.get(task_id, ""))
     return found
-
-
-async def find_dead_letter(bus: Bus, agent: str, seq: int) -> DeadLetter | None:
-    """The dead letter of ``agent`` about message ``seq`` of OFFICE."""
-    async for stored in scan(bus, subjects.OFFICE, subjects.dead(agent), seq=seq):
-        try:
-            letter = DeadLetter.from_json(stored.data)
-        except ValueError:
-            continue
-        if (letter.stream, letter.stream_seq) == (subjects.OFFICE, seq):
-            return letter
-    return None
 
 
 def unknown_agent_error(name: str, presences: Iterable[Presence]) -> NotFound:

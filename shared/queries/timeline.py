@@ -12,7 +12,8 @@ from shared.bus.records import TaskState, task_state, task_steps
 from shared.bus.replacement import place_of, restored
 from shared.contracts import TOKEN, Goal, Task, TaskStatus, decode
 from shared.errors import NotFound
-from shared.queries.records import RESENT, end_of_search, find_dead_letter, read_goal, scan
+from shared.queries.dead_letters import find_dead_letter
+from shared.queries.records import RESENT, end_of_search, read_goal, scan
 from shared.queries.summaries import MessageSummary, summarize
 from shared.text.times import parse_time, seconds_between
 

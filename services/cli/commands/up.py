@@ -120,7 +120,7 @@ def provision(
         done["config"] = str(config_dir or config.state_dir / "nats")
         done["config_changed"] = write_config(config, agents, folder=config_dir, store=store)
         if deal is not None:
-            deal_keys(config, [*agents, subjects.USER, subjects.ADMIN], deal)
+            deal_keys(config, [*agents, subjects.USER, subjects.ADMIN, subjects.ERASER], deal)
     if only == "streams" and not config.nats_url:
         raise StartError("Streams need a server", "Name it with NATS_URL")
     if only != "keys" and config.nats_url:

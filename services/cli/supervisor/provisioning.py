@@ -11,7 +11,7 @@ from shared.bus.identity import OFFICE_ACCOUNT, ensure_keys, write_server_config
 from shared.bus.provision import provision
 from shared.errors import BusUnavailable, Denied, StartError
 from shared.files import write_atomically
-from shared.operations.erasure.orders import carry_out_orders, count_orders
+from shared.operations.erasure.orders import carry_out_orders, has_work
 from shared.settings import Settings
 
 NAMED_WAIT = 3.0
@@ -30,7 +30,7 @@ def write_config(
     files as the server sees it. Raises StartError if the disk is full or not writable.
     """
     folder = folder or settings.state_dir / "nats"
-    keys = ensure_keys(settings.keys, [*agents, subjects.USER, subjects.ADMIN])
+    keys = ensure_keys(settings.keys, [*agents, subjects.USER, subjects.ADMIN, subjects.ERASER])
     try:
         folder.mkdir(parents=True, exist_ok=True)
         limit = settings.nats_max_store or _store_limit(folder)
@@ -121,9 +121,9 @@ async def provision_named(settings: Settings, agents: Sequence[str]) -> list[str
 
 async def carry_out_left(settings: Settings) -> int:
     """Erase what people had forgotten, on the server of NATS_URL; returns how many orders were done."""
-    bus = await Bus.connect(subjects.ADMIN, settings.nats_url, settings.keys / f"{subjects.ADMIN}.nk")
+    bus = await Bus.connect(subjects.ERASER, settings.nats_url, settings.keys / f"{subjects.ERASER}.nk")
     try:
-        return len(await carry_out_orders(bus, settings)) if await count_orders(bus) else 0
+        return len(await carry_out_orders(bus, settings)) if await has_work(bus) else 0
     finally:
         await bus.close()
 

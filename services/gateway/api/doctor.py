@@ -68,7 +68,7 @@ def _check_index(index: LogIndex) -> Check:
 
 def _installed(config: Settings) -> list[str]:
     """The agents that come with Mailroom, and those that have a key here: in a container one alone has."""
-    keys = {path.stem for path in config.keys.glob("*.nk")} - {subjects.USER, subjects.ADMIN}
+    keys = {path.stem for path in config.keys.glob("*.nk")} - {subjects.USER, subjects.ADMIN, subjects.ERASER}
     return sorted(keys | {path.parent.name for path in SERVICES.glob("*/profile.yaml")})
 
 

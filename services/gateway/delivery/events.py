@@ -24,7 +24,6 @@ from shared.contracts import (
     decode,
 )
 from shared.operations.letters import Mail, parse_mail
-from shared.queries.audit_log import parse_copy
 from shared.text.printable import quote_exactly
 from shared.text.shorten import flatten
 
@@ -99,9 +98,7 @@ async def _mail_event(
             about=found[1],
             link=f"{address}/schedule",
         )
-    mail = parse_mail(
-        stored._replace(stream=subjects.OFFICE, seq=parse_copy(stored).source_seq or stored.seq)
-    )
+    mail = parse_mail(stored)
     if mail is None or not await is_question(gateway, mail):
         return None
     return _question_event(mail, address)

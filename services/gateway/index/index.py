@@ -41,10 +41,11 @@ SILENCE = 5.0
 PAGE = 500
 
 _RECORDS: dict[str, tuple[type[MemoryForgotten | MessagesErased], str]] = {
-    subjects.memory_write(subjects.MEMORY_DAEMON): (MemoryForgotten, subjects.AUDIT_MEMORY),
-    subjects.ERASED: (MessagesErased, subjects.AUDIT),
+    subjects.memory_write(subjects.MEMORY_DAEMON): (MemoryForgotten, subjects.MEMORY),
+    subjects.ERASED: (MessagesErased, subjects.OFFICE),
 }
 """What says that messages were erased, and the stream of those, by its subject."""
+_ERASURES = (b'"memory_forgotten.v1"', b'"gone":[')
 
 log = logger(__name__)
 
@@ -54,10 +55,10 @@ class _Erased(Exception):
 
 
 class LogIndex:
-    """The audit streams in a Store, complete and in order, and the clients that follow them.
+    """The log in a Store, complete and in order, and the clients that follow them.
 
-    The server's live copies only tell that there is something; what is indexed is read from the streams, so
-    that nothing is missed or taken twice.
+    What the server publishes again only tells that there is something; what is indexed is read from the
+    streams, so that nothing is missed or taken twice.
     """
 
     def __init__(self, bus: Bus, store: Store) -> None:
@@ -199,14 +200,15 @@ class LogIndex:
 
     def _is_erasure(self, stored: Stored) -> bool:
         """Whether a message says that others were erased which are indexed."""
-        kind, audit = _RECORDS.get(stored.subject, (None, ""))
-        if kind is None or b'"copies":[' not in stored.data:
+        kind, stream = _RECORDS.get(stored.subject, (None, ""))
+        if kind is None or not any(mark in stored.data for mark in _ERASURES):
             return False
         try:
-            copies = kind.from_json(stored.data).copies
+            record = kind.from_json(stored.data)
         except (ValueError, RecursionError):
             return False
-        return any(self.store.message(audit, seq) for seq in copies)
+        gone = record.gone if isinstance(record, MessagesErased) else record.seqs
+        return any(self.store.message(stream, seq) for seq in gone)
 
     def _renew(self) -> None:
         """Rebuild the index from what the log has now."""

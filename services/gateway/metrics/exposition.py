@@ -197,8 +197,6 @@ def _of_server(server: ServerFigures) -> Iterator[Metric]:
     yield _gauge("mailroom_dead_letters", "Messages that could not be handled", ("agent",), dead)
     yield _gauge("mailroom_memory_version", "The version of memory's graph", (), [(server.memory_version,)])
     yield _gauge("mailroom_memory_lag", "Writes that memory has not applied yet", (), [(server.memory_lag,)])
-    lags = list(server.audit_lag.items())
-    yield _gauge("mailroom_audit_lag", "Messages that the audit has not copied yet", ("stream",), lags)
     account = server.account
     yield _gauge("mailroom_nats_storage_bytes", "Bytes that JetStream stores", (), [(account["bytes"],)])
     yield _gauge(

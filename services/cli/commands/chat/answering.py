@@ -10,7 +10,8 @@ from shared import subjects
 from shared.bus import Bus
 from shared.contracts import AnswerWords, Question, Response, StopAnswer, Task, TaskChanged
 from shared.errors import BusUnavailable, Refused
-from shared.queries.records import find_dead_letter, scan
+from shared.queries.dead_letters import find_dead_letter
+from shared.queries.records import scan
 from shared.text.printable import clean
 
 POLL_INTERVAL = 1.0
