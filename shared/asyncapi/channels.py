@@ -328,6 +328,13 @@ def _records() -> list[Channel]:
             messages=(DeadLetter,),
         ),
         Channel(
+            name="dropped",
+            address=subjects.dropped("{agent}"),
+            summary="Which dead letters of an agent were dropped or sent again; they stay in the log",
+            group="events",
+            messages=(LettersDropped,),
+        ),
+        Channel(
             name="control",
             address=subjects.control("{agent}"),
             summary="What people want of an agent: pause, resume, restart",

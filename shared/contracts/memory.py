@@ -10,6 +10,7 @@ from shared.contracts.base import (
     Contract,
     Count,
     Envelope,
+    Hash,
     OptionalName,
     OptionalTimestamp,
     Text,
@@ -275,7 +276,7 @@ class ErasedMessage(Contract, frozen=True, kw_only=True):
     seq: Count
     subject: Text
     time: Text
-    leaf: str
+    leaf: Hash
     kind: str = ""
     message_id: str = ""
     replaced: bool = False

@@ -1,13 +1,8 @@
 """The trail: seals over the log, by which it can be proved that nothing in it was changed."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-import msgspec
-
-from shared.contracts.base import Count, Envelope
-
-Hash = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
-"""A SHA-256 in hexadecimal digits."""
+from shared.contracts.base import Count, Envelope, Hash
 
 
 class Seal(Envelope, frozen=True, kw_only=True, tag="seal.v1"):

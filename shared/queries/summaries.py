@@ -306,7 +306,12 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
     ),
     contracts.MessagesErased: (
         "erased",
-        lambda e: f"{count(len(e.messages) or len(e.copies), 'message')} that quoted what was forgotten",
+        lambda e: f"{count(len(e.messages) or len(e.gone), 'message')} that held what was forgotten",
+    ),
+    contracts.MemoryErasable: ("erasable", lambda e: f"{count(len(e.seqs), 'message')} to be erased"),
+    contracts.Seal: (
+        "seal",
+        lambda e: f"{e.stream} {e.first} to {e.last}, {count(e.count, 'message')}: {e.chain[:16]}",
     ),
     contracts.ErasureOrder: ("forget", lambda e: count(len(e.nodes), "node")),
     contracts.GraphVersion: (
@@ -323,6 +328,7 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
     contracts.TaskSession: ("thread", _session),
     contracts.SentEmail: ("letter", _thread),
     contracts.LoopCheckpoint: ("thought", _checkpoint),
+    contracts.LettersDropped: ("dropped", lambda e: count(len(e.numbers), "dead letter")),
     contracts.InboxChanged: ("inbox", lambda e: f"{count(len(e.put_aside), 'item')} put aside"),
     contracts.Instructions: ("instructions", _instructed),
     contracts.DailySpending: ("spending", _spending),

@@ -526,7 +526,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
     ),
     PUT_ASIDE,
     c.Seal(
-        **header(63, "gateway", "user"),
+        **(header(63, "gateway", "user") | {"person": "ada"}),
         stream="OFFICE",
         number=3,
         first=2_001,
@@ -631,7 +631,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         common=("the key",),
     ),
     ERASED_MESSAGE,
-    c.MessagesErased(**header(47, "eraser", "user"), messages=(ERASED_MESSAGE,), gone=(8,)),
+    c.MessagesErased(**header(47, "eraser", "user"), stream="MEMORY", messages=(ERASED_MESSAGE,), gone=(8,)),
     c.GraphVersion(
         **header(19, "memory", "user"), version=42, kinds=("fact",), agents=("critic",), ids=(NODE_ID,)
     ),

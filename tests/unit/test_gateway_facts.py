@@ -32,7 +32,7 @@ class Log:
     def write(self, subject: str, body: object) -> None:
         self.seq += 1
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        stored = Stored(subjects.AUDIT, subject, self.seq, data, {}, "2026-11-23T11:00:00.123456789Z")
+        stored = Stored(subjects.OFFICE, subject, self.seq, data, {}, "2026-11-23T11:00:00.123456789Z")
         row = make_row(stored, Position(self.seq, 0))
         self.store.add([Indexed(row=row, spent=spending_record(stored), facts=facts_of(stored))])
 
