@@ -20,15 +20,19 @@ class _Pages:
     It collects what comes for the one subscription, and leaves all else to the ``other`` parser.
     """
 
-    def __init__(self, other: Any, stream: str) -> None:
+    def __init__(self, other: Any) -> None:
         self.arrived = asyncio.Event()
         self.stored: list[Stored] = []
         self.ended = b""
         """The status after the last message of a page."""
         self._other = other
-        self._own = f"Nats-Stream: {stream}\r\nNats-Subject: ".encode()
+        self._own = b""
         """How the headers begin that the server adds, after those of the sender, who may write anything."""
         self._bytes = bytearray()
+
+    def read_stream(self, stream: str) -> None:
+        """Expect messages of this stream."""
+        self._own = f"Nats-Stream: {stream}\r\nNats-Subject: ".encode()
 
     async def parse(self, data: bytes) -> None:
         """Take the next bytes of the connection."""
@@ -81,32 +85,49 @@ class Span(NamedTuple):
     end: int
 
 
-async def read_all(
-    client: Client, opened: Awaitable[None], span: Span, timeout: float
-) -> AsyncGenerator[list[Stored], None]:
-    """The messages of a span, with their headers as bytes alone, in lists of about a thousand.
+class BulkReader:
+    """A connection that reads spans of streams one after the other, and does nothing else.
 
-    ``client`` serves for nothing else: ``opened`` connects it, and it is closed at the end. Raises
-    BusUnavailable if the connection is lost on the way, or nothing comes for ``timeout`` seconds.
+    ``client`` is its own: ``opened`` connects it. After BusUnavailable it is of no more use.
     """
-    await opened
-    try:
-        pages = client._ps = _Pages(client._ps, span.stream)  # type: ignore[assignment]
-        inbox, start = client.new_inbox(), span.start
-        await client.subscribe(inbox)
+
+    def __init__(self, client: Client, opened: Awaitable[None]) -> None:
+        self._client, self._opened = client, opened
+        self._pages: _Pages | None = None
+        self._inbox = ""
+
+    async def read(self, span: Span, timeout: float) -> AsyncGenerator[list[Stored], None]:
+        """The messages of a span, with their headers as bytes alone, in lists of about a thousand.
+
+        Raises BusUnavailable if the connection is lost on the way, or nothing comes for ``timeout`` seconds.
+        """
+        client, pages = self._client, await self._open()
+        pages.read_stream(span.stream)
+        start = span.start
         while start <= span.end:
-            request = {"seq": start, "next_by_subj": span.subject, "batch": PAGE}
+            batch = min(PAGE, span.end - start + 1) if span.subject == ">" else PAGE
+            request = {"seq": start, "next_by_subj": span.subject, "batch": batch}
             pages.stored, pages.ended = [], b""
             asked = json.dumps(request).encode()
-            await client.publish(f"$JS.API.DIRECT.GET.{span.stream}", asked, reply=inbox)
+            await client.publish(f"$JS.API.DIRECT.GET.{span.stream}", asked, reply=self._inbox)
             await _receive(pages, client, span.stream, timeout)
             found = [message for message in pages.stored if start <= message.seq <= span.end]
             if not found:
                 return
             start = found[-1].seq + 1
             yield found
-    finally:
-        await client.close()
+
+    async def _open(self) -> _Pages:
+        if self._pages is None:
+            await self._opened
+            self._pages = self._client._ps = _Pages(self._client._ps)  # type: ignore[assignment]
+            self._inbox = self._client.new_inbox()
+            await self._client.subscribe(self._inbox)
+        return self._pages
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._client.close()
 
 
 async def _receive(pages: _Pages, client: Client, stream: str, timeout: float) -> None:

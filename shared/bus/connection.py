@@ -18,7 +18,7 @@ from nats.aio.msg import Msg
 
 from shared import subjects
 from shared.bus import signing
-from shared.bus.bulk import Span, read_all
+from shared.bus.bulk import BulkReader, Span
 from shared.bus.client import BusClient, ConnectionLost
 from shared.bus.commit import Committer
 from shared.bus.connecting import connect_once, read_seed, require_more_time
@@ -263,13 +263,22 @@ class Bus:
         """Messages of a stream as a direct get of several names them; see ``entry.read``."""
         return read(self._client, stream, request, timeout)
 
-    def read_all(
-        self, stream: str, start: int, end: int, *, subject: str = ">", timeout: float = 5.0
-    ) -> AsyncGenerator[list[Stored], None]:
-        """The messages of a stream from ``start`` to ``end``, quickly; see ``bulk.read_all``."""
+    def bulk_reader(self) -> BulkReader:
+        """A reader on a connection of its own; to be closed."""
         client = Client()
         opened = connect_once(client, self._url, self._secret, **self._options("-bulk"))
-        return read_all(client, opened, Span(stream, subject, start, end), timeout)
+        return BulkReader(client, opened)
+
+    async def read_all(
+        self, stream: str, start: int, end: int, *, subject: str = ">", timeout: float = 5.0
+    ) -> AsyncGenerator[list[Stored], None]:
+        """The messages of a stream from ``start`` to ``end``, quickly; see BulkReader.read."""
+        reader = self.bulk_reader()
+        try:
+            async for page in reader.read(Span(stream, subject, start, end), timeout):
+                yield page
+        finally:
+            await reader.close()
 
     async def call(self, verb: str, body: object, *, timeout: float = 10.0) -> dict[str, Any]:
         """The server's answer to a request of its API, with its ``error`` if it refuses."""

@@ -87,7 +87,7 @@ async def indexed(gateway: RunningGateway) -> None:
 
         async def complete() -> bool:
             page = (await client.get("/api/v1/messages", params={"limit": 1})).json()
-            stored = await gateway.office.stored_count(subjects.AUDIT)
+            stored = await gateway.office.stored_count(subjects.OFFICE)
             return page["behind"] == 0 and int(page["position"].partition("-")[0]) >= stored
 
         await eventually(complete, 120)

@@ -11,7 +11,7 @@ from shared.operations.erasure.orders import carry_out_orders, has_work
 from shared.settings import Settings
 from shared.text.phrases import count
 
-INTERVAL = 2.0
+INTERVAL = 1.0
 """Seconds between two looks for orders."""
 AGAIN, LATEST = 15.0, 600.0
 """Seconds until an order is tried again that could not be carried out wholly: twice as many each time, at

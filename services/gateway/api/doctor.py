@@ -17,6 +17,7 @@ from shared.queries.checks import (
     check_disk,
     check_memory,
     check_rates,
+    check_seals,
     check_server,
     check_streams,
     fail,
@@ -49,6 +50,7 @@ async def check_installation(call: Call) -> Checks:
         "memory": check_memory(bus),
         "rates": check_rates(bus),
         "deliver": check_deliver(bus, call.gateway.settings),
+        "seals": check_seals(bus, call.gateway.settings),
     }
     await run_checks(probes, checks.append, ANSWER_WAIT)
     verdicts = {check.verdict for check in checks}

@@ -197,6 +197,8 @@ def _of_server(server: ServerFigures) -> Iterator[Metric]:
     yield _gauge("mailroom_dead_letters", "Messages that could not be handled", ("agent",), dead)
     yield _gauge("mailroom_memory_version", "The version of memory's graph", (), [(server.memory_version,)])
     yield _gauge("mailroom_memory_lag", "Writes that memory has not applied yet", (), [(server.memory_lag,)])
+    unsealed = list(server.unsealed.items())
+    yield _gauge("mailroom_unsealed", "Messages of the log that no seal covers", ("stream",), unsealed)
     account = server.account
     yield _gauge("mailroom_nats_storage_bytes", "Bytes that JetStream stores", (), [(account["bytes"],)])
     yield _gauge(

@@ -15,6 +15,7 @@ from shared.contracts import GraphVersion
 from shared.errors import BusError
 from shared.queries.dead_letters import count_dead_letters
 from shared.queries.records import call_server
+from shared.queries.seals import read_unsealed
 
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 """Upper bounds of the histograms of hops, in seconds."""
@@ -57,6 +58,7 @@ class ServerFigures(msgspec.Struct, frozen=True, kw_only=True):
     dead: dict[str, int]
     memory_version: int
     memory_lag: int
+    unsealed: dict[str, int]
     account: dict[str, float]
     process: "ServerProcess | None"
 
@@ -151,11 +153,12 @@ async def read_server(bus: Bus) -> ServerFigures:
     processes = {
         name: sum(each.agent == name for each in presences) for name in names if name != subjects.USER
     }
-    queues, dead, version, lag, account = await asyncio.gather(
+    queues, dead, version, lag, unsealed, account = await asyncio.gather(
         _queues(bus, names[:MAX_AGENTS]),
         count_dead_letters(bus),
         _graph_version(bus),
         _lag_of_memory(bus),
+        read_unsealed(bus),
         call_server(bus, "INFO"),
     )
     return ServerFigures(
@@ -164,6 +167,7 @@ async def read_server(bus: Bus) -> ServerFigures:
         dead=dead,
         memory_version=version,
         memory_lag=lag,
+        unsealed=unsealed,
         account=_account(account),
         process=await _read_process(bus),
     )
