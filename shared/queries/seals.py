@@ -11,6 +11,8 @@ from shared.contracts import Seal
 from shared.queries.records import last_sequence
 from shared.settings import Settings
 
+SEALS = "seals.jsonl"
+"""The file in the gateway's folder that has all seals: its own memory of them, if a stream loses its end."""
 WITNESSED = "witnessed.json"
 """The file in the gateway's folder with what each witness has."""
 

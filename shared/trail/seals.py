@@ -90,7 +90,7 @@ def without_marks(seal: Seal) -> Seal:
     return amended(seal, marks="")
 
 
-def read_kept(path: Path) -> dict[str, Seal]:
+def read_kept(path: Path) -> list[Seal]:
     """The last seal of each stream in a file of seals, one a line; raises ConfigError if it has none."""
     kept: dict[str, Seal] = {}
     for line in path.read_text("utf-8", "replace").splitlines():
@@ -100,4 +100,4 @@ def read_kept(path: Path) -> dict[str, Seal]:
                 kept[seal.stream] = seal
     if not kept:
         raise ConfigError(f"{path} has no seal", "A seal is a line of JSON, as a witness gets it")
-    return kept
+    return list(kept.values())

@@ -1,9 +1,8 @@
 """Verifying a stream of the log: nothing is missing or altered, and what was erased is on record."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -53,14 +52,17 @@ class Verification(msgspec.Struct, kw_only=True):
 
 
 async def verify_log(
-    bus: Bus, kept: Mapping[str, Seal] = MappingProxyType({}), report: Report = lambda _: None
+    bus: Bus, kept: Sequence[Seal] = (), report: Report = lambda _: None
 ) -> list[Verification]:
     """Verify both streams of the log; ``kept`` are seals of them that were kept elsewhere."""
-    return [await verify_stream(bus, stream, kept.get(stream), report) for stream in subjects.LOG]
+    return [
+        await verify_stream(bus, stream, [seal for seal in kept if seal.stream == stream], report)
+        for stream in subjects.LOG
+    ]
 
 
 async def verify_stream(
-    bus: Bus, stream: str, kept: Seal | None = None, report: Report = lambda _: None
+    bus: Bus, stream: str, kept: Sequence[Seal] = (), report: Report = lambda _: None
 ) -> Verification:
     """Verify what a stream has now: that no message is missing, and that each is what was sealed.
 
@@ -90,9 +92,14 @@ class _Walk:
     """Goes through a stream and its seals side by side."""
 
     def __init__(
-        self, bus: Bus, result: Verification, seals: AsyncIterator[tuple[int, Seal | None]], kept: Seal | None
+        self,
+        bus: Bus,
+        result: Verification,
+        seals: AsyncIterator[tuple[int, Seal | None]],
+        kept: Sequence[Seal],
     ) -> None:
-        self._bus, self._result, self._seals, self._kept = bus, result, seals, kept
+        self._bus, self._result, self._seals = bus, result, seals
+        self._kept = sorted(kept, key=lambda seal: seal.number)
         self._erasures = Erasures()
         self._reached = 0
         self._before: Seal | None = None
@@ -114,11 +121,11 @@ class _Walk:
     async def end(self, last: int) -> None:
         """Say what the whole came to; ``last`` is the last message that there ever was."""
         await self._pass_missing(last)
-        result, kept = self._result, self._kept
+        result = self._result
         result.last, result.orders = self._reached, self._erasures.orders
         if self._next is not None and self._next.last <= last:
             result.add_problem(f"Seal {self._next.number} of {result.stream} was not reached")
-        if kept is not None and (self._before is None or self._before.number < kept.number):
+        for kept in self._kept:  # those that the log came to were taken out
             result.add_problem(
                 f"The seal {kept.number} that was kept elsewhere covers {result.stream} up to {kept.last}, "
                 f"and the log has {result.seals} seals of it"
@@ -147,7 +154,7 @@ class _Walk:
         if number:
             first, last = self._reached - number + 1, self._reached
             which = f"{first} is" if number == 1 else f"{first} to {last} are"
-            what = f"{self._result.stream} {which} missing, and no person ordered that"
+            what = f"{self._result.stream} {which} missing or damaged, and no person ordered that"
             self._result.add_problem(what, number)
 
     async def _add(self, leaf: bytes | None) -> None:
@@ -178,8 +185,8 @@ class _Walk:
         there = [leaf for leaf in leaves if leaf is not None]
         if (len(there), root_of(there).hex()) != (seal.count, seal.root):
             self._tell_changed(seal, leaves)
-        kept = self._kept
-        if kept is not None and kept.number == seal.number:
+        while self._kept and self._kept[0].number == seal.number:
+            kept = self._kept.pop(0)
             if (kept.chain, kept.last) == (seal.chain, seal.last):
                 self._result.witnessed = seal.last
             else:

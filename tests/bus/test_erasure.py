@@ -344,7 +344,7 @@ async def test_a_gap_that_no_person_ordered_is_a_problem_though_another_was_orde
     await eraser.commit([seal(subjects.ERASED, record)])
     await delete(eraser, subjects.OFFICE, seq)
     found = await verify_stream(eraser, subjects.OFFICE)
-    assert found.problems == [f"OFFICE {seq} is missing, and no person ordered that"]
+    assert found.problems == [f"OFFICE {seq} is missing or damaged, and no person ordered that"]
 
 
 # --- memory's log --------------------------------------------------------------------------------

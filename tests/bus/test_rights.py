@@ -208,10 +208,10 @@ async def test_admin_and_eraser_alone_erase_and_without_an_order_it_is_found(ser
     assert len(await logged(server)) == 2
     await admin.request("$JS.API.STREAM.MSG.DELETE.OFFICE", b'{"seq": 1}')
     found = await verify_stream(user, subjects.OFFICE)
-    assert found.problems == ["OFFICE 1 is missing, and no person ordered that"]
+    assert found.problems == ["OFFICE 1 is missing or damaged, and no person ordered that"]
     await admin.request("$JS.API.STREAM.MSG.DELETE.OFFICE", b'{"seq": 2}')
     found = await verify_stream(user, subjects.OFFICE)
-    assert found.problems == ["OFFICE 1 to 2 are missing, and no person ordered that"]
+    assert found.problems == ["OFFICE 1 to 2 are missing or damaged, and no person ordered that"]
 
 
 @pytest.mark.parametrize(

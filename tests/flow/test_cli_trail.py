@@ -283,8 +283,8 @@ async def test_a_message_that_was_taken_out_is_named(fresh_office_server: Server
     assert done.returncode == 1
     assert done.stdout.splitlines()[:3] == [
         "OFFICE: not whole, 3 messages, 0 seals",
-        "  OFFICE 2 to 3 are missing, and no person ordered that",
-        "  OFFICE 6 is missing, and no person ordered that",
+        "  OFFICE 2 to 3 are missing or damaged, and no person ordered that",
+        "  OFFICE 6 is missing or damaged, and no person ordered that",
     ]
 
 

@@ -19,6 +19,8 @@ from shared.bus import Bus, Stored
 from shared.contracts import Seal
 from shared.errors import NotFound
 from shared.queries.audit_log import read_audit_log
+from shared.queries.seals import SEALS
+from shared.settings import Settings
 from shared.text.phrases import count
 from shared.text.printable import clean
 from shared.text.times import format_date
@@ -105,29 +107,28 @@ def verify(kept: Path | None, as_json: bool) -> None:
     other seals: a seal that was kept elsewhere tells (the setting audit_witness, --from). What follows the
     last seal is not proven yet.
     """
-    seals = read_kept(kept) if kept else _read_witness()
-    results = run_connected(lambda bus: _verify(bus, seals))
+    config = settings.load()
+    outside = [kept] if kept else [Path(each) for each in config.audit_witness if each.startswith("/")]
+    seals = [seal for path in outside if path.is_file() for seal in read_kept(path)]
+    results = run_connected(lambda bus: _verify(bus, seals, config))
     if as_json:
         print_json(results)
     else:
         for result in results:
-            click.echo("\n".join(_describe(result)))
+            click.echo("\n".join(_describe(result, bool(seals))))
     if any(result.problem_count for result in results):
         raise SystemExit(1)
 
 
-def _read_witness() -> dict[str, Seal]:
-    """The seals that a witness of the settings has, if that is a file which is here."""
-    paths = (Path(each) for each in settings.load().audit_witness if each.startswith("/"))
-    return next((read_kept(path) for path in paths if path.is_file()), {})
-
-
-async def _verify(bus: Bus, kept: dict[str, Seal]) -> list[Verification]:
+async def _verify(bus: Bus, outside: list[Seal], config: Settings) -> list[Verification]:
+    """Compared with the seals from outside and with the gateway's own, which tell if the end was cut off."""
+    own = config.gateway / SEALS
+    kept = [*outside, *(read_kept(own) if own.is_file() else ())]
     with open_console(stderr=True).status("Verifying the log") as status:
         return await verify_log(bus, kept, status.update)
 
 
-def _describe(result: Verification) -> Iterator[str]:
+def _describe(result: Verification, outside: bool) -> Iterator[str]:
     """What was found in a stream, in lines."""
     verdict = colour("not whole", "red") if result.problem_count else colour("whole", "green")
     yield f"{result.stream}: {verdict}, {count(result.messages, 'message')}, {count(result.seals, 'seal')}"
@@ -142,9 +143,10 @@ def _describe(result: Verification) -> Iterator[str]:
             yield f"  - {each.messages:,} by order of {who}, {format_date(each.at)} (order {each.order})"
     if rest := result.last - result.sealed:
         yield f"  {count(rest, 'message')} after {result.sealed:,} not proven yet: no seal covers them"
-    if result.sealed > result.witnessed:
-        proven = f"up to {result.witnessed:,}" if result.witnessed else "nowhere"
-        yield f"  Witnessed {proven}: who holds the admin's key could have written the rest anew"
+    if outside and result.witnessed:
+        yield f"  Up to {result.witnessed:,} also proven by a seal that was kept elsewhere"
+    elif result.sealed:
+        yield "  No seal that was kept elsewhere was compared: who has this host could have written all anew"
 
 
 @audit.command(name="prove", epilog=format_examples("mailroom audit prove OFFICE 1200 > proof.json"))

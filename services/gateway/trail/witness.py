@@ -13,7 +13,7 @@ from shared.delivery.http import request
 from shared.errors import MailroomError
 from shared.files import write_atomically
 from shared.log import logger
-from shared.queries.seals import WITNESSED, Witnessed, read_witnessed
+from shared.queries.seals import SEALS, WITNESSED, Witnessed, read_witnessed
 from shared.settings import Settings
 from shared.skills.mail import read_server, submit_message, write_message
 from shared.trail.seals import without_marks
@@ -29,6 +29,7 @@ log = logger(__name__)
 class Witnesses:
     """Gives each witness of the settings the last seal of each stream, as often as there is a new one.
 
+    The gateway's own file is one more: a server that finds a stream damaged may cut its end off.
     What a witness did not take is told by doctor and tried again; nothing waits for it.
     """
 
@@ -38,7 +39,8 @@ class Witnesses:
 
     async def run(self) -> None:
         """Serve all witnesses until cancelled."""
-        await asyncio.gather(*(self._serve(each) for each in self._config.audit_witness))
+        own = str(self._config.gateway / SEALS)
+        await asyncio.gather(*(self._serve(each) for each in (own, *self._config.audit_witness)))
 
     async def _serve(self, witness: str) -> None:
         pause = RETRY
