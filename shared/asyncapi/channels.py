@@ -191,7 +191,7 @@ _SIGNED: dict[str, tuple[str, Any, Any]] = {
 
 def channels() -> tuple[Channel, ...]:
     """Every channel, in the order of the document."""
-    return (*_work(), *_people(), *_records(), *_memory(), *_timers(), *_runtime())
+    return (*_work(), *_people(), *_records(), *_trail(), *_memory(), *_timers(), *_runtime())
 
 
 def _work() -> list[Channel]:
@@ -293,27 +293,6 @@ def _records() -> list[Channel]:
             messages=EVENTS,
         ),
         Channel(
-            name="erased",
-            address=subjects.ERASED,
-            summary="Messages that held what a person had forgotten were erased",
-            group="events",
-            messages=(MessagesErased,),
-        ),
-        Channel(
-            name="seal",
-            address=subjects.seal("{stream}"),
-            summary="A seal over the messages of a stream since the seal before",
-            group="events",
-            messages=(Seal,),
-        ),
-        Channel(
-            name="erasable",
-            address=subjects.ERASABLE,
-            summary="Memory has recorded what is left of these messages: the eraser may erase them",
-            group="events",
-            messages=(MemoryErasable,),
-        ),
-        Channel(
             name="graph_version",
             address=subjects.GRAPH_VERSION,
             summary="Memory changed",
@@ -347,6 +326,32 @@ def _records() -> list[Channel]:
             summary="A record of an agent's own; the last message on its subject is its state",
             group="events",
             messages=tuple(sorted(kinds, key=lambda kind: kind.__name__)),
+        ),
+    ]
+
+
+def _trail() -> list[Channel]:
+    return [
+        Channel(
+            name="erased",
+            address=subjects.ERASED,
+            summary="Messages that held what a person had forgotten were erased",
+            group="events",
+            messages=(MessagesErased,),
+        ),
+        Channel(
+            name="seal",
+            address=subjects.seal("{stream}"),
+            summary="A seal over the messages of a stream since the seal before",
+            group="events",
+            messages=(Seal,),
+        ),
+        Channel(
+            name="erasable",
+            address=subjects.ERASABLE,
+            summary="Memory has recorded what is left of these messages: the eraser may erase them",
+            group="events",
+            messages=(MemoryErasable,),
         ),
         Channel(
             name="audit",

@@ -32,7 +32,7 @@ PATIENCE = 120.0
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """So many tasks from the first to the last, audit included: wall time and processor time, in seconds."""
+    """So many tasks from the first to the last: wall time and processor time, in seconds."""
 
     tasks: int
     seconds: float
@@ -46,10 +46,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lane:
-    """A stream with its audit copy and a durable, and the processes that work on it."""
+    """A stream that republishes itself, with a durable, and the processes that work on it."""
 
-    def __init__(self, ground: "Ground", *, stream: str, audit: str, durable: str) -> None:
-        self.ground, self.stream, self.audit, self.durable = ground, stream, audit, durable
+    def __init__(self, ground: "Ground", *, stream: str, durable: str) -> None:
+        self.ground, self.stream, self.durable = ground, stream, durable
         self.workers: list[subprocess.Popen[bytes]] = []
 
     async def load(self, count: int) -> None:
@@ -61,13 +61,12 @@ class Lane:
         for worker in self.workers:
             worker.send_signal(signal.SIGSTOP)
         await self.load(count)
-        await self._settled(idle=False)
         pids, server = [worker.pid for worker in self.workers], self.ground.office.server.process.pid
         cpu, server_cpu = sum(map(cpu_seconds, pids)), cpu_seconds(server)
         begun = time.perf_counter()
         for worker in self.workers:
             worker.send_signal(signal.SIGCONT)
-        await self._settled(idle=True)
+        await self._settled()
         seconds = time.perf_counter() - begun
         return Run(
             tasks=count,
@@ -76,11 +75,11 @@ class Lane:
             server_cpu=cpu_seconds(server) - server_cpu,
         )
 
-    async def _settled(self, *, idle: bool) -> None:
-        """Wait until the audit copy is complete, and, if ``idle``, until nothing is left to do."""
+    async def _settled(self) -> None:
+        """Wait until nothing is left to do."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            if (not idle or await self._idle()) and await self._audited():
+            if await self._idle():
                 return
             await asyncio.sleep(0.01)
         raise TimeoutError(f"{self.stream} did not come to rest within {PATIENCE:g} s")
@@ -89,20 +88,12 @@ class Lane:
         info = await self.ground.api(f"CONSUMER.INFO.{self.stream}.{self.durable}")
         return not info["num_pending"] and not info["num_ack_pending"]
 
-    async def _audited(self) -> bool:
-        stored, copied = [
-            (await self.ground.api(f"STREAM.INFO.{name}"))["state"]["messages"]
-            for name in (self.stream, self.audit)
-        ]
-        return bool(stored == copied)
-
 
 class MailroomLane(Lane):
     """The no-op agent, as Mailroom runs it."""
 
     def __init__(self, ground: "Ground") -> None:
-        audit, durable = subjects.AUDITED[subjects.OFFICE], f"{NOOP}_medium"
-        super().__init__(ground, stream=subjects.OFFICE, audit=audit, durable=durable)
+        super().__init__(ground, stream=subjects.OFFICE, durable=f"{NOOP}_medium")
         self._serial = 0
 
     async def start(self, processes: int = 1) -> None:
@@ -124,11 +115,11 @@ class RivalLane(Lane):
     """A loop of tests/bench/rivals on a stream like the office's."""
 
     def __init__(self, ground: "Ground", name: str) -> None:
-        super().__init__(ground, stream=f"BENCH_{name}", audit=f"BENCH_{name}_AUDIT", durable=name)
+        super().__init__(ground, stream=f"BENCH_{name}", durable=name)
         self.name, self.subject = name, f"bench.{name}"
 
     async def start(self, window: int) -> None:
-        """Make the streams and the durable, and start the loop with ``window`` tasks in hand."""
+        """Make the stream and the durable, and start the loop with ``window`` tasks in hand."""
         await self.provision()
         office = self.ground.office
         values = {
@@ -160,21 +151,18 @@ class RivalLane(Lane):
         await commit_all(self.ground.admin, entries)
 
     async def provision(self) -> None:
-        """Make the office's own streams and durable once more, under other names."""
+        """Make the office's own stream and durable once more, under other names."""
         api = self.ground.api
         stream = (await api(f"STREAM.INFO.{subjects.OFFICE}"))["config"]
-        audit = (await api(f"STREAM.INFO.{subjects.AUDITED[subjects.OFFICE]}"))["config"]
         durable = (await api(f"CONSUMER.INFO.{subjects.OFFICE}.{NOOP}"))["config"]
         stream |= {"name": self.stream, "subjects": [f"{self.subject}.>"]}
-        audit |= {"name": self.audit, "sources": [{"name": self.stream}]}
-        audit["republish"] = {"src": ">", "dest": f"audit_of_{self.name}.>"}
+        stream["republish"] = {"src": ">", "dest": f"audit_of_{self.name}.>"}
         durable |= {
             "name": self.durable,
             "durable_name": self.durable,
             "filter_subjects": [f"{self.subject}.task"],
         }
         await api(f"STREAM.CREATE.{self.stream}", stream)
-        await api(f"STREAM.CREATE.{self.audit}", audit)
         body = {"stream_name": self.stream, "config": durable}
         await api(f"CONSUMER.DURABLE.CREATE.{self.stream}.{self.durable}", body)
 
