@@ -485,7 +485,7 @@ def _parse(name: str, text: str) -> Any:
     if name in ("replicas", "keep", "memory_keep", "prices"):
         pairs = (pair.partition("=") for pair in text.split(",") if pair.strip())
         return {agent.strip(): count.strip() for agent, _, count in pairs}
-    if get_origin(get_type_hints(Settings)[name]) is tuple:
+    if get_origin(get_type_hints(Settings).get(name)) is tuple:
         return [part.strip() for part in text.split(",") if part.strip()]
     return text
 

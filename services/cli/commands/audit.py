@@ -29,13 +29,21 @@ from shared.trail.seals import read_kept
 from shared.trail.verification import MAX_LISTED, Verification, verify_log
 
 
+always_json_option = click.option(
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    help="Accepted for consistency; the output is always JSON.",
+)
+
+
 @click.group()
 def audit() -> None:
-    """Export the log, or verify that nothing in it is missing or altered."""
+    """Export the log, verify it, or prove a message."""
 
 
 @audit.command(
-    epilog=format_examples("mailroom audit export > log.jsonl", "mailroom audit export bundle.jsonl")
+    epilog=format_examples("mailroom audit export --since 1h", "mailroom audit export bundle.jsonl")
 )
 @click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @since_option
@@ -94,7 +102,7 @@ def _export_line(stored: Stored) -> dict[str, Any]:
 @click.option(
     "--from",
     "kept",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False, path_type=Path),
     metavar="SEAL",
     help="A file with seals that were kept elsewhere, one a line.",
 )
@@ -108,8 +116,8 @@ def verify(kept: Path | None, as_json: bool) -> None:
     last seal is not proven yet.
     """
     config = settings.load()
-    outside = [kept] if kept else [Path(each) for each in config.audit_witness if each.startswith("/")]
-    seals = [seal for path in outside if path.is_file() for seal in read_kept(path)]
+    here = (Path(each) for each in config.audit_witness if each.startswith("/"))
+    seals = [seal for path in ([kept] if kept else filter(Path.is_file, here)) for seal in read_kept(path)]
     results = run_connected(lambda bus: _verify(bus, seals, config))
     if as_json:
         print_json(results)
@@ -149,9 +157,10 @@ def _describe(result: Verification, outside: bool) -> Iterator[str]:
         yield "  No seal that was kept elsewhere was compared: who has this host could have written all anew"
 
 
-@audit.command(name="prove", epilog=format_examples("mailroom audit prove OFFICE 1200 > proof.json"))
+@audit.command(name="prove", epilog=format_examples("mailroom audit prove OFFICE 1200"))
 @click.argument("stream", type=click.Choice(subjects.LOG))
 @click.argument("seq", type=click.IntRange(1))
+@always_json_option
 def prove_message(stream: str, seq: int) -> None:
     """Print the proof that message SEQ of STREAM is in the log, as JSON.
 
