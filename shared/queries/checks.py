@@ -234,9 +234,10 @@ async def check_seals(bus: Bus, config: Settings) -> Check:
         return warn(
             "seals", f"not witnessed since: {told}", "It is tried again and again; correct audit_witness"
         )
+    state = f"the log is sealed but for its last {unsealed:,} messages"
     if not config.audit_witness:
-        return ok("seals", "the log is sealed; nobody outside keeps a seal (audit_witness)")
-    return ok("seals", f"the log is sealed, and witnessed by {', '.join(config.audit_witness)}")
+        return ok("seals", f"{state}; nobody outside keeps a seal (audit_witness)")
+    return ok("seals", f"{state}, and witnessed by {', '.join(config.audit_witness)}")
 
 
 # --- on this machine -----------------------------------------------------------------------------

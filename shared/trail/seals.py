@@ -91,17 +91,15 @@ def without_marks(seal: Seal) -> Seal:
 
 
 def read_kept(path: Path) -> list[Seal]:
-    """The last seal of each stream in a file of seals, one a line; raises ConfigError if it has none."""
-    kept: dict[str, Seal] = {}
+    """The seals in a file, one a line; raises ConfigError if it has none."""
+    kept: list[Seal] = []
     try:
         lines = path.read_text("utf-8", "replace").splitlines()
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}", "Name a file of seals") from None
     for line in lines:
         with contextlib.suppress(ValueError, RecursionError):
-            seal = Seal.from_json(line.strip().encode())
-            if seal.stream not in kept or seal.number > kept[seal.stream].number:
-                kept[seal.stream] = seal
+            kept.append(Seal.from_json(line.strip().encode()))
     if not kept:
         raise ConfigError(f"{path} has no seal", "A seal is a line of JSON, as a witness gets it")
-    return list(kept.values())
+    return kept

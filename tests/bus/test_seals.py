@@ -1,6 +1,7 @@
 """Seals over the log: made by one process at a time, and what verifying finds."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from shared.contracts import (
     generate_id,
 )
 from shared.contracts.base import amended
+from shared.errors import BusError
 from shared.operations.erasure.eraser import delete, describe
 from shared.operations.erasure.orders import carry_out_orders
 from shared.queries.records import last_sequence
@@ -164,6 +166,29 @@ async def test_after_an_erasure_all_is_exact_also_of_what_was_never_sealed(serve
         found = await all_sealed(server)
     assert (found.problems, found.erased) == ([], 2)
     assert [(each.person, each.messages) for each in found.orders] == [("Ada", 1), ("Ben", 1)]
+
+
+async def test_on_a_full_store_it_waits_and_goes_on(tmp_path: Path) -> None:
+    server = Server(tmp_path, (*AGENTS, subjects.GATEWAY), MAILROOM_NATS_MAX_STORE=str(4_000_000))
+    try:
+        await server.start()
+        admin, gateway = await server.connect(subjects.ADMIN), await server.connect(subjects.GATEWAY)
+        await fill(server, 1_500)
+        await admin.call(
+            "STREAM.CREATE.FILLER", {"name": "FILLER", "subjects": ["filler"], "storage": "file"}
+        )
+        for size in (100_000, 1_000, 10):
+            with contextlib.suppress(BusError):
+                while True:
+                    await admin.store("filler", b"x" * size)
+        async with sealed(gateway):
+            await asyncio.sleep(1)
+            assert await seals_of(gateway) == []
+            await admin.call("STREAM.DELETE.FILLER", {})
+            found = await all_sealed(server)
+        assert (found.problems, found.messages) == ([], found.last)
+    finally:
+        await server.close()
 
 
 async def test_who_lies_about_what_was_erased_is_found(server: Server) -> None:

@@ -307,8 +307,11 @@ async def test_without_an_eraser_the_order_waits_and_health_says_so(tmp_path: Pa
         office.kill("memory")
         office.start("memory")
         await office.ready("memory")
-        async with erasing(office.server):
-            await done(memory)
+        with office.server.start_mailroom("provision", "--only", "erasures") as eraser:
+            try:
+                await done(memory)
+            finally:
+                eraser.terminate()
         assert holders(office, text) == []
         await verified(office)
     finally:

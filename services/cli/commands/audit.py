@@ -28,7 +28,6 @@ from shared.trail.bundle import Written, prove, write_bundle
 from shared.trail.seals import read_kept
 from shared.trail.verification import MAX_LISTED, Verification, verify_log
 
-
 always_json_option = click.option(
     "--json",
     is_flag=True,
