@@ -104,6 +104,7 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
     exposition = Exposition(bus, index)
     words = SpokenWords()
     sealer = Sealer(bus, index.wait_for_change)
+    index.listeners.append(sealer.hear)
     gateway = Gateway(
         bus=bus, settings=config, index=index, url=url, access=access, exposition=exposition, words=words
     )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from nats.aio.client import Client
 
-from shared.bus.entry import Stored, block_of
+from shared.bus.entry import Stored, read_stored
 from shared.errors import BusUnavailable
 
 PAGE = 1_000
@@ -26,13 +26,7 @@ class _Pages:
         self.ended = b""
         """The status after the last message of a page."""
         self._other = other
-        self._own = b""
-        """How the headers begin that the server adds, after those of the sender, who may write anything."""
         self._bytes = bytearray()
-
-    def read_stream(self, stream: str) -> None:
-        """Expect messages of this stream."""
-        self._own = f"Nats-Stream: {stream}\r\nNats-Subject: ".encode()
 
     async def parse(self, data: bytes) -> None:
         """Take the next bytes of the connection."""
@@ -54,24 +48,11 @@ class _Pages:
         self.arrived.set()
 
     def _take(self, headers: bytes, data: bytes) -> None:
-        own = headers.rfind(self._own)
-        if own < 0:
+        stored = read_stored(headers, data)
+        if stored is None:
             self.ended = headers[9:12] or b"?"
             return
-        lines = headers[own:].decode("utf-8", "replace").split("\r\n")
-        found = dict(line.split(": ", 1) for line in lines if line)
-        block = block_of(headers[:own] + b"\r\n")
-        self.stored.append(
-            Stored(
-                found["Nats-Stream"],
-                found["Nats-Subject"],
-                int(found["Nats-Sequence"]),
-                data,
-                {},
-                found["Nats-Time-Stamp"],
-                block,
-            )
-        )
+        self.stored.append(stored)
         if not data:
             self.ended = b"204"  # between accounts an empty message ends the answer
 
@@ -102,7 +83,6 @@ class BulkReader:
         Raises BusUnavailable if the connection is lost on the way, or nothing comes for ``timeout`` seconds.
         """
         client, pages = self._client, await self._open()
-        pages.read_stream(span.stream)
         start = span.start
         while start <= span.end:
             batch = min(PAGE, span.end - start + 1) if span.subject == ">" else PAGE

@@ -12,6 +12,8 @@ from shared.bus.entry import parse_block
 
 Receive = Callable[[str, bytes, dict[str, str] | None], None]
 """Takes the subject, the payload and the headers of a message."""
+ReceiveBytes = Callable[[bytes, bytes], None]
+"""Takes the headers and the payload of a message."""
 
 
 class ConnectionLost(nats.errors.Error):
@@ -24,6 +26,7 @@ class BusClient(Client):
     def __init__(self) -> None:
         super().__init__()
         self._direct: dict[int, Receive] = {}
+        self._unparsed: dict[int, ReceiveBytes] = {}
 
     @property
     def connection(self) -> int:
@@ -77,7 +80,19 @@ class BusClient(Client):
         self._direct[subscription._id] = receive
         return subscription
 
+    async def subscribe_unparsed(self, subject: str, receive: ReceiveBytes) -> None:
+        """The same for messages with headers, whose bytes it gets."""
+
+        async def ignore(_: Msg) -> None:
+            pass
+
+        subscription = await self.subscribe(subject, cb=ignore)
+        self._unparsed[subscription._id] = receive
+
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        if unparsed := self._unparsed.get(sid):
+            unparsed(headers, data)
+            return
         if not subject.isascii():  # nats-py stops reading at a subject that is no UTF-8
             subject = subject.decode("utf-8", "replace").encode()
         receive = self._direct.get(sid)

@@ -23,7 +23,7 @@ from shared.bus.client import BusClient, ConnectionLost
 from shared.bus.commit import Committer
 from shared.bus.connecting import connect_once, read_seed, require_more_time
 from shared.bus.consumer import Consumer, ConsumerConfig, DeadLetterHandler, Handler
-from shared.bus.entry import SALT, Entry, Stored, block_of, is_stored, parse_block, read, stored
+from shared.bus.entry import SALT, Entry, Stored, block_of, is_stored, parse_block, read, read_stored, stored
 from shared.bus.salt import make_salt
 from shared.bus.throttle import wait_for_turn
 from shared.contracts import generate_id
@@ -329,6 +329,20 @@ class Bus:
                 await subscription.unsubscribe()
 
         return end
+
+    async def follow_log(self, receive: Callable[[Stored], None]) -> None:
+        """Call ``receive`` for each message of the log as it is stored, with its headers as bytes alone.
+
+        Some may get lost, with the connection: what counts is the stream.
+        """
+
+        def take(headers: bytes, data: bytes) -> None:
+            stored = read_stored(headers, data)
+            if stored is not None:
+                receive(stored)
+
+        await self._client.subscribe_unparsed(subjects.AUDIT_ALL, take)
+        await self._client.flush()
 
     async def answer(self, subject: str, handler: Callable[[], bytes]) -> None:
         """Answer each request on ``subject`` with what ``handler()`` returns."""

@@ -102,6 +102,27 @@ def parse_block(block: bytes) -> dict[str, str]:
     return {name: value.strip() for name, colon, value in pairs if colon and name.split() == [name]}
 
 
+def read_stored(headers: bytes, data: bytes) -> Stored | None:
+    """A stored message from the bytes of its headers, which are left unparsed; None for a status.
+
+    The server adds headers of its own after those of the sender, who may write the same: the last ones count.
+    """
+    own = headers.rfind(b"Nats-Stream: ")
+    if own < 0:
+        return None
+    lines = headers[own:].decode("utf-8", "replace").split("\r\n")
+    found = dict(line.split(": ", 1) for line in lines if line)
+    return Stored(
+        found["Nats-Stream"],
+        found["Nats-Subject"],
+        int(found["Nats-Sequence"]),
+        data,
+        {},
+        found["Nats-Time-Stamp"],
+        block_of(headers[:own] + b"\r\n"),
+    )
+
+
 def is_stored(message: Msg) -> bool:
     """Whether this is a message of a stream, not a status (a stored message can have a status header too)."""
     return "Nats-Stream" in (message.headers or {})

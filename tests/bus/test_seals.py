@@ -61,6 +61,7 @@ async def sealed(bus: Bus) -> AsyncIterator[Sealer]:
         await asyncio.sleep(0.05)
 
     sealer = Sealer(bus, changed)
+    await bus.follow_log(sealer.hear)
     running = asyncio.create_task(sealer.run())
     try:
         yield sealer

@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing
 
 import msgspec
@@ -69,6 +69,8 @@ class LogIndex:
         self._heard = asyncio.Event()
         self._changed = asyncio.Event()
         self._arrived: list[Stored] = []
+        self.listeners: list[Callable[[Stored], None]] = []
+        """What else is told of each message as it is stored."""
         self.behind = 0
         """How many messages of the log are not indexed yet."""
         self.problem = ""
@@ -81,7 +83,7 @@ class LogIndex:
 
     async def run(self) -> None:
         """Index what there is and what comes; runs until cancelled."""
-        await self._bus.subscribe(subjects.AUDIT_ALL, self._hear)
+        await self._bus.follow_log(self._hear)
         while True:
             try:
                 await self._catch_up()
@@ -105,20 +107,13 @@ class LogIndex:
             self._renew()
         self._wake()
 
-    async def _hear(self, _: str, payload: bytes, headers: dict[str, str]) -> None:
+    def _hear(self, stored: Stored) -> None:
         if len(self._arrived) == ARRIVED:
             self._arrived.clear()  # the next one has a gap before it, and the streams are read
-        self._arrived.append(
-            Stored(
-                headers["Nats-Stream"],
-                headers["Nats-Subject"],
-                int(headers["Nats-Sequence"]),
-                payload,
-                {},
-                headers["Nats-Time-Stamp"],
-            )
-        )
+        self._arrived.append(stored)
         self._heard.set()
+        for listener in self.listeners:
+            listener(stored)
 
     async def _catch_up(self) -> None:
         """Read what the streams hold beyond the position, up to their present ends, by time."""

@@ -23,6 +23,10 @@ PAUSE = 1.0
 SILENCE = 10.0
 """Seconds after which the streams are looked at although nothing was heard."""
 RETRY = 5.0
+ARRIVED, ARRIVED_BYTES = 8_000, 16 * 1024 * 1024
+"""Messages, and their bytes, that wait at most as they were heard."""
+LARGE = 1024 * 1024
+"""The bytes of messages that are hashed in another thread."""
 READ_TIMEOUT = 30.0
 
 log = logger(__name__)
@@ -34,6 +38,8 @@ class _StreamSealer:
     def __init__(self, bus: Bus, stream: str) -> None:
         self.sealed: Seal | None = None
         self._bus, self._stream = bus, stream
+        self._arrived: list[Stored] = []
+        self._size = 0
         self._place = 0
         """Where the last seal stands in OFFICE."""
         self._leaves: list[bytes | None] = []
@@ -49,19 +55,37 @@ class _StreamSealer:
         if stored is not None and self.sealed is None:
             raise BusError(f"The last seal of {self._stream}, number {stored.seq} of OFFICE, cannot be read")
 
-    async def advance(self, reader: BulkReader) -> None:
-        """Read what is new, and seal what is to be sealed by now."""
-        end = await last_sequence(self._bus, self._stream)
-        start = self._reached + 1
+    def hear(self, stored: Stored) -> None:
+        """Take a message as it is stored; of more than ARRIVED the streams are read."""
+        self._size += len(stored.data)
+        if len(self._arrived) == ARRIVED or self._size > ARRIVED_BYTES:
+            self._arrived, self._size = [], len(stored.data)
+        self._arrived.append(stored)
+
+    async def advance(self, reader: BulkReader, *, look: bool) -> None:
+        """Take what is new, and seal what is to be sealed by now; ``look`` for what was not heard."""
+        arrived, self._arrived, self._size = self._arrived, [], 0
+        new = [stored for stored in arrived if stored.seq > self._reached]
+        if look or (new and (new[0].seq != self._reached + 1 or new[-1].seq - new[0].seq + 1 != len(new))):
+            await self._read(reader)
+        elif new:
+            await self._take(new)
+        if self.due_in() <= 0:
+            await self._seal(len(self._leaves))
+
+    async def _read(self, reader: BulkReader) -> None:
+        """Read from the stream what follows."""
+        end, start = await last_sequence(self._bus, self._stream), self._reached + 1
         if start > end + 1:
             raise BusError(f"The last seal of {self._stream} covers messages that there are not: {start - 1}")
         if start <= end:
             async for page in reader.read(Span(self._stream, ">", start, end), READ_TIMEOUT):
-                self._leaves += await self._leaves_of(page)
-                while len(self._leaves) >= SPAN:
-                    await self._seal(SPAN)
-        if self.due_in() <= 0:
-            await self._seal(len(self._leaves))
+                await self._take(page)
+
+    async def _take(self, page: Sequence[Stored]) -> None:
+        self._leaves += await self._leaves_of(page)
+        while len(self._leaves) >= SPAN:
+            await self._seal(SPAN)
 
     def due_in(self) -> float:
         """Seconds until what was read is to be sealed; endless if it is nothing but seals."""
@@ -75,7 +99,10 @@ class _StreamSealer:
 
     async def _leaves_of(self, page: Sequence[Stored]) -> list[bytes | None]:
         """The commitments to a page of messages, and to what was erased between them."""
-        made = await asyncio.to_thread(lambda: {stored.seq: make_leaf(stored) for stored in page})
+        if sum(len(stored.data) for stored in page) > LARGE:
+            made = await asyncio.to_thread(_make_leaves, page)
+        else:
+            made = _make_leaves(page)
         first, last = self._reached + 1, page[-1].seq
         if len(made) < last - first + 1:  # the record of an erasure comes before it
             made = (await read_erasures(self._bus, self._stream)).leaves | made
@@ -94,21 +121,31 @@ class _StreamSealer:
         self.sealed = seal
 
 
+def _make_leaves(page: Sequence[Stored]) -> dict[int, bytes]:
+    return {stored.seq: make_leaf(stored) for stored in page}
+
+
 class Sealer:
     """Follows both streams of the log. One process at a time seals: each seal names the one before it.
 
+    It is told of messages as they are stored (``hear``), and reads from the streams what it did not hear.
     ``changed`` returns when there may be something new; ``sealed`` are the last seals.
     """
 
     def __init__(self, bus: Bus, changed: Callable[[], Awaitable[None]]) -> None:
         self._bus, self._changed = bus, changed
         self._streams = [_StreamSealer(bus, stream) for stream in subjects.LOG]
+        self._by_name = dict(zip(subjects.LOG, self._streams, strict=True))
         self._told = asyncio.Event()
 
     @property
     def sealed(self) -> list[Seal]:
         """The last seal of each stream that has one."""
         return [each.sealed for each in self._streams if each.sealed is not None]
+
+    def hear(self, stored: Stored) -> None:
+        """Take a message as it is stored."""
+        self._by_name[stored.stream].hear(stored)
 
     async def wait(self) -> None:
         """Return when there is a new seal."""
@@ -131,10 +168,11 @@ class Sealer:
     async def _follow(self, reader: BulkReader) -> None:
         for each in self._streams:
             await each.load()
+        look = True
         while True:
             before = self.sealed
             for each in self._streams:
-                await each.advance(reader)
+                await each.advance(reader, look=look)
             if self.sealed != before:
                 self._told.set()
                 self._told = asyncio.Event()
@@ -143,5 +181,6 @@ class Sealer:
                 async with asyncio.timeout(max(0.0, min(SILENCE, due))):
                     await self._changed()
                     await asyncio.sleep(PAUSE)
+                look = False
             except TimeoutError:
-                continue
+                look = True
