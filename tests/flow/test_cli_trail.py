@@ -268,7 +268,7 @@ async def test_a_whole_log_is_verified(fresh_office_server: Server) -> None:
     assert done.returncode == 0, done.stdout
     assert done.stdout == (
         "OFFICE: whole, 5 messages, 0 seals\n"
-        "  5 messages after 0 not proven yet: no seal covers them\n"
+        "  5 messages are not proven yet: no seal covers what is so new\n"
         "MEMORY: whole, 0 messages, 0 seals\n"
     )
 

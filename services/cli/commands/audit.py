@@ -149,7 +149,9 @@ def _describe(result: Verification, outside: bool) -> Iterator[str]:
             who = clean(each.person) if each.person else "a person"
             yield f"  - {each.messages:,} by order of {who}, {format_date(each.at)} (order {each.order})"
     if rest := result.last - result.sealed:
-        yield f"  {count(rest, 'message')} after {result.sealed:,} not proven yet: no seal covers them"
+        after = f" after {result.sealed:,}" if result.sealed else ""
+        verb = "is" if rest == 1 else "are"
+        yield f"  {count(rest, 'message')}{after} {verb} not proven yet: no seal covers what is so new"
     if outside and result.witnessed:
         yield f"  Up to {result.witnessed:,} also proven by a seal that was kept elsewhere"
     elif result.sealed:
