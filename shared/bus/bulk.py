@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable
 from typing import Any, NamedTuple
 
+import nats.errors
 from nats.aio.client import Client
 
 from shared.bus.entry import Stored, read_stored
@@ -47,6 +48,13 @@ class _Pages:
         del self._bytes[:place]
         self.arrived.set()
 
+    def reset(self) -> None:
+        """Begin anew on another connection; what was asked for on the last one does not come."""
+        self._other.reset()
+        self._bytes.clear()
+        self.ended = self.ended or b"cut"
+        self.arrived.set()
+
     def _take(self, headers: bytes, data: bytes) -> None:
         stored = read_stored(headers, data)
         if stored is None:
@@ -69,7 +77,7 @@ class Span(NamedTuple):
 class BulkReader:
     """A connection that reads spans of streams one after the other, and does nothing else.
 
-    ``client`` is its own: ``opened`` connects it. After BusUnavailable it is of no more use.
+    ``client`` is its own: ``opened`` connects it, and it reconnects by itself.
     """
 
     def __init__(self, client: Client, opened: Awaitable[None]) -> None:
@@ -80,7 +88,8 @@ class BulkReader:
     async def read(self, span: Span, timeout: float) -> AsyncGenerator[list[Stored], None]:
         """The messages of a span, with their headers as bytes alone, in lists of about a thousand.
 
-        Raises BusUnavailable if the connection is lost on the way, or nothing comes for ``timeout`` seconds.
+        One span at a time. Raises BusUnavailable if the connection is lost on the way, or nothing comes for
+        ``timeout`` seconds.
         """
         client, pages = self._client, await self._open()
         start = span.start
@@ -89,7 +98,10 @@ class BulkReader:
             request = {"seq": start, "next_by_subj": span.subject, "batch": batch}
             pages.stored, pages.ended = [], b""
             asked = json.dumps(request).encode()
-            await client.publish(f"$JS.API.DIRECT.GET.{span.stream}", asked, reply=self._inbox)
+            try:
+                await client.publish(f"$JS.API.DIRECT.GET.{span.stream}", asked, reply=self._inbox)
+            except nats.errors.Error as error:
+                raise BusUnavailable(f"Reading {span.stream} failed: {error}") from None
             await _receive(pages, client, span.stream, timeout)
             found = [message for message in pages.stored if start <= message.seq <= span.end]
             if not found:
@@ -99,7 +111,10 @@ class BulkReader:
 
     async def _open(self) -> _Pages:
         if self._pages is None:
-            await self._opened
+            try:
+                await self._opened
+            except (nats.errors.Error, OSError, TimeoutError) as error:
+                raise BusUnavailable(f"No connection to read by: {error}") from None
             self._pages = self._client._ps = _Pages(self._client._ps)  # type: ignore[assignment]
             self._inbox = self._client.new_inbox()
             await self._client.subscribe(self._inbox)

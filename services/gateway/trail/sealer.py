@@ -161,6 +161,8 @@ class Sealer:
                 log.info("another_process_seals")
             except (BusError, OSError) as error:
                 log.warning("not_sealed_yet", reason=str(error))
+            except Exception:  # the log is to be sealed all the same
+                log.exception("sealing_failed")
             finally:
                 await reader.close()
             await asyncio.sleep(RETRY)
