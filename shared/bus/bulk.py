@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, NamedTuple
 
 import nats.errors
@@ -77,11 +77,11 @@ class Span(NamedTuple):
 class BulkReader:
     """A connection that reads spans of streams one after the other, and does nothing else.
 
-    ``client`` is its own: ``opened`` connects it, and it reconnects by itself.
+    ``client`` is its own: ``connect`` connects it, and it reconnects by itself.
     """
 
-    def __init__(self, client: Client, opened: Awaitable[None]) -> None:
-        self._client, self._opened = client, opened
+    def __init__(self, client: Client, connect: Callable[[], Awaitable[None]]) -> None:
+        self._client, self._connect = client, connect
         self._pages: _Pages | None = None
         self._inbox = ""
 
@@ -112,7 +112,7 @@ class BulkReader:
     async def _open(self) -> _Pages:
         if self._pages is None:
             try:
-                await self._opened
+                await self._connect()
             except (nats.errors.Error, OSError, TimeoutError) as error:
                 raise BusUnavailable(f"No connection to read by: {error}") from None
             self._pages = self._client._ps = _Pages(self._client._ps)  # type: ignore[assignment]

@@ -266,8 +266,8 @@ class Bus:
     def bulk_reader(self) -> BulkReader:
         """A reader on a connection of its own; to be closed."""
         client = Client()
-        opened = connect_once(client, self._url, self._secret, **self._options("-bulk"))
-        return BulkReader(client, opened)
+        options = self._options("-bulk")
+        return BulkReader(client, lambda: connect_once(client, self._url, self._secret, **options))
 
     async def read_all(
         self, stream: str, start: int, end: int, *, subject: str = ">", timeout: float = 5.0
