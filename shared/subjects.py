@@ -84,9 +84,11 @@ DURABLE_ENDINGS = (
 NEW = {"URGENT": "new_urgent", "HIGH": "new_high", "MEDIUM": "new", "LOW": "new_low"}
 """The step that submits a task, by its priority, highest first: the assignee has a durable for each."""
 CLAIMED = "claimed"
-"""A process of the assignee began an attempt."""
+"""A process of the assignee is at work on an attempt; the first step of one that does more than compute."""
 NOTED = "noted"
 """That process noted its progress."""
+AT_WORK = (CLAIMED, NOTED)
+"""The steps that carry notes, effects and spans."""
 ENDED = "ended"
 """The assignee's result."""
 CANCELLED = "cancelled"

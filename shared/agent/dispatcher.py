@@ -11,9 +11,9 @@ from shared.agent.base import Agent, Outbox
 from shared.agent.dependencies import wait_for_dependencies
 from shared.agent.executor import TaskExecutor
 from shared.bus import Delivery, Entry
-from shared.bus.claim import claim, dead_letter_for
+from shared.bus.claim import Claim, claim, dead_letter_for
 from shared.bus.entry import seal
-from shared.bus.records import read_result, read_submitted, retry_on_conflict, submission_entry
+from shared.bus.records import read_result, read_submitted, read_task, retry_on_conflict, submission_entry
 from shared.bus.replacement import is_handled
 from shared.contracts import (
     AgentReport,
@@ -31,7 +31,7 @@ from shared.contracts import (
     decode,
 )
 from shared.contracts.base import amended
-from shared.errors import BusError, Conflict, Reject
+from shared.errors import BusError, Conflict, Reject, TakenOver
 from shared.log import logger
 from shared.tasks.said import SaidChecker
 from shared.trace import HEADER as TRACE_HEADER
@@ -171,18 +171,38 @@ class Dispatcher:
         if never is not None:
             await held.finish(never)
             return
-        if held.attempt > self._agent.context.settings.max_attempts:
-            raise Reject(f"it was begun {held.attempt - 1} times and never finished")
+        limit = self._agent.context.settings.max_attempts
+        if (begun := held.count_begun(delivery.deliveries)) > limit > 1 or held.attempt > limit:
+            raise Reject(f"it was begun {begun - 1} times and never finished")
         try:
-            await held.finish(await self._executor.perform(held))
+            if not held.first or limit == 1:
+                # Somebody may be at it, or has died of it: that this process is, is to be known at once.
+                await held.begin()
+            await held.finish(await self._perform(held))
         except Conflict as conflict:
-            if not await self._executor.is_lost(held):
-                raise BusError(
-                    f"something it wrote to was changed at the same time: {conflict}"
-                ) from conflict
-            log.warning("claim_lost", task_id=task.task_id, attempt=held.attempt)
+            await self._require_lost(held, conflict)
         finally:
+            held.over = True
             await self._delegation.close(task)
+
+    async def _perform(self, held: Claim) -> TaskResult:
+        """The result of a task; an attempt that fails without one is on record."""
+        try:
+            return await self._executor.perform(held)
+        except (Conflict, Reject):
+            raise
+        except Exception:
+            await held.begin()
+            raise
+
+    async def _require_lost(self, held: Claim, conflict: Conflict) -> None:
+        """Return if the task has ended; raises TakenOver if another process has it, BusError if none has."""
+        state = await read_task(self._bus, held.task)
+        if state is not None and held.is_held(state):
+            raise BusError(f"something it wrote to was changed at the same time: {conflict}") from conflict
+        log.warning("claim_lost", task_id=held.task.task_id, attempt=held.attempt)
+        if state is not None and not state.status.final:
+            raise TakenOver(f"{state.worker or 'another process'} works on it") from conflict
 
     async def _dead_letter_given_up(self, delivery: Delivery) -> None:
         """Store a dead letter for a message that the server stopped delivering, naming where it is stored."""

@@ -148,7 +148,7 @@ RECORDS: dict[str, Any] = {
 
 _STEPS = {
     **{step: ("A task is submitted, with priority " + name, Task) for name, step in subjects.NEW.items()},
-    subjects.CLAIMED: ("A process of the assignee began an attempt at a task", TaskChanged),
+    subjects.CLAIMED: ("A process of the assignee is at work on a task", TaskChanged),
     subjects.NOTED: ("The process at work on a task noted its progress", TaskChanged),
     subjects.ENDED: ("A task ended, with its result", TaskResult),
     subjects.CANCELLED: ("The requester ended a task", TaskResult),

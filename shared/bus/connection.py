@@ -24,6 +24,7 @@ from shared.bus.connecting import connect_once, read_seed, require_more_time
 from shared.bus.consumer import Consumer, ConsumerConfig, DeadLetterHandler, Handler
 from shared.bus.entry import Entry, Stored, is_stored, read, stored
 from shared.bus.throttle import wait_for_turn
+from shared.bus.wire import headers_of
 from shared.contracts import generate_id
 from shared.errors import BusError, BusUnavailable, NoResponders, Refused
 from shared.log import logger
@@ -139,6 +140,24 @@ class Bus:
         """Store all entries in OFFICE or none; see Committer.commit."""
         await wait_for_turn(len(entries))
         return await self._office.commit(entries)
+
+    async def store_apart(self, entries: Sequence[Entry], *, timeout: float = 5.0) -> None:
+        """Store each entry over a connection of its own, as a thread does while the event loop is blocked.
+
+        What the server refuses, because something else was stored meanwhile, is left out. Raises
+        BusUnavailable if it does not answer.
+        """
+        client = Client()
+        try:
+            async with asyncio.timeout(timeout):
+                await connect_once(client, self._url, self._secret, name=f"{self.name}-{self.instance}-apart")
+                for each in entries:
+                    headers = headers_of(each)
+                    await client.request(each.subject, each.payload, timeout=timeout, headers=headers)
+        except (nats.errors.Error, OSError, TimeoutError) as error:
+            raise BusUnavailable(f"Storing by a thread failed: {error or type(error).__name__}") from None
+        finally:
+            await client.close()
 
     async def append(self, entry: Entry, *, timeout: float = 5.0) -> int:
         """Store one message in MEMORY; returns its sequence. Those that wait at the same time share a batch.

@@ -14,7 +14,7 @@ from shared.contracts import TOKEN, Goal, Task, TaskStatus, decode
 from shared.errors import NotFound
 from shared.queries.records import RESENT, end_of_search, find_dead_letter, read_goal, scan
 from shared.queries.summaries import MessageSummary, summarize
-from shared.text.times import parse_time, seconds_between
+from shared.text.times import format_utc, parse_time, seconds_between
 
 SEARCHED = (
     subjects.SUBMISSIONS,
@@ -214,6 +214,9 @@ def _build_timeline(task: Task, history: list[TaskState]) -> TaskTimeline:
     submitted, last = history[begin].stored_at, history[-1]
     claimed = next((state.stored_at for state in history[begin:] if state.step == subjects.CLAIMED), "")
     ended = next((state.stored_at for state in history[begin:] if state.result), "")
+    if not claimed and last.result and last.result.begun_at:
+        # By the clock of the process; the others are the server's.
+        claimed = format_utc(min(max(map(parse_time, (submitted, last.result.begun_at))), parse_time(ended)))
     return TaskTimeline(
         task=task,
         status=last.status,

@@ -25,6 +25,8 @@ from tests.support.waiting import eventually
 
 AGENTS = Path(__file__).parent / "agents"
 NOOP = "noop"
+QUICK, CLAIMED = "rest", "note"
+"""Its actions: one that only computes, and one that does more, so that its tasks are claimed."""
 SIZE = 1024
 """Bytes of a task."""
 PATIENCE = 120.0
@@ -100,21 +102,24 @@ class Lane:
 class MailroomLane(Lane):
     """The no-op agent, as Mailroom runs it."""
 
-    def __init__(self, ground: "Ground") -> None:
+    def __init__(self, ground: "Ground", action: str = QUICK) -> None:
         audit, durable = subjects.AUDITED[subjects.OFFICE], f"{NOOP}_medium"
         super().__init__(ground, stream=subjects.OFFICE, audit=audit, durable=durable)
+        self._action = action
         self._serial = 0
 
     async def start(self, processes: int = 1) -> None:
         """Start further processes of the agent until there are so many."""
         office = self.ground.office
         for number in range(len(self.workers), processes):
-            office.start(NOOP, f"-{number}")
-            await office.ready(NOOP, f"-{number}")
+            if f"{NOOP}-{number}" not in office.processes:
+                office.start(NOOP, f"-{number}")
+                await office.ready(NOOP, f"-{number}")
             self.workers.append(office.processes[f"{NOOP}-{number}"])
 
     async def load(self, count: int) -> None:
-        tasks = [noop_task(f"n{self._serial + number}") for number in range(count)]
+        names = [f"{self._action}{self._serial + number}" for number in range(count)]
+        tasks = [noop_task(name, action=self._action) for name in names]
         self._serial += count
         user = self.ground.office.user
         await commit_all(user, [submission_entry(task) for task in tasks])
@@ -217,9 +222,9 @@ async def open_ground(sync: str, *, everybody: bool = False) -> AsyncIterator[Gr
             yield ground
 
 
-def noop_task(task_id: str, requester: str = subjects.USER) -> Task:
+def noop_task(task_id: str, requester: str = subjects.USER, action: str = QUICK) -> Task:
     """A task of 1 KiB for the no-op agent."""
-    task = Task(task_id=task_id, text="x", assignee=NOOP, requester=requester, context={"action": "rest"})
+    task = Task(task_id=task_id, text="x", assignee=NOOP, requester=requester, context={"action": action})
     return msgspec.structs.replace(task, text="x" * (SIZE - len(task.to_json())))
 
 

@@ -97,6 +97,8 @@ TASK_RESULT = c.TaskResult(
     error_message="One test failed",
     metadata={"passed": 11, "failed": 1, "coverage": 0.95, "flaky": None, "slow": [True, False]},
     attempt=2,
+    worker="9f86d081aa12",
+    begun_at=AT,
     outcome=c.ResultOutcome.FAILED,
     spans=(SPAN,),
 )

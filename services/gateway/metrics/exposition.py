@@ -164,7 +164,7 @@ def _of_log(log: LogFigures, behind: int) -> Iterator[Metric]:
 def _histogram(log: LogFigures, agents: dict[str, str]) -> Metric:
     family = HistogramMetricFamily(
         "mailroom_task_hop_seconds",
-        "Seconds of tasks by hop: claim is from submitted to claimed, work from claimed to ended",
+        "Seconds of tasks by hop: claim is from submitted to claimed or begun, work from then to ended",
         labels=("agent", "hop"),
     )
     merged: dict[tuple[str, str], list[float]] = {}

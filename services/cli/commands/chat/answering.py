@@ -109,7 +109,7 @@ class _Notes:
                 self._tasks.add(task_id)
                 if agent != subjects.NEXUS:
                     return Note(agent=agent, text=f"is asked: {clean(Task.from_json(payload).text)}")
-            if step == subjects.NOTED and task_id in self._tasks:
+            if step in subjects.AT_WORK and task_id in self._tasks:
                 note = TaskChanged.from_json(payload).note
                 return Note(agent=agent, text=clean(note)) if note else None
         return None
