@@ -1,5 +1,7 @@
 """Every subject, stream, bucket and limit of the office, each a named constant or a function."""
 
+from typing import NamedTuple
+
 from shared.errors import ConfigError
 
 # --- streams -------------------------------------------------------------------------------------
@@ -96,6 +98,10 @@ CANCELLED = "cancelled"
 FINAL_STEPS = (ENDED, CANCELLED)
 BY_REQUESTER = (*NEW.values(), CANCELLED)
 BY_ASSIGNEE = (CLAIMED, NOTED, ENDED)
+
+# --- kinds of messages -----------------------------------------------------------------------------
+TASK, SUBMISSION, ADVISORY = "task", "submission", "advisory"
+"""The kinds of addresses that are not handled as mail."""
 
 # --- limits --------------------------------------------------------------------------------------
 MAX_PAYLOAD = 8 * 1024 * 1024
@@ -354,33 +360,50 @@ def is_for(agent: str, subject: str) -> bool:
     )
 
 
-def sender_of(subject: str) -> str:
-    """The publisher, which the broker guarantees: the token of ``subject`` that names it.
+class Address(NamedTuple):
+    """A subject taken apart, once for each message: what kind it is, who published it, and for whom.
 
-    Raises ConfigError for a subject that names no publisher.
+    The broker guarantees ``sender``. It is empty if people submitted a goal, if the server itself speaks, and
+    if the subject is none of the office's, which has no ``kind`` either. ``id`` is that of the task, approval
+    or record, ``step`` that of the task.
     """
-    tokens = subject.split(".")
-    match tokens:
-        case ["tasks", "submit"] | ["$JS", *_]:
-            return ""
-        case ["tasks", "submit", sender]:
-            return sender
-        case ["task", assignee, requester, _, step]:
-            return assignee if step in BY_ASSIGNEE else requester
-        case ["mail", _, sender] | ["memory", "write", sender]:
-            return sender
-        case (
-            ["event", sender, *_]
-            | ["timer", "set", sender, _]
-            | ["timer", "due", sender]
-            | ["dead", sender]
-            | ["record", sender, _, _]
-            | ["approval", sender, "asked", _]
-        ):
-            return sender
-        case ["approval", _, "answered", _]:
-            return USER
-    raise ConfigError(f"The subject {subject!r} names no sender")
+
+    kind: str = ""
+    sender: str = ""
+    recipient: str = ""
+    id: str = ""
+    step: str = ""
+
+    @classmethod
+    def of(cls, subject: str) -> "Address":
+        """The parts of ``subject``."""
+        match subject.split("."):
+            case ["task", assignee, requester, task_id, step]:
+                if step in BY_ASSIGNEE:
+                    return cls(TASK, assignee, requester, task_id, step)
+                return cls(TASK, requester, assignee, task_id, step)
+            case ["tasks", "submit", *sender]:
+                return cls(SUBMISSION, ".".join(sender), CONDUCTOR)
+            case ["mail", recipient, sender]:
+                return cls("mail", sender, recipient)
+            case ["memory", "write", sender]:
+                return cls("memory", sender, MEMORY_DAEMON)
+            case ["state", "goal" | "office", *name]:
+                return cls("state", CONDUCTOR, "", ".".join(name))
+            case ["timer", "set", sender, name]:
+                return cls("timer", sender, "", name)
+            case ["timer", "due", sender]:
+                return cls("timer", sender, sender)
+            case ["record", sender, _, name]:
+                return cls("record", sender, "", name)
+            case ["approval", agent, ("asked" | "answered") as what, name]:
+                parties = (agent, USER) if what == "asked" else (USER, agent)
+                return cls("approval", *parties, name)
+            case [("event" | "dead") as kind, sender, *_]:
+                return cls(kind, sender)
+            case ["$JS", "EVENT", *_]:
+                return cls(ADVISORY)
+        return cls()
 
 
 def require_agent_name(name: str) -> None:

@@ -7,12 +7,16 @@ from typing import Any, NamedTuple
 
 from nats.aio.client import Client
 
+from shared.bus.client import BusClient
 from shared.bus.entry import Stored
 from shared.errors import BusUnavailable
 
 PAGE = 1_000
 """The most messages of one request to the stream (a limit of nats-server)."""
+PAGE_BYTES = 4 * 1024 * 1024
+"""The most bytes of them, if that is more than one message."""
 
+_VERSION = len(b"NATS/1.0\r\n")
 _OWN = b"\r\nNats-Stream: "
 """The first of the headers that the server adds to a message, after those of its sender."""
 
@@ -23,7 +27,8 @@ class _Pages:
     It collects what comes for the one subscription, and leaves all else to the ``other`` parser.
     """
 
-    def __init__(self, other: Any) -> None:
+    def __init__(self, other: Any, *, headers: bool) -> None:
+        self._headers = headers
         self.arrived = asyncio.Event()
         self.stored: list[Stored] = []
         self.ended = b""
@@ -57,13 +62,14 @@ class _Pages:
             return
         lines = headers[own + 2 :].decode().split("\r\n")
         found = dict(line.split(": ", 1) for line in lines if line)
+        senders = BusClient._parse_header_lines(headers[_VERSION:own]) if self._headers else {}
         self.stored.append(
             Stored(
                 found["Nats-Stream"],
                 found["Nats-Subject"],
                 int(found["Nats-Sequence"]),
                 data,
-                {},
+                senders,
                 found["Nats-Time-Stamp"],
             )
         )
@@ -72,29 +78,33 @@ class _Pages:
 
 
 class Span(NamedTuple):
-    """The messages of a stream on ``subject`` from ``start`` to ``end``, both included."""
+    """The messages of a stream on ``subject`` from ``start`` to ``end``, both included.
+
+    ``headers`` is whether those of their senders are wanted too.
+    """
 
     stream: str
     subject: str
     start: int
     end: int
+    headers: bool = False
 
 
 async def read_all(
     client: Client, opened: Awaitable[None], span: Span, timeout: float
 ) -> AsyncGenerator[list[Stored], None]:
-    """The messages of a span, without their senders' headers, in lists of about a thousand.
+    """The messages of a span in lists of about a thousand.
 
     ``client`` serves for nothing else: ``opened`` connects it, and it is closed at the end. Raises
     BusUnavailable if the connection is lost on the way, or nothing comes for ``timeout`` seconds.
     """
     await opened
     try:
-        pages = client._ps = _Pages(client._ps)  # type: ignore[assignment]
+        pages = client._ps = _Pages(client._ps, headers=span.headers)  # type: ignore[assignment]
         inbox, start = client.new_inbox(), span.start
         await client.subscribe(inbox)
         while start <= span.end:
-            request = {"seq": start, "next_by_subj": span.subject, "batch": PAGE}
+            request = {"seq": start, "next_by_subj": span.subject, "batch": PAGE, "max_bytes": PAGE_BYTES}
             pages.stored, pages.ended = [], b""
             asked = json.dumps(request).encode()
             await client.publish(f"$JS.API.DIRECT.GET.{span.stream}", asked, reply=inbox)

@@ -275,12 +275,19 @@ class Bus:
         return read(self._client, stream, request, timeout)
 
     def read_all(
-        self, stream: str, start: int, end: int, *, subject: str = ">", timeout: float = 5.0
+        self,
+        stream: str,
+        start: int,
+        end: int,
+        *,
+        subject: str = ">",
+        headers: bool = False,
+        timeout: float = 5.0,
     ) -> AsyncGenerator[list[Stored], None]:
         """The messages of a stream from ``start`` to ``end``, quickly; see ``bulk.read_all``."""
         client = Client()
         opened = connect_once(client, self._url, self._secret, name=f"{self.name}-{self.instance}-bulk")
-        return read_all(client, opened, Span(stream, subject, start, end), timeout)
+        return read_all(client, opened, Span(stream, subject, start, end, headers), timeout)
 
     async def subscribe(
         self, subject: str, handler: Callable[[str, bytes, dict[str, str]], Awaitable[None]]

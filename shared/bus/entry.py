@@ -10,6 +10,7 @@ from nats.aio.msg import Msg
 
 from shared.contracts import Envelope
 from shared.errors import BusError, BusUnavailable
+from shared.subjects import Address
 from shared.trace import trace_headers
 
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
@@ -116,14 +117,15 @@ IN_PROGRESS = b"+WPI"
 class Delivery:
     """A stored message that was delivered to this process.
 
-    ``stream`` and ``seq`` are its place, ``deliveries`` counts deliveries, this one included, ``stored_at``
-    is the time it was stored, in nanoseconds since 1970, ``behind`` is how many messages the durable had that
-    were still to be delivered. ``reply`` is the subject of the answer, ``connection`` the number of the
-    connection by which it came.
+    ``stream`` and ``seq`` are its place, ``address`` is what its subject says, ``deliveries`` counts
+    deliveries, this one included, ``stored_at`` is the time it was stored, in nanoseconds since 1970,
+    ``behind`` is how many messages the durable had that were still to be delivered. ``reply`` is the subject
+    of the answer, ``connection`` the number of the connection by which it came.
     """
 
     __slots__ = (
         "_answer",
+        "address",
         "behind",
         "connection",
         "data",
@@ -151,6 +153,7 @@ class Delivery:
         self.stored_at = int(tokens[at + 5])
         self.behind = int(tokens[at + 6])
         self.subject = message.subject
+        self.address = Address.of(message.subject)
         self.data = message.data
         self.headers: dict[str, Any] = dict(message.headers or {})
         self.reply = message.reply

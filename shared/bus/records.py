@@ -186,12 +186,12 @@ def read_result(subject: str, data: bytes) -> TaskResult:
         reason = f"its status is {result.status}"
     except ValueError as error:
         reason = str(error)
-    _, assignee, requester, task_id, _ = subject.split(".")
+    address = subjects.Address.of(subject)
     return TaskResult(
-        sender=subjects.sender_of(subject),
-        recipient=requester,
-        task_id=task_id,
-        agent=assignee,
+        sender=address.sender,
+        recipient=address.recipient,
+        task_id=address.id,
+        agent=address.sender,
         status=TaskStatus.FAILED,
         output="",
         error_message=f"Its result cannot be read: {reason[:500]}",

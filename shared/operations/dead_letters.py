@@ -34,7 +34,7 @@ async def read_dead_letter(bus: Bus, number: int) -> DeadLetter:
 
 def _letter_in(stored: Stored) -> DeadLetter:
     """The dead letter, whose sender is who stored it; if it is garbage, one that says so."""
-    sender = subjects.sender_of(stored.subject)
+    sender = subjects.Address.of(stored.subject).sender
     try:
         return amended(DeadLetter.from_json(stored.data), sender=sender)
     except ValueError as error:

@@ -28,7 +28,6 @@ NO_SUBJECTS = {
     "bucket_stream",
     "mailboxes",
     "is_for",
-    "sender_of",
     "require_agent_name",
 }
 """The functions of ``shared.subjects`` that return something else than one subject."""

@@ -196,7 +196,7 @@ def read_entry(
         entry = decode(data, checked=checked)
     except ValueError as error:
         raise Reject(str(error)) from None
-    sender = subjects.sender_of(subject)
+    sender = subjects.Address.of(subject).sender
     own = sender == subjects.MEMORY_DAEMON
     if own and isinstance(entry, MemoryRefused | MemoryErased | MemoryForgotten):
         return entry
