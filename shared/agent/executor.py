@@ -80,7 +80,6 @@ class TaskExecutor:
     async def perform(self, held: Claim) -> TaskResult:
         """Perform the task and return its result; raises Conflict if the claim is lost meanwhile."""
         context = TaskContext(held)
-        self._watch.add(held)
         working = asyncio.create_task(self._do(context, held))
         execution = self._running[held] = Execution(working)
         overdue = asyncio.get_running_loop().call_later(_time_left(held.task), execution.stop, OVERDUE)
@@ -116,16 +115,18 @@ class TaskExecutor:
         return result
 
     async def _do(self, context: TaskContext, held: Claim) -> Outcome:
+        run = self._watch.watch(held)  # before the rest: a claim that it stores is no effect of the task
         current_task.set(context)
         before_effect.set(lambda: self._require_claim(held))
         throttle.set(Throttle())
         current_speaker.set(Speaker.of(context.task))
         record_spans_in(context.spans)
         connection_observer.set(self._agent.context.record_connections)
-        context.references, unopened = await open_references(self._agent.context, context.task)
-        if unopened:
-            context.facts["unopened"] = unopened
-        return await self._agent.on_task(context.task)
+        with run:
+            context.references, unopened = await open_references(self._agent.context, context.task)
+            if unopened:
+                context.facts["unopened"] = unopened
+            return await self._agent.on_task(context.task)
 
     async def _require_claim(self, held: Claim) -> None:
         """Return once the claim is stored; if it is lost, the execution is stopped."""
