@@ -98,6 +98,8 @@ CANCELLED = "cancelled"
 FINAL_STEPS = (ENDED, CANCELLED)
 BY_REQUESTER = (*NEW.values(), CANCELLED)
 BY_ASSIGNEE = (CLAIMED, NOTED, ENDED)
+HANDED_ON = (*NEW.values(), ENDED)
+"""The steps that are delivered to the other party."""
 
 # --- kinds of messages -----------------------------------------------------------------------------
 TASK, SUBMISSION, ADVISORY = "task", "submission", "advisory"
@@ -351,13 +353,9 @@ def mailboxes(agent: str) -> dict[str, list[str]]:
 
 def is_for(agent: str, subject: str) -> bool:
     """Whether a message on ``subject`` is delivered to ``agent``."""
-    mine = [pattern for patterns in mailboxes(agent).values() for pattern in patterns]
-    mine += [timer_due(agent), *(MEMORY_SUBJECTS if agent == MEMORY_DAEMON else ())]
-    tokens = subject.split(".")
-    return any(
-        len(wanted) == len(tokens) and all(w in ("*", t) for w, t in zip(wanted, tokens, strict=True))
-        for wanted in (pattern.split(".") for pattern in mine)
-    )
+    address = Address.of(subject)
+    is_left = address.kind == "approval" or (address.kind == TASK and address.step not in HANDED_ON)
+    return address.recipient == agent and not is_left
 
 
 class Address(NamedTuple):

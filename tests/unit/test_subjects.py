@@ -177,3 +177,28 @@ def test_a_bucket_holds_its_entries(a: str, instance: str) -> None:
     assert fits(f"$KV.{subjects.LEASES_BUCKET}.>", subjects.lease(a))
     assert fits(f"$KV.{subjects.IDENTITIES_BUCKET}.>", subjects.identity(a))
     assert subjects.bucket_stream(subjects.AGENTS_BUCKET) == "KV_agents"
+
+
+@given(a=names, b=names, token=tokens)
+def test_what_is_for_an_agent_is_what_its_durables_deliver(a: str, b: str, token: str) -> None:
+    every = [
+        *(subjects.task(a, b, token, step) for step in STEPS),
+        subjects.mail(a, b),
+        subjects.SUBMIT,
+        *(subjects.submitted_by(name) for name in subjects.SUBMITTING),
+        subjects.goal(token),
+        subjects.event(a, "began"),
+        subjects.dead(a),
+        subjects.record(a, "thread", token),
+        subjects.approval_asked(a, token),
+        subjects.approval_answered(a, token),
+    ]
+    for agent in (a, b, subjects.CONDUCTOR):
+        patterns = [pattern for filters in subjects.mailboxes(agent).values() for pattern in filters]
+        if agent != subjects.GATEWAY:
+            for subject in every:
+                delivered = any(fits(pattern, subject) for pattern in patterns)
+                assert subjects.is_for(agent, subject) == delivered, subject
+    assert subjects.is_for(a, subjects.timer_due(a))
+    assert not subjects.is_for(a, subjects.timer(a, token))
+    assert subjects.is_for(subjects.MEMORY_DAEMON, subjects.memory_write(a))
