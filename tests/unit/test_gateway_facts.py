@@ -73,6 +73,17 @@ def test_a_task_is_followed_from_its_submission_to_its_end(log: Log) -> None:
     assert found.working == {}
 
 
+@pytest.mark.parametrize("begun_at", [LATER, "", "yesterday"])
+def test_the_end_of_a_task_that_was_not_claimed_says_when_it_began(log: Log, begun_at: str) -> None:
+    log.task()
+    log.task(**ended(begun_at=begun_at))
+    found = read_log(log.store)
+    assert found.tasks == [("scout", "completed", "done", 1)]
+    hops = [(hop.hop, hop.seconds) for hop in found.hops]
+    close = pytest.approx(2.5, abs=0.001), pytest.approx(7.5, abs=0.001)
+    assert hops == ([("claim", close[0]), ("work", close[1])] if begun_at == LATER else [])
+
+
 def test_the_same_submission_again_changes_nothing(log: Log) -> None:
     log.task()
     log.task(**ended())
