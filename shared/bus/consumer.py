@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 
 import msgspec
 
@@ -98,6 +98,7 @@ class Consumer:
         self._busy = asyncio.Event()
         self._background: list[asyncio.Task[None]] = []
         self._stopping = self._paused = False
+        self._context = Context()
 
     @property
     def stream(self) -> str:
@@ -123,6 +124,7 @@ class Consumer:
 
     async def start(self) -> None:
         """Start pulling and handling."""
+        self._context = copy_context()
         await self._advance()
         self._background = [asyncio.create_task(self._watch()), asyncio.create_task(self._make_way())]
 
@@ -242,7 +244,10 @@ class Consumer:
         self._handling += 1
         self._queue.put_nowait(delivery)
         if self._handling > len(self._workers):
-            self._workers.append(asyncio.create_task(self._work(), name=f"work {len(self._workers)}"))
+            # Whoever has it begun, such as a task that yields its slot, lends the new worker nothing.
+            context = self._context.copy()
+            name = f"work {len(self._workers)}"
+            self._workers.append(asyncio.create_task(self._work(), name=name, context=context))
         if self._free <= 0:
             self._full_since = asyncio.get_running_loop().time()
 
