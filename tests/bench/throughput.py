@@ -11,7 +11,7 @@ from tests.bench.plan import Plan
 from tests.bench.rows import NO_TARGET, Row, at_least, compare
 
 NAME = "throughput"
-OURS = {"full lifecycle": QUICK, "full lifecycle of a task that is claimed": CLAIMED}
+OURS = {"full lifecycle": QUICK, "full lifecycle, claimed": CLAIMED}
 """Ours, and what the no-op agent does."""
 QUICKEST = "full lifecycle"
 BARE = "bare loop, acks only"
@@ -78,7 +78,7 @@ def _rows(sync: str, runs: Mapping[str, Sequence[Run]]) -> list[Row]:
             rows.append(compare(NAME, f"{ours}, sync {sync}", *rates, target))
         for part in ("worker", "server"):
             for bound in filter(runs.__contains__, RIVALS):
-                name = f"processor time of its {part}, {ours}, sync {sync}"
+                name = f"processor time of its {part}{ours.removeprefix(QUICKEST)}, sync {sync}"
                 costs = _cost(runs[ours], part), "us/task", bound, _cost(runs[bound], part)
                 rows.append(compare(NAME, name, *costs))
     return rows
