@@ -192,7 +192,7 @@ class Claim:
             return sequences
 
     def _change(self, note: str, journal: tuple[Effect, ...], spans: tuple[Span, ...]) -> TaskChanged:
-        return refreshed(
+        change = refreshed(
             _BLANK,
             sender=self._bus.name,
             recipient=self.task.requester,
@@ -206,6 +206,8 @@ class Claim:
             journal=journal,
             spans=spans,
         )
+        # A claim is dated when the attempt began, which is a little before its first write.
+        return change if self.stored else amended(change, created_at=self.begun_at)
 
     async def _commit(
         self, payload: TaskChanged | TaskResult, others: Sequence[Entry], *, alone: bool = False

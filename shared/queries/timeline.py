@@ -214,7 +214,7 @@ def _build_timeline(task: Task, history: list[TaskState]) -> TaskTimeline:
     submitted, last = history[begin].stored_at, history[-1]
     claimed = next((state.stored_at for state in history[begin:] if state.step == subjects.CLAIMED), "")
     ended = next((state.stored_at for state in history[begin:] if state.result), "")
-    if not claimed and last.result and last.result.begun_at:
+    if last.result and last.result.begun_at and (not claimed or last.attempt == 1):
         # By the clock of the process; the others are the server's.
         claimed = format_utc(min(max(map(parse_time, (submitted, last.result.begun_at))), parse_time(ended)))
     return TaskTimeline(
