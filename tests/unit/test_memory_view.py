@@ -2,15 +2,28 @@
 
 import sys
 import threading
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
+from services.memory.retrieval import sessions as sessions_module
 from services.memory.retrieval import view as view_module
 from services.memory.retrieval.view import View
 from shared.contracts import Edge, ListQuery, MemoryQuery, Node, Source
-from tests.support.memory import DIMENSIONS, NOW, make_tables, make_view, note, put, search_ids, vector
+from tests.support.memory import (
+    DIMENSIONS,
+    NOW,
+    World,
+    edge,
+    make_tables,
+    make_view,
+    note,
+    put,
+    search_ids,
+    vector,
+)
 
 
 def titles(view: View, **fields: Any) -> list[str]:
@@ -224,6 +237,48 @@ def test_many_rewrites_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert view.nodes(["n7"])[0].retired_version == 9
     assert titles(view, retired=True, limit=1000) == sorted(names)
     assert [entry.id for entry in view.session_neighbours("n8")[0]] == ["n5", "n6"]
+
+
+def test_what_is_kept_of_nodes_beside_them_is_what_loading_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is superseded and how many speak in a session, after writes of all kinds as after a start."""
+    monkeypatch.setattr(view_module, "LEAST_WASTED", 60)
+    monkeypatch.setattr(sessions_module, "MAX_CHANGED", 40)
+    random, names, linked = Random(23), [f"n{i}" for i in range(60)], set[tuple[str, str, str]]()
+    world = World(*[said(name, random) for name in names])
+    for turn in range(300):
+        one, other = sorted(random.sample(names, 2))  # edges in one direction make no cycle
+        if turn % 8 < 2:
+            world.write(said(one, random))  # brings a retired one back, too
+        elif turn % 8 == 2 and world.view.is_live(one):
+            world.write(retire=[one])
+            linked = {each for each in linked if one not in each}
+        elif turn % 8 == 3 and linked:
+            world.write(unlink=[gone := random.choice(sorted(linked))])
+            linked.remove(gone)
+        elif world.view.is_live(one) and world.view.is_live(other):
+            world.write(edges=[edge(one, other, "supersedes")])
+            linked.add((one, other, "supersedes"))
+        if turn % 50 == 49:
+            kept = keeps(world.view)
+            assert kept == keeps(world.rebuilt())
+            superseded = {node_id for node_id, (is_superseded, _) in kept.items() if is_superseded}
+            assert superseded == world.view.graph.successors(kept).keys()
+    assert {number for _, number in kept.values()} >= {0, 1, 2, 3}
+    assert any(superseded for superseded, _ in kept.values())
+
+
+def said(name: str, random: Random) -> Node:
+    session, agent = random.choice(("", *"abcdefghijkl")), random.choice(("", "ada", "ben"))
+    return note(name, name, session=session, agent=agent, tags=random.choice(((), ("x",))))
+
+
+def keeps(view: View) -> dict[str, tuple[bool, int]]:
+    """Of each live node whether it is superseded, and how many speak in its session."""
+    index = view._state.nodes
+    slots = np.flatnonzero(index.column("live"))
+    speakers = index.sessions.count_speakers(index.column("session")[slots]).tolist()
+    pairs = zip(index.column("superseded")[slots].tolist(), speakers, strict=True)
+    return dict(zip(index.name(slots), pairs, strict=True))
 
 
 def test_reading_while_writing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice, repeat
 from typing import Any, NamedTuple
 
@@ -43,12 +43,13 @@ COLUMNS: dict[str, type[np.generic]] = {
     "agent": np.int32,
     "session": np.int32,
     "speaker": np.uint32,
+    "superseded": np.bool_,
     "size": np.int32,
 }
 """What is kept of a node in arrays: times in seconds since the epoch (``ends`` is infinite without a
-valid_to), names as numbers (0 for none), ``speaker`` as ``code_speaker`` has it, the
-characters of title, body and tags. A slot is ``current`` until its node is written again, and ``live`` as
-long as the node is not retired either."""
+valid_to), names as numbers (0 for none), ``speaker`` as ``code_speaker`` has it, whether a live node
+supersedes it, the characters of title, body and tags. A slot is ``current`` until its node is written again,
+and ``live`` as long as the node is not retired either."""
 
 
 MANY = 64
@@ -90,7 +91,11 @@ class NodeIndex:
             self._fold(tag)
         self.wasted = count - int(np.count_nonzero(self.column("current")))
         self.sessions = Sessions(
-            self._columns["session"], self._columns["created"], self._ids, self.column("live")
+            self._columns["session"],
+            self._columns["created"],
+            self._columns["speaker"],
+            self._ids,
+            self.column("live"),
         )
         self._ordered: list[str] = []
         self._unordered = list(self._slots)
@@ -171,6 +176,17 @@ class NodeIndex:
             if live[slot]:
                 self.sessions.place(slot)
         self.size = len(self._ids)
+
+    def mark_superseded(self, superseded: Mapping[str, bool]) -> None:
+        """Note of nodes, as far as they are known, whether a live one supersedes them."""
+        slots = self.locate([*superseded])
+        known, marks = slots >= 0, np.fromiter(superseded.values(), np.bool_, len(slots))
+        self.column("superseded")[slots[known]] = marks[known]
+
+    def find_holding(self, count: int, moment: float) -> Mask:
+        """Which of the first slots hold at ``moment``: neither ended nor superseded."""
+        holding: Mask = (self.column("ends", count) > moment) & ~self.column("superseded", count)
+        return holding
 
     def count_kinds(self) -> dict[str, int]:
         """How many live nodes there are of each kind, by name."""
@@ -289,6 +305,7 @@ class NodeIndex:
             self._number(node.source.agent),
             self._number(node.source.session),
             code_speaker(node.source.agent, node.tags),
+            False,
             len(node.title) + len(node.body) + sum(map(len, node.tags)),
         )
 
@@ -309,6 +326,7 @@ class NodeIndex:
             "agent": names["source_agent"],
             "session": names["source_session"],
             "speaker": read_speakers(table),
+            "superseded": np.zeros(table.num_rows, np.bool_),
             "size": measure(table),
         }
 

@@ -1,6 +1,7 @@
 """The order of hits beside their scores: what holds now first, and knowledge before bookkeeping."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -76,11 +77,12 @@ def is_bookkeeping(node: Node) -> bool:
 
 
 def _newest_first(hits: Sequence[Hit], text: str, vector_of: Callable[[str], Vector | None]) -> list[Hit]:
-    left = [_Told(hit, text) for hit in hits]
+    terms = find_terms(text).keys()
+    left = [_Told(hit, text, terms, vector_of) for hit in hits]
     ordered: list[Hit] = []
     while left:
         leader = left[0]
-        newer = [other for other in left[1:] if other.replaces(leader, vector_of)]
+        newer = [other for other in left[1:] if other.replaces(leader)]
         first = max(newer, key=lambda other: other.created, default=leader)
         left.remove(first)
         ordered.append(_scored(first.hit, leader.hit.score, "newest"))
@@ -88,36 +90,53 @@ def _newest_first(hits: Sequence[Hit], text: str, vector_of: Callable[[str], Vec
 
 
 class _Told:
-    """A hit and what deciding about it takes; what it says of a question is found when it is first needed."""
+    """A hit and what deciding about it takes; what it says of a question is found when it is first needed.
 
-    def __init__(self, hit: Hit, text: str) -> None:
+    ``terms`` are those of the question ``text``.
+    """
+
+    def __init__(
+        self, hit: Hit, text: str, terms: Set[str], vector_of: Callable[[str], Vector | None]
+    ) -> None:
         self.hit = hit
         self.created = parse_time(hit.node.created_at) if hit.node.created_at else 0.0
-        self._text = text
-        self._covered: tuple[frozenset[str], frozenset[str]] | None = None
+        self._text, self._terms, self._vector_of = text, terms, vector_of
 
-    def replaces(self, older: "_Told", vector_of: Callable[[str], Vector | None]) -> bool:
+    def replaces(self, older: "_Told") -> bool:
         """Whether it says the same as ``older``, later."""
         mine, its = self.hit.node, older.hit.node
         if older.hit.questioned_by == mine.id:
             return True
         if self.created <= older.created or self.hit.score < LEAST * older.hit.score:
             return False
-        if not _may_replace(mine.kind, its.kind) or is_bookkeeping(mine) or is_bookkeeping(its):
+        if not _may_replace(mine.kind, its.kind) or self._is_bookkeeping or older._is_bookkeeping:
             return False
-        phrases, words = older.covered()
-        if not (phrases <= self.covered()[0] if phrases else words <= self.covered()[1]):
+        if not (older._phrases <= self._phrases if older._phrases else older._words <= self._words):
             return False
-        one, other = vector_of(mine.id), vector_of(its.id)
+        one, other = self._vector, older._vector
         return one is not None and other is not None and float(one @ other) >= SAME
 
-    def covered(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The phrases and the terms of the question that it has."""
-        if self._covered is None:
-            said = f"{self.hit.node.title} {self.hit.node.body[:2_000]}"
-            terms = find_terms(self._text).keys() & find_stems(said)
-            self._covered = find_phrases(self._text, said), frozenset(terms)
-        return self._covered
+    @cached_property
+    def _is_bookkeeping(self) -> bool:
+        return is_bookkeeping(self.hit.node)
+
+    @cached_property
+    def _phrases(self) -> frozenset[str]:
+        """The phrases of the question that it has."""
+        return find_phrases(self._text, self._said)
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        """The terms of the question that it has."""
+        return frozenset(self._terms & find_stems(self._said))
+
+    @cached_property
+    def _vector(self) -> Vector | None:
+        return self._vector_of(self.hit.node.id)
+
+    @property
+    def _said(self) -> str:
+        return f"{self.hit.node.title} {self.hit.node.body[:2_000]}"
 
 
 def _may_replace(kind: str, other: str) -> bool:

@@ -13,7 +13,7 @@ from services.memory.retrieval import ranking
 from services.memory.retrieval.arrays import top_slots
 from services.memory.retrieval.keywords import K1, STOP_WORDS, B, Keywords, WordMatches, query_words
 from services.memory.retrieval.node_index import Mask, NodeIndex
-from services.memory.retrieval.sessions import NONE, OFFSETS
+from services.memory.retrieval.sessions import OFFSETS
 from services.memory.retrieval.vectors import Vectors, VectorTable
 from services.memory.retrieval.word_splitting import split_words
 from shared.contracts import ListQuery, MemoryQuery
@@ -188,13 +188,9 @@ class Search:
 
     def _find_between_two(self, among: Mask, slots: Slots) -> Mask:
         """Which of ``among`` are in a session whose live nodes are of two speakers."""
-        sessions = self._index.column("session", self._count)
-        codes = np.unique(sessions[slots[among]])
-        speakers = self._index.column("speaker", self._count)
-        there = np.flatnonzero(np.isin(sessions, codes[codes != NONE]) & (speakers > 0) & self._live)
-        pairs = np.unique(sessions[there].astype(np.int64) << 32 | speakers[there])
-        found, counts = np.unique(pairs >> 32, return_counts=True)
-        return among & np.isin(sessions[slots], found[counts == 2])
+        sessions = self._index.column("session", self._count)[slots]
+        between: Mask = self._index.sessions.count_speakers(sessions) == 2
+        return among & between
 
     def weigh(self, text: str) -> list[WeighedWord]:
         """The words of a query, also those that occur nowhere: they count in what a text could score."""

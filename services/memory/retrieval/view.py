@@ -1,7 +1,7 @@
 """The view of memory at one graph version, for readers: nodes, search, edges."""
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
@@ -78,6 +78,7 @@ class View:
             graph = pool.submit(Graph.load, edges, nodes)
             kept = load_keywords(folder, index) if folder else None
             keywords, unsaved = kept or (Keywords.build(index.texts()), index.size)
+        index.mark_superseded(dict.fromkeys(graph.result().find_superseded(), True))
         view = cls(SearchState(index, keywords, vectors, {}), graph.result(), version, dict(access))
         view.unsaved = unsaved
         return view
@@ -105,9 +106,12 @@ class View:
             table.extend(self._gather_vectors(nodes, fresh))
             keywords.extend([searchable_text(node.title, node.body, node.tags) for node in nodes])
             index.stage(nodes)
-        self.graph.put(change.edges.values(), nodes)
+        edges = change.edges.values()
+        self.graph.put(edges, nodes)
+        superseded = self.graph.review_superseded(nodes, edges)
         with self._lock:
             index.publish()
+            index.mark_superseded(superseded)
             self._access.update(change.accessed)
             self.version = change.version
         self.unsaved += len(nodes)
@@ -159,11 +163,11 @@ class View:
         hops = self.graph.hops(query.anchors) if query.anchors else {}
         state, live = self._freeze()
         near = {slot: far for node_id, far in hops.items() if (slot := state.nodes.find(node_id)) is not None}
-        successors = self.graph.successors()
-        holds = None if wants_history(query) else self._find_valid(state, len(live), successors, moment)
+        holds = None if wants_history(query) else state.nodes.find_holding(len(live), moment)
         scored = Search(state, live).run(query, vector, moment, near, holds)
         nodes = self._read(state.nodes, [entry.slot for entry in scored])
-        questioned = find_questioned(self.graph, [node.id for node in nodes], moment)
+        ids = [node.id for node in nodes]
+        successors, questioned = self.graph.successors(ids), find_questioned(self.graph, ids, moment)
         return [
             amended(
                 _HIT,
@@ -175,13 +179,6 @@ class View:
             )
             for node, entry in zip(nodes, scored, strict=True)
         ]
-
-    def _find_valid(self, state: SearchState, count: int, superseded: Collection[str], moment: float) -> Mask:
-        """The slots whose nodes hold: not ended, not superseded."""
-        valid = state.nodes.column("ends", count) > moment
-        slots = state.nodes.locate([*superseded])
-        valid[slots[(slots >= 0) & (slots < count)]] = False
-        return valid
 
     def similar(
         self, vector: Vectors, limit: int, floor: float = 0.0, kinds: Sequence[str] = ()
