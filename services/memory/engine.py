@@ -366,13 +366,16 @@ class MemoryEngine:
         }
 
     def health(self) -> dict[str, Any]:
-        """``status`` ok or degraded; ``problem`` is why the last write could not be stored, if so."""
-        problem = self._writer.problem
+        """``status`` ok or degraded; ``problem`` is why the last write could not be stored, if so;
+        ``comparing`` how many texts deep searches have never compared before, and have read so far.
+        """
+        problem, progress = self._writer.problem, self._aligner.progress
         return {
             "status": "degraded" if problem else "ok",
             "problem": problem,
             "version": self.version,
             "path": str(self._path),
+            "comparing": {"read": progress.read, "of": progress.wanted},
         }
 
     async def close(self) -> None:

@@ -207,13 +207,12 @@ def test_beside_gives_the_neighbours_in_the_session() -> None:
         for i in range(6)
     ]
     view = make_view(*entries)
-    before, after = view.session_neighbours("n1")
+    [(before, after)] = view.session_neighbours(["n1"])
     assert [[entry.id for entry in half] for half in (before, after)] == [["n0"], ["n2", "n3"]]
     put(view, retire(entries[2][0]))
-    before, after = view.session_neighbours("n3")
+    [(before, after)] = view.session_neighbours(["n3"])
     assert [[entry.id for entry in half] for half in (before, after)] == [["n0", "n1"], ["n4", "n5"]]
-    assert view.session_neighbours("n2") == ([], [])
-    assert view.session_neighbours("nobody") == ([], [])
+    assert view.session_neighbours(["n2", "nobody"]) == [([], [])] * 2
 
 
 def test_many_rewrites_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +235,7 @@ def test_many_rewrites_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert view.similar(vector(7, 3), 1)[0][0] == "n3"
     assert view.nodes(["n7"])[0].retired_version == 9
     assert titles(view, retired=True, limit=1000) == sorted(names)
-    assert [entry.id for entry in view.session_neighbours("n8")[0]] == ["n5", "n6"]
+    assert [entry.id for entry in view.session_neighbours(["n8"])[0][0]] == ["n5", "n6"]
 
 
 def test_what_is_kept_of_nodes_beside_them_is_what_loading_finds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,7 +302,7 @@ def test_reading_while_writing(monkeypatch: pytest.MonkeyPatch) -> None:
                 if len(view.list(ListQuery(limit=1000)).nodes) != len(names):
                     problems.append("the list has gaps")
                 view.similar(towards(3), 5)
-                view.session_neighbours("n3")
+                view.session_neighbours(["n3"])
         except Exception as error:
             problems.append(repr(error))
 

@@ -93,9 +93,9 @@ class DeepSearch:
         return hits[: query.limit]
 
     def _reorder(self, view: "View", question: str, hits: Sequence[Hit]) -> list[Hit]:
-        passages = [
-            make_passage(hit.node, *view.session_neighbours(hit.node.id)) for hit in hits[:CANDIDATES]
-        ]
+        nodes = [hit.node for hit in hits[:CANDIDATES]]
+        beside = view.session_neighbours([node.id for node in nodes])
+        passages = [make_passage(node, *around) for node, around in zip(nodes, beside, strict=True)]
         parts = [_scale(hit.why) for hit in hits]
         for part, near in zip(parts, self._compare(view, question, passages), strict=False):
             part["compared"] = COMPARED * max(0.0, near - FLOOR) / (1 - FLOOR)

@@ -18,6 +18,7 @@ from services.memory.retrieval.node_table import searchable_text
 from services.memory.retrieval.postings import renumber
 from services.memory.retrieval.precedence import wants_history
 from services.memory.retrieval.search import Search, SearchState, admit
+from services.memory.retrieval.sessions import OFFSETS, REACH
 from services.memory.retrieval.vectors import Vectors, build_vectors
 from shared.contracts import Hit, ListQuery, MemoryQuery, Node, NodePage
 from shared.contracts.base import amended
@@ -220,15 +221,20 @@ class View:
         search = Search(*self._freeze())
         return {word: search.weigh_word(word) for word in words}
 
-    def session_neighbours(self, node_id: str) -> tuple[Nodes, Nodes]:
-        """Up to two live nodes before one in its session and up to two after it, in their order."""
+    def session_neighbours(self, ids: Sequence[str]) -> list[tuple[Nodes, Nodes]]:
+        """Up to two live nodes before each node in its session and up to two after it, in their order."""
         (index, _, _, _), live = self._freeze()
-        slot = index.find(node_id)
-        if slot is None or slot >= len(live):
-            return [], []
-        slots = index.sessions.neighbours(np.array([slot]), len(live))[:, 0].tolist()
-        before, after = ([other for other in half if other >= 0] for half in (slots[:2], slots[2:]))
-        return self._read(index, before), self._read(index, after)
+        slots = index.locate(ids)
+        known = (slots >= 0) & (slots < len(live))
+        beside = np.full((len(OFFSETS), len(ids)), -1, np.int32)
+        beside[:, known] = index.sessions.neighbours(slots[known], len(live))
+        present = np.unique(beside[beside >= 0]).tolist()
+        nodes = dict(zip(present, self._read(index, present), strict=True))
+
+        def read(half: Slots) -> Nodes:
+            return [nodes[slot] for slot in half if slot >= 0]
+
+        return [(read(places[:REACH]), read(places[REACH:])) for places in beside.T.tolist()]
 
     def list(self, query: ListQuery) -> NodePage:
         """A page of nodes in the order of their ids."""
