@@ -291,6 +291,19 @@ def test_a_search_tells_why_and_takes_filters(desk: Desk) -> None:
     )
 
 
+def test_a_first_deep_search_says_that_it_takes_long(desk: Desk, tmp_path: Path) -> None:
+    said = [f"Ballast tank {number} is emptied at low tide by pump {number % 7}." for number in range(150)]
+    lines = [json.dumps({"title": each, "source": {"session": "ballast"}}) for each in said]
+    (tmp_path / "ballast.jsonl").write_text("\n".join(lines))
+    desk.run("memory", "import", str(tmp_path / "ballast.jsonl"))
+    for known in (False, True):
+        done = CliRunner().invoke(
+            cli, ["memory", "search", "ballast tank", "--deep"], env=desk.office.environment
+        )
+        assert "Ballast tank" in done.stdout
+        assert ("texts are compared for the first time" in done.stderr) is not known
+
+
 # --- the graph -----------------------------------------------------------------------------------
 
 
