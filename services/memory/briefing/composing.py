@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from services.memory.briefing.links import Link, find_links, find_superseded
+from services.memory.briefing.links import Link, find_links
 from services.memory.briefing.page import (
     REST,
     SECTION,
@@ -213,7 +213,7 @@ def _find_disputes(view: "View", choice: Selection, scope: AgentScope) -> list[U
     """
     links, moment = choice.contradictions, scope.moment
     ids = sorted({end for link in links for end in (link.node, link.other)})[-MAX_SIDES:]
-    superseded = find_superseded(view, ids, moment)
+    superseded = view.find_superseded(ids)
     sides = {
         node.id: node
         for node in view.nodes(ids)
@@ -297,7 +297,7 @@ def _find_support(
         kinds=("observation",),
     )
     ids = {link.other for link in links}
-    superseded = find_superseded(view, ids, scope.moment)
+    superseded = view.find_superseded([*ids])
     found = (node for node in view.nodes(ids) if not is_private(node, scope.agent))
     nodes = {node.id: node for node in found if _is_open(node, scope.moment)}
     best: dict[tuple[str, str], Item] = {}

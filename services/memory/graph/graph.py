@@ -3,6 +3,7 @@
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import compress, repeat
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -123,9 +124,11 @@ class Graph:
     def find_places(self, ids: Iterable[str]) -> dict[str, int]:
         """The places of those nodes that are live, by id."""
         with self._lock:
-            places = {node_id: self._network.places.get(node_id, -1) for node_id in ids}
-            live = self._network.nodes["live"]
-            return {node_id: place for node_id, place in places.items() if place >= 0 and live[place]}
+            wanted = [*dict.fromkeys(ids)]
+            places = np.fromiter(map(self._network.places.get, wanted, repeat(-1)), np.intp, len(wanted))
+            is_live = places >= 0
+            is_live[is_live] = self._network.nodes["live"][places[is_live]]
+            return dict(zip(compress(wanted, is_live.tolist()), places[is_live].tolist(), strict=True))
 
     def locate(self, ids: Iterable[str]) -> list[int]:
         """The places of live nodes, each once; raises ValueError naming the ids that are not in memory."""

@@ -82,6 +82,9 @@ class VectorTable:
             return
         end = first + len(result)
         wanted, _, scale = _quantise(vector[np.newaxis])
+        if not scale:  # no vector, which is as far from all
+            result[:] = 0
+            return
         dots = np.asarray(simsimd.cdist(wanted, self._high.read(end)[first:], "dot"))[0]
         np.multiply(dots, self._scales.read(end)[first:], out=result, casting="same_kind")
         result *= scale * _BYTE**2

@@ -270,11 +270,12 @@ class View:
         ones those with the lowest ids. All of them if ``limit`` is 0.
         """
         (index, _, _, _), live = self._freeze()
+        count = len(live)
         mask = index.admit(live, kinds=kinds, tags=tags, agent=agent, since=since)
-        if min_importance:
-            mask &= index.column("importance", len(mask)) >= min_importance
         slots = np.flatnonzero(mask)
-        keys = [index.column(name, len(mask))[slots] for name in ("importance", "changed")]
+        if min_importance:
+            slots = slots[index.column("importance", count)[slots] >= min_importance]
+        keys = [index.column(name, count)[slots] for name in ("importance", "changed")]
         if callable(order):
             keys = [order(*keys)]
         elif order == "recent":
@@ -294,6 +295,18 @@ class View:
         importance, changed = (index.column(name, count)[slots] for name in ("importance", "changed"))
         cosines = np.zeros(len(slots)) if vector is None else vectors.compare(slots, vector)
         return importance, changed, cosines
+
+    def kinds(self, ids: Sequence[str]) -> Ids:
+        """The kinds of nodes there are."""
+        index = self._state.nodes
+        return index.kinds(index.locate(ids))
+
+    def find_superseded(self, ids: Sequence[str]) -> set[str]:
+        """Those of the nodes that a live one supersedes; that the edge grew weak brings nothing back."""
+        index = self._state.nodes
+        slots = index.locate(ids)
+        superseded = index.column("superseded", int(slots.max(initial=-1)) + 1)
+        return {key for key, slot in zip(ids, slots.tolist(), strict=True) if slot >= 0 and superseded[slot]}
 
     def changed(self, since_version: int, limit: int) -> Ids:
         """Ids of live nodes written after a version, in the order of their last write."""
