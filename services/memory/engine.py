@@ -436,7 +436,7 @@ class MemoryEngine:
             hits = DeepSearch(self._aligner).search(view, wide, vector, time.time())
         else:
             hits = view.search(wide, vector, time.time())
-        return arrange(hits, query, view.vector)
+        return arrange(hits, query, view.vectors)
 
     async def tidy_when_idle(self) -> None:
         """After many writes, once memory is idle, bring it into the form in which a restart finds it; unload

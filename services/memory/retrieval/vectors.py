@@ -54,11 +54,11 @@ class VectorTable:
         for array, values in zip(arrays, _quantise(vectors), strict=True):
             array.read(len(self))[slots] = values
 
-    def read(self, slot: int) -> Vectors | None:
-        """The vector in a slot, of length 1."""
-        scale = self._scales.read(slot + 1)[slot]
-        high, low = (array.read(slot + 1)[slot] for array in (self._high, self._low))
-        return (high * np.float32(_BYTE) + low) * scale if scale else None
+    def read(self, slots: Slots) -> Vectors:
+        """The vectors in slots, of length 1 each; of zeros where there is none."""
+        high, low, scales = (array.read(len(self))[slots] for array in (self._high, self._low, self._scales))
+        vectors: Vectors = (high * np.float32(_BYTE) + low) * scales[:, np.newaxis]
+        return vectors
 
     def compare(self, slots: Slots, vector: Vectors) -> Numbers:
         """The cosines of a unit vector and those in ``slots``; 0 if there is none."""

@@ -80,7 +80,7 @@ class View:
             kept = load_keywords(folder, index) if folder else None
             keywords, unsaved = kept or (Keywords.build(index.texts()), index.size)
         index.mark_superseded(dict.fromkeys(graph.result().find_superseded(), True))
-        view = cls(SearchState(index, keywords, vectors, {}), graph.result(), version, dict(access))
+        view = cls(SearchState(index, keywords, vectors, {}, {}), graph.result(), version, dict(access))
         view.unsaved = unsaved
         return view
 
@@ -100,7 +100,7 @@ class View:
     def put(self, change: "Change", vector_ids: Sequence[str], vectors: Vectors) -> None:
         """Take in a change; ``vectors`` holds the new ones of ``vector_ids``, the others keep theirs."""
         self.edition |= 1
-        index, keywords, table, _ = self._state
+        index, keywords, table, *_ = self._state
         fresh = dict(zip(vector_ids, vectors, strict=True))
         nodes = list(change.nodes.values())
         if nodes:
@@ -185,14 +185,14 @@ class View:
         self, vector: Vectors, limit: int, floor: float = 0.0, kinds: Sequence[str] = ()
     ) -> list[tuple[str, float]]:
         """The live nodes nearest to a unit vector with their cosines, best first, of at least ``floor``."""
-        (index, _, vectors, _), live = self._freeze()
+        (index, _, vectors, *_), live = self._freeze()
         slots, cosines = vectors.nearest(vector, index.admit(live, kinds=kinds) if kinds else live, limit)
         near = cosines >= floor
         return list(zip(index.name(slots[near]), cosines[near].tolist(), strict=True))
 
     def sharing(self, text: str, limit: int, kinds: Sequence[str]) -> list[str]:
         """The live nodes that share at least two rare words with a text, those that share most first."""
-        (index, keywords, _, _), live = self._freeze()
+        (index, keywords, *_), live = self._freeze()
         found = (keywords.find(word, len(live))[0] for word in sorted(query_words(text)))
         rare = [slots for slots in found if 0 < len(slots) <= RARE]
         if len(rare) < SHARED:
@@ -205,15 +205,15 @@ class View:
     def vector(self, node_id: str) -> Vectors | None:
         """A node's unit vector, its cosines exact to .0001; None if it has none."""
         state = self._state
-        slot = state.nodes.find(node_id)
-        return None if slot is None else state.vectors.read(slot)
+        slots = state.nodes.locate([node_id])
+        row: Vectors = state.vectors.read(slots[slots >= 0])
+        return row[0] if row.any() else None
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """The unit vectors of nodes, a row each; of zeros where there is none."""
-        rows = np.zeros((len(ids), self.dimensions), np.float32)
-        for row, node_id in enumerate(ids):
-            if (vector := self.vector(node_id)) is not None:
-                rows[row] = vector
+        state = self._state
+        rows, slots = np.zeros((len(ids), self.dimensions), np.float32), state.nodes.locate(ids)
+        rows[slots >= 0] = state.vectors.read(slots[slots >= 0])
         return rows
 
     def weigh_words(self, words: Iterable[str]) -> dict[str, float]:
@@ -223,7 +223,7 @@ class View:
 
     def session_neighbours(self, ids: Sequence[str]) -> list[tuple[Nodes, Nodes]]:
         """Up to two live nodes before each node in its session and up to two after it, in their order."""
-        (index, _, _, _), live = self._freeze()
+        (index, *_), live = self._freeze()
         slots = index.locate(ids)
         known = (slots >= 0) & (slots < len(live))
         beside = np.full((len(OFFSETS), len(ids)), -1, np.int32)
@@ -269,7 +269,7 @@ class View:
         these the latest changed, or those that rank highest by their importance and last change; of equal
         ones those with the lowest ids. All of them if ``limit`` is 0.
         """
-        (index, _, _, _), live = self._freeze()
+        (index, *_), live = self._freeze()
         count = len(live)
         mask = index.admit(live, kinds=kinds, tags=tags, agent=agent, since=since)
         slots = np.flatnonzero(mask)
@@ -310,7 +310,7 @@ class View:
 
     def changed(self, since_version: int, limit: int) -> Ids:
         """Ids of live nodes written after a version, in the order of their last write."""
-        (index, _, _, _), live = self._freeze()
+        (index, *_), live = self._freeze()
         versions = index.column("version", len(live))
         slots = np.flatnonzero(live & (versions > since_version))
         return index.name(slots[top_places([-versions[slots]], limit)])
@@ -345,10 +345,10 @@ class View:
 
     def _compact(self) -> None:
         """Renumber the slots without those that are outdated."""
-        index, keywords, vectors, _ = self._state
+        index, keywords, vectors, *_ = self._state
         slots = np.flatnonzero(index.column("current"))
         kept = keywords.store(renumber(slots, index.size))
         lengths = keywords.lengths(index.size)[slots]
-        state = SearchState(index.keep(slots), Keywords(kept, lengths), vectors.keep(slots), {})
+        state = SearchState(index.keep(slots), Keywords(kept, lengths), vectors.keep(slots), {}, {})
         with self._lock:
             self._state = state
