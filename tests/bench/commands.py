@@ -27,7 +27,7 @@ async def measure(plan: Plan) -> list[Row]:
     with TemporaryDirectory(prefix="mailroom-bench-") as folder:
         variables = environment(Path(folder) / "state")
         commands = [[sys.executable, "-c", "pass"], *(mailroom_command(*each) for each in COMMANDS.values())]
-        runs = [[_run(each, variables) for each in commands] for _ in range(plan.choose(15, 7, 2))]
+        runs = [[_run(each, variables) for each in commands] for _ in range(plan.choose(15, 5, 2))]
     bare, *others = zip(*runs, strict=True)
     rows = []
     for name, times in zip(COMMANDS, others, strict=True):

@@ -30,6 +30,7 @@ def leave_nothing() -> None:
     is recognised by the folder in its command line or environment.
     """
     tempfile.tempdir = tempfile.mkdtemp(prefix="mailroom-bench-")
+    Path(tempfile.tempdir).chmod(0o711)  # the jail's user has a folder in it
     command = [sys.executable, "-m", "tests.bench.sweeper", tempfile.tempdir]
     sweeper = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, start_new_session=True)
     atexit.register(sweeper.communicate)  # closes its input, and waits for its end
