@@ -191,7 +191,7 @@ async def _start_agents(office: Opened, plan: Plan, starts: int) -> dict[str, Se
     del commands[subjects.MEMORY_DAEMON]
     calm = CALM
     if plan.quick or plan.small:
-        calm, commands = 0.0, dict(list(commands.items())[:2])
+        calm, commands = 0.0, dict(list(commands.items())[: 1 if plan.small else 2])
     commands[CONNECTED] = _bare(config)
     return {
         name: [await _start(office, name, command, calm) for _ in range(starts)]

@@ -24,7 +24,7 @@ MOST = 1.3
 POLL = 0.1
 PAUSE = 0.2
 """Seconds between two questions of the one who works on while files are taken in."""
-FULL, SMALL, TINY, SMOKE = 1.0, 0.05, 0.003, 0.002
+FULL, SMALL, TINY, SMOKE = 1.0, 0.05, 0.001, 0.002
 """The shares of the full sizes that are measured with --big, by default, for the budget of speed, and with
 --quick."""
 

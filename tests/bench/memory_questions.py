@@ -49,6 +49,7 @@ async def search_rows(ground: MemoryGround, count: int) -> list[Row]:
         _row(f"search of {size}, processor time", quiet.cpu, EXACT, exact.cpu),
         _row(f"search of {size}, from text, p50", at(text.seconds, 50), EXACT, bound),
         _row(f"search of {size}, from text, p99", at(text.seconds, 99), EXACT, bound),
+        _row(f"search of {size}, from text, processor time", text.cpu, EXACT, exact.cpu),
         _row(f"search among {LOAD} writes/s, p50", at(busy, 50), QUIET, least, note=note),
         _row(f"search among {LOAD} writes/s, p99", at(busy, 99), QUIET, least, at_most_times(3)),
     ]
