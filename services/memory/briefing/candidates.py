@@ -187,8 +187,7 @@ def _for_review(view: "View", scope: AgentScope) -> Source:
 
 def _recent(view: "View", scope: AgentScope) -> Source:
     since = scope.moment - RECENT
-    latest = view.select(kinds=EVENTS, since=since, min_importance=MIN_IMPORTANCE)
-    near = [key for key in latest if key in scope.near]
+    near = view.select(kinds=EVENTS, since=since, min_importance=MIN_IMPORTANCE, among=[*scope.near])
     mine = view.select(kinds=EVENTS, agent=scope.agent, since=since, min_importance=MIN_IMPORTANCE, limit=OWN)
     yield RECENT_EVENTS, {**dict.fromkeys(near, BASE_WEIGHT), **dict.fromkeys(mine, OWN_WEIGHT)}
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from itertools import accumulate
 from math import inf
 from typing import NamedTuple
@@ -165,6 +165,7 @@ def _format_title(item: Item) -> str:
     return f"- {title} ({escape(item.note)})\n" if item.note else f"- {title}\n"
 
 
+@lru_cache(1_024)
 def escape(line: str) -> str:
     """A line as Markdown that shows it literally: without emphasis, code, links, HTML or tables."""
     return _MARKUP.sub(lambda match: "\\" + match[0], line)

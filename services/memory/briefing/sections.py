@@ -83,19 +83,19 @@ def assign_section(node: Node, scope: AgentScope, facts: EdgeFacts, cosine: floa
     """
     if scope.node and node.id == scope.node.id:
         return Placement(IDENTITY, AGENT_SCORE, tier=OWN)
-    current = node.id not in facts.superseded and ranking.is_current(node, scope.moment)
     tied = facts.ties.get(node.id, NO_TIE).weight >= ranking.MIN_WEIGHT
     if (
         node.importance < ranking.MIN_IMPORTANCE
-        or not current
-        or (is_private(node, scope.agent) and not tied)
+        or node.id in facts.superseded
+        or not ranking.is_current(node, scope.moment)
+        or (not tied and is_private(node, scope.agent))
     ):
         return None
     section, weight, note = _choose_section(node, scope, facts, cosine)
     if not weight:
         return None
     mine = tied or is_own(node, scope.agent)
-    tier = _choose_tier(node, section, mine=mine, others=is_for_others(node, scope) and not mine)
+    tier = _choose_tier(node, section, mine=mine, others=not mine and is_for_others(node, scope))
     return Placement(section, ranking.rank(node, weight, scope.moment), note, tier)
 
 

@@ -17,6 +17,7 @@ TRIED, LEAST_TRIED = 4, 100
 """How many of the nearest by the first bytes are compared exactly: so many times those asked for, and these.
 Their cosines are within .002 of the exact ones."""
 
+_pool = ThreadPoolExecutor(2, thread_name_prefix="memory-nearest")
 _BLOCK = 1_024
 _BYTE = 256
 _LARGEST = 127 * _BYTE
@@ -102,8 +103,10 @@ class VectorTable:
         self, vector: Vectors, admitted: NDArray[np.bool_], limit: int
     ) -> tuple[Slots, NDArray[np.float32]]:
         """The ``limit`` slots admitted that are nearest to a unit vector, with their cosines, best first."""
-        estimates = np.empty(len(admitted), np.float32)
-        self.estimate(vector, estimates)
+        estimates, half = np.empty(len(admitted), np.float32), len(admitted) // 2
+        beside = _pool.submit(self.estimate, vector, estimates[:half])
+        self.estimate(vector, estimates[half:], half)
+        beside.result()
         slots = self.choose(estimates, admitted, TRIED * limit + LEAST_TRIED)
         cosines = self.compare(slots, vector)
         order = np.lexsort((slots, -cosines))[:limit]

@@ -262,15 +262,20 @@ class View:
         min_importance: float = 0.0,
         limit: int = 0,
         order: Order | Rank = "recent",
+        among: Sequence[str] | None = None,
     ) -> Ids:
         """Ids of live nodes that pass: one of ``kinds``, all ``tags``, source ``agent``, last changed since.
 
-        ``since`` is in seconds since the epoch; first come the latest changed, or the most important and of
-        these the latest changed, or those that rank highest by their importance and last change; of equal
-        ones those with the lowest ids. All of them if ``limit`` is 0.
+        ``since`` is in seconds since the epoch, ``among`` names those that may pass; first come the latest
+        changed, or the most important and of these the latest changed, or those that rank highest by their
+        importance and last change; of equal ones those with the lowest ids. All of them if ``limit`` is 0.
         """
         (index, *_), live = self._freeze()
         count = len(live)
+        if among is not None:
+            wanted, named = np.zeros(count, np.bool_), index.locate(among)
+            wanted[named[(named >= 0) & (named < count)]] = True
+            live &= wanted
         mask = index.admit(live, kinds=kinds, tags=tags, agent=agent, since=since)
         slots = np.flatnonzero(mask)
         if min_importance:
