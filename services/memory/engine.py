@@ -366,9 +366,7 @@ class MemoryEngine:
         }
 
     def health(self) -> dict[str, Any]:
-        """``status`` ok or degraded; ``problem`` is why the last write could not be stored, if so;
-        ``comparing`` how many texts deep searches have never compared before, and have read so far.
-        """
+        """``status`` ok or degraded; ``problem`` of the last write; ``comparing`` tells of deep searches."""
         problem, progress = self._writer.problem, self._aligner.progress
         return {
             "status": "degraded" if problem else "ok",
