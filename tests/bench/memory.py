@@ -44,7 +44,7 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True):
     rss: float
 
 
-SMALL = Scale(sizes=(10_000,), main=10_000, questions=50, singles=400, embedded=0, batches=0, restarts=0)
+SMALL = Scale(sizes=(5_000,), main=5_000, questions=50, singles=400, embedded=0, batches=0, restarts=0)
 
 
 async def measure(plan: Plan) -> list[Row]:

@@ -131,7 +131,7 @@ async def _join(office: Office, ends: AsyncExitStack, agent_class: type[Agent], 
 
 async def measure(plan: Plan) -> list[Row]:
     """Routing beside what embedding the message costs by itself, and the briefing."""
-    rounds, briefed = plan.choose((50, 20), (2, 1), (3, 2))
+    rounds, briefed = plan.choose((50, 20), (1, 1), (3, 2))
     async with open_ground() as ground:
         await ground.nexus.route(MESSAGES[0])
         for fact, question in FACTS.items():
