@@ -165,14 +165,14 @@ def _in_order(units: Iterable[Unit]) -> list[Unit]:
 def _demote_crowds(units: Iterable[Unit]) -> list[Unit]:
     """The units in order, those beyond CROWD of a kind among the REST: a thousand facts displace nothing."""
     counts: Counter[str] = Counter()
-    placed = []
+    placed, demoted = [], False
     for unit in _in_order(units):
         (item,) = unit.items
         counts[item.node.kind] += 1
-        if item.node.kind not in LASTING and counts[item.node.kind] > CROWD:
-            item = msgspec.structs.replace(item, tier=REST)
-        placed.append(Unit(items=(item,)))
-    return _in_order(placed)
+        if item.tier != REST and item.node.kind not in LASTING and counts[item.node.kind] > CROWD:
+            unit, demoted = Unit(items=(msgspec.structs.replace(item, tier=REST),)), True
+        placed.append(unit)
+    return _in_order(placed) if demoted else placed
 
 
 def _limit_passing(units: Iterable[Unit]) -> list[Unit]:
