@@ -150,7 +150,7 @@ class _Writers:
         self.rate = 0.0
 
     async def __aenter__(self) -> "_Writers":
-        extra = Corpus(20_000, name=9)
+        extra = Corpus(4_000, name=9)
         self._writes = iter(extra.writes(0, 4_000, each=1))
         self._begun = time.perf_counter()
         self._pacing = asyncio.create_task(self._run())
