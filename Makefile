@@ -28,7 +28,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-browser screenshots test-docker test-network bench bench-memory bench-answers answers-weights bench-claims bench-desk desk-weights bench-notes bench-locomo bench-repositories smoke demo up down lock clean
+.PHONY: help setup check test test-browser screenshots test-docker test-network bench bench-budget bench-memory bench-answers answers-weights bench-claims bench-desk desk-weights bench-notes bench-locomo bench-repositories smoke demo up down lock clean
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -46,8 +46,8 @@ check: setup ## Lint, check the format, the types and the import rules, print th
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tests.house
 
-test: setup ## Run the tests, two files at a time: unit, contracts, bus, flow, browser (ARGS="-k word" narrows them)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
+test: setup ## Run the tests, three files at a time: unit, contracts, bus, flow, browser (ARGS="-k word" narrows them)
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile $(ARGS)
 
 test-browser: setup ## Run only the tests of the dashboard in this machine's Chromium
 	$(BIN)/python -m pytest tests/browser $(ARGS)
@@ -63,6 +63,9 @@ test-network: setup ## Run the tests that install from the real registries, thro
 
 bench: setup $(STAMPS)/bench ## Measure, and print the ratios (ARGS="--json FILE" writes everything as JSON)
 	$(BIN)/python -m tests.bench $(ARGS)
+
+bench-budget: setup ## Compare what is quick with its budget of speed, tests/bench/budget.toml (two minutes; ARGS="--lower")
+	@$(BIN)/python -m tests.bench.budget $(ARGS)
 
 bench-memory: setup ## Measure memory over the bus (ARGS="--big" with a million memories too, "--quick" only whether it runs)
 	$(BIN)/python -m tests.bench --only memory $(ARGS)

@@ -20,6 +20,7 @@ MailroomError            one sentence with the cause and, if there is one, the c
 │       ├── ModelUnavailable  it may answer later: out of reach, overloaded, too slow
 │       └── BudgetSpent       the budget of the task or the day is used up
 └── Verdict              how a handler ends other than by returning
+    ├── TakenOver        another process has it in hand: say nothing to the server about it
     ├── Retry            deliver it again after a delay
     │   └── Postponed    as often as needed: it was not attempted
     └── Reject           never deliver it again: store a dead letter with the reason
@@ -109,6 +110,10 @@ class BudgetSpent(ModelError):
 
 class Verdict(MailroomError):
     """How a handler may end other than by returning."""
+
+
+class TakenOver(Verdict):
+    """Another process works on the message: that one answers for it, and after its death the next one."""
 
 
 class Retry(Verdict):

@@ -104,8 +104,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     gateway_port: Port = 8642
     """The gateway's port; if another program has it, or with 0, a free one is taken."""
     gateway_public_url: str = ""
-    """The address by which people reach the gateway, if not the one it listens on: behind a proxy, such as
-    ``https://office.example.org``, or with a published port. Links and returns from OpenID begin with it."""
+    """The address by which people reach the gateway, if not the one it listens on, as behind a proxy."""
     gateway_hosts: tuple[str, ...] = ()
     """More names of the gateway, such as ``office.example.org``, or ``https://...`` behind a TLS proxy."""
     gateway_oidc_issuer: str = ""
@@ -116,13 +115,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The gateway's secret at the provider. It is printed nowhere."""
     gateway_oidc_claim: str = "email"
     """The claim that has to be the ``email`` of a person in ``gateway/users.toml``."""
+    audit_witness: tuple[str, ...] = ()
+    """Who keeps seals of the log: ``/mnt/stick/seals.jsonl``, ``https://...``, ``mailto:ada@example.org``."""
     identity: Name = "user"
     """The name under which scripts use memory: ``user``, or that of the agent they work for."""
     key_dir: Path | None = None
     """The folder of the identities' NKey seeds; default ``<state_dir>/keys``."""
     model_dir: Path | None = None
-    """The folder of the embedding model, and of the dashboard's libraries in ``web``; default
-    ``$XDG_CACHE_HOME/mailroom/models``, and ``web`` beside it."""
+    """The folder of the embedding model; default ``$XDG_CACHE_HOME/mailroom/models``, with ``web`` beside."""
     embedding: str = ""
     """Another embedding model, as ``openai:NAME``, ``ollama:NAME`` or ``sentence-transformers:NAME``; empty:
     the one that comes with Mailroom."""
@@ -485,7 +485,7 @@ def _parse(name: str, text: str) -> Any:
     if name in ("replicas", "keep", "memory_keep", "prices"):
         pairs = (pair.partition("=") for pair in text.split(",") if pair.strip())
         return {agent.strip(): count.strip() for agent, _, count in pairs}
-    if name in ("feeds", "private_hosts", "reach", "briefed_agents", "smtp_recipients", "gateway_hosts"):
+    if get_origin(get_type_hints(Settings).get(name)) is tuple:
         return [part.strip() for part in text.split(",") if part.strip()]
     return text
 

@@ -1,26 +1,21 @@
 """Every subject, stream, bucket and limit of the office, each a named constant or a function."""
 
+from typing import NamedTuple
+
 from shared.errors import ConfigError
 
 # --- streams -------------------------------------------------------------------------------------
 OFFICE = "OFFICE"
 """Everything that happens in the office, in one order."""
 MEMORY = "MEMORY"
-"""What agents ask memory to remember; kept for ever."""
-AUDIT = "AUDIT"
-"""The broker's own copy of OFFICE; nobody can publish or purge in it, and no agent can delete in it. With the
-admin's key messages are erased that quote what a person had forgotten; that is recorded in OFFICE."""
-AUDIT_MEMORY = "AUDIT_MEMORY"
-"""The broker's own copy of MEMORY: a second stream, because within one the id of a memory write could
-be used again to keep an office message of the same id out of it. Memory itself may erase a message of it,
-and records that in it; nobody can publish or purge in it."""
-AUDITED = {OFFICE: AUDIT, MEMORY: AUDIT_MEMORY}
-"""The audited streams and the streams that hold their copies."""
-ERASABLE = (MEMORY, AUDIT_MEMORY)
-"""The streams of which memory may erase messages, on a person's order to forget."""
+"""What agents ask memory to remember; kept for ever. A stream of its own: within one the id of a memory write
+could be used again to keep an office message of the same id out of it."""
+LOG = (OFFICE, MEMORY)
+"""The streams that are the log. Nobody can purge them, and one identity alone, the eraser, deletes single
+messages, on the order of a person; each is on record in OFFICE."""
 FORGETTING = "FORGETTING"
-"""What people ordered to be forgotten, until it is erased in OFFICE and AUDIT: only people write it, and only
-the admin reads it."""
+"""What people ordered to be forgotten, until it is erased in OFFICE: only people write it, and only the
+eraser and the admin read it."""
 
 OFFICE_SUBJECTS = (
     "tasks.submit",
@@ -71,7 +66,11 @@ PEOPLE = (USER, GATEWAY)
 """The identities of people. The gateway's writes count as the user's: it knows which person it was."""
 ADMIN = "admin"
 """The operator's identity: provisions streams, and nothing runs under it."""
-RESERVED_NAMES = frozenset({USER, ADMIN, "goal", "office", "submit", "write"})
+ERASER = "eraser"
+"""Erases single messages of the log, on the order of a person and for nobody else."""
+ERASER_INBOX = f"_INBOX_{ERASER}"
+"""Where it gets answers: it shares the admin's account, and may not hear what that is answered."""
+RESERVED_NAMES = frozenset({USER, ADMIN, ERASER, "goal", "office", "submit", "write"})
 """Names no agent can have: they have another meaning at the place of an agent's name in a subject."""
 
 DURABLE_ENDINGS = (
@@ -84,9 +83,11 @@ DURABLE_ENDINGS = (
 NEW = {"URGENT": "new_urgent", "HIGH": "new_high", "MEDIUM": "new", "LOW": "new_low"}
 """The step that submits a task, by its priority, highest first: the assignee has a durable for each."""
 CLAIMED = "claimed"
-"""A process of the assignee began an attempt."""
+"""A process of the assignee is at work on an attempt; the first step of one that does more than compute."""
 NOTED = "noted"
 """That process noted its progress."""
+AT_WORK = (CLAIMED, NOTED)
+"""The steps that carry notes, effects and spans."""
 ENDED = "ended"
 """The assignee's result."""
 CANCELLED = "cancelled"
@@ -94,6 +95,12 @@ CANCELLED = "cancelled"
 FINAL_STEPS = (ENDED, CANCELLED)
 BY_REQUESTER = (*NEW.values(), CANCELLED)
 BY_ASSIGNEE = (CLAIMED, NOTED, ENDED)
+HANDED_ON = (*NEW.values(), ENDED)
+"""The steps that are delivered to the other party."""
+
+# --- kinds of messages -----------------------------------------------------------------------------
+TASK, SUBMISSION, ADVISORY = "task", "submission", "advisory"
+"""The kinds of addresses that are not handled as mail."""
 
 # --- limits --------------------------------------------------------------------------------------
 MAX_PAYLOAD = 8 * 1024 * 1024
@@ -107,8 +114,6 @@ MAX_ORIGINAL = 16_000
 """The most characters of an original that a dead letter quotes."""
 DUPLICATE_WINDOW = 120.0
 """Seconds during which a stream refuses a second message with the same id."""
-AUDIT_DUPLICATE_WINDOW = 0.1
-"""The same for the audit copies: as short as the server allows, since they must hold every message."""
 MAX_ACK_PENDING = 1_000
 """How many messages of one mailbox may be unacknowledged."""
 
@@ -119,9 +124,12 @@ SUBMISSIONS = "tasks.>"
 """The submissions of people and of agents."""
 OFFICE_STATE = "state.office"
 AUDIT_ALL = "audit.>"
+"""All messages of the log as they are stored: the server republishes each, and nobody may publish there."""
 AUDIT_PREFIX = "audit."
-ERASED = f"event.{ADMIN}.erased"
-"""The records of messages that were erased in OFFICE and AUDIT, and of what was put in their place."""
+ERASED = f"event.{ERASER}.erased"
+"""The records of messages of the log that were erased, and of what was put in their place."""
+ERASABLE = f"event.{MEMORY_DAEMON}.erasable"
+"""Where memory says which messages of MEMORY are to be erased: all of them have a record by then."""
 GRAPH_VERSION = f"event.{MEMORY_DAEMON}.graph_version"
 MEMORY_VERBS = (
     "written",
@@ -153,13 +161,13 @@ MAILBOX = f"{GATEWAY}.mailbox"
 """Where the gateway answers the front desk's searches of people's own mailboxes; it has their passwords."""
 
 
-def erasure(stream: str) -> str:
-    """Where memory asks the server to erase a message of ``stream``."""
-    return f"erase.{stream}"
+def seal(stream: str) -> str:
+    """The seals of a stream of the log, in OFFICE: the gateway alone publishes them."""
+    return f"seal.{stream}"
 
 
 def forgetting(order: str) -> str:
-    """Where people leave what is to be erased in OFFICE and AUDIT, by the id of their order to memory."""
+    """Where people leave what is to be erased in OFFICE, by the id of their order to memory."""
     return f"forgetting.{order}"
 
 
@@ -237,6 +245,15 @@ took out of the inbox.
 """
 PUT_ASIDE = record(GATEWAY, INBOX, "put_aside")
 """The record of what people took out of the inbox."""
+
+
+DROPPED = "dropped"
+"""The kind of the admin's records of dead letters that were dropped or sent again."""
+
+
+def dropped(agent: str) -> str:
+    """The record of which dead letters of ``agent`` were dropped or sent again; they stay in the log."""
+    return record(ADMIN, DROPPED, agent)
 
 
 def memory_write(agent: str) -> str:
@@ -343,42 +360,57 @@ def mailboxes(agent: str) -> dict[str, list[str]]:
 
 def is_for(agent: str, subject: str) -> bool:
     """Whether a message on ``subject`` is delivered to ``agent``."""
-    mine = [pattern for patterns in mailboxes(agent).values() for pattern in patterns]
-    mine += [timer_due(agent), *(MEMORY_SUBJECTS if agent == MEMORY_DAEMON else ())]
-    tokens = subject.split(".")
-    return any(
-        len(wanted) == len(tokens) and all(w in ("*", t) for w, t in zip(wanted, tokens, strict=True))
-        for wanted in (pattern.split(".") for pattern in mine)
-    )
+    address = Address.of(subject)
+    is_left = address.kind == "approval" or (address.kind == TASK and address.step not in HANDED_ON)
+    return address.recipient == agent and not is_left
 
 
-def sender_of(subject: str) -> str:
-    """The publisher, which the broker guarantees: the token of ``subject`` that names it.
+class Address(NamedTuple):
+    """A subject taken apart, once for each message: what kind it is, who published it, and for whom.
 
-    Raises ConfigError for a subject that names no publisher.
+    The broker guarantees ``sender``. It is empty if people submitted a goal, if the server itself speaks, and
+    if the subject is none of the office's, which has no ``kind`` either. ``id`` is that of the task, approval
+    or record, ``step`` that of the task.
     """
-    tokens = subject.split(".")
-    match tokens:
-        case ["tasks", "submit"] | ["$JS", *_]:
-            return ""
-        case ["tasks", "submit", sender]:
-            return sender
-        case ["task", assignee, requester, _, step]:
-            return assignee if step in BY_ASSIGNEE else requester
-        case ["mail", _, sender] | ["memory", "write", sender]:
-            return sender
-        case (
-            ["event", sender, *_]
-            | ["timer", "set", sender, _]
-            | ["timer", "due", sender]
-            | ["dead", sender]
-            | ["record", sender, _, _]
-            | ["approval", sender, "asked", _]
-        ):
-            return sender
-        case ["approval", _, "answered", _]:
-            return USER
-    raise ConfigError(f"The subject {subject!r} names no sender")
+
+    kind: str = ""
+    sender: str = ""
+    recipient: str = ""
+    id: str = ""
+    step: str = ""
+
+    @classmethod
+    def of(cls, subject: str) -> "Address":  # noqa: PLR0912  # a branch for each kind
+        """The parts of ``subject``."""
+        match subject.split("."):
+            case ["task", assignee, requester, task_id, step]:
+                if step in BY_ASSIGNEE:
+                    return cls(TASK, assignee, requester, task_id, step)
+                return cls(TASK, requester, assignee, task_id, step)
+            case ["tasks", "submit", *sender]:
+                return cls(SUBMISSION, ".".join(sender), CONDUCTOR)
+            case ["mail", recipient, sender]:
+                return cls("mail", sender, recipient)
+            case ["seal", stream]:
+                return cls("seal", GATEWAY, "", stream)
+            case ["memory", "write", sender]:
+                return cls("memory", sender, MEMORY_DAEMON)
+            case ["state", "goal" | "office", *name]:
+                return cls("state", CONDUCTOR, "", ".".join(name))
+            case ["timer", "set", sender, name]:
+                return cls("timer", sender, "", name)
+            case ["timer", "due", sender]:
+                return cls("timer", sender, sender)
+            case ["record", sender, _, name]:
+                return cls("record", sender, "", name)
+            case ["approval", agent, ("asked" | "answered") as what, name]:
+                parties = (agent, USER) if what == "asked" else (USER, agent)
+                return cls("approval", *parties, name)
+            case [("event" | "dead") as kind, sender, *_]:
+                return cls(kind, sender)
+            case ["$JS", "EVENT", *_]:
+                return cls(ADVISORY)
+        return cls()
 
 
 def require_agent_name(name: str) -> None:

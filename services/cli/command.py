@@ -52,7 +52,7 @@ SECTIONS = {
     },
     "Watch and control": {
         "web": "services.cli.commands.web:web",
-        "tail": "services.cli.commands.audit:tail",
+        "tail": "services.cli.commands.tail:tail",
         "agents": "services.cli.commands.agents:agents",
         "kpi": "services.cli.commands.kpi:kpi",
         "dead": "services.cli.commands.dead:dead",

@@ -141,9 +141,11 @@ class GoalStore:
 
     async def journal(self, task: GoalTask) -> list[Any]:
         """The effects that a task's assignee noted before and after they happened, as its trail has them."""
-        subject = subjects.task(task.assignee, subjects.CONDUCTOR, task.task_id, subjects.NOTED)
-        noted = await read_record(self._bus, subject, TaskChanged)
-        return msgspec.to_builtins(noted.value.journal) if noted else []
+        parties = (task.assignee, subjects.CONDUCTOR, task.task_id)
+        names = [subjects.task(*parties, step) for step in subjects.AT_WORK]
+        steps = [await read_record(self._bus, name, TaskChanged) for name in names]
+        last = max(filter(None, steps), key=lambda step: step.seq, default=None)
+        return msgspec.to_builtins(last.value.journal) if last else []
 
     async def cancel_task(self, task: GoalTask, status: TaskStatus, reason: str) -> Entry | None:
         """The entry that ends a task with ``status``; None if it has ended already, or was never assigned."""

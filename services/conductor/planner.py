@@ -39,7 +39,7 @@ EMBED_TIMEOUT_WITH_MODEL = 30.0
 """The same if a model may plan the goal instead."""
 EMBED_RETRY = 0.5
 """Seconds between two tries meanwhile."""
-NO_TASKS = frozenset({subjects.CONDUCTOR, *subjects.PEOPLE, subjects.ADMIN})
+NO_TASKS = frozenset({subjects.CONDUCTOR, *subjects.PEOPLE, subjects.ADMIN, subjects.ERASER})
 """Who gets no task from a plan: the conductor would wait for itself, and people get no tasks."""
 
 

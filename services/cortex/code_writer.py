@@ -74,7 +74,7 @@ class CodeWriter:
                 "Code cannot be written without a model", "Set MAILROOM_BRAIN, or give a script to run_script"
             )
         require_path(path)
-        workspace = open_workspace(self._context)
+        workspace = await open_workspace(self._context)
         failure, files = "", tuple[str, ...]()
         for _ in range(TRIES):
             code = await self._ask_for_code(description, path, check, failure)

@@ -36,7 +36,7 @@ class ScriptRunner:
     async def run_script(self, path: str, args: tuple[str, ...] = (), ok_codes: ExitCodes = (0,)) -> Outcome:
         """The script's output, and a log of all of it; FAILED unless its exit code is one of ``ok_codes``."""
         context = self._context
-        open_workspace(context)
+        await open_workspace(context)
         folder, script = await asyncio.to_thread(find_script, path, context.task, context.settings)
         command = await asyncio.to_thread(make_command, folder, script, args)
         name = Path(path).name

@@ -71,7 +71,7 @@ class Engineer(Agent):
             if task.context.get("action") or not workspace.is_dir():
                 raise
             with contextlib.suppress(ActionError):  # why the task failed matters more
-                unfinished = await deliver(open_workspace(self.context), self._changes() / "partial")
+                unfinished = await deliver(await open_workspace(self.context), self._changes() / "partial")
                 made = (*unfinished.patches, *unfinished.files)
                 self.context.current_task.record_partial(0, (), made)
                 error = report.add_partial(error, made, workspace)
@@ -79,7 +79,7 @@ class Engineer(Agent):
         if task.context.get("action"):
             return outcome
         if workspace.is_dir():
-            delivery = await deliver(open_workspace(self.context), self._changes())
+            delivery = await deliver(await open_workspace(self.context), self._changes())
             commands, origin = commands_of(self.context), partial(origin_of, self.context)
             outcome = report.report_delivery(outcome, delivery, commands, workspace, origin)
         return report.judge_words(outcome, self.context.current_task.facts)
@@ -115,7 +115,7 @@ class Engineer(Agent):
     async def copy_project(self, repo: str, folder: str = "") -> Outcome:
         """The copy has a history of one commit; what it lacks is in data key ``not_copied``."""
         source = await require_source(self.context, repo)
-        name = new_folder(open_workspace(self.context), folder or slug(source.name))
+        name = new_folder(await open_workspace(self.context), folder or slug(source.name))
         async with (
             changing(self.context, f"copy {source} as {name}") as workspace,
             self._copy(source, True) as copy,
@@ -135,7 +135,7 @@ class Engineer(Agent):
         source = origin_of(self.context, folder)
         if source is None:
             raise ActionError(f"{folder[:80]!r} is not the copy of a project", "Make one with copy_project")
-        patch = await make_patch(open_workspace(self.context), folder)
+        patch = await make_patch(await open_workspace(self.context), folder)
         return await self._try(require_folder(str(source)), patch)
 
     @register_action("Show a git repository's branch and its uncommitted changes", REPO)

@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 import msgspec
 
 from services.engineer.project_files import list_files
+from shared.effects import begin_effect
 from shared.errors import ActionError
 from shared.projects.javascript import replaces_modules
 from shared.sandbox import is_older, remove_tree, run_command
@@ -79,6 +80,7 @@ async def working_copy(
     node_modules that its preparation makes. Raises ActionError if ``repo`` has more than ``max_bytes``
     (default 2 GiB) or ``max_files``.
     """
+    await begin_effect()
     place = (await asyncio.to_thread(_make_place, place)).resolve()
     try:
         root, results = place / "copy" / (repo.name or "root"), place / "results"

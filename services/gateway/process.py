@@ -23,6 +23,8 @@ from services.gateway.mailbox import MailboxSearch
 from services.gateway.metrics.exposition import Exposition
 from services.gateway.security.access_log import AccessLog
 from services.gateway.security.connections import PatientProtocol
+from services.gateway.trail.sealer import Sealer
+from services.gateway.trail.witness import Witnesses
 from shared import log, settings, subjects
 from shared.access.address import write_address
 from shared.agent.control import RESTART_STATUS, ControlFollower
@@ -101,6 +103,8 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
     access = AccessLog(bus, config)
     exposition = Exposition(bus, index)
     words = SpokenWords()
+    sealer = Sealer(bus, index.wait_for_change)
+    index.listeners.append(sealer.hear)
     gateway = Gateway(
         bus=bus, settings=config, index=index, url=url, access=access, exposition=exposition, words=words
     )
@@ -128,6 +132,8 @@ async def _serving(config: Settings, profile: Profile, bus: Bus) -> AsyncIterato
         tasks.append(asyncio.create_task(access.run()))
         tasks.append(asyncio.create_task(Deliveries(bus, config, index, access, url).run()))
         tasks.append(asyncio.create_task(deliver_for_ever(gateway)))
+        tasks.append(asyncio.create_task(sealer.run()))
+        tasks.append(asyncio.create_task(Witnesses(config, sealer).run()))
         tasks.append(asyncio.create_task(presence.keep()))
         logger.info("ready", url=url, instance=bus.instance)
         yield

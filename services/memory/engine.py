@@ -366,13 +366,14 @@ class MemoryEngine:
         }
 
     def health(self) -> dict[str, Any]:
-        """``status`` ok or degraded; ``problem`` is why the last write could not be stored, if so."""
-        problem = self._writer.problem
+        """``status`` ok or degraded; ``problem`` of the last write; ``comparing`` tells of deep searches."""
+        problem, progress = self._writer.problem, self._aligner.progress
         return {
             "status": "degraded" if problem else "ok",
             "problem": problem,
             "version": self.version,
             "path": str(self._path),
+            "comparing": {"read": progress.read, "of": progress.wanted},
         }
 
     async def close(self) -> None:
@@ -433,7 +434,7 @@ class MemoryEngine:
             hits = DeepSearch(self._aligner).search(view, wide, vector, time.time())
         else:
             hits = view.search(wide, vector, time.time())
-        return arrange(hits, query, view.vector)
+        return arrange(hits, query, view.vectors)
 
     async def tidy_when_idle(self) -> None:
         """After many writes, once memory is idle, bring it into the form in which a restart finds it; unload

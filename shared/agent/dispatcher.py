@@ -11,9 +11,9 @@ from shared.agent.base import Agent, Outbox
 from shared.agent.dependencies import wait_for_dependencies
 from shared.agent.executor import TaskExecutor
 from shared.bus import Delivery, Entry
-from shared.bus.claim import claim, dead_letter_for
+from shared.bus.claim import Claim, claim, dead_letter_for
 from shared.bus.entry import seal
-from shared.bus.records import read_result, read_submitted, retry_on_conflict, submission_entry
+from shared.bus.records import read_result, read_submitted, read_task, retry_on_conflict, submission_entry
 from shared.bus.replacement import is_handled
 from shared.contracts import (
     AgentReport,
@@ -31,8 +31,9 @@ from shared.contracts import (
     decode,
 )
 from shared.contracts.base import amended
-from shared.errors import BusError, Conflict, Reject
+from shared.errors import BusError, Conflict, Reject, TakenOver
 from shared.log import logger
+from shared.subjects import Address
 from shared.tasks.said import SaidChecker
 from shared.trace import HEADER as TRACE_HEADER
 from shared.trace import continue_trace
@@ -59,28 +60,37 @@ class Dispatcher:
         self._executor = executor
         self._said = SaidChecker(self._bus)
         self._handlers = _handlers_of(agent)
+        self._ways: tuple[tuple[Callable[[Delivery], bool], Callable[[Delivery], Awaitable[None]]], ...] = (
+            (lambda delivery: is_handled(delivery.headers), _pass_over),
+            (lambda delivery: delivery.address.kind == subjects.SUBMISSION, self._submit),
+            (lambda delivery: delivery.address.kind == subjects.ADVISORY, self._dead_letter_given_up),
+            (lambda _: True, self._receive),
+        )
+        """What is done with a delivery: that of the first row that fits."""
 
     async def handle(self, delivery: Delivery) -> None:
         """Handle one delivery and commit what its handler returns; raises Reject or Retry, see Consumer."""
-        if is_handled(delivery.headers):
-            return
-        _continue_trace(delivery)
-        if delivery.subject == subjects.SUBMIT or delivery.subject.startswith(f"{subjects.SUBMIT}."):
-            sender = subjects.sender_of(delivery.subject) or subjects.USER
-            await self._commit_outbox(
-                delivery,
-                lambda: self._agent.on_submission(delivery.data, delivery.seq, delivery.stored_at, sender),
-            )
-            return
-        if delivery.subject.startswith("$JS.EVENT."):
-            await self._dead_letter_given_up(delivery)
-            return
-        envelope = await self._with_goal(self._open(delivery))
+        for fits, way in self._ways:
+            if fits(delivery):
+                _continue_trace(delivery)
+                await way(delivery)
+                return
+
+    async def _submit(self, delivery: Delivery) -> None:
+        sender = delivery.address.sender or subjects.USER
+        await self._commit_outbox(
+            delivery,
+            lambda: self._agent.on_submission(delivery.data, delivery.seq, delivery.stored_at, sender),
+        )
+
+    async def _receive(self, delivery: Delivery) -> None:
+        envelope = self._open(delivery)
         if isinstance(envelope, Task):
             if envelope.traceparent and TRACE_HEADER not in delivery.headers:
                 continue_trace(envelope.traceparent)
             await self._work(delivery, envelope)
             return
+        envelope = await self._with_goal(envelope)
         handlers = self._handlers.get(type(envelope))
         if handlers is None:
             raise Reject(f"{self._name} has no use for a {type(envelope).__struct_config__.tag}")
@@ -92,7 +102,7 @@ class Dispatcher:
         task = _task_in(delivery)
         entry = seal(subjects.dead(self._name), dead_letter_for(self._bus, delivery, reason, task))
         log.error("dead_lettered", subject=delivery.subject, seq=delivery.seq, reason=reason)
-        if task is None or not _is_submission(delivery.subject, task):
+        if task is None or not _is_submission(delivery.address, task):
             await self._bus.commit([entry])
             return
         held = await claim(self._bus, delivery, task)
@@ -104,14 +114,13 @@ class Dispatcher:
 
     def _open(self, delivery: Delivery) -> Envelope:
         """The envelope in a delivery; raises Reject if it is malformed or its subject contradicts it."""
+        address = delivery.address
         try:
-            ends_task = delivery.subject.startswith("task.") and delivery.subject.endswith(
-                f".{subjects.ENDED}"
-            )
-            envelope = read_result(delivery.subject, delivery.data) if ends_task else decode(delivery.data)
+            ends = address.kind == subjects.TASK and address.step == subjects.ENDED
+            envelope = read_result(delivery.subject, delivery.data) if ends else decode(delivery.data)
         except ValueError as error:
             raise Reject(str(error)) from None
-        sender = subjects.sender_of(delivery.subject)
+        sender = address.sender
         claimed = envelope.requester if isinstance(envelope, Task) else envelope.sender
         if claimed != sender:
             raise Reject(f"it says it is from {claimed or 'nobody'!r}, but {sender!r} sent it")
@@ -122,11 +131,11 @@ class Dispatcher:
         addressee = envelope.assignee if isinstance(envelope, Task) else envelope.recipient
         if addressee and addressee != self._name:
             raise Reject(f"it is addressed to {addressee!r}, but was left for {self._name!r}")
-        if isinstance(envelope, Task) and not _is_submission(delivery.subject, envelope):
+        if isinstance(envelope, Task) and not _is_submission(address, envelope):
             raise Reject(f"it is the task {envelope.task_id!r}, but was published on {delivery.subject!r}")
         if isinstance(envelope, Task):
             envelope = _in_lane(delivery, envelope)
-        if isinstance(envelope, TaskResult) and not _is_end(delivery.subject, envelope):
+        if isinstance(envelope, TaskResult) and not _is_end(address, envelope):
             raise Reject(f"it is a result of {envelope.task_id!r}, but was published on {delivery.subject!r}")
         if envelope.person and sender != subjects.USER:
             log.warning("person_ignored", subject=delivery.subject, seq=delivery.seq, sender=sender)
@@ -171,18 +180,38 @@ class Dispatcher:
         if never is not None:
             await held.finish(never)
             return
-        if held.attempt > self._agent.context.settings.max_attempts:
-            raise Reject(f"it was begun {held.attempt - 1} times and never finished")
+        limit = self._agent.context.settings.max_attempts
+        if (begun := held.count_begun(delivery.deliveries)) > limit > 1 or held.attempt > limit:
+            raise Reject(f"it was begun {begun - 1} times and never finished")
         try:
-            await held.finish(await self._executor.perform(held))
+            if not held.first or limit == 1:
+                # Somebody may be at it, or has died of it: that this process is, is to be known at once.
+                await held.begin()
+            await held.finish(await self._perform(held))
         except Conflict as conflict:
-            if not await self._executor.is_lost(held):
-                raise BusError(
-                    f"something it wrote to was changed at the same time: {conflict}"
-                ) from conflict
-            log.warning("claim_lost", task_id=task.task_id, attempt=held.attempt)
+            await self._require_lost(held, conflict)
         finally:
+            held.over = True
             await self._delegation.close(task)
+
+    async def _perform(self, held: Claim) -> TaskResult:
+        """The result of a task; an attempt that fails without one is on record."""
+        try:
+            return await self._executor.perform(held)
+        except (Conflict, Reject):
+            raise
+        except Exception:
+            await held.begin()
+            raise
+
+    async def _require_lost(self, held: Claim, conflict: Conflict) -> None:
+        """Return if the task has ended; raises TakenOver if another process has it, BusError if none has."""
+        state = await read_task(self._bus, held.task)
+        if state is not None and held.is_held(state):
+            raise BusError(f"something it wrote to was changed at the same time: {conflict}") from conflict
+        log.warning("claim_lost", task_id=held.task.task_id, attempt=held.attempt)
+        if state is not None and not state.status.final:
+            raise TakenOver(f"{state.worker or 'another process'} works on it") from conflict
 
     async def _dead_letter_given_up(self, delivery: Delivery) -> None:
         """Store a dead letter for a message that the server stopped delivering, naming where it is stored."""
@@ -245,10 +274,12 @@ def _continue_trace(delivery: Delivery) -> None:
     continue_trace(str(delivery.headers.get(TRACE_HEADER, "")), origin)
 
 
-def _is_submission(subject: str, task: Task) -> bool:
-    step = subject.rpartition(".")[2]
-    known = subjects.task(task.assignee, task.requester, task.task_id, step)
-    return subject == known and step in subjects.NEW.values()
+async def _pass_over(_: Delivery) -> None:
+    """Nothing to do: its recipients acted on what it replaces."""
+
+
+def _is_submission(address: Address, task: Task) -> bool:
+    return address.step in _LANES and address[1:4] == (task.requester, task.assignee, task.task_id)
 
 
 class _Named(msgspec.Struct):
@@ -259,21 +290,21 @@ class _Named(msgspec.Struct):
 
 def _in_lane(delivery: Delivery, task: Task) -> Task:
     """A task with the priority of its subject, which decided when it came; Reject if it names another one."""
-    *parties, step = delivery.subject.split(".")
-    lane = _LANES[step]
+    lane = _LANES[delivery.address.step]
     if task.priority is lane:
         return task
     if msgspec.json.decode(delivery.data, type=_Named).priority is None:
         return amended(task, priority=lane)
-    fitting = ".".join((*parties, subjects.NEW[task.priority]))
+    fitting = subjects.task(task.assignee, task.requester, task.task_id, subjects.NEW[task.priority])
     raise Reject(
         f"its priority is {task.priority}, but it was published on {delivery.subject!r}, which is for {lane}",
         f"Publish it on {fitting!r}, under another task_id",
     )
 
 
-def _is_end(subject: str, result: TaskResult) -> bool:
-    return subject == subjects.task(result.agent, result.recipient, result.task_id, subjects.ENDED)
+def _is_end(address: Address, result: TaskResult) -> bool:
+    parties = (result.agent, result.recipient, result.task_id)
+    return address.step == subjects.ENDED and address[1:4] == parties
 
 
 def _task_in(delivery: Delivery) -> Task | None:

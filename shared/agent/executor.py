@@ -1,4 +1,4 @@
-"""Executes claimed tasks until they end, are overdue, are cancelled, or another process takes over."""
+"""Executes tasks until they end, are overdue, are cancelled, or another process takes over."""
 
 import asyncio
 import time
@@ -8,9 +8,11 @@ from shared import subjects
 from shared.agent.base import Agent
 from shared.agent.references import open_references
 from shared.bus import Claim
+from shared.bus.claim_watch import ClaimWatch
 from shared.bus.records import read_task
 from shared.bus.throttle import Throttle, throttle
 from shared.contracts import Task, TaskResult, TaskStatus
+from shared.effects import before_effect
 from shared.errors import ActionError, BusError, Conflict, Refused
 from shared.log import logger
 from shared.sandbox import connection_observer
@@ -66,18 +68,19 @@ class Execution:
 
 
 class TaskExecutor:
-    """Runs the tasks that an agent's process has claimed."""
+    """Runs the tasks of an agent's process, each claimed before its first effect, or when it takes long."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._bus = agent.context.bus
         self._name = agent.context.profile.name
         self._running: dict[Claim, Execution] = {}
+        self._watch = ClaimWatch(self._bus, self._claim_late)
 
     async def perform(self, held: Claim) -> TaskResult:
         """Perform the task and return its result; raises Conflict if the claim is lost meanwhile."""
         context = TaskContext(held)
-        working = asyncio.create_task(self._do(context))
+        working = asyncio.create_task(self._do(context, held))
         execution = self._running[held] = Execution(working)
         overdue = asyncio.get_running_loop().call_later(_time_left(held.task), execution.stop, OVERDUE)
         try:
@@ -111,26 +114,50 @@ class TaskExecutor:
             )
         return result
 
-    async def _do(self, context: TaskContext) -> Outcome:
+    async def _do(self, context: TaskContext, held: Claim) -> Outcome:
+        run = self._watch.watch(held)  # before the rest: a claim that it stores is no effect of the task
         current_task.set(context)
+        before_effect.set(lambda: self._require_claim(held))
         throttle.set(Throttle())
         current_speaker.set(Speaker.of(context.task))
         record_spans_in(context.spans)
         connection_observer.set(self._agent.context.record_connections)
-        context.references, unopened = await open_references(self._agent.context, context.task)
-        if unopened:
-            context.facts["unopened"] = unopened
-        return await self._agent.on_task(context.task)
+        with run:
+            context.references, unopened = await open_references(self._agent.context, context.task)
+            if unopened:
+                context.facts["unopened"] = unopened
+            return await self._agent.on_task(context.task)
+
+    async def _require_claim(self, held: Claim) -> None:
+        """Return once the claim is stored; if it is lost, the execution is stopped."""
+        try:
+            await held.begin()
+        except Conflict:
+            if held in self._running:
+                self._running[held].stop(LOST)
+            # No error, which the action might take for one of the effect's.
+            raise asyncio.CancelledError(LOST) from None
+
+    async def _claim_late(self, held: Claim) -> None:
+        """Store the claim of what takes long."""
+        try:
+            await held.begin()
+        except Conflict:
+            if held in self._running:
+                self._running[held].stop(LOST)
+        except BusError as error:
+            log.warning("claim_unstored", task_id=held.task.task_id, reason=str(error))
 
     async def watch_claims(self) -> None:
-        """Stop executions whose task was cancelled or taken over; runs until cancelled."""
+        """Claim what takes long, and stop what was cancelled or taken over; runs until cancelled."""
         await self._bus.subscribe(subjects.task(self._name, "*", "*", subjects.CANCELLED), self._on_cancelled)
         before: set[Claim] = set()
-        while True:
-            await asyncio.sleep(WATCH_CLAIMS)
-            for held in before & self._running.keys():
-                await self._stop_if_lost(held)
-            before = set(self._running)
+        with self._watch.running():
+            while True:
+                await asyncio.sleep(WATCH_CLAIMS)
+                for held in before & self._running.keys():
+                    await self._stop_if_lost(held)
+                before = set(self._running)
 
     async def _on_cancelled(self, subject: str, _: bytes, __: dict[str, str]) -> None:
         """Look at once at a task that its requester has just ended."""

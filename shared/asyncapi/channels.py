@@ -40,8 +40,10 @@ from shared.contracts import (
     Instructions,
     Layout,
     LayoutQuery,
+    LettersDropped,
     ListQuery,
     LoopCheckpoint,
+    MemoryErasable,
     MemoryErased,
     MemoryForgotten,
     MemoryQuery,
@@ -61,6 +63,7 @@ from shared.contracts import (
     Reminders,
     Response,
     Schedules,
+    Seal,
     SentEmail,
     StateChanged,
     StopAnswer,
@@ -127,6 +130,7 @@ RECORDS: dict[str, Any] = {
     "cognition": CognitiveMessage,
     "conversation": Conversation,
     subjects.DELIVERY: Delivery,
+    subjects.DROPPED: LettersDropped,
     "goals": AgentReport,
     subjects.INBOX: InboxChanged,
     "instructions": Instructions,
@@ -148,7 +152,7 @@ RECORDS: dict[str, Any] = {
 
 _STEPS = {
     **{step: ("A task is submitted, with priority " + name, Task) for name, step in subjects.NEW.items()},
-    subjects.CLAIMED: ("A process of the assignee began an attempt at a task", TaskChanged),
+    subjects.CLAIMED: ("A process of the assignee is at work on a task", TaskChanged),
     subjects.NOTED: ("The process at work on a task noted its progress", TaskChanged),
     subjects.ENDED: ("A task ended, with its result", TaskResult),
     subjects.CANCELLED: ("The requester ended a task", TaskResult),
@@ -187,7 +191,7 @@ _SIGNED: dict[str, tuple[str, Any, Any]] = {
 
 def channels() -> tuple[Channel, ...]:
     """Every channel, in the order of the document."""
-    return (*_work(), *_people(), *_records(), *_memory(), *_timers(), *_runtime())
+    return (*_work(), *_people(), *_records(), *_trail(), *_memory(), *_timers(), *_runtime())
 
 
 def _work() -> list[Channel]:
@@ -289,13 +293,6 @@ def _records() -> list[Channel]:
             messages=EVENTS,
         ),
         Channel(
-            name="erased",
-            address=subjects.ERASED,
-            summary="Messages that quoted what a person had forgotten were erased, by the admin",
-            group="events",
-            messages=(MessagesErased,),
-        ),
-        Channel(
             name="graph_version",
             address=subjects.GRAPH_VERSION,
             summary="Memory changed",
@@ -308,6 +305,13 @@ def _records() -> list[Channel]:
             summary="A message that could not be handled, with the reason",
             group="events",
             messages=(DeadLetter,),
+        ),
+        Channel(
+            name="dropped",
+            address=subjects.dropped("{agent}"),
+            summary="Which dead letters of an agent were dropped or sent again; they stay in the log",
+            group="events",
+            messages=(LettersDropped,),
         ),
         Channel(
             name="control",
@@ -323,10 +327,36 @@ def _records() -> list[Channel]:
             group="events",
             messages=tuple(sorted(kinds, key=lambda kind: kind.__name__)),
         ),
+    ]
+
+
+def _trail() -> list[Channel]:
+    return [
+        Channel(
+            name="erased",
+            address=subjects.ERASED,
+            summary="Messages that held what a person had forgotten were erased",
+            group="events",
+            messages=(MessagesErased,),
+        ),
+        Channel(
+            name="seal",
+            address=subjects.seal("{stream}"),
+            summary="A seal over the messages of a stream since the seal before",
+            group="events",
+            messages=(Seal,),
+        ),
+        Channel(
+            name="erasable",
+            address=subjects.ERASABLE,
+            summary="Memory has recorded what is left of these messages: the eraser may erase them",
+            group="events",
+            messages=(MemoryErasable,),
+        ),
         Channel(
             name="audit",
             address=f"{subjects.AUDIT_PREFIX}{{subject}}",
-            summary="The broker's copy of every stored message, in the order of the log",
+            summary="Every stored message as the broker publishes it again, in the order of the log",
             group="events",
             messages=tuple(ENVELOPES[tag] for tag in sorted(ENVELOPES)),
         ),
@@ -345,7 +375,7 @@ def _memory() -> list[Channel]:
         Channel(
             name="forgetting",
             address=subjects.forgetting("{order}"),
-            summary="What is to be erased in OFFICE and AUDIT too, from people to the admin",
+            summary="What is to be erased in OFFICE too, from people to the eraser",
             group="memory",
             messages=(ErasureOrder,),
         ),
@@ -428,14 +458,6 @@ def _runtime() -> list[Channel]:
             summary="How far a durable is; the answer is the server's CONSUMER.INFO",
             group="runtime",
             messages=(dict[str, Any],),
-            answer=dict[str, Any],
-        ),
-        Channel(
-            name="erase",
-            address=subjects.erasure("{stream}"),
-            summary="Have one message erased from MEMORY or its copy, as memory does on a person's order",
-            group="memory",
-            messages=(dict[str, int],),
             answer=dict[str, Any],
         ),
         Channel(

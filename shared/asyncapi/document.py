@@ -66,9 +66,9 @@ def _info(version: str) -> dict[str, Any]:
         "version": version,
         "description": (
             "Agents that run as separate processes and communicate only over NATS JetStream. The broker "
-            "refuses what an identity may not send. It copies what is stored in OFFICE to AUDIT and what is "
-            "stored in MEMORY to AUDIT_MEMORY, and republishes both on audit.>; x-streams says how long each "
-            "stream keeps its messages, x-identities what each identity may publish and read."
+            "refuses what an identity may not send. It republishes what is stored in OFFICE and MEMORY on "
+            "audit.>; x-streams says how long each stream keeps its messages, x-identities what each "
+            "identity may publish and read."
         ),
         "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
         "contact": {"name": "Mailroom"},
@@ -196,7 +196,6 @@ def _stream(config: dict[str, Any]) -> dict[str, Any]:
         "kept": f"for {age / SECOND:g} seconds" if age else "for ever",
         "messages_per_subject": config.get("max_msgs_per_subject"),
         "purge_denied": bool(config.get("deny_purge")),
-        "copy_of": [source["name"] for source in config.get("sources", ())],
         "republished_on": config.get("republish", {}).get("dest", ""),
     }
 

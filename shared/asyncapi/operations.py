@@ -47,7 +47,6 @@ def _delivered(agents: Sequence[str]) -> dict[str, list[str]]:
 
 def _reaches(name: str, rights: Rights, delivered: Mapping[str, list[str]]) -> Iterator[Reach]:
     positions = [subjects.position(*durable) for durable in rights.durables]
-    positions += [subjects.erasure(stream) for stream in rights.erase]
     positions += [subjects.listing(stream) for stream in rights.listed]
     peers = [subjects.peer(name, "*")]
     yield Reach(

@@ -2,19 +2,19 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, NamedTuple
 
+import nats.errors
 from nats.aio.client import Client
 
-from shared.bus.entry import Stored
+from shared.bus.entry import Stored, parse_block, read_stored
 from shared.errors import BusUnavailable
 
 PAGE = 1_000
 """The most messages of one request to the stream (a limit of nats-server)."""
-
-_OWN = b"\r\nNats-Stream: "
-"""The first of the headers that the server adds to a message, after those of its sender."""
+PAGE_BYTES = 4 * 1024 * 1024
+"""The most bytes of them, if that is more than one message."""
 
 
 class _Pages:
@@ -50,62 +50,90 @@ class _Pages:
         del self._bytes[:place]
         self.arrived.set()
 
+    def reset(self) -> None:
+        """Begin anew on another connection; what was asked for on the last one does not come."""
+        self._other.reset()
+        self._bytes.clear()
+        self.ended = self.ended or b"cut"
+        self.arrived.set()
+
     def _take(self, headers: bytes, data: bytes) -> None:
-        own = headers.rfind(_OWN)
-        if own < 0:
+        stored = read_stored(headers, data)
+        if stored is None:
             self.ended = headers[9:12] or b"?"
             return
-        lines = headers[own + 2 :].decode().split("\r\n")
-        found = dict(line.split(": ", 1) for line in lines if line)
-        self.stored.append(
-            Stored(
-                found["Nats-Stream"],
-                found["Nats-Subject"],
-                int(found["Nats-Sequence"]),
-                data,
-                {},
-                found["Nats-Time-Stamp"],
-            )
-        )
+        self.stored.append(stored)
         if not data:
             self.ended = b"204"  # between accounts an empty message ends the answer
 
 
 class Span(NamedTuple):
-    """The messages of a stream on ``subject`` from ``start`` to ``end``, both included."""
+    """The messages of a stream on ``subject`` from ``start`` to ``end``, both included.
+
+    ``headers`` is whether those of their senders are wanted as a mapping, not as bytes.
+    """
 
     stream: str
     subject: str
     start: int
     end: int
+    headers: bool = False
 
 
-async def read_all(
-    client: Client, opened: Awaitable[None], span: Span, timeout: float
-) -> AsyncGenerator[list[Stored], None]:
-    """The messages of a span, without their senders' headers, in lists of about a thousand.
+class BulkReader:
+    """A connection that reads spans of streams one after the other, and does nothing else.
 
-    ``client`` serves for nothing else: ``opened`` connects it, and it is closed at the end. Raises
-    BusUnavailable if the connection is lost on the way, or nothing comes for ``timeout`` seconds.
+    ``client`` is its own: ``connect`` connects it at the first reading; it reconnects by itself.
     """
-    await opened
-    try:
-        pages = client._ps = _Pages(client._ps)  # type: ignore[assignment]
-        inbox, start = client.new_inbox(), span.start
-        await client.subscribe(inbox)
+
+    def __init__(self, client: Client, connect: Callable[[], Awaitable[None]]) -> None:
+        self._client, self._connect = client, connect
+        self._pages: _Pages | None = None
+        self._inbox = ""
+        self._used = False
+
+    async def read(self, span: Span, timeout: float) -> AsyncGenerator[list[Stored], None]:
+        """The messages of a span, in lists of about a thousand; their headers as bytes, or as a mapping.
+
+        One span at a time. Raises BusUnavailable if the connection is lost on the way, or nothing comes for
+        ``timeout`` seconds.
+        """
+        client, pages = self._client, await self._open()
+        start = span.start
         while start <= span.end:
-            request = {"seq": start, "next_by_subj": span.subject, "batch": PAGE}
+            batch = min(PAGE, span.end - start + 1) if span.subject == ">" else PAGE
+            request = {"seq": start, "next_by_subj": span.subject, "batch": batch, "max_bytes": PAGE_BYTES}
             pages.stored, pages.ended = [], b""
             asked = json.dumps(request).encode()
-            await client.publish(f"$JS.API.DIRECT.GET.{span.stream}", asked, reply=inbox)
+            try:
+                await client.publish(f"$JS.API.DIRECT.GET.{span.stream}", asked, reply=self._inbox)
+            except nats.errors.Error as error:
+                raise BusUnavailable(f"Reading {span.stream} failed: {error}") from None
             await _receive(pages, client, span.stream, timeout)
             found = [message for message in pages.stored if start <= message.seq <= span.end]
             if not found:
                 return
             start = found[-1].seq + 1
+            if span.headers:
+                found = [each._replace(headers=parse_block(each.block), block=b"") for each in found]
             yield found
-    finally:
-        await client.close()
+
+    async def _open(self) -> _Pages:
+        if self._pages is None:
+            self._used = True
+            try:
+                await self._connect()
+            except (nats.errors.Error, OSError, TimeoutError) as error:
+                raise BusUnavailable(f"No connection to read by: {error}") from None
+            self._pages = self._client._ps = _Pages(self._client._ps)  # type: ignore[assignment]
+            self._inbox = self._client.new_inbox()
+            await self._client.subscribe(self._inbox)
+        return self._pages
+
+    async def close(self) -> None:
+        """Close the connection, if there was one."""
+        if self._used:
+            await self._client.close()
 
 
 async def _receive(pages: _Pages, client: Client, stream: str, timeout: float) -> None:

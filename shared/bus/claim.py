@@ -1,9 +1,10 @@
-"""Claims on tasks: taken, updated and finished by compare-and-set on the task's last step."""
+"""Claims on tasks: stored, updated and finished by compare-and-set on the task's last step."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 
@@ -22,41 +23,65 @@ from shared.contracts import (
     generate_iso_timestamp,
 )
 from shared.contracts.base import amended
+from shared.contracts.spans import Span
+from shared.effects import before_effect
 from shared.errors import BusError, BusFull, Conflict, Reject
 from shared.log import logger
 from shared.spans import SpanRecorder
 
 NOTE_EVERY = 1.0
 """Seconds between two progress notes of a task that stand alone: more than that nobody can read."""
-CLAIM_TRIES = 3
-"""Attempts at a claim that loses races, before it is left to the other process."""
 
 log = logger(__name__)
 
 
 class Claim:
-    """The claim of one process on a task; ``attempt`` counts the claims so far, this one included.
+    """The right of one process to work on a task; ``attempt`` counts the claims so far, this one included.
 
-    The next claim on the task takes it over: every later write of this one is refused whole with Conflict.
-    A write waits while the bus is full, because nothing else knows what was done.
+    Its first write stores it: a note, an effect, or ``begin``. Until then the task is as it was, and what
+    only reads and computes ends with ``finish`` alone. Of several processes that have the task the first to
+    write holds it, until the next claim takes it over: every write of the others is refused whole with
+    Conflict. A write waits while the bus is full, because nothing else knows what was done.
+
+    ``first`` is whether nobody was given the task before, ``stored`` and ``ended`` whether the claim, and
+    whether the result is in the log. ``over`` is set when the attempt has ended, with a result or without:
+    what still runs of it may write no more.
     """
 
-    def __init__(self, bus: Bus, task: Task, record: TaskChanged, seq: int) -> None:
+    def __init__(
+        self, bus: Bus, task: Task, after: int, *, origin: int, earlier: TaskState | None = None
+    ) -> None:
         self.task = task
-        self.record = record
-        self._bus = bus
-        self._seq = seq
+        self.first = earlier is None
+        self.attempt = earlier.attempt + 1 if earlier else 1
+        self.begun_at = generate_iso_timestamp()
+        self.stored = self.ended = self.over = False
         self.spans = SpanRecorder()
-        self._earlier = record.journal
+        self._bus = bus
+        self._seq, self._origin = after, origin
+        self._earlier = self._journal = earlier.journal if earlier else ()
         self._writing = asyncio.Lock()
         self._noted_at = float("-inf")
         self._held = ""
         self._flush: asyncio.Task[None] | None = None
+        self._latest: asyncio.Future[Sequence[int]] | None = None
 
-    @property
-    def attempt(self) -> int:
-        """Which attempt this is, from 1."""
-        return self.record.attempt
+    def count_begun(self, deliveries: int) -> int:
+        """How often the task was begun, this attempt included, if it was delivered so often.
+
+        Only a first delivery is begun without storing the claim at once, and a process that dies then leaves
+        no trace: so one delivery beside those that were claimed counts.
+        """
+        return max(self.attempt, min(deliveries, self.attempt + 1))
+
+    async def begin(self) -> None:
+        """Store the claim, if no write has done so; raises Conflict if the task ended or another has it."""
+        if not (self.stored or self.ended):
+            await self._shielded(self._write("", None, (), alone=True))
+
+    def claiming_entry(self) -> Entry:
+        """What ``begin`` stores, for a thread to do it."""
+        return step_entry(self.task, subjects.CLAIMED, self._change("", self._journal, ()), self._seq)
 
     async def note(self, text: str, others: Sequence[Entry] = ()) -> Sequence[int]:
         """Store a progress note and ``others``, and return the others' sequences.
@@ -108,21 +133,24 @@ class Claim:
         await self._advance(note=what[:500], begun=begun)
         yield
         done = msgspec.structs.replace(begun, finished_at=generate_iso_timestamp())
-        journal = tuple(done if effect == begun else effect for effect in self.record.journal)
         # The end is stored with the next commit: a crash before that looks like an interruption.
-        self.record = amended(self.record, journal=journal)
+        self._journal = tuple(done if effect == begun else effect for effect in self._journal)
 
     async def finish(self, result: TaskResult, others: Sequence[Entry] = ()) -> None:
         """Store the result, which its requester gets, and ``others``, all or none.
 
-        Raises Conflict if another process has claimed the task.
+        Raises Conflict if the task ended or another process has claimed it.
         """
         if self._flush is not None and self._held:
             self._flush.cancel()
             await self._store_held()
-        result = amended(result, attempt=self.attempt, spans=self.spans.take())
+        if self._latest is not None and not self._latest.done():  # a note on its way goes before the end
+            await asyncio.wait({self._latest})
+        by = {"attempt": self.attempt, "worker": self._bus.instance, "begun_at": self.begun_at}
+        result = amended(result, **by, spans=self.spans.take())
         async with self._writing:
-            await self._commit(subjects.ENDED, result, others)
+            await self._commit(result, others)
+            self.ended = True
 
     def failure(self, reason: str) -> TaskResult:
         """The result of the failed task."""
@@ -133,31 +161,64 @@ class Claim:
     ) -> Sequence[int]:
         # What was held back is this note, or is older.
         self._held, self._noted_at = "", time.monotonic()
-        # If it is cancelled on its way, the sequence must be known, or the next write is refused.
-        return await asyncio.shield(self._write(note, begun, others))
+        return await self._shielded(self._write(note, begun, others))
 
-    async def _write(self, note: str, begun: Effect | None, others: Sequence[Entry]) -> Sequence[int]:
+    async def _shielded(self, write: Coroutine[Any, Any, Sequence[int]]) -> Sequence[int]:
+        """Await a write; if that is cancelled, its sequence must be known, or the next one is refused."""
+        self._latest = asyncio.ensure_future(write)
+        return await asyncio.shield(self._latest)
+
+    async def _write(
+        self, note: str, begun: Effect | None, others: Sequence[Entry], *, alone: bool = False
+    ) -> Sequence[int]:
+        """Store a step; ``alone`` is the claim without anything else, if it is still missing."""
+        before_effect.set(None)  # this is what an effect waits for
         # Steps of a task may run concurrently; each write names the sequence of the one before.
         async with self._writing:
-            journal = self.record.journal
+            if alone and (self.stored or self.ended):
+                return ()
+            journal = self._journal
             if begun is not None:
                 same = (begun.what, begun.step)
                 journal = (*(effect for effect in journal if (effect.what, effect.step) != same), begun)
-            record = refreshed(self.record, note=note, journal=journal, spans=self.spans.take())
+            change = self._change(note, journal, () if alone else self.spans.take())
             try:
-                sequences = await self._commit(subjects.NOTED, record, others)
+                sequences = await self._commit(change, others, alone=alone)
             except BaseException:
-                self.spans.put_back(record.spans)
+                self.spans.put_back(change.spans)
                 raise
             # An effect may have ended while this was on its way.
-            self.record = amended(record, journal=_merge(self.record.journal, journal), spans=())
+            self.stored, self._journal = True, _merge(self._journal, journal)
             return sequences
 
+    def _change(self, note: str, journal: tuple[Effect, ...], spans: tuple[Span, ...]) -> TaskChanged:
+        change = refreshed(
+            _BLANK,
+            sender=self._bus.name,
+            recipient=self.task.requester,
+            cause=self.task.id,
+            goal_id=self.task.goal_id,
+            task_id=self.task.task_id,
+            origin=self._origin,
+            attempt=self.attempt,
+            worker=self._bus.instance,
+            note=note,
+            journal=journal,
+            spans=spans,
+        )
+        # A claim is dated when the attempt began, which is a little before its first write.
+        return change if self.stored else amended(change, created_at=self.begun_at)
+
     async def _commit(
-        self, step: str, payload: TaskChanged | TaskResult, others: Sequence[Entry]
+        self, payload: TaskChanged | TaskResult, others: Sequence[Entry], *, alone: bool = False
     ) -> Sequence[int]:
         """Commit a step and ``others``, and return the others' sequences."""
         while True:
+            if self.over:
+                raise Conflict("The attempt is over")
+            step = subjects.NOTED if self.stored else subjects.CLAIMED
+            if isinstance(payload, TaskResult):
+                step = subjects.ENDED
             try:
                 entries = [step_entry(self.task, step, payload, self._seq), *others]
                 self._seq, *sequences = await self._bus.commit(entries)
@@ -165,50 +226,36 @@ class Claim:
                 log.warning("bus_full", task_id=self.task.task_id, reason=str(error))
                 await asyncio.sleep(BUS_FULL_PAUSE)
             except Conflict:
-                # Its requester may have published it again, which changes nothing but the last sequence.
+                # The last step may be this claim, stored by a thread. Or its requester has published the
+                # task again, which changes nothing but the last sequence.
                 state = await read_task(self._bus, self.task)
                 if state is None or not self.is_held(state) or state.seq == self._seq:
                     raise
-                self._seq = state.seq
+                self._seq, self.stored = state.seq, True
+                if alone:
+                    return ()
             else:
                 return sequences
 
     def is_held(self, state: TaskState) -> bool:
-        """Whether, by the task's present ``state``, this claim is the last one, and the task goes on."""
-        return not state.status.final and (state.worker, state.attempt) == (self._bus.instance, self.attempt)
+        """Whether, by the task's present ``state``, it goes on and nobody else has claimed it since."""
+        mine = (state.worker, state.attempt) == (self._bus.instance, self.attempt)
+        return not state.status.final and (mine or state.seq == self._seq)
 
 
 async def claim(bus: Bus, delivery: Delivery, task: Task) -> Claim | None:
-    """Claim the task for this process.
+    """The claim of this process on the task, which its first write stores.
 
-    None if the task ended, another process was quicker, or the delivered message is not the one by which it
-    was submitted, but a second one of the same id.
+    None if the task ended, or the delivered message is not the one by which it was submitted, but a second
+    one of the same id.
     """
     # If the server checked that it was the first of its id, the first claim needs no read.
-    first = delivery.deliveries == 1 and _is_guarded(delivery, task) and delivery.headers[EXPECTED] == "0"
-    after, earlier = delivery.seq, amended(_UNCLAIMED, task_id=task.task_id, origin=delivery.seq)
-    for _ in range(CLAIM_TRIES):
-        if not first:
-            state = await read_task(bus, task)
-            if state is None or state.status.final or state.origin != delivery.seq:
-                return None
-            after, earlier = state.seq, amended(earlier, attempt=state.attempt, journal=state.journal)
-        first = False
-        record = refreshed(
-            earlier,
-            sender=bus.name,
-            recipient=task.requester,
-            cause=task.id,
-            goal_id=task.goal_id,
-            attempt=earlier.attempt + 1,
-            worker=bus.instance,
-        )
-        try:
-            (seq,) = await bus.commit([step_entry(task, subjects.CLAIMED, record, after)])
-        except Conflict:
-            continue
-        return Claim(bus, task, record, seq)
-    return None
+    if delivery.deliveries == 1 and _is_guarded(delivery, task) and delivery.headers[EXPECTED] == "0":
+        return Claim(bus, task, delivery.seq, origin=delivery.seq)
+    state = await read_task(bus, task)
+    if state is None or state.status.final or state.origin != delivery.seq:
+        return None
+    return Claim(bus, task, state.seq, origin=state.origin, earlier=state)
 
 
 def _is_guarded(delivery: Delivery, task: Task) -> bool:
@@ -239,5 +286,5 @@ def _merge(ended: tuple[Effect, ...], written: tuple[Effect, ...]) -> tuple[Effe
     return tuple(done.get(effect.started_at + effect.what, effect) for effect in written)
 
 
-_UNCLAIMED = TaskChanged(task_id="none", origin=0, attempt=0, worker="")
-"""The template of first claims: all its fields are replaced."""
+_BLANK = TaskChanged(task_id="none", origin=0, attempt=0, worker="")
+"""The template of claims and notes: all its fields are replaced."""

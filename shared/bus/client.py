@@ -8,8 +8,12 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from shared.bus.entry import parse_block
+
 Receive = Callable[[str, bytes, dict[str, str] | None], None]
 """Takes the subject, the payload and the headers of a message."""
+ReceiveBytes = Callable[[bytes, bytes], None]
+"""Takes the headers and the payload of a message."""
 
 
 class ConnectionLost(nats.errors.Error):
@@ -22,6 +26,7 @@ class BusClient(Client):
     def __init__(self) -> None:
         super().__init__()
         self._direct: dict[int, Receive] = {}
+        self._unparsed: dict[int, ReceiveBytes] = {}
 
     @property
     def connection(self) -> int:
@@ -75,7 +80,21 @@ class BusClient(Client):
         self._direct[subscription._id] = receive
         return subscription
 
+    async def subscribe_unparsed(self, subject: str, receive: ReceiveBytes) -> None:
+        """The same for messages with headers, whose bytes it gets."""
+
+        async def ignore(_: Msg) -> None:
+            pass
+
+        subscription = await self.subscribe(subject, cb=ignore)
+        self._unparsed[subscription._id] = receive
+
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        if unparsed := self._unparsed.get(sid):
+            unparsed(headers, data)
+            return
+        if not subject.isascii():  # nats-py stops reading at a subject that is no UTF-8
+            subject = subject.decode("utf-8", "replace").encode()
         receive = self._direct.get(sid)
         if receive is None:
             await super()._process_msg(sid, subject, reply, data, headers)
@@ -84,6 +103,4 @@ class BusClient(Client):
 
     @staticmethod
     def _parse_header_lines(raw: bytes) -> dict[str, str]:
-        lines = raw.decode("utf-8", "replace").split("\r\n")
-        pairs = [line.partition(":") for line in lines]
-        return {name: value.strip() for name, colon, value in pairs if colon and name.split() == [name]}
+        return parse_block(raw)

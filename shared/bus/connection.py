@@ -1,6 +1,7 @@
 """The connection of one identity to the bus."""
 
 import asyncio
+import base64
 import contextlib
 import hmac
 import json
@@ -17,13 +18,15 @@ from nats.aio.msg import Msg
 
 from shared import subjects
 from shared.bus import signing
-from shared.bus.bulk import Span, read_all
+from shared.bus.bulk import BulkReader, Span
 from shared.bus.client import BusClient, ConnectionLost
 from shared.bus.commit import Committer
 from shared.bus.connecting import connect_once, read_seed, require_more_time
 from shared.bus.consumer import Consumer, ConsumerConfig, DeadLetterHandler, Handler
-from shared.bus.entry import Entry, Stored, is_stored, read, stored
+from shared.bus.entry import SALT, Entry, Stored, block_of, is_stored, parse_block, read, read_stored, stored
+from shared.bus.salt import make_salt
 from shared.bus.throttle import wait_for_turn
+from shared.bus.wire import headers_of
 from shared.contracts import generate_id
 from shared.errors import BusError, BusUnavailable, NoResponders, Refused
 from shared.log import logger
@@ -87,7 +90,7 @@ class Bus:
                     self._client,
                     url,
                     self._secret,
-                    name=f"{self.name}-{self.instance}",
+                    **self._options(),
                     error_cb=self._on_error,
                     disconnected_cb=self._on_disconnected,
                     reconnected_cb=self._on_reconnected,
@@ -101,6 +104,11 @@ class Bus:
                 self.closed.clear()
                 self._client = BusClient()
                 self._office = Committer(self._client, self._last_payload, synced=self._synced)
+
+    def _options(self, ending: str = "") -> dict[str, Any]:
+        """How a connection of this process is named, and where it gets answers."""
+        inbox = {"inbox_prefix": subjects.ERASER_INBOX} if self.name == subjects.ERASER else {}
+        return {"name": f"{self.name}-{self.instance}{ending}", **inbox}
 
     def _committers(self) -> list[Committer]:
         return [self._office] if self._memory is None else [self._office, self._memory]
@@ -140,6 +148,24 @@ class Bus:
         await wait_for_turn(len(entries))
         return await self._office.commit(entries)
 
+    async def store_apart(self, entries: Sequence[Entry], *, timeout: float = 5.0) -> None:
+        """Store each entry over a connection of its own, as a thread does while the event loop is blocked.
+
+        What the server refuses, because something else was stored meanwhile, is left out. Raises
+        BusUnavailable if it does not answer.
+        """
+        client = Client()
+        try:
+            async with asyncio.timeout(timeout):
+                await connect_once(client, self._url, self._secret, **self._options("-apart"))
+                for each in entries:
+                    headers = headers_of(each)
+                    await client.request(each.subject, each.payload, timeout=timeout, headers=headers)
+        except (nats.errors.Error, OSError, TimeoutError) as error:
+            raise BusUnavailable(f"Storing by a thread failed: {error or type(error).__name__}") from None
+        finally:
+            await client.close()
+
     async def append(self, entry: Entry, *, timeout: float = 5.0) -> int:
         """Store one message in MEMORY; returns its sequence. Those that wait at the same time share a batch.
 
@@ -178,7 +204,8 @@ class Bus:
         Send it again with the same ``Nats-Msg-Id`` after BusUnavailable: it is stored once.
         """
         await wait_for_turn()
-        reply = await self._request(subject, payload, timeout, headers, by_stream=True)
+        salted = {SALT: make_salt(), **(headers or {})}
+        reply = await self._request(subject, payload, timeout, salted, by_stream=True)
         answer: dict[str, Any] = json.loads(reply.data) if reply.data else {}
         if error := answer.get("error"):
             raise BusError(
@@ -255,13 +282,57 @@ class Bus:
         """Messages of a stream as a direct get of several names them; see ``entry.read``."""
         return read(self._client, stream, request, timeout)
 
-    def read_all(
-        self, stream: str, start: int, end: int, *, subject: str = ">", timeout: float = 5.0
-    ) -> AsyncGenerator[list[Stored], None]:
-        """The messages of a stream from ``start`` to ``end``, quickly; see ``bulk.read_all``."""
+    def bulk_reader(self) -> BulkReader:
+        """A reader on a connection of its own; to be closed."""
         client = Client()
-        opened = connect_once(client, self._url, self._secret, name=f"{self.name}-{self.instance}-bulk")
-        return read_all(client, opened, Span(stream, subject, start, end), timeout)
+        options = self._options("-bulk")
+        return BulkReader(client, lambda: connect_once(client, self._url, self._secret, **options))
+
+    async def read_all(
+        self,
+        stream: str,
+        start: int,
+        end: int,
+        *,
+        subject: str = ">",
+        headers: bool = False,
+        timeout: float = 5.0,
+    ) -> AsyncGenerator[list[Stored], None]:
+        """The messages of a stream from ``start`` to ``end``, quickly; see BulkReader.read."""
+        reader = self.bulk_reader()
+        try:
+            async for page in reader.read(Span(stream, subject, start, end, headers), timeout):
+                yield page
+        finally:
+            await reader.close()
+
+    async def call(self, verb: str, body: object, *, timeout: float = 10.0) -> dict[str, Any]:
+        """The server's answer to a request of its API, with its ``error`` if it refuses."""
+        answer = await self.request(f"$JS.API.{verb}", json.dumps(body).encode(), timeout=timeout)
+        found: dict[str, Any] = json.loads(answer)
+        return found
+
+    async def get_exactly(self, stream: str, seq: int) -> Stored | None:
+        """A message with the bytes of its headers; None if it is not there. For who may ask that."""
+        answer = await self.call(f"STREAM.MSG.GET.{stream}", {"seq": seq})
+        if "error" in answer:
+            if answer["error"].get("code") == 404:
+                return None
+            raise BusError(f"Reading message {seq} of {stream} failed: {answer['error'].get('description')}")
+        found = answer["message"]
+        raw = base64.b64decode(found.get("hdrs", ""))
+        block = (
+            block_of(raw[:-2] + b"\r\n") if raw else b""
+        )  # as bulk reading shows it, whatever it ends with
+        return Stored(
+            stream=stream,
+            subject=found["subject"],
+            seq=seq,
+            data=base64.b64decode(found.get("data", "")),
+            headers=parse_block(block),
+            time=found["time"],
+            block=block,
+        )
 
     async def subscribe(
         self, subject: str, handler: Callable[[str, bytes, dict[str, str]], Awaitable[None]]
@@ -284,6 +355,20 @@ class Bus:
                 await subscription.unsubscribe()
 
         return end
+
+    async def follow_log(self, receive: Callable[[Stored], None]) -> None:
+        """Call ``receive`` for each message of the log as it is stored, with its headers as bytes alone.
+
+        Some may get lost, with the connection: what counts is the stream.
+        """
+
+        def take(headers: bytes, data: bytes) -> None:
+            stored = read_stored(headers, data)
+            if stored is not None:
+                receive(stored)
+
+        await self._client.subscribe_unparsed(subjects.AUDIT_ALL, take)
+        await self._client.flush()
 
     async def answer(self, subject: str, handler: Callable[[], bytes]) -> None:
         """Answer each request on ``subject`` with what ``handler()`` returns."""

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 
 import msgspec
 
@@ -13,7 +13,17 @@ from shared.bus.entry import Delivery
 from shared.bus.failures import Failures, backoff
 from shared.bus.lanes import Lane, choose, take
 from shared.bus.pulls import HEARTBEAT, Pull
-from shared.errors import BusError, BusFull, BusUnavailable, Conflict, MailroomError, Postponed, Reject, Retry
+from shared.errors import (
+    BusError,
+    BusFull,
+    BusUnavailable,
+    Conflict,
+    MailroomError,
+    Postponed,
+    Reject,
+    Retry,
+    TakenOver,
+)
 from shared.log import logger
 
 UNAVAILABLE_PAUSE = 2.0
@@ -59,8 +69,8 @@ class Consumer:
 
     When the handler returns, the message is acknowledged. Retry, Conflict and unexpected exceptions have it
     delivered again after a growing delay, and the last attempt makes it a dead letter; Reject does so at
-    once; BusFull repeats the handler until the bus has storage. While a handler works, progress is
-    reported every third of ``ack_wait``.
+    once; TakenOver leaves it to the process that has it; BusFull repeats the handler until the bus has
+    storage. While a handler works, progress is reported every third of ``ack_wait``.
 
     A process whose slots are all taken for longer than PATIENCE asks for nothing and keeps no messages, so
     that none waits here while another process is idle.
@@ -88,6 +98,7 @@ class Consumer:
         self._busy = asyncio.Event()
         self._background: list[asyncio.Task[None]] = []
         self._stopping = self._paused = False
+        self._context = Context()
 
     @property
     def stream(self) -> str:
@@ -113,6 +124,7 @@ class Consumer:
 
     async def start(self) -> None:
         """Start pulling and handling."""
+        self._context = copy_context()
         await self._advance()
         self._background = [asyncio.create_task(self._watch()), asyncio.create_task(self._make_way())]
 
@@ -232,7 +244,10 @@ class Consumer:
         self._handling += 1
         self._queue.put_nowait(delivery)
         if self._handling > len(self._workers):
-            self._workers.append(asyncio.create_task(self._work(), name=f"work {len(self._workers)}"))
+            # Whoever has it begun, such as a task that yields its slot, lends the new worker nothing.
+            context = self._context.copy()
+            name = f"work {len(self._workers)}"
+            self._workers.append(asyncio.create_task(self._work(), name=name, context=context))
         if self._free <= 0:
             self._full_since = asyncio.get_running_loop().time()
 
@@ -299,6 +314,9 @@ class Consumer:
             raise
         except Postponed:
             await delivery.nak()
+        except TakenOver as taken:
+            # An answer would count for the other process too, whose message it then is no more.
+            log.info("left_to_another", subject=delivery.subject, seq=delivery.seq, reason=str(taken))
         except Reject as reject:
             await self._give_up(delivery, self._with_last_failure(delivery, str(reject)))
         except Exception as error:

@@ -10,12 +10,17 @@ from nats.aio.msg import Msg
 
 from shared.contracts import Envelope
 from shared.errors import BusError, BusUnavailable
+from shared.subjects import Address
 from shared.trace import trace_headers
 
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 """The header by which a message is refused unless the last one on its subject has this sequence."""
 EXPECTED_ON = "Nats-Expected-Last-Subject-Sequence-Subject"
 """The pattern of subjects that EXPECTED is about, if it is not the message's own subject."""
+SALT = "Salt"
+"""The header with random characters that every message of ours has: what commits to the message cannot be
+tried with guessed texts, once it is erased with its salt."""
+_NO_HEADERS = (b"NATS/1.0\r\n\r\n", b"NATS/1.0\r\n")
 
 
 class Entry(NamedTuple):
@@ -40,7 +45,10 @@ def seal(subject: str, envelope: Envelope, expect: int | None = None) -> Entry:
 
 
 class Stored(NamedTuple):
-    """A message as a stream holds it."""
+    """A message as a stream holds it.
+
+    ``block`` are the bytes of its headers, if it was read in bulk or exactly; empty if it has none.
+    """
 
     stream: str
     subject: str
@@ -48,6 +56,7 @@ class Stored(NamedTuple):
     data: bytes
     headers: dict[str, str]
     time: str
+    block: bytes = b""
 
 
 async def read(
@@ -80,6 +89,39 @@ async def read(
     finally:
         if not client.is_closed:
             await subscription.unsubscribe()
+
+
+def block_of(headers: bytes) -> bytes:
+    """The block of headers as it counts in seals: one without any header is none."""
+    return b"" if headers in _NO_HEADERS else headers
+
+
+def parse_block(block: bytes) -> dict[str, str]:
+    """The headers in a block."""
+    lines = block.decode("utf-8", "replace").split("\r\n")
+    pairs = [line.partition(":") for line in lines]
+    return {name: value.strip() for name, colon, value in pairs if colon and name.split() == [name]}
+
+
+def read_stored(headers: bytes, data: bytes) -> Stored | None:
+    """A stored message from the bytes of its headers, which are left unparsed; None for a status.
+
+    The server adds headers of its own after those of the sender, who may write the same: the last ones count.
+    """
+    own = headers.rfind(b"Nats-Stream: ")
+    if own < 0:
+        return None
+    lines = headers[own:].decode("utf-8", "replace").split("\r\n")
+    found = dict(line.split(": ", 1) for line in lines if line)
+    return Stored(
+        found["Nats-Stream"],
+        found["Nats-Subject"],
+        int(found["Nats-Sequence"]),
+        data,
+        {},
+        found["Nats-Time-Stamp"],
+        block_of(headers[:own] + b"\r\n"),
+    )
 
 
 def is_stored(message: Msg) -> bool:
@@ -116,14 +158,15 @@ IN_PROGRESS = b"+WPI"
 class Delivery:
     """A stored message that was delivered to this process.
 
-    ``stream`` and ``seq`` are its place, ``deliveries`` counts deliveries, this one included, ``stored_at``
-    is the time it was stored, in nanoseconds since 1970, ``behind`` is how many messages the durable had that
-    were still to be delivered. ``reply`` is the subject of the answer, ``connection`` the number of the
-    connection by which it came.
+    ``stream`` and ``seq`` are its place, ``address`` is what its subject says, ``deliveries`` counts
+    deliveries, this one included, ``stored_at`` is the time it was stored, in nanoseconds since 1970,
+    ``behind`` is how many messages the durable had that were still to be delivered. ``reply`` is the subject
+    of the answer, ``connection`` the number of the connection by which it came.
     """
 
     __slots__ = (
         "_answer",
+        "address",
         "behind",
         "connection",
         "data",
@@ -151,6 +194,7 @@ class Delivery:
         self.stored_at = int(tokens[at + 5])
         self.behind = int(tokens[at + 6])
         self.subject = message.subject
+        self.address = Address.of(message.subject)
         self.data = message.data
         self.headers: dict[str, Any] = dict(message.headers or {})
         self.reply = message.reply

@@ -37,8 +37,7 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
 
     It may publish and subscribe to these subjects of the office, and send requests to those of memory and of
     the gateway; ``signed_request`` get its name appended, ``serve`` are the requests it answers. ``durables``
-    are those of a stream whose position it may ask for; of the streams ``erase`` it may erase single
-    messages, of those ``listed`` it may list the subjects.
+    are those of a stream whose position it may ask for; of the streams ``listed`` it may list the subjects.
     What it may ``tell`` goes to people as it is, ``hear`` is what they get so: nothing stores that.
     """
 
@@ -48,7 +47,6 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
     signed_request: tuple[str, ...] = ()
     serve: tuple[str, ...] = ()
     durables: tuple[tuple[str, str], ...] = ()
-    erase: tuple[str, ...] = ()
     listed: tuple[str, ...] = ()
     tell: tuple[str, ...] = ()
     hear: tuple[str, ...] = ()
@@ -69,7 +67,6 @@ def rights_of(name: str, agents: Sequence[str]) -> Rights:
             subscribe=follows,
             serve=(*_memory_verbs(), *signed),
             durables=_durables(name),
-            erase=subjects.ERASABLE,
         )
     return Rights(
         publish=publish,
@@ -146,6 +143,7 @@ def _desk_reads(others: Sequence[str]) -> list[str]:
         *(subjects.record(other, kind, "*") for other in others for kind in kinds),
         *(subjects.record(other, "night", "*") for other in others if other == subjects.CORTEX),
         subjects.PUT_ASIDE,
+        subjects.dropped("*"),
     ]
     return [_direct_get(subjects.OFFICE, each) for each in wanted]
 
@@ -157,7 +155,7 @@ def _memory_sends(name: str) -> list[str]:
         subjects.lease(name),
         _direct_get(leases, subjects.lease(name)),
         *_pulls(subjects.MEMORY, name),
-        *(f"$JS.API.DIRECT.GET.{stream}" for stream in subjects.ERASABLE),
+        f"$JS.API.DIRECT.GET.{subjects.MEMORY}",
         _direct_get(subjects.OFFICE, subjects.GRAPH_VERSION),
     ]
 
@@ -185,7 +183,7 @@ def _gateway_rights() -> Rights:
     """It reads what people may read, and submits goals, writes mail, answers approvals and orders memories to
     be forgotten in their name.
 
-    Records of what it told people elsewhere it alone writes.
+    Records of what it told people elsewhere it alone writes, and seals of the log.
     """
     name = subjects.GATEWAY
     return Rights(
@@ -198,6 +196,7 @@ def _gateway_rights() -> Rights:
             subjects.event(name, ">"),
             subjects.presence(name, "*"),
             *(subjects.record(name, kind, "*") for kind in subjects.GATEWAY_RECORDS),
+            *(subjects.seal(stream) for stream in subjects.LOG),
             *_reads(),
         ),
         subscribe=(subjects.AUDIT_ALL, subjects.event("*", ">")),
@@ -208,11 +207,31 @@ def _gateway_rights() -> Rights:
     )
 
 
+def _eraser_sends() -> list[str]:
+    """What the eraser may publish and ask for, in the account of the streams themselves.
+
+    It reads, erases single messages of three streams, stores what is left of them on their subjects, and
+    records that. It neither writes to memory's log, where orders come from, nor changes a stream.
+    """
+    leases = subjects.bucket_stream(subjects.LEASES_BUCKET)
+    streams = (*subjects.LOG, subjects.FORGETTING)
+    verbs = ("STREAM.INFO", "DIRECT.GET", "STREAM.MSG.GET", "STREAM.MSG.DELETE")
+    return [
+        *(f"$JS.API.{verb}.{stream}" for stream in streams for verb in verbs),
+        *(f"$JS.API.DIRECT.GET.{stream}.>" for stream in streams),
+        f"$JS.API.CONSUMER.LIST.{subjects.OFFICE}",
+        f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
+        _direct_get(leases, subjects.lease(subjects.ERASER)),
+        subjects.lease(subjects.ERASER),
+        *subjects.OFFICE_SUBJECTS,
+        subjects.peer(subjects.ERASER, "*"),
+    ]
+
+
 def _reads() -> list[str]:
     """Requests for all that is stored, and for the state of what stores it."""
-    streams = (subjects.OFFICE, subjects.MEMORY, subjects.AUDIT, subjects.AUDIT_MEMORY)
     return [
-        *(f"$JS.API.{verb}.{stream}" for stream in streams for verb in ("STREAM.INFO", "DIRECT.GET")),
+        *(f"$JS.API.{verb}.{stream}" for stream in subjects.LOG for verb in ("STREAM.INFO", "DIRECT.GET")),
         f"$JS.API.STREAM.INFO.{subjects.FORGETTING}",
         f"$JS.API.DIRECT.GET.{subjects.OFFICE}.>",
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
@@ -316,7 +335,7 @@ def write_server_config(
 ) -> bool:
     """Write accounts, permissions and limits for nats-server; returns whether the file changed.
 
-    ``keys`` are the public keys of the agents, the user and the admin; ``store`` is the folder of
+    ``keys`` are the public keys of the agents, the user, the admin and the eraser; ``store`` is the folder of
     JetStream's files as the server sees it, ``max_store`` its limit in bytes.
     """
     text = "\n".join(
@@ -327,7 +346,7 @@ def write_server_config(
             f"sync_interval: {settings.nats_sync}, {_BATCH_LIMITS} }}",
             "accounts {",
             *([_system_account()] if subjects.GATEWAY in agents else []),
-            _office_account(keys[subjects.ADMIN]),
+            _office_account(keys[subjects.ADMIN], keys[subjects.ERASER]),
             *(
                 _account(name, rights_of(name, agents), keys[name], agents)
                 for name in (*agents, subjects.USER)
@@ -348,7 +367,7 @@ def _account_name(name: str) -> str:
     return f"A_{name}"
 
 
-def _office_account(key: str) -> str:
+def _office_account(admin: str, eraser: str) -> str:
     services = [
         "tasks.submit",
         "tasks.submit.*",
@@ -362,12 +381,12 @@ def _office_account(key: str) -> str:
         "timer.>",
         "approval.>",
         "record.>",
+        "seal.*",
         "$KV.>",
         "$JS.ACK.>",
         "$JS.API.STREAM.INFO.*",
         "$JS.API.CONSUMER.INFO.>",
         "$JS.API.INFO",
-        "$JS.API.STREAM.MSG.DELETE.*",
     ]
     streams = ["$JS.API.CONSUMER.MSG.NEXT.>", "$JS.API.DIRECT.GET.>"]
     exports = [
@@ -375,7 +394,12 @@ def _office_account(key: str) -> str:
         *(f"{{ service: {json.dumps(subject)}, response_type: stream }}" for subject in streams),
         f"{{ stream: {json.dumps(subjects.AUDIT_ALL)} }}",
     ]
-    head = f"    jetstream: enabled\n    users: [ {{ nkey: {key} }} ]\n"
+    permissions = (
+        f"publish: {{ allow: {json.dumps(_eraser_sends())} }}, "
+        f"subscribe: {{ allow: {json.dumps([f'{subjects.ERASER_INBOX}.>'])} }}"
+    )
+    users = f"{{ nkey: {admin} }}, {{ nkey: {eraser}, permissions: {{ {permissions} }} }}"
+    head = f"    jetstream: enabled\n    users: [ {users} ]\n"
     return f"  {OFFICE_ACCOUNT} {{\n{head}{_list('exports', exports)}  }}"
 
 
@@ -450,7 +474,6 @@ def _renamed(rights: Rights) -> list[tuple[str, str]]:
     )
     return [
         *infos,
-        *((f"$JS.API.STREAM.MSG.DELETE.{each}", subjects.erasure(each)) for each in rights.erase),
         *((f"$JS.API.STREAM.INFO.{each}", subjects.listing(each)) for each in rights.listed),
     ]
 

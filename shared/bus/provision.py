@@ -6,14 +6,19 @@ from typing import Any
 
 from shared import subjects
 from shared.bus.connection import Bus
-from shared.errors import BusError, BusUnavailable
+from shared.errors import BusError, BusUnavailable, StartError
 from shared.log import logger
 
 SECOND = 1_000_000_000
 STREAM_NOT_FOUND = 10059
 CONSUMER_NOT_FOUND = 10014
-UNCHANGEABLE = ("persist_mode",)
-"""Fields of a stream's configuration that cannot be changed later."""
+EARLIER = ("AUDIT", "AUDIT_MEMORY")
+"""Streams of an office before 2026-11-28, which kept a copy of every message."""
+_LOGGED = {
+    "allow_atomic": True,
+    "deny_purge": True,
+    "republish": {"src": ">", "dest": subjects.AUDIT_ALL},
+}
 
 log = logger(__name__)
 
@@ -22,9 +27,11 @@ async def provision(bus: Bus, keys: Mapping[str, str], *, ack_wait: float, max_a
     """Create missing streams and durables, and update those that differ; returns a line for each change.
 
     ``keys`` are the public keys of the office's agents, by name. Safe to run at any time and any number of
-    times, as the admin. Raises BusError if the server refuses a change.
+    times, as the admin. Raises BusError if the server refuses a change, StartError if the office was made by
+    an earlier version.
     """
     agents = tuple(keys)
+    await _refuse_earlier(bus)
     changes = []
     for config in streams():
         changes += await _ensure_stream(bus, config)
@@ -37,6 +44,20 @@ async def provision(bus: Bus, keys: Mapping[str, str], *, ack_wait: float, max_a
     return changes
 
 
+async def _refuse_earlier(bus: Bus) -> None:
+    found = [name for name in EARLIER if "config" in await _info(bus, name)]
+    if found:
+        raise StartError(
+            f"An earlier version made this office: it has {' and '.join(found)}, which copied every message",
+            "Begin a new state folder. To carry the memory over: 'mailroom memory export memory.jsonl' with "
+            "the earlier version, then 'mailroom memory import memory.jsonl' in the new office",
+        )
+
+
+async def _info(bus: Bus, stream: str) -> dict[str, Any]:
+    return await _api(bus, f"STREAM.INFO.{stream}", allow=STREAM_NOT_FOUND)
+
+
 def streams() -> list[dict[str, Any]]:
     """The configuration of every stream and bucket."""
     window = int(subjects.DUPLICATE_WINDOW * SECOND)
@@ -44,14 +65,13 @@ def streams() -> list[dict[str, Any]]:
     return [
         _stream(
             subjects.OFFICE,
-            [*subjects.OFFICE_SUBJECTS, advisories],
+            [*subjects.OFFICE_SUBJECTS, subjects.seal("*"), advisories],
             duplicate_window=window,
-            allow_atomic=True,
+            **_LOGGED,
         ),
-        _stream(subjects.MEMORY, subjects.MEMORY_SUBJECTS, duplicate_window=window, allow_atomic=True),
+        _stream(subjects.MEMORY, subjects.MEMORY_SUBJECTS, duplicate_window=window, **_LOGGED),
         _stream(subjects.FORGETTING, [subjects.forgetting("*")], duplicate_window=window),
         *(_timers(agent) for agent in subjects.TIMED),
-        *(_audit(source, audit) for source, audit in subjects.AUDITED.items()),
         _bucket(subjects.AGENTS_BUCKET, ttl=subjects.PRESENCE_TTL),
         _bucket(subjects.LEASES_BUCKET, ttl=subjects.LEASE_TTL),
         _bucket(subjects.IDENTITIES_BUCKET),
@@ -80,21 +100,6 @@ def _timers(agent: str) -> dict[str, Any]:
         allow_rollup_hdrs=True,
         max_age=90 * 86_400 * SECOND,
         discard="old",
-    )
-
-
-def _audit(source: str, name: str) -> dict[str, Any]:
-    return _stream(
-        name,
-        sources=[{"name": source}],
-        # What a person orders to be forgotten is erased in the copies too; 'audit verify' explains it.
-        deny_delete=False,
-        deny_purge=True,
-        # After a crash the copy follows the original: missing messages are sourced again. Synced message by
-        # message it took three times as long as everything else (python -m tests.bench).
-        persist_mode="async",
-        duplicate_window=int(subjects.AUDIT_DUPLICATE_WINDOW * SECOND),
-        republish={"src": ">", "dest": subjects.AUDIT_ALL},
     )
 
 
@@ -145,13 +150,10 @@ def durables(agents: Sequence[str], ack_wait: float, max_attempts: int) -> list[
 
 async def _ensure_stream(bus: Bus, config: dict[str, Any]) -> list[str]:
     name = config["name"]
-    info = await _api(bus, f"STREAM.INFO.{name}", allow=STREAM_NOT_FOUND)
+    info = await _info(bus, name)
     if "config" not in info:
         await _api(bus, f"STREAM.CREATE.{name}", config)
         return [f"created stream {name}"]
-    config = {key: value for key, value in config.items() if key not in UNCHANGEABLE}
-    if info["config"].get("deny_delete"):
-        config["deny_delete"] = True  # the server never takes that back
     differs = _differences(config, info["config"])
     if differs:
         await _api(bus, f"STREAM.UPDATE.{name}", {**info["config"], **config})
@@ -187,7 +189,7 @@ def _differences(wanted: Mapping[str, Any], actual: Mapping[str, Any]) -> list[s
 def _shape(value: Any) -> Any:
     """A value for comparison: fields the server omits are falsy, and lists are in any order."""
     if isinstance(value, list):
-        return sorted((json.dumps({"name": v["name"]}) if isinstance(v, dict) else v) for v in value)
+        return sorted(value)
     return value or None
 
 

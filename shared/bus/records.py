@@ -34,7 +34,7 @@ log = logger(__name__)
 T = TypeVar("T")
 C = TypeVar("C", bound=Contract)
 
-AFTER_NEW = (subjects.CLAIMED, subjects.NOTED, *subjects.FINAL_STEPS)
+AFTER_NEW = (*subjects.AT_WORK, *subjects.FINAL_STEPS)
 MAX_PROCESSES = 100
 """The most processes of one agent that are listed: those that wrote last."""
 CONFLICT_TRIES = 8
@@ -142,7 +142,12 @@ def task_state(stored: Stored) -> TaskState:
     if step in subjects.FINAL_STEPS:
         result = read_result(stored.subject, stored.data)
         state = TaskState(
-            step=step, seq=stored.seq, stored_at=stored.time, status=result.status, attempt=result.attempt
+            step=step,
+            seq=stored.seq,
+            stored_at=stored.time,
+            status=result.status,
+            attempt=result.attempt,
+            worker=result.worker,
         )
         return amended(state, result=result)
     if step in subjects.BY_ASSIGNEE:
@@ -181,12 +186,12 @@ def read_result(subject: str, data: bytes) -> TaskResult:
         reason = f"its status is {result.status}"
     except ValueError as error:
         reason = str(error)
-    _, assignee, requester, task_id, _ = subject.split(".")
+    address = subjects.Address.of(subject)
     return TaskResult(
-        sender=subjects.sender_of(subject),
-        recipient=requester,
-        task_id=task_id,
-        agent=assignee,
+        sender=address.sender,
+        recipient=address.recipient,
+        task_id=address.id,
+        agent=address.sender,
         status=TaskStatus.FAILED,
         output="",
         error_message=f"Its result cannot be read: {reason[:500]}",

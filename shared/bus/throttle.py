@@ -1,11 +1,13 @@
-"""How fast what a task does may publish: more than that waits, so that a loop floods nobody."""
+"""When what a task does may publish: once it is claimed, and no faster than floods nobody."""
 
 import asyncio
 import time
 from contextvars import ContextVar
 
+from shared.effects import begin_effect
+
 RATE = 50.0
-"""Messages a second that one task may publish for long; its claim and its result do not count."""
+"""Messages a second that one task may publish for long; its result does not count."""
 BURST = 500
 """Messages that it may publish at once."""
 
@@ -31,5 +33,6 @@ throttle: ContextVar[Throttle | None] = ContextVar("throttle", default=None)
 
 async def wait_for_turn(count: int = 1) -> None:
     """Wait until what is running may publish ``count`` more messages."""
+    await begin_effect()
     if (limit := throttle.get()) is not None:
         await limit.take(count)

@@ -4,7 +4,8 @@ from typing import Any
 
 import msgspec
 
-from shared.bus.entry import EXPECTED, EXPECTED_ON, Entry
+from shared.bus.entry import EXPECTED, EXPECTED_ON, SALT, Entry
+from shared.bus.salt import make_salt
 from shared.errors import BatchesBlocked, BusError, BusFull, Conflict
 
 WRONG_LAST_SEQUENCE = (10071, 10164)
@@ -30,13 +31,7 @@ read_answer = msgspec.json.Decoder(Answer).decode
 def format_message(entry: Entry, batch: str, number: int, reply: str, *, last: bool) -> bytes:
     """An entry as the client protocol's HPUB; ids and batch names are tokens, so nothing needs escaping."""
     headers = "NATS/1.0\r\n"
-    if not entry.guard:  # a guarded one is stored once in any case
-        headers += f"Nats-Msg-Id: {entry.id}\r\n"
-    if entry.expect is not None:
-        headers += f"{EXPECTED}: {entry.expect}\r\n"
-        if entry.guard:
-            headers += f"{EXPECTED_ON}: {entry.guard}\r\n"
-    for name, value in (entry.headers or {}).items():
+    for name, value in headers_of(entry).items():
         headers += f"{name}: {value}\r\n"
     if batch:
         headers += f"Nats-Batch-Id: {batch}\r\nNats-Batch-Sequence: {number}\r\n"
@@ -45,6 +40,18 @@ def format_message(entry: Entry, batch: str, number: int, reply: str, *, last: b
     size = len(headers) + 2
     command = f"HPUB {entry.subject} {reply} {size} {size + len(entry.payload)}\r\n{headers}\r\n"
     return b"%b%b\r\n" % (command.encode(), entry.payload)
+
+
+def headers_of(entry: Entry) -> dict[str, str]:
+    """The headers of an entry outside of a batch."""
+    headers = {SALT: make_salt()}
+    if not entry.guard:  # a guarded one is stored once in any case
+        headers["Nats-Msg-Id"] = entry.id
+    if entry.expect is not None:
+        headers[EXPECTED] = str(entry.expect)
+        if entry.guard:
+            headers[EXPECTED_ON] = entry.guard
+    return {**headers, **entry.headers} if entry.headers else headers
 
 
 def error_of(error: dict[str, Any]) -> BusError:

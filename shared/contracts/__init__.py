@@ -95,6 +95,7 @@ from shared.contracts.memory import (
     ErasedMessage,
     ErasureOrder,
     GraphVersion,
+    MemoryErasable,
     MemoryErased,
     MemoryForgotten,
     MemoryRefused,
@@ -138,6 +139,7 @@ from shared.contracts.records import (
     InboxChanged,
     Instruction,
     Instructions,
+    LettersDropped,
     OfficeState,
     Presence,
     PutAside,
@@ -162,6 +164,7 @@ from shared.contracts.task import (
     TaskStatus,
     TaskStep,
 )
+from shared.contracts.trail import Seal
 from shared.contracts.versions import (
     ChangeOfNode,
     HistoryQuery,

@@ -17,6 +17,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 """An agent's name: one lower-case subject token of at most 64 characters."""
 
 TOKEN = re.compile(r"[A-Za-z0-9_-]{1,128}")
+HASH = re.compile(r"[0-9a-f]{64}")
 """An identifier: one subject token of at most 128 characters."""
 
 MAX_PERSON = 64
@@ -94,6 +95,12 @@ def require_timestamp(field: str, value: str) -> None:
         raise ValueError(f"{field} must be an ISO 8601 timestamp, not {value[:40]!r}") from None
 
 
+def require_hash(field: str, value: str) -> None:
+    """Raise ValueError unless ``value`` is a SHA-256 in hexadecimal digits."""
+    if not HASH.fullmatch(value):
+        raise ValueError(f"{field} must be 64 hexadecimal digits, not {value[:70]!r}")
+
+
 def require_unit(field: str, value: float) -> None:
     """Raise ValueError unless ``value`` lies between 0 and 1."""
     if not 0.0 <= value <= 1.0:
@@ -155,6 +162,7 @@ AgentName = Annotated[str, require_name]
 Timestamp = Annotated[str, require_timestamp]
 Unit = Annotated[float, require_unit]
 Count = Annotated[int, require_count]
+Hash = Annotated[str, require_hash]
 OptionalToken = Annotated[str, unless_empty(require_token)]
 OptionalName = Annotated[str, unless_empty(require_name)]
 OptionalPerson = Annotated[str, unless_empty(require_person)]

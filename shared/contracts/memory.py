@@ -1,7 +1,7 @@
 """Memory: nodes, edges, writes, versions and briefings."""
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -10,6 +10,7 @@ from shared.contracts.base import (
     Contract,
     Count,
     Envelope,
+    Hash,
     OptionalName,
     OptionalTimestamp,
     Text,
@@ -209,14 +210,12 @@ class MemoryErased(Envelope, frozen=True, kw_only=True, tag="memory_erased.v1"):
 
     ``seqs`` are the erased messages of MEMORY: the first is the place of the write or refusal, the others
     were earlier records of the same. ``subject`` and ``time`` are those of that message, ``write`` or
-    ``refused`` is what is left of it without the texts: neither, if it is not to be applied. ``digest`` is an
-    HMAC-SHA-256 of its bytes under a key of the daemon's: nobody else can try texts on it.
+    ``refused`` is what is left of it without the texts: neither, if it is not to be applied.
     """
 
     seqs: tuple[Count, ...]
     subject: Text
     time: Text
-    digest: str
     write: MemoryWrite | None = None
     refused: MemoryRefused | None = None
 
@@ -231,22 +230,28 @@ class MemoryForgotten(Envelope, frozen=True, kw_only=True, tag="memory_forgotten
     """The daemon's record in the log that a person's orders are done: nothing holds the texts any more.
 
     ``cause`` is the last of these orders, ``orders`` are all. ``ids`` are the nodes whose texts were erased,
-    ``seqs`` the messages of MEMORY, ``copies`` their places in AUDIT_MEMORY. ``remains`` says where the texts
-    still stand, if somewhere they could not be erased.
+    ``seqs`` the messages of MEMORY.
     """
 
     orders: tuple[Token, ...]
     ids: tuple[str, ...] = ()
     seqs: tuple[Count, ...] = ()
-    copies: tuple[Count, ...] = ()
-    remains: str = ""
+
+
+class MemoryErasable(Envelope, frozen=True, kw_only=True, tag="memory_erasable.v1"):
+    """The daemon's word to the eraser that the messages ``seqs`` of MEMORY are to be erased.
+
+    Each has a MemoryErased by then, whose ``cause`` is the order of a person.
+    """
+
+    seqs: tuple[Count, ...]
 
 
 class ErasureOrder(Envelope, frozen=True, kw_only=True, tag="erasure_order.v1"):
-    """What is to be erased in OFFICE and AUDIT: the ``texts`` of ``nodes`` that a person ordered to forget.
+    """What is to be erased in OFFICE: the ``texts`` of ``nodes`` that a person ordered to forget.
 
     ``cause`` is the order to memory, ``common`` are parts of the texts that are left, since many others have
-    them. It is kept where only the admin reads it, and erased when it is done.
+    them. It is kept where only the eraser and the admin read it, and erased when it is done.
     """
 
     nodes: tuple[Token, ...]
@@ -261,32 +266,33 @@ class ErasureOrder(Envelope, frozen=True, kw_only=True, tag="erasure_order.v1"):
 
 
 class ErasedMessage(Contract, frozen=True, kw_only=True):
-    """A message of OFFICE that was erased: its sequence, and what is known of it without its texts.
+    """A message that was erased: its sequence, and what is known of it without its texts.
 
-    ``copy`` is the sequence of its copy in AUDIT. ``replaced`` says that it was stored again without them, on
-    its subject. ``digest`` is an HMAC-SHA-256 of its bytes under a key of the admin's: nobody else can try
-    texts on it.
+    ``leaf`` is the commitment to it that seals are made of: a SHA-256 over all of it, in hexadecimal digits.
+    A text cannot be guessed from it, because the salt of the message was erased with it. ``replaced`` says
+    that it was stored again without the texts, on its subject.
     """
 
     seq: Count
-    copy: Count = 0
     subject: Text
     time: Text
-    digest: str
+    leaf: Hash
     kind: str = ""
     message_id: str = ""
     replaced: bool = False
 
 
 class MessagesErased(Envelope, frozen=True, kw_only=True, tag="messages_erased.v1"):
-    """The admin's record in OFFICE of messages that quoted what was forgotten; ``cause`` is a person's order.
+    """The eraser's record in OFFICE of messages of a stream that held what was forgotten; ``cause`` is a
+    person's order.
 
-    The first records of an order have the ``messages`` that are about to be erased in OFFICE and AUDIT. Once
-    they are, another one has their places in AUDIT, ``copies``.
+    The first records of an order have the ``messages`` that are about to be erased. Once they are, another
+    one has their sequences in ``gone``: of OFFICE alone, since memory has a record of that for MEMORY.
     """
 
+    stream: Literal["OFFICE", "MEMORY"] = "OFFICE"
     messages: tuple[ErasedMessage, ...] = ()
-    copies: tuple[Count, ...] = ()
+    gone: tuple[Count, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -200,6 +200,12 @@ class PutAside(Contract, frozen=True, kw_only=True):
     created_at: Timestamp
 
 
+class LettersDropped(Envelope, frozen=True, kw_only=True, tag="letters_dropped.v1"):
+    """The admin's record of the dead letters of an agent that were dropped or sent again: their numbers."""
+
+    numbers: tuple[Count, ...] = ()
+
+
 class InboxChanged(Envelope, frozen=True, kw_only=True, tag="inbox_changed.v1"):
     """All that people took out of the inbox, the latest last."""
 

@@ -218,8 +218,9 @@ class TaskPlan(Envelope, frozen=True, kw_only=True, tag="task_plan.v1"):
 class TaskResult(Envelope, frozen=True, kw_only=True, tag="task_result.v1"):
     """The result of a task; ``error_message`` is required if the status is FAILED.
 
-    ``attempt`` is the number of the attempt that it comes from; 0 if the task was never begun. ``outcome``
-    says what it came to, ``spans`` are what was done since the step before.
+    ``attempt`` is the number of the attempt that it comes from, ``worker`` the process and ``begun_at`` when
+    it began; 0 and empty if the task was never begun. ``outcome`` says what it came to, ``spans`` are what
+    was done since the step before.
     """
 
     task_id: Token
@@ -232,6 +233,8 @@ class TaskResult(Envelope, frozen=True, kw_only=True, tag="task_result.v1"):
     error_message: str = ""
     metadata: dict[str, Any] = {}
     attempt: Count = 0
+    worker: str = ""
+    begun_at: OptionalTimestamp = ""
     outcome: ResultOutcome = ResultOutcome.NONE
     spans: tuple[Span, ...] = ()
 

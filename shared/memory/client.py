@@ -189,7 +189,10 @@ class Memory:
     async def search(self, text: str, *, limit: int = 10, **filters: Any) -> list[Hit]:
         """The nodes nearest to ``text``, best first; ``filters`` are the other fields of MemoryQuery."""
         with span(SpanKind.MEMORY, "search", text) as asked:
-            hits = await self._ask("search", MemoryQuery(text=text, limit=limit, **filters), list[Hit])
+            query = MemoryQuery(text=text, limit=limit, **filters)
+            # What was never compared takes long on a busy machine.
+            timeout = SLOW_TIMEOUT if query.deep else ANSWER_TIMEOUT
+            hits = await self._ask("search", query, list[Hit], timeout)
             asked.output = "\n".join(f"[{hit.node.id}] {hit.node.title}" for hit in hits)
         return hits
 

@@ -9,10 +9,10 @@ from shared.bus.records import read_presences
 from shared.contracts import AgentControl, generate_task_id
 from shared.errors import BusUnavailable, Refused, TooLate
 from shared.operations.submission import publish, with_person
+from shared.queries.dead_letters import find_dead_letter
 from shared.queries.records import (
     Listener,
     count_subjects,
-    find_dead_letter,
     read_last,
     unknown_agent_error,
 )

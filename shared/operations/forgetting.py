@@ -80,7 +80,7 @@ async def count_messages(
 async def order_forgetting(bus: Bus, plan: ForgettingPlan, person: str = "") -> MemoryWritten:
     """Order that the nodes of a plan be forgotten, as a person: by memory now, in the office soon after.
 
-    The texts are left for the admin first, so that no crash keeps quotations that nobody looks for.
+    The texts are left for the eraser first, so that no crash keeps quotations that nobody looks for.
     """
     order = MemoryWrite(sender=subjects.USER, person=person, forget=tuple(node.id for node in plan.nodes))
     await leave_order(bus, order, plan.texts, plan.common)

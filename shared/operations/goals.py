@@ -8,8 +8,9 @@ from shared.bus import Bus
 from shared.contracts import AgentReport, CancelGoal, Goal, generate_task_id
 from shared.errors import BusUnavailable, MailroomError, Refused, TooLate
 from shared.operations.submission import publish, with_person
+from shared.queries.dead_letters import find_dead_letter
 from shared.queries.progress import GoalFollower
-from shared.queries.records import Listener, find_dead_letter, read_goal, scan
+from shared.queries.records import Listener, read_goal, scan
 from shared.queries.results import find_goal
 from shared.trace import join_trace
 

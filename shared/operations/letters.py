@@ -50,7 +50,7 @@ async def read_latest_mail(
 ) -> tuple[list[Mail], dict[str, int]]:
     """The last ``limit`` from ``sender`` to ``recipient``, and how many older ones each has."""
     found, older = await read_newest_of_each(bus, subjects.mail(recipient, "{agent}"), limit, agent=sender)
-    read = Counter(subjects.sender_of(each.subject) for each in found[:-limit])
+    read = Counter(subjects.Address.of(each.subject).sender for each in found[:-limit])
     items = [item for stored in found[-limit:] if (item := parse_mail(stored)) is not None]
     return items, dict(read + Counter(older))
 
@@ -92,18 +92,18 @@ def parse_mail(stored: Stored) -> Mail | None:
         case _:
             return None
     # The broker enforces the sender in the subject, not the one in the envelope.
-    _, recipient, sender = stored.subject.split(".")
+    address = subjects.Address.of(stored.subject)
     return Mail(
         number=stored.seq,
         id=envelope.id,
-        sender=sender,
-        recipient=recipient,
+        sender=address.sender,
+        recipient=address.recipient,
         created_at=envelope.created_at,
         kind=kind,
         subject=subject,
         body=body,
         session=session,
-        person=envelope.person if sender == subjects.USER else "",
+        person=envelope.person if address.sender == subjects.USER else "",
     )
 
 

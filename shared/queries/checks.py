@@ -28,6 +28,7 @@ from shared.queries.deliveries import read_deliveries
 from shared.queries.flooding import find_floods
 from shared.queries.processes import SERVER, Process, find_late, find_troubled
 from shared.queries.records import call_server, last_sequence
+from shared.queries.seals import read_unsealed, read_witnessed
 from shared.settings import Settings
 
 MIN_SERVER = (2, 12)
@@ -36,6 +37,8 @@ FREE_NONE = 32 * 1024**2
 FREE_FAIL = 200 * 1000**2
 FREE_WARN = 2 * 1000**3
 """Free bytes on the disk: with less it is full, streams cannot be created, a busy week may fill it."""
+UNSEALED_WARN = 10_000
+"""Messages that no seal covers: more than ten seals' worth."""
 BEHIND_WARN = 2_000
 """Messages that the gateway's index may lack: some seconds of a busy office."""
 ANSWER_WAIT, KNOWN_WAIT = 8.0, 1.8
@@ -108,7 +111,7 @@ def check_server(bus: Bus) -> Check:
 
 async def check_streams(bus: Bus, agents: Sequence[str]) -> Check:
     """Whether all streams and mailboxes exist."""
-    needed = [f"STREAM.INFO.{stream}" for pair in subjects.AUDITED.items() for stream in pair]
+    needed = [f"STREAM.INFO.{stream}" for stream in subjects.LOG]
     needed += [
         f"CONSUMER.INFO.{subjects.OFFICE}.{name}"
         for agent in (*agents, subjects.USER)
@@ -205,7 +208,7 @@ async def check_index(bus: Bus, config: Settings) -> Check:
         return ok("index", "not checked: the gateway's folder is not here")
     if not path.exists():
         return ok("index", "the gateway has not made one yet")
-    ends = [await last_sequence(bus, stream) for stream in subjects.AUDITED.values()]
+    ends = [await last_sequence(bus, stream) for stream in subjects.LOG]
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
             found = db.execute("SELECT office, memory FROM messages ORDER BY number DESC LIMIT 1").fetchone()
@@ -216,6 +219,25 @@ async def check_index(bus: Bus, config: Settings) -> Check:
         fix = f"Does the gateway run? Is there space for {path.parent}? It catches up by itself"
         return warn("index", f"the gateway's index misses {behind:,} of {sum(ends):,} messages", fix)
     return ok("index", f"the gateway's index has the {sum(ends):,} messages of the log")
+
+
+async def check_seals(bus: Bus, config: Settings) -> Check:
+    """Whether the log is sealed, and its witnesses have the seals."""
+    unsealed = sum((await read_unsealed(bus)).values())
+    if unsealed > UNSEALED_WARN:
+        fix = "The gateway seals it: does it run? Its log, logs/gateway.log, says why not"
+        return warn("seals", f"{unsealed:,} messages of the log are not sealed", fix)
+    witnessed = read_witnessed(config)
+    failing = {name: state.problem for name, state in witnessed.items() if state.problem}
+    if failing:
+        told = "; ".join(f"{name}: {problem}" for name, problem in failing.items())
+        return warn(
+            "seals", f"not witnessed since: {told}", "It is tried again and again; correct audit_witness"
+        )
+    state = f"the log is sealed but for its last {unsealed:,} messages"
+    if not config.audit_witness:
+        return ok("seals", f"{state}; nobody outside keeps a seal (audit_witness)")
+    return ok("seals", f"{state}, and witnessed by {', '.join(config.audit_witness)}")
 
 
 # --- on this machine -----------------------------------------------------------------------------

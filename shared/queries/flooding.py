@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.throttle import RATE
-from shared.errors import ConfigError
 from shared.queries.records import PAGE, last_sequence, scan
 from shared.text.times import parse_time
 
@@ -50,10 +49,7 @@ async def _read_end(bus: Bus, stream: str) -> list[Stored]:
 
 def _publisher(stored: Stored) -> str:
     """Who published a message by itself; empty if it follows from work, or is no agent's."""
-    tokens = stored.subject.split(".")
-    try:
-        sender = subjects.sender_of(stored.subject)
-    except ConfigError:
-        return ""
-    handed_out = sender == subjects.CONDUCTOR and tokens[-1] in subjects.NEW.values()
-    return "" if sender in subjects.PEOPLE or handed_out or tokens[-1] in WORK else sender
+    address = subjects.Address.of(stored.subject)
+    handed_out = address.sender == subjects.CONDUCTOR and address.step in subjects.NEW.values()
+    follows = address.kind == "state" or handed_out or address.step in WORK
+    return "" if address.sender in subjects.PEOPLE or follows else address.sender

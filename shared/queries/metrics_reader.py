@@ -104,8 +104,10 @@ class MetricsReader:
         if step in subjects.FINAL_STEPS:
             if (result := self._read(data, _Result)) is not None:
                 self._results[result.task_id] = result
-        elif step == subjects.NOTED:
-            if (note := self._read(data, _Note)) is not None and note.journal:
+        elif step in subjects.AT_WORK:
+            note = self._read(data, _Note)
+            # A journal only grows, and the two steps are read one after the other.
+            if note is not None and len(note.journal) > len(self._policy.journals.get(note.task_id, ())):
                 self._policy.journals[note.task_id] = note.journal
         elif step in subjects.BY_REQUESTER and (task := self._read(data, _Task)) is not None:
             self._tasks[task.task_id] = task
@@ -231,7 +233,7 @@ async def read_metrics(bus: Bus, since: datetime | None = None) -> Metrics:
     # A task may have been submitted before the results that count.
     for step in subjects.NEW.values():
         await add_all(reader.add_step, subjects.task("*", "*", "*", step), earlier)
-    for step in (subjects.NOTED, *subjects.FINAL_STEPS):
+    for step in (*subjects.AT_WORK, *subjects.FINAL_STEPS):
         await add_all(reader.add_step, subjects.task("*", "*", "*", step), since)
     await add_all(reader.add_mail, subjects.mail("*", subjects.NEXUS), since)
     await add_all(reader.add_goal, subjects.goal("*"), since)

@@ -19,6 +19,7 @@ from shared.contracts import (
     Email,
     Goal,
     InboxChanged,
+    LettersDropped,
     SentEmail,
     StateChanged,
 )
@@ -153,6 +154,8 @@ class OfficeReader:
     async def _dead_letters(self) -> list[DeadLetters]:
         """The dead letters of each agent that has some."""
         counts = await count_subjects(self._bus, subjects.OFFICE, subjects.dead("*"))
+        for record, _ in await self._read(subjects.dropped("*"), LettersDropped):
+            counts[subjects.dead(record.recipient)] -= len(record.numbers)
         return [
             DeadLetters(agent=letter.sender, count=number, number=seq, last=letter)
             for letter, seq in await self._read(subjects.dead("*"), DeadLetter)

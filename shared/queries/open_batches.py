@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from shared import subjects
 from shared.bus import Bus
-from shared.errors import ConfigError, MailroomError
+from shared.errors import MailroomError
 from shared.settings import Settings
 
 WATCHED = 1.2
@@ -57,7 +57,4 @@ async def find_open_batches(config: Settings, url: str, seconds: float = WATCHED
 
 
 def _sender(subject: str) -> str:
-    try:
-        return subjects.sender_of(subject) or subject
-    except ConfigError:
-        return subjects.CONDUCTOR  # the records of goals and of the office, which are the conductor's
+    return subjects.Address.of(subject).sender or subject

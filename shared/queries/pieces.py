@@ -62,6 +62,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     action: str = ""
     attempt: int = 0
     worker: str = ""
+    begun_at: str = ""
     status: str = ""
     outcome: str = ""
     rule: str = ""
@@ -126,6 +127,8 @@ def _fields(subject: str, body: _Body, limit: int) -> dict[str, Any]:
             return {
                 **_parties(subject),
                 "attempt": body.attempt,
+                "worker": body.worker,
+                "begun_at": body.begun_at,
                 "status": str(body.status),
                 "outcome": str(body.outcome),
                 "text": _cut(body.error_message or body.output, limit),

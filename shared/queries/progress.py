@@ -10,7 +10,8 @@ from shared.bus import Bus
 from shared.bus.records import TaskState
 from shared.contracts import Goal, GoalTask, TaskStatus
 from shared.errors import Refused
-from shared.queries.records import Listener, find_dead_letter, read_goal, read_tasks
+from shared.queries.dead_letters import find_dead_letter
+from shared.queries.records import Listener, read_goal, read_tasks
 
 POLL_INTERVAL = 2.0
 """Seconds between reads if no message arrives."""

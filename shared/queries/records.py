@@ -14,7 +14,7 @@ import msgspec
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.records import TaskState, task_state
-from shared.contracts import DeadLetter, Goal, GoalTask, Presence, StateChanged
+from shared.contracts import Goal, GoalTask, Presence, StateChanged
 from shared.errors import BusError, BusUnavailable, NotFound
 from shared.text.times import format_utc, parse_time
 
@@ -53,19 +53,15 @@ async def scan(
     """A stream's messages in order, from a sequence or a time on, up to sequence ``until`` (0: the end)."""
     begin = 0 if since else max(seq, 1)
     start: dict[str, object] = {"start_time": format_utc(since)} if since else {"seq": begin}
-    failures = 0
+    failures = number = 0
     while not until or begin <= until:
-        found = False
-        # The server sends the whole batch, though the reader stops early.
-        batch = min(PAGE, until - begin + 1) if until and begin else PAGE
-        request = {**start, "next_by_subj": subject, "batch": batch, "max_bytes": PAGE_BYTES}
+        before = number
         try:
-            async with aclosing(bus.read(stream, request)) as page:
+            async with aclosing(_read_on(bus, stream, subject, start, until, many=number >= PAGE)) as page:
                 async for stored in page:
                     if until and stored.seq > until:
                         return
-                    found, failures = True, 0
-                    begin = stored.seq + 1
+                    number, failures, begin = number + 1, 0, stored.seq + 1
                     start = {"seq": begin}
                     yield stored
         except BusUnavailable:
@@ -73,8 +69,27 @@ async def scan(
             if failures >= MAX_READS:
                 raise
             continue
-        if not found:
+        if number == before:
             return
+
+
+async def _read_on(
+    bus: Bus, stream: str, subject: str, start: dict[str, object], until: int, *, many: bool
+) -> AsyncGenerator[Stored, None]:
+    """The next page; of ``many`` messages all that follow, which is worth a connection of its own."""
+    begin = int(str(start.get("seq", 0)))
+    if not many:
+        # The server sends the whole batch, though the reader stops early.
+        batch = min(PAGE, until - begin + 1) if until and begin else PAGE
+        request = {**start, "next_by_subj": subject, "batch": batch, "max_bytes": PAGE_BYTES}
+        async with aclosing(bus.read(stream, request)) as page:
+            async for stored in page:
+                yield stored
+    elif begin <= (end := until or await last_sequence(bus, stream)):
+        async with aclosing(bus.read_all(stream, begin, end, subject=subject, headers=True)) as pages:
+            async for found in pages:
+                for stored in found:
+                    yield stored
 
 
 async def read_newest(
@@ -168,7 +183,11 @@ async def count_subjects(bus: Bus, stream: str, pattern: str) -> dict[str, int]:
     while True:
         request = {"subjects_filter": pattern, "offset": len(found)}
         # only people ask by the server's own subject
-        subject = "" if bus.name in (*subjects.PEOPLE, subjects.ADMIN) else subjects.listing(stream)
+        subject = (
+            ""
+            if bus.name in (*subjects.PEOPLE, subjects.ADMIN, subjects.ERASER)
+            else subjects.listing(stream)
+        )
         info = await call_server(bus, f"STREAM.INFO.{stream}", request, subject=subject)
         state = info["state"]
         assert isinstance(state, dict)
@@ -233,18 +252,6 @@ async def read_tasks(bus: Bus, tasks: Iterable[GoalTask]) -> dict[str, TaskState
             submitted[task_id] = stored.time
         found[task_id] = msgspec.structs.replace(state, submitted_at=submitted.get(task_id, ""))
     return found
-
-
-async def find_dead_letter(bus: Bus, agent: str, seq: int) -> DeadLetter | None:
-    """The dead letter of ``agent`` about message ``seq`` of OFFICE."""
-    async for stored in scan(bus, subjects.OFFICE, subjects.dead(agent), seq=seq):
-        try:
-            letter = DeadLetter.from_json(stored.data)
-        except ValueError:
-            continue
-        if (letter.stream, letter.stream_seq) == (subjects.OFFICE, seq):
-            return letter
-    return None
 
 
 def unknown_agent_error(name: str, presences: Iterable[Presence]) -> NotFound:

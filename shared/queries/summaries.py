@@ -49,11 +49,12 @@ def format_sender(sender: str, person: str) -> str:
 
 def summarize(subject: str, data: bytes) -> MessageSummary:
     """The summary of a message; its kind is "unreadable" if it is not an envelope."""
-    if subject.startswith(subjects.SUBMIT):
+    address = subjects.Address.of(subject)
+    if address.kind == subjects.SUBMISSION:
         return _summarize_submission(subject, data)
-    if subject.startswith("$JS.EVENT."):
+    if address.kind == subjects.ADVISORY:
         return _summarize_advisory(subject, data)
-    sender, recipient = _parse_parties(subject)
+    sender, recipient = address.sender or subject, address.recipient
     try:
         envelope = decode(data)
     except ValueError as error:
@@ -72,26 +73,6 @@ def summarize(subject: str, data: bytes) -> MessageSummary:
         status=_status(envelope),
         person=envelope.person if sender == subjects.USER else "",
     )
-
-
-def _parse_parties(subject: str) -> tuple[str, str]:
-    """Sender, which the broker enforces, and recipient of a subject."""
-    match subject.split("."):
-        case ["task", assignee, requester, _, step]:
-            return (assignee, requester) if step in subjects.BY_ASSIGNEE else (requester, assignee)
-        case ["mail", recipient, sender]:
-            return sender, recipient
-        case ["state", "goal" | "office", *_]:
-            return subjects.CONDUCTOR, ""
-        case ["memory", "write", sender]:
-            return sender, subjects.MEMORY_DAEMON
-        case ["event" | "dead" | "record", sender, *_]:
-            return sender, ""
-        case ["approval", sender, "asked", _]:
-            return sender, subjects.USER
-        case ["approval", recipient, "answered", _]:
-            return subjects.USER, recipient
-    return subject, ""
 
 
 def _summarize_submission(subject: str, data: bytes) -> MessageSummary:
@@ -306,7 +287,12 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
     ),
     contracts.MessagesErased: (
         "erased",
-        lambda e: f"{count(len(e.messages) or len(e.copies), 'message')} that quoted what was forgotten",
+        lambda e: f"{count(len(e.messages) or len(e.gone), 'message')} that held what was forgotten",
+    ),
+    contracts.MemoryErasable: ("erasable", lambda e: f"{count(len(e.seqs), 'message')} to be erased"),
+    contracts.Seal: (
+        "seal",
+        lambda e: f"{e.stream} {e.first} to {e.last}, {count(e.count, 'message')}: {e.chain[:16]}",
     ),
     contracts.ErasureOrder: ("forget", lambda e: count(len(e.nodes), "node")),
     contracts.GraphVersion: (
@@ -323,6 +309,7 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
     contracts.TaskSession: ("thread", _session),
     contracts.SentEmail: ("letter", _thread),
     contracts.LoopCheckpoint: ("thought", _checkpoint),
+    contracts.LettersDropped: ("dropped", lambda e: count(len(e.numbers), "dead letter")),
     contracts.InboxChanged: ("inbox", lambda e: f"{count(len(e.put_aside), 'item')} put aside"),
     contracts.Instructions: ("instructions", _instructed),
     contracts.DailySpending: ("spending", _spending),

@@ -12,9 +12,10 @@ from shared.bus.records import TaskState, task_state, task_steps
 from shared.bus.replacement import place_of, restored
 from shared.contracts import TOKEN, Goal, Task, TaskStatus, decode
 from shared.errors import NotFound
-from shared.queries.records import RESENT, end_of_search, find_dead_letter, read_goal, scan
+from shared.queries.dead_letters import find_dead_letter
+from shared.queries.records import RESENT, end_of_search, read_goal, scan
 from shared.queries.summaries import MessageSummary, summarize
-from shared.text.times import parse_time, seconds_between
+from shared.text.times import format_utc, parse_time, seconds_between
 
 SEARCHED = (
     subjects.SUBMISSIONS,
@@ -214,6 +215,9 @@ def _build_timeline(task: Task, history: list[TaskState]) -> TaskTimeline:
     submitted, last = history[begin].stored_at, history[-1]
     claimed = next((state.stored_at for state in history[begin:] if state.step == subjects.CLAIMED), "")
     ended = next((state.stored_at for state in history[begin:] if state.result), "")
+    if last.result and last.result.begun_at and (not claimed or last.attempt == 1):
+        # By the clock of the process; the others are the server's.
+        claimed = format_utc(min(max(map(parse_time, (submitted, last.result.begun_at))), parse_time(ended)))
     return TaskTimeline(
         task=task,
         status=last.status,

@@ -137,24 +137,33 @@ class _Track:
 
     def rows(self, parent: str) -> list[Row]:
         """The row of the task, of its waiting, of its attempts if there are several, and what is in them."""
-        claims = [piece for piece in self.steps if piece.kind is PieceKind.CLAIMED]
+        claims = self._claims()
         task = self._task_row(parent, bool(claims))
         rows = [task, *self._waits(claims)]
         several = len(claims) > 1
         for place, claim in enumerate(claims):
             after = claims[place + 1] if place + 1 < len(claims) else self.ended
             attempt = self._attempt_row(claim, after)
+            until = after.seq if after else self.last.seq
             steps = [
                 piece
                 for piece in self.steps
-                if claim.seq < piece.seq <= (after.seq if after else piece.seq)
-                and piece.kind is not PieceKind.CLAIMED
+                if piece is claim or (claim.seq < piece.seq <= until and piece.kind is not PieceKind.CLAIMED)
             ]
             inner = attempt if several else task
             rows += [attempt] if several else []
             for step in steps:
                 rows += [self._span_row(span, inner, claim, attempt, step) for span in step.spans]
         return rows + self._effect_rows(task)
+
+    def _claims(self) -> list[Piece]:
+        """The steps that begin an attempt; of a task that was never claimed its end says when it began."""
+        claims = [piece for piece in self.steps if piece.kind is PieceKind.CLAIMED]
+        ended, first = self.ended, self.submitted
+        if claims or ended is None or not ended.begun_at:
+            return claims
+        begun = min(max(_utc(ended.begun_at), _utc(first.time)), _utc(ended.time))
+        return [msgspec.structs.replace(ended, kind=PieceKind.CLAIMED, time=begun, seq=first.seq, spans=())]
 
     def _task_row(self, parent: str, begun: bool) -> Row:
         ended, first = self.ended, self.submitted

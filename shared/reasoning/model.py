@@ -10,6 +10,7 @@ import msgspec
 from shared import subjects
 from shared.bus import Bus
 from shared.contracts import GraphVersion, SpanKind
+from shared.effects import begin_effect
 from shared.llm import ask_for, make_model, make_small_model
 from shared.llm.protocol import (
     AskOptions,
@@ -52,6 +53,7 @@ class RecordedModel:
     async def complete(self, messages: Sequence[Message], **options: Unpack[AskOptions]) -> Thought:
         """As LanguageModel.complete."""
         asked = messages[-1].text if messages else ""
+        await begin_effect()
         with span(SpanKind.MODEL, self.name, asked) as call:
             thought = await self._model.complete(messages, **options)
             call.output = thought.text or ", ".join(tool.name for tool in thought.tool_calls)
@@ -63,6 +65,7 @@ class RecordedModel:
     async def stream(self, messages: Sequence[Message], **options: Unpack[StreamOptions]) -> Pieces:
         """As LanguageModel.stream."""
         asked = messages[-1].text if messages else ""
+        await begin_effect()
         with span(SpanKind.MODEL, self.name, asked) as call:
             async with aclosing(self._model.stream(messages, **options)) as pieces:
                 async for piece in pieces:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from shared.contracts.base import require_name
+from shared.effects import begin_effect
 from shared.errors import ActionError
 from shared.files import write_atomically
 from shared.log import logger
@@ -91,6 +92,7 @@ def own_soul(profile: Profile) -> str:
 async def _ask(url: str, agent: str) -> tuple[str, str]:
     import httpx2
 
+    await begin_effect()
     address = f"{url.rstrip('/')}/api/v1/prompts/{quote(agent)}-soul/versions/latest"
     try:
         async with (

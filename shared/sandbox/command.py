@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from shared.contracts import Connection, SpanKind
+from shared.effects import begin_effect
 from shared.errors import ActionError
 from shared.jailer import JailSpec
 from shared.sandbox.execution import Ending, OutputCapture, execute, open_log, signed_code
@@ -106,6 +107,7 @@ async def run_command(
     Raises ActionError if the jail does not work here, if the program or a folder does not exist or may not be
     shown, or if no process can be started.
     """
+    await begin_effect()
     reach = reach if reach and reach.hosts else None
     if reason := await check_jail():
         raise ActionError(f"Commands are refused, because the jail does not work here: {reason}")

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from shared.clock import localize, read_zone
+from shared.effects import begin_effect
 from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.calendar_server import is_on_server, load_events
@@ -98,6 +99,7 @@ async def read_agenda(settings: Settings, days: int = 1, start: str = "") -> Age
     except (ValueError, OverflowError):
         raise ActionError(f"{start[:40]!r} is no date", "Write it as in 2026-01-31") from None
     if is_on_server(settings.calendar):
+        await begin_effect()
         data = await asyncio.to_thread(load_events, settings, *_span(first, days, zone), SIZE)
     else:
         data = await _load(settings)

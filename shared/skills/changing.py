@@ -61,7 +61,7 @@ async def changing(context: AgentContext, what: str, *, repeatable: bool = False
     Raises ActionError if no snapshot can be made (then nothing is done), and Reject if an earlier
     attempt was interrupted while it did the same, unless that is ``repeatable``.
     """
-    workspace = open_workspace(context)
+    workspace = await open_workspace(context)
     note = shorten(what)
     snapshots = snapshots_of(context.settings, context.task)
     held = contextlib.ExitStack()
@@ -118,7 +118,7 @@ async def run_recorded(
     output paths.
     """
     longest = context.settings.command_timeout
-    workspace = open_workspace(context)
+    workspace = await open_workspace(context)
     started = generate_iso_timestamp()
     moment = started[11:26].replace(":", "").replace(".", "")
     digest = sha256(f"{context.task.task_id} {shown}".encode(errors="replace")).hexdigest()[:8]

@@ -48,7 +48,7 @@ class FilesSkill(Skill):
             raise ActionError(
                 f"There are no lines {start} to {end}", "start is at least 1, end is not before it"
             )
-        text = await asyncio.to_thread(_read_text, open_workspace(self.context), path)
+        text = await asyncio.to_thread(_read_text, await open_workspace(self.context), path)
         lines = io.StringIO(text).readlines()  # as editors count them: splitlines breaks at other signs too
         if start > max(len(lines), 1):
             raise ActionError(f"{path} has only {len(lines)} lines")
@@ -83,7 +83,7 @@ class FilesSkill(Skill):
     )
     async def patch_file(self, path: str, search: str, replace: str) -> Outcome:
         """Raises ActionError, and changes nothing, if the passage is missing or not the only one."""
-        text = await asyncio.to_thread(_read_text, open_workspace(self.context), path)
+        text = await asyncio.to_thread(_read_text, await open_workspace(self.context), path)
         if "\r\n" in text and "\r" not in search:
             search, replace = search.replace("\n", "\r\n"), replace.replace("\n", "\r\n")
         line = _line_of_only(text, search, path)
@@ -117,7 +117,7 @@ class FilesSkill(Skill):
         self, pattern: str, path: str = ".", glob: str = "", ignore_case: bool = False
     ) -> Outcome:
         """Lines as ``path:line:text``, at most MAX_FOUND; no match is an answer too."""
-        workspace = open_workspace(self.context)
+        workspace = await open_workspace(self.context)
         place = await asyncio.to_thread(require_existing, workspace, path)
         lines = await _grep(workspace, place, pattern, glob, ignore_case)
         shown = [line[:LONGEST_LINE] for line in lines[:MAX_FOUND]]
@@ -134,7 +134,7 @@ class FilesSkill(Skill):
     )
     async def list_files(self, path: str = ".", pattern: str = "*") -> Outcome:
         """Paths relative to the workspace, folders with a closing slash, links with their target."""
-        found = await asyncio.to_thread(_list, open_workspace(self.context), path, pattern)
+        found = await asyncio.to_thread(_list, await open_workspace(self.context), path, pattern)
         more = f"\n[only the first {MAX_LISTED:,}]" if len(found) > MAX_LISTED else ""
         listed = found[:MAX_LISTED]
         output = ("\n".join(listed) + more) if listed else f"There is nothing in {path}"

@@ -44,7 +44,7 @@ class GitSkill(Skill):
             raise ActionError(
                 f"{origin} is not in a git repository", "Name the folder of one on this machine"
             )
-        name = new_folder(open_workspace(self.context), folder or slug(source.top.name))
+        name = new_folder(await open_workspace(self.context), folder or slug(source.top.name))
         async with changing(self.context, f"clone {source.top} as {name}") as workspace:
             # Without --no-local git links the objects, and a change of them would reach the source.
             clone = ["clone", "--quiet", "--no-local", "--no-hardlinks", "--template=", "--", str(source.top)]
@@ -145,7 +145,7 @@ def new_folder(workspace: Path, name: str) -> str:
 
 
 async def _show(context: AgentContext, folder: str, *arguments: str) -> Outcome:
-    workspace = open_workspace(context)
+    workspace = await open_workspace(context)
     place = await asyncio.to_thread(_require_clone, workspace, folder)
     result = await git(workspace, place, "-c", "core.quotePath=false", *arguments)
     shown = result.output.rstrip("\n")

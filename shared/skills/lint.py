@@ -34,7 +34,7 @@ class LintSkill(Skill):
     )
     async def lint_files(self, path: str = ".") -> Outcome:
         """Findings as ``path:line: ...``; raises ActionError if a linter cannot do its work."""
-        workspace = open_workspace(self.context)
+        workspace = await open_workspace(self.context)
         name = await asyncio.to_thread(require_existing, workspace, path)
         name = name if name == "." else f"./{name}"  # no name is an option
         large = await asyncio.to_thread(_list_large, workspace, name)

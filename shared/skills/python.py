@@ -3,8 +3,8 @@
 import asyncio
 import shlex
 import sys
+from pathlib import Path
 
-from shared.agent.context import AgentContext
 from shared.errors import ActionError
 from shared.sandbox.confined import ConfinedFolder
 from shared.skills.changing import OK_CODES, ExitCodes, changing, run_recorded, shorten
@@ -47,7 +47,7 @@ class PythonSkill(Skill):
         if any("\0" in word for word in (script, *args)):
             raise ActionError("Neither a script nor its arguments may hold NUL characters")
         if path:
-            path = await asyncio.to_thread(_require_script, self.context, path)
+            path = await asyncio.to_thread(_require_script, await open_workspace(self.context), path)
         program = [path] if path else ["-c", script]
         shown = shlex.join(["python", *([path] if path else ["-c", shorten(script)]), *args])
         async with changing(self.context, f"run Python: {path or script} {shlex.join(args)}") as workspace:
@@ -66,8 +66,8 @@ ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
 """Nothing is written that the script did not mean to, and all of its output is there when its time is up."""
 
 
-def _require_script(context: AgentContext, path: str) -> str:
-    with ConfinedFolder(open_workspace(context)) as confined:
+def _require_script(workspace: Path, path: str) -> str:
+    with ConfinedFolder(workspace) as confined:
         name = confined.relative(path)
         with confined.open_file(name):
             return name

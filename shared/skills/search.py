@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from shared.effects import begin_effect
 from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.skill import Skill
@@ -85,6 +86,7 @@ async def _ask_searxng(query: str, _: int, settings: Settings) -> list[tuple[str
 
 
 async def _ask_ddgs(query: str, max_results: int, settings: Settings) -> list[tuple[str, str, str]]:
+    await begin_effect()
     try:
         async with asyncio.timeout(settings.http_timeout):
             hits = await asyncio.to_thread(_search_ddgs, query, max_results, settings.http_timeout)

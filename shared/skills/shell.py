@@ -38,7 +38,7 @@ class ShellSkill(Skill):
         Raises NotApproved if the policy denies it, or a person has to approve it and does not.
         """
         _require_command(command, timeout)
-        ruling = await self.context.judge_command(command, str(open_workspace(self.context)))
+        ruling = await self.context.judge_command(command, str(await open_workspace(self.context)))
         opened = await require_allowed(
             self.context,
             ruling,
@@ -69,7 +69,7 @@ class ShellSkill(Skill):
 
         Also if another task changed the workspace last; the error names that change.
         """
-        open_workspace(self.context)
+        await open_workspace(self.context)
         snapshots = snapshots_of(self.context.settings, self.context.task)
         owner = "" if of_others else self.context.task.task_id
         async with journalled(self.context, "undo"):

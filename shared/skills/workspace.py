@@ -11,6 +11,7 @@ import msgspec
 
 from shared.agent.context import AgentContext
 from shared.contracts import CommandVerdict
+from shared.effects import begin_effect
 from shared.errors import ActionError, NotApproved
 from shared.files import write_atomically
 from shared.sandbox.confined import ConfinedFolder
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
     from shared.policy import Ruling
 
 
-def open_workspace(context: AgentContext) -> Path:
+async def open_workspace(context: AgentContext) -> Path:
     """The workspace of the current task as an absolute path; it is created if needed.
 
     Its times are updated, so that it counts as used. Raises ActionError if it cannot be created, or is not a
     folder.
     """
+    await begin_effect()
     path = workspace_path(context.settings, context.task)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -136,7 +138,7 @@ async def require_source(context: AgentContext, path: str) -> Path:
             f"{path[:200]} is no folder that can be copied",
             "Name a project's folder on the engineer's machine",
         )
-    ruling = await context.judge_read(str(folder), deep=True, workspace=str(open_workspace(context)))
+    ruling = await context.judge_read(str(folder), deep=True, workspace=str(await open_workspace(context)))
     await require_allowed(context, ruling, f"copy {folder} into the workspace")
     return folder
 

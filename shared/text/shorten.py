@@ -32,7 +32,8 @@ def flatten(text: str, limit: int) -> str:
     within a grapheme (a letter with its accents, an emoji with its joined parts, a flag).
     """
     head = text[: _HEADROOM * limit]
-    line = _BLANK.sub(" ", _UNSEEN.sub("", head)).strip(f" {_JOINERS}")
+    plain = head.isascii() and head.isprintable() and "  " not in head
+    line = head.strip() if plain else _BLANK.sub(" ", _UNSEEN.sub("", head)).strip(f" {_JOINERS}")
     if len(line) <= limit and _BLANK.sub("", text[len(head) :]):
         line = f"{line} {ELLIPSIS}".lstrip()
     return shorten(line, limit)

@@ -1,6 +1,7 @@
 """What a question is about: the names and noun phrases of it that a text holds too."""
 
 import re
+from functools import lru_cache
 
 LONGEST = 5
 """The most words of a phrase."""
@@ -8,7 +9,6 @@ LONGEST = 5
 _NUMBERED = re.compile(r"\b([A-Za-z]{3,})[ -](\d{1,3}|[B-HJ-Z])\b(?![:.,]\d)")
 """A thing with its number or letter: lift 1, team B."""
 _WORD = re.compile(r"[\w#@](?:[\w#@./:'’-]*\w)?")
-_POSSESSIVE = re.compile(r"['’]s$")
 _ARTICLES = frozenset("a an the our my your his her their its this that these those".split())
 FUNCTION_WORDS = _ARTICLES | frozenset(
     """
@@ -35,13 +35,26 @@ def find_phrases(question: str, text: str) -> frozenset[str]:
     same order, or a name: a capitalised word within the question, or a thing with its number. "How many
     approvals does a release branch need?" and "A release branch needs two" share "release branch".
     """
+    words, starts, names = _read_question(question)
+    if not starts and not names:
+        return frozenset()
     held = f" {' '.join(split_words(text))} "
-    words = [_POSSESSIVE.sub("", word) for word in _WORD.findall(question)]
-    lower = [word.lower() for word in words]
-    found = {_longest_run(lower, place + 1, held) for place, word in enumerate(lower) if word in _ARTICLES}
-    found |= {name for name in map(" ".join, find_numbered(question)) if f" {name} " in held}
-    found |= {word.lower() for word in words[1:] if word[0].isupper() and f" {word.lower()} " in held}
+    found = {_longest_run(words, start, held) for start in starts}
+    found |= {name for name in names if f" {name} " in held}
     return frozenset(found - {""})
+
+
+@lru_cache(256)
+def _read_question(question: str) -> tuple[list[str], list[int], list[str]]:
+    """Its words in lower case, the places where a phrase may begin, and its names."""
+    words = [_strip(word) for word in _WORD.findall(question)]
+    lower = [word.lower() for word in words]
+    starts = [place + 1 for place, word in enumerate(lower) if word in _ARTICLES]
+    names = [
+        *map(" ".join, find_numbered(question)),
+        *(word.lower() for word in words[1:] if word[0].isupper()),
+    ]
+    return lower, starts, names
 
 
 def find_numbered(text: str) -> frozenset[tuple[str, str]]:
@@ -52,7 +65,7 @@ def find_numbered(text: str) -> frozenset[tuple[str, str]]:
 
 def find_names(question: str) -> tuple[str, ...]:
     """The capitalised words within ``question``, without the first one."""
-    words = [_POSSESSIVE.sub("", word) for word in _WORD.findall(question)[1:]]
+    words = [_strip(word) for word in _WORD.findall(question)[1:]]
     return tuple(word for word in words if word[0].isupper() and word != "I")
 
 
@@ -64,7 +77,12 @@ def count_missing(phrases: frozenset[str], text: str) -> int:
 
 def split_words(text: str) -> list[str]:
     """The words of a text in lower case, without "'s"."""
-    return [_POSSESSIVE.sub("", word).lower() for word in _WORD.findall(text)]
+    return [_strip(word).lower() for word in _WORD.findall(text)]
+
+
+def _strip(word: str) -> str:
+    """A word without "'s"."""
+    return word[:-2] if word.endswith(("'s", "’s")) else word
 
 
 def _longest_run(words: list[str], start: int, held: str) -> str:

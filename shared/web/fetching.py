@@ -9,6 +9,7 @@ from urllib.parse import urljoin
 
 import msgspec
 
+from shared.effects import begin_effect
 from shared.errors import ActionError
 from shared.text.network_errors import NO_NETWORK, format_network_error
 from shared.web.address import (
@@ -72,6 +73,7 @@ async def fetch(
     """
     wanted = FetchOptions(kinds=tuple(kinds), headers={**HEADERS, **(headers or {})}, size=size)
     place = parse_address(url)
+    await begin_effect()
     try:
         async with asyncio.timeout(timeout):
             for _ in range(MAX_REDIRECTS + 1):

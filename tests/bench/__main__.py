@@ -1,4 +1,6 @@
-"""Measure Mailroom: ``python -m tests.bench [--only NAME] [--json FILE] [--tasks N] [--big] [--quick]``."""
+"""Measure Mailroom: ``python -m tests.bench [--only NAME] [--json FILE] [--tasks N] [--big] [--nodes N]
+[--quick]``.
+"""
 
 import argparse
 import asyncio
@@ -14,9 +16,10 @@ from shared import log
 from tests.bench import machine
 from tests.bench.plan import Plan
 from tests.bench.rows import Row, print_table
+from tests.bench.sweeper import leave_nothing
 
 MEASURES = ("throughput", "latency", "footprint", "growth", "policy")
-ON_DEMAND = ("memory", "thinking", "nexus", "jail", "checkup", "recovery", "gateway", "dashboard", "ingest")
+ON_DEMAND = tuple("memory thinking nexus jail checkup recovery gateway dashboard ingest commands".split())
 """Measured only where ``--only`` names them: they take some minutes of their own."""
 QUICK = Plan(tasks=20, rounds=1, quick=True)
 
@@ -24,8 +27,9 @@ QUICK = Plan(tasks=20, rounds=1, quick=True)
 def main() -> None:
     """Measure, print the table, and write the JSON where it is asked for."""
     args = _arguments()
-    plan = QUICK if args.quick else Plan(tasks=args.tasks, big=args.big)
+    plan = QUICK if args.quick else Plan(tasks=args.tasks, big=args.big, nodes=args.nodes)
     log.configure("bench", level="warning")
+    leave_nothing()
     before, begun = machine.load(), time.monotonic()
     rows = uvloop.run(_measure(args.only or MEASURES, plan))
     result = {
@@ -73,6 +77,13 @@ def _arguments() -> argparse.Namespace:
         "--tasks", type=int, default=Plan().tasks, metavar="N", help="tasks of a run (%(default)s)"
     )
     parser.add_argument("--big", action="store_true", help="measure memory with a million nodes too")
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        default=0,
+        metavar="N",
+        help="measure memory with N nodes alone",
+    )
     parser.add_argument("--quick", action="store_true", help="only see that everything runs")
     return parser.parse_args()
 

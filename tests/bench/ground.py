@@ -25,6 +25,8 @@ from tests.support.waiting import eventually
 
 AGENTS = Path(__file__).parent / "agents"
 NOOP = "noop"
+QUICK, CLAIMED = "rest", "note"
+"""Its actions: one that only computes, and one that does more, so that its tasks are claimed."""
 SIZE = 1024
 """Bytes of a task."""
 PATIENCE = 120.0
@@ -32,7 +34,7 @@ PATIENCE = 120.0
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """So many tasks from the first to the last, audit included: wall time and processor time, in seconds."""
+    """So many tasks from the first to the last: wall time and processor time, in seconds."""
 
     tasks: int
     seconds: float
@@ -46,10 +48,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lane:
-    """A stream with its audit copy and a durable, and the processes that work on it."""
+    """A stream that republishes itself, with a durable, and the processes that work on it."""
 
-    def __init__(self, ground: "Ground", *, stream: str, audit: str, durable: str) -> None:
-        self.ground, self.stream, self.audit, self.durable = ground, stream, audit, durable
+    def __init__(self, ground: "Ground", *, stream: str, durable: str) -> None:
+        self.ground, self.stream, self.durable = ground, stream, durable
         self.workers: list[subprocess.Popen[bytes]] = []
 
     async def load(self, count: int) -> None:
@@ -61,13 +63,12 @@ class Lane:
         for worker in self.workers:
             worker.send_signal(signal.SIGSTOP)
         await self.load(count)
-        await self._settled(idle=False)
         pids, server = [worker.pid for worker in self.workers], self.ground.office.server.process.pid
         cpu, server_cpu = sum(map(cpu_seconds, pids)), cpu_seconds(server)
         begun = time.perf_counter()
         for worker in self.workers:
             worker.send_signal(signal.SIGCONT)
-        await self._settled(idle=True)
+        await self._settled()
         seconds = time.perf_counter() - begun
         return Run(
             tasks=count,
@@ -76,11 +77,11 @@ class Lane:
             server_cpu=cpu_seconds(server) - server_cpu,
         )
 
-    async def _settled(self, *, idle: bool) -> None:
-        """Wait until the audit copy is complete, and, if ``idle``, until nothing is left to do."""
+    async def _settled(self) -> None:
+        """Wait until nothing is left to do."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            if (not idle or await self._idle()) and await self._audited():
+            if await self._idle():
                 return
             await asyncio.sleep(0.01)
         raise TimeoutError(f"{self.stream} did not come to rest within {PATIENCE:g} s")
@@ -89,32 +90,27 @@ class Lane:
         info = await self.ground.api(f"CONSUMER.INFO.{self.stream}.{self.durable}")
         return not info["num_pending"] and not info["num_ack_pending"]
 
-    async def _audited(self) -> bool:
-        stored, copied = [
-            (await self.ground.api(f"STREAM.INFO.{name}"))["state"]["messages"]
-            for name in (self.stream, self.audit)
-        ]
-        return bool(stored == copied)
-
 
 class MailroomLane(Lane):
     """The no-op agent, as Mailroom runs it."""
 
-    def __init__(self, ground: "Ground") -> None:
-        audit, durable = subjects.AUDITED[subjects.OFFICE], f"{NOOP}_medium"
-        super().__init__(ground, stream=subjects.OFFICE, audit=audit, durable=durable)
+    def __init__(self, ground: "Ground", action: str = QUICK) -> None:
+        super().__init__(ground, stream=subjects.OFFICE, durable=f"{NOOP}_medium")
+        self._action = action
         self._serial = 0
 
     async def start(self, processes: int = 1) -> None:
         """Start further processes of the agent until there are so many."""
         office = self.ground.office
         for number in range(len(self.workers), processes):
-            office.start(NOOP, f"-{number}")
-            await office.ready(NOOP, f"-{number}")
+            if f"{NOOP}-{number}" not in office.processes:
+                office.start(NOOP, f"-{number}")
+                await office.ready(NOOP, f"-{number}")
             self.workers.append(office.processes[f"{NOOP}-{number}"])
 
     async def load(self, count: int) -> None:
-        tasks = [noop_task(f"n{self._serial + number}") for number in range(count)]
+        names = [f"{self._action}{self._serial + number}" for number in range(count)]
+        tasks = [noop_task(name, action=self._action) for name in names]
         self._serial += count
         user = self.ground.office.user
         await commit_all(user, [submission_entry(task) for task in tasks])
@@ -124,11 +120,11 @@ class RivalLane(Lane):
     """A loop of tests/bench/rivals on a stream like the office's."""
 
     def __init__(self, ground: "Ground", name: str) -> None:
-        super().__init__(ground, stream=f"BENCH_{name}", audit=f"BENCH_{name}_AUDIT", durable=name)
+        super().__init__(ground, stream=f"BENCH_{name}", durable=name)
         self.name, self.subject = name, f"bench.{name}"
 
     async def start(self, window: int) -> None:
-        """Make the streams and the durable, and start the loop with ``window`` tasks in hand."""
+        """Make the stream and the durable, and start the loop with ``window`` tasks in hand."""
         await self.provision()
         office = self.ground.office
         values = {
@@ -160,21 +156,18 @@ class RivalLane(Lane):
         await commit_all(self.ground.admin, entries)
 
     async def provision(self) -> None:
-        """Make the office's own streams and durable once more, under other names."""
+        """Make the office's own stream and durable once more, under other names."""
         api = self.ground.api
         stream = (await api(f"STREAM.INFO.{subjects.OFFICE}"))["config"]
-        audit = (await api(f"STREAM.INFO.{subjects.AUDITED[subjects.OFFICE]}"))["config"]
         durable = (await api(f"CONSUMER.INFO.{subjects.OFFICE}.{NOOP}"))["config"]
         stream |= {"name": self.stream, "subjects": [f"{self.subject}.>"]}
-        audit |= {"name": self.audit, "sources": [{"name": self.stream}]}
-        audit["republish"] = {"src": ">", "dest": f"audit_of_{self.name}.>"}
+        stream["republish"] = {"src": ">", "dest": f"audit_of_{self.name}.>"}
         durable |= {
             "name": self.durable,
             "durable_name": self.durable,
             "filter_subjects": [f"{self.subject}.task"],
         }
         await api(f"STREAM.CREATE.{self.stream}", stream)
-        await api(f"STREAM.CREATE.{self.audit}", audit)
         body = {"stream_name": self.stream, "config": durable}
         await api(f"CONSUMER.DURABLE.CREATE.{self.stream}.{self.durable}", body)
 
@@ -217,9 +210,9 @@ async def open_ground(sync: str, *, everybody: bool = False) -> AsyncIterator[Gr
             yield ground
 
 
-def noop_task(task_id: str, requester: str = subjects.USER) -> Task:
+def noop_task(task_id: str, requester: str = subjects.USER, action: str = QUICK) -> Task:
     """A task of 1 KiB for the no-op agent."""
-    task = Task(task_id=task_id, text="x", assignee=NOOP, requester=requester, context={"action": "rest"})
+    task = Task(task_id=task_id, text="x", assignee=NOOP, requester=requester, context={"action": action})
     return msgspec.structs.replace(task, text="x" * (SIZE - len(task.to_json())))
 
 

@@ -12,6 +12,7 @@ from services.memory.writes.change import embedded_text
 from shared.contracts import ListQuery, MemoryWrite, Node
 from shared.memory import Memory
 from tests.bench import ingest_files
+from tests.bench.machine import cpu_seconds
 from tests.bench.memory_ground import MemoryGround, open_memory
 from tests.bench.plan import Plan
 from tests.bench.rows import Row, at_most_times, compare
@@ -23,13 +24,14 @@ MOST = 1.3
 POLL = 0.1
 PAUSE = 0.2
 """Seconds between two questions of the one who works on while files are taken in."""
-FULL, SMALL, SMOKE = 1.0, 0.05, 0.002
-"""The shares of the full sizes that are measured with --big, by default, and with --quick."""
+FULL, SMALL, TINY, SMOKE = 1.0, 0.05, 0.001, 0.002
+"""The shares of the full sizes that are measured with --big, by default, for the budget of speed, and with
+--quick."""
 
 
 async def measure(plan: Plan) -> list[Row]:
     """A note of 10 MB, 20,000 events, a document of 2,000 pages, and a mail with 2 MB of headers."""
-    share = SMOKE if plan.quick else FULL if plan.big else SMALL
+    share = FULL if plan.big else plan.choose(SMALL, TINY, SMOKE)
     kinds: dict[str, tuple[str, Callable[[int], bytes]]] = {
         f"Markdown, {10 * share:.3g} MB": (
             "handbook.md",
@@ -50,6 +52,8 @@ async def measure(plan: Plan) -> list[Row]:
         embedder = LocalEmbedder(ground.office.config.models)
         try:
             await _warm_up(ground)
+            if plan.small:
+                return [await _spend(ground, embedder, ingest_files.make_markdown(round(9.9e6 * share)))]
             for kind, (name, make) in kinds.items():
                 rows += await _measure_pace(ground, embedder, kind, name, make(1))
                 rows += await _measure_waits(ground, kind, f"another-{name}", make(2))
@@ -90,6 +94,19 @@ async def _measure_waits(ground: MemoryGround, kind: str, name: str, data: bytes
             name_of_row = f"{kind}: another's {what} meanwhile, {label}"
             rows.append(compare(NAME, name_of_row, values[0], "ms", "idle", values[1]))
     return rows
+
+
+async def _spend(ground: MemoryGround, embedder: LocalEmbedder, text: str) -> Row:
+    """The processor time of taking in a file while nobody asks."""
+    begun = cpu_seconds(ground.pid)
+    await _take_in(ground, "handbook.md", text.encode())
+    taken = cpu_seconds(ground.pid) - begun
+    nodes = [node async for node in ground.memory.iterate_nodes(ListQuery(session="handbook.md", limit=500))]
+    begun = time.process_time()
+    await asyncio.to_thread(embedder.embed, [embedded_text(node) for node in nodes])
+    alone = time.process_time() - begun
+    note = f"{len(nodes):,} memories"
+    return compare(NAME, "Markdown taken in, processor time", taken, "s", ALONE, alone, note=note)
 
 
 class Waits:

@@ -49,7 +49,7 @@ async def measure(plan: Plan) -> list[Row]:
 
         await with_reach()  # starts the gate
         runs = (in_jail, bare, with_reach)
-        jailed, alone, reaching = await _take_turns(runs, QUICK if plan.quick else MANY)
+        jailed, alone, reaching = await _take_turns(runs, plan.choose(MANY, 25, QUICK))
     return [
         compare(
             NAME, "a command, start to end, p50", _ms(jailed), "ms", BARE, _ms(alone), at_most_times(1.5)

@@ -37,8 +37,8 @@ OVER_PARTS = at_most(25)
 
 async def measure(plan: Plan) -> list[Row]:
     """Tasks in turn with bare round trips, then goals."""
-    tasks, goals = (10, 2) if plan.quick else (TASKS, GOALS)
-    async with open_ground("always", everybody=True) as ground, AsyncExitStack() as ends:
+    tasks, goals, sync = plan.choose((TASKS, GOALS, "always"), (80, 15, "2m"), (10, 2, "always"))
+    async with open_ground(sync, everybody=True) as ground, AsyncExitStack() as ends:
         mailbox = await Mailbox.open(ground.office.user)
         echo = await Echo.open(ground, ends)
         for number in range(tasks // 5):

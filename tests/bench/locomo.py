@@ -31,6 +31,7 @@ from shared.contracts import Node, Source
 from shared.memory import Memory
 from tests.bench import machine
 from tests.bench.conversation_forms import read_samples
+from tests.bench.sweeper import leave_nothing
 from tests.support.office import Office
 
 AT = 10
@@ -255,6 +256,7 @@ def main() -> None:
     if not args.file.is_file():
         parser.error(f"there is no file {str(args.file)!r}; with make: make bench-locomo DATA=file.json")
     log.configure("bench", level="warning")
+    leave_nothing()
     chosen = [entry for entry in read(args.file) if not args.only or entry.name in args.only]
     before = machine.load()
     result = uvloop.run(measure(chosen, [False] if args.no_deep else [False, True]))

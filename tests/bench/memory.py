@@ -19,7 +19,7 @@ BIG = 1_000_000
 
 
 class Scale(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of everything is measured."""
+    """How much of everything is measured; what is 0 is left out."""
 
     sizes: tuple[int, ...]
     main: int
@@ -44,9 +44,12 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True):
     rss: float
 
 
+SMALL = Scale(sizes=(5_000,), main=5_000, questions=50, singles=400, embedded=0, batches=0, restarts=0)
+
+
 async def measure(plan: Plan) -> list[Row]:
     """Each size once; with the main one everything else as well."""
-    scale = QUICK if plan.quick else _full(plan)
+    scale = plan.choose(_full(plan), SMALL, QUICK)
     rows: list[Row] = []
     growth: list[Growth] = []
     for size in scale.sizes:
@@ -57,11 +60,16 @@ async def measure(plan: Plan) -> list[Row]:
             if size == scale.main:
                 rows += bulk_rows(ground, nodes, edges, 20_000)
                 rows += await _rest(ground, scale)
-            growth.append(await _grow(ground, scale, nodes.seconds + edges.seconds))
+            if not plan.small:
+                growth.append(await _grow(ground, scale, nodes.seconds + edges.seconds))
     return [*rows, *_growth_rows(growth)]
 
 
 def _full(plan: Plan) -> Scale:
+    if plan.nodes:
+        return msgspec.structs.replace(
+            SMALL, sizes=(plan.nodes,), main=plan.nodes, questions=200, singles=2_000, restarts=1
+        )
     sizes = (*SIZES, BIG) if plan.big else SIZES
     return Scale(
         sizes=sizes, main=100_000, questions=400, singles=8_000, embedded=800, batches=1_000, restarts=3
@@ -69,15 +77,19 @@ def _full(plan: Plan) -> Scale:
 
 
 async def _rest(ground: MemoryGround, scale: Scale) -> list[Row]:
-    return [
+    rows = [
         *await search_rows(ground, scale.questions),
         *await walk_rows(ground, scale.questions),
         *await brief_rows(ground, scale.questions),
-        *await day_rows(ground, scale.batches, scale.questions // 2),
         *await single_rows(ground, scale.singles),
-        *await embedding_rows(ground, scale.embedded),
-        *await restart_rows(ground, scale.restarts),
     ]
+    if scale.batches:
+        rows += await day_rows(ground, scale.batches, scale.questions // 2)
+    if scale.embedded:
+        rows += await embedding_rows(ground, scale.embedded)
+    if scale.restarts:
+        rows += await restart_rows(ground, scale.restarts)
+    return rows
 
 
 async def _grow(ground: MemoryGround, scale: Scale, load: float) -> Growth:
@@ -100,6 +112,8 @@ async def _grow(ground: MemoryGround, scale: Scale, load: float) -> Growth:
 
 def _growth_rows(growth: Sequence[Growth]) -> list[Row]:
     """Each size beside what n log n makes of the smallest one; what does not grow at all is far below."""
+    if not growth:
+        return []
     first = growth[0]
     bound = f"n log n from {first.size:,}"
     rows = []

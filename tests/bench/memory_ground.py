@@ -7,9 +7,10 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,7 +19,7 @@ from shared.bus import Bus
 from shared.contracts import MemoryWrite
 from shared.errors import BusUnavailable
 from shared.memory import Memory
-from tests.bench.machine import rss_mb
+from tests.bench.machine import cpu_seconds, rss_mb
 from tests.bench.memory_corpus import Corpus
 from tests.support.office import Office
 from tests.support.server import ROOT
@@ -43,6 +44,13 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     def rate(self) -> float:
         """Rows a second."""
         return self.rows / self.seconds
+
+
+class Times(NamedTuple):
+    """The seconds that each of some questions took, and the mean processor time of it."""
+
+    seconds: list[float]
+    cpu: float
 
 
 class MemoryGround:
@@ -78,6 +86,12 @@ class MemoryGround:
     def pid(self) -> int:
         """The daemon's process."""
         return self.office.processes[MEMORY].pid
+
+    async def time(self, verb: str, queries: Iterable[Any]) -> "Times":
+        """One question after another, and what of it is the daemon's processor time."""
+        begun = cpu_seconds(self.pid)
+        seconds = await time_each([partial(self.ask, verb, query) for query in queries])
+        return Times(seconds, (cpu_seconds(self.pid) - begun) / len(seconds))
 
     @property
     def rss(self) -> float:

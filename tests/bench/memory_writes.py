@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from services.memory.local_embedder import LocalEmbedder
 from services.memory.writes.change import embedded_text
 from shared.contracts import MemoryQuery
+from tests.bench.machine import cpu_seconds
 from tests.bench.memory_corpus import Corpus
 from tests.bench.memory_ground import Load, MemoryGround, open_memory, time_each
 from tests.bench.rows import Row, at_least, at_least_value, at_most, at_most_times, compare
@@ -43,13 +44,25 @@ def bulk_rows(ground: MemoryGround, nodes: Load, edges: Load, plan_rows: int) ->
 async def single_rows(ground: MemoryGround, count: int) -> list[Row]:
     """Single memories of many writers, in turn with bare stores of the same bytes."""
     extra = Corpus(count, name=7)
-    rates, bounds = [], []
+    rates, bounds, spent, bare = [], [], [], []
     for first in range(0, count, count // 4):
         writes = extra.writes(first, min(first + count // 4, count), each=1)
         payloads = [write.to_json() for write in writes]
+        begun = time.process_time()
         bounds.append(len(writes) / await ground.store_bare(payloads, WRITERS))
+        bare.append((time.process_time() - begun) / len(writes))
+        begun = cpu_seconds(ground.pid)
         rates.append(len(writes) / await ground.send(writes, WRITERS))
+        spent.append((cpu_seconds(ground.pid) - begun) / len(writes))
     return [
+        compare(
+            NAME,
+            "single memory, processor time of the daemon",
+            median(spent) * 1e6,
+            "us",
+            "storing it bare, of the client",
+            median(bare) * 1e6,
+        ),
         compare(
             NAME,
             f"single memories, {WRITERS} writers",
@@ -58,7 +71,7 @@ async def single_rows(ground: MemoryGround, count: int) -> list[Row]:
             STREAM,
             median(bounds),
             at_least_value(2_000),
-        )
+        ),
     ]
 
 

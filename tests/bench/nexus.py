@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from itertools import cycle
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -11,12 +12,13 @@ from typing import Any
 
 import msgspec
 
+from services.cli.commands.chat.answering import ask_nexus
 from services.nexus.__main__ import Nexus
 from shared import settings, subjects
 from shared.agent.base import Agent
 from shared.agent.process import AgentProcess
 from shared.bus.records import read_task, submission_entry
-from shared.contracts import Task, TaskStatus
+from shared.contracts import Node, Question, Task, TaskStatus
 from shared.memory import Memory
 from shared.tasks.profile import Profile, load_profile
 from tests.bench.plan import Plan
@@ -49,6 +51,13 @@ MESSAGES = (
 )
 """What people write: six of the eight are beyond the rules, so that the nearest example is looked for."""
 
+FACTS = {
+    "The invoices of the shop are kept in the blue cabinet.": "Where are the invoices of the shop kept?",
+    "The checkout service belongs to team Harbour.": "Which team does the checkout service belong to?",
+    "The database is backed up at three every night.": "When is the database backed up?",
+}
+"""What memory knows, and questions for it."""
+
 
 class Ground:
     """Nexus and its colleagues in this process, the memory daemon in one of its own."""
@@ -56,6 +65,12 @@ class Ground:
     def __init__(self, office: Office, nexus: Nexus) -> None:
         self.office, self.nexus = office, nexus
         self.memory = Memory(nexus.context.bus)
+
+    async def ask(self, question: str) -> None:
+        """A question, from its mail to the answer, which quotes memory."""
+        letter = Question(sender=subjects.USER, recipient=subjects.NEXUS, text=question)
+        answer = await ask_nexus(self.office.user, letter, 30.0)
+        assert answer.citations, answer.text
 
     async def brief(self) -> None:
         """The morning briefing, from the task to its result."""
@@ -116,12 +131,18 @@ async def _join(office: Office, ends: AsyncExitStack, agent_class: type[Agent], 
 
 async def measure(plan: Plan) -> list[Row]:
     """Routing beside what embedding the message costs by itself, and the briefing."""
-    rounds = 3 if plan.quick else 50
+    rounds, briefed = plan.choose((50, 20), (1, 1), (3, 2))
     async with open_ground() as ground:
         await ground.nexus.route(MESSAGES[0])
-        routed = await _time(ground.nexus.route, MESSAGES * rounds)
-        embedded = await _time(ground.memory.embed, MESSAGES * rounds)
-        briefings = await _time(lambda _: ground.brief(), ("",) * (2 if plan.quick else 20))
+        for fact, question in FACTS.items():
+            await ground.memory.add(Node(title=fact))
+            await ground.ask(question)
+        routed, embedded, asked = [], [], []
+        for message, question in zip(MESSAGES * rounds, cycle(FACTS.values()), strict=False):
+            routed += await _time(ground.nexus.route, (message,))
+            embedded += await _time(ground.memory.embed, (message,))
+            asked += await _time(ground.ask, (question,))
+        briefings = await _time(lambda _: ground.brief(), ("",) * briefed)
     return [
         compare(
             NAME,
@@ -131,6 +152,14 @@ async def measure(plan: Plan) -> list[Row]:
             "embedding it, over the bus",
             median(embedded) * 1e3,
             at_most(ROUTING),
+        ),
+        compare(
+            NAME,
+            "a question answered from memory, p50",
+            median(asked) * 1e3,
+            "ms",
+            "embedding a message, over the bus",
+            median(embedded) * 1e3,
         ),
         compare(NAME, "route a message, p99", _high(routed) * 1e3, "ms"),
         compare(NAME, "morning briefing, p50", median(briefings), "s", target=at_most(BRIEFING)),

@@ -23,7 +23,7 @@ TARGETS = {50: at_most(0.1), 99: at_most(0.5)}
 async def measure(plan: Plan) -> list[Row]:
     """Every example of the tests, one after the other, judged and merely parsed; the verdicts on samples."""
     commands = _lines([EVERYDAY, REACHING, *STOPPED.values(), *HELD.values()])
-    rounds = 1 if plan.quick else ROUNDS
+    rounds = plan.choose(ROUNDS, 2, 1)
     for command in commands:
         judge(command)
     judged = [_typical(judge, command, rounds) for command in commands]

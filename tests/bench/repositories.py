@@ -27,6 +27,7 @@ import msgspec
 from shared import log, subjects
 from shared.contracts import Goal, TestRun
 from tests.bench import machine
+from tests.bench.sweeper import leave_nothing
 from tests.support.office import Office
 
 TABLE = Path(__file__).with_suffix(".toml")
@@ -104,6 +105,7 @@ def main() -> None:
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the table to FILE as Markdown")
     args = parser.parse_args()
     log.configure("bench", level="warning")
+    leave_nothing()
     rows = {
         name: row
         for name, row in tomllib.loads(TABLE.read_text()).items()

@@ -11,7 +11,7 @@ import pytest_asyncio
 from playwright.async_api import Page
 
 from shared.contracts import generate_id
-from shared.subjects import sender_of
+from shared.subjects import Address
 from tests.browser.goals import find, submit, waiting
 from tests.browser.pages import Desk, press_until, require_good_looks, settle, shoot, until
 from tests.flow.test_cli_patches import LINES, git, make_repository
@@ -199,7 +199,7 @@ async def tell(office: RunningGateway, course: Course) -> None:
     """Store the messages of a course, each in the name of who sends it."""
     buses = {name: await office.office.connect(name) for name in ("conductor", "cortex")}
     for stored in course.messages:
-        name = "conductor" if stored.subject.startswith("state.") else sender_of(stored.subject)
+        name = Address.of(stored.subject).sender
         await buses[name].store(stored.subject, stored.data)
 
 

@@ -155,7 +155,7 @@ async def test_a_node_is_forgotten_after_it_was_said_what_goes(
     panel = page.get_by_role("complementary", name="Node")
     await panel.get_by_role("button", name="Forget").click()
     dialog = page.get_by_role("dialog", name="Forget this for good?")
-    await expect(dialog).to_contain_text(f"“{secret.title}” is erased from memory, from its log")
+    await expect(dialog).to_contain_text(f"“{secret.title}” is erased from memory and from its log")
     await expect(dialog).to_contain_text("1 other node with the same text loses it too")
     await expect(dialog).to_contain_text("backups and what models were sent keep it")
     await require_good_looks(page, "memory-forget")

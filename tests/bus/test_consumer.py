@@ -2,9 +2,11 @@
 
 import asyncio
 import time
+from contextvars import ContextVar
 
 from shared.bus import Delivery, Entry
-from shared.errors import Conflict, Reject, Retry
+from shared.bus.consumer import yield_slot
+from shared.errors import Conflict, Reject, Retry, TakenOver
 from tests.bus.conftest import ACK_WAIT, consume, pull_one
 from tests.support.server import Server
 from tests.support.waiting import eventually
@@ -200,3 +202,38 @@ async def test_a_process_that_always_dies_with_a_message_does_not_get_it_for_eve
     await eventually(lambda: bool(buried), timeout=10)
     assert "never finished" in buried[0]
     assert ran == []
+
+
+async def test_what_another_has_taken_over_is_neither_acknowledged_nor_handed_back(server: Server) -> None:
+    times: list[float] = []
+
+    async def handle(delivery: Delivery) -> None:
+        times.append(time.monotonic())
+        if len(times) == 1:
+            raise TakenOver("another works on it")
+
+    await consume(await server.connect("engineer"), handle)
+    await send(server, "x")
+    await eventually(lambda: len(times) == 2)
+    assert times[1] - times[0] > ACK_WAIT * 0.8
+
+
+async def test_who_yields_its_slot_lends_the_next_handler_nothing(server: Server) -> None:
+    """What a handler has set for itself, such as what is asked before its effects, is its own."""
+    own: ContextVar[str] = ContextVar("own", default="")
+    seen: list[str] = []
+    both = asyncio.Event()
+
+    async def handle(delivery: Delivery) -> None:
+        seen.append(own.get())
+        own.set(delivery.data.decode())
+        if len(seen) == 2:
+            both.set()
+        await consumer.reconnected()  # what comes next comes by a request of this handler
+        async with yield_slot():
+            await both.wait()
+
+    consumer = await consume(await server.connect("engineer"), handle, concurrency=1)
+    await send(server, "a", "b")
+    await eventually(both.is_set)
+    assert seen == ["", ""]

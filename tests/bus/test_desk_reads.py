@@ -101,8 +101,8 @@ async def test_it_knows_what_waits_what_failed_and_what_was_spent(server: Server
         "$JS.API.DIRECT.GET.OFFICE.mail.critic.conductor",
         "$JS.API.DIRECT.GET.OFFICE.task.critic.conductor.t1.new",
         "$JS.API.DIRECT.GET.OFFICE.record.critic.thinking.t1",
-        "$JS.API.DIRECT.GET.AUDIT",
-        subjects.listing(subjects.AUDIT),
+        "$JS.API.DIRECT.GET.MEMORY",
+        subjects.listing(subjects.MEMORY),
         "$JS.API.STREAM.PURGE.OFFICE",
     ],
 )

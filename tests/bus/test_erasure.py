@@ -1,4 +1,4 @@
-"""Erasing in OFFICE and AUDIT what quotes a forgotten text: what is left, who acts on it, and crashes."""
+"""Erasing in OFFICE what quotes a forgotten text: what is left, who acts on it, and crashes."""
 
 import asyncio
 import contextlib
@@ -9,17 +9,20 @@ from pathlib import Path
 import pytest
 
 from shared import subjects
-from shared.bus import Bus, Delivery, Entry, Stored
-from shared.bus.entry import seal
+from shared.bus import Bus, Delivery, Entry
+from shared.bus.entry import SALT, seal
 from shared.bus.records import read_task, step_entry, submission_entry
 from shared.bus.replacement import HEADER, is_handled
 from shared.contracts import (
+    DeadLetter,
     Email,
-    ErasedMessage,
     ErasureOrder,
+    MemoryErasable,
+    MemoryErased,
     MemoryForgotten,
     MemoryWrite,
     MessagesErased,
+    Node,
     Presence,
     Task,
     TaskChanged,
@@ -29,10 +32,11 @@ from shared.contracts import (
     generate_iso_timestamp,
 )
 from shared.errors import BusError
+from shared.operations.erasure.eraser import delete, describe
 from shared.operations.erasure.orders import carry_out_orders, count_orders, find_erased
-from shared.queries.audit_log import verify_copies
 from shared.queries.records import scan
 from shared.queries.timeline import TaskTimeline, read_timeline
+from shared.trail.verification import verify_stream
 from tests.bus.conftest import consume, server_in
 from tests.support.server import Server
 from tests.support.waiting import eventually
@@ -68,14 +72,14 @@ def holders(server: Server) -> list[Path]:
 
 
 async def verify(bus: Bus) -> int:
-    found = await verify_copies(bus, subjects.OFFICE, subjects.AUDIT)
+    found = await verify_stream(bus, subjects.OFFICE)
     assert found.problems == []
-    return found.erased_count
+    return found.erased
 
 
 async def carry_out(server: Server, patience: float = 0.0) -> None:
-    admin = await server.connect(subjects.ADMIN)
-    await carry_out_orders(admin, server.config, patience=patience)
+    eraser = await server.connect(subjects.ERASER)
+    await carry_out_orders(eraser, server.config, patience=patience)
 
 
 def task(text: str = f"Write down: {SECRET}") -> Task:
@@ -135,8 +139,8 @@ async def test_what_is_left_stands_on_the_same_subject_and_the_trail_is_whole(se
     assert [each["number"] for each in left] == [1, 2]  # of a record the last state counts
     assert left[-1]["text"] == 'In JSON: ["[forgotten]"]'
     assert await office(user, subjects.event("engineer", "said")) == [b"[forgotten]"]
-    admin = await server.connect(subjects.ADMIN)
-    assert await count_orders(admin) == 0
+    eraser = await server.connect(subjects.ERASER)
+    assert await count_orders(eraser) == 0
     records = [MessagesErased.from_json(data) for data in await office(user, subjects.ERASED)]
     described = {message.subject: message for each in records for message in each.messages}
     assert described["mail.critic.engineer"].kind == "email.v1"
@@ -185,11 +189,11 @@ async def test_a_task_that_waits_is_done_once_without_the_text(server: Server) -
 
 async def test_a_task_under_way_is_left_until_it_has_ended(server: Server) -> None:
     mine, user = await run_task(server, until="claimed"), await server.connect(subjects.USER)
-    admin, engineer = await server.connect(subjects.ADMIN), await server.connect("engineer")
+    eraser, engineer = await server.connect(subjects.ERASER), await server.connect("engineer")
     await order(server)
-    (carried,) = (await carry_out_orders(admin, server.config, patience=0)).values()
+    (carried,) = (await carry_out_orders(eraser, server.config, patience=0)).values()
     assert carried.busy == 2
-    assert await count_orders(admin) == 1
+    assert await count_orders(eraser) == 1
     state = await read_task(user, mine)
     assert state is not None
     result = mine.result("engineer", TaskStatus.COMPLETED, output=f"So it is: {SECRET}", attempt=1)
@@ -198,31 +202,19 @@ async def test_a_task_under_way_is_left_until_it_has_ended(server: Server) -> No
         await take(server, name)
     await carry_out(server)
     assert holders(server) == []
-    assert await count_orders(admin) == 0
+    assert await count_orders(eraser) == 0
     await verify(user)
 
 
-async def test_an_old_audit_that_nobody_can_erase_in_is_told(server: Server) -> None:
-    admin, engineer = await server.connect(subjects.ADMIN), await server.connect("engineer")
-    config = json.loads(await admin.request("$JS.API.STREAM.INFO.AUDIT"))["config"]
-    await admin.request("$JS.API.STREAM.UPDATE.AUDIT", json.dumps({**config, "deny_delete": True}).encode())
-    await engineer.commit([letter("engineer", "critic", SECRET)])
-    cause = await order(server)
-    carried = (await carry_out_orders(admin, server.config))[cause]
-    assert (carried.busy, carried.kept) == (0, 1)
-    assert TRACE not in str(await office(admin))
-    await verify(admin)
-
-
 async def test_an_order_that_memory_never_got_or_refused_erases_nothing(server: Server) -> None:
-    admin, user = await server.connect(subjects.ADMIN), await server.connect(subjects.USER)
+    eraser, user = await server.connect(subjects.ERASER), await server.connect(subjects.USER)
     engineer = await server.connect("engineer")
     await engineer.commit([letter("engineer", "critic", SECRET)])
     left = ErasureOrder(sender="user", cause=generate_id(), nodes=("node",), texts=(SECRET,))
     await user.store(subjects.forgetting(left.cause), left.to_json())
-    assert await carry_out_orders(admin, server.config) == {}
-    assert await count_orders(admin) == 1
-    assert TRACE in str(await office(admin))
+    assert await carry_out_orders(eraser, server.config) == {}
+    assert await count_orders(eraser) == 1
+    assert TRACE in str(await office(eraser))
 
 
 async def test_short_texts_are_left_alone(server: Server) -> None:
@@ -239,13 +231,14 @@ KILLED = """
 import asyncio, sys
 from shared import settings
 from shared.bus import Bus
+from shared.operations.erasure.eraser import delete, describe
 from shared.operations.erasure.orders import carry_out_orders
 
 async def main():
     config = settings.load()
-    admin = await Bus.connect("admin", sys.argv[1], config.keys / "admin.nk")
+    eraser = await Bus.connect("eraser", sys.argv[1], config.keys / "eraser.nk")
     print("begins", flush=True)
-    await carry_out_orders(admin, config)
+    await carry_out_orders(eraser, config)
 
 asyncio.run(main())
 """
@@ -293,9 +286,6 @@ async def test_while_the_store_is_full_the_order_waits(tmp_path: Path) -> None:
         engineer, admin = await server.connect("engineer"), await server.connect(subjects.ADMIN)
         await engineer.commit([letter("engineer", "critic", SECRET)])
         await order(server)
-        memory = subjects.memory_write("memory")
-        await eventually(lambda: admin.last(subjects.AUDIT_MEMORY, memory))
-        await eventually(lambda: admin.last(subjects.AUDIT, "mail.critic.engineer"))
         filler = json.dumps({"name": "FILLER", "subjects": ["filler"], "storage": "file"}).encode()
         await admin.request("$JS.API.STREAM.CREATE.FILLER", filler)
         for size in (100_000, 1_000, 10):
@@ -316,7 +306,7 @@ async def test_while_the_store_is_full_the_order_waits(tmp_path: Path) -> None:
 
 async def test_an_order_goes_on_while_an_agent_has_in_hand_what_came_before(server: Server) -> None:
     """It may have read the text, and writes it yet."""
-    engineer, admin = await server.connect("engineer"), await server.connect(subjects.ADMIN)
+    engineer, eraser = await server.connect("engineer"), await server.connect(subjects.ERASER)
     conductor = await server.connect("conductor")
     me = Presence(agent="engineer", instance="one", version="1", started_at=generate_iso_timestamp())
     await engineer.store(subjects.presence("engineer", "one"), me.to_json())
@@ -332,34 +322,102 @@ async def test_an_order_goes_on_while_an_agent_has_in_hand_what_came_before(serv
     await working.wait()
     await order(server)
     await carry_out(server)
-    assert await count_orders(admin) == 1
+    assert await count_orders(eraser) == 1
     go_on.set()
     await eventually(lambda: holders(server))
     await carry_out(server, patience=5)
     assert holders(server) == []
-    assert await count_orders(admin) == 0
-    await verify(admin)
+    assert await count_orders(eraser) == 0
+    await verify(eraser)
 
 
 async def test_a_gap_that_no_person_ordered_is_a_problem_though_another_was_ordered(server: Server) -> None:
-    engineer, admin = await server.connect("engineer"), await server.connect(subjects.ADMIN)
+    engineer, eraser = await server.connect("engineer"), await server.connect(subjects.ERASER)
     await engineer.commit([letter("engineer", "critic", SECRET)])
     await order(server)
     await carry_out(server)
-    await verify(admin)
+    await verify(eraser)
     (seq,) = await engineer.commit([letter("engineer", "critic", "What nobody asked to have forgotten")])
+    stored = await eraser.get_exactly(subjects.OFFICE, seq)
+    assert stored is not None
+    record = MessagesErased(sender=subjects.ERASER, cause=generate_id(), messages=(describe(stored),))
+    await eraser.commit([seal(subjects.ERASED, record)])
+    await delete(eraser, subjects.OFFICE, seq)
+    found = await verify_stream(eraser, subjects.OFFICE)
+    assert found.problems == [f"OFFICE {seq} is missing or damaged, and no person ordered that"]
 
-    async def copied() -> Stored | None:
-        last = await admin.last(subjects.AUDIT, "mail.critic.engineer")
-        return last if last and b"nobody asked" in last.data else None
 
-    copy = await eventually(copied)
-    erased = ErasedMessage(
-        seq=seq, copy=copy.seq, subject="mail.critic.engineer", time=copy.time, digest="d", kind="email.v1"
-    )
-    record = MessagesErased(sender=subjects.ADMIN, cause=generate_id(), messages=(erased,))
-    await admin.commit([seal(subjects.ERASED, record)])
-    for stream, place in ((subjects.OFFICE, seq), (subjects.AUDIT, copy.seq)):
-        await admin.request(f"$JS.API.STREAM.MSG.DELETE.{stream}", json.dumps({"seq": place}).encode())
-    found = await verify_copies(admin, subjects.OFFICE, subjects.AUDIT)
-    assert found.problem_count
+# --- memory's log --------------------------------------------------------------------------------
+
+
+async def write(server: Server, agent: str, text: str) -> int:
+    bus = await server.connect(agent)
+    note = MemoryWrite(sender=agent, nodes=(Node(id=generate_id(), title=text),))
+    return await bus.append(seal(subjects.memory_write(agent), note))
+
+
+async def give_order(server: Server, *nodes: str) -> str:
+    user = await server.connect(subjects.USER)
+    given = MemoryWrite(sender="user", forget=nodes)
+    await user.append(seal(subjects.memory_write("user"), given))
+    return given.id
+
+
+async def ask_for(server: Server, cause: str, *seqs: int) -> None:
+    """What memory does: a record of what is left of each message, and then word to the eraser."""
+    memory = await server.connect("memory")
+    for seq in seqs:
+        left = MemoryErased(
+            sender="memory", cause=cause, seqs=(seq,), subject="memory.write.engineer", time="2026"
+        )
+        await memory.append(seal(subjects.memory_write("memory"), left))
+    told = MemoryErasable(sender="memory", cause=cause, seqs=seqs)
+    await memory.commit([seal(subjects.ERASABLE, told)])
+
+
+async def test_memory_has_erased_what_a_person_ordered_and_nothing_else(server: Server) -> None:
+    user = await server.connect(subjects.USER)
+    first, kept = await write(server, "engineer", SECRET), await write(server, "engineer", "Kept")
+    await ask_for(server, generate_id(), kept)
+    await carry_out(server)
+    assert [each.seq async for each in scan(user, subjects.MEMORY, "memory.write.engineer")] == [first, kept]
+    await ask_for(server, await give_order(server, "node"), first)
+    await carry_out(server)
+    assert [each.seq async for each in scan(user, subjects.MEMORY, "memory.write.engineer")] == [kept]
+    assert holders(server) == []
+    found = await verify_stream(user, subjects.MEMORY)
+    assert (found.problems, found.erased) == ([], 1)
+    assert [(each.messages, each.order != "") for each in found.orders] == [(1, True)]
+
+
+async def test_an_agent_cannot_order_memorys_log_to_be_erased(server: Server) -> None:
+    user, engineer = await server.connect(subjects.USER), await server.connect("engineer")
+    seq = await write(server, "critic", SECRET)
+    forged = MemoryWrite(sender="user", forget=("node",))
+    await engineer.append(seal(subjects.memory_write("engineer"), forged))
+    await ask_for(server, forged.id, seq)
+    await carry_out(server)
+    assert [each.seq async for each in scan(user, subjects.MEMORY, "memory.write.critic")] == [seq]
+
+
+async def test_what_is_left_has_another_salt_and_so_has_a_dead_letter(server: Server) -> None:
+    """With the old salt the commitment to an erased text could be tried with guesses."""
+    engineer, eraser = await server.connect("engineer"), await server.connect(subjects.ERASER)
+    (seq,) = await engineer.commit([letter("engineer", "critic", SECRET)])
+    stored = await eraser.get_exactly(subjects.OFFICE, seq)
+    assert stored is not None
+    assert len(stored.headers[SALT]) == 22
+    dead = DeadLetter(
+        sender="engineer", reason="no", subject="s", stream="OFFICE", stream_seq=seq, deliveries=1,
+        original=SECRET, original_size=1, headers=stored.headers,
+    )  # fmt: skip
+    await engineer.commit([seal(subjects.dead("engineer"), dead)])
+    await order(server)
+    await carry_out(server)
+    left = [each async for each in eraser.read_all(subjects.OFFICE, 1, 100)]
+    blocks = [
+        each for page in left for each in page if stored.headers[SALT].encode() in each.block + each.data
+    ]
+    assert blocks == []
+    assert len({each.block for page in left for each in page}) == sum(map(len, left))
+    await verify(eraser)

@@ -19,6 +19,7 @@ from shared.contracts import Presence
 from shared.errors import BatchesBlocked, BusError, BusUnavailable
 from shared.queries.checks import check_rates
 from shared.queries.open_batches import find_open_batches
+from shared.trail.leaf import make_leaf
 from tests.support.server import Server
 from tests.support.waiting import eventually
 
@@ -199,9 +200,74 @@ async def test_no_header_hides_a_message_or_says_another_wrote_it(server: Server
         return [(each.subject, each.data) async for each in user.read(stream, request)]
 
     assert await read(subjects.OFFICE) == sent
-    async with asyncio.timeout(5):
-        while await read(subjects.AUDIT) != sent:
-            await asyncio.sleep(0.1)
+
+
+BLOCKS = (
+    b"NATS/1.0\r\n\r\n",
+    b"NATS/1.0\r\nA: b\r\n\r\n",
+    b"NATS/1.0\r\nNats-Stream: OFFICE\r\nNats-Subject: other\r\nNats-Sequence: 9\r\n\r\n",
+    b"NATS/1.0\r\nNats-Time-Stamp: 2020-01-01T00:00:00Z\r\nNats-Num-Pending: 0\r\nSalt: mine\r\n\r\n",
+    b"NATS/1.0 204 End\r\nStatus: 204\r\n\r\n",
+    b"NATS/1.0\r\nA: bXX",
+    b"NATS/1.0 204XX",
+    b"XX",
+    b"N",
+    b"NATS/1.0\r\n\xff\xfe: \x00\xff\r\n\r\n",
+)
+
+
+async def test_whatever_headers_say_their_bytes_are_read_as_they_are_stored(server: Server) -> None:
+    """Direct get and republishing add headers of the server's, which a sender may write too."""
+    user, eraser = await server.connect(subjects.USER), await server.connect(subjects.ERASER)
+    heard: list[dict[str, str]] = []
+
+    async def hear(_: str, __: bytes, headers: dict[str, str]) -> None:
+        heard.append(headers)
+
+    await user.subscribe(subjects.AUDIT_ALL, hear)
+    async with server.raw_client("engineer") as client:
+        for block in BLOCKS:
+            size = len(block)
+            await client._send_command(b"HPUB mail.user.engineer %d %d\r\n%bhi\r\n" % (size, size + 2, block))
+        await client.flush()
+    await eventually(lambda: len(heard) == len(BLOCKS))
+    pages = [page async for page in user.read_all(subjects.OFFICE, 1, 100)]
+    stored = [each for page in pages for each in page]
+    assert [each.seq for each in stored] == [int(each["Nats-Sequence"]) for each in heard]
+    # what is no block at all counts as text for the server
+    assert {(each.subject, each.data[-2:]) for each in stored} == {("mail.user.engineer", b"hi")}
+    for each, headers in zip(stored, heard, strict=True):
+        assert (headers["Nats-Subject"], headers["Nats-Time-Stamp"]) == (each.subject, each.time)
+        exact = await eraser.get_exactly(subjects.OFFICE, each.seq)
+        assert exact is not None
+        assert make_leaf(exact) == make_leaf(each)
+        added = {name for name in headers if name in exact.headers and headers[name] != exact.headers[name]}
+        assert added <= {"Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp"}
+    assert [each.block for each in stored][:4] == [b"", *BLOCKS[1:4]]
+
+
+async def test_a_subject_that_is_no_text_keeps_nobody_from_reading(server: Server) -> None:
+    user, engineer = await server.connect(subjects.USER), await server.connect("engineer")
+    heard: list[str] = []
+
+    async def hear(subject: str, _: bytes, __: dict[str, str]) -> None:
+        heard.append(subject)
+
+    await user.subscribe(subjects.AUDIT_ALL, hear)
+    async with server.raw_client("engineer") as client:
+        await client._send_command(b"PUB mail.\xffu.engineer 2\r\nhi\r\n")
+        await client.flush()
+    await engineer.store(subjects.mail("user", "engineer"), b"after it")
+    await eventually(lambda: len(heard) == 2)
+    pages = [page async for page in user.read_all(subjects.OFFICE, 1, 100)]
+    assert [each.subject for page in pages for each in page] == [
+        "mail.\ufffdu.engineer",
+        "mail.user.engineer",
+    ]
+    assert [m.seq async for m in user.read(subjects.OFFICE, {"seq": 1, "next_by_subj": ">", "batch": 9})] == [
+        1,
+        2,
+    ]
 
 
 async def test_a_trace_of_a_message_goes_nowhere_that_its_sender_may_not_write(server: Server) -> None:

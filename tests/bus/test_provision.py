@@ -1,8 +1,6 @@
 """Streams, durables and buckets: made once, brought up to date, never harmed."""
 
-import asyncio
 import json
-import shutil
 from pathlib import Path
 
 import msgspec
@@ -10,11 +8,11 @@ import pytest
 
 from services.cli.supervisor.provisioning import PUBLIC_KEYS, deal_keys, provision_streams
 from shared import subjects
-from shared.bus import Bus
 from shared.bus.entry import Entry
-from shared.errors import BusUnavailable
+from shared.errors import StartError
 from tests.bus.conftest import AGENTS
 from tests.support.server import Server
+from tests.support.waiting import eventually
 
 
 async def test_provisioning_again_changes_nothing(server: Server) -> None:
@@ -52,42 +50,30 @@ async def test_the_admins_folder_alone_does(server: Server, tmp_path: Path) -> N
     assert {path.name for path in admins.iterdir()} == {"admin.nk", PUBLIC_KEYS}
 
 
-async def test_the_audit_holds_every_message_of_the_office(server: Server) -> None:
+async def test_the_log_is_republished_as_it_is_stored(server: Server) -> None:
     bus, user = await server.connect("engineer"), await server.connect("user")
-    await bus.commit([Entry("mail.critic.engineer", b"%d" % n, f"n{n}") for n in range(50)])
-    audited: list[bytes] = []
-    for _ in range(100):
-        audited = [
-            m.data async for m in user.read(subjects.AUDIT, {"seq": 1, "batch": 100, "next_by_subj": ">"})
-        ]
-        if len(audited) == 50:
-            break
-        await asyncio.sleep(0.05)
-    assert audited == [b"%d" % n for n in range(50)]
+    heard: list[tuple[str, str, bytes]] = []
+
+    async def hear(subject: str, data: bytes, headers: dict[str, str]) -> None:
+        heard.append((subject, headers["Nats-Sequence"], data))
+
+    await user.subscribe(subjects.AUDIT_ALL, hear)
+    await bus.commit([Entry("mail.critic.engineer", b"%d" % n, f"n{n}") for n in range(3)])
+    await bus.append(Entry("memory.write.engineer", b"note", "note"))
+    await eventually(lambda: len(heard) == 4)
+    assert sorted(heard) == [
+        *[("audit.mail.critic.engineer", str(n + 1), b"%d" % n) for n in range(3)],
+        ("audit.memory.write.engineer", "1", b"note"),
+    ]
 
 
-async def audited(user: Bus) -> list[bytes]:
-    request = {"seq": 1, "batch": 100, "next_by_subj": ">"}
-    try:
-        return [m.data async for m in user.read(subjects.AUDIT, request)]
-    except BusUnavailable:
-        return []
-
-
-@pytest.mark.parametrize("lost", ["messages", "stream"])
-async def test_an_audit_that_a_power_cut_took_is_copied_again(server: Server, lost: str) -> None:
-    """The copies are not synced message by message; what they copy is."""
-    bus, user = await server.connect("engineer"), await server.connect("user")
-    written = [b"%d" % n for n in range(50)]
-    await bus.commit([Entry("mail.critic.engineer", data, f"n{data!r}") for data in written])
-    async with asyncio.timeout(10):
-        while await audited(user) != written:
-            await asyncio.sleep(0.05)
-    server.kill()
-    (folder,) = (server.config.state_dir / "nats" / "store").rglob("AUDIT")
-    shutil.rmtree(folder / "msgs" if lost == "messages" else folder)
-    await server.restart()
-    await provision_streams(server.config, server.url, AGENTS)
-    async with asyncio.timeout(20):
-        while await audited(user) != written:
-            await asyncio.sleep(0.1)
+@pytest.mark.parametrize("names", [["AUDIT"], ["AUDIT", "AUDIT_MEMORY"]])
+async def test_an_office_of_before_is_refused_by_name(server: Server, names: list[str]) -> None:
+    admin = await server.connect(subjects.ADMIN)
+    for name in names:
+        config = {"name": name, "subjects": [f"earlier.{name}"], "storage": "file"}
+        await admin.request(f"$JS.API.STREAM.CREATE.{name}", json.dumps(config).encode())
+    with pytest.raises(StartError, match=f"has {' and '.join(names)}, which") as refused:
+        await provision_streams(server.config, server.url, AGENTS)
+    assert "mailroom memory export" in refused.value.cure
+    assert "mailroom memory import" in refused.value.cure

@@ -12,7 +12,7 @@ from shared.bus.identity import rights_of
 from shared.bus.records import read_task, step_entry, submission_entry
 from shared.contracts import Email, Task, TaskChanged, TaskStatus
 from shared.errors import BusError, BusUnavailable, Denied
-from shared.queries.audit_log import verify_copies
+from shared.trail.verification import verify_stream
 from tests.support.server import Server
 from tests.support.waiting import eventually
 
@@ -29,15 +29,10 @@ async def messages(server: Server, subject: str = ">") -> dict[str, int]:
     return dict(info["state"].get("subjects") or {})
 
 
-async def audited(server: Server) -> list[bytes]:
-    """What the audit holds, once it holds something: the first copy may take .3 s."""
+async def logged(server: Server) -> list[bytes]:
+    """What OFFICE holds."""
     user = await server.connect(subjects.USER)
-
-    async def read() -> list[bytes]:
-        return [m.data async for m in user.read(subjects.AUDIT, {"seq": 1, "batch": 9, "next_by_subj": ">"})]
-
-    copies: list[bytes] = await eventually(read)
-    return copies
+    return [m.data async for m in user.read(subjects.OFFICE, {"seq": 1, "batch": 9, "next_by_subj": ">"})]
 
 
 async def test_agents_write_under_their_own_name(server: Server) -> None:
@@ -97,9 +92,9 @@ async def test_denied_commit_does_not_take_its_neighbours_with_it(server: Server
     [
         "$JS.API.STREAM.PURGE.OFFICE",
         "$JS.API.STREAM.DELETE.OFFICE",
-        "$JS.API.STREAM.DELETE.AUDIT",
-        "$JS.API.STREAM.PURGE.AUDIT",
-        "$JS.API.STREAM.UPDATE.AUDIT",
+        "$JS.API.STREAM.UPDATE.OFFICE",
+        "$JS.API.STREAM.DELETE.MEMORY",
+        "$JS.API.STREAM.MSG.DELETE.MEMORY",
         "$JS.API.STREAM.MSG.DELETE.OFFICE",
         "$JS.API.STREAM.MSG.GET.OFFICE",
         "$JS.API.DIRECT.GET.OFFICE",
@@ -187,41 +182,83 @@ async def test_two_parties_share_a_task_and_nobody_else_touches_it(server: Serve
     assert await read_task(conductor, task) == state
 
 
-async def test_a_message_id_used_twice_cannot_hide_a_message_from_the_audit(server: Server) -> None:
+async def test_the_id_of_a_memory_write_cannot_hide_a_message_of_the_office(server: Server) -> None:
     engineer = await server.connect("engineer")
     await engineer.store("memory.write.engineer", b"decoy", headers={"Nats-Msg-Id": "same"})
     await engineer.store("mail.critic.engineer", b"not for the records", headers={"Nats-Msg-Id": "same"})
-    assert await audited(server) == [b"not for the records"]
+    assert await logged(server) == [b"not for the records"]
 
 
-async def test_nobody_can_empty_the_audit_not_even_the_admin(server: Server) -> None:
+async def test_nobody_can_empty_the_log_not_even_the_admin(server: Server) -> None:
     admin = await server.connect(subjects.ADMIN)
-    await admin.store("mail.critic.engineer", b"{}")
-    assert await audited(server) == [b"{}"]
-    assert "error" in json.loads(await admin.request("$JS.API.STREAM.PURGE.AUDIT", b"{}"))
+    for stream in subjects.LOG:
+        answer = json.loads(await admin.request(f"$JS.API.STREAM.PURGE.{stream}", b"{}"))
+        assert "purge not permitted" in answer["error"]["description"]
 
 
-async def test_the_admin_alone_erases_in_the_audit_and_without_an_order_it_is_found(server: Server) -> None:
+async def test_admin_and_eraser_alone_erase_and_without_an_order_it_is_found(server: Server) -> None:
     admin, user = await server.connect(subjects.ADMIN), await server.connect(subjects.USER)
     for number in range(2):
         await admin.store("mail.critic.engineer", b"%d" % number)
-    await eventually(lambda: _holds(server, 2))
-    for name in server.agents:
+    for name in (*server.agents, subjects.USER):
         bus = await server.connect(name)
-        for stream in (subjects.AUDIT, subjects.OFFICE, subjects.FORGETTING):
-            for subject in (f"$JS.API.STREAM.MSG.DELETE.{stream}", subjects.erasure(stream)):
-                with pytest.raises(BusUnavailable):
-                    await bus.request(subject, b'{"seq": 1}', timeout=0.05)
-    assert await _holds(server, 2)
+        for stream in (*subjects.LOG, subjects.FORGETTING):
+            with pytest.raises(BusUnavailable):
+                await bus.request(f"$JS.API.STREAM.MSG.DELETE.{stream}", b'{"seq": 1}', timeout=0.05)
+    assert len(await logged(server)) == 2
+    await admin.request("$JS.API.STREAM.MSG.DELETE.OFFICE", b'{"seq": 1}')
+    found = await verify_stream(user, subjects.OFFICE)
+    assert found.problems == ["OFFICE 1 is missing or damaged, and no person ordered that"]
+    await admin.request("$JS.API.STREAM.MSG.DELETE.OFFICE", b'{"seq": 2}')
+    found = await verify_stream(user, subjects.OFFICE)
+    assert found.problems == ["OFFICE 1 to 2 are missing or damaged, and no person ordered that"]
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        *(f"$JS.API.STREAM.{verb}.OFFICE" for verb in ("PURGE", "DELETE", "UPDATE", "SNAPSHOT")),
+        "$JS.API.STREAM.CREATE.MINE",
+        "$JS.API.STREAM.MSG.DELETE.KV_identities",
+        "$JS.API.CONSUMER.DELETE.OFFICE.engineer",
+        "$JS.API.CONSUMER.CREATE.OFFICE.mine",
+        "$JS.API.CONSUMER.MSG.NEXT.OFFICE.engineer",
+        "$KV.identities.engineer",
+        "$KV.leases.memory",
+        subjects.memory_write(subjects.USER),
+        subjects.memory_write(subjects.MEMORY_DAEMON),
+        subjects.forgetting("order"),
+        subjects.seal(subjects.OFFICE),
+        subjects.AUDIT_PREFIX + "mail.user.engineer",
+    ],
+)
+async def test_the_eraser_has_no_other_right(server: Server, subject: str) -> None:
+    eraser = await server.connect(subjects.ERASER)
     with pytest.raises(BusUnavailable):
-        await user.request("$JS.API.STREAM.MSG.DELETE.AUDIT", b'{"seq": 1}', timeout=0.2)
-    await admin.request("$JS.API.STREAM.MSG.DELETE.AUDIT", b'{"seq": 1}')
-    (problem, *_) = (await verify_copies(user, subjects.OFFICE, subjects.AUDIT)).problems
-    assert "been removed" in problem or "has no copy" in problem
+        await eraser.request(subject, b"{}", timeout=0.1)
 
 
-async def _holds(server: Server, number: int) -> bool:
-    return len(await audited(server)) == number
+@pytest.mark.parametrize("listen", [">", "audit.>", "_INBOX.>", "mail.>", "$JS.>"])
+async def test_the_eraser_hears_nothing_but_its_answers(server: Server, listen: str) -> None:
+    eraser, admin = await server.connect(subjects.ERASER), await server.connect(subjects.ADMIN)
+    heard: list[str] = []
+
+    async def hear(subject: str, data: bytes, headers: dict[str, str]) -> None:
+        heard.append(subject)
+
+    await eraser.subscribe(listen, hear)
+    await admin.store("mail.critic.engineer", b"{}")
+    await asyncio.sleep(0.1)
+    assert heard == []
+
+
+@pytest.mark.parametrize("name", ["engineer", "memory", "user", "eraser"])
+async def test_only_the_gateway_seals(server: Server, name: str) -> None:
+    bus = await server.connect(name)
+    for stream in subjects.LOG:
+        with pytest.raises((Denied, BusUnavailable)):
+            await bus.store(subjects.seal(stream), b"{}", timeout=0.2)
+    assert await messages(server, "seal.*") == {}
 
 
 @pytest.mark.parametrize("name", ["engineer", "memory", "nexus"])

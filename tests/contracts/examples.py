@@ -97,6 +97,8 @@ TASK_RESULT = c.TaskResult(
     error_message="One test failed",
     metadata={"passed": 11, "failed": 1, "coverage": 0.95, "flaky": None, "slow": [True, False]},
     attempt=2,
+    worker="9f86d081aa12",
+    begun_at=AT,
     outcome=c.ResultOutcome.FAILED,
     spans=(SPAN,),
 )
@@ -424,10 +426,9 @@ CONVERSATION_TURN = c.ConversationTurn(
 
 ERASED_MESSAGE = c.ErasedMessage(
     seq=8,
-    copy=7,
     subject="mail.user.nexus",
     time="2026-01-02T14:30:22.123456789Z",
-    digest="9f86d081884c7d659a2feaa0c55ad015",
+    leaf="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     kind="response.v1",
     message_id=NODE_ID,
     replaced=True,
@@ -526,6 +527,18 @@ EXAMPLES: tuple[c.Contract, ...] = (
         spans=(SPAN,),
     ),
     PUT_ASIDE,
+    c.Seal(
+        **(header(63, "gateway", "user") | {"person": "ada"}),
+        stream="OFFICE",
+        number=3,
+        first=2_001,
+        last=2_002,
+        count=2,
+        root="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        chain="2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae",
+        marks="n4bQgSwmtGs=",
+    ),
+    c.LettersDropped(**header(62, "admin", "user"), numbers=(814,)),
     c.InboxChanged(**(header(61, "gateway", "user") | {"person": "ada"}), put_aside=(PUT_ASIDE,)),
     c.Instructions(
         **header(60, "conductor", "engineer"),
@@ -603,7 +616,6 @@ EXAMPLES: tuple[c.Contract, ...] = (
         seqs=(17, 23),
         subject="memory.write.critic",
         time="2026-01-02T14:30:22.123456789Z",
-        digest="9f86d081884c7d659a2feaa0c55ad015",
         write=c.MemoryWrite(**header(17, "critic", "memory"), unlink=(EDGE_KEY,)),
         refused=c.MemoryRefused(**header(21, "memory", "memory"), error="It was refused"),
     ),
@@ -612,9 +624,8 @@ EXAMPLES: tuple[c.Contract, ...] = (
         orders=(NODE_ID,),
         ids=(OTHER_NODE_ID,),
         seqs=(17, 23),
-        copies=(16, 22),
-        remains="2 messages of AUDIT_MEMORY",
     ),
+    c.MemoryErasable(**header(48, "memory", "memory"), seqs=(17, 23)),
     c.ErasureOrder(
         **header(46, "user", "memory"),
         nodes=(NODE_ID,),
@@ -622,7 +633,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         common=("the key",),
     ),
     ERASED_MESSAGE,
-    c.MessagesErased(**header(47, "admin", "user"), messages=(ERASED_MESSAGE,), copies=(8,)),
+    c.MessagesErased(**header(47, "eraser", "user"), stream="MEMORY", messages=(ERASED_MESSAGE,), gone=(8,)),
     c.GraphVersion(
         **header(19, "memory", "user"), version=42, kinds=("fact",), agents=("critic",), ids=(NODE_ID,)
     ),

@@ -19,6 +19,7 @@ _small = string.ascii_lowercase + string.digits
 names = st.tuples(st.sampled_from(_small), st.text(f"{_small}_-", max_size=63)).map("".join)
 people = st.text(min_size=1, max_size=64).filter(lambda name: name.isprintable() and name == name.strip())
 tokens = st.text(f"{string.ascii_letters}{string.digits}_-", min_size=1, max_size=128)
+hashes = st.text("0123456789abcdef", min_size=64, max_size=64)
 moments = (st.datetimes() | st.datetimes(timezones=st.just(UTC))).map(lambda moment: moment.isoformat())
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 units = st.floats(0, 1)
@@ -90,11 +91,14 @@ SPECIAL = {
     (c.ErasureOrder, "cause"): tokens,
     (c.ErasureOrder, "nodes"): st.lists(tokens, min_size=1, max_size=3),
     (c.ErasedMessage, "seq"): counts,
-    (c.ErasedMessage, "copy"): counts,
+    (c.ErasedMessage, "leaf"): hashes,
     (c.MessagesErased, "cause"): tokens,
-    (c.MessagesErased, "copies"): st.lists(counts, max_size=3),
+    (c.MessagesErased, "gone"): st.lists(counts, max_size=3),
     (c.MemoryForgotten, "seqs"): st.lists(counts, max_size=3),
-    (c.MemoryForgotten, "copies"): st.lists(counts, max_size=3),
+    (c.MemoryErasable, "seqs"): st.lists(counts, max_size=3),
+    (c.LettersDropped, "numbers"): st.lists(counts, max_size=3),
+    **{(c.Seal, name): counts for name in ("number", "first", "last", "count")},
+    **{(c.Seal, name): hashes for name in ("root", "chain")},
     (c.EdgesQuery, "node"): tokens,
     (c.ListQuery, "after"): tokens,
     (c.ListQuery, "agent"): texts,

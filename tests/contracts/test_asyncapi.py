@@ -28,7 +28,6 @@ NO_SUBJECTS = {
     "bucket_stream",
     "mailboxes",
     "is_for",
-    "sender_of",
     "require_agent_name",
 }
 """The functions of ``shared.subjects`` that return something else than one subject."""
@@ -105,7 +104,7 @@ def test_the_operations_of_an_identity_are_its_rights(name: str) -> None:
     sent = {subject for each in mine.values() if each["action"] == "send" for subject in each["x-subjects"]}
     for right in (each for each in allowed if not each.startswith("$JS.")):
         assert any(overlap(right, subject) for subject in sent), right
-    own = ("peer.", "position.", "erase.", "listing.")
+    own = ("peer.", "position.", "listing.")
     for subject in (each for each in sent if not each.startswith(own)):
         assert any(overlap(right, subject) == subject for right in allowed), subject
 
@@ -123,8 +122,9 @@ def test_no_agent_sends_what_is_anothers() -> None:
 
 def test_streams_say_how_long_they_keep_messages() -> None:
     streams = DOCUMENT["x-streams"]
-    assert streams["AUDIT"]["kept"] == "for ever"
-    assert streams["AUDIT"]["purge_denied"]
+    assert streams["OFFICE"]["kept"] == "for ever"
+    assert streams["OFFICE"]["purge_denied"]
+    assert streams["MEMORY"]["republished_on"] == "audit.>"
     assert streams["TIMERS_nexus"]["max_age_seconds"] == 90 * 86_400
     assert streams["KV_agents"]["max_age_seconds"] == subjects.PRESENCE_TTL
     assert DOCUMENT["channels"]["task_ended"]["x-streams"] == ["OFFICE"]

@@ -48,11 +48,11 @@ def strip(text: str) -> str:
 
 @asynccontextmanager
 async def heard(office: Server, subject: str) -> AsyncIterator[Callable[[], Awaitable[tuple[bytes, int]]]]:
-    """Wait for the next message on a subject of the audit trail: its payload and its sequence in OFFICE."""
+    """Wait for the next message as it is published again: its payload and its sequence in OFFICE."""
     queue: asyncio.Queue[tuple[bytes, int]] = asyncio.Queue()
 
     async def receive(_: str, payload: bytes, headers: dict[str, str]) -> None:
-        queue.put_nowait((payload, int(headers["Nats-Stream-Source"].split()[1])))
+        queue.put_nowait((payload, int(headers["Nats-Sequence"])))
 
     async def following() -> tuple[bytes, int]:
         return await asyncio.wait_for(queue.get(), 20)

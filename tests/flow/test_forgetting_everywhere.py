@@ -15,7 +15,7 @@ from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.contracts import Email, Node, Question, Response, TaskStatus, decode
 from shared.memory import Memory
-from shared.queries.audit_log import verify_copies
+from shared.trail.verification import verify_log
 from tests.support.gateway import RunningGateway
 from tests.support.office import Office
 from tests.support.server import run_mailroom
@@ -70,12 +70,9 @@ async def ask(office: Office, text: str, session: str) -> str:
 
 async def verify(bus: Bus) -> int:
     """How many messages were erased; both trails are whole."""
-    erased = 0
-    for source, audit in subjects.AUDITED.items():
-        found = await verify_copies(bus, source, audit)
-        assert found.problems == []
-        erased += found.erased_count
-    return erased
+    found = await verify_log(bus)
+    assert [problem for each in found for problem in each.problems] == []
+    return sum(each.erased for each in found)
 
 
 def command(office: Office, *arguments: str) -> str:

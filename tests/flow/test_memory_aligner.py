@@ -1,6 +1,8 @@
 """Words of a question and what passages say instead, with the real model."""
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -49,14 +51,29 @@ def test_tokens_are_compared_as_words_are_and_the_same_again(aligner: Aligner) -
 
 
 def test_what_is_kept_of_texts_is_bounded(aligner: Aligner) -> None:
-    assert len(aligner._read_text("vacation " * 20_000)) <= MAX_TOKENS + 1
+    aligner.compare_tokens("Where?", [long := "vacation " * 20_000])
+    assert len(aligner._read_text(b"key", long)) <= MAX_TOKENS + 1
     kept = _KeptVectors(250)
     for key in (b"a", b"b", b"a", b"c"):
         kept.put(key, np.ones((1, 100), np.int8))
-        assert kept.get(key) is not None
-    assert [kept.get(key) is not None for key in (b"a", b"b", b"c")] == [True, False, True]
+        assert kept.find([key])
+    assert sorted(kept.find([b"a", b"b", b"c"])) == [b"a", b"c"]
     kept.clear()
-    assert kept.get(b"a") is None
+    assert not kept.find([b"a"])
+
+
+def test_texts_that_are_read_for_the_first_time_are_counted_meanwhile(aligner: Aligner) -> None:
+    texts = [f"Shelf {number} holds boxes of toner." for number in range(60)]
+    with ThreadPoolExecutor(1) as pool:
+        for wanted in (60, 0):  # the second time all are known
+            seen: list[tuple[int, int]] = []
+            comparing = pool.submit(aligner.compare_tokens, "Which shelf?", texts)
+            while not comparing.done():
+                time.sleep(0.001)
+                seen.append((aligner.progress.read, aligner.progress.wanted))
+            assert max(each for _, each in seen) == wanted
+            assert len(set(seen)) > wanted / 4
+            assert (aligner.progress.read, aligner.progress.wanted) == (0, 0)
 
 
 def test_a_missing_model_is_named(tmp_path: Path) -> None:

@@ -175,7 +175,8 @@ async def test_all_of_a_stream_is_read_as_it_is_piece_by_piece(office: Office) -
     pages = [page async for page in bus.read_all(subjects.MEMORY, 1, last)]
     found = [stored for page in pages for stored in page]
     assert [stored.seq for stored in found] == list(range(1, last + 1))
-    assert [stored._replace(headers={}) for stored in first_page] == found[: len(first_page)]
+    alone = [stored._replace(block=b"") for stored in found[: len(first_page)]]
+    assert [stored._replace(headers={}) for stored in first_page] == alone
     own = [page async for page in bus.read_all(subjects.MEMORY, 1, last, subject="memory.write.memory")]
     assert {stored.subject for page in own for stored in page} == {"memory.write.memory"}
     assert [page async for page in bus.read_all(subjects.MEMORY, 10_000, 20_000)] == []

@@ -115,7 +115,9 @@ async def write(office: Office, bus: Bus, text: str) -> Email:
 async def kept_by_all(office: Office) -> list[bytes]:
     """What was written to memory, but by memory itself."""
     writes = await office.stored(subjects.memory_write("*"), subjects.MEMORY)
-    return [data for _, subject, data in writes if subjects.sender_of(subject) != subjects.MEMORY_DAEMON]
+    return [
+        data for _, subject, data in writes if subjects.Address.of(subject).sender != subjects.MEMORY_DAEMON
+    ]
 
 
 async def perform(office: Office, bus: Bus, assignee: str, action: str, **params: Any) -> TaskResult:

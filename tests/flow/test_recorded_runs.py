@@ -62,10 +62,11 @@ async def review_of(team: Team, repo: Path, **params: Any) -> tuple[Verdict, Tas
     )
     await team.user.commit([submission_entry(task)])
     done = (await team.result("engineer", "user", task.task_id)).to_dict()
-    noted = await team.user.last(
-        subjects.OFFICE, subjects.task("engineer", "user", task.task_id, subjects.NOTED)
-    )
-    journal = TaskChanged.from_json(noted.data).to_dict()["journal"] if noted else []
+    steps = subjects.task("engineer", "user", task.task_id, "*")
+    request = {"seq": 1, "next_by_subj": steps, "batch": 100}
+    found = [each async for each in team.user.read(subjects.OFFICE, request)]
+    written = [each for each in found if each.subject.rpartition(".")[2] in subjects.AT_WORK]
+    journal = TaskChanged.from_json(written[-1].data).to_dict()["journal"] if written else []
     results = {"tests": {**done, "repo": str(repo), "journal": journal}}
     reviewed = await team.perform("critic", "review", results=results)
     return Verdict.from_dict(reviewed.metadata["verdict"]), reviewed

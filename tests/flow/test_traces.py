@@ -68,9 +68,9 @@ def agents(*names: str) -> pytest.MarkDecorator:
 
 
 async def logged(bus: Bus) -> list[Stored]:
-    """Everything both audit streams hold, with the senders' headers."""
+    """Everything both streams of the log hold, with the senders' headers."""
     found: list[Stored] = []
-    for stream in subjects.AUDITED.values():
+    for stream in subjects.LOG:
         seq = 1
         while page := [
             each async for each in bus.read(stream, {"seq": seq, "batch": 500, "next_by_subj": ">"})

@@ -125,6 +125,13 @@ class StandIn:
 
 async def claim_task(bus: Bus, task: Task) -> Claim:
     """Claim a task that was submitted, as a process does to which it is delivered again."""
+    held = await take_task(bus, task)
+    await held.begin()
+    return held
+
+
+async def take_task(bus: Bus, task: Task) -> Claim:
+    """The claim on a task, with nothing written."""
     entry = submission_entry(task)
     stored = await bus.last(subjects.OFFICE, entry.subject)
     assert stored is not None
@@ -155,7 +162,7 @@ async def write_dead_letter(
     if task is None:
         await bus.commit([entry])
     else:
-        held = await claim_task(bus, task)
+        held = await take_task(bus, task)
         await held.finish(held.failure(reason), [entry])
 
 

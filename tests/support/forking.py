@@ -110,6 +110,7 @@ def _run(arguments: Sequence[str], environment: Mapping[str, str], files: tuple[
         opened = os.open(path, flags, 0o644)
         os.dup2(opened, target)
         os.close(opened)
+    sys.stdin = os.fdopen(0, closefd=False)  # multiprocessing closed it
     try:
         if arguments[0] == "-m":
             sys.argv = list(arguments[1:])

@@ -11,7 +11,7 @@ from services.cli.agents import InstalledAgent, load_agents
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.records import TaskState, read_task_state
-from shared.contracts import Goal, StateChanged, Task, TaskChanged, TaskResult
+from shared.contracts import Goal, StateChanged, Task, TaskResult
 from shared.queries.records import last_sequence
 from tests.support.forking import ForkedProcess, may_fork
 from tests.support.server import ROOT, Server
@@ -102,9 +102,12 @@ class Office:
         return goal
 
     async def claimed(self, agent: str) -> list[str]:
-        """The ids of the tasks that a process of ``agent`` has begun, ended ones included."""
-        claims = await self.stored(subjects.task(agent, "*", "*", subjects.CLAIMED))
-        return list(dict.fromkeys(TaskChanged.from_json(data).task_id for _, _, data in claims))
+        """The ids of the tasks that a process of ``agent`` has claimed or ended, in this order."""
+        steps = [
+            subject.split(".") for _, subject, _ in await self.stored(subjects.task(agent, "*", "*", "*"))
+        ]
+        taken = (subjects.CLAIMED, subjects.ENDED)
+        return list(dict.fromkeys(task_id for *_, task_id, step in steps if step in taken))
 
     async def task(self, assignee: str, task_id: str, requester: str = subjects.USER) -> TaskState | None:
         """The present state of a task."""

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from services.cli.commands.audit import MessageFilter, print_copy
+from services.cli.commands.tail import MessageFilter, print_message
 from shared import contracts as c
+from shared.bus import Stored
 from shared.contracts import Envelope
-from shared.queries.audit_log import Copy
 from shared.queries.summaries import MAX_SUMMARY, summarize
 from tests.contracts.examples import EXAMPLES
 
@@ -168,20 +168,13 @@ def test_on_a_narrow_terminal_a_text_that_does_not_fit_has_a_line_of_its_own() -
     change = c.TaskChanged(
         task_id="t1", origin=1, attempt=1, worker="w", note="3,695 tests so far, 12 failed (140 s)"
     )
-    copy = Copy(
-        "AUDIT",
-        1,
-        "OFFICE",
-        1,
-        "task.engineer.conductor.t1.noted",
-        change.to_json(),
-        {},
-        "2026-01-02T03:04:05Z",
+    stored = Stored(
+        "OFFICE", "task.engineer.conductor.t1.noted", 1, change.to_json(), {}, "2026-01-02T03:04:05Z"
     )
     lines = {}
     for width in (80, 160):
         console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
-        assert print_copy(copy, MessageFilter(), console, as_json=False)
+        assert print_message(stored, MessageFilter(), console, as_json=False)
         assert isinstance(console.file, io.StringIO)
         lines[width] = console.file.getvalue().splitlines()
     assert [len(each) for each in lines.values()] == [2, 1]

@@ -32,7 +32,7 @@ class Log:
     def write(self, subject: str, body: object) -> None:
         self.seq += 1
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        stored = Stored(subjects.AUDIT, subject, self.seq, data, {}, "2026-11-23T11:00:00.123456789Z")
+        stored = Stored(subjects.OFFICE, subject, self.seq, data, {}, "2026-11-23T11:00:00.123456789Z")
         row = make_row(stored, Position(self.seq, 0))
         self.store.add([Indexed(row=row, spent=spending_record(stored), facts=facts_of(stored))])
 
@@ -71,6 +71,17 @@ def test_a_task_is_followed_from_its_submission_to_its_end(log: Log) -> None:
     assert (waited.hop, waited.total, waited.seconds) == ("claim", 1, pytest.approx(2.5, abs=0.001))
     assert (worked.hop, worked.seconds) == ("work", pytest.approx(7.5, abs=0.001))
     assert found.working == {}
+
+
+@pytest.mark.parametrize("begun_at", [LATER, "", "yesterday"])
+def test_the_end_of_a_task_that_was_not_claimed_says_when_it_began(log: Log, begun_at: str) -> None:
+    log.task()
+    log.task(**ended(begun_at=begun_at))
+    found = read_log(log.store)
+    assert found.tasks == [("scout", "completed", "done", 1)]
+    hops = [(hop.hop, hop.seconds) for hop in found.hops]
+    close = pytest.approx(2.5, abs=0.001), pytest.approx(7.5, abs=0.001)
+    assert hops == ([("claim", close[0]), ("work", close[1])] if begun_at == LATER else [])
 
 
 def test_the_same_submission_again_changes_nothing(log: Log) -> None:

@@ -52,7 +52,7 @@ def test_the_index_takes_whatever_an_agent_writes(tmp_path: Path, body: bytes) -
     store = Store(tmp_path / "index.db")
     index = LogIndex(Bus.__new__(Bus), store)  # what is taken is given; nothing is read
     messages = [
-        Stored(subjects.AUDIT, subject, number, body, {}, "2026-01-02T03:04:05Z")
+        Stored(subjects.OFFICE, subject, number, body, {}, "2026-01-02T03:04:05Z")
         for number, subject in enumerate(SUBJECTS, 1)
     ]
     index._take(messages)

@@ -23,7 +23,7 @@ from shared.contracts import Email, Goal, OfficeState, StateChanged, TaskStatus
 NOW = "2026-01-02T03:04:05.000000+00:00"
 
 
-def letter(seq: int, sender: str, recipient: str, text: str, stream: str = subjects.AUDIT) -> Stored:
+def letter(seq: int, sender: str, recipient: str, text: str, stream: str = subjects.OFFICE) -> Stored:
     email = Email(sender=sender, recipient=recipient, subject=text, body=f"{text}, at length")
     return Stored(stream, subjects.mail(recipient, sender), seq, email.to_json(), {}, NOW)
 
@@ -31,7 +31,7 @@ def letter(seq: int, sender: str, recipient: str, text: str, stream: str = subje
 def goal(seq: int, goal_id: str, status: TaskStatus, text: str = "Read it") -> Stored:
     record = Goal(goal_id=goal_id, text=text, requester="user", status=status, submitted_at=NOW)
     changed = StateChanged(sender="conductor", goal_id=goal_id, state=OfficeState.EXECUTING, goal=record)
-    return Stored(subjects.AUDIT, subjects.goal(goal_id), seq, changed.to_json(), {}, NOW)
+    return Stored(subjects.OFFICE, subjects.goal(goal_id), seq, changed.to_json(), {}, NOW)
 
 
 def fill(store: Store, messages: list[Stored]) -> None:
@@ -53,7 +53,7 @@ def texts(store: Store, wanted: Filter, **page: object) -> list[str]:
 
 
 def test_pages_lead_through_everything_in_both_directions(store: Store) -> None:
-    streams = [subjects.AUDIT, subjects.AUDIT_MEMORY]
+    streams = [subjects.OFFICE, subjects.MEMORY]
     places = dict.fromkeys(streams, 0)
     messages = []
     for number in range(40):
@@ -79,7 +79,7 @@ def test_a_position_of_an_index_that_was_ordered_differently_repeats_nothing(
     store: Store, tmp_path: Path
 ) -> None:
     office = [letter(seq, "user", "nexus", f"o{seq}") for seq in (1, 2, 3)]
-    memory = [letter(seq, "user", "nexus", f"m{seq}", subjects.AUDIT_MEMORY) for seq in (1, 2, 3)]
+    memory = [letter(seq, "user", "nexus", f"m{seq}", subjects.MEMORY) for seq in (1, 2, 3)]
     fill(store, [office[0], memory[0], office[1], memory[1], office[2], memory[2]])
     again = Store(tmp_path / "again.db")
     fill(again, [*memory, *office])

@@ -11,7 +11,7 @@ from services.gateway.index.store import Store
 from services.gateway.pages.goal import SHOWN_TYPES
 from shared.queries.pieces import make_piece
 from shared.queries.waterfall import build_waterfall
-from shared.subjects import AUDIT
+from shared.subjects import OFFICE
 from tests.support.course import Course, goal_of, span
 
 OTHERS = 150
@@ -19,7 +19,7 @@ OTHERS = 150
 
 
 def course_of(goal_id: str, steps: int) -> Course:
-    course = Course(AUDIT, goal_id)
+    course = Course(OFFICE, goal_id)
     for task in ("a", "b", "c"):
         name = f"{goal_id}-{task}"
         course.submit(name, 0)

@@ -216,7 +216,7 @@ def test_the_best_by_words_are_those_of_all_texts_be_the_words_rare_or_frequent(
     chances = 1 / np.arange(1, 401)
     texts = [" ".join(random.choice(names, 12, p=chances / chances.sum())) for _ in range(4_000)]
     keywords, live = Keywords.build(texts), random.random(4_000) < 0.9
-    search = Search(SearchState(None, keywords, None, {}), live)  # type: ignore[arg-type]
+    search = Search(SearchState(None, keywords, None, {}, {}), live)  # type: ignore[arg-type]
     for text in ("w0x w1x w3x w90x w200x", "w0x w2x", "w350x w0x w1x", "w300x"):
         words = search.weigh(text)
         every = search.find_by_words(words, live, 4_000)

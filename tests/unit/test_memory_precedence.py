@@ -24,7 +24,8 @@ def order(*hits: Hit, text: str = QUESTION, cosine: float = 1.0, **query: object
         hit.node.id: np.array([cosine**0.5, *own[place]], np.float32) for place, hit in enumerate(hits)
     }
     asked = MemoryQuery(text=text, **query)  # type: ignore[arg-type]
-    return [hit.node.id for hit in arrange(hits, asked, vectors.get)]
+    found = arrange(hits, asked, lambda ids: np.array([vectors[each] for each in ids]))
+    return [hit.node.id for hit in found]
 
 
 OLD = said("We deploy the storefront on Mondays.", 0.8, 1)
@@ -34,7 +35,7 @@ OTHER = said("We deploy the billing service on Thursdays.", 0.6, 20)
 
 def test_of_hits_that_say_the_same_the_newest_is_first() -> None:
     assert order(OLD, OTHER, NEW) == ["n9", "n1", "n20"]
-    hits = arrange([OLD, NEW], MemoryQuery(text=QUESTION), lambda _: np.ones(1, np.float32))
+    hits = arrange([OLD, NEW], MemoryQuery(text=QUESTION), lambda ids: np.ones((len(ids), 1), np.float32))
     assert [hit.score for hit in hits] == [0.8, 0.8]
     assert hits[0].why == {"keyword": 0.5, "newest": 0.3}
 
@@ -98,6 +99,8 @@ def test_bookkeeping_has_one_place_of_three_behind_knowledge() -> None:
 
 def test_scores_never_rise_and_the_limit_holds() -> None:
     hits = [goal(20, 0.9), goal(21, 0.8), OLD, NEW, OTHER]
-    found = arrange(hits, MemoryQuery(text=QUESTION, limit=3), lambda _: None)
+    found = arrange(
+        hits, MemoryQuery(text=QUESTION, limit=3), lambda ids: np.zeros((len(ids), 1), np.float32)
+    )
     assert len(found) == 3
     assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)

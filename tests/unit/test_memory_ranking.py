@@ -14,7 +14,6 @@ from services.memory.retrieval.ranking import (
     MEANING,
     NAME,
     WORDS,
-    WORDS_AROUND,
     QueryCandidates,
     find_date_spans,
     score,
@@ -70,7 +69,7 @@ def evidence(
         counts=counts.reshape(count, len(sought)),
         named=lambda names: np.array([tag in names for tag in tags or [""] * count], np.bool_),
         between_two=np.zeros_like,
-        mean_length=float((lengths + sum_neighbours(lengths[:, None], beside, WORDS_AROUND)[:, 0]).mean())
+        mean_length=float((lengths + sum_neighbours(np.tile(lengths[:, None], 3), beside)[:, 2]).mean())
         if count
         else 0.0,
     )

@@ -2,15 +2,28 @@
 
 import sys
 import threading
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
+from services.memory.retrieval import sessions as sessions_module
 from services.memory.retrieval import view as view_module
 from services.memory.retrieval.view import View
 from shared.contracts import Edge, ListQuery, MemoryQuery, Node, Source
-from tests.support.memory import DIMENSIONS, NOW, make_tables, make_view, note, put, search_ids, vector
+from tests.support.memory import (
+    DIMENSIONS,
+    NOW,
+    World,
+    edge,
+    make_tables,
+    make_view,
+    note,
+    put,
+    search_ids,
+    vector,
+)
 
 
 def titles(view: View, **fields: Any) -> list[str]:
@@ -194,13 +207,12 @@ def test_beside_gives_the_neighbours_in_the_session() -> None:
         for i in range(6)
     ]
     view = make_view(*entries)
-    before, after = view.session_neighbours("n1")
+    [(before, after)] = view.session_neighbours(["n1"])
     assert [[entry.id for entry in half] for half in (before, after)] == [["n0"], ["n2", "n3"]]
     put(view, retire(entries[2][0]))
-    before, after = view.session_neighbours("n3")
+    [(before, after)] = view.session_neighbours(["n3"])
     assert [[entry.id for entry in half] for half in (before, after)] == [["n0", "n1"], ["n4", "n5"]]
-    assert view.session_neighbours("n2") == ([], [])
-    assert view.session_neighbours("nobody") == ([], [])
+    assert view.session_neighbours(["n2", "nobody"]) == [([], [])] * 2
 
 
 def test_many_rewrites_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +235,49 @@ def test_many_rewrites_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert view.similar(vector(7, 3), 1)[0][0] == "n3"
     assert view.nodes(["n7"])[0].retired_version == 9
     assert titles(view, retired=True, limit=1000) == sorted(names)
-    assert [entry.id for entry in view.session_neighbours("n8")[0]] == ["n5", "n6"]
+    assert [entry.id for entry in view.session_neighbours(["n8"])[0][0]] == ["n5", "n6"]
+
+
+def test_what_is_kept_of_nodes_beside_them_is_what_loading_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is superseded and how many speak in a session, after writes of all kinds as after a start."""
+    monkeypatch.setattr(view_module, "LEAST_WASTED", 60)
+    monkeypatch.setattr(sessions_module, "MAX_CHANGED", 40)
+    random, names, linked = Random(23), [f"n{i}" for i in range(60)], set[tuple[str, str, str]]()
+    world = World(*[said(name, random) for name in names])
+    for turn in range(300):
+        one, other = sorted(random.sample(names, 2))  # edges in one direction make no cycle
+        if turn % 8 < 2:
+            world.write(said(one, random))  # brings a retired one back, too
+        elif turn % 8 == 2 and world.view.is_live(one):
+            world.write(retire=[one])
+            linked = {each for each in linked if one not in each}
+        elif turn % 8 == 3 and linked:
+            world.write(unlink=[gone := random.choice(sorted(linked))])
+            linked.remove(gone)
+        elif world.view.is_live(one) and world.view.is_live(other):
+            world.write(edges=[edge(one, other, "supersedes")])
+            linked.add((one, other, "supersedes"))
+        if turn % 50 == 49:
+            kept = keeps(world.view)
+            assert kept == keeps(world.rebuilt())
+            superseded = {node_id for node_id, (is_superseded, _) in kept.items() if is_superseded}
+            assert superseded == world.view.graph.successors(kept).keys()
+    assert {number for _, number in kept.values()} >= {0, 1, 2, 3}
+    assert any(superseded for superseded, _ in kept.values())
+
+
+def said(name: str, random: Random) -> Node:
+    session, agent = random.choice(("", *"abcdefghijkl")), random.choice(("", "ada", "ben"))
+    return note(name, name, session=session, agent=agent, tags=random.choice(((), ("x",))))
+
+
+def keeps(view: View) -> dict[str, tuple[bool, int]]:
+    """Of each live node whether it is superseded, and how many speak in its session."""
+    index = view._state.nodes
+    slots = np.flatnonzero(index.column("live"))
+    speakers = index.sessions.count_speakers(index.column("session")[slots]).tolist()
+    pairs = zip(index.column("superseded")[slots].tolist(), speakers, strict=True)
+    return dict(zip(index.name(slots), pairs, strict=True))
 
 
 def test_reading_while_writing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +302,7 @@ def test_reading_while_writing(monkeypatch: pytest.MonkeyPatch) -> None:
                 if len(view.list(ListQuery(limit=1000)).nodes) != len(names):
                     problems.append("the list has gaps")
                 view.similar(towards(3), 5)
-                view.session_neighbours("n3")
+                view.session_neighbours(["n3"])
         except Exception as error:
             problems.append(repr(error))
 

@@ -44,6 +44,29 @@ def test_a_task_has_its_waiting_and_its_spans_inside(course):
     assert (rows[4].kind, rows[4].input_tokens, rows[4].seq) == (RowKind.MODEL, 7, 4)
 
 
+def test_a_task_that_was_never_claimed_began_when_its_end_says(course):
+    course.submit("a", 0)
+    course.end("a", 3, begun_at=at(0.5), worker="w", spans=(span(1, 0.6, 1),))
+    rows = rows_of(course)
+    assert brief(rows) == [("a", "", "done"), ("a.w", "a", "done"), ("a.1.1", "a", "done")]
+    assert (rows[1].kind, rows[1].end) == (RowKind.WAITING, rows[2].start.replace("00.6", "00.5"))
+    course.submit("b", 10)
+    course.end("b", 10.4, begun_at=at(99))  # by a clock that is wrong
+    assert brief(rows_of(course))[3:] == [("b", "", "done"), ("b.w", "b", "done")]
+
+
+def test_a_claim_carries_the_first_effect_and_its_spans(course):
+    course.submit("a", 0)
+    journal = (effect("write x", 0.02, None),)
+    course.step("a", "claimed", 0.03, note="write x", journal=journal, spans=(span(1, 0.01, 0.01),))
+    course.end("a", 3)
+    assert sorted(brief(rows_of(course))) == [
+        ("a", "", "done"),
+        ("a.1.1", "a", "done"),
+        ("a.e1", "a", "done"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("second", "why"),
     [

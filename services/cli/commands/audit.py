@@ -1,295 +1,176 @@
-"""``mailroom tail`` and ``mailroom audit``: following, exporting and verifying the audit log."""
+"""``mailroom audit``: exporting the log, verifying it, and proving one message of it."""
 
-import asyncio
 import base64
-import contextlib
 import json
-import os
-import select
-import signal
-import stat
-from collections.abc import Coroutine
+from collections.abc import Iterator
 from contextlib import aclosing
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
-from rich.console import Console
-from rich.text import Text
 
-from services.cli.commands.completion import AgentName, GoalName
 from services.cli.commands.options import format_examples, json_option, since_option
-from services.cli.connection import connect, run_connected
-from services.cli.output.console import (
-    colour,
-    open_console,
-    print_json,
-    print_json_line,
-    print_line,
-    status_style,
-)
-from shared import subjects
-from shared.bus import Bus
-from shared.queries.audit_log import (
-    AuditFollower,
-    Copy,
-    Gap,
-    Verification,
-    read_audit_log,
-    verify_copies,
-)
-from shared.queries.records import read_goal
-from shared.queries.results import expand_goal_id
-from shared.queries.summaries import MessageSummary, summarize
+from services.cli.connection import run_connected
+from services.cli.output.console import colour, open_console, print_json, print_json_line, print_result
+from shared import settings, subjects
+from shared.bus import Bus, Stored
+from shared.contracts import Seal
+from shared.errors import NotFound
+from shared.queries.audit_log import read_audit_log
+from shared.queries.seals import SEALS
+from shared.settings import Settings
 from shared.text.phrases import count
 from shared.text.printable import clean
-from shared.text.times import format_clock
+from shared.text.times import format_date
+from shared.trail.bundle import Written, prove, write_bundle
+from shared.trail.seals import read_kept
+from shared.trail.verification import MAX_LISTED, Verification, verify_log
 
-NOTICE_AFTER = 1.0
-"""Seconds without a message after which a notice says that the command waits."""
-WATCHED = 0.5
-"""Seconds between two looks at whether a pipe was closed."""
-NARROW = 110
-"""Columns below which a text that does not fit beside its sender has a line of its own."""
-KIND_STYLES = {
-    "dead": "red",
-    "given up": "red",
-    "unreadable": "red",
-    "submission": "bold",
-    "report": "bold",
-    "answer": "bold",
-}
-"""The styles of kinds that have no status."""
-
-
-class MessageFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which messages to print; an empty field matches all."""
-
-    task: str = ""
-    agent: str = ""
-    goal: str = ""
-
-    def matches(self, copy: Copy, summary: MessageSummary) -> bool:
-        """Whether the message belongs to the task and the goal, and is from or to the agent."""
-        if self.task and self.task not in (summary.task_id, *_ids_of(copy)):
-            return False
-        if self.goal and self.goal not in (summary.goal_id, *_ids_of(copy)):
-            return False
-        return not self.agent or self.agent in (summary.sender, summary.recipient)
-
-
-def _ids_of(copy: Copy) -> list[str]:
-    """The id in the subject of a record, else the message id, which a submission takes from its goal."""
-    match copy.subject.split("."):
-        case ["task", _, _, name, _] | ["state", _, name]:
-            return [name]
-    return [copy.headers.get("Nats-Msg-Id", "")]
-
-
-@click.command(epilog=format_examples("mailroom tail --since 1h", "mailroom tail --goal last --no-follow"))
-@click.option("--task", default="", metavar="ID", help="Only messages of this task.")
-@click.option(
-    "--agent", type=AgentName(), default="", metavar="NAME", help="Only messages from or to this agent."
+always_json_option = click.option(
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    help="Accepted for consistency; the output is always JSON.",
 )
-@click.option("--goal", type=GoalName(), default="", metavar="ID", help="Only messages of this goal.")
-@since_option
-@click.option("--no-follow", is_flag=True, help="Print stored messages (all without --since), and exit.")
-@json_option
-def tail(task: str, agent: str, goal: str, since: datetime | None, no_follow: bool, as_json: bool) -> None:
-    """Follow all messages as they are stored.
-
-    A line each: time, sender, recipient, kind, text. Ctrl-C ends it, and so does the end of the program that
-    it writes to, or whose pipe it has as input.
-    """
-    message_filter = MessageFilter(task=task, agent=agent, goal=goal)
-    try:
-        asyncio.run(_until_abandoned(_tail(message_filter, since, no_follow, as_json)))
-    except KeyboardInterrupt:
-        click.echo("", err=True)
-
-
-async def _until_abandoned(work: Coroutine[Any, Any, None]) -> None:
-    """Do ``work`` until SIGTERM, or until a pipe of standard input or output is closed at its other end.
-
-    As the first process of a container it would ignore SIGTERM otherwise. The client of a container may be
-    killed and tell it nothing: that its pipes are closed is all that is seen of it inside.
-    """
-    loop, working = asyncio.get_running_loop(), asyncio.ensure_future(work)
-    loop.add_signal_handler(signal.SIGTERM, working.cancel)
-    watching = asyncio.create_task(_wait_until_closed())
-    try:
-        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in (watching, working):
-            task.cancel()
-        await asyncio.wait({working, watching})
-    if not working.cancelled():
-        working.result()
-
-
-async def _wait_until_closed() -> None:
-    """Return when one of the pipes that are open now is closed; never, if there is none."""
-    pipes = select.poll()
-    for stream in (0, 1):
-        with contextlib.suppress(OSError):
-            if not stat.S_ISCHR(os.fstat(stream).st_mode):
-                alone = select.poll()
-                alone.register(stream, 0)
-                if not alone.poll(0):
-                    pipes.register(stream, 0)
-    while True:
-        if pipes.poll(0):
-            return
-        await asyncio.sleep(WATCHED)
-
-
-async def _tail(
-    message_filter: MessageFilter, since: datetime | None, no_follow: bool, as_json: bool
-) -> None:
-    console = open_console()
-    async with connect() as bus:
-        goal = await expand_goal_id(bus, message_filter.goal) if message_filter.goal else ""
-        message_filter = msgspec.structs.replace(message_filter, goal=goal)
-        unknown = goal if goal and await read_goal(bus, goal) is None else ""
-        messages = read_audit_log(bus, since) if no_follow else AuditFollower(bus).follow(since)
-        async with aclosing(messages) as items:
-            shown = 0
-            notice = asyncio.get_running_loop().call_later(NOTICE_AFTER, _print_waiting, since, unknown)
-            async for item in items:
-                if isinstance(item, Copy):
-                    shown += print_copy(item, message_filter, console, as_json)
-                else:
-                    print_gap(item)
-                if shown or no_follow:
-                    notice.cancel()
-            notice.cancel()
-    if not shown:
-        click.echo("No matching messages.", err=True)
-
-
-def _print_waiting(since: datetime | None, unknown: str) -> None:
-    """Say that the command waits; ``unknown`` is the id of a goal that there is no record of."""
-    if unknown:
-        click.echo(f"There is no goal {unknown!r} yet; 'mailroom tasks --all' lists all goals.", err=True)
-    earlier = "" if since else "; --since 1h shows earlier ones"
-    click.echo(f"Waiting for matching messages{earlier}. Ctrl-C ends it.", err=True)
-
-
-def print_copy(copy: Copy, message_filter: MessageFilter, console: Console, as_json: bool) -> bool:
-    """Print a message as a line of text or JSON, if it matches; returns whether it does."""
-    summary = summarize(copy.subject, copy.data)
-    if not message_filter.matches(copy, summary):
-        return False
-    if as_json:
-        place = {"seq": copy.source_seq, "stream": copy.source, "time": copy.time, "subject": copy.subject}
-        print_json_line({**place, **msgspec.structs.asdict(summary)})
-        return True
-    style = status_style(summary.status) or KIND_STYLES.get(summary.kind, "")
-    head = Text.assemble(
-        (format_clock(copy.time), "dim"),
-        " ",
-        (f"{clean(summary.parties):<22}", "bold"),
-        f" {summary.kind:<10} ",
-    )
-    text = Text(summary.text, style)
-    if console.is_terminal and console.width < NARROW and head.cell_len + text.cell_len > console.width:
-        print_line(head, console)
-        print_line(Text("    ") + text, console)
-    else:
-        print_line(head + text, console)
-    return True
-
-
-def print_gap(gap: Gap) -> None:
-    """Print a warning about messages that were not received live."""
-    missed = gap.last - gap.first + 1
-    text = f"-- {missed} messages ({gap.audit} {gap.first} to {gap.last}) were missed live; read now:"
-    click.echo(colour(text, "yellow"), err=True)
-
-
-# --- the whole log -------------------------------------------------------------------------------
 
 
 @click.group()
 def audit() -> None:
-    """Export the audit log, or verify that it is complete."""
+    """Export the log, verify it, or prove a message."""
 
 
-@audit.command()
-@since_option
-@click.option(
-    "--json",
-    is_flag=True,
-    expose_value=False,
-    help="Accepted for consistency; the output is always JSON Lines.",
+@audit.command(
+    epilog=format_examples("mailroom audit export --since 1h", "mailroom audit export bundle.jsonl")
 )
-def export(since: datetime | None) -> None:
-    """Print every message as a line of JSON.
+@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@since_option
+@json_option
+def export(file: Path | None, since: datetime | None, as_json: bool) -> None:
+    """Print every message as a line of JSON, or write a bundle to FILE.
 
-    Keys: stream, seq, time, subject, headers, envelope.
+    Keys of a line: stream, seq, time, subject, headers, envelope. A bundle has the bytes of all messages,
+    what is left of those that were erased, and the seals: docs/verify-bundle.mjs checks it without Mailroom.
     """
+    if file is not None:
+        if since is not None:
+            raise click.UsageError("A bundle begins with the first message: seals are checked from there")
+        written = run_connected(lambda bus: _write(bus, file))
+        print_result(written, _format_written(written), as_json)
+        return
 
     async def print_all(bus: Bus) -> None:
-        async with aclosing(read_audit_log(bus, since)) as copies:
-            async for copy in copies:
-                print_json_line(_export_line(copy))
+        async with aclosing(read_audit_log(bus, since)) as messages:
+            async for stored in messages:
+                print_json_line(_export_line(stored))
 
     run_connected(print_all)
 
 
-def _export_line(copy: Copy) -> dict[str, Any]:
-    """A copy as data; if the message is not JSON, ``envelope`` is null and ``payload`` has it in Base64."""
+async def _write(bus: Bus, file: Path) -> Written:
+    with open_console(stderr=True).status("Writing the bundle") as status:
+        return await write_bundle(bus, file, status.update)
+
+
+def _format_written(written: Written) -> str:
+    parts = [count(written.messages, "message"), count(written.seals, "seal")]
+    if written.erased:
+        parts.append(f"{written.erased:,} erased")
+    return f"Wrote {', '.join(parts)} to {written.path}; check it: node verify-bundle.mjs {written.path}"
+
+
+def _export_line(stored: Stored) -> dict[str, Any]:
+    """A message as data; if it is not JSON, ``envelope`` is null and ``payload`` has it in Base64."""
     line = {
-        "stream": copy.source,
-        "seq": copy.source_seq,
-        "time": copy.time,
-        "subject": copy.subject,
-        "headers": copy.headers,
+        "stream": stored.stream,
+        "seq": stored.seq,
+        "time": stored.time,
+        "subject": stored.subject,
+        "headers": stored.headers,
     }
     try:
-        return {**line, "envelope": json.loads(copy.data)}
+        return {**line, "envelope": json.loads(stored.data)}
     except (ValueError, RecursionError):
-        return {**line, "envelope": None, "payload": base64.b64encode(copy.data).decode()}
+        return {**line, "envelope": None, "payload": base64.b64encode(stored.data).decode()}
 
 
-@audit.command()
+@audit.command(
+    epilog=format_examples("mailroom audit verify", "mailroom audit verify --from /mnt/stick/seals.jsonl")
+)
+@click.option(
+    "--from",
+    "kept",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="SEAL",
+    help="A file with seals that were kept elsewhere, one a line.",
+)
 @json_option
-def verify(as_json: bool) -> None:
-    """Verify that the audit log is complete.
+def verify(kept: Path | None, as_json: bool) -> None:
+    """Verify that nothing in the log is missing or altered.
 
-    Every message of OFFICE and MEMORY must be in it, unchanged and in order; otherwise the exit code is 1.
+    Every message is read and compared with the seals over it; what was erased must be on record, with the
+    order of a person. Otherwise the exit code is 1. Who holds the admin's key could write the log anew with
+    other seals: a seal that was kept elsewhere tells (the setting audit_witness, --from). What follows the
+    last seal is not proven yet.
     """
-    results = run_connected(_verify)
+    config = settings.load()
+    here = (Path(each) for each in config.audit_witness if each.startswith("/"))
+    seals = [seal for path in ([kept] if kept else filter(Path.is_file, here)) for seal in read_kept(path)]
+    results = run_connected(lambda bus: _verify(bus, seals, config))
     if as_json:
         print_json(results)
     else:
         for result in results:
-            _print_verification(result)
+            click.echo("\n".join(_describe(result, bool(seals))))
     if any(result.problem_count for result in results):
         raise SystemExit(1)
 
 
-async def _verify(bus: Bus) -> list[Verification]:
-    with open_console(stderr=True).status("Comparing the audit log with the streams") as status:
-        return [
-            await verify_copies(bus, source, audit_stream, status.update)
-            for source, audit_stream in subjects.AUDITED.items()
-        ]
+async def _verify(bus: Bus, outside: list[Seal], config: Settings) -> list[Verification]:
+    """Compared with the seals from outside and with the gateway's own, which tell if the end was cut off."""
+    own = config.gateway / SEALS
+    kept = [*outside, *(read_kept(own) if own.is_file() else ())]
+    with open_console(stderr=True).status("Verifying the log") as status:
+        return await verify_log(bus, kept, status.update)
 
 
-def _print_verification(result: Verification) -> None:
-    verdict = colour("incomplete", "red") if result.problem_count else colour("complete", "green")
-    click.echo(f"{result.audit}: {verdict}, {result.compared:,} messages of {result.source} compared")
-    if result.removed_count:
-        removed = f"{result.removed_count:,} messages were removed from {result.source}"
-        click.echo(f"  {removed}; the audit log has them")
-    if result.erased_count:
-        were = "was" if result.erased_count == 1 else "were"
-        erased = f"{count(result.erased_count, 'message')} {were} erased by order of a person"
-        click.echo(f"  {erased}; each order, and what is left of each message, is in it")
+def _describe(result: Verification, outside: bool) -> Iterator[str]:
+    """What was found in a stream, in lines."""
+    verdict = colour("not whole", "red") if result.problem_count else colour("whole", "green")
+    yield f"{result.stream}: {verdict}, {count(result.messages, 'message')}, {count(result.seals, 'seal')}"
     for problem in result.problems:
-        click.echo(f"  {clean(problem)}")
-    hidden = result.problem_count - len(result.problems)
-    if hidden:
-        click.echo(f"  ... and {hidden:,} more")
+        yield f"  {clean(problem)}"
+    if (hidden := result.problem_count - len(result.problems)) and len(result.problems) == MAX_LISTED:
+        yield f"  ... and {hidden:,} more"
+    if result.erased:
+        yield f"  {count(result.erased, 'text')} erased, on record:"
+        for each in result.orders:
+            who = clean(each.person) if each.person else "a person"
+            yield f"  - {each.messages:,} by order of {who}, {format_date(each.at)} (order {each.order})"
+    if rest := result.last - result.sealed:
+        after = f" after {result.sealed:,}" if result.sealed else ""
+        verb = "is" if rest == 1 else "are"
+        yield f"  {count(rest, 'message')}{after} {verb} not proven yet: no seal covers what is so new"
+    if outside and result.witnessed:
+        yield f"  Up to {result.witnessed:,} also proven by a seal that was kept elsewhere"
+    elif result.sealed:
+        yield "  No seal that was kept elsewhere was compared: who has this host could have written all anew"
+
+
+@audit.command(name="prove", epilog=format_examples("mailroom audit prove OFFICE 1200"))
+@click.argument("stream", type=click.Choice(subjects.LOG))
+@click.argument("seq", type=click.IntRange(1))
+@always_json_option
+def prove_message(stream: str, seq: int) -> None:
+    """Print the proof that message SEQ of STREAM is in the log, as JSON.
+
+    It has the message, the hashes beside it in the tree, and the seal whose root they lead to, and nothing of
+    other messages. docs/verify-bundle.mjs checks it.
+    """
+    proof = run_connected(lambda bus: prove(bus, stream, seq))
+    if proof is None:
+        raise NotFound(
+            f"There is no sealed message {seq} of {stream}", "New messages are sealed within a minute"
+        )
+    click.echo(msgspec.json.encode(proof))

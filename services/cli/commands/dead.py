@@ -22,7 +22,7 @@ from shared.bus import Bus
 from shared.contracts import DeadLetter
 from shared.errors import MailroomError
 from shared.operations.dead_letters import (
-    delete_dead_letter,
+    drop_dead_letters,
     read_dead_letter,
     read_dead_letters,
     read_latest_letters,
@@ -134,7 +134,7 @@ def retry(numbers: tuple[int, ...], everything: bool, as_json: bool) -> None:
 def drop(numbers: tuple[int, ...], everything: bool, as_json: bool) -> None:
     """Remove dead letters from the list.
 
-    The letters NUMBER stay in the audit log. Needs the admin's key.
+    The letters NUMBER stay in the log. Needs the admin's key.
     """
     chosen = _select(numbers, everything)
     run_connected(lambda bus: _drop(bus, chosen), subjects.ADMIN)
@@ -161,7 +161,4 @@ async def _retry(bus: Bus, numbers: list[int]) -> list[tuple[int, int]]:
 
 
 async def _drop(bus: Bus, numbers: list[int]) -> None:
-    for number in numbers:
-        await read_dead_letter(bus, number)
-    for number in numbers:
-        await delete_dead_letter(bus, number)
+    await drop_dead_letters(bus, [(number, await read_dead_letter(bus, number)) for number in numbers])

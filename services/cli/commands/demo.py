@@ -14,10 +14,10 @@ from pathlib import Path
 import click
 
 from services.cli.agents import SERVICES
-from services.cli.commands.audit import MessageFilter, print_copy, print_gap
 from services.cli.commands.chat.answering import ask_nexus
 from services.cli.commands.goal_view import print_outcome
 from services.cli.commands.options import format_examples, quote
+from services.cli.commands.tail import MessageFilter, print_gap, print_message
 from services.cli.commands.up import EXAMPLE, load_settings, require_valid_settings
 from services.cli.output.answers import print_answer
 from services.cli.output.console import open_console
@@ -170,7 +170,7 @@ async def _show_all(bus: Bus, since: datetime) -> None:
             if isinstance(item, Gap):
                 print_gap(item)
             else:
-                print_copy(item, message_filter, console, as_json=False)
+                print_message(item, message_filter, console, as_json=False)
 
 
 def _print_heading(text: str) -> None:

@@ -33,6 +33,7 @@ from shared.queries.checks import (
     check_keys,
     check_memory,
     check_rates,
+    check_seals,
     check_server,
     check_streams,
     check_troubled,
@@ -149,6 +150,7 @@ async def _run_bus_checks(
                 "index": check_index(bus, config),
                 "commits": check_commits(bus, config),
                 "rates": check_rates(bus),
+                "seals": check_seals(bus, config),
             }
             await run_checks(probes, report, until - asyncio.get_running_loop().time())
     except MailroomError as error:

@@ -23,10 +23,11 @@ from shared.clock import utc_now
 from shared.contracts import DailySpending, OfficeState, Presence, StateChanged
 from shared.errors import BusError, BusUnavailable, MailroomError
 from shared.queries.checks import ANSWER_WAIT, KNOWN_WAIT, check_disk, may_answer
+from shared.queries.dead_letters import count_dead_letters
 from shared.queries.office import OfficeReader, Waiting
 from shared.queries.open_batches import find_open_batches, format_open_batches
 from shared.queries.processes import Process, find_late, find_troubled
-from shared.queries.records import call_server, count_subjects, read_goals
+from shared.queries.records import call_server, read_goals
 from shared.queries.spending import (
     format_left,
     format_night,
@@ -132,7 +133,7 @@ async def _read_office(bus: Bus, config: Settings, machine: SystemStatus) -> Sys
     (record, dead, account), (agents, writes, night), waiting, left_open = await asyncio.gather(
         asyncio.gather(
             read_record(bus, subjects.OFFICE_STATE, StateChanged),
-            count_subjects(bus, subjects.OFFICE, subjects.dead("*")),
+            count_dead_letters(bus),
             call_server(bus, "INFO"),
         ),
         asyncio.gather(
@@ -153,7 +154,7 @@ async def _read_office(bus: Bus, config: Settings, machine: SystemStatus) -> Sys
         active=change.active,
         agents=agents,
         memory_writes_pending=sum(writes),
-        dead_letters={subject.partition(".")[2]: count for subject, count in dead.items()},
+        dead_letters=dead,
         stored=int(str(account["storage"])),
         open_commits=left_open or {},
         spent=spent,

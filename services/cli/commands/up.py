@@ -14,6 +14,8 @@ import msgspec
 
 from services.cli.agents import load_agents
 from services.cli.commands.options import NumberType, json_option
+from services.cli.connection import find_url
+from services.cli.supervisor.forgetting import carry_out_without_end
 from services.cli.supervisor.lifecycle import (
     run_until_stopped,
     start_in_background,
@@ -21,6 +23,7 @@ from services.cli.supervisor.lifecycle import (
     wait_for_lock,
 )
 from services.cli.supervisor.lock import InstanceLock, is_held
+from services.cli.supervisor.logs import print_log_line
 from services.cli.supervisor.provisioning import (
     carry_out_left,
     deal_keys,
@@ -97,7 +100,11 @@ def down(state_dir: Path | None, as_json: bool) -> None:
 @click.option("--config-dir", type=click.Path(path_type=Path), help="Folder for the server's configuration.")
 @click.option("--store", default="", help="JetStream's folder, as the server sees it.")
 @click.option("--deal", type=click.Path(path_type=Path), help="Also copy each key to a folder PATH/NAME.")
-@click.option("--only", type=click.Choice(["keys", "streams"]), help="Only this half; keys need no server.")
+@click.option(
+    "--only",
+    type=click.Choice(["keys", "streams", "erasures"]),
+    help="Only this part; keys need no server, and erasures are carried out until it is stopped.",
+)
 @json_option
 def provision(
     state_dir: Path | None,
@@ -109,18 +116,21 @@ def provision(
 ) -> None:
     """Create keys, the server's configuration, and streams.
 
-    Streams are created if NATS_URL names a server. 'mailroom up' does all this by itself; this command is
-    for servers and containers that are started in another way.
+    Streams are created if NATS_URL names a server, and what people had forgotten is erased. 'mailroom up'
+    does all this by itself; this command is for servers and containers that are started in another way.
     """
     config = load_settings(state_dir)
     log.configure("provision", level="warning")
+    if only == "erasures":
+        asyncio.run(carry_out_without_end(config, find_url(config), print_log_line))
+        return
     agents = [agent.name for agent in load_agents(config)]
     done: dict[str, Any] = {}
     if only != "streams":
         done["config"] = str(config_dir or config.state_dir / "nats")
         done["config_changed"] = write_config(config, agents, folder=config_dir, store=store)
         if deal is not None:
-            deal_keys(config, [*agents, subjects.USER, subjects.ADMIN], deal)
+            deal_keys(config, [*agents, subjects.USER, subjects.ADMIN, subjects.ERASER], deal)
     if only == "streams" and not config.nats_url:
         raise StartError("Streams need a server", "Name it with NATS_URL")
     if only != "keys" and config.nats_url:

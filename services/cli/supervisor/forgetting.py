@@ -1,4 +1,4 @@
-"""Carries out what people ordered to be forgotten: the supervisor has the admin's key, agents have not."""
+"""Carries out what people ordered to be forgotten, with the eraser's key, which no agent has."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,11 +7,11 @@ from services.cli.supervisor.logs import LogLine
 from shared import subjects
 from shared.bus import Bus
 from shared.errors import MailroomError
-from shared.operations.erasure.orders import carry_out_orders, count_orders
+from shared.operations.erasure.orders import carry_out_orders, has_work
 from shared.settings import Settings
 from shared.text.phrases import count
 
-INTERVAL = 2.0
+INTERVAL = 1.0
 """Seconds between two looks for orders."""
 AGAIN, LATEST = 15.0, 600.0
 """Seconds until an order is tried again that could not be carried out wholly: twice as many each time, at
@@ -23,10 +23,10 @@ async def carry_out_without_end(config: Settings, url: str, report: Callable[[Lo
     told, pause = "", AGAIN
     while True:
         try:
-            bus = await Bus.connect(subjects.ADMIN, url, config.keys / f"{subjects.ADMIN}.nk")
+            bus = await Bus.connect(subjects.ERASER, url, config.keys / f"{subjects.ERASER}.nk")
             try:
                 while True:
-                    left = await carry_out(bus, config, report) if await count_orders(bus) else 0
+                    left = await carry_out(bus, config, report) if await has_work(bus) else 0
                     await asyncio.sleep(pause if left else INTERVAL)
                     pause = min(2 * pause, LATEST) if left else AGAIN
             finally:

@@ -13,7 +13,7 @@ from shared.bus.identity import OFFICE_ACCOUNT, ensure_keys, write_server_config
 from shared.bus.provision import provision
 from shared.errors import BusUnavailable, Denied, StartError
 from shared.files import write_atomically
-from shared.operations.erasure.orders import carry_out_orders, count_orders
+from shared.operations.erasure.orders import carry_out_orders, has_work
 from shared.operations.erasure.positions import count_in_hand
 from shared.settings import Settings
 
@@ -35,9 +35,9 @@ def write_config(
     files as the server sees it. Raises StartError if the disk is full or not writable.
     """
     folder = folder or settings.state_dir / "nats"
-    keys = ensure_keys(settings.keys, [*agents, subjects.USER, subjects.ADMIN])
+    keys = ensure_keys(settings.keys, [*agents, subjects.USER, subjects.ADMIN, subjects.ERASER])
     try:
-        write_atomically(settings.keys / PUBLIC_KEYS, json.dumps(keys).encode())
+        write_atomically(settings.keys / PUBLIC_KEYS, json.dumps(keys).encode(), mode=0o600)
         folder.mkdir(parents=True, exist_ok=True)
         limit = settings.nats_max_store or _store_limit(folder)
         changed = write_server_config(
@@ -145,10 +145,15 @@ async def read_in_hand(settings: Settings, url: str) -> Counter[str]:
 
 
 async def carry_out_left(settings: Settings) -> int:
-    """Erase what people had forgotten, on the server of NATS_URL; returns how many orders were done."""
-    bus = await Bus.connect(subjects.ADMIN, settings.nats_url, settings.keys / f"{subjects.ADMIN}.nk")
+    """Erase what people had forgotten, on the server of NATS_URL; returns how many orders were done.
+
+    Without the eraser's key it is left to the process that has it.
+    """
+    if not (settings.keys / f"{subjects.ERASER}.nk").exists():
+        return 0
+    bus = await Bus.connect(subjects.ERASER, settings.nats_url, settings.keys / f"{subjects.ERASER}.nk")
     try:
-        return len(await carry_out_orders(bus, settings)) if await count_orders(bus) else 0
+        return len(await carry_out_orders(bus, settings)) if await has_work(bus) else 0
     finally:
         await bus.close()
 

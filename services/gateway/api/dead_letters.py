@@ -15,7 +15,7 @@ from shared import subjects
 from shared.bus import Bus
 from shared.contracts import DeadLetter
 from shared.operations.dead_letters import (
-    delete_dead_letter,
+    drop_dead_letters,
     read_dead_letter,
     resend,
 )
@@ -93,10 +93,10 @@ async def retry_dead_letter(call: Call) -> Resent:
 
 
 async def drop_dead_letter(call: Call) -> None:
-    """Remove a dead letter from the list; the audit log keeps it. Needs the admin's key."""
+    """Remove a dead letter from the list; the log keeps it. Needs the admin's key."""
     number = await _require_number(call)
     async with _admin(call.gateway, f"mailroom dead drop {number}") as bus:
-        await delete_dead_letter(bus, number)
+        await drop_dead_letters(bus, [(number, await read_dead_letter(bus, number))])
 
 
 async def _require_number(call: Call) -> int:

@@ -110,7 +110,7 @@ async def read_desk_turn(call: Call, query: WaitQuery) -> Response:
     message_id, session = _token(call, "message", "message"), _token(call, "id", "session")
     require_readable(call.gateway, session, call.person)
     turn = await _find_turn(call, session, message_id)
-    row = call.gateway.index.store.message(subjects.AUDIT, turn.seq)
+    row = call.gateway.index.store.message(subjects.OFFICE, turn.seq)
     position = row.position if row else str(call.gateway.index.position)
     asked = Asked(id=message_id, session_id=session, position=position)
     return await _answer(call, asked, query.wait)

@@ -17,6 +17,7 @@ from shared.queries.checks import (
     check_disk,
     check_memory,
     check_rates,
+    check_seals,
     check_server,
     check_streams,
     fail,
@@ -49,6 +50,7 @@ async def check_installation(call: Call) -> Checks:
         "memory": check_memory(bus),
         "rates": check_rates(bus),
         "deliver": check_deliver(bus, call.gateway.settings),
+        "seals": check_seals(bus, call.gateway.settings),
     }
     await run_checks(probes, checks.append, ANSWER_WAIT)
     verdicts = {check.verdict for check in checks}
@@ -68,7 +70,7 @@ def _check_index(index: LogIndex) -> Check:
 
 def _installed(config: Settings) -> list[str]:
     """The agents that come with Mailroom, and those that have a key here: in a container one alone has."""
-    keys = {path.stem for path in config.keys.glob("*.nk")} - {subjects.USER, subjects.ADMIN}
+    keys = {path.stem for path in config.keys.glob("*.nk")} - {subjects.USER, subjects.ADMIN, subjects.ERASER}
     return sorted(keys | {path.parent.name for path in SERVICES.glob("*/profile.yaml")})
 
 

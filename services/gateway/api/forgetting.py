@@ -15,9 +15,9 @@ from shared.memory import Memory
 from shared.operations.erasure.orders import count_orders
 from shared.operations.forgetting import ForgettingPlan, find_nodes, order_forgetting, plan_forgetting
 
-NO_ADMIN = (
-    "The office's messages still quote it: only the admin's key erases there. Run 'mailroom provision' where "
-    "that key is"
+NO_ERASER = (
+    "The office's messages still quote it: only the eraser's key erases there. Run 'mailroom provision' "
+    "where that key is"
 )
 PATH = f"{API}/nodes/{{id}}/forgetting"
 Id = Annotated[str, msgspec.Meta(pattern=f"^{TOKEN.pattern}$")]
@@ -40,7 +40,7 @@ class Ordered(msgspec.Struct, frozen=True, kw_only=True):
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """Whether something is being erased, and how far that is; ``problem`` if it has to wait.
 
-    ``orders`` are those that are not done yet in the office's messages and files, which needs the admin's
+    ``orders`` are those that are not done yet in the office's messages and files, which needs the eraser's
     key: where it is not, nothing is under way, and ``problem`` says what to run.
     """
 
@@ -64,8 +64,8 @@ async def plan(call: Call) -> ForgettingPlan:
 
 
 async def forget_node(call: Call, body: ForgettingOrder) -> Ordered:
-    """Erase a node for good, with all that its plan names: from memory, its log, the office's messages, their
-    audit, and files of its folder.
+    """Erase a node for good, with all that its plan names: from memory, its log, the office's messages, and
+    files of its folder.
 
     409 if something else goes with it by now. No rebuild brings the texts back; a backup from before does.
     """
@@ -86,8 +86,8 @@ async def read_progress(call: Call) -> Progress:
         return msgspec.convert({**state, "under_way": True, "orders": orders}, Progress)
     if not orders:
         return Progress()
-    if not (call.gateway.settings.keys / f"{subjects.ADMIN}.nk").is_file():
-        return Progress(orders=orders, problem=NO_ADMIN)
+    if not (call.gateway.settings.keys / f"{subjects.ERASER}.nk").is_file():
+        return Progress(orders=orders, problem=NO_ERASER)
     return Progress(under_way=True, orders=orders, step="erasing messages of the office")
 
 

@@ -1,4 +1,4 @@
-"""Messages of the log: pages, one whole, live events, search, and the proof that the audit is complete."""
+"""Messages of the log: pages, one whole, live events, search, and the proof that the log is whole."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -15,11 +15,11 @@ from services.gateway.index.store import MAX_PAGE, Filter
 from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
-from shared import subjects
-from shared.bus import Bus
 from shared.contracts import Goal
-from shared.queries.audit_log import Verification, verify_copies
 from shared.queries.records import read_message
+from shared.queries.seals import SEALS
+from shared.trail.seals import read_kept
+from shared.trail.verification import Verification, verify_log
 
 KEEP_ALIVE = 15.0
 """Seconds after which a silent stream gets an ``alive`` event: the browser sees that it is not lost."""
@@ -93,7 +93,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the audit streams are complete copies of what was sent."""
+    """Whether nothing in the log is missing or altered; ``compared`` messages were read."""
 
     whole: bool
     compared: int
@@ -155,21 +155,18 @@ def _found(goal: Goal) -> FoundGoal:
 
 
 async def verify(call: Call) -> Proof:
-    """Compare every message with its copy in the audit, which takes a second for some 20,000.
+    """Read every message and compare it with the seals, which takes a second for some 50,000.
 
-    One comparison runs at a time; requests that come meanwhile wait for their turn.
+    One verification runs at a time; requests that come meanwhile wait for their turn.
     """
     async with _verifying:
-        results = [await _verify(call.gateway.bus, *pair) for pair in subjects.AUDITED.items()]
+        own = call.gateway.settings.gateway / SEALS
+        results = await verify_log(call.gateway.bus, read_kept(own) if own.is_file() else ())
     return Proof(
         whole=not any(result.problem_count for result in results),
-        compared=sum(result.compared for result in results),
+        compared=sum(result.messages for result in results),
         streams=results,
     )
-
-
-async def _verify(bus: Bus, source: str, audit: str) -> Verification:
-    return await verify_copies(bus, source, audit)
 
 
 async def follow(call: Call, query: EventsQuery) -> Response:

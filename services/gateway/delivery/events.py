@@ -24,7 +24,6 @@ from shared.contracts import (
     decode,
 )
 from shared.operations.letters import Mail, parse_mail
-from shared.queries.audit_log import parse_copy
 from shared.text.printable import quote_exactly
 from shared.text.shorten import flatten
 
@@ -74,17 +73,16 @@ async def make_event(stored: Stored, gateway: Gateway, long_goal: timedelta) -> 
                 link=f"{address}/",
             )
         case Email() | AgentReport() | Response():
-            sender = subjects.sender_of(stored.subject)
+            sender = subjects.Address.of(stored.subject).sender
             # Briefings and answers are the desk's alone: another's would be told as if the desk said it.
             if envelope.sender in ("", sender) and (isinstance(envelope, Email) or sender == subjects.NEXUS):
-                return await _mail_event(envelope, stored, gateway, address)
+                return await _mail_event(envelope, sender, stored, gateway, address)
     return None
 
 
 async def _mail_event(
-    envelope: Email | AgentReport | Response, stored: Stored, gateway: Gateway, address: str
+    envelope: Email | AgentReport | Response, sender: str, stored: Stored, gateway: Gateway, address: str
 ) -> Event | None:
-    sender = subjects.sender_of(stored.subject)
     if isinstance(envelope, AgentReport):
         return _briefing_event(envelope, address) if envelope.report_type.endswith("_briefing") else None
     if isinstance(envelope, Response):
@@ -99,9 +97,7 @@ async def _mail_event(
             about=found[1],
             link=f"{address}/schedule",
         )
-    mail = parse_mail(
-        stored._replace(stream=subjects.OFFICE, seq=parse_copy(stored).source_seq or stored.seq)
-    )
+    mail = parse_mail(stored)
     if mail is None or not await is_question(gateway, mail):
         return None
     return _question_event(mail, address)

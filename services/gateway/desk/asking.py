@@ -13,7 +13,7 @@ from services.gateway.index.recent import Recent
 from services.gateway.index.rows import MessageRow, Position
 from services.gateway.index.store import Filter
 from shared import subjects
-from shared.contracts import AnswerWords, Question, StopAnswer
+from shared.contracts import AnswerWords, Question, StopAnswer, TaskStatus
 from shared.errors import Conflict, NotFound, TooLate
 from shared.operations.goals import cancel_goal
 from shared.queries.records import read_message
@@ -162,4 +162,6 @@ async def _note(gateway: Gateway, row: MessageRow, question_id: str, tasks: set[
     if task_id not in tasks:
         return None
     word = {subjects.CLAIMED: "begun", subjects.NOTED: "noted"}.get(step, "ended")
+    if step in subjects.AT_WORK and row.text == TaskStatus.IN_PROGRESS:  # it says no more than that
+        return Note(agent=assignee, step=word, task_id=task_id, text="", at=row.time)
     return Note(agent=assignee, step=word, task_id=task_id, text=row.text, at=row.time)

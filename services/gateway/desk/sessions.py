@@ -10,7 +10,8 @@ from shared import subjects
 from shared.access.scopes import Person, Scope
 from shared.bus.replacement import restored
 from shared.contracts import AskedBack, ContextItem, Question, Response
-from shared.queries.records import find_dead_letter, read_message
+from shared.queries.dead_letters import find_dead_letter
+from shared.queries.records import read_message
 from shared.text.shorten import shorten
 
 MAX_TURNS = 50
@@ -185,7 +186,7 @@ async def read_history(gateway: Gateway, session_id: str) -> tuple[dict[str, str
 async def read_turn(gateway: Gateway, question_id: str) -> Turn | None:
     """A question with its answer, as far as both are indexed."""
     seq = _find(gateway, "letters.id = ? AND session != ''", question_id)
-    stored = await read_message(gateway.bus, subjects.AUDIT, seq) if seq else None
+    stored = await read_message(gateway.bus, subjects.OFFICE, seq) if seq else None
     if stored is None:
         return None
     try:
@@ -210,7 +211,7 @@ async def read_turn(gateway: Gateway, question_id: str) -> Turn | None:
 async def read_response(gateway: Gateway, question_id: str) -> tuple[Response, str] | None:
     """The answer to a question, and when it was stored, once it is indexed."""
     seq = _find(gateway, "cause = ?", question_id)
-    stored = await read_message(gateway.bus, subjects.AUDIT, seq) if seq else None
+    stored = await read_message(gateway.bus, subjects.OFFICE, seq) if seq else None
     try:
         return (Response.from_json(stored.data), restored(stored).time) if stored else None
     except ValueError:

@@ -1,4 +1,4 @@
-"""The dead letters, read again only when one was written or removed."""
+"""The dead letters, read again only when one was written or dropped."""
 
 from weakref import WeakKeyDictionary
 
@@ -9,19 +9,19 @@ from services.gateway.index.index import LogIndex
 from shared import subjects
 from shared.contracts import DeadLetter
 from shared.operations.dead_letters import read_latest_letters
-from shared.queries.records import call_server, select_fairly
+from shared.queries.records import count_subjects, select_fairly
 
 MOST = 500
 """The most dead letters of one agent that are read."""
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """What was read, the last dead letter of the index by then, and how many messages OFFICE had lost."""
+    """What was read, the last dead letter of the index by then, and how often some had been dropped."""
 
     letters: list[tuple[int, DeadLetter]]
     older: dict[str, int]
     number: int
-    deleted: int
+    drops: int
 
 
 _known: WeakKeyDictionary[LogIndex, _Known] = WeakKeyDictionary()
@@ -36,12 +36,9 @@ async def read_dead(gateway: Gateway, limit: int) -> tuple[list[tuple[int, DeadL
     ((number,),) = gateway.index.store.query(_LAST)
     if not number:
         return [], 0
-    # The log has no message about the removal of one, but the stream counts what was deleted.
-    state = (await call_server(gateway.bus, f"STREAM.INFO.{subjects.OFFICE}"))["state"]
-    assert isinstance(state, dict)
-    deleted = int(state["last_seq"]) - int(state["messages"])
+    drops = sum((await count_subjects(gateway.bus, subjects.OFFICE, subjects.dropped("*"))).values())
     known = _known.get(gateway.index)
-    if known is None or (known.number, known.deleted) != (number, deleted):
-        known = _known[gateway.index] = _Known(*await read_latest_letters(gateway.bus, MOST), number, deleted)
+    if known is None or (known.number, known.drops) != (number, drops):
+        known = _known[gateway.index] = _Known(*await read_latest_letters(gateway.bus, MOST), number, drops)
     shown = select_fairly(known.letters, lambda found: found[1].sender, limit)
     return shown, len(known.letters) + sum(known.older.values())

@@ -8,11 +8,8 @@ from weakref import WeakKeyDictionary
 
 from services.gateway.context import Gateway
 from services.gateway.index.index import LogIndex
-from services.gateway.index.rows import STREAMS
 from shared import subjects
-from shared.bus import Stored
 from shared.operations.letters import Mail, parse_mail
-from shared.queries.audit_log import parse_copy
 from shared.queries.records import read_message
 
 INDEX_WAIT = 0.5
@@ -21,7 +18,6 @@ AT_ONCE = 20
 """Messages that are read from the bus at the same time."""
 KEPT = 2_000
 """Messages that are kept as they were read; they never change."""
-AUDIT = STREAMS[0]
 
 _known: WeakKeyDictionary[LogIndex, OrderedDict[int, Mail | None]] = WeakKeyDictionary()
 
@@ -42,23 +38,17 @@ async def wait_until_indexed(gateway: Gateway, number: int) -> None:
     """Return once the index has a message of OFFICE, so that who sent it finds it; INDEX_WAIT at most."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(INDEX_WAIT):
-            # The audit has at least as many messages as it has copied.
             while gateway.index.position.office < number:
                 await gateway.index.wait_for_change()
 
 
 async def _read(gateway: Gateway, number: int, gate: asyncio.Semaphore) -> Mail | None:
-    """A message of a mailbox by its number in the audit; None for what is no mail."""
+    """A message of a mailbox by its number in OFFICE; None for what is no mail."""
     known = _known.setdefault(gateway.index, OrderedDict())
     if number not in known:
         async with gate:
-            stored = await read_message(gateway.bus, AUDIT, number)
-        known[number] = parse_mail(_as_sent(stored)) if stored else None
+            stored = await read_message(gateway.bus, subjects.OFFICE, number)
+        known[number] = parse_mail(stored) if stored else None
         while len(known) > KEPT:
             known.popitem(last=False)
     return known[number]
-
-
-def _as_sent(stored: Stored) -> Stored:
-    """A copy with the number that the message itself has in OFFICE."""
-    return stored._replace(stream=subjects.OFFICE, seq=parse_copy(stored).source_seq or stored.seq)

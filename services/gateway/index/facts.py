@@ -71,8 +71,10 @@ _CLAIMED = (
 _ENDED = (
     "UPDATE tasks SET ended_at = ?1, status = ?2, outcome = ?3, attempts = max(attempts, ?4), "
     "tokens = ?5, cost = ?6, rules = ?7, broken = ?8, violations = ?9, unchecked = ?11, "
-    "worked = iif(claimed_at = '', NULL, "
-    "max(0, (julianday(?1) - julianday(claimed_at)) * 86400)) WHERE name = ?10 AND ended_at = ''"
+    "claimed_at = iif(claimed_at = '', ?12, claimed_at), "
+    "waited = coalesce(waited, max(0, (julianday(nullif(?12, '')) - julianday(submitted_at)) * 86400)), "
+    "worked = max(0, (julianday(?1) - julianday(nullif(iif(claimed_at = '', ?12, claimed_at), ''))) * 86400) "
+    "WHERE name = ?10 AND ended_at = ''"
 )
 _SCORE = "INSERT INTO scores VALUES (?, ?)"
 _USED = (
@@ -110,6 +112,7 @@ class _Step(msgspec.Struct):
     task_id: str = ""
     created_at: str = ""
     completed_at: str = ""
+    begun_at: str = ""
     status: str = ""
     outcome: str = ""
     attempt: int = 0
@@ -150,7 +153,7 @@ def facts_of(stored: Stored) -> list[Change]:
         match stored.subject.split("."):
             case ["task", agent, requester, task_id, step] if step in subjects.FINAL_STEPS:
                 failed = (stored.time, str(TaskStatus.FAILED), "", 0, 0, 0.0, None, None, None)
-                return [Change(_ENDED, (*failed, f"{agent}.{requester}.{task_id}", ""))]
+                return [Change(_ENDED, (*failed, f"{agent}.{requester}.{task_id}", "", ""))]
         return []
 
 
@@ -228,7 +231,7 @@ def _of_end(read: _Step, name: str) -> Iterator[Change]:
     status, outcome = _known(read.status, TaskStatus), _known(read.outcome, ResultOutcome)
     spent = (_limited(read.attempt), _limited(tokens), cost)
     *drift, unchecked = _drift(meta, at)
-    yield Change(_ENDED, (at, status, outcome, *spent, *drift, name, unchecked))
+    yield Change(_ENDED, (at, status, outcome, *spent, *drift, name, unchecked, read.begun_at))
     yield from _scores(at, meta.get("context"))
 
 

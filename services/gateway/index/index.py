@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing
 
 import msgspec
@@ -41,10 +41,11 @@ SILENCE = 5.0
 PAGE = 500
 
 _RECORDS: dict[str, tuple[type[MemoryForgotten | MessagesErased], str]] = {
-    subjects.memory_write(subjects.MEMORY_DAEMON): (MemoryForgotten, subjects.AUDIT_MEMORY),
-    subjects.ERASED: (MessagesErased, subjects.AUDIT),
+    subjects.memory_write(subjects.MEMORY_DAEMON): (MemoryForgotten, subjects.MEMORY),
+    subjects.ERASED: (MessagesErased, subjects.OFFICE),
 }
 """What says that messages were erased, and the stream of those, by its subject."""
+_ERASURES = (b'"memory_forgotten.v1"', b'"gone":[')
 
 log = logger(__name__)
 
@@ -54,10 +55,10 @@ class _Erased(Exception):
 
 
 class LogIndex:
-    """The audit streams in a Store, complete and in order, and the clients that follow them.
+    """The log in a Store, complete and in order, and the clients that follow them.
 
-    The server's live copies only tell that there is something; what is indexed is read from the streams, so
-    that nothing is missed or taken twice.
+    What the server publishes again only tells that there is something; what is indexed is read from the
+    streams, so that nothing is missed or taken twice.
     """
 
     def __init__(self, bus: Bus, store: Store) -> None:
@@ -68,6 +69,8 @@ class LogIndex:
         self._heard = asyncio.Event()
         self._changed = asyncio.Event()
         self._arrived: list[Stored] = []
+        self.listeners: list[Callable[[Stored], None]] = []
+        """What else is told of each message as it is stored."""
         self.behind = 0
         """How many messages of the log are not indexed yet."""
         self.problem = ""
@@ -80,7 +83,7 @@ class LogIndex:
 
     async def run(self) -> None:
         """Index what there is and what comes; runs until cancelled."""
-        await self._bus.subscribe(subjects.AUDIT_ALL, self._hear)
+        await self._bus.follow_log(self._hear)
         while True:
             try:
                 await self._catch_up()
@@ -104,20 +107,13 @@ class LogIndex:
             self._renew()
         self._wake()
 
-    async def _hear(self, _: str, payload: bytes, headers: dict[str, str]) -> None:
+    def _hear(self, stored: Stored) -> None:
         if len(self._arrived) == ARRIVED:
             self._arrived.clear()  # the next one has a gap before it, and the streams are read
-        self._arrived.append(
-            Stored(
-                headers["Nats-Stream"],
-                headers["Nats-Subject"],
-                int(headers["Nats-Sequence"]),
-                payload,
-                {},
-                headers["Nats-Time-Stamp"],
-            )
-        )
+        self._arrived.append(stored)
         self._heard.set()
+        for listener in self.listeners:
+            listener(stored)
 
     async def _catch_up(self) -> None:
         """Read what the streams hold beyond the position, up to their present ends, by time."""
@@ -199,14 +195,15 @@ class LogIndex:
 
     def _is_erasure(self, stored: Stored) -> bool:
         """Whether a message says that others were erased which are indexed."""
-        kind, audit = _RECORDS.get(stored.subject, (None, ""))
-        if kind is None or b'"copies":[' not in stored.data:
+        kind, stream = _RECORDS.get(stored.subject, (None, ""))
+        if kind is None or not any(mark in stored.data for mark in _ERASURES):
             return False
         try:
-            copies = kind.from_json(stored.data).copies
+            record = kind.from_json(stored.data)
         except (ValueError, RecursionError):
             return False
-        return any(self.store.message(audit, seq) for seq in copies)
+        gone = record.gone if isinstance(record, MessagesErased) else record.seqs
+        return any(self.store.message(stream, seq) for seq in gone)
 
     def _renew(self) -> None:
         """Rebuild the index from what the log has now."""

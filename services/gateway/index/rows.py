@@ -14,7 +14,7 @@ from shared.contracts.cognition import spending_of
 from shared.queries.pieces import Piece
 from shared.queries.summaries import summarize
 
-STREAMS = tuple(subjects.AUDITED.values())
+STREAMS = subjects.LOG
 """The streams that are indexed; a position has a number for each."""
 
 
@@ -23,7 +23,7 @@ MAX_DIGITS = 18
 
 
 class Position(msgspec.Struct, frozen=True):
-    """How far the audit streams were read: the last sequences of AUDIT and of AUDIT_MEMORY.
+    """How far the log was read: the last sequences of OFFICE and of MEMORY.
 
     As text, ``1200-34``, it is the id of an event and the cursor of a page.
     """
@@ -45,17 +45,17 @@ class Position(msgspec.Struct, frozen=True):
 
     def after(self, stored: Stored) -> "Position":
         """The position after ``stored``."""
-        if stored.stream == subjects.AUDIT:
+        if stored.stream == subjects.OFFICE:
             return Position(stored.seq, self.memory)
         return Position(self.office, stored.seq)
 
     def includes(self, stream: str, seq: int) -> bool:
-        """Whether message ``seq`` of an audit stream was read before."""
+        """Whether message ``seq`` of a stream was read before."""
         return seq <= self.of(stream)
 
     def of(self, stream: str) -> int:
         """The number of one of the streams."""
-        return self.office if stream == subjects.AUDIT else self.memory
+        return self.office if stream == subjects.OFFICE else self.memory
 
     def joined(self, other: "Position") -> "Position":
         """What was read by either."""
@@ -69,7 +69,7 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One message: where it is stored, who sent it to whom, and a line about it.
 
-    ``position`` is the cursor after it, ``stream`` and ``seq`` its place in the audit, ``type`` what it is,
+    ``position`` is the cursor after it, ``stream`` and ``seq`` its place in the log, ``type`` what it is,
     ``person`` who sent it through the gateway, ``size`` its bytes.
     """
 

@@ -59,7 +59,7 @@ _read_repeated = msgspec.json.Decoder(_Repeated)
 class Store:
     """The database of the index: one writer, in the process of the gateway.
 
-    It holds nothing that the audit does not, so it is not synced to disk and is rebuilt if it is damaged.
+    It holds nothing that the log does not, so it is not synced to disk and is rebuilt if it is damaged.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
@@ -147,7 +147,7 @@ class Store:
         return self._rows(chosen, [*values, min(limit, MAX_PAGE)])
 
     def message(self, stream: str, seq: int) -> MessageRow | None:
-        """The message at this place of the audit."""
+        """The message at this place of the log."""
         column = "office" if stream == STREAMS[0] else "memory"
         found = self._rows(
             f"SELECT {_COLUMNS} FROM messages WHERE stream = {STREAMS.index(stream)} AND {column} = ?", [seq]

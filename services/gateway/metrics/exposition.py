@@ -164,7 +164,7 @@ def _of_log(log: LogFigures, behind: int) -> Iterator[Metric]:
 def _histogram(log: LogFigures, agents: dict[str, str]) -> Metric:
     family = HistogramMetricFamily(
         "mailroom_task_hop_seconds",
-        "Seconds of tasks by hop: claim is from submitted to claimed, work from claimed to ended",
+        "Seconds of tasks by hop: claim is from submitted to claimed or begun, work from then to ended",
         labels=("agent", "hop"),
     )
     merged: dict[tuple[str, str], list[float]] = {}
@@ -197,8 +197,8 @@ def _of_server(server: ServerFigures) -> Iterator[Metric]:
     yield _gauge("mailroom_dead_letters", "Messages that could not be handled", ("agent",), dead)
     yield _gauge("mailroom_memory_version", "The version of memory's graph", (), [(server.memory_version,)])
     yield _gauge("mailroom_memory_lag", "Writes that memory has not applied yet", (), [(server.memory_lag,)])
-    lags = list(server.audit_lag.items())
-    yield _gauge("mailroom_audit_lag", "Messages that the audit has not copied yet", ("stream",), lags)
+    unsealed = list(server.unsealed.items())
+    yield _gauge("mailroom_unsealed", "Messages of the log that no seal covers", ("stream",), unsealed)
     account = server.account
     yield _gauge("mailroom_nats_storage_bytes", "Bytes that JetStream stores", (), [(account["bytes"],)])
     yield _gauge(

@@ -13,7 +13,9 @@ from shared.bus import Bus
 from shared.bus.records import read_presences
 from shared.contracts import GraphVersion
 from shared.errors import BusError
-from shared.queries.records import call_server, count_subjects
+from shared.queries.dead_letters import count_dead_letters
+from shared.queries.records import call_server
+from shared.queries.seals import read_unsealed
 
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 """Upper bounds of the histograms of hops, in seconds."""
@@ -56,7 +58,7 @@ class ServerFigures(msgspec.Struct, frozen=True, kw_only=True):
     dead: dict[str, int]
     memory_version: int
     memory_lag: int
-    audit_lag: dict[str, int]
+    unsealed: dict[str, int]
     account: dict[str, float]
     process: "ServerProcess | None"
 
@@ -151,21 +153,21 @@ async def read_server(bus: Bus) -> ServerFigures:
     processes = {
         name: sum(each.agent == name for each in presences) for name in names if name != subjects.USER
     }
-    queues, dead, version, lag, audit, account = await asyncio.gather(
+    queues, dead, version, lag, unsealed, account = await asyncio.gather(
         _queues(bus, names[:MAX_AGENTS]),
-        count_subjects(bus, subjects.OFFICE, subjects.dead("*")),
+        count_dead_letters(bus),
         _graph_version(bus),
         _lag_of_memory(bus),
-        _audit_lag(bus),
+        read_unsealed(bus),
         call_server(bus, "INFO"),
     )
     return ServerFigures(
         queues=queues,
         processes=processes,
-        dead={subject.rpartition(".")[2]: number for subject, number in dead.items()},
+        dead=dead,
         memory_version=version,
         memory_lag=lag,
-        audit_lag=audit,
+        unsealed=unsealed,
         account=_account(account),
         process=await _read_process(bus),
     )
@@ -200,15 +202,6 @@ async def _graph_version(bus: Bus) -> int:
 
 async def _lag_of_memory(bus: Bus) -> int:
     return sum(await _durable(bus, subjects.MEMORY, subjects.MEMORY_DAEMON) or ())
-
-
-async def _audit_lag(bus: Bus) -> dict[str, int]:
-    """How many messages each audit stream has still to copy."""
-    lags = {}
-    for name in subjects.AUDITED.values():
-        info: dict[str, Any] = await call_server(bus, f"STREAM.INFO.{name}")
-        lags[name] = sum(int(source.get("lag", 0)) for source in info.get("sources", ()))
-    return lags
 
 
 def _account(info: dict[str, Any]) -> dict[str, float]:

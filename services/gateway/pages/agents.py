@@ -120,7 +120,7 @@ async def read_agents(gateway: Gateway) -> list[AgentView]:
 
 def _installed(gateway: Gateway) -> list[str]:
     """The agents that have a key on this machine, so that a stopped one is shown too."""
-    people = (subjects.USER, subjects.ADMIN)
+    people = (subjects.USER, subjects.ADMIN, subjects.ERASER)
     names = [path.name.removesuffix(KEY_ENDING) for path in gateway.settings.keys.glob(f"*{KEY_ENDING}")]
     return [name for name in names if name not in people]
 

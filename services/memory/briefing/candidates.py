@@ -92,7 +92,8 @@ def find_candidates(view: "View", scope: AgentScope) -> Candidates:
         weights[title].update({key: weight for key, weight in more.items() if key not in weights[title]})
         openings.update([title] if is_open else [])
     every = list(dict.fromkeys(key for section in weights.values() for key in section))
-    worth, ranks = _worth(view, scope, every), _rank(view, scope, every)
+    kinds = view.kinds(every)
+    worth, ranks = _worth(view, every, kinds, scope.moment), _rank(view, scope, every, kinds)
 
     def order(title: str) -> list[str]:
         section = weights[title]
@@ -102,16 +103,15 @@ def find_candidates(view: "View", scope: AgentScope) -> Candidates:
     return Candidates(ids={title: order(title) for title in weights}, open=openings)
 
 
-def _rank(view: "View", scope: AgentScope, ids: list[str]) -> dict[str, int]:
+def _rank(view: "View", scope: AgentScope, ids: list[str], kinds: list[str]) -> dict[str, int]:
     """In which order candidates are read: own and global knowledge, decisions, facts, all else."""
-    told = view.select(tags=(GLOBAL,), min_importance=MIN_IMPORTANCE, limit=OWN)
+    told = set(view.select(tags=(GLOBAL,), min_importance=MIN_IMPORTANCE, limit=OWN))
     mine = {*scope.ties, *_select_own(view, scope, KNOWLEDGE)}
-    ranks = dict.fromkeys(ids, 3)
-    for rank, kinds in ((2, ("fact",)), (1, LASTING)):
-        ranks.update(dict.fromkeys(_of_kinds(view, ids, kinds), rank))
-    ranks.update({key: 0 for key in _of_kinds(view, ids, KNOWLEDGE) if key in mine})
-    ranks.update({key: 0 for key in told if key in ranks})
-    return ranks
+    by_kind = {"fact": 2, **dict.fromkeys(LASTING, 1)}
+    return {
+        key: 0 if key in told or (key in mine and kind in KNOWLEDGE) else by_kind.get(kind, 3)
+        for key, kind in zip(ids, kinds, strict=True)
+    }
 
 
 def _select_own(view: "View", scope: AgentScope, kinds: tuple[str, ...]) -> list[str]:
@@ -124,14 +124,11 @@ def _select_own(view: "View", scope: AgentScope, kinds: tuple[str, ...]) -> list
 Source = Iterable[tuple[str, Weights]]
 
 
-def _worth(view: "View", scope: AgentScope, ids: list[str]) -> dict[str, float]:
+def _worth(view: "View", ids: list[str], kinds: list[str], moment: float) -> dict[str, float]:
     """importance x recency of those that are important enough."""
     importance, changed, _ = view.measure(ids)
-    rates = np.full(len(ids), OTHER_RATE)
-    places = view.graph.locate(ids)
-    for kind, rate in DAILY_RATES.items():
-        rates[view.graph.of_kinds(places, (kind,))] = rate
-    worth = _fade(importance, changed, rates, scope.moment)
+    rates = np.array([DAILY_RATES.get(kind, OTHER_RATE) for kind in kinds], np.float64)
+    worth = _fade(importance, changed, rates, moment)
     kept = importance >= MIN_IMPORTANCE
     return {key: value for key, value, keep in zip(ids, worth.tolist(), kept.tolist(), strict=True) if keep}
 
@@ -190,8 +187,7 @@ def _for_review(view: "View", scope: AgentScope) -> Source:
 
 def _recent(view: "View", scope: AgentScope) -> Source:
     since = scope.moment - RECENT
-    latest = view.select(kinds=EVENTS, since=since, min_importance=MIN_IMPORTANCE)
-    near = [key for key in latest if key in scope.near]
+    near = view.select(kinds=EVENTS, since=since, min_importance=MIN_IMPORTANCE, among=[*scope.near])
     mine = view.select(kinds=EVENTS, agent=scope.agent, since=since, min_importance=MIN_IMPORTANCE, limit=OWN)
     yield RECENT_EVENTS, {**dict.fromkeys(near, BASE_WEIGHT), **dict.fromkeys(mine, OWN_WEIGHT)}
 
@@ -244,5 +240,4 @@ def _best(view: "View", kind: str, limit: int, moment: float) -> list[str]:
 def _of_kinds(view: "View", ids: Iterable[str], kinds: Collection[str]) -> list[str]:
     """Those of the live nodes that are of these kinds."""
     ids = list(ids)
-    wanted = view.graph.of_kinds(view.graph.locate(ids), kinds).tolist() if ids else []
-    return [key for key, is_wanted in zip(ids, wanted, strict=True) if is_wanted]
+    return [key for key, kind in zip(ids, view.kinds(ids), strict=True) if kind in kinds]

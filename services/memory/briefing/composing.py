@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from services.memory.briefing.links import Link, find_links, find_superseded
+from services.memory.briefing.links import Link, find_links
 from services.memory.briefing.page import (
     REST,
     SECTION,
@@ -165,14 +165,14 @@ def _in_order(units: Iterable[Unit]) -> list[Unit]:
 def _demote_crowds(units: Iterable[Unit]) -> list[Unit]:
     """The units in order, those beyond CROWD of a kind among the REST: a thousand facts displace nothing."""
     counts: Counter[str] = Counter()
-    placed = []
+    placed, demoted = [], False
     for unit in _in_order(units):
         (item,) = unit.items
         counts[item.node.kind] += 1
-        if item.node.kind not in LASTING and counts[item.node.kind] > CROWD:
-            item = msgspec.structs.replace(item, tier=REST)
-        placed.append(Unit(items=(item,)))
-    return _in_order(placed)
+        if item.tier != REST and item.node.kind not in LASTING and counts[item.node.kind] > CROWD:
+            unit, demoted = Unit(items=(msgspec.structs.replace(item, tier=REST),)), True
+        placed.append(unit)
+    return _in_order(placed) if demoted else placed
 
 
 def _limit_passing(units: Iterable[Unit]) -> list[Unit]:
@@ -213,7 +213,7 @@ def _find_disputes(view: "View", choice: Selection, scope: AgentScope) -> list[U
     """
     links, moment = choice.contradictions, scope.moment
     ids = sorted({end for link in links for end in (link.node, link.other)})[-MAX_SIDES:]
-    superseded = find_superseded(view, ids, moment)
+    superseded = view.find_superseded(ids)
     sides = {
         node.id: node
         for node in view.nodes(ids)
@@ -297,7 +297,7 @@ def _find_support(
         kinds=("observation",),
     )
     ids = {link.other for link in links}
-    superseded = find_superseded(view, ids, scope.moment)
+    superseded = view.find_superseded([*ids])
     found = (node for node in view.nodes(ids) if not is_private(node, scope.agent))
     nodes = {node.id: node for node in found if _is_open(node, scope.moment)}
     best: dict[tuple[str, str], Item] = {}

@@ -106,12 +106,6 @@ def find_bound(view: "View", ids: Iterable[str], moment: float) -> set[str]:
     return {link.node for link in links}
 
 
-def find_superseded(view: "View", ids: Iterable[str], moment: float) -> set[str]:
-    """Those of the nodes that a live one supersedes; that the edge grew weak brings nothing back."""
-    links = find_links(view, ids, moment, directions=("in",), relations=(Relation.SUPERSEDES,))
-    return {link.node for link in links}
-
-
 def find_ties(view: "View", hubs: Mapping[str, float], agent: str, moment: float) -> dict[str, Tie]:
     """How nodes are joined with the ``hubs`` (what an agent acts through), whose weights count as factors."""
     ties: dict[str, Tie] = {}

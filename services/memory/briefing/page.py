@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from itertools import accumulate
 from math import inf
 from typing import NamedTuple
@@ -165,6 +165,7 @@ def _format_title(item: Item) -> str:
     return f"- {title} ({escape(item.note)})\n" if item.note else f"- {title}\n"
 
 
+@lru_cache(1_024)
 def escape(line: str) -> str:
     """A line as Markdown that shows it literally: without emphasis, code, links, HTML or tables."""
     return _MARKUP.sub(lambda match: "\\" + match[0], line)
@@ -196,9 +197,10 @@ def _fit(page: Page, forms: Sequence[Line], limits: Limits) -> RenderedText:
     the first from the last of those DETAILED on that gets in what is OWN; else the last.
     """
     queue = _queue(page.sections, limits.section)
+    filled: dict[Line, tuple[RenderedText, float]] = {}
     for needed, tried in ((2 + NEAR, forms[:DETAILED]), (2 + SHARED, forms), (1, forms[DETAILED - 1 :])):
         for form in tried:
-            result, missed = _fill(page, queue, form, limits)
+            result, missed = filled[form] = filled.get(form) or _fill(page, queue, form, limits)
             if missed > needed:
                 return result
     return result
@@ -230,16 +232,18 @@ def _fill(page: Page, queue: Iterable[_Turn], form: Line, limits: Limits) -> tup
     closed: set[int] = set()
     room, places, missed = limits.characters - len(_write(page, (), lines)), limits.total, inf
     for turn in queue:
+        if turn.section in closed:
+            continue
         section = page.sections[turn.section]
         spent = 0 if turn.section in kept else len(_head(section)) + len(_tail(section, _MANY))
         items = turn.unit.items
         lines.update((item.node.id, form(item)) for item in items)
         ends = list(accumulate((len(lines[item.node.id]) for item in items), initial=spent))
         count = min(sum(end <= room for end in ends[1:]), places)
-        if turn.section not in closed and count >= turn.unit.least:
+        if count >= turn.unit.least:
             kept.setdefault(turn.section, []).append(Unit(items=items[:count], least=turn.unit.least))
             room, places = room - ends[count], places - count
-        if turn.section in closed or count < len(items):
+        if count < len(items):
             closed.add(turn.section)
             missed = min(missed, turn.turn)
     sections = tuple(_cut(page.sections[index], kept[index]) for index in sorted(kept))

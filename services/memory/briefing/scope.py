@@ -144,8 +144,9 @@ def is_private(node: Node, agent: str) -> bool:
 
 def is_for_others(node: Node, scope: AgentScope) -> bool:
     """Whether it is tagged with other agents' names alone."""
-    tags = {tag.casefold() for tag in node.tags}
-    return bool(tags & scope.others) and not tags & {scope.agent, GLOBAL}
+    if not any(tag.casefold() in scope.others for tag in node.tags):
+        return False
+    return not {scope.agent, GLOBAL}.intersection(tag.casefold() for tag in node.tags)
 
 
 def _find_hubs(view: "View", own: list[str], moment: float) -> dict[str, float]:

@@ -83,19 +83,20 @@ def assign_section(node: Node, scope: AgentScope, facts: EdgeFacts, cosine: floa
     """
     if scope.node and node.id == scope.node.id:
         return Placement(IDENTITY, AGENT_SCORE, tier=OWN)
-    current = node.id not in facts.superseded and ranking.is_current(node, scope.moment)
     tied = facts.ties.get(node.id, NO_TIE).weight >= ranking.MIN_WEIGHT
     if (
         node.importance < ranking.MIN_IMPORTANCE
-        or not current
-        or (is_private(node, scope.agent) and not tied)
+        or node.id in facts.superseded
+        or not ranking.is_current(node, scope.moment)
+        or (not tied and is_private(node, scope.agent))
     ):
         return None
-    section, weight, note = _choose_section(node, scope, facts, cosine)
+    own = is_own(node, scope.agent)
+    section, weight, note = _choose_section(node, scope, facts, cosine, own=own)
     if not weight:
         return None
-    mine = tied or is_own(node, scope.agent)
-    tier = _choose_tier(node, section, mine=mine, others=is_for_others(node, scope) and not mine)
+    mine = tied or own
+    tier = _choose_tier(node, section, mine=mine, others=not mine and is_for_others(node, scope))
     return Placement(section, ranking.rank(node, weight, scope.moment), note, tier)
 
 
@@ -115,10 +116,13 @@ def _choose_tier(node: Node, section: str, *, mine: bool, others: bool) -> int:
     return FOR_ALL if told or node.kind in SHARED or section == UNRESOLVED else NEAR
 
 
-def _choose_section(node: Node, scope: AgentScope, facts: EdgeFacts, cosine: float) -> tuple[str, float, str]:
+def _choose_section(
+    node: Node, scope: AgentScope, facts: EdgeFacts, cosine: float, *, own: bool
+) -> tuple[str, float, str]:
     """Section, weight and note; weight 0 if there is none."""
     tie = facts.ties.get(node.id, NO_TIE)
-    local, shared = _local_weight(node, scope, tie), _shared_weight(node, scope, facts, tie)
+    local = _local_weight(node, scope, tie, own=own)
+    shared = _shared_weight(node, scope, facts, tie, own=own)
     suspect = node.id in scope.suspects
     if local:
         flagged = suspect and ranking.is_flagged(node, but=GENERIC if node.kind in LASTING else "")
@@ -139,10 +143,10 @@ def _choose_section(node: Node, scope: AgentScope, facts: EdgeFacts, cosine: flo
         return PATTERNS, shared, ""
     if node.kind == "goal" and shared and ranking.is_active(node):
         return GOALS, shared, ""
-    return ACTIVE, _relevance(node, scope, tie, shared, cosine), ""
+    return ACTIVE, _relevance(node, scope, tie, shared, cosine, own=own), ""
 
 
-def _relevance(node: Node, scope: AgentScope, tie: Tie, shared: float, cosine: float) -> float:
+def _relevance(node: Node, scope: AgentScope, tie: Tie, shared: float, cosine: float, *, own: bool) -> float:
     """How much a node has to do with the agent's work; 0 if too little, or its kind is not in CONTEXT.
 
     0.5 x near + 0.5 x graph, or the weight of its edge with the agent if that is higher: near is (cosine
@@ -155,7 +159,7 @@ def _relevance(node: Node, scope: AgentScope, tie: Tie, shared: float, cosine: f
         shared = max(shared, ranking.BASE_WEIGHT)
     if node.kind not in CONTEXT:
         return shared
-    if node.kind == "fact" and is_own(node, scope.agent):
+    if node.kind == "fact" and own:
         shared = ranking.OWN_WEIGHT
     graph = 1 / (1 + scope.work[node.id]) if node.id in scope.work else 0.0
     weight = max(0.5 * nearness(cosine) + 0.5 * graph, tie.weight, shared)
@@ -167,16 +171,16 @@ def nearness(cosine: float) -> float:
     return min(1.0, max(0.0, (cosine - FAR) / (1 - FAR)))
 
 
-def _local_weight(node: Node, scope: AgentScope, tie: Tie) -> float:
+def _local_weight(node: Node, scope: AgentScope, tie: Tie, *, own: bool) -> float:
     """The weight of the strongest edge with the agent, else of the agent's own or near nodes; else 0."""
     if tie.weight >= ranking.MIN_WEIGHT:
         return tie.weight
-    if is_own(node, scope.agent):
+    if own:
         return ranking.OWN_WEIGHT
     return ranking.BASE_WEIGHT if node.id in scope.near and not is_for_others(node, scope) else 0.0
 
 
-def _shared_weight(node: Node, scope: AgentScope, facts: EdgeFacts, tie: Tie) -> float:
+def _shared_weight(node: Node, scope: AgentScope, facts: EdgeFacts, tie: Tie, *, own: bool) -> float:
     """The same of nodes that may concern all agents; less if tagged for others, 0 if it is bound to them.
 
     A goal that it wrote for another agent is its own; a pattern or preference for another is not.
@@ -184,7 +188,7 @@ def _shared_weight(node: Node, scope: AgentScope, facts: EdgeFacts, tie: Tie) ->
     if tie.weight >= ranking.MIN_WEIGHT:
         return tie.weight
     free = node.id not in facts.bound or GLOBAL in node.tags
-    if is_own(node, scope.agent) and (free or node.kind == "goal" or scope.agent in node.tags):
+    if own and (free or node.kind == "goal" or scope.agent in node.tags):
         return ranking.OWN_WEIGHT
     if not free:
         return 0.0

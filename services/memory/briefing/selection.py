@@ -1,18 +1,13 @@
 """Candidates read and put in their places, the best first, until every section has enough."""
 
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from services.memory.briefing.candidates import Candidates, find_candidates
-from services.memory.briefing.links import (
-    EdgeFacts,
-    Link,
-    find_bound,
-    find_links,
-    find_superseded,
-)
+from services.memory.briefing.links import EdgeFacts, Link, find_bound, find_links
 from services.memory.briefing.page import SECTION
 from services.memory.briefing.ranking import MIN_WEIGHT
 from services.memory.briefing.scope import AgentScope
@@ -56,17 +51,20 @@ def select_nodes(view: "View", scope: AgentScope) -> Selection:
     nodes: dict[str, Node] = {}
     places: dict[str, Placement] = {}
     read = dict.fromkeys(listed.ids, 0)
+    placed = Counter[str]()
     own = [scope.node.id] if scope.node else []
     wanted = [*own, *sorted(contested & everything.keys()), *sorted(scope.suspects)]
     for _ in range(ROUNDS):
-        for title in _unfilled(listed, read, places, contested):
+        for title in _unfilled(listed, read, placed):
             wanted += listed.ids[title][read[title] : read[title] + BATCH]
             read[title] += BATCH
         if not wanted:
             break
         new = view.nodes(key for key in dict.fromkeys(wanted) if key not in nodes)
         nodes.update((node.id, node) for node in new)
-        places.update(_assign_sections(view, scope, new))
+        assigned = _assign_sections(view, scope, new)
+        placed.update(spot.section for key, spot in assigned.items() if key not in contested)
+        places.update(assigned)
         wanted = []
     places = _leave_out_repeated(nodes, places)
     return Selection(
@@ -116,7 +114,7 @@ def _read_edges(view: "View", scope: AgentScope, nodes: list[Node]) -> EdgeFacts
     """
     ids = [node.id for node in nodes]
     shared = [node.id for node in nodes if node.kind in SHARED]
-    superseded = find_superseded(view, ids, scope.moment)
+    superseded = view.find_superseded(ids)
     own = {node.id for node in nodes if find_owner(node) == scope.agent}
     superseded.update(find_questioned(view.graph, ids, scope.moment).keys() - own)
     return EdgeFacts(
@@ -126,11 +124,6 @@ def _read_edges(view: "View", scope: AgentScope, nodes: list[Node]) -> EdgeFacts
     )
 
 
-def _unfilled(
-    listed: Candidates, read: dict[str, int], places: dict[str, Placement], contested: set[str]
-) -> list[str]:
-    """The sections that have candidates left and not yet enough undisputed nodes."""
-    counts = dict.fromkeys(listed.ids, 0)
-    for key, placement in places.items():
-        counts[placement.section] += key not in contested
-    return [title for title, ids in listed.ids.items() if counts[title] < SECTION and read[title] < len(ids)]
+def _unfilled(listed: Candidates, read: Mapping[str, int], placed: Mapping[str, int]) -> list[str]:
+    """The sections that have candidates left and not yet enough undisputed nodes ``placed``."""
+    return [title for title, ids in listed.ids.items() if placed[title] < SECTION and read[title] < len(ids)]

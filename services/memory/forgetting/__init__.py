@@ -1,1 +1,1 @@
-"""Forgetting: a person's order to erase the texts of nodes from the store, the log and the audit."""
+"""Forgetting: a person's order to erase the texts of nodes from the store and the log."""

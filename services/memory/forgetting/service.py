@@ -1,8 +1,6 @@
 """Orders to forget, carried out: records first, then the messages, then the store, whatever interrupts it."""
 
 import asyncio
-import hashlib
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import msgspec
@@ -12,8 +10,9 @@ from services.memory.forgetting.redaction import Left, Secrets
 from services.memory.writes.write_log import WriteLog
 from shared import subjects
 from shared.bus import Bus, Stored
-from shared.contracts import ListQuery, MemoryErased, MemoryForgotten, MemoryWrite
-from shared.errors import ActionError, BusError, MailroomError
+from shared.bus.entry import seal
+from shared.contracts import ListQuery, MemoryErasable, MemoryErased, MemoryForgotten, MemoryWrite
+from shared.errors import BusError, MailroomError
 from shared.log import logger
 
 NOTE = "forgetting"
@@ -22,8 +21,10 @@ PAUSE = 5.0
 """Seconds after a failure until it is tried again."""
 OTHERS = 1_000
 """How many nodes are compared at a time with what is forgotten."""
-COPY_LOOKS = 100
-"""How often it is looked, in PAUSE seconds, whether the audit has the last record."""
+LOOK = 0.2
+"""Seconds between two looks at whether the eraser has erased what it was told."""
+PATIENCE = 60.0
+"""Seconds after which it is told again, and health says that it does not come."""
 REFUSED = "It was forgotten by order of a person: write it under another id"
 
 log = logger(__name__)
@@ -33,22 +34,21 @@ class Orders(msgspec.Struct, kw_only=True):
     """``waiting`` are orders that are not done, by their id: their places in the log, and the nodes.
 
     ``ids`` are all nodes that were ever forgotten, with their order; ``late`` the places of writes of them
-    that came afterwards, to be erased too; ``copies`` are the places in the audit of what is being erased.
+    that came afterwards, to be erased too.
     """
 
     waiting: dict[str, tuple[int, tuple[str, ...]]] = {}
     ids: dict[str, str] = {}
     late: list[int] = []
-    copies: list[int] = []
 
 
 class Forgetting:
-    """Erases what a person ordered to be forgotten, one piece of work at a time.
+    """Has erased what a person ordered to be forgotten, one piece of work at a time.
 
     For each message of the log that holds a text, a record of what is left of it is appended first. When all
-    are, and copied to the audit, the messages are erased in the log, then in its copy, and the store is made
-    again from the log. An order counts as done only then, so after a crash it is done again from the start:
-    what was erased has its record, the rest still has the texts.
+    are, the eraser is told to erase the messages: memory itself has no right to. Once they are gone, the
+    store is made again from the log. An order counts as done only then, so after a crash it is done again
+    from the start: what was erased has its record, the rest still has the texts.
     """
 
     def __init__(self, engine: MemoryEngine, bus: Bus, rebuild: Callable[[], Awaitable[None]]) -> None:
@@ -142,7 +142,7 @@ class Forgetting:
         erased = (await self._log.read_records(1)).erased.values()
         mine = {*orders, cause}
         seqs = sorted({seq for record in erased if record.cause in mine for seq in record.seqs})
-        remains = await self._erase(seqs)
+        await self._have_erased(seqs, cause)
         if orders:
             self._step = "rebuilding the store"
             await self._rebuild()
@@ -153,16 +153,14 @@ class Forgetting:
                 orders=tuple(orders or [cause]),
                 ids=tuple(ids),
                 seqs=tuple(seqs),
-                copies=tuple(self._orders.copies),
-                remains=remains,
             )
             await self._log.append(done)
+            await self._tell_eraser((), cause)
         for order in orders:
             del self._orders.waiting[order]
         self._orders.late = [seq for seq in self._orders.late if seq not in late]
-        self._orders.copies = []
         await self.save()
-        log.info("forgotten", nodes=len(ids), messages=len(seqs), remains=remains)
+        log.info("forgotten", nodes=len(ids), messages=len(seqs))
 
     async def _record(self, secrets: Secrets, late: Sequence[int], cause: str) -> None:
         """Append a record of what is left of each message that holds something of what is forgotten."""
@@ -196,14 +194,12 @@ class Forgetting:
 
     def _describe(self, stored: Stored, left: Left, cause: str) -> MemoryErased:
         earlier = left.earlier
-        digest = self._bus.derive_id("erased", hashlib.sha256(stored.data).hexdigest())
         return MemoryErased(
             sender=subjects.MEMORY_DAEMON,
             cause=cause,
             seqs=(*earlier.seqs, stored.seq) if earlier else (stored.seq,),
             subject=earlier.subject if earlier else stored.subject,
             time=earlier.time if earlier else stored.time,
-            digest=earlier.digest if earlier else digest,
             write=left.write,
             refused=left.refused,
         )
@@ -215,70 +211,26 @@ class Forgetting:
             self._done += len(page)
             self._engine.touch()
 
-    async def _erase(self, seqs: Sequence[int]) -> str:
-        """Erase messages in the log, then in its copy; returns what could not be erased."""
-        if seqs:
-            await self._wait_for_copies(await self._log.last())
-        self._done, self._total, self._step = 0, 2 * len(seqs), "erasing messages"
-        copies = [copy for seq in seqs if (copy := await self._find_copy(seq))]
-        self._orders.copies = sorted({*self._orders.copies, *copies})
-        await self.save()
-        for seq in seqs:
-            if not await self._delete(subjects.MEMORY, seq):
-                raise ActionError(f"The server does not erase message {seq} of {subjects.MEMORY}")
-            self._done += 1
-        kept = 0
-        for copy in copies:
-            kept += not await self._delete(subjects.AUDIT_MEMORY, copy)
-            self._done += 1
-        return f"{kept:,} messages of {subjects.AUDIT_MEMORY}" if kept else ""
+    async def _have_erased(self, seqs: Sequence[int], cause: str) -> None:
+        """Have the eraser erase messages of the log, and return when they are gone."""
+        self._done, self._total, self._step = 0, len(seqs), "waiting for the messages to be erased"
+        until, told = asyncio.get_running_loop().time() + PATIENCE, False
+        while self._done < len(seqs):
+            if not await self._log.has(seqs[self._done]):
+                self._done += 1
+                continue
+            if not told:
+                await self._tell_eraser(seqs[self._done :], cause)
+                told = True
+            if asyncio.get_running_loop().time() > until:
+                raise BusError(
+                    f"{len(seqs) - self._done:,} messages of {subjects.MEMORY} are not erased yet",
+                    "The eraser runs with 'mailroom up', and as a service of its own in containers",
+                )
+            await asyncio.sleep(LOOK)
+            self._engine.touch()
 
-    async def _delete(self, stream: str, seq: int) -> bool:
-        """Have a message overwritten on disk and removed; whether it is gone."""
-        request = json.dumps({"seq": seq}).encode()
-        answer = json.loads(await self._bus.request(subjects.erasure(stream), request, timeout=10.0))
-        if "error" not in answer:
-            return True
-        place = {"seq": seq, "next_by_subj": ">", "batch": 1}
-        return seq not in [each.seq async for each in self._bus.read(stream, place)]
-
-    async def _wait_for_copies(self, end: int) -> None:
-        """Wait until the audit has all up to ``end``: what is erased before it is copied would be missing."""
-        self._step = "waiting for the audit"
-        for _ in range(COPY_LOOKS):
-            if await self._last_copied() >= end:
-                return
-            await asyncio.sleep(PAUSE / COPY_LOOKS)
-        raise BusError("The audit has no copy of the last message yet; the order is tried again")
-
-    async def _last_copied(self) -> int:
-        request = {"multi_last": [">"], "batch": 1_000}
-        found = self._bus.read(subjects.AUDIT_MEMORY, request)
-        return max([_origin(each) async for each in found], default=0)
-
-    async def _find_copy(self, seq: int) -> int:
-        """The place in the audit of the copy of a message; 0 if there is none. Copies keep their order."""
-        low, high = 1, seq  # a copy has no higher place than what it is a copy of
-        while low <= high:
-            middle = high if high == seq else (low + high) // 2
-            found = await self._copy_from(middle)
-            if found is None or found[1] > seq:
-                high = middle - 1
-            elif found[1] == seq:
-                return found[0]
-            else:
-                low = found[0] + 1
-        return 0
-
-    async def _copy_from(self, place: int) -> tuple[int, int] | None:
-        """The first copy at a place or after it, and what it is a copy of."""
-        request = {"seq": place, "next_by_subj": ">", "batch": 1}
-        async for each in self._bus.read(subjects.AUDIT_MEMORY, request):
-            return each.seq, _origin(each)
-        return None
-
-
-def _origin(copy: Stored) -> int:
-    """The sequence in MEMORY of what is copied."""
-    number = copy.headers.get("Nats-Stream-Source", "").split(" ")[1:2]
-    return int(number[0]) if number and number[0].isdecimal() else 0
+    async def _tell_eraser(self, seqs: Sequence[int], cause: str) -> None:
+        """Say what is to be erased of the log; nothing, once it is gone."""
+        told = MemoryErasable(sender=subjects.MEMORY_DAEMON, cause=cause, seqs=tuple(seqs))
+        await self._bus.commit([seal(subjects.ERASABLE, told)])

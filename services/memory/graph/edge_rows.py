@@ -165,6 +165,13 @@ class EdgeRows:
         )
         return [self._edge(from_id, to_id, row, record) for from_id, to_id, _, row, record in found]
 
+    def find_made_by(self, rows: NDArray[Any], rule: str) -> NDArray[np.bool_]:
+        """Which of these rows hold an edge that this rule made."""
+        said = msgspec.json.encode(rule)
+        texts = (self._texts.read(row) for row in rows.tolist())
+        made = (said in text and _BY.decode(bytes(text)).rule == rule for text in texts)
+        return np.fromiter(made, np.bool_, len(rows))
+
     def count_made(self) -> dict[str, dict[str, int]]:
         """How many edges were made automatically, by relation and then by the rule that made them."""
         counts: dict[str, Counter[str]] = {}

@@ -3,6 +3,7 @@
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import compress, repeat
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -123,9 +124,11 @@ class Graph:
     def find_places(self, ids: Iterable[str]) -> dict[str, int]:
         """The places of those nodes that are live, by id."""
         with self._lock:
-            places = {node_id: self._network.places.get(node_id, -1) for node_id in ids}
-            live = self._network.nodes["live"]
-            return {node_id: place for node_id, place in places.items() if place >= 0 and live[place]}
+            wanted = [*dict.fromkeys(ids)]
+            places = np.fromiter(map(self._network.places.get, wanted, repeat(-1)), np.intp, len(wanted))
+            is_live = places >= 0
+            is_live[is_live] = self._network.nodes["live"][places[is_live]]
+            return dict(zip(compress(wanted, is_live.tolist()), places[is_live].tolist(), strict=True))
 
     def locate(self, ids: Iterable[str]) -> list[int]:
         """The places of live nodes, each once; raises ValueError naming the ids that are not in memory."""
@@ -188,15 +191,46 @@ class Graph:
             passing = live[edges["start"]] & live[edges["end"]] & (weights >= floor)
         return edges["start"][passing], edges["end"][passing], weights[passing]
 
-    def successors(self) -> dict[str, str]:
-        """The id of a live node that supersedes each, by id; that the edge grew weak brings nothing back."""
+    def successors(self, ids: Iterable[str]) -> dict[str, str]:
+        """The id of a live node that supersedes each of these live ones, if any does; that the edge grew weak
+        brings nothing back.
+        """
+        places = self.find_places(ids)
+        steps = self.steps([*places.values()], "in", (Relation.SUPERSEDES,), 0.0, 0.0)
+        older, order = [*places], np.argsort(steps.rows)
+        newer = self.names(steps.targets[order].tolist())
+        origins = steps.origins[order].tolist()
+        return {older[origin]: other for origin, other in zip(origins, newer, strict=True)}
+
+    def find_superseded(self) -> list[str]:
+        """All nodes that a live one supersedes."""
         with self._lock:
-            rows = self._network.rows.live()
-            edges = self._network.rows.array[rows]
-            edges = edges[edges["relation"] == CODES[Relation.SUPERSEDES]]
-            edges = edges[self._network.nodes["live"][edges["start"]]]
-            ids = self._network.ids
-            return {ids[end]: ids[start] for start, end in zip(edges["start"], edges["end"], strict=True)}
+            array, rows = self._network.rows.array, self._network.rows.live()
+            rows = rows[array["relation"][rows] == CODES[Relation.SUPERSEDES]]
+            holding = self._network.nodes["live"][array["start"][rows]]
+            return self.names(np.unique(array["end"][rows[holding]]).tolist())
+
+    def review_superseded(self, nodes: Iterable[Node], edges: Iterable[Edge]) -> dict[str, bool]:
+        """After a change of nodes and edges: whether a live node supersedes each that this may have changed.
+
+        A node that no edge comes to or leaves is left out.
+        """
+        with self._lock:
+            network, places = self._network, self._network.places
+            written = [place for node in nodes if network.has_edges(place := places[node.id])]
+            ends = [places[edge.to_id] for edge in edges if edge.relation is Relation.SUPERSEDES]
+            if not written and not ends:
+                return {}
+            rows = network.incident(written, "out")[0]
+            later = network.rows.array[rows]
+            later = later["end"][later["relation"] == CODES[Relation.SUPERSEDES]]
+            asked = np.unique([*written, *ends, *later.tolist()])
+            rows, origins = network.incident(asked.tolist(), "in")
+            coming = network.rows.array[rows]
+            holding = coming["relation"] == CODES[Relation.SUPERSEDES]
+            holding &= network.nodes["live"][coming["start"]]
+            superseded = np.bincount(origins[holding], minlength=len(asked)) > 0
+            return dict(zip(self.names(asked.tolist()), superseded.tolist(), strict=True))
 
     def between(
         self, places: Sequence[int], relations: Collection[str], floor: float, moment: float, limit: int
@@ -233,6 +267,11 @@ class Graph:
         """How many edges were made automatically, by relation and then by rule."""
         with self._lock:
             return self._network.rows.count_made()
+
+    def find_made_by(self, rows: NDArray[Any], rule: str) -> NDArray[np.bool_]:
+        """Which of the edges of rows that ``steps`` gave this rule made."""
+        with self._lock:
+            return self._network.rows.find_made_by(rows, rule)
 
     def read(self, row: int) -> Edge:
         """The edge of a row that ``steps`` gave; another one if that was removed meanwhile."""

@@ -160,6 +160,10 @@ class Network:
             return None
         return next((row for row in rows if self.rows.array["relation"][row] == code), None)
 
+    def has_edges(self, place: int) -> bool:
+        """Whether any edge leaves a place or comes to it."""
+        return bool(self._leaving[place] or self._coming[place])
+
     def incident(self, places: Sequence[int], direction: Direction) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """The rows of the edges at these places, and at the how manieth of them each is."""
         asked = np.asarray(places, np.intp)

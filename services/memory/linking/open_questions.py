@@ -16,14 +16,7 @@ def find_questioned(graph: "Graph", ids: Iterable[str], moment: float) -> dict[s
     if not places:
         return {}
     steps = graph.steps([*places.values()], "in", (Relation.CONTRADICTS,), 0.0, moment)
+    is_open = graph.find_made_by(steps.rows, UNDECIDED)
+    origins, newer = steps.origins[is_open].tolist(), graph.names(steps.targets[is_open].tolist())
     known = [*places]
-    pairs = [
-        (known[origin], newer)
-        for origin, newer in zip(steps.origins.tolist(), graph.names(steps.targets.tolist()), strict=True)
-    ]
-    return {older: newer for older, newer in pairs if _is_open(graph, newer, older)}
-
-
-def _is_open(graph: "Graph", newer: str, older: str) -> bool:
-    edge = graph.edge(newer, older, Relation.CONTRADICTS)
-    return edge is not None and edge.provenance.get("rule") == UNDECIDED
+    return {known[origin]: other for origin, other in zip(origins, newer, strict=True)}

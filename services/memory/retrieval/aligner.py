@@ -2,8 +2,9 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -64,6 +65,7 @@ class Aligner:
         self._model: tuple[Tokenizer, onnxruntime.InferenceSession] | None = None
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="align")
         self._kept = _KeptVectors(KEPT_BYTES)
+        self.progress = ReadingProgress()
 
     def align(self, question: str, passages: Sequence[str]) -> list[dict[str, float]]:
         """For each passage how near it comes to each word of the question: the best cosine of its tokens with
@@ -83,7 +85,12 @@ class Aligner:
         """
         self._load()
         asked = self._encode(question, ASKED)
-        rows = [_compare_kept(asked.vectors, told) for told in self._pool.map(self._read_text, texts)]
+        keys = [blake2b(text.encode(errors="replace"), digest_size=16).digest() for text in texts]
+        told = self._kept.find(keys)
+        unread = {key: text for key, text in zip(keys, texts, strict=True) if key not in told}
+        with self.progress.of(len(unread)):
+            told |= zip(unread, self._pool.map(self._read_text, unread, unread.values()), strict=True)
+        rows = [_compare_kept(asked.vectors, told[key]) for key in keys]
         return TokenCosines(asked.token_words(), np.array(rows).reshape(len(texts), len(asked.vectors)))
 
     def forget(self) -> None:
@@ -104,15 +111,13 @@ class Aligner:
         with self._lock:
             self._model = self._model or open_model(self._directory, "colbert")
 
-    def _read_text(self, text: str) -> "NDArray[np.int8]":
+    def _read_text(self, key: bytes, text: str) -> "NDArray[np.int8]":
         """The vectors of a text's tokens, times SCALE; a row each."""
-        key = blake2b(text.encode(errors="replace"), digest_size=16).digest()
-        vectors = self._kept.get(key)
-        if vectors is None:
-            told = self._encode(text, TOLD)
-            said = [not word or word.isalnum() for word in told.token_words()]
-            vectors = np.rint(SCALE * told.vectors[said]).astype(np.int8)
-            self._kept.put(key, vectors)
+        told = self._encode(text, TOLD)
+        said = [not word or word.isalnum() for word in told.token_words()]
+        vectors = np.rint(SCALE * told.vectors[said]).astype(np.int8)
+        self._kept.put(key, vectors)
+        self.progress.count()
         return vectors
 
     def _encode(self, text: str, kind: int) -> _Encoded:
@@ -132,6 +137,33 @@ class Aligner:
         return _Encoded(words, [places[0], None, *places[1:]], vectors)
 
 
+class ReadingProgress:
+    """How many texts are ``wanted`` that were never read, and how many of them are ``read`` so far."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._searches = self.wanted = self.read = 0
+
+    @contextmanager
+    def of(self, number: int) -> Iterator[None]:
+        """While so many texts more are read."""
+        with self._lock:
+            self._searches += 1
+            self.wanted += number
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._searches -= 1
+                if not self._searches:
+                    self.wanted = self.read = 0
+
+    def count(self) -> None:
+        """One more has been read."""
+        with self._lock:
+            self.read += 1
+
+
 class _KeptVectors:
     """The vectors of the texts that were used last, up to so many bytes; for any number of threads."""
 
@@ -140,11 +172,12 @@ class _KeptVectors:
         self._lock = threading.Lock()
         self._texts: OrderedDict[bytes, NDArray[np.int8]] = OrderedDict()
 
-    def get(self, key: bytes) -> "NDArray[np.int8] | None":
+    def find(self, keys: Sequence[bytes]) -> "dict[bytes, NDArray[np.int8]]":
         with self._lock:
-            if key in self._texts:
+            found = {key: self._texts[key] for key in keys if key in self._texts}
+            for key in found:
                 self._texts.move_to_end(key)
-            return self._texts.get(key)
+            return found
 
     def put(self, key: bytes, vectors: "NDArray[np.int8]") -> None:
         with self._lock:

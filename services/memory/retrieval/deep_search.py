@@ -11,6 +11,7 @@ from services.memory.retrieval.aligner import Aligner
 from services.memory.retrieval.ranking import lift_siblings
 from services.memory.retrieval.sessions import NONE
 from shared.contracts import Hit, MemoryQuery, Node
+from shared.contracts.base import amended
 from shared.errors import StartError
 from shared.log import logger
 
@@ -93,9 +94,9 @@ class DeepSearch:
         return hits[: query.limit]
 
     def _reorder(self, view: "View", question: str, hits: Sequence[Hit]) -> list[Hit]:
-        passages = [
-            make_passage(hit.node, *view.session_neighbours(hit.node.id)) for hit in hits[:CANDIDATES]
-        ]
+        nodes = [hit.node for hit in hits[:CANDIDATES]]
+        beside = view.session_neighbours([node.id for node in nodes])
+        passages = [make_passage(node, *around) for node, around in zip(nodes, beside, strict=True)]
         parts = [_scale(hit.why) for hit in hits]
         for part, near in zip(parts, self._compare(view, question, passages), strict=False):
             part["compared"] = COMPARED * max(0.0, near - FLOOR) / (1 - FLOOR)
@@ -152,7 +153,7 @@ def _number_sessions(hits: Sequence[Hit]) -> NDArray[np.intp]:
 
 def _score(hit: Hit, parts: Mapping[str, float]) -> Hit:
     why = {name: round(part, 4) for name, part in parts.items() if part}
-    return msgspec.structs.replace(hit, score=min(1.0, round(sum(parts.values()), 4)), why=why)
+    return amended(hit, score=min(1.0, round(sum(parts.values()), 4)), why=why)
 
 
 def _text_of(node: Node) -> str:

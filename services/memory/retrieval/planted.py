@@ -63,7 +63,7 @@ def find_planted(view: View, facts: Vectors, questions: Vectors, moment: float) 
     for key, fact, vector in zip(planted, load_facts(), questions, strict=True):
         query = MemoryQuery(text=fact.question, limit=BEST)
         hits = copy.search(msgspec.structs.replace(query, limit=WIDE), vector, moment)
-        found.append(key in {hit.node.id for hit in arrange(hits, query, copy.vector)})
+        found.append(key in {hit.node.id for hit in arrange(hits, query, copy.vectors)})
     return found
 
 

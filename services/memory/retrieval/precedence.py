@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from services.memory.graph.decay import parse_time
 from shared.contracts import Hit, MemoryQuery, Node
+from shared.contracts.base import amended
 from shared.text.cues import asks_about_work, asks_past
 from shared.text.subjects import find_phrases
 from shared.text.words import find_stems, find_terms
@@ -44,10 +44,14 @@ FINDING = 0.8
 LONG = 300
 """Characters of a query whose words may ask for the past: a longer one is a task, not a question."""
 
-Vector = NDArray[np.float32]
+SLACK = 0.001
+"""How far off a cosine may be that is computed with others at once: in that order of sums it differs."""
+
+VectorsOf = Callable[[Sequence[str]], NDArray[np.float32]]
+"""The unit vectors of nodes, a row each; of zeros where there is none."""
 
 
-def arrange(hits: Sequence[Hit], query: MemoryQuery, vector_of: Callable[[str], Vector | None]) -> list[Hit]:
+def arrange(hits: Sequence[Hit], query: MemoryQuery, vectors_of: VectorsOf) -> list[Hit]:
     """``hits``, which come best first, in the order in which they are told; at most ``query.limit``.
 
     - Of those that say the same about what is asked the newest is first, in the place and with the score of
@@ -58,7 +62,7 @@ def arrange(hits: Sequence[Hit], query: MemoryQuery, vector_of: Callable[[str], 
     - Bookkeeping has one place of EVERY three, behind knowledge; unless the question is about it, or asks for
       kinds. Its score is lowered to its place (``why``: ``bookkeeping``).
     """
-    ordered = [*hits] if wants_history(query) else _newest_first(hits, query.text, vector_of)
+    ordered = [*hits] if wants_history(query) else _newest_first(hits, query.text, vectors_of)
     if not query.kinds and not asks_about_work(query.text):
         ordered = _knowledge_first(ordered)
     return ordered[: query.limit]
@@ -75,49 +79,75 @@ def is_bookkeeping(node: Node) -> bool:
     return node.kind in BOOKKEEPING or of_goal
 
 
-def _newest_first(hits: Sequence[Hit], text: str, vector_of: Callable[[str], Vector | None]) -> list[Hit]:
-    left = [_Told(hit, text) for hit in hits]
-    ordered: list[Hit] = []
+def _newest_first(hits: Sequence[Hit], text: str, vectors_of: VectorsOf) -> list[Hit]:
+    if len(hits) < 2:
+        return [*hits]
+    told, ordered = _Told(hits, text, vectors_of), []
+    left = [*range(len(hits))]
     while left:
         leader = left[0]
-        newer = [other for other in left[1:] if other.replaces(leader, vector_of)]
-        first = max(newer, key=lambda other: other.created, default=leader)
+        newer = told.find_newer(leader, left[1:])
+        first = max(newer, key=lambda other: told.created[other], default=leader)
         left.remove(first)
-        ordered.append(_scored(first.hit, leader.hit.score, "newest"))
+        ordered.append(_scored(hits[first], hits[leader].score, "newest"))
     return ordered
 
 
 class _Told:
-    """A hit and what deciding about it takes; what it says of a question is found when it is first needed."""
+    """What of hits decides which of them replaces which; what they say is looked at if the rest fits."""
 
-    def __init__(self, hit: Hit, text: str) -> None:
-        self.hit = hit
-        self.created = parse_time(hit.node.created_at) if hit.node.created_at else 0.0
-        self._text = text
-        self._covered: tuple[frozenset[str], frozenset[str]] | None = None
+    def __init__(self, hits: Sequence[Hit], text: str, vectors_of: VectorsOf) -> None:
+        nodes = [hit.node for hit in hits]
+        self.created = [parse_time(node.created_at) if node.created_at else 0.0 for node in nodes]
+        self._nodes, self._text = nodes, text
+        self._terms = find_terms(text).keys()
+        self._said: dict[int, tuple[frozenset[str], frozenset[str]]] = {}
+        self._questioned = [hit.questioned_by for hit in hits]
+        self._vectors = vectors_of([node.id for node in nodes])
+        cosines = self._vectors @ self._vectors.T
+        self._cosines = cosines.tolist()
+        self._may = (
+            self._compare(np.array([hit.score for hit in hits])) & (cosines >= SAME - SLACK)
+        ).tolist()
 
-    def replaces(self, older: "_Told", vector_of: Callable[[str], Vector | None]) -> bool:
-        """Whether it says the same as ``older``, later."""
-        mine, its = self.hit.node, older.hit.node
-        if older.hit.questioned_by == mine.id:
-            return True
-        if self.created <= older.created or self.hit.score < LEAST * older.hit.score:
-            return False
-        if not _may_replace(mine.kind, its.kind) or is_bookkeeping(mine) or is_bookkeeping(its):
-            return False
-        phrases, words = older.covered()
-        if not (phrases <= self.covered()[0] if phrases else words <= self.covered()[1]):
-            return False
-        one, other = vector_of(mine.id), vector_of(its.id)
-        return one is not None and other is not None and float(one @ other) >= SAME
+    def _compare(self, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """For each two whether the second is later, and of a score and a kind that may replace the first."""
+        created = np.array(self.created)
+        kinds = {kind: code for code, kind in enumerate(dict.fromkeys(node.kind for node in self._nodes))}
+        codes = np.array([kinds[node.kind] for node in self._nodes], np.intp)
+        replaces = np.array([[_may_replace(kind, other) for other in kinds] for kind in kinds], np.bool_)
+        knows = ~np.array([is_bookkeeping(node) for node in self._nodes], np.bool_)
+        return (
+            (created > created[:, None])
+            & ~(scores < LEAST * scores[:, None])
+            & replaces[codes, codes[:, None]]
+            & (knows & knows[:, None])
+        )
 
-    def covered(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The phrases and the terms of the question that it has."""
-        if self._covered is None:
-            said = f"{self.hit.node.title} {self.hit.node.body[:2_000]}"
-            terms = find_terms(self._text).keys() & find_stems(said)
-            self._covered = find_phrases(self._text, said), frozenset(terms)
-        return self._covered
+    def find_newer(self, older: int, others: Sequence[int]) -> list[int]:
+        """Those of others that say the same as one, later."""
+        may, asked = self._may[older], self._questioned[older]
+        return [
+            other
+            for other in others
+            if (may[other] and self._says_the_same(other, older)) or self._nodes[other].id == asked
+        ]
+
+    def _says_the_same(self, newer: int, older: int) -> bool:
+        cosine = self._cosines[newer][older]
+        if cosine < SAME + SLACK and float(self._vectors[newer] @ self._vectors[older]) < SAME:
+            return False
+        (phrases, words), (mine, my_words) = self._cover(older), self._cover(newer)
+        return phrases <= mine if phrases else words <= my_words
+
+    def _cover(self, place: int) -> tuple[frozenset[str], frozenset[str]]:
+        """The phrases and the terms of the question that a hit has."""
+        if place not in self._said:
+            node = self._nodes[place]
+            said = f"{node.title} {node.body[:2_000]}"
+            terms = frozenset(self._terms & find_stems(said))
+            self._said[place] = find_phrases(self._text, said), terms
+        return self._said[place]
 
 
 def _may_replace(kind: str, other: str) -> bool:
@@ -164,4 +194,4 @@ def _scored(hit: Hit, score: float, part: str) -> Hit:
     if hit.score == score:
         return hit
     why = {**hit.why, part: round(hit.why.get(part, 0.0) + score - hit.score, 4)}
-    return msgspec.structs.replace(hit, score=score, why=why)
+    return amended(hit, score=score, why=why)

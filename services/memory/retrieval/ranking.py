@@ -1,7 +1,7 @@
 """The score of a node for a query: by meaning, words, dates and names, and by its neighbours."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -206,23 +206,27 @@ def _score_texts(evidence: QueryCandidates) -> tuple[Numbers, Numbers]:
     cover, both 0 to 1.
     """
     near = np.clip((evidence.cosines - np.float32(FAR)) / np.float32(1 - FAR), 0, 1)
-    pairs = np.column_stack((near, np.ones_like(near)))
-    nears, number = sum_neighbours(pairs, evidence.beside, MEANING_AROUND).T
+    columns = np.column_stack((near, np.ones_like(near), evidence.lengths, evidence.counts))
+    around = sum_neighbours(columns, evidence.beside)
+    nears, number = around[:, 0], around[:, 1]
     meaning = near + (1 - near) * nears / np.maximum(number, np.float32(NEIGHBOUR**2))
-    columns = np.column_stack((evidence.lengths, evidence.counts))
-    said = columns + sum_neighbours(columns, evidence.beside, WORDS_AROUND)
-    lengths, counts = np.split(said, [1], axis=1)
+    lengths, counts = np.split(columns[:, 2:] + around[:, 2:], [1], axis=1)
     norms = np.float32(K1 * (1 - B)) + np.float32(K1 * B / max(1.0, evidence.mean_length)) * lengths
     most = max(evidence.weights.sum(), np.float32(1e-9))
     return meaning, (evidence.weights / most * counts / (counts + norms)).sum(axis=1)
 
 
-def sum_neighbours(columns: Numbers, beside: NDArray[np.int32], weights: Mapping[int, float]) -> Numbers:
-    """The sum of each row's neighbours, each times the weight of its offset."""
-    padded = np.pad(columns, ((0, 1), (0, 0)))  # -1, which is none, reads the last
+def sum_neighbours(columns: Numbers, beside: NDArray[np.int32]) -> Numbers:
+    """The sum of each row's neighbours: two columns of meaning by MEANING_AROUND, the others, of words, by
+    WORDS_AROUND.
+    """
+    padded = np.zeros((len(columns) + 1, columns.shape[1]), np.float32)  # -1, which is none, reads the last
+    padded[:-1] = columns
     result = np.zeros_like(columns)
+    weights = np.empty(columns.shape[1], np.float32)
     for offset, places in zip(OFFSETS, beside, strict=True):
-        result += np.float32(weights[offset]) * np.take(padded, places, axis=0)
+        weights[:2], weights[2:] = MEANING_AROUND[offset], WORDS_AROUND[offset]
+        result += weights * padded[places]
     return result
 
 

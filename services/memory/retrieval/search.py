@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from services.memory.retrieval import ranking
 from services.memory.retrieval.arrays import top_slots
 from services.memory.retrieval.keywords import K1, STOP_WORDS, B, Keywords, WordMatches, query_words
 from services.memory.retrieval.node_index import Mask, NodeIndex
-from services.memory.retrieval.sessions import NONE, OFFSETS
+from services.memory.retrieval.sessions import OFFSETS
 from services.memory.retrieval.vectors import Vectors, VectorTable
 from services.memory.retrieval.word_splitting import split_words
 from shared.contracts import ListQuery, MemoryQuery
@@ -48,6 +49,7 @@ _pool = ThreadPoolExecutor(2, thread_name_prefix="memory-meaning")
 
 Slots = NDArray[np.intp]
 Numbers = NDArray[np.float32]
+_NOTHING: Numbers = np.empty(0, np.float32)
 
 
 class WeighedWord(NamedTuple):
@@ -69,20 +71,22 @@ class Scored(NamedTuple):
 class SearchState(NamedTuple):
     """What is searched: nodes, words, vectors by slot; replaced whole when slots get other numbers.
 
-    ``measured`` remembers a mean length and how many slots there were when it was taken.
+    ``measured`` remembers a mean length and how many slots there were when it was taken, ``normed`` what
+    ``find_by_words`` makes of all lengths.
     """
 
     nodes: NodeIndex
     keywords: Keywords
     vectors: VectorTable
     measured: dict[str, tuple[int, float]]
+    normed: dict[str, tuple[int, Numbers]]
 
 
 class Search:
     """One search of a state; ``live`` says which slots were live when it began; nothing later counts."""
 
     def __init__(self, state: SearchState, live: Mask) -> None:
-        self._index, self._keywords, self._vectors, self._measured = state
+        self._index, self._keywords, self._vectors, self._measured, self._normed = state
         self._live = live
         self._count = len(live)
         self._total = int(np.count_nonzero(live))
@@ -162,11 +166,12 @@ class Search:
         slots: Slots,
         places: NDArray[np.int32],
     ) -> ranking.QueryCandidates:
+        compare = partial(self._vectors.compare, slots, vector)
+        comparing = _pool.submit(compare) if self._count >= LONG else None
         beside = self._index.sessions.neighbours(slots, self._count)
         return ranking.QueryCandidates(
             text=text,
             moment=moment,
-            cosines=self._vectors.compare(slots, vector),
             created=self._index.column("created", self._count)[slots],
             lengths=self._keywords.lengths(self._count)[slots],
             beside=np.where(beside >= 0, places[beside], -1),
@@ -175,6 +180,7 @@ class Search:
             counts=_count_words(words, slots, places),
             named=lambda names: self._find_named(names, slots, places),
             between_two=lambda among: self._find_between_two(among, slots),
+            cosines=comparing.result() if comparing else compare(),
         )
 
     def _find_named(self, names: Collection[str], slots: Slots, places: NDArray[np.int32]) -> Mask:
@@ -188,13 +194,9 @@ class Search:
 
     def _find_between_two(self, among: Mask, slots: Slots) -> Mask:
         """Which of ``among`` are in a session whose live nodes are of two speakers."""
-        sessions = self._index.column("session", self._count)
-        codes = np.unique(sessions[slots[among]])
-        speakers = self._index.column("speaker", self._count)
-        there = np.flatnonzero(np.isin(sessions, codes[codes != NONE]) & (speakers > 0) & self._live)
-        pairs = np.unique(sessions[there].astype(np.int64) << 32 | speakers[there])
-        found, counts = np.unique(pairs >> 32, return_counts=True)
-        return among & np.isin(sessions[slots], found[counts == 2])
+        sessions = self._index.column("session", self._count)[slots]
+        between: Mask = self._index.sessions.count_speakers(sessions) == 2
+        return among & between
 
     def weigh(self, text: str) -> list[WeighedWord]:
         """The words of a query, also those that occur nowhere: they count in what a text could score."""
@@ -217,9 +219,7 @@ class Search:
 
     def find_by_words(self, words: list[WeighedWord], admitted: Mask, best: int) -> Slots:
         """The slots that score best by BM25, each by itself."""
-        lengths = self._keywords.lengths(self._count)
-        mean = max(1.0, float(lengths[:: max(1, self._count // SAMPLE)].mean()))
-        norms = _find_norms(lengths, mean)
+        norms = self._find_norms()
         scores, share = np.zeros(self._count, np.float32), np.empty(self._count, np.float32)
         for matches, _, weight in words:
             if matches.spread is not None:
@@ -237,6 +237,16 @@ class Search:
         if np.count_nonzero(admitted) < self._count:
             scores *= admitted
         return top_slots(scores, best, 0.0)
+
+    def _find_norms(self) -> Numbers:
+        """What BM25 adds to the count of a word in each slot; kept until there are more slots."""
+        count, norms = self._normed.get("norms", (-1, _NOTHING))
+        if count != self._count:
+            lengths = self._keywords.lengths(self._count)
+            mean = max(1.0, float(lengths[:: max(1, self._count // SAMPLE)].mean()))
+            norms = np.float32(K1 * (1 - B)) + np.float32(K1 * B / mean) * lengths
+            self._normed["norms"] = self._count, norms
+        return norms
 
     def _measure(self) -> float:
         """The mean length of a live text and its neighbours, measured again once 1 % is new."""
@@ -272,10 +282,6 @@ class Search:
             )
             for place in places[order].tolist()
         ]
-
-
-def _find_norms(lengths: Numbers, mean: float) -> Numbers:
-    return np.float32(K1 * (1 - B)) + np.float32(K1 * B / mean) * lengths
 
 
 def _count_words(words: list[WeighedWord], slots: Slots, places: NDArray[np.int32]) -> Numbers:

@@ -1,6 +1,7 @@
 """The neighbours of nodes in their sessions."""
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,16 +27,22 @@ Member = tuple[float, str, int]
 
 
 class Sessions:
-    """The order of the live slots of each session: by time, then by id.
+    """The live slots of each session in their order, by time and then by id, and how many speak in it.
 
-    ``codes``, ``moments`` and ``ids`` have for each slot its session's code, the time in seconds and the
-    node's id; they are read when a session changes. One thread changes it, any number read.
+    ``codes``, ``moments``, ``speakers`` and ``ids`` have for each slot its session's code, the time in
+    seconds, a number for who speaks (0: nobody) and the node's id; they are read when a session changes. One
+    thread changes it, any number read.
     """
 
     def __init__(
-        self, codes: GrowingArray, moments: GrowingArray, ids: Sequence[str], live: NDArray[np.bool_]
+        self,
+        codes: GrowingArray,
+        moments: GrowingArray,
+        speakers: GrowingArray,
+        ids: Sequence[str],
+        live: NDArray[np.bool_],
     ) -> None:
-        self._codes, self._moments, self._ids = codes, moments, ids
+        self._codes, self._moments, self._speakers, self._ids = codes, moments, speakers, ids
         count = len(live)
         order = _arrange(codes.read(count), moments.read(count), ids, live)
         arranged = codes.read(count)[order]
@@ -45,7 +52,9 @@ class Sessions:
         after[order[:-1][same]] = order[1:][same]
         self._before, self._after = GrowingArray(before), GrowingArray(after)
         self._order, self._arranged = order, arranged
+        self._speaking = GrowingArray(_count_speakers(arranged, speakers.read(count)[order]))
         self._changed: dict[int, list[Member]] = {}
+        self._said: dict[int, Counter[int]] = {}
         self._entries = 0
 
     def extend(self, count: int) -> None:
@@ -64,6 +73,7 @@ class Sessions:
         right = members[place][2] if place < len(members) else -1
         members.insert(place, member)
         self._entries += 1
+        self._count(code, slot, 1)
         self._join(left, slot)
         self._join(slot, right)
 
@@ -76,6 +86,7 @@ class Sessions:
         if place == len(members) or members[place] != member:
             return
         del members[place]
+        self._count(code, slot, -1)
         left, right = int(self._before.read(slot + 1)[slot]), int(self._after.read(slot + 1)[slot])
         self._join(left, right)
         self._join(-1, slot)
@@ -89,6 +100,19 @@ class Sessions:
             rows[far] = _follow(links.read(count), rows[near], count)
         return rows
 
+    def count_speakers(self, codes: NDArray[np.int32]) -> NDArray[np.int32]:
+        """How many speak in each of the sessions of live slots; 0 for NONE."""
+        return self._speaking.read(len(self._speaking))[codes]
+
+    def _count(self, code: int, slot: int, change: int) -> None:
+        """Count what the speaker of a slot says in a session once more, or once less."""
+        if code >= len(self._speaking):
+            self._speaking.extend(np.zeros(code + 1 - len(self._speaking), np.int32))
+        if speaker := int(self._speakers.read(slot + 1)[slot]):
+            said, before = self._said[code], self._said[code][speaker] > 0
+            said[speaker] += change
+            self._speaking.read(code + 1)[code] += (said[speaker] > 0) - before
+
     def _code(self, slot: int) -> int:
         return int(self._codes.read(slot + 1)[slot])
 
@@ -101,7 +125,9 @@ class Sessions:
         if self._entries > MAX_CHANGED:
             self._merge_changed()
         start, end = np.searchsorted(self._arranged, (code, code + 1)).tolist()
-        members = self._changed[code] = [self._member(slot) for slot in self._order[start:end].tolist()]
+        slots = self._order[start:end]
+        members = self._changed[code] = [self._member(slot) for slot in slots.tolist()]
+        self._said[code] = Counter(self._speakers.read(len(self._ids))[slots].tolist())
         self._entries += len(members)
         return members
 
@@ -115,6 +141,7 @@ class Sessions:
         order = np.argsort(codes, kind="stable")
         self._arranged, self._order = codes[order], slots[order]
         self._changed.clear()
+        self._said.clear()
         self._entries = 0
 
     def _join(self, left: int, right: int) -> None:
@@ -122,6 +149,13 @@ class Sessions:
             self._after.read(left + 1)[left] = right
         if right >= 0:
             self._before.read(right + 1)[right] = left
+
+
+def _count_speakers(sessions: Slots, speakers: NDArray[np.uint32]) -> NDArray[np.int32]:
+    """How many different speakers each session has, by its code; those of number 0 do not count."""
+    heard = speakers > 0
+    pairs = np.unique(sessions[heard].astype(np.int64) << 32 | speakers[heard])
+    return np.bincount(pairs >> 32, minlength=int(sessions.max(initial=0)) + 1).astype(np.int32)
 
 
 def _arrange(

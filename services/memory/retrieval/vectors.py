@@ -17,6 +17,7 @@ TRIED, LEAST_TRIED = 4, 100
 """How many of the nearest by the first bytes are compared exactly: so many times those asked for, and these.
 Their cosines are within .002 of the exact ones."""
 
+_pool = ThreadPoolExecutor(2, thread_name_prefix="memory-nearest")
 _BLOCK = 1_024
 _BYTE = 256
 _LARGEST = 127 * _BYTE
@@ -54,11 +55,11 @@ class VectorTable:
         for array, values in zip(arrays, _quantise(vectors), strict=True):
             array.read(len(self))[slots] = values
 
-    def read(self, slot: int) -> Vectors | None:
-        """The vector in a slot, of length 1."""
-        scale = self._scales.read(slot + 1)[slot]
-        high, low = (array.read(slot + 1)[slot] for array in (self._high, self._low))
-        return (high * np.float32(_BYTE) + low) * scale if scale else None
+    def read(self, slots: Slots) -> Vectors:
+        """The vectors in slots, of length 1 each; of zeros where there is none."""
+        high, low, scales = (array.read(len(self))[slots] for array in (self._high, self._low, self._scales))
+        vectors: Vectors = (high * np.float32(_BYTE) + low) * scales[:, np.newaxis]
+        return vectors
 
     def compare(self, slots: Slots, vector: Vectors) -> Numbers:
         """The cosines of a unit vector and those in ``slots``; 0 if there is none."""
@@ -82,6 +83,9 @@ class VectorTable:
             return
         end = first + len(result)
         wanted, _, scale = _quantise(vector[np.newaxis])
+        if not scale:  # no vector, which is as far from all
+            result[:] = 0
+            return
         dots = np.asarray(simsimd.cdist(wanted, self._high.read(end)[first:], "dot"))[0]
         np.multiply(dots, self._scales.read(end)[first:], out=result, casting="same_kind")
         result *= scale * _BYTE**2
@@ -99,8 +103,10 @@ class VectorTable:
         self, vector: Vectors, admitted: NDArray[np.bool_], limit: int
     ) -> tuple[Slots, NDArray[np.float32]]:
         """The ``limit`` slots admitted that are nearest to a unit vector, with their cosines, best first."""
-        estimates = np.empty(len(admitted), np.float32)
-        self.estimate(vector, estimates)
+        estimates, half = np.empty(len(admitted), np.float32), len(admitted) // 2
+        beside = _pool.submit(self.estimate, vector, estimates[:half])
+        self.estimate(vector, estimates[half:], half)
+        beside.result()
         slots = self.choose(estimates, admitted, TRIED * limit + LEAST_TRIED)
         cosines = self.compare(slots, vector)
         order = np.lexsort((slots, -cosines))[:limit]

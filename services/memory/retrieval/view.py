@@ -1,7 +1,7 @@
 """The view of memory at one graph version, for readers: nodes, search, edges."""
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
@@ -18,6 +18,7 @@ from services.memory.retrieval.node_table import searchable_text
 from services.memory.retrieval.postings import renumber
 from services.memory.retrieval.precedence import wants_history
 from services.memory.retrieval.search import Search, SearchState, admit
+from services.memory.retrieval.sessions import OFFSETS, REACH
 from services.memory.retrieval.vectors import Vectors, build_vectors
 from shared.contracts import Hit, ListQuery, MemoryQuery, Node, NodePage
 from shared.contracts.base import amended
@@ -78,7 +79,8 @@ class View:
             graph = pool.submit(Graph.load, edges, nodes)
             kept = load_keywords(folder, index) if folder else None
             keywords, unsaved = kept or (Keywords.build(index.texts()), index.size)
-        view = cls(SearchState(index, keywords, vectors, {}), graph.result(), version, dict(access))
+        index.mark_superseded(dict.fromkeys(graph.result().find_superseded(), True))
+        view = cls(SearchState(index, keywords, vectors, {}, {}), graph.result(), version, dict(access))
         view.unsaved = unsaved
         return view
 
@@ -98,16 +100,19 @@ class View:
     def put(self, change: "Change", vector_ids: Sequence[str], vectors: Vectors) -> None:
         """Take in a change; ``vectors`` holds the new ones of ``vector_ids``, the others keep theirs."""
         self.edition |= 1
-        index, keywords, table, _ = self._state
+        index, keywords, table, *_ = self._state
         fresh = dict(zip(vector_ids, vectors, strict=True))
         nodes = list(change.nodes.values())
         if nodes:
             table.extend(self._gather_vectors(nodes, fresh))
             keywords.extend([searchable_text(node.title, node.body, node.tags) for node in nodes])
             index.stage(nodes)
-        self.graph.put(change.edges.values(), nodes)
+        edges = change.edges.values()
+        self.graph.put(edges, nodes)
+        superseded = self.graph.review_superseded(nodes, edges)
         with self._lock:
             index.publish()
+            index.mark_superseded(superseded)
             self._access.update(change.accessed)
             self.version = change.version
         self.unsaved += len(nodes)
@@ -159,11 +164,11 @@ class View:
         hops = self.graph.hops(query.anchors) if query.anchors else {}
         state, live = self._freeze()
         near = {slot: far for node_id, far in hops.items() if (slot := state.nodes.find(node_id)) is not None}
-        successors = self.graph.successors()
-        holds = None if wants_history(query) else self._find_valid(state, len(live), successors, moment)
+        holds = None if wants_history(query) else state.nodes.find_holding(len(live), moment)
         scored = Search(state, live).run(query, vector, moment, near, holds)
         nodes = self._read(state.nodes, [entry.slot for entry in scored])
-        questioned = find_questioned(self.graph, [node.id for node in nodes], moment)
+        ids = [node.id for node in nodes]
+        successors, questioned = self.graph.successors(ids), find_questioned(self.graph, ids, moment)
         return [
             amended(
                 _HIT,
@@ -176,25 +181,18 @@ class View:
             for node, entry in zip(nodes, scored, strict=True)
         ]
 
-    def _find_valid(self, state: SearchState, count: int, superseded: Collection[str], moment: float) -> Mask:
-        """The slots whose nodes hold: not ended, not superseded."""
-        valid = state.nodes.column("ends", count) > moment
-        slots = state.nodes.locate([*superseded])
-        valid[slots[(slots >= 0) & (slots < count)]] = False
-        return valid
-
     def similar(
         self, vector: Vectors, limit: int, floor: float = 0.0, kinds: Sequence[str] = ()
     ) -> list[tuple[str, float]]:
         """The live nodes nearest to a unit vector with their cosines, best first, of at least ``floor``."""
-        (index, _, vectors, _), live = self._freeze()
+        (index, _, vectors, *_), live = self._freeze()
         slots, cosines = vectors.nearest(vector, index.admit(live, kinds=kinds) if kinds else live, limit)
         near = cosines >= floor
         return list(zip(index.name(slots[near]), cosines[near].tolist(), strict=True))
 
     def sharing(self, text: str, limit: int, kinds: Sequence[str]) -> list[str]:
         """The live nodes that share at least two rare words with a text, those that share most first."""
-        (index, keywords, _, _), live = self._freeze()
+        (index, keywords, *_), live = self._freeze()
         found = (keywords.find(word, len(live))[0] for word in sorted(query_words(text)))
         rare = [slots for slots in found if 0 < len(slots) <= RARE]
         if len(rare) < SHARED:
@@ -207,15 +205,15 @@ class View:
     def vector(self, node_id: str) -> Vectors | None:
         """A node's unit vector, its cosines exact to .0001; None if it has none."""
         state = self._state
-        slot = state.nodes.find(node_id)
-        return None if slot is None else state.vectors.read(slot)
+        slots = state.nodes.locate([node_id])
+        row: Vectors = state.vectors.read(slots[slots >= 0])
+        return row[0] if row.any() else None
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """The unit vectors of nodes, a row each; of zeros where there is none."""
-        rows = np.zeros((len(ids), self.dimensions), np.float32)
-        for row, node_id in enumerate(ids):
-            if (vector := self.vector(node_id)) is not None:
-                rows[row] = vector
+        state = self._state
+        rows, slots = np.zeros((len(ids), self.dimensions), np.float32), state.nodes.locate(ids)
+        rows[slots >= 0] = state.vectors.read(slots[slots >= 0])
         return rows
 
     def weigh_words(self, words: Iterable[str]) -> dict[str, float]:
@@ -223,15 +221,20 @@ class View:
         search = Search(*self._freeze())
         return {word: search.weigh_word(word) for word in words}
 
-    def session_neighbours(self, node_id: str) -> tuple[Nodes, Nodes]:
-        """Up to two live nodes before one in its session and up to two after it, in their order."""
-        (index, _, _, _), live = self._freeze()
-        slot = index.find(node_id)
-        if slot is None or slot >= len(live):
-            return [], []
-        slots = index.sessions.neighbours(np.array([slot]), len(live))[:, 0].tolist()
-        before, after = ([other for other in half if other >= 0] for half in (slots[:2], slots[2:]))
-        return self._read(index, before), self._read(index, after)
+    def session_neighbours(self, ids: Sequence[str]) -> list[tuple[Nodes, Nodes]]:
+        """Up to two live nodes before each node in its session and up to two after it, in their order."""
+        (index, *_), live = self._freeze()
+        slots = index.locate(ids)
+        known = (slots >= 0) & (slots < len(live))
+        beside = np.full((len(OFFSETS), len(ids)), -1, np.int32)
+        beside[:, known] = index.sessions.neighbours(slots[known], len(live))
+        present = np.unique(beside[beside >= 0]).tolist()
+        nodes = dict(zip(present, self._read(index, present), strict=True))
+
+        def read(half: Slots) -> Nodes:
+            return [nodes[slot] for slot in half if slot >= 0]
+
+        return [(read(places[:REACH]), read(places[REACH:])) for places in beside.T.tolist()]
 
     def list(self, query: ListQuery) -> NodePage:
         """A page of nodes in the order of their ids."""
@@ -259,19 +262,25 @@ class View:
         min_importance: float = 0.0,
         limit: int = 0,
         order: Order | Rank = "recent",
+        among: Sequence[str] | None = None,
     ) -> Ids:
         """Ids of live nodes that pass: one of ``kinds``, all ``tags``, source ``agent``, last changed since.
 
-        ``since`` is in seconds since the epoch; first come the latest changed, or the most important and of
-        these the latest changed, or those that rank highest by their importance and last change; of equal
-        ones those with the lowest ids. All of them if ``limit`` is 0.
+        ``since`` is in seconds since the epoch, ``among`` names those that may pass; first come the latest
+        changed, or the most important and of these the latest changed, or those that rank highest by their
+        importance and last change; of equal ones those with the lowest ids. All of them if ``limit`` is 0.
         """
-        (index, _, _, _), live = self._freeze()
+        (index, *_), live = self._freeze()
+        count = len(live)
+        if among is not None:
+            wanted, named = np.zeros(count, np.bool_), index.locate(among)
+            wanted[named[(named >= 0) & (named < count)]] = True
+            live &= wanted
         mask = index.admit(live, kinds=kinds, tags=tags, agent=agent, since=since)
-        if min_importance:
-            mask &= index.column("importance", len(mask)) >= min_importance
         slots = np.flatnonzero(mask)
-        keys = [index.column(name, len(mask))[slots] for name in ("importance", "changed")]
+        if min_importance:
+            slots = slots[index.column("importance", count)[slots] >= min_importance]
+        keys = [index.column(name, count)[slots] for name in ("importance", "changed")]
         if callable(order):
             keys = [order(*keys)]
         elif order == "recent":
@@ -292,9 +301,21 @@ class View:
         cosines = np.zeros(len(slots)) if vector is None else vectors.compare(slots, vector)
         return importance, changed, cosines
 
+    def kinds(self, ids: Sequence[str]) -> Ids:
+        """The kinds of nodes there are."""
+        index = self._state.nodes
+        return index.kinds(index.locate(ids))
+
+    def find_superseded(self, ids: Sequence[str]) -> set[str]:
+        """Those of the nodes that a live one supersedes; that the edge grew weak brings nothing back."""
+        index = self._state.nodes
+        slots = index.locate(ids)
+        superseded = index.column("superseded", int(slots.max(initial=-1)) + 1)
+        return {key for key, slot in zip(ids, slots.tolist(), strict=True) if slot >= 0 and superseded[slot]}
+
     def changed(self, since_version: int, limit: int) -> Ids:
         """Ids of live nodes written after a version, in the order of their last write."""
-        (index, _, _, _), live = self._freeze()
+        (index, *_), live = self._freeze()
         versions = index.column("version", len(live))
         slots = np.flatnonzero(live & (versions > since_version))
         return index.name(slots[top_places([-versions[slots]], limit)])
@@ -329,10 +350,10 @@ class View:
 
     def _compact(self) -> None:
         """Renumber the slots without those that are outdated."""
-        index, keywords, vectors, _ = self._state
+        index, keywords, vectors, *_ = self._state
         slots = np.flatnonzero(index.column("current"))
         kept = keywords.store(renumber(slots, index.size))
         lengths = keywords.lengths(index.size)[slots]
-        state = SearchState(index.keep(slots), Keywords(kept, lengths), vectors.keep(slots), {})
+        state = SearchState(index.keep(slots), Keywords(kept, lengths), vectors.keep(slots), {}, {})
         with self._lock:
             self._state = state

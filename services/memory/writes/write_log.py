@@ -68,6 +68,11 @@ class WriteLog:
         request = {"multi_last": [">"], "batch": PAGE}
         return max([message.seq async for message in self._get(request)], default=0)
 
+    async def has(self, seq: int) -> bool:
+        """Whether there is a message at this sequence."""
+        request = {"seq": seq, "next_by_subj": ">", "batch": 1}
+        return seq in [message.seq async for message in self._get(request)]
+
     async def holds(self, seq: int, moment: float) -> bool:
         """Whether the message at ``seq`` was stored at ``moment``, or the log begins after it."""
         request = {"seq": seq, "next_by_subj": ">", "batch": 1}
@@ -196,7 +201,7 @@ def read_entry(
         entry = decode(data, checked=checked)
     except ValueError as error:
         raise Reject(str(error)) from None
-    sender = subjects.sender_of(subject)
+    sender = subjects.Address.of(subject).sender
     own = sender == subjects.MEMORY_DAEMON
     if own and isinstance(entry, MemoryRefused | MemoryErased | MemoryForgotten):
         return entry

@@ -1,1 +1,1 @@
-"""Erasing in OFFICE, AUDIT and files what quotes a text that a person had forgotten, with the admin's key."""
+"""Erasing, in the log and in files, what a person had forgotten, with the eraser's key."""

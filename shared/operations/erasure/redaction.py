@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from shared.bus.entry import SALT
 from shared.bus.replacement import FIELD, Origin
 from shared.contracts import decode
 from shared.text.quotations import FORGOTTEN, Quotations
@@ -74,7 +75,9 @@ def _clean(value: Any, quotations: Quotations | None) -> Any:
     if isinstance(value, list):
         return [_clean(each, quotations) for each in value]
     if isinstance(value, dict):
-        return {_clean(name, quotations): _clean(each, quotations) for name, each in value.items()}
+        # a dead letter quotes the headers of its message, which is erased with its salt
+        kept = {name: each for name, each in value.items() if name != SALT}
+        return {_clean(name, quotations): _clean(each, quotations) for name, each in kept.items()}
     return value
 
 

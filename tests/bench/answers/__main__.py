@@ -34,6 +34,7 @@ from tests.bench.answers.others import OTHERS, measure_others
 from tests.bench.answers.story import AGENTS, DAYS
 from tests.bench.answers.surroundings import tell_story
 from tests.bench.answers.wording import HALVES, path_of, read_wording
+from tests.bench.sweeper import leave_nothing
 
 SEEDS = {"work": 1, "held_out": 2}
 
@@ -117,6 +118,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the last line to FILE too")
     args = parser.parse_args()
     log.configure("bench", level="warning")
+    leave_nothing()
     begun = time.monotonic()
     measured: dict[str, tuple[int, list[Figure]]] = {}
     for path in args.stores or ():

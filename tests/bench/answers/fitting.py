@@ -24,6 +24,7 @@ from services.nexus.answers.weighing import LEAST_NAMED, Asked, weigh, weigh_ter
 from shared import log
 from shared.text.subjects import find_phrases
 from tests.bench.answers.samples import TEAMS, TOLD, Sample, read_store
+from tests.bench.sweeper import leave_nothing
 
 ROUNDS, RATE, BAGS = 400, 0.1, 4
 """Steps that are added, what each counts, and how often all is done with other samples for the mean."""
@@ -237,6 +238,7 @@ def main() -> None:
     parser.add_argument("--dry-run", action="store_true", help="print the trade only, write nothing")
     args = parser.parse_args()
     log.configure("bench", level="error")
+    leave_nothing()
     rows = read_rows(read_samples(args.keep))
     print_trade(rows, judge_left_out(rows))
     if not args.dry_run:

@@ -10,7 +10,8 @@ from shared import subjects
 from shared.bus import Bus
 from shared.contracts import AnswerWords, Question, Response, StopAnswer, Task, TaskChanged
 from shared.errors import BusUnavailable, Refused
-from shared.queries.records import find_dead_letter, scan
+from shared.queries.dead_letters import find_dead_letter
+from shared.queries.records import scan
 from shared.text.printable import clean
 
 POLL_INTERVAL = 1.0
@@ -109,7 +110,7 @@ class _Notes:
                 self._tasks.add(task_id)
                 if agent != subjects.NEXUS:
                     return Note(agent=agent, text=f"is asked: {clean(Task.from_json(payload).text)}")
-            if step == subjects.NOTED and task_id in self._tasks:
+            if step in subjects.AT_WORK and task_id in self._tasks:
                 note = TaskChanged.from_json(payload).note
                 return Note(agent=agent, text=clean(note)) if note else None
         return None

@@ -4,8 +4,8 @@ import asyncio
 import glob
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from shared.contracts import MemoryForgotten, MemoryWritten, Node
 from shared.errors import BusUnavailable, MailroomError
 from shared.memory import Memory
 from shared.operations.erasure.files import find_quoting_files
-from shared.operations.erasure.orders import carry_out_orders, count_orders, find_erased
+from shared.operations.erasure.orders import carry_out_orders, count_orders, find_erased, has_work
 from shared.operations.forgetting import (
     ForgettingPlan,
     count_messages,
@@ -31,7 +31,6 @@ from shared.operations.forgetting import (
     order_forgetting,
     plan_forgetting,
 )
-from shared.queries.records import call_server
 from shared.text.phrases import count
 from shared.text.printable import clean
 
@@ -47,8 +46,8 @@ SHOWN = 3
 IN_HAND = "what agents have in hand, if they quote it yet: it is erased when they are done"
 AWAY = 60.0
 """Seconds for which memory may be away or fail meanwhile: an order that is stored is tried again."""
-ADMIN_AWAY = 30.0
-"""Seconds for which it is waited for another process with the admin's key, such as 'mailroom up'."""
+ERASER_AWAY = 30.0
+"""Seconds for which it is waited for another process with the eraser's key, such as 'mailroom up'."""
 
 
 class Planned(ForgettingPlan, frozen=True, kw_only=True):
@@ -83,7 +82,7 @@ class Forgotten(msgspec.Struct, kw_only=True):
 def forget(ids: tuple[str, ...], yes: bool, dry_run: bool, as_json: bool) -> None:
     """Erase the memories with these IDs for good.
 
-    Their texts are erased from memory, its log and the audit, and wherever answers, letters, goals, results
+    Their texts are erased from memory and its log, and wherever answers, letters, goals, results
     and the files of the office's folder quote them; no rebuild brings them back. With them go what was merged
     with them, and proposals of agents to change them. What models were sent, letters that left the office,
     agents' workspaces and backups are not erased: where a text still stands is printed.
@@ -169,8 +168,9 @@ async def erase(bus: Bus, plan: Planned) -> Forgotten:
     nodes, config = plan.nodes, settings.load()
     with Progress(console=open_console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
         order = await order_forgetting(bus, plan)
-        record = await _wait_for_memory(bus, order, bar)
-        where = await _erase_in_office(bus, order.cause, bar)
+        async with _eraser() as eraser:
+            record = await _wait_for_memory(bus, order, bar, eraser)
+            where = await _erase_in_office(bus, order.cause, bar, eraser)
         left = await count_messages(bus, plan.quotations)
     messages = [message for each in await find_erased(bus, order.cause) for message in each.messages]
     in_files = find_quoting_files(config, plan.quotations)
@@ -181,14 +181,14 @@ async def erase(bus: Bus, plan: Planned) -> Forgotten:
         erased=len(messages),
         replaced=sum(message.replaced for message in messages),
         files=[path for path in plan.files if Path(path) not in in_files],
-        remain=[record.remains] if record.remains else [],
+        remain=[],
         short=plan.short,
         common=plan.common,
     )
     if await count_orders(bus, order.cause):
         done.remain.append(IN_HAND)
     if total := sum(left.values()):
-        done.remain.append(f"{count(total, 'message')} of {subjects.OFFICE} or {subjects.AUDIT}{where}")
+        done.remain.append(f"{count(total, 'message')} of {subjects.OFFICE}{where}")
     done.remain += map(str, in_files)
     told = {*done.files, *map(str, in_files)}
     origins = [path for path in _find_origins(config.ingest, nodes) if path not in told]
@@ -196,41 +196,38 @@ async def erase(bus: Bus, plan: Planned) -> Forgotten:
     return done
 
 
-async def _erase_in_office(bus: Bus, cause: str, bar: "Progress") -> str:
-    """Erase what quotes in OFFICE, AUDIT and files, if the admin's key is here; why something may be left.
+@asynccontextmanager
+async def _eraser() -> AsyncIterator[Bus | None]:
+    """A connection as the eraser, if its key is here; another process does it otherwise."""
+    if not (settings.load().keys / f"{subjects.ERASER}.nk").exists():
+        yield None
+        return
+    async with connect(subjects.ERASER) as bus:
+        yield bus
 
-    Without the key another process does it that has it.
-    """
-    config = settings.load()
-    if not (config.keys / f"{subjects.ADMIN}.nk").exists():
-        until = asyncio.get_running_loop().time() + ADMIN_AWAY
+
+async def _erase_in_office(bus: Bus, cause: str, bar: "Progress", eraser: Bus | None) -> str:
+    """Erase what quotes in OFFICE and files, if the eraser's key is here; why something may be left."""
+    if eraser is None:
+        until = asyncio.get_running_loop().time() + ERASER_AWAY
         while not await find_erased(bus, cause):
             if asyncio.get_running_loop().time() > until:
-                return ", until 'mailroom provision' runs where the admin's key is: it erases them"
+                return ", until 'mailroom provision' runs where the eraser's key is: it erases them"
             await asyncio.sleep(POLL)
-        return await _explain_left(bus)
+        return ""
     task = bar.add_task("Forgetting", total=None)
 
     def report(step: str, done: int, total: int) -> None:
         bar.update(task, description=f"Forgetting: {step}", completed=done, total=total)
 
-    async with AsyncExitStack() as stack:
-        admin = await stack.enter_async_context(connect(subjects.ADMIN))
-        await carry_out_orders(admin, config, report=report)
-    return await _explain_left(bus)
-
-
-async def _explain_left(bus: Bus) -> str:
-    """Why messages may be left after an order was carried out."""
-    info = await call_server(bus, f"STREAM.INFO.{subjects.AUDIT}")
-    config = info["config"]
-    if isinstance(config, dict) and config.get("deny_delete"):
-        return f": the office was made by an earlier version, and nobody can erase in its {subjects.AUDIT}"
+    await carry_out_orders(eraser, settings.load(), report=report)
     return ""
 
 
-async def _wait_for_memory(bus: Bus, order: MemoryWritten, bar: "Progress") -> MemoryForgotten:
-    """Wait until memory has carried out an order, with a progress bar on a terminal."""
+async def _wait_for_memory(
+    bus: Bus, order: MemoryWritten, bar: "Progress", eraser: Bus | None
+) -> MemoryForgotten:
+    """Wait until memory has carried out an order, with a progress bar; erase what it waits for."""
     memory, troubled = Memory(bus), 0.0
     task = bar.add_task("Forgetting", total=None)
     while (record := await find_record(bus, order)) is None:
@@ -248,6 +245,8 @@ async def _wait_for_memory(bus: Bus, order: MemoryWritten, bar: "Progress") -> M
             completed=report.get("done", 0),
             total=report.get("total") or None,
         )
+        if eraser is not None and "waiting" in str(report.get("step")) and await has_work(eraser):
+            await carry_out_orders(eraser, settings.load(), patience=0)
         await asyncio.sleep(POLL)
     bar.remove_task(task)
     return record

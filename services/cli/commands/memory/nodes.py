@@ -1,5 +1,7 @@
 """``mailroom memory add``, ``search``, ``get``, ``list``, ``retire``, and ``mailroom brief``."""
 
+import asyncio
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -120,6 +122,12 @@ def add(
     print_result(written, text, as_json)
 
 
+ASK_EVERY = 0.3
+"""Seconds between two questions how far a deep search is."""
+
+FIRST_TIME = "{:,} texts are compared for the first time: this takes long, and the next time does not."
+
+
 @click.command(
     epilog=format_examples(
         'mailroom memory search "when do we deploy" --why',
@@ -162,9 +170,27 @@ def search(text: str, why: bool, as_json: bool, **options: Any) -> None:
 
 async def _search(memory: Memory, text: str, options: dict[str, Any]) -> tuple[list[Hit], dict[str, Node]]:
     """The hits, and by id what superseded them or may have."""
-    hits = await memory.search(text, **options)
+    searching = asyncio.ensure_future(memory.search(text, **options))
+    if options["deep"]:
+        await _show_progress(memory, searching)
+    hits = await searching
     later = {node_id for hit in hits for node_id in (hit.superseded_by, hit.questioned_by)} - {""}
     return hits, {node.id: node for node in await memory.get(*sorted(later))} if later else {}
+
+
+async def _show_progress(memory: Memory, searching: "asyncio.Future[list[Hit]]") -> None:
+    """Until a deep search is done, say on stderr that it compares texts for the first time, if it does."""
+    from rich.progress import Progress
+
+    with Progress(console=open_console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as bar:
+        task = None
+        while not (await asyncio.wait([searching], timeout=ASK_EVERY))[0]:
+            comparing = (await memory.health())["comparing"]
+            if task is None and comparing["of"]:
+                task = bar.add_task("Comparing texts")
+                click.echo(FIRST_TIME.format(comparing["of"]), err=True)
+            if task is not None:
+                bar.update(task, completed=comparing["read"], total=comparing["of"])
 
 
 def _print_hit(hit: Hit, console: Console, why: bool, later: Mapping[str, Node]) -> None:

@@ -1,4 +1,4 @@
-"""An agent whose one action does nothing."""
+"""An agent whose actions do nothing."""
 
 from shared.agent.base import Agent
 from shared.agent.process import run
@@ -11,6 +11,12 @@ class Noop(Agent):
     @register_action("Do nothing")
     async def rest(self) -> str:
         """Nothing."""
+        return "done"
+
+    @register_action("Do nothing, and note it")
+    async def note(self) -> str:
+        """Nothing; the note has the task claimed first, as any effect has."""
+        await self.context.progress("rests")
         return "done"
 
 

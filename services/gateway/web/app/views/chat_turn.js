@@ -39,7 +39,7 @@ function Choices({ choices, onSay }) {
 function Steps({ notes, open }) {
   const agents = [...new Set(notes.map((note) => note.agent))];
   return html`<details class="steps" open=${open}><summary>${plural(notes.length, "step")} of ${agents.join(", ")}</summary><ol>${notes.map((note, index) => html`<li key=${index}><${AgentChip} name=${note.agent} />
-    <span class="text">${[STEPS[note.step], note.step === "begun" || note.step === "ended" ? "" : note.text].filter(Boolean).join(": ")}</span><${Clock} at=${note.at} /></li>`)}</ol></details>`;
+    <span class="text">${[STEPS[note.step], note.step === "ended" ? "" : note.text].filter(Boolean).join(": ")}</span><${Clock} at=${note.at} /></li>`)}</ol></details>`;
 }
 
 function Answer({ answer, asked }) {

@@ -14,7 +14,7 @@ import { Graph } from "./memory_graph.js";
 import { NodePage } from "./memory_node.js";
 import { Versions } from "./memory_versions.js";
 
-const STREAM = "AUDIT_MEMORY"; // its messages are writes of memory
+const STREAM = "MEMORY"; // its messages are writes of memory
 const MOST_KINDS = 6;
 const TABS = [
   { name: "graph", label: "Graph" },

@@ -33,7 +33,7 @@ function describe({ nodes, sharing, messages, short }) {
   const total = Object.values(messages).reduce((sum, number) => sum + number, 0);
   const kinds = Object.entries(messages).map(([kind, number]) => `${number} ${kind}`).join(", ");
   const title = (node) => html`<li key=${node.id}>${node.title}</li>`;
-  return html`<span>“${first.title}” is erased from memory, from its log and from the audit of it. Nothing here brings it back.</span>
+  return html`<span>“${first.title}” is erased from memory and from its log. Nothing here brings it back.</span>
     ${more.length > 0 && html`<span>With it ${more.length === 1 ? "goes" : "go"} ${plural(more.length, "node")} that it was merged with, or that would change it:</span><ul>${more.slice(0, SHOWN).map(title)}</ul>`}
     ${sharing.length > 0 && html`<span> ${plural(sharing.length, "other node")} with the same text ${sharing.length === 1 ? "loses" : "lose"} it too.</span>`}
     ${total > 0 && html`<span> ${plural(total, "message")} of the office ${total === 1 ? "quotes" : "quote"} it and ${total === 1 ? "loses" : "lose"} it too (${kinds}), and so do files of the office’s folder.</span>`}

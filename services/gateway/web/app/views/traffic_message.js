@@ -10,7 +10,7 @@ import { Json } from "../ui/json.js";
 import { KeyValue } from "../ui/keyvalue.js";
 import { useResource } from "../ui/resource.js";
 
-/** name: the stream and the sequence, such as AUDIT:1200. */
+/** name: the stream and the sequence, such as OFFICE:1200. */
 export function Message({ name, onClose }) {
   const [stream, seq] = name.split(":");
   const message = useResource((signal) => get(at`/messages/${stream}/${seq || 0}`, {}, { signal }), [name]);

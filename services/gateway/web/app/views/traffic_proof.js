@@ -1,4 +1,4 @@
-// The first line of the traffic: whether the audit holds every message. It is proven by comparing all of them.
+// The first line of the traffic: whether the log is whole. It is proven by reading all of it, and its seals.
 
 import { post } from "../api.js";
 import { useKeys } from "../keyboard.js";
@@ -10,7 +10,7 @@ import { toastError } from "../ui/toast.js";
 const BY_ITSELF = 20000; // messages up to which the page has the proof made when it is opened; it takes a second
 const AGAIN = 60000; // ms after which a proof is made again when the page is opened
 
-const proof = signal(null); // {whole, compared, problems, removed, at}
+const proof = signal(null); // {whole, compared, problems, erased, unsealed, at}
 const running = signal(false);
 
 async function verify() {
@@ -18,9 +18,10 @@ async function verify() {
   running.value = true;
   try {
     const found = await post("/audit/verify");
-    const problems = found.streams.flatMap((stream) => stream.problems.map((text) => `${stream.audit}: ${text}`));
-    const removed = found.streams.reduce((sum, stream) => sum + stream.removed_count, 0);
-    proof.value = { whole: found.whole, compared: found.compared, problems, removed, at: Date.now() };
+    const problems = found.streams.flatMap((stream) => stream.problems);
+    const sum = (of) => found.streams.reduce((total, stream) => total + of(stream), 0);
+    const erased = sum((stream) => stream.erased), unsealed = sum((stream) => stream.last - stream.sealed);
+    proof.value = { whole: found.whole, compared: found.compared, problems, erased, unsealed, at: Date.now() };
   } catch (error) {
     toastError(error);
   } finally {
@@ -39,10 +40,11 @@ export function Proof({ total, behind }) {
   return html`<h1 class=${kind} aria-live="polite">${line}</h1>
     <div class="meta">${found && html`<span>compared at <b>${clock(found.at)}</b></span>`}
       ${found && total > found.compared && html`<span>${plural(total - found.compared, "message")} since then</span>`}
-      ${found?.removed > 0 && html`<span>${count(found.removed)} dropped later, and kept here</span>`}
+      ${found?.erased > 0 && html`<span>${count(found.erased)} erased by order of people, on record</span>`}
+      ${found?.unsealed > 0 && html`<span>${count(found.unsealed)} not sealed yet</span>`}
       ${behind > 0 && html`<span>${count(behind)} still being read</span>`}
       <${Button} kind="plain" keys="v" onClick=${verify} disabled=${running.value}>${running.value ? "Comparing every message …" : found ? "Verify again" : "Verify"}<//></div>
-    ${found && !found.whole && html`<section class="problem" role="alert"><p><b>The audit differs from what was sent.</b></p><ul>${found.problems.slice(0, 10).map((text) => html`<li>${text}</li>`)}</ul>
+    ${found && !found.whole && html`<section class="problem" role="alert"><p><b>The log is not what was sealed.</b></p><ul>${found.problems.slice(0, 10).map((text) => html`<li>${text}</li>`)}</ul>
       <p><code>mailroom audit verify</code> lists all of it.</p></section>`}`;
 }
 

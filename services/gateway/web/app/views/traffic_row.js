@@ -25,7 +25,7 @@ export function TrafficRow({ row, narrow }) {
   const what = html`<span class="what mono">${kindOf(row)}</span>`;
   const text = row.text?.replace(/^in_progress(: |$)/, "") || html`<span class="faint">${row.subject}</span>`;
   if (narrow) return html`<span class="two"><span class="first">${parties}${what}${time}</span><span class="text soft">${text}</span></span>`;
-  return html`${time}${parties}${what}<span class="text">${text}</span><span class="seq mono faint" title=${row.stream}>${row.stream === "AUDIT_MEMORY" ? "m " : ""}${row.seq}</span>`;
+  return html`${time}${parties}${what}<span class="text">${text}</span><span class="seq mono faint" title=${row.stream}>${row.stream === "MEMORY" ? "m " : ""}${row.seq}</span>`;
 }
 
 /** What a message is, in the words of its subject: its type without the version. */

@@ -1,0 +1,1 @@
+"""Sealing the log, and giving the seals to witnesses outside (docs/audit.md)."""

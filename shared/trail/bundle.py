@@ -1,0 +1,121 @@
+"""Parts of the log that somebody else can check: all of it as a bundle, or one message with its proof."""
+
+import asyncio
+from base64 import b64encode
+from collections.abc import Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from shared import subjects
+from shared.bus import Bus, Stored
+from shared.contracts import Seal
+from shared.queries.records import last_sequence
+from shared.trail.erasures import Erasures, read_erasures
+from shared.trail.leaf import make_leaf
+from shared.trail.seals import read_seals, without_marks
+from shared.trail.tree import path_of
+
+READ_TIMEOUT = 30.0
+
+
+class Written(msgspec.Struct, kw_only=True):
+    """What a bundle has."""
+
+    path: str
+    messages: int = 0
+    erased: int = 0
+    seals: int = 0
+
+
+async def write_bundle(bus: Bus, path: Path, report: Callable[[str], None] = lambda _: None) -> Written:
+    """Write the log to a file: a line of JSON for each message, erased message and seal, in this order.
+
+    A seal stands after the last of its messages. What follows the last seal is in it too, without one. Raises
+    OSError if the file cannot be written.
+    """
+    written = Written(path=str(path))
+    with path.open("wb") as file:
+        for stream in subjects.LOG:
+            await _write_stream(bus, stream, file, written, report)
+    return written
+
+
+async def _write_stream(
+    bus: Bus, stream: str, file: IO[bytes], written: Written, report: Callable[[str], None]
+) -> None:
+    end = await last_sequence(bus, stream)
+    erasures, reached = await read_erasures(bus, stream), 0
+    async with aclosing(read_seals(bus, stream)) as seals:
+        seal = await _next_seal(seals)
+        async for page in bus.read_all(stream, 1, end, timeout=READ_TIMEOUT):
+            lines: list[bytes] = []
+            for stored in page:
+                for seq in range(reached + 1, stored.seq + 1):
+                    line = message_line(stored) if seq == stored.seq else _erased_line(stream, seq, erasures)
+                    lines += [msgspec.json.encode(line)] if line else []
+                    written.messages += seq == stored.seq
+                    written.erased += bool(line) and seq != stored.seq
+                    while seal is not None and seal.last <= seq:
+                        lines.append(msgspec.json.encode({"seal": without_marks(seal).to_dict()}))
+                        written.seals += 1
+                        seal = await _next_seal(seals)
+                reached = stored.seq
+            await asyncio.to_thread(file.write, b"\n".join((*lines, b"")))
+            report(f"{stream}: {reached:,} of {end:,} messages written")
+
+
+async def _next_seal(seals: Any) -> Seal | None:
+    async for _, seal in seals:
+        if seal is not None:
+            found: Seal = seal
+            return found
+    return None
+
+
+def message_line(stored: Stored) -> dict[str, Any]:
+    """A message with all that its commitment is made of."""
+    return {
+        "stream": stored.stream,
+        "seq": stored.seq,
+        "time": stored.time,
+        "subject": stored.subject,
+        "headers": b64encode(stored.block).decode(),
+        "body": b64encode(stored.data).decode(),
+    }
+
+
+def _erased_line(stream: str, seq: int, erasures: Erasures) -> dict[str, Any] | None:
+    leaf = erasures.leaves.get(seq)
+    return {"stream": stream, "seq": seq, "leaf": leaf.hex()} if leaf else None
+
+
+async def prove(bus: Bus, stream: str, seq: int) -> dict[str, Any] | None:
+    """The proof of one message: itself, the hashes beside its path, and the seal. None if it has no seal."""
+    seal = await _find_seal(bus, stream, seq)
+    if seal is None:
+        return None
+    leaves = dict((await read_erasures(bus, stream)).leaves)
+    found: Stored | None = None
+    async for page in bus.read_all(stream, seal.first, seal.last, timeout=READ_TIMEOUT):
+        leaves |= {stored.seq: make_leaf(stored) for stored in page}
+        found = next((stored for stored in page if stored.seq == seq), found)
+    if found is None:
+        return None
+    there = [each for each in range(seal.first, seal.last + 1) if each in leaves]
+    path = path_of([leaves[each] for each in there], there.index(seq))
+    return {
+        **message_line(found),
+        "path": [{"side": "left" if before else "right", "hash": beside.hex()} for before, beside in path],
+        "seal": without_marks(seal).to_dict(),
+    }
+
+
+async def _find_seal(bus: Bus, stream: str, seq: int) -> Seal | None:
+    async with aclosing(read_seals(bus, stream)) as seals:
+        async for _, seal in seals:
+            if seal is not None and seal.first <= seq <= seal.last:
+                return seal
+    return None

@@ -1,0 +1,105 @@
+"""Seals: made, checked and read."""
+
+import contextlib
+from base64 import b64decode, b64encode
+from collections.abc import AsyncGenerator, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from shared import subjects
+from shared.bus import Bus
+from shared.contracts import Seal
+from shared.contracts.base import amended
+from shared.errors import ConfigError
+from shared.queries.records import scan
+from shared.trail.tree import root_of
+
+SPAN = 1_000
+"""The most messages of one seal."""
+CHAIN = b"\x02"
+"""What the hash of a seal begins with."""
+MARK = 4
+"""The bytes of a mark."""
+NO_MARK = bytes(MARK)
+BEFORE_ALL = "0" * 64
+"""The chain that the first seal continues."""
+
+
+def chain_of(before: str, seal: Seal) -> str:
+    """The chain hash of a seal that continues the chain ``before``."""
+    place = f"{seal.stream} {seal.number} {seal.first} {seal.last} {seal.count}".encode()
+    return sha256(CHAIN + bytes.fromhex(before) + bytes.fromhex(seal.root) + place).hexdigest()
+
+
+def make_seal(stream: str, before: Seal | None, leaves: Sequence[bytes | None], sender: str) -> Seal:
+    """The seal after ``before`` over the commitments to the next messages, None for one that is missing."""
+    there = [leaf for leaf in leaves if leaf is not None]
+    first = before.last + 1 if before else 1
+    seal = Seal(
+        sender=sender,
+        stream=stream,  # type: ignore[arg-type]  # a stream of the log
+        number=before.number + 1 if before else 1,
+        first=first,
+        last=first + len(leaves) - 1,
+        count=len(there),
+        root=root_of(there).hex(),
+        chain=BEFORE_ALL,
+        marks=b64encode(b"".join(leaf[:MARK] if leaf else NO_MARK for leaf in leaves)).decode(),
+    )
+    return amended(seal, chain=chain_of(before.chain if before else BEFORE_ALL, seal))
+
+
+def marks_of(seal: Seal) -> list[bytes]:
+    """The marks of its messages, in their order; empty if they are damaged."""
+    try:
+        data = b64decode(seal.marks, validate=True)
+    except ValueError:
+        return []
+    marks = [data[at : at + MARK] for at in range(0, len(data), MARK)]
+    return marks if len(marks) == seal.last - seal.first + 1 else []
+
+
+def find_flaw(seal: Seal, before: Seal | None) -> str:
+    """Why a seal does not continue the one before it; empty if it does."""
+    if seal.number != (before.number + 1 if before else 1):
+        return "its number does not follow that of the seal before"
+    if seal.first != (before.last + 1 if before else 1) or seal.last < seal.first:
+        return "its messages do not follow those of the seal before"
+    if seal.chain != chain_of(before.chain if before else BEFORE_ALL, seal):
+        return "its chain does not continue that of the seal before"
+    return ""
+
+
+async def read_seals(bus: Bus, stream: str, since: int = 1) -> AsyncGenerator[tuple[int, Seal | None], None]:
+    """The seals of a stream with their places in OFFICE, from a place on; None for what cannot be read."""
+    async for stored in scan(bus, subjects.OFFICE, subjects.seal(stream), seq=since):
+        yield stored.seq, parse_seal(stored.data, stream)
+
+
+def parse_seal(data: bytes, stream: str) -> Seal | None:
+    """The seal of a stream in a message; None if it is none."""
+    try:
+        seal = Seal.from_json(data)
+    except (ValueError, RecursionError):
+        return None
+    return seal if seal.stream == stream else None
+
+
+def without_marks(seal: Seal) -> Seal:
+    """A seal as it is kept elsewhere: what it proves, in a few hundred bytes."""
+    return amended(seal, marks="")
+
+
+def read_kept(path: Path) -> list[Seal]:
+    """The seals in a file, one a line; raises ConfigError if it has none."""
+    kept: list[Seal] = []
+    try:
+        lines = path.read_text("utf-8", "replace").splitlines()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}", "Name a file of seals") from None
+    for line in lines:
+        with contextlib.suppress(ValueError, RecursionError):
+            kept.append(Seal.from_json(line.strip().encode()))
+    if not kept:
+        raise ConfigError(f"{path} has no seal", "A seal is a line of JSON, as a witness gets it")
+    return kept

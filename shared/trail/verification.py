@@ -1,0 +1,225 @@
+"""Verifying a stream of the log: nothing is missing or altered, and what was erased is on record."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from shared import subjects
+from shared.bus import Bus, Stored
+from shared.contracts import Seal
+from shared.queries.records import call_server, last_sequence
+from shared.trail.erasures import ErasedBy, Erasures, read_erasures
+from shared.trail.leaf import make_leaf
+from shared.trail.seals import MARK, NO_MARK, find_flaw, marks_of, read_seals
+from shared.trail.tree import root_of
+
+MAX_LISTED = 20
+"""The most problems that are described; the others are only counted."""
+READ_TIMEOUT = 30.0
+_LIMITS = {"max_msgs": -1, "max_bytes": -1, "max_age": 0, "max_msgs_per_subject": -1}
+"""What a stream's configuration says that keeps everything."""
+
+Report = Callable[[str], None]
+
+
+class Verification(msgspec.Struct, kw_only=True):
+    """What was found in a stream.
+
+    ``messages`` were read, up to ``last``; ``erased`` are gone by the ``orders`` of people, on record.
+    ``seals`` were checked, and cover what is up to ``sealed``; what follows is not proven yet. ``witnessed``
+    is the last message that a seal kept elsewhere covers, 0 if none was compared.
+    """
+
+    stream: str
+    messages: int = 0
+    last: int = 0
+    erased: int = 0
+    orders: list[ErasedBy] = []
+    seals: int = 0
+    sealed: int = 0
+    witnessed: int = 0
+    problem_count: int = 0
+    problems: list[str] = []
+
+    def add_problem(self, problem: str, count: int = 1) -> None:
+        """Count a problem, and keep its description."""
+        self.problem_count += count
+        if len(self.problems) < MAX_LISTED:
+            self.problems.append(problem)
+
+
+async def verify_log(
+    bus: Bus, kept: Sequence[Seal] = (), report: Report = lambda _: None
+) -> list[Verification]:
+    """Verify both streams of the log; ``kept`` are seals of them that were kept elsewhere."""
+    return [
+        await verify_stream(bus, stream, [seal for seal in kept if seal.stream == stream], report)
+        for stream in subjects.LOG
+    ]
+
+
+async def verify_stream(
+    bus: Bus, stream: str, kept: Sequence[Seal] = (), report: Report = lambda _: None
+) -> Verification:
+    """Verify what a stream has now: that no message is missing, and that each is what was sealed.
+
+    A page of messages and the commitments of one seal are in memory at a time, beside the commitments to
+    what was erased. ``report`` gets the progress. Raises BusUnavailable if the stream cannot be read.
+    """
+    result = Verification(stream=stream, orders=[], problems=[])
+    await _check_protection(bus, result)
+    end = await last_sequence(bus, stream)
+    async with aclosing(read_seals(bus, stream)) as seals:
+        walk = _Walk(bus, result, seals, kept)
+        await walk.open()
+        async for page in bus.read_all(stream, 1, end, timeout=READ_TIMEOUT):
+            leaves = await asyncio.to_thread(_make_leaves, page)
+            for stored, leaf in zip(page, leaves, strict=True):
+                await walk.take(stored.seq, leaf)
+            report(f"{stream}: {page[-1].seq:,} of {end:,} messages read")
+        await walk.end(end)
+    return result
+
+
+def _make_leaves(page: list[Stored]) -> list[bytes]:
+    return [make_leaf(stored) for stored in page]
+
+
+class _Walk:
+    """Goes through a stream and its seals side by side."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        result: Verification,
+        seals: AsyncIterator[tuple[int, Seal | None]],
+        kept: Sequence[Seal],
+    ) -> None:
+        self._bus, self._result, self._seals = bus, result, seals
+        self._kept = sorted(kept, key=lambda seal: seal.number)
+        self._erasures = Erasures()
+        self._reached = 0
+        self._before: Seal | None = None
+        self._next: Seal | None = None
+        self._leaves: list[bytes | None] = []
+        """The commitments since the last seal that was checked; None for what is missing."""
+
+    async def open(self) -> None:
+        """Read what was erased until now, and the first seal."""
+        self._erasures = await read_erasures(self._bus, self._result.stream)
+        await self._advance()
+
+    async def take(self, seq: int, leaf: bytes) -> None:
+        """Go on to a message that is there."""
+        await self._pass_missing(seq - 1)
+        self._result.messages += 1
+        await self._add(leaf)
+
+    async def end(self, last: int) -> None:
+        """Say what the whole came to; ``last`` is the last message that there ever was."""
+        await self._pass_missing(last)
+        result = self._result
+        result.last, result.orders = self._reached, self._erasures.orders
+        if self._next is not None and self._next.last <= last:
+            result.add_problem(f"Seal {self._next.number} of {result.stream} was not reached")
+        for kept in self._kept:  # those that the log came to were taken out
+            result.add_problem(
+                f"The seal {kept.number} that was kept elsewhere covers {result.stream} up to {kept.last}, "
+                f"and the log has {result.seals} seals of it"
+            )
+
+    async def _pass_missing(self, last: int) -> None:
+        """Go on to ``last``; what is missing until there is on record, or a problem."""
+        if self._reached < last and not all(
+            seq in self._erasures.leaves for seq in range(self._reached + 1, last + 1)
+        ):
+            # It may have been erased meanwhile: the record comes before that.
+            self._erasures = await read_erasures(self._bus, self._result.stream)
+        unexplained = 0
+        while self._reached < last:
+            leaf = self._erasures.leaves.get(self._reached + 1)
+            if leaf is None:
+                unexplained += 1
+            else:
+                self._tell_missing(unexplained)
+                unexplained = 0
+                self._result.erased += 1
+            await self._add(leaf)
+        self._tell_missing(unexplained)
+
+    def _tell_missing(self, number: int) -> None:
+        if number:
+            first, last = self._reached - number + 1, self._reached
+            which = f"{first} is" if number == 1 else f"{first} to {last} are"
+            what = f"{self._result.stream} {which} missing or damaged, and no person ordered that"
+            self._result.add_problem(what, number)
+
+    async def _add(self, leaf: bytes | None) -> None:
+        self._reached += 1
+        self._leaves.append(leaf)
+        while self._next is not None and self._next.last <= self._reached:
+            self._check(self._next)
+            await self._advance()
+
+    async def _advance(self) -> None:
+        """Find the next seal that continues those before it."""
+        while True:
+            found = await anext(self._seals, None)
+            if found is None:
+                self._next = None
+                return
+            place, seal = found
+            flaw = find_flaw(seal, self._before) if seal is not None else "it cannot be read"
+            if seal is not None and not flaw:
+                self._next = seal
+                return
+            self._result.add_problem(f"The seal in OFFICE {place} is none: {flaw}")
+
+    def _check(self, seal: Seal) -> None:
+        """Compare the messages of a seal with it."""
+        size = seal.last - seal.first + 1
+        leaves, self._leaves = self._leaves[:size], self._leaves[size:]
+        there = [leaf for leaf in leaves if leaf is not None]
+        if (len(there), root_of(there).hex()) != (seal.count, seal.root):
+            self._tell_changed(seal, leaves)
+        while self._kept and self._kept[0].number == seal.number:
+            kept = self._kept.pop(0)
+            if (kept.chain, kept.last) == (seal.chain, seal.last):
+                self._result.witnessed = seal.last
+            else:
+                what = f"Seal {seal.number} of {seal.stream} is not the one that was kept elsewhere"
+                self._result.add_problem(f"{what}: the log was written anew")
+        self._result.seals += 1
+        self._result.sealed = seal.last
+        self._before = seal
+
+    def _tell_changed(self, seal: Seal, leaves: list[bytes | None]) -> None:
+        """Name the messages that are not those that were sealed; what is missing was named before."""
+        marks = marks_of(seal)
+        changed = [
+            seal.first + at
+            for at, (leaf, mark) in enumerate(zip(leaves, marks, strict=bool(marks)))
+            if leaf is not None and leaf[:MARK] != mark
+        ]
+        for seq in changed:
+            late = marks[seq - seal.first] == NO_MARK
+            what = "was not there when it was sealed" if late else "is not what was sealed: it was changed"
+            self._result.add_problem(f"{seal.stream} {seq} {what}")
+        if not changed and None not in leaves:
+            what = f"{seal.stream} {seal.first} to {seal.last} are not what seal {seal.number} was made of"
+            self._result.add_problem(what)
+
+
+async def _check_protection(bus: Bus, result: Verification) -> None:
+    info: dict[str, Any] = await call_server(bus, f"STREAM.INFO.{result.stream}")
+    config = info["config"]
+    if not config.get("deny_purge"):
+        result.add_problem(
+            f"{result.stream} is not protected: deny_purge is off; 'mailroom provision' sets it"
+        )
+    for name, wanted in _LIMITS.items():
+        if config.get(name) != wanted:
+            result.add_problem(f"{result.stream} may lose messages: its {name} is {config.get(name)}")

@@ -1,0 +1,187 @@
+"""The proof of the log as people use it: sealed by the gateway, witnessed, verified, checked elsewhere."""
+
+import asyncio
+import json
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from shared import subjects
+from shared.bus.entry import seal
+from shared.contracts import Email, Seal
+from shared.trail.seals import read_kept
+from tests.support.channels import MailStub
+from tests.support.gateway import RunningGateway
+from tests.support.http import HttpServer, Request
+from tests.support.server import ROOT, run_mailroom
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+SCRIPT = ROOT / "docs" / "verify-bundle.mjs"
+
+
+class Receiver:
+    """A webhook that keeps what it took, and refuses all until it is told not to."""
+
+    def __init__(self) -> None:
+        self.taken: list[bytes] = []
+        self.open = False
+        self.server = HttpServer(self._answer)
+
+    def _answer(self, request: Request) -> None:
+        body = request.read_body()
+        if self.open:
+            self.taken.append(body)
+        request.respond(200 if self.open else 503, {}, b"")
+
+
+class Witnessed:
+    """An office of the gateway alone, with three witnesses."""
+
+    def __init__(self, folder: Path) -> None:
+        self.mail, self.hook = MailStub(), Receiver()
+        self.file = folder / "elsewhere" / "seals.jsonl"
+        self.file.parent.mkdir()
+        witnesses = f"{self.file},{self.hook.server.root}/seals,mailto:ada@example.org"
+        self.gateway = RunningGateway(
+            folder,
+            MAILROOM_AUDIT_WITNESS=witnesses,
+            MAILROOM_SMTP_URL=f"smtp://127.0.0.1:{self.mail.port}",
+            MAILROOM_SMTP_SENDER="office@example.org",
+        )
+        self.office = self.gateway.office
+
+    def command(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        return run_mailroom({**self.office.environment, "NATS_URL": self.office.server.url}, *arguments)
+
+    async def verify(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        return await asyncio.to_thread(self.command, "audit", "verify", *arguments)
+
+    async def fill(self, number: int) -> None:
+        engineer = await self.office.connect("engineer")
+        for begin in range(0, number, 500):
+            texts = [f"letter {each}" for each in range(begin, min(begin + 500, number))]
+            letters = [Email(sender="engineer", recipient="critic", body=each) for each in texts]
+            await engineer.commit([seal(subjects.mail("critic", "engineer"), each) for each in letters])
+
+    async def sealed(self, number: int) -> None:
+        async def is_sealed() -> bool:
+            stored = await self.office.user.last(subjects.OFFICE, subjects.seal(subjects.OFFICE))
+            return stored is not None and Seal.from_json(stored.data).number >= number
+
+        await eventually(is_sealed, 20)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def log(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Witnessed]:
+    log = Witnessed(tmp_path_factory.mktemp("office"))
+    with log.mail, log.hook.server:
+        try:
+            await log.gateway.open()
+            yield log
+        finally:
+            await log.gateway.close()
+
+
+async def test_the_gateway_seals_and_whoever_is_away_holds_nothing_up(log: Witnessed) -> None:
+    await log.fill(1_100)
+    await log.sealed(1)
+    await eventually(lambda: log.file.exists() and log.mail.mails)
+    (kept,) = read_kept(log.file)
+    assert (kept.number, kept.last, kept.marks) == (1, 1_000, "")
+    (mail,) = log.mail.mails
+    assert mail["To"] == "ada@example.org"
+    assert mail["Subject"] == "Sealed: OFFICE up to 1,000"
+    assert kept.chain in mail.get_content()
+    assert log.hook.taken == []
+    async with log.gateway.client() as client:
+        found = (await client.get("/api/v1/doctor")).json()
+    (check,) = [each for each in found["checks"] if each["name"] == "seals"]
+    assert check["verdict"] == "warn"
+    assert "503" in check["finding"]
+    log.hook.open = True
+    await eventually(lambda: log.hook.taken, 30)
+    assert Seal.from_json(log.hook.taken[0].splitlines()[0]) == kept
+    done = await log.verify()
+    assert done.returncode == 0, done.stdout
+    assert "Up to 1,000 also proven by a seal that was kept elsewhere" in done.stdout
+
+
+async def test_killed_and_started_again_it_continues_the_chain(log: Witnessed) -> None:
+    for _ in range(3):
+        await log.fill(700)
+        log.office.kill("gateway")
+        await log.fill(700)
+        log.office.start("gateway")
+        await log.office.ready("gateway")
+    await log.sealed(5)
+    done = await log.verify("--json")
+    found = {each["stream"]: each for each in json.loads(done.stdout)}
+    assert (done.returncode, found["OFFICE"]["problems"]) == (0, [])
+    assert found["OFFICE"]["sealed"] >= 5_000
+    mails = len(log.mail.mails)
+    assert mails == 1  # one an hour is enough: a seal stands for all before it
+
+
+async def test_a_bundle_is_checked_by_a_script_without_mailroom(log: Witnessed, tmp_path: Path) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    assert len(SCRIPT.read_text().splitlines()) <= 40
+
+    async def check(*arguments: object) -> "subprocess.CompletedProcess[str]":
+        command = [node, str(SCRIPT), *map(str, arguments)]
+        return await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
+
+    await log.fill(1)
+    bundle = tmp_path / "bundle.jsonl"
+    written = await asyncio.to_thread(log.command, "audit", "export", str(bundle), "--json")
+    counts = json.loads(written.stdout)
+    done = await check(bundle, log.file)
+    expected = f"WHOLE: {counts['messages']} messages, {counts['erased']} erased, {counts['seals']} seals\n"
+    assert (done.returncode, done.stdout) == (0, expected), done.stderr
+    lines = bundle.read_text().splitlines()
+    changed = tmp_path / "changed.jsonl"
+    for number in (0, 500, 1_500):
+        line = json.loads(lines[number])
+        line["time"] = line["time"].replace("2026", "2025")
+        changed.write_text("\n".join([*lines[:number], json.dumps(line), *lines[number + 1 :]]))
+        done = await check(changed)
+        assert (done.returncode, done.stdout[:9]) == (1, "NOT WHOLE")
+    changed.write_text("\n".join(lines[:3] + lines[4:]))
+    assert (await check(changed)).stdout.startswith("NOT WHOLE")
+    changed.write_text("\n".join(lines[:1_001]))
+    assert "is missing" in (await check(changed, log.file)).stdout
+    proof = tmp_path / "proof.json"
+    made = await asyncio.to_thread(log.command, "audit", "prove", "OFFICE", "1234")
+    proof.write_text(made.stdout)
+    assert len(made.stdout) < 4_000
+    done = await check(proof)
+    assert done.stdout.startswith("PROVEN: OFFICE 1234 is in the seal OFFICE 2 1001 2000 1000"), done.stderr
+    proof.write_text(made.stdout.replace('"seq":1234', '"seq":1235'))
+    assert (await check(proof)).returncode == 1
+    none = await asyncio.to_thread(log.command, "audit", "prove", "OFFICE", "999999")
+    assert (none.returncode, "no sealed message 999999" in none.stderr) == (1, True)
+
+
+async def test_the_same_is_found_whatever_the_page_asks(log: Witnessed) -> None:
+    async with log.gateway.client() as client:
+        found = (await client.post("/api/v1/audit/verify")).json()
+    assert found["whole"]
+    assert found["streams"][0]["sealed"] >= 5_000
+
+
+async def test_verifying_from_a_seal_of_another_log_fails(log: Witnessed, tmp_path: Path) -> None:
+    kept = read_kept(log.file)[-1]
+    other = tmp_path / "seals"
+    other.write_text(kept.to_json().decode().replace(kept.chain, "0" * 64))
+    done = await log.verify("--from", str(other))
+    assert done.returncode == 1
+    assert "is not the one that was kept elsewhere: the log was written anew" in done.stdout
+    other.write_text("nothing of use\n")
+    done = await log.verify("--from", str(other))
+    assert (done.returncode, "has no seal" in done.stderr) == (1, True)
