@@ -4,7 +4,7 @@ import { get } from "../api.js";
 import { setQuery } from "../router.js";
 import { Loading, Problem } from "../ui/empty.js";
 import { count, plural } from "../ui/format.js";
-import { html } from "../ui/html.js";
+import { html, useEffect, useState } from "../ui/html.js";
 import { useResource } from "../ui/resource.js";
 
 const KNOWN = ["engineer", "conductor", "scout", "critic", "nexus", "cortex", "frontier"];
@@ -25,7 +25,9 @@ export function Briefing({ query, version }) {
 }
 
 function VersionField({ value, most, placeholder, onChange, label }) {
-  return html`<input type="number" class="number" min="1" max=${most} value=${value} placeholder=${placeholder} aria-label=${label} onChange=${(event) => onChange(event.target.value)} />`;
+  const [draft, setDraft] = useState(value);  // what is being typed outlives what comes meanwhile
+  useEffect(() => setDraft(value), [value]);
+  return html`<input type="number" class="number" min="1" max=${most} value=${draft} placeholder=${placeholder} aria-label=${label} onInput=${(event) => setDraft(event.target.value)} onChange=${(event) => onChange(event.target.value)} />`;
 }
 
 function Text({ agent, at, compact, version }) {
