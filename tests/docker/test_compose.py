@@ -44,7 +44,7 @@ def test_every_agent_shows_itself_and_is_healthy(office: Containers) -> None:
     assert sorted(presences(office)) == AGENTS
     states = [json.loads(line) for line in office.run("ps", "--format", "json").splitlines()]
     assert sorted(state["Service"] for state in states if state["Health"] == "healthy") == sorted(
-        [*AGENTS, "nats"]
+        [*AGENTS, "eraser", "nats"]
     )
 
 
