@@ -107,7 +107,7 @@ async def test_prometheus_scrapes_with_a_token(office: Containers) -> None:
 async def test_the_container_is_in_order(browser: httpx2.AsyncClient) -> None:
     checks = (await browser.get("/api/v1/doctor")).json()["checks"]
     assert {check["name"]: check["verdict"] for check in checks} == dict.fromkeys(
-        ["agents", "bus", "deliver", "disk", "index", "memory", "rates", "streams"], "ok"
+        ["agents", "bus", "deliver", "disk", "index", "memory", "rates", "seals", "streams"], "ok"
     )
 
 
