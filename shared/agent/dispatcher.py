@@ -185,7 +185,7 @@ class Dispatcher:
             raise Reject(f"it was begun {begun - 1} times and never finished")
         try:
             if not held.first or limit == 1:
-                # Somebody may be at it, or has died of it: that this process is, is to be known at once.
+                # Another process may be at work on it, or may have died of it: claim it at once.
                 await held.begin()
             await held.finish(await self._perform(held))
         except Conflict as conflict:

@@ -130,23 +130,26 @@ class TaskExecutor:
 
     async def _require_claim(self, held: Claim) -> None:
         """Return once the claim is stored; if it is lost, the execution is stopped."""
-        try:
-            await held.begin()
-        except Conflict:
-            if held in self._running:
-                self._running[held].stop(LOST)
+        if not await self._begin(held):
             # No error, which the action might take for one of the effect's.
-            raise asyncio.CancelledError(LOST) from None
+            raise asyncio.CancelledError(LOST)
 
     async def _claim_late(self, held: Claim) -> None:
         """Store the claim of what takes long."""
         try:
+            await self._begin(held)
+        except BusError as error:
+            log.warning("claim_unstored", task_id=held.task.task_id, reason=str(error))
+
+    async def _begin(self, held: Claim) -> bool:
+        """Store the claim; if it is lost, stop the execution and return False."""
+        try:
             await held.begin()
         except Conflict:
             if held in self._running:
                 self._running[held].stop(LOST)
-        except BusError as error:
-            log.warning("claim_unstored", task_id=held.task.task_id, reason=str(error))
+            return False
+        return True
 
     async def watch_claims(self) -> None:
         """Claim what takes long, and stop what was cancelled or taken over; runs until cancelled."""

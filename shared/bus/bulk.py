@@ -51,7 +51,7 @@ class _Pages:
         self.arrived.set()
 
     def reset(self) -> None:
-        """Begin anew on another connection; what was asked for on the last one does not come."""
+        """Start over on another connection: the answers owed on the last one are lost."""
         self._other.reset()
         self._bytes.clear()
         self.ended = self.ended or b"cut"

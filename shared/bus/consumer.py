@@ -244,7 +244,7 @@ class Consumer:
         self._handling += 1
         self._queue.put_nowait(delivery)
         if self._handling > len(self._workers):
-            # Whoever has it begun, such as a task that yields its slot, lends the new worker nothing.
+            # A task that yields its slot starts a worker, which must not inherit that task's context.
             context = self._context.copy()
             name = f"work {len(self._workers)}"
             self._workers.append(asyncio.create_task(self._work(), name=name, context=context))

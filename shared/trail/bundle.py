@@ -1,4 +1,4 @@
-"""Parts of the log that somebody else can check: all of it as a bundle, or one message with its proof."""
+"""Parts of the log that others can check: all of it as a bundle, or one message with its proof."""
 
 import asyncio
 from base64 import b64encode

@@ -191,7 +191,7 @@ class _Walk:
                 self._result.witnessed = seal.last
             else:
                 what = f"Seal {seal.number} of {seal.stream} is not the one that was kept elsewhere"
-                self._result.add_problem(f"{what}: the log was written anew")
+                self._result.add_problem(f"{what}: the log was rewritten")
         self._result.seals += 1
         self._result.sealed = seal.last
         self._before = seal

@@ -271,7 +271,7 @@ async def test_a_log_that_was_written_anew_is_found_by_a_seal_kept_elsewhere(ser
     assert (await verify_stream(user, subjects.OFFICE)).problems == []
     found = await verify_stream(user, subjects.OFFICE, [kept])
     assert found.problems == [
-        f"Seal {kept.number} of OFFICE is not the one that was kept elsewhere: the log was written anew"
+        f"Seal {kept.number} of OFFICE is not the one that was kept elsewhere: the log was rewritten"
     ]
     cut = amended(kept, number=kept.number + 10, last=500)
     found = await verify_stream(user, subjects.OFFICE, [cut])

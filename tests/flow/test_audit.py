@@ -181,7 +181,7 @@ async def test_verifying_from_a_seal_of_another_log_fails(log: Witnessed, tmp_pa
     other.write_text(kept.to_json().decode().replace(kept.chain, "0" * 64))
     done = await log.verify("--from", str(other))
     assert done.returncode == 1
-    assert "is not the one that was kept elsewhere: the log was written anew" in done.stdout
+    assert "is not the one that was kept elsewhere: the log was rewritten" in done.stdout
     other.write_text("nothing of use\n")
     done = await log.verify("--from", str(other))
     assert (done.returncode, "has no seal" in done.stderr) == (1, True)

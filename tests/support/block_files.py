@@ -26,7 +26,7 @@ class Record(NamedTuple):
 
 
 def change_blocks(folder: Path, stream: str, change: Callable[[list[Record]], list[Record]]) -> None:
-    """Write the block files of a stream anew, from what ``change`` makes of their records."""
+    """Rewrite the block files of a stream from what ``change`` makes of their records."""
     for path in sorted(folder.glob("*.blk")):
         key = sha256(f"{stream}-{path.stem}".encode()).digest()
         data = path.read_bytes()

@@ -110,7 +110,7 @@ def verify(kept: Path | None, as_json: bool) -> None:
     """Verify that nothing in the log is missing or altered.
 
     Every message is read and compared with the seals over it; what was erased must be on record, with the
-    order of a person. Otherwise the exit code is 1. Who holds the admin's key could write the log anew with
+    order of a person. Otherwise the exit code is 1. A holder of the admin's key could rewrite the log with
     other seals: a seal that was kept elsewhere tells (the setting audit_witness, --from). What follows the
     last seal is not proven yet.
     """
@@ -155,7 +155,7 @@ def _describe(result: Verification, outside: bool) -> Iterator[str]:
     if outside and result.witnessed:
         yield f"  Up to {result.witnessed:,} also proven by a seal that was kept elsewhere"
     elif result.sealed:
-        yield "  No seal that was kept elsewhere was compared: who has this host could have written all anew"
+        yield "  Not compared with a seal kept elsewhere, so this host could have rewritten the log"
 
 
 @audit.command(name="prove", epilog=format_examples("mailroom audit prove OFFICE 1200"))

@@ -1,4 +1,4 @@
-"""Witnesses: whoever keeps seals elsewhere, so that the log cannot be written anew with other seals."""
+"""Witnesses keep seals elsewhere, so that the log cannot be rewritten with other seals unnoticed."""
 
 import asyncio
 import os
