@@ -4,7 +4,6 @@ import asyncio
 from base64 import b64encode
 from collections.abc import Callable
 from contextlib import aclosing
-from pathlib import Path
 from typing import IO, Any
 
 import msgspec
@@ -24,22 +23,20 @@ READ_TIMEOUT = 30.0
 class Written(msgspec.Struct, kw_only=True):
     """What a bundle has."""
 
-    path: str
     messages: int = 0
     erased: int = 0
     seals: int = 0
 
 
-async def write_bundle(bus: Bus, path: Path, report: Callable[[str], None] = lambda _: None) -> Written:
+async def write_bundle(bus: Bus, file: IO[bytes], report: Callable[[str], None] = lambda _: None) -> Written:
     """Write the log to a file: a line of JSON for each message, erased message and seal, in this order.
 
     A seal stands after the last of its messages. What follows the last seal is in it too, without one. Raises
     OSError if the file cannot be written.
     """
-    written = Written(path=str(path))
-    with path.open("wb") as file:
-        for stream in subjects.LOG:
-            await _write_stream(bus, stream, file, written, report)
+    written = Written()
+    for stream in subjects.LOG:
+        await _write_stream(bus, stream, file, written, report)
     return written
 
 

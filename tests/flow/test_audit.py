@@ -127,6 +127,14 @@ async def test_killed_and_started_again_it_continues_the_chain(log: Witnessed) -
     assert mails == 1  # one an hour is enough: a seal stands for all before it
 
 
+@pytest.mark.parametrize("place", ["/proc/bundle.jsonl", "/nowhere/bundle.jsonl"])
+async def test_a_bundle_that_cannot_be_written_is_a_sentence(log: Witnessed, place: str) -> None:
+    done = await asyncio.to_thread(log.command, "audit", "export", place)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Error: {place} cannot be written: No such file or directory")
+    assert len(done.stderr.splitlines()) == 1
+
+
 async def test_a_bundle_is_checked_by_a_script_without_mailroom(log: Witnessed, tmp_path: Path) -> None:
     node = shutil.which("node")
     if node is None:
@@ -148,7 +156,7 @@ async def test_a_bundle_is_checked_by_a_script_without_mailroom(log: Witnessed, 
     changed = tmp_path / "changed.jsonl"
     for number in (0, 500, 1_500):
         line = json.loads(lines[number])
-        line["time"] = line["time"].replace("2026", "2025")
+        line["time"] = "1999" + line["time"][4:]
         changed.write_text("\n".join([*lines[:number], json.dumps(line), *lines[number + 1 :]]))
         done = await check(changed)
         assert (done.returncode, done.stdout[:9]) == (1, "NOT WHOLE")

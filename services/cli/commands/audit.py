@@ -14,6 +14,7 @@ import msgspec
 from services.cli.commands.options import format_examples, json_option, since_option
 from services.cli.connection import run_connected
 from services.cli.output.console import colour, open_console, print_json, print_json_line, print_result
+from services.cli.output.files import replaced_file
 from shared import settings, subjects
 from shared.bus import Bus, Stored
 from shared.contracts import Seal
@@ -57,7 +58,9 @@ def export(file: Path | None, since: datetime | None, as_json: bool) -> None:
         if since is not None:
             raise click.UsageError("A bundle begins with the first message: seals are checked from there")
         written = run_connected(lambda bus: _write(bus, file))
-        print_result(written, _format_written(written), as_json)
+        print_result(
+            {"path": str(file), **msgspec.to_builtins(written)}, _format_written(file, written), as_json
+        )
         return
 
     async def print_all(bus: Bus) -> None:
@@ -69,15 +72,15 @@ def export(file: Path | None, since: datetime | None, as_json: bool) -> None:
 
 
 async def _write(bus: Bus, file: Path) -> Written:
-    with open_console(stderr=True).status("Writing the bundle") as status:
-        return await write_bundle(bus, file, status.update)
+    with replaced_file(file) as output, open_console(stderr=True).status("Writing the bundle") as status:
+        return await write_bundle(bus, output, status.update)
 
 
-def _format_written(written: Written) -> str:
+def _format_written(file: Path, written: Written) -> str:
     parts = [count(written.messages, "message"), count(written.seals, "seal")]
     if written.erased:
         parts.append(f"{written.erased:,} erased")
-    return f"Wrote {', '.join(parts)} to {written.path}; check it: node verify-bundle.mjs {written.path}"
+    return f"Wrote {', '.join(parts)} to {file}; check it: node verify-bundle.mjs {file}"
 
 
 def _export_line(stored: Stored) -> dict[str, Any]:

@@ -1,13 +1,11 @@
 """``mailroom memory export``: all nodes and edges as JSON Lines or Parquet; reading and writing Parquet."""
 
 import contextlib
-import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 import click
 import msgspec
@@ -16,6 +14,7 @@ from services.cli.agents import SERVICES
 from services.cli.commands.memory.session import at_option, call_memory
 from services.cli.commands.options import json_option
 from services.cli.output.console import open_console, print_result
+from services.cli.output.files import not_written, replaced_file
 from shared.contracts import Edge, EdgesQuery, ListQuery, Node
 from shared.contracts.queries import MAX_PAGE
 from shared.errors import ActionError
@@ -138,7 +137,7 @@ def _open_sink(path: str) -> Iterator[Callable[[bytes], object]]:
         with _parquet(Path(path)) as write:
             yield write
     elif path.endswith((".jsonl", ".ndjson")):
-        with _file(Path(path)) as file:
+        with replaced_file(Path(path)) as file:
             yield file.write
     else:
         raise click.UsageError(f"{path!r} must end in .jsonl or .parquet, or be a folder")
@@ -147,24 +146,6 @@ def _open_sink(path: str) -> Iterator[Callable[[bytes], object]]:
 def is_parquet(path: str) -> bool:
     """Whether a path is of Parquet files: by its ending, or because it is a folder."""
     return path.endswith((".parquet", "/")) or Path(path).is_dir()
-
-
-@contextlib.contextmanager
-def _file(path: Path) -> Iterator[BinaryIO]:
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    except OSError as error:
-        raise _not_written(path, error) from None
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        part.chmod(0o644)
-        part.replace(path)
-    except OSError as error:
-        raise _not_written(path, error) from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -178,12 +159,7 @@ def _parquet(folder: Path) -> Iterator[Callable[[bytes], object]]:
             for file in sorted(Path(part).iterdir()):
                 file.replace(folder / file.name)
     except OSError as error:
-        raise _not_written(folder, error) from None
-
-
-def _not_written(path: Path, error: OSError) -> ActionError:
-    cure = "Name another place, or free disk space"
-    return ActionError(f"{path} cannot be written: {error.strerror}", cure)
+        raise not_written(folder, error) from None
 
 
 def dump_node(node: Node) -> bytes:
