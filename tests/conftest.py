@@ -11,6 +11,7 @@ import pytest
 from shared import trace
 from tests.support.server import Server, serve
 from tests.support.stalls import RunAgain
+from tests.support.sweeper import leave_no_process
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,6 +33,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "tests/browser" if nodeid.startswith("tests/browser/") else super()._split_scope(nodeid)
 
     return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_left(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No process of a test is left, also if the tests themselves are killed."""
+    leave_no_process(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(autouse=True)

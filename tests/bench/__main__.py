@@ -16,7 +16,7 @@ from shared import log
 from tests.bench import machine
 from tests.bench.plan import Plan
 from tests.bench.rows import Row, print_table
-from tests.bench.sweeper import leave_nothing
+from tests.support.sweeper import leave_nothing
 
 MEASURES = ("throughput", "latency", "footprint", "growth", "policy")
 ON_DEMAND = tuple("memory thinking nexus jail checkup recovery gateway dashboard ingest commands".split())

@@ -24,7 +24,7 @@ from shared import log
 from tests.bench import machine
 from tests.bench.plan import Plan
 from tests.bench.rows import Row
-from tests.bench.sweeper import leave_nothing
+from tests.support.sweeper import leave_nothing
 
 FILE = Path(__file__).with_suffix(".toml")
 SMALL = Plan(tasks=400, rounds=3, small=True)

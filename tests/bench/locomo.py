@@ -31,8 +31,8 @@ from shared.contracts import Node, Source
 from shared.memory import Memory
 from tests.bench import machine
 from tests.bench.conversation_forms import read_samples
-from tests.bench.sweeper import leave_nothing
 from tests.support.office import Office
+from tests.support.sweeper import leave_nothing
 
 AT = 10
 """Recall is the share of a question's evidence among so many hits; of all questions, the mean."""

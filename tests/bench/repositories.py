@@ -27,8 +27,8 @@ import msgspec
 from shared import log, subjects
 from shared.contracts import Goal, TestRun
 from tests.bench import machine
-from tests.bench.sweeper import leave_nothing
 from tests.support.office import Office
+from tests.support.sweeper import leave_nothing
 
 TABLE = Path(__file__).with_suffix(".toml")
 FIRST, SECOND = 1.3, 1.1

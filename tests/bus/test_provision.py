@@ -6,11 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.cli.supervisor.provisioning import PUBLIC_KEYS, deal_keys, provision_streams
+from services.cli.supervisor.provisioning import PUBLIC_KEYS, deal_keys, provision_streams, read_in_hand
 from shared import subjects
 from shared.bus.entry import Entry
 from shared.errors import StartError
-from tests.bus.conftest import AGENTS
+from tests.bus.conftest import AGENTS, pull_one
 from tests.support.server import Server
 from tests.support.waiting import eventually
 
@@ -77,3 +77,13 @@ async def test_an_office_of_before_is_refused_by_name(server: Server, names: lis
         await provision_streams(server.config, server.url, AGENTS)
     assert "mailroom memory export" in refused.value.cure
     assert "mailroom memory import" in refused.value.cure
+
+
+async def test_what_was_in_hand_is_counted_for_each_agent(server: Server) -> None:
+    """Agents that were killed at work start first."""
+    engineer = await server.connect("engineer")
+    await engineer.commit([Entry("mail.critic.engineer", b"%d" % n, f"n{n}") for n in range(3)])
+    assert await pull_one(server, "critic") == b"0"
+    assert await pull_one(server, "critic") == b"1"
+    in_hand = await read_in_hand(server.config, server.url)
+    assert {name: number for name, number in in_hand.items() if number} == {"critic": 2}

@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from tests.bench.budget import FILE, Figure, read_budget, write_budget
-from tests.bench.sweeper import find_users
 from tests.support.server import ROOT
+from tests.support.sweeper import find_users
 from tests.support.waiting import wait_for
 
 
@@ -61,7 +61,7 @@ def test_nothing_outlives_a_bench_that_is_ended(number: signal.Signals) -> None:
 
 def _find_folder(pid: int) -> Path | None:
     commands = [child.cmdline() for child in psutil.Process(pid).children()]
-    return next((Path(command[-1]) for command in commands if "tests.bench.sweeper" in command), None)
+    return next((Path(command[-2]) for command in commands if "tests.support.sweeper" in command), None)
 
 
 def _list_commands(folder: Path) -> str:

@@ -34,7 +34,7 @@ from tests.bench.answers.others import OTHERS, measure_others
 from tests.bench.answers.story import AGENTS, DAYS
 from tests.bench.answers.surroundings import tell_story
 from tests.bench.answers.wording import HALVES, path_of, read_wording
-from tests.bench.sweeper import leave_nothing
+from tests.support.sweeper import leave_nothing
 
 SEEDS = {"work": 1, "held_out": 2}
 

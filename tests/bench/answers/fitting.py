@@ -24,7 +24,7 @@ from services.nexus.answers.weighing import LEAST_NAMED, Asked, weigh, weigh_ter
 from shared import log
 from shared.text.subjects import find_phrases
 from tests.bench.answers.samples import TEAMS, TOLD, Sample, read_store
-from tests.bench.sweeper import leave_nothing
+from tests.support.sweeper import leave_nothing
 
 ROUNDS, RATE, BAGS = 400, 0.1, 4
 """Steps that are added, what each counts, and how often all is done with other samples for the mean."""

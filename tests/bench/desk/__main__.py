@@ -18,7 +18,7 @@ from shared import log
 from tests.bench import machine
 from tests.bench.desk.ground import Said, hold_all, open_office
 from tests.bench.desk.messages import HALVES, read_talks
-from tests.bench.sweeper import leave_nothing
+from tests.support.sweeper import leave_nothing
 
 RIGHT, NEVER_WRONG = 90.0, 97.0
 """The targets, in percent of the messages of the half ``held``."""
