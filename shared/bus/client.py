@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from shared.bus.cancellation import keeping_cancellation
 from shared.bus.entry import parse_block
 
 Receive = Callable[[str, bytes, dict[str, str] | None], None]
@@ -32,6 +34,20 @@ class BusClient(Client):
     def connection(self) -> int:
         """The number of the present connection, or of the last one: 0, and one more for each reconnection."""
         return self.stats["reconnects"]
+
+    async def connect(self, *arguments: Any, **options: Any) -> None:
+        """nats-py's own, and may be cancelled."""
+        with keeping_cancellation():
+            await super().connect(*arguments, **options)
+
+    async def close(self) -> None:
+        """nats-py's own, and may be cancelled."""
+        with keeping_cancellation():
+            await super().close()
+
+    async def _request_new_style(self, *arguments: Any, **options: Any) -> Msg:
+        with keeping_cancellation():
+            return await super()._request_new_style(*arguments, **options)
 
     async def answer(self, reply: str, verdict: bytes) -> None:
         """Publish an acknowledgement, without the checks of ``publish``; raises nats.errors.Error."""
@@ -59,11 +75,13 @@ class BusClient(Client):
         Raises nats.errors.FlushTimeoutError. nats-py alone writes its ping ahead of what still waits to be
         written: the answer would not tell that a subscription just made is known.
         """
-        try:
-            await asyncio.wait_for(self._flush_pending(force_flush=True), timeout)
-        except TimeoutError:
-            raise nats.errors.FlushTimeoutError from None
-        await super().flush(timeout)
+        with keeping_cancellation():
+            try:
+                async with asyncio.timeout(timeout):
+                    await self._flush_pending(force_flush=True)
+            except TimeoutError:
+                raise nats.errors.FlushTimeoutError from None
+            await super().flush(timeout)
 
     async def flush_soon(self) -> None:
         """Have what was written sent, together with what else is written in this turn of the event loop."""

@@ -370,7 +370,8 @@ class Committer:
         self._answers[token] = _Exchange(future, entries)
         try:
             await self._publish(entries, f"{self._inbox}.{token}", token, probe)
-            data = await asyncio.wait_for(future, ANSWER_TIMEOUT)
+            async with asyncio.timeout(ANSWER_TIMEOUT):
+                data = await future
         except (TimeoutError, nats.errors.OutboundBufferLimitError):
             log.warning("commit_unanswered", messages=len(entries), connected=self._client.is_connected)
             await self._reconnected()

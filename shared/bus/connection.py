@@ -154,7 +154,7 @@ class Bus:
         What the server refuses, because something else was stored meanwhile, is left out. Raises
         BusUnavailable if it does not answer.
         """
-        client = Client()
+        client = BusClient()
         try:
             async with asyncio.timeout(timeout):
                 await connect_once(client, self._url, self._secret, **self._options("-apart"))
@@ -284,7 +284,7 @@ class Bus:
 
     def bulk_reader(self) -> BulkReader:
         """A reader on a connection of its own; to be closed."""
-        client = Client()
+        client = BusClient()
         options = self._options("-bulk")
         return BulkReader(client, lambda: connect_once(client, self._url, self._secret, **options))
 

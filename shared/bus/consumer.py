@@ -139,7 +139,8 @@ class Consumer:
                 await self._hand_back(lane.pop())
         if self._handling:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._ended.wait(), grace)
+                async with asyncio.timeout(grace):
+                    await self._ended.wait()
         tasks = [*self._background, *self._workers]
         for task in tasks:
             task.cancel()

@@ -8,6 +8,7 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from shared.bus.cancellation import keeping_cancellation
 from shared.contracts import Envelope
 from shared.errors import BusError, BusUnavailable
 from shared.subjects import Address
@@ -74,7 +75,8 @@ async def read(
     try:
         await client.publish(f"$JS.API.DIRECT.GET.{stream}", json.dumps(request).encode(), reply=inbox)
         while True:
-            message = await subscription.next_msg(timeout=timeout)
+            with keeping_cancellation():
+                message = await subscription.next_msg(timeout=timeout)
             headers = message.headers or {}
             if int(headers.get("Nats-Last-Sequence", last)) != last:
                 raise BusUnavailable(f"Reading {stream} was cut short")

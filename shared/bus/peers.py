@@ -77,7 +77,8 @@ class Peers:
     async def wait_until_checked(self, seconds: float) -> None:
         """Wait at most ``seconds`` for the first check and what follows from it."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._checked.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._checked.wait()
 
     async def _check(self) -> None:
         if time.monotonic() - self._read_at > READ_INTERVAL:

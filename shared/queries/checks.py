@@ -188,7 +188,8 @@ async def check_deliver(bus: Bus, config: Settings) -> Check:
 async def check_memory(bus: Bus) -> Check:
     """Whether the memory daemon can read and write."""
     try:
-        health = await asyncio.wait_for(Memory(bus).health(), MEMORY_TIMEOUT)
+        async with asyncio.timeout(MEMORY_TIMEOUT):
+            health = await Memory(bus).health()
     except TimeoutError:
         fix = "Read its log, logs/memory.log; 'mailroom status' shows whether it runs"
         return fail("memory", f"no answer within {MEMORY_TIMEOUT:g} s", fix)

@@ -37,3 +37,14 @@ async def test_a_flush_ends_after_the_server_has_read_what_was_written_before(se
     finally:
         await client.close()
         relayed.close()
+
+
+async def test_a_request_can_be_cancelled_as_its_answer_comes(server: Server) -> None:
+    async with server.raw_client(subjects.USER) as client:
+        asking = asyncio.create_task(client.request("$JS.API.STREAM.INFO.OFFICE", timeout=10))
+        while not client._resp_map:
+            await asyncio.sleep(0)
+        (waiting,) = client._resp_map.values()
+        waiting.add_done_callback(lambda _: asking.cancel())
+        await asyncio.wait([asking], timeout=10)
+        assert asking.cancelled()

@@ -9,6 +9,7 @@ import time
 from collections import deque
 
 import pytest
+import pytest_timeout
 from _pytest.runner import runtestprotocol
 
 TICK = 0.25
@@ -59,11 +60,19 @@ class RunAgain:
         stall = self._watch.longest_since(begun)
         if stall and any(report.failed for report in reports):
             item.user_properties.append((AGAIN, round(stall, 1)))
+            self._begin_time_limit(item)
             reports = runtestprotocol(item, log=False, nextitem=nextitem)
         for report in reports:
             item.ihook.pytest_runtest_logreport(report=report)
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         return True
+
+    @staticmethod
+    def _begin_time_limit(item: pytest.Item) -> None:
+        """Have pytest-timeout count from now: the failure ended its count, and what hangs would not end."""
+        hook = item.config.hook
+        hook.pytest_timeout_cancel_timer(item=item)
+        hook.pytest_timeout_set_timer(item=item, settings=pytest_timeout._get_item_settings(item))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         stall = dict(report.user_properties).get(AGAIN)
