@@ -15,9 +15,14 @@ CHANNEL = "ingest"
 
 def find_owner(node: Node) -> str:
     """The agent whose own memory a node is; empty if it is everybody's, as what is tagged GLOBAL is."""
-    folder, _, rest = node.source.session.partition("/")
-    is_own = node.source.channel == CHANNEL and folder == AGENTS_FOLDER and "/" in rest
-    return rest.partition("/")[0] if is_own and GLOBAL not in node.tags else ""
+    return owner_of(node.source.session, node.source.channel) if GLOBAL not in node.tags else ""
+
+
+def owner_of(session: str, channel: str) -> str:
+    """The same by the source of what is not tagged."""
+    folder, _, rest = session.partition("/")
+    name, inside, _ = rest.partition("/")
+    return name if inside and channel == CHANNEL and folder == AGENTS_FOLDER else ""
 
 
 def may_read(name: str, node: Node) -> bool:

@@ -68,7 +68,7 @@ class Lane:
         begun = time.perf_counter()
         for worker in self.workers:
             worker.send_signal(signal.SIGCONT)
-        await self._settled()
+        await self._settled(begun)
         seconds = time.perf_counter() - begun
         return Run(
             tasks=count,
@@ -77,18 +77,19 @@ class Lane:
             server_cpu=cpu_seconds(server) - server_cpu,
         )
 
-    async def _settled(self) -> None:
-        """Wait until nothing is left to do."""
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            if await self._idle():
-                return
-            await asyncio.sleep(0.01)
-        raise TimeoutError(f"{self.stream} did not come to rest within {PATIENCE:g} s")
+    async def _settled(self, begun: float) -> None:
+        """Wait until nothing is left to do, with few looks: each costs the server as much as a task."""
+        first = left = await self._count_left()
+        while left:
+            spent = time.perf_counter() - begun
+            if spent > PATIENCE:
+                raise TimeoutError(f"{self.stream} did not come to rest within {PATIENCE:g} s")
+            await asyncio.sleep(min(max(0.01, spent * left / max(1, first - left) / 2), 0.2))
+            left = await self._count_left()
 
-    async def _idle(self) -> bool:
+    async def _count_left(self) -> int:
         info = await self.ground.api(f"CONSUMER.INFO.{self.stream}.{self.durable}")
-        return not info["num_pending"] and not info["num_ack_pending"]
+        return int(info["num_pending"] + info["num_ack_pending"])
 
 
 class MailroomLane(Lane):

@@ -1,6 +1,7 @@
 """The nodes that may have a place in a briefing, found by numbers alone: section, weight, importance, age."""
 
 from collections.abc import Collection, Iterable, Mapping
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,6 +19,7 @@ from services.memory.briefing.ranking import (
     OTHER_RATE,
     OWN_WEIGHT,
     REVIEW_TAGS,
+    rank_all,
 )
 from services.memory.briefing.scope import RECENT, AgentScope
 from services.memory.briefing.sections import (
@@ -37,8 +39,10 @@ from services.memory.briefing.sections import (
     SHARED,
     SLACK,
     UNRESOLVED,
+    contain,
     nearness,
 )
+from services.memory.retrieval.node_index import NodeColumns
 from shared.memory.ownership import GLOBAL
 
 if TYPE_CHECKING:
@@ -92,26 +96,27 @@ def find_candidates(view: "View", scope: AgentScope) -> Candidates:
         weights[title].update({key: weight for key, weight in more.items() if key not in weights[title]})
         openings.update([title] if is_open else [])
     every = list(dict.fromkeys(key for section in weights.values() for key in section))
-    kinds = view.kinds(every)
-    worth, ranks = _worth(view, every, kinds, scope.moment), _rank(view, scope, every, kinds)
+    nodes, rows = view.describe(every), dict(zip(every, range(len(every)), strict=True))
+    worth, ranks = _worth(nodes, scope.moment), _rank(view, scope, every, nodes)
 
-    def order(title: str) -> list[str]:
-        section = weights[title]
-        kept = (key for key in section if key in worth)
-        return sorted(kept, key=lambda key: (ranks[key], -section[key] * worth[key], key))
+    def order(section: Weights) -> list[str]:
+        places = np.fromiter(map(rows.__getitem__, section), np.intp, len(section))
+        values = -np.fromiter(section.values(), np.float64, len(section)) * worth[places]
+        ranked = sorted(zip(ranks[places].tolist(), values.tolist(), section, strict=True))
+        return [key for _, value, key in ranked if value <= 0]
 
-    return Candidates(ids={title: order(title) for title in weights}, open=openings)
+    return Candidates(ids={title: order(section) for title, section in weights.items()}, open=openings)
 
 
-def _rank(view: "View", scope: AgentScope, ids: list[str], kinds: list[str]) -> dict[str, int]:
+def _rank(view: "View", scope: AgentScope, ids: list[str], nodes: NodeColumns) -> NDArray[np.intp]:
     """In which order candidates are read: own and global knowledge, decisions, facts, all else."""
     told = set(view.select(tags=(GLOBAL,), min_importance=MIN_IMPORTANCE, limit=OWN))
-    mine = {*scope.ties, *_select_own(view, scope, KNOWLEDGE)}
-    by_kind = {"fact": 2, **dict.fromkeys(LASTING, 1)}
-    return {
-        key: 0 if key in told or (key in mine and kind in KNOWLEDGE) else by_kind.get(kind, 3)
-        for key, kind in zip(ids, kinds, strict=True)
-    }
+    mine = contain({*scope.ties, *_select_own(view, scope, KNOWLEDGE)}, ids)
+    first = contain(told, ids) | (mine & nodes.of_kinds(*KNOWLEDGE))
+    ranks: NDArray[np.intp] = np.select(
+        [first, nodes.of_kinds(*LASTING), nodes.of_kinds("fact")], [0, 1, 2], 3
+    )
+    return ranks
 
 
 def _select_own(view: "View", scope: AgentScope, kinds: tuple[str, ...]) -> list[str]:
@@ -124,13 +129,10 @@ def _select_own(view: "View", scope: AgentScope, kinds: tuple[str, ...]) -> list
 Source = Iterable[tuple[str, Weights]]
 
 
-def _worth(view: "View", ids: list[str], kinds: list[str], moment: float) -> dict[str, float]:
-    """importance x recency of those that are important enough."""
-    importance, changed, _ = view.measure(ids)
-    rates = np.array([DAILY_RATES.get(kind, OTHER_RATE) for kind in kinds], np.float64)
-    worth = _fade(importance, changed, rates, moment)
-    kept = importance >= MIN_IMPORTANCE
-    return {key: value for key, value, keep in zip(ids, worth.tolist(), kept.tolist(), strict=True) if keep}
+def _worth(nodes: NodeColumns, moment: float) -> Floats:
+    """importance x recency of those that are important enough, -1 of the others."""
+    importance = nodes.column("importance")
+    return np.where(importance >= MIN_IMPORTANCE, rank_all(nodes, np.ones(len(importance)), moment), -1.0)
 
 
 def _fade(importance: Floats, changed: Floats, rates: Floats | float, moment: float) -> Floats:
@@ -138,7 +140,7 @@ def _fade(importance: Floats, changed: Floats, rates: Floats | float, moment: fl
 
 
 def _tied(view: "View", scope: AgentScope) -> Source:
-    ties = scope.ties
+    ties, nodes = scope.ties, view.describe(scope.ties)
     for title, kinds in (
         (RELATIONSHIPS, RELATED),
         (PATTERNS, ("pattern",)),
@@ -146,9 +148,9 @@ def _tied(view: "View", scope: AgentScope) -> Source:
         (RECENT_EVENTS, EVENTS),
         (ACTIVE, CONTEXT),
     ):
-        yield title, {key: ties[key].weight for key in _of_kinds(view, ties, kinds)}
-    applying = [key for key, joined in ties.items() if joined.applies]
-    yield IDENTITY, {key: ties[key].applies for key in _of_kinds(view, applying, ("preference", "fact"))}
+        yield title, {key: ties[key].weight for key in compress(ties, nodes.of_kinds(*kinds).tolist())}
+    applying = compress(ties, nodes.of_kinds("preference", "fact").tolist())
+    yield IDENTITY, {key: ties[key].applies for key in applying if ties[key].applies}
 
 
 def _own(view: "View", scope: AgentScope) -> Source:
@@ -170,9 +172,8 @@ def _of_low_importance(view: "View", scope: AgentScope) -> Source:
         **dict.fromkeys(own, OWN_WEIGHT),
         **{key: scope.ties[key].weight for key in _of_kinds(view, scope.ties, ("fact",))},
     }
-    facts = list(weights)
-    low = zip(facts, (view.measure(facts)[0] < LOW).tolist(), strict=True)
-    yield UNRESOLVED, {key: weights[key] for key, is_low in low if is_low}
+    low = compress(weights, (view.describe(weights).column("importance") < LOW).tolist())
+    yield UNRESOLVED, {key: weights[key] for key in low}
 
 
 def _for_review(view: "View", scope: AgentScope) -> Source:
@@ -200,13 +201,10 @@ def _related_to_work(view: "View", scope: AgentScope) -> Source:
     mean = scope.direction
     alike = [] if mean is None else [key for key, _ in view.similar(mean, SIMILAR, FAR, CONTEXT)]
     ids = list(dict.fromkeys((*nearest, *alike)))
-    cosines = view.measure(ids, mean)[2].tolist()
-    graph = [1 / (1 + scope.work[key]) if key in scope.work else 0.0 for key in ids]
-    weights = (0.5 * nearness(cosine) + 0.5 * steps for cosine, steps in zip(cosines, graph, strict=True))
-    yield (
-        ACTIVE,
-        {key: weight for key, weight in zip(ids, weights, strict=True) if weight >= FLOOR - SLACK},
-    )
+    steps = np.array([scope.work.get(key, np.inf) for key in ids], np.float64)
+    weights = 0.5 * nearness(view.describe(ids).compare(mean)) + 0.5 / (1 + steps)
+    near = zip(ids, weights.tolist(), strict=True)
+    yield ACTIVE, {key: weight for key, weight in near if weight >= FLOOR - SLACK}
 
 
 def _shared(view: "View", scope: AgentScope) -> dict[str, tuple[Weights, bool]]:
@@ -240,4 +238,4 @@ def _best(view: "View", kind: str, limit: int, moment: float) -> list[str]:
 def _of_kinds(view: "View", ids: Iterable[str], kinds: Collection[str]) -> list[str]:
     """Those of the live nodes that are of these kinds."""
     ids = list(ids)
-    return [key for key, kind in zip(ids, view.kinds(ids), strict=True) if kind in kinds]
+    return [*compress(ids, view.describe(ids).of_kinds(*kinds).tolist())]

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 import numpy as np
 
 from services.memory.briefing.ranking import MIN_WEIGHT
@@ -56,18 +55,6 @@ class Tie(NamedTuple):
 
 
 NO_TIE = Tie(0.0, "", 0.0)
-
-
-class EdgeFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the edges say of some nodes.
-
-    ``bound`` ones belong to some agent, in place of ``superseded`` ones newer ones hold or may hold;
-    ``ties`` join them with the agent that is briefed.
-    """
-
-    bound: Collection[str]
-    superseded: Collection[str]
-    ties: Mapping[str, Tie]
 
 
 def find_links(

@@ -68,6 +68,10 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     items: tuple[Item, ...]
     least: int = 1
 
+    def cut(self, count: int) -> "Unit":
+        """The first ``count`` of them."""
+        return self if count == len(self.items) else Unit(items=self.items[:count], least=self.least)
+
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
     """A section, best units first; ``omitted`` counts what is left out, and ``ask`` describes it."""
@@ -115,8 +119,10 @@ def fit_units(units: Sequence[Unit], room: int) -> tuple[Unit, ...]:
     taken = []
     for unit in units:
         count = min(len(unit.items), room)
-        if count and count >= unit.least:
-            taken.append(Unit(items=unit.items[:count], least=unit.least))
+        if not room:
+            break
+        if count >= unit.least:
+            taken.append(unit.cut(count))
             room -= count
     return tuple(taken)
 
@@ -197,13 +203,20 @@ def _fit(page: Page, forms: Sequence[Line], limits: Limits) -> RenderedText:
     the first from the last of those DETAILED on that gets in what is OWN; else the last.
     """
     queue = _queue(page.sections, limits.section)
-    filled: dict[Line, tuple[RenderedText, float]] = {}
+    room = limits.characters - len(_write(page, (), {}))
+    filled: dict[Line, _Filling] = {}
     for needed, tried in ((2 + NEAR, forms[:DETAILED]), (2 + SHARED, forms), (1, forms[DETAILED - 1 :])):
         for form in tried:
-            result, missed = filled[form] = filled.get(form) or _fill(page, queue, form, limits)
-            if missed > needed:
-                return result
-    return result
+            filled[form] = filled.get(form) or _fill(page, queue, form, room, limits.total)
+            if filled[form].missed > needed:
+                return _finish(page, filled[form])
+    return _finish(page, filled[form])
+
+
+def _finish(page: Page, filling: "_Filling") -> RenderedText:
+    kept = filling.kept
+    sections = tuple(_cut(page.sections[index], kept[index]) for index in sorted(kept))
+    return RenderedText(text=_write(page, sections, filling.lines), sections=sections)
 
 
 def _queue(sections: Sequence[Section], each: int) -> list[_Turn]:
@@ -222,15 +235,25 @@ def _queue(sections: Sequence[Section], each: int) -> list[_Turn]:
     return sorted(queue, key=lambda each: each[:3])
 
 
-def _fill(page: Page, queue: Iterable[_Turn], form: Line, limits: Limits) -> tuple[RenderedText, float]:
-    """The text with what of ``queue`` fits, and the turn of the first unit that did not: else infinity.
+class _Filling(NamedTuple):
+    """What a text has room for: units by the number of their section, their lines, and the turn of the first
+    unit that did not fit, else infinity.
+    """
+
+    kept: dict[int, list[Unit]]
+    lines: dict[str, str]
+    missed: float
+
+
+def _fill(page: Page, queue: Iterable[_Turn], form: Line, room: int, places: int) -> _Filling:
+    """What of ``queue`` fits into so many characters and items.
 
     What a section has after a unit that did not fit is left out too, so that it shows its best.
     """
     lines: dict[str, str] = {}
     kept: dict[int, list[Unit]] = {}
     closed: set[int] = set()
-    room, places, missed = limits.characters - len(_write(page, (), lines)), limits.total, inf
+    missed = inf
     for turn in queue:
         if turn.section in closed:
             continue
@@ -241,18 +264,21 @@ def _fill(page: Page, queue: Iterable[_Turn], form: Line, limits: Limits) -> tup
         ends = list(accumulate((len(lines[item.node.id]) for item in items), initial=spent))
         count = min(sum(end <= room for end in ends[1:]), places)
         if count >= turn.unit.least:
-            kept.setdefault(turn.section, []).append(Unit(items=items[:count], least=turn.unit.least))
+            kept.setdefault(turn.section, []).append(turn.unit.cut(count))
             room, places = room - ends[count], places - count
         if count < len(items):
             closed.add(turn.section)
             missed = min(missed, turn.turn)
-    sections = tuple(_cut(page.sections[index], kept[index]) for index in sorted(kept))
-    return RenderedText(text=_write(page, sections, lines), sections=sections), missed
+    return _Filling(kept, lines, missed)
 
 
 def _cut(section: Section, units: Sequence[Unit]) -> Section:
-    omitted = section.omitted + len(section.items) - sum(len(unit.items) for unit in units)
+    omitted = section.omitted + _count_items(section.units) - _count_items(units)
     return msgspec.structs.replace(section, units=tuple(units), omitted=omitted)
+
+
+def _count_items(units: Iterable[Unit]) -> int:
+    return sum([len(unit.items) for unit in units])
 
 
 def _write(page: Page, sections: Sequence[Section], lines: Lines) -> str:

@@ -1,10 +1,16 @@
 """What a node is worth in a briefing: importance x weight x recency, and whether it holds at all."""
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from services.memory.graph.decay import parse_time
 from shared.contracts import Node
+
+if TYPE_CHECKING:
+    from services.memory.retrieval.node_index import NodeColumns
 
 MIN_IMPORTANCE = 0.3
 """Below this nothing is shown but the agent's own node."""
@@ -37,11 +43,6 @@ DAILY_RATES = {
 OTHER_RATE = 0.02
 """The same for all other kinds."""
 
-DONE = frozenset(
-    "done completed complete achieved reached closed cancelled canceled abandoned dropped failed".split()
-)
-"""Values of a goal's ``metadata["status"]``, or tags, which say that it is no longer active."""
-
 DAY = 86_400.0
 """Seconds."""
 
@@ -60,6 +61,16 @@ def rank(node: Node, weight: float, moment: float) -> float:
     return node.importance * weight * math.exp(-daily_rate(node) * days)
 
 
+def rank_all(nodes: "NodeColumns", weights: NDArray[np.float64], moment: float) -> NDArray[np.float64]:
+    """The same of many, each with its weight."""
+    rates = np.full(len(weights), OTHER_RATE)
+    for kind, rate in DAILY_RATES.items():
+        rates[nodes.of_kinds(kind)] = rate
+    days = np.maximum(0.0, moment - nodes.column("changed")) / DAY
+    ranks: NDArray[np.float64] = nodes.column("importance") * weights * np.exp(-rates * days)
+    return ranks
+
+
 def daily_rate(node: Node) -> float:
     """How much of its recency it loses a day."""
     return DAILY_RATES.get(node.kind, OTHER_RATE)
@@ -70,11 +81,6 @@ def changed_at(node: Node) -> float:
     return parse_time(node.updated_at or node.created_at)
 
 
-def happened_at(node: Node) -> float:
-    """When an event took place: the beginning of its validity, else when it was first written."""
-    return parse_time(node.valid_from or node.created_at)
-
-
 def is_current(node: Node, moment: float) -> bool:
     """Whether a node is not retired and ``moment`` lies in the time it is valid for."""
     return (
@@ -82,12 +88,6 @@ def is_current(node: Node, moment: float) -> bool:
         and not (node.valid_from and parse_time(node.valid_from) > moment)
         and not (node.valid_to and parse_time(node.valid_to) <= moment)
     )
-
-
-def is_active(goal: Node) -> bool:
-    """Whether nothing says that the goal is reached or given up."""
-    said = {str(goal.metadata.get("status", "")).lower(), *(tag.lower() for tag in goal.tags)}
-    return not said & DONE
 
 
 def is_flagged(node: Node, *, but: str = "") -> bool:
@@ -105,12 +105,6 @@ def is_uncertain(node: Node) -> bool:
     if isinstance(confidence, int | float) and not isinstance(confidence, bool):
         return node.kind == "fact" and confidence < 0.5
     return node.kind == "fact" and confidence == "low"
-
-
-def is_vague(node: Node, weight: float) -> bool:
-    """Whether it is a fact whose importance and weight are under LOW, and that has no stated confidence."""
-    low = node.importance < LOW and weight < LOW
-    return node.kind == "fact" and low and "confidence" not in node.metadata
 
 
 def _is_set(flag: Any) -> bool:

@@ -12,7 +12,7 @@ from services.memory.briefing.links import Tie, count_steps, find_links, find_ti
 from services.memory.briefing.ranking import MIN_IMPORTANCE, MIN_WEIGHT, changed_at, is_current
 from services.memory.local_embedder import Vectors
 from shared.contracts import MemoryQuery, Node, Relation
-from shared.memory.ownership import GLOBAL, find_owner
+from shared.memory.ownership import find_owner
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View
@@ -132,21 +132,9 @@ def is_named(node: Node, agent: str) -> bool:
     return _normalise(agent) in map(_normalise, names)
 
 
-def is_own(node: Node, agent: str) -> bool:
-    """Whether the agent wrote the node, or the node is tagged with its name."""
-    return node.source.agent == agent or agent in node.tags
-
-
 def is_private(node: Node, agent: str) -> bool:
     """Whether it is from another agent's folder, ``ingest/agents/<name>``, and not tagged for this one."""
     return find_owner(node) not in ("", agent) and agent not in node.tags
-
-
-def is_for_others(node: Node, scope: AgentScope) -> bool:
-    """Whether it is tagged with other agents' names alone."""
-    if not any(tag.casefold() in scope.others for tag in node.tags):
-        return False
-    return not {scope.agent, GLOBAL}.intersection(tag.casefold() for tag in node.tags)
 
 
 def _find_hubs(view: "View", own: list[str], moment: float) -> dict[str, float]:

@@ -1,14 +1,18 @@
 """The sections and what belongs into each: a node has its place in the first one whose rule admits it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from services.memory.briefing import ranking
-from services.memory.briefing.links import NO_TIE, EdgeFacts, Tie
+from services.memory.briefing.links import NO_TIE
 from services.memory.briefing.page import NEAR, OWN, REST
 from services.memory.briefing.page import SHARED as FOR_ALL
-from services.memory.briefing.scope import RECENT, AgentScope, is_for_others, is_own, is_private
-from shared.contracts import Node
+from services.memory.briefing.scope import RECENT, AgentScope
+from services.memory.retrieval.node_index import Mask, NodeColumns
+from services.memory.retrieval.node_table import CONFIDENT, DONE, DONE_WORDS, GENERIC
 from shared.memory.ownership import GLOBAL
 
 IDENTITY = "Identity"
@@ -36,9 +40,6 @@ SHARED = ("preference", "pattern", "goal", "decision")
 """Kinds that may concern all agents."""
 LASTING = ("decision", "preference")
 """Kinds that hold until something replaces them."""
-GENERIC = "generic"
-"""The linker's flag of what is similar to many nodes."""
-
 RELATED = tuple(
     "agent person people human user contact customer team group organization organisation company"
     " project repository system service server database device tool api".split()
@@ -70,8 +71,23 @@ class Placement(NamedTuple):
     tier: int = FOR_ALL
 
 
-def assign_section(node: Node, scope: AgentScope, facts: EdgeFacts, cosine: float) -> Placement | None:
-    """The section a node belongs to and its rank there; None if it does not belong to this briefing.
+class Facts(NamedTuple):
+    """What is known of candidates beside their columns, by id.
+
+    ``bound`` ones belong to some agent, in place of ``questioned`` ones newer ones may hold; the metadata of
+    ``flagged`` ones ask for a review, those of ``uncertain`` ones say that little is sure.
+    """
+
+    bound: Collection[str]
+    questioned: Collection[str]
+    flagged: Collection[str]
+    uncertain: Collection[str]
+
+
+def assign_sections(
+    ids: Sequence[str], nodes: NodeColumns, scope: AgentScope, facts: Facts
+) -> dict[str, Placement]:
+    """The sections that nodes belong to and their rank there, of those that belong to this briefing.
 
     The first of these that fits: Unresolved, what is near and marked for review or of low confidence;
     Identity, preferences and facts that apply to the agent, and preferences that concern it or all agents;
@@ -79,117 +95,157 @@ def assign_section(node: Node, scope: AgentScope, facts: EdgeFacts, cosine: floa
     an edge with; Patterns and active Goals that concern it or all agents; Active Context, what is relevant.
 
     Scored importance x weight x recency (``rank``). Retired, expired, not yet valid and superseded nodes and
-    those below MIN_IMPORTANCE have no section, but the agent's own node always has.
+    those below MIN_IMPORTANCE have no section, but the agent's own node always has. What may have been
+    superseded counts as if it were, but for the agent's own notes: that is asked elsewhere, if there is room.
     """
-    if scope.node and node.id == scope.node.id:
-        return Placement(IDENTITY, AGENT_SCORE, tier=OWN)
-    tied = facts.ties.get(node.id, NO_TIE).weight >= ranking.MIN_WEIGHT
-    if (
-        node.importance < ranking.MIN_IMPORTANCE
-        or node.id in facts.superseded
-        or not ranking.is_current(node, scope.moment)
-        or (not tied and is_private(node, scope.agent))
-    ):
-        return None
-    own = is_own(node, scope.agent)
-    section, weight, note = _choose_section(node, scope, facts, cosine, own=own)
-    if not weight:
-        return None
-    mine = tied or own
-    tier = _choose_tier(node, section, mine=mine, others=not mine and is_for_others(node, scope))
-    return Placement(section, ranking.rank(node, weight, scope.moment), note, tier)
+    found = _Candidates(ids, nodes, scope, facts)
+    sections, weights, notes = found.choose_sections()
+    placed = np.flatnonzero(found.is_shown() & (weights > 0))
+    scores = ranking.rank_all(nodes, weights, scope.moment)[placed].tolist()
+    tiers = found.choose_tiers(sections == _ACTIVE, sections == _IDENTITY, sections == _UNRESOLVED)
+    rows = zip(placed.tolist(), sections[placed].tolist(), notes[placed].tolist(), scores, strict=True)
+    places = {
+        ids[row]: Placement(
+            _TITLES[section],
+            score,
+            scope.ties[ids[row]].note if section == _RELATIONSHIPS else _NOTES[note],
+            tier,
+        )
+        for (row, section, note, score), tier in zip(rows, tiers[placed].tolist(), strict=True)
+    }
+    if scope.node and scope.node.id in ids:
+        places[scope.node.id] = Placement(IDENTITY, AGENT_SCORE, tier=OWN)
+    return places
 
 
-def _choose_tier(node: Node, section: str, *, mine: bool, others: bool) -> int:
-    """When a node gets room: OWN knowledge, what is SHARED by all, what is NEAR, or the REST.
-
-    The REST is what other agents are named in, what says the same as many others, tasks, and events that
-    are no longer recent.
-    """
-    told = GLOBAL in node.tags
-    passing = section == ACTIVE and node.kind in (*EVENTS, "task") and not told
-    generic = node.metadata.get("flag") == GENERIC and node.kind not in LASTING
-    if others or generic or passing:
-        return NEAR if mine and node.kind == "task" else REST
-    if node.kind in (*LASTING, "fact") and (mine or section == IDENTITY):
-        return OWN if mine else FOR_ALL
-    return FOR_ALL if told or node.kind in SHARED or section == UNRESOLVED else NEAR
+_TITLES = tuple(ORDER)
+_IDENTITY, _ACTIVE, _RELATIONSHIPS, _PATTERNS, _GOALS, _UNRESOLVED, _RECENT_EVENTS = range(len(_TITLES))
+_NOTES = ("", REVIEW_NOTE, DOUBT_NOTE)
 
 
-def _choose_section(
-    node: Node, scope: AgentScope, facts: EdgeFacts, cosine: float, *, own: bool
-) -> tuple[str, float, str]:
-    """Section, weight and note; weight 0 if there is none."""
-    tie = facts.ties.get(node.id, NO_TIE)
-    local = _local_weight(node, scope, tie, own=own)
-    shared = _shared_weight(node, scope, facts, tie, own=own)
-    suspect = node.id in scope.suspects
-    if local:
-        flagged = suspect and ranking.is_flagged(node, but=GENERIC if node.kind in LASTING else "")
-        if any(tag in ranking.REVIEW_TAGS for tag in node.tags) or flagged:
-            return UNRESOLVED, local, REVIEW_NOTE
-        vague = ranking.is_vague(node, tie.weight or ranking.BASE_WEIGHT)
-        if vague or (suspect and ranking.is_uncertain(node)):
-            return UNRESOLVED, local, DOUBT_NOTE
-    if node.kind in ("preference", "fact") and tie.applies >= ranking.MIN_WEIGHT:
-        return IDENTITY, tie.applies, ""
-    if node.kind == "preference" and shared:
-        return IDENTITY, shared, ""
-    if node.kind in EVENTS and local and 0 <= scope.moment - ranking.happened_at(node) <= RECENT:
-        return RECENT_EVENTS, local, ""
-    if node.kind in RELATED and tie.weight >= ranking.MIN_WEIGHT:
-        return RELATIONSHIPS, tie.weight, tie.note
-    if node.kind == "pattern" and shared:
-        return PATTERNS, shared, ""
-    if node.kind == "goal" and shared and ranking.is_active(node):
-        return GOALS, shared, ""
-    return ACTIVE, _relevance(node, scope, tie, shared, cosine, own=own), ""
+class _Candidates:
+    """What decides of candidates, in arrays with an entry each."""
+
+    def __init__(self, ids: Sequence[str], nodes: NodeColumns, scope: AgentScope, facts: Facts) -> None:
+        self._nodes, self._scope = nodes, scope
+        ties = [scope.ties.get(key, NO_TIE) for key in ids]
+        self._tie = np.array([tie.weight for tie in ties], np.float64)
+        self._applies = np.array([tie.applies for tie in ties], np.float64)
+        self._tied = self._tie >= ranking.MIN_WEIGHT
+        self._told = nodes.tagged(GLOBAL)
+        self._is_tagged = nodes.tagged(scope.agent)
+        self._own = nodes.by("agent", scope.agent) | self._is_tagged
+        self._notes_of_own = nodes.by("owner", scope.agent) & ~self._told
+        self._for_others = nodes.named(scope.others) & ~nodes.named({scope.agent, GLOBAL})
+        self._near = contain(scope.near, ids)
+        self._work = np.array([scope.work.get(key, np.inf) for key in ids], np.float64)
+        self._bound, self._questioned, self._flagged, self._uncertain = (
+            contain(known, ids) for known in facts
+        )
+
+    def is_shown(self) -> Mask:
+        """Which hold and concern the agent or everybody."""
+        nodes, moment = self._nodes, self._scope.moment
+        others = (nodes.column("owner") > 0) & ~self._told & ~self._notes_of_own & ~self._is_tagged
+        shown: Mask = (
+            (nodes.column("importance") >= ranking.MIN_IMPORTANCE)
+            & nodes.column("live")
+            & (nodes.column("begins") <= moment)
+            & (nodes.column("ends") > moment)
+            & ~(nodes.column("superseded") | (self._questioned & ~self._notes_of_own))
+            & (self._tied | ~others)
+        )
+        return shown
+
+    def choose_sections(self) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.intp]]:
+        """The section of each, its weight there, 0 if it has none, and the place of its note in _NOTES."""
+        nodes, moment = self._nodes, self._scope.moment
+        local, shared = self._weigh_local(), self._weigh_shared()
+        is_fact = nodes.of_kinds("fact")
+        review = nodes.tagged(*ranking.REVIEW_TAGS) | self._flagged
+        vague = (
+            is_fact & (nodes.column("importance") < ranking.LOW) & (nodes.column("marks") & CONFIDENT == 0)
+        )
+        vague &= np.where(self._tie > 0, self._tie, ranking.BASE_WEIGHT) < ranking.LOW
+        begins = nodes.column("begins")
+        age = moment - np.where(np.isinf(begins), nodes.column("created"), begins)
+        is_preference = nodes.of_kinds("preference")
+        done = nodes.marked(DONE) | nodes.named(DONE_WORDS)
+        rules = (
+            (_UNRESOLVED, (local > 0) & (review | vague | self._uncertain), local),
+            (_IDENTITY, (is_preference | is_fact) & (self._applies >= ranking.MIN_WEIGHT), self._applies),
+            (_IDENTITY, is_preference & (shared > 0), shared),
+            (_RECENT_EVENTS, nodes.of_kinds(*EVENTS) & (local > 0) & (age >= 0) & (age <= RECENT), local),
+            (_RELATIONSHIPS, nodes.of_kinds(*RELATED) & self._tied, self._tie),
+            (_PATTERNS, nodes.of_kinds("pattern") & (shared > 0), shared),
+            (_GOALS, nodes.of_kinds("goal") & (shared > 0) & ~done, shared),
+        )
+        fitting = [fits for _, fits, _ in rules]
+        sections = np.select(fitting, [np.intp(section) for section, _, _ in rules], np.intp(_ACTIVE))
+        weights = np.select(fitting, [weight for _, _, weight in rules], self._weigh_relevance(shared))
+        return sections, weights, np.where(sections == _UNRESOLVED, np.where(review, 1, 2), 0)
+
+    def choose_tiers(self, active: Mask, identity: Mask, unresolved: Mask) -> NDArray[np.intp]:
+        """When each gets room: OWN knowledge, what is SHARED by all, what is NEAR, or the REST.
+
+        The REST is what other agents are named in, what says the same as many others, tasks, and events that
+        are no longer recent.
+        """
+        nodes = self._nodes
+        mine = self._tied | self._own
+        is_task, lasting = nodes.of_kinds("task"), nodes.of_kinds(*LASTING)
+        passing = active & (nodes.of_kinds(*EVENTS) | is_task) & ~self._told
+        generic = nodes.marked(GENERIC) & ~lasting
+        rest = (~mine & self._for_others) | generic | passing
+        known = (lasting | nodes.of_kinds("fact")) & (mine | identity)
+        for_all = self._told | nodes.of_kinds(*SHARED) | unresolved
+        tiers: NDArray[np.intp] = np.select(
+            [rest & mine & is_task, rest, known & mine, known | for_all], [NEAR, REST, OWN, FOR_ALL], NEAR
+        )
+        return tiers
+
+    def _weigh_local(self) -> NDArray[np.float64]:
+        """The weight of the strongest edge with the agent, else of the agent's own or near nodes; else 0."""
+        near = np.where(self._near & ~self._for_others, ranking.BASE_WEIGHT, 0.0)
+        return np.where(self._tied, self._tie, np.where(self._own, ranking.OWN_WEIGHT, near))
+
+    def _weigh_shared(self) -> NDArray[np.float64]:
+        """The same of nodes that may concern all agents; less if tagged for others, 0 if it is bound to them.
+
+        A goal that it wrote for another agent is its own; a pattern or preference for another is not.
+        """
+        free = ~self._bound | self._told
+        mine = self._own & (free | self._nodes.of_kinds("goal") | self._is_tagged)
+        others = np.where(self._for_others, ranking.OTHERS_WEIGHT, ranking.BASE_WEIGHT)
+        unbound = np.where(free, others, 0.0)
+        return np.where(self._tied, self._tie, np.where(mine, ranking.OWN_WEIGHT, unbound))
+
+    def _weigh_relevance(self, shared: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How much each has to do with the agent's work; 0 if too little, or its kind is not in CONTEXT.
+
+        0.5 x near + 0.5 x graph, or the weight of its edge with the agent if that is higher: near is (cosine
+        with the mean of the agent's latest nodes - FAR) / (1 - FAR), graph 1 / (1 + steps to the nearest of
+        these). Decisions that concern all agents, its own facts, and what is tagged global have at least the
+        weight of such nodes.
+        """
+        nodes = self._nodes
+        in_context = nodes.of_kinds(*CONTEXT)
+        told = (in_context | nodes.of_kinds("observation")) & self._told
+        shared = np.where(nodes.of_kinds("decision"), shared, 0.0)
+        shared = np.where(told, np.maximum(shared, ranking.BASE_WEIGHT), shared)
+        shared = np.where(nodes.of_kinds("fact") & self._own, ranking.OWN_WEIGHT, shared)
+        relevance = 0.5 * nearness(nodes.compare(self._scope.direction)) + 0.5 / (1 + self._work)
+        weights = np.maximum(relevance, np.maximum(self._tie, shared))
+        weights = np.where((weights >= FLOOR) | (shared > 0), weights, 0.0)
+        return np.where(in_context, weights, shared)
 
 
-def _relevance(node: Node, scope: AgentScope, tie: Tie, shared: float, cosine: float, *, own: bool) -> float:
-    """How much a node has to do with the agent's work; 0 if too little, or its kind is not in CONTEXT.
-
-    0.5 x near + 0.5 x graph, or the weight of its edge with the agent if that is higher: near is (cosine
-    with the mean of the agent's latest nodes - FAR) / (1 - FAR), graph 1 / (1 + steps to the nearest of
-    these). Decisions that concern all agents, its own facts, and what is tagged global have at least the
-    weight of such nodes.
-    """
-    shared = shared if node.kind == "decision" else 0.0
-    if node.kind in (*CONTEXT, "observation") and GLOBAL in node.tags:
-        shared = max(shared, ranking.BASE_WEIGHT)
-    if node.kind not in CONTEXT:
-        return shared
-    if node.kind == "fact" and own:
-        shared = ranking.OWN_WEIGHT
-    graph = 1 / (1 + scope.work[node.id]) if node.id in scope.work else 0.0
-    weight = max(0.5 * nearness(cosine) + 0.5 * graph, tie.weight, shared)
-    return weight if weight >= FLOOR or shared else 0.0
+def nearness(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How near in meaning, 0 to 1, texts of these cosines are."""
+    near: NDArray[np.float64] = np.clip((cosines - FAR) / (1 - FAR), 0.0, 1.0)
+    return near
 
 
-def nearness(cosine: float) -> float:
-    """How near in meaning, 0 to 1, texts of this cosine are."""
-    return min(1.0, max(0.0, (cosine - FAR) / (1 - FAR)))
-
-
-def _local_weight(node: Node, scope: AgentScope, tie: Tie, *, own: bool) -> float:
-    """The weight of the strongest edge with the agent, else of the agent's own or near nodes; else 0."""
-    if tie.weight >= ranking.MIN_WEIGHT:
-        return tie.weight
-    if own:
-        return ranking.OWN_WEIGHT
-    return ranking.BASE_WEIGHT if node.id in scope.near and not is_for_others(node, scope) else 0.0
-
-
-def _shared_weight(node: Node, scope: AgentScope, facts: EdgeFacts, tie: Tie, *, own: bool) -> float:
-    """The same of nodes that may concern all agents; less if tagged for others, 0 if it is bound to them.
-
-    A goal that it wrote for another agent is its own; a pattern or preference for another is not.
-    """
-    if tie.weight >= ranking.MIN_WEIGHT:
-        return tie.weight
-    free = node.id not in facts.bound or GLOBAL in node.tags
-    if own and (free or node.kind == "goal" or scope.agent in node.tags):
-        return ranking.OWN_WEIGHT
-    if not free:
-        return 0.0
-    return ranking.OTHERS_WEIGHT if is_for_others(node, scope) else ranking.BASE_WEIGHT
+def contain(known: Collection[str], ids: Sequence[str]) -> Mask:
+    """Which of the ids are known."""
+    return np.fromiter(map(known.__contains__, ids), np.bool_, len(ids))

@@ -2,36 +2,35 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from services.memory.briefing.candidates import Candidates, find_candidates
-from services.memory.briefing.links import EdgeFacts, Link, find_bound, find_links
+from services.memory.briefing.links import Link, find_bound, find_links
 from services.memory.briefing.page import SECTION
-from services.memory.briefing.ranking import MIN_WEIGHT
+from services.memory.briefing.ranking import MIN_WEIGHT, is_flagged, is_uncertain
 from services.memory.briefing.scope import AgentScope
-from services.memory.briefing.sections import EVENTS, SHARED, Placement, assign_section
+from services.memory.briefing.sections import EVENTS, LASTING, SHARED, Facts, Placement, assign_sections
 from services.memory.linking.open_questions import find_questioned
 from shared.contracts import Node, Relation
-from shared.memory.ownership import find_owner
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View
 
 BATCH = 32
-"""How many candidates of a section are read at a time."""
+"""How many candidates of a section are considered at a time."""
 
 ROUNDS = 16
-"""How often more of them are read."""
+"""How often more of them are."""
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """The candidates that were read by id, the places of those that have one, and the contradictions among
-    them.
+    """The nodes that have a place by id, their places, and the contradictions among what was considered.
 
-    ``left`` counts the candidates of each section that were not read, each ranking below those that were;
-    in the ``open`` sections there are more. ``consulted`` is the number of nodes that were considered.
+    ``left`` counts the candidates of each section that were not considered, each ranking below those that
+    were; in the ``open`` sections there are more. ``consulted`` is the number of all.
     """
 
     nodes: dict[str, Node]
@@ -43,37 +42,41 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def select_nodes(view: "View", scope: AgentScope) -> Selection:
-    """Read candidates in the order of their rank, those with a contradiction in any case, and place them."""
+    """Consider candidates in the order of their rank until every section has enough, those with a
+    contradiction in any case, and read what has a place.
+    """
     listed = find_candidates(view, scope)
     everything = dict.fromkeys(key for ids in listed.ids.values() for key in ids)
     links = _find_contradictions(view, scope, everything)
     contested = {link.node for link in links}
-    nodes: dict[str, Node] = {}
+    own = [scope.node.id] if scope.node else []
+    wanted = [*own, *sorted(contested & everything.keys()), *sorted(scope.suspects)]
+    spots = _assign_sections(view, scope, [*dict.fromkeys((*everything, *wanted))])
+    considered: set[str] = set()
     places: dict[str, Placement] = {}
     read = dict.fromkeys(listed.ids, 0)
     placed = Counter[str]()
-    own = [scope.node.id] if scope.node else []
-    wanted = [*own, *sorted(contested & everything.keys()), *sorted(scope.suspects)]
     for _ in range(ROUNDS):
         for title in _unfilled(listed, read, placed):
             wanted += listed.ids[title][read[title] : read[title] + BATCH]
             read[title] += BATCH
         if not wanted:
             break
-        new = view.nodes(key for key in dict.fromkeys(wanted) if key not in nodes)
-        nodes.update((node.id, node) for node in new)
-        assigned = _assign_sections(view, scope, new)
+        new = [key for key in dict.fromkeys(wanted) if key not in considered]
+        considered.update(new)
+        assigned = {key: spots[key] for key in new if key in spots}
         placed.update(spot.section for key, spot in assigned.items() if key not in contested)
         places.update(assigned)
         wanted = []
+    nodes = {node.id: node for node in view.nodes(places)}
     places = _leave_out_repeated(nodes, places)
     return Selection(
         nodes=nodes,
         places=places,
         contradictions=[link for link in links if link.node in places or _is_local(link.node, scope)],
-        left={title: sum(key not in nodes for key in ids) for title, ids in listed.ids.items()},
+        left={title: sum(key not in considered for key in ids) for title, ids in listed.ids.items()},
         open=listed.open,
-        consulted=len(nodes.keys() | everything.keys()),
+        consulted=len(considered | everything.keys()),
     )
 
 
@@ -99,29 +102,25 @@ def _find_contradictions(view: "View", scope: AgentScope, candidates: Iterable[s
     return find_links(view, starts, scope.moment, relations=relations, floor=MIN_WEIGHT)
 
 
-def _assign_sections(view: "View", scope: AgentScope, nodes: Iterable[Node]) -> dict[str, Placement]:
+def _assign_sections(view: "View", scope: AgentScope, ids: list[str]) -> dict[str, Placement]:
     """The places of those nodes that have one, by id."""
-    nodes = list(nodes)
-    facts = _read_edges(view, scope, nodes)
-    cosines = view.measure([node.id for node in nodes], scope.direction)[2].tolist()
-    spots = (assign_section(node, scope, facts, cosine) for node, cosine in zip(nodes, cosines, strict=True))
-    return {node.id: spot for node, spot in zip(nodes, spots, strict=True) if spot}
-
-
-def _read_edges(view: "View", scope: AgentScope, nodes: list[Node]) -> EdgeFacts:
-    """What the edges say of these nodes: what may have been superseded counts as if it were, but for the
-    agent's own notes. That is asked elsewhere, if there is room.
-    """
-    ids = [node.id for node in nodes]
-    shared = [node.id for node in nodes if node.kind in SHARED]
-    superseded = view.find_superseded(ids)
-    own = {node.id for node in nodes if find_owner(node) == scope.agent}
-    superseded.update(find_questioned(view.graph, ids, scope.moment).keys() - own)
-    return EdgeFacts(
-        bound=find_bound(view, shared, scope.moment),
-        superseded=superseded,
-        ties=scope.ties,
+    nodes = view.describe(ids)
+    may_be_shared = nodes.of_kinds(*SHARED).tolist()
+    flagged, uncertain = _read_suspects(view, scope)
+    facts = Facts(
+        bound=find_bound(view, compress(ids, may_be_shared), scope.moment),
+        questioned=find_questioned(view.graph, ids, scope.moment),
+        flagged=flagged,
+        uncertain=uncertain,
     )
+    return assign_sections(ids, nodes, scope, facts)
+
+
+def _read_suspects(view: "View", scope: AgentScope) -> tuple[set[str], set[str]]:
+    """Those of the suspects whose metadata ask for a review, and those that say that little is sure."""
+    nodes = view.nodes(scope.suspects)
+    flagged = (node for node in nodes if is_flagged(node, but="generic" if node.kind in LASTING else ""))
+    return {node.id for node in flagged}, {node.id for node in nodes if is_uncertain(node)}
 
 
 def _unfilled(listed: Candidates, read: Mapping[str, int], placed: Mapping[str, int]) -> list[str]:

@@ -216,7 +216,7 @@ def _find_candidates(node: Node, view: "View", vector: "Vectors") -> dict[str, f
         for other in view.sharing(embedded_text(node), MAX_SHARING, tuple(rules.KINDS))
         if other not in near
     ]
-    cosines = view.measure(sharing, vector)[2].tolist() if sharing else []
+    cosines = view.describe(sharing).compare(vector).tolist()
     near |= {
         other: cosine for other, cosine in zip(sharing, cosines, strict=True) if cosine >= rules.COMPARED
     }

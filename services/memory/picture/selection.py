@@ -76,7 +76,8 @@ def _foremost(view: "View", query: LayoutQuery, degrees: NDArray[np.intp]) -> li
     ids = sorted(places)
     if len(ids) <= query.limit:
         return ids
-    importance, changed, _ = view.measure(ids)
+    nodes = view.describe(ids)
+    importance, changed = nodes.column("importance"), nodes.column("changed")
     joined = np.log1p(degrees[[places[node_id] for node_id in ids]])
     score = importance + joined / max(1.0, joined.max()) + np.argsort(np.argsort(changed)) / len(ids)
     best = np.argsort(-score, kind="stable")[: query.limit]

@@ -16,18 +16,23 @@ from services.memory.graph.decay import parse_time
 from services.memory.retrieval.arrays import GrowingArray
 from services.memory.retrieval.node_table import (
     NodeRows,
+    code_marks,
     code_speaker,
     flatten_tags,
     measure,
-    read_ends,
+    read_bounds,
+    read_marks,
+    read_owners,
     read_speakers,
     read_tags,
     read_times,
 )
 from services.memory.retrieval.postings import Postings, renumber
 from services.memory.retrieval.sessions import Sessions
+from services.memory.retrieval.vectors import Vectors, VectorTable
 from services.memory.storage.rows import write_nodes
 from shared.contracts import Node
+from shared.memory.ownership import owner_of
 
 Mask = NDArray[np.bool_]
 
@@ -36,20 +41,24 @@ COLUMNS: dict[str, type[np.generic]] = {
     "current": np.bool_,
     "created": np.float64,
     "changed": np.float64,
+    "begins": np.float64,
     "ends": np.float64,
     "importance": np.float64,
     "version": np.int64,
     "kind": np.int32,
     "agent": np.int32,
     "session": np.int32,
+    "owner": np.int32,
+    "marks": np.uint8,
     "speaker": np.uint32,
     "superseded": np.bool_,
     "size": np.int32,
 }
-"""What is kept of a node in arrays: times in seconds since the epoch (``ends`` is infinite without a
-valid_to), names as numbers (0 for none), ``speaker`` as ``code_speaker`` has it, whether a live node
-supersedes it, the characters of title, body and tags. A slot is ``current`` until its node is written again,
-and ``live`` as long as the node is not retired either."""
+"""What is kept of a node in arrays: times in seconds since the epoch (``begins`` and ``ends``, of its
+validity, are infinite without one), names as numbers (0 for none), ``owner`` as ``owner_of`` has it,
+``marks`` as ``code_marks``, ``speaker`` as ``code_speaker``, whether a live node supersedes it, the
+characters of title, body and tags. A slot is ``current`` until its node is written again, and ``live`` as
+long as the node is not retired either."""
 
 
 MANY = 64
@@ -66,6 +75,57 @@ class _Many(NamedTuple):
 
     rows: NodeRows
     start: int
+
+
+class NodeColumns:
+    """What is known of the nodes in some slots without reading them, an entry each."""
+
+    def __init__(self, index: "NodeIndex", vectors: VectorTable, slots: NDArray[Any]) -> None:
+        self._index, self._vectors, self._slots = index, vectors, slots
+        self._count = max(index.size, int(slots.max(initial=-1)) + 1)
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Their values in a column of COLUMNS."""
+        values: NDArray[Any] = self._index.column(name, self._count)[self._slots]
+        return values
+
+    def compare(self, vector: Vectors | None) -> NDArray[np.float64]:
+        """Their cosines with a unit vector; 0 if one of the two is none."""
+        if vector is None:
+            return np.zeros(len(self._slots))
+        return self._vectors.compare(self._slots, vector).astype(np.float64)
+
+    def of_kinds(self, *kinds: str) -> Mask:
+        """Which are of one of these kinds."""
+        codes, found = self.column("kind"), np.zeros(len(self._slots), np.bool_)
+        for kind in kinds:
+            found |= codes == self._index.code(kind)
+        return found
+
+    def marked(self, mark: int) -> Mask:
+        """Which have this one of ``code_marks``."""
+        marked: Mask = self.column("marks") & mark > 0
+        return marked
+
+    def by(self, column: str, name: str) -> Mask:
+        """Of which the column has this name."""
+        named: Mask = self.column(column) == self._index.code(name)
+        return named
+
+    def tagged(self, *tags: str) -> Mask:
+        """Which have one of these tags."""
+        return self._among(self._index.find_tagged(tags, self._count))
+
+    def named(self, words: Collection[str]) -> Mask:
+        """Which have a tag that is one of these (case-folded) words."""
+        return self._among(self._index.find_named(words, self._count))
+
+    def _among(self, found: Sequence[NDArray[np.uint32]]) -> Mask:
+        there = np.zeros(self._count, np.bool_)
+        for slots in found:
+            there[slots] = True
+        among: Mask = there[self._slots]
+        return among
 
 
 class NodeIndex:
@@ -122,7 +182,7 @@ class NodeIndex:
         """The slot of a node's current state, retired or not."""
         return self._slots.get(node_id)
 
-    def locate(self, ids: Sequence[str]) -> NDArray[np.int32]:
+    def locate(self, ids: Collection[str]) -> NDArray[np.int32]:
         """The slots of the current states of nodes, -1 for an unknown id."""
         return np.fromiter(map(self._slots.get, ids, repeat(-1)), np.int32, len(ids))
 
@@ -202,11 +262,6 @@ class NodeIndex:
         holding: Mask = (self.column("ends", count) > moment) & ~self.column("superseded", count)
         return holding
 
-    def kinds(self, slots: NDArray[Any]) -> list[str]:
-        """The kinds of the nodes in these slots."""
-        codes = self._columns["kind"].read(int(slots.max(initial=-1)) + 1)
-        return [self._names[code] for code in codes[slots].tolist()]
-
     def count_kinds(self) -> dict[str, int]:
         """How many live nodes there are of each kind, by name."""
         counts = np.bincount(self.column("kind")[self.column("live")], minlength=len(self._codes)).tolist()
@@ -227,7 +282,11 @@ class NodeIndex:
         from ``since`` to ``until``, both included. What is empty or 0 admits everything.
         """
         count = len(among)
-        mask = self._find_tagged(tags, count) & among if tags else among.copy()
+        mask = among.copy()
+        for slots in self.find_tagged(tags, count):
+            tagged = np.zeros(count, np.bool_)
+            tagged[slots] = True
+            mask &= tagged
         if not mask.any():
             return mask
         if kinds:
@@ -244,18 +303,13 @@ class NodeIndex:
             mask &= self.column("changed", count) <= until
         return mask
 
-    def _find_tagged(self, tags: Collection[str], count: int) -> Mask:
-        """Which of the first slots have all of these tags."""
-        found = np.zeros(count, np.uint8)
-        for tag in tags:
-            found[self._tags.find(tag, count)[0]] += 1
-        tagged: Mask = found == len(tags)
-        return tagged
+    def find_tagged(self, tags: Collection[str], count: int) -> list[NDArray[np.uint32]]:
+        """The first slots that have a tag, for each of these."""
+        return [self._tags.find(tag, count)[0] for tag in tags]
 
     def find_named(self, words: Collection[str], count: int) -> list[NDArray[np.uint32]]:
-        """Slots one of whose tags is among (case-folded) words, a list a tag."""
-        tags = [tag for word in words for tag in self._folded.get(word, ())]
-        return [self._tags.find(tag, count)[0] for tag in tags]
+        """The same for the tags that are one of these (case-folded) words."""
+        return self.find_tagged([tag for word in words for tag in self._folded.get(word, ())], count)
 
     def page_of_many(self, mask: Mask, after: str, limit: int) -> list[int]:
         """The first slots of ``mask`` in the order of ids, those after an id alone.
@@ -329,12 +383,15 @@ class NodeIndex:
             True,
             parse_time(node.created_at),
             parse_time(node.updated_at or node.created_at),
+            parse_time(node.valid_from) if node.valid_from else -np.inf,
             parse_time(node.valid_to) if node.valid_to else np.inf,
             node.importance,
             node.version,
             self._number(node.kind),
             self._number(node.source.agent),
             self._number(node.source.session),
+            self._number(owner_of(node.source.session, node.source.channel)),
+            code_marks(node.metadata),
             code_speaker(node.source.agent, node.tags),
             False,
             len(node.title) + len(node.body) + sum(map(len, node.tags)),
@@ -345,17 +402,21 @@ class NodeIndex:
         names = {
             name: self._read_names(table.column(name)) for name in ("kind", "source_agent", "source_session")
         }
+        owners, places = read_owners(table)
         return {
             "live": table.column("retired_version").to_numpy() == 0,
             "current": np.ones(table.num_rows, np.bool_),
             "created": read_times(created),
             "changed": read_times(pc.if_else(pc.equal(updated, ""), created, updated)),
-            "ends": read_ends(table.column("valid_to")),
+            "begins": read_bounds(table.column("valid_from"), -np.inf),
+            "ends": read_bounds(table.column("valid_to"), np.inf),
             "importance": table.column("importance").to_numpy(),
             "version": table.column("version").to_numpy(),
             "kind": names["kind"],
             "agent": names["source_agent"],
             "session": names["source_session"],
+            "owner": self._number_all(owners)[places],
+            "marks": read_marks(table),
             "speaker": read_speakers(table),
             "superseded": np.zeros(table.num_rows, np.bool_),
             "size": measure(table),
@@ -363,5 +424,8 @@ class NodeIndex:
 
     def _read_names(self, column: pa.Array) -> NDArray[np.int32]:
         encoded = column.dictionary_encode()
-        codes = np.array([self._number(name) for name in encoded.dictionary.to_pylist()], np.int32)
+        codes = self._number_all(encoded.dictionary.to_pylist())
         return codes[encoded.indices.to_numpy()] if len(codes) else np.empty(0, np.int32)
+
+    def _number_all(self, names: Sequence[str]) -> NDArray[np.int32]:
+        return np.array([self._number(name) for name in names], np.int32)

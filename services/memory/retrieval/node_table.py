@@ -1,7 +1,8 @@
 """What the table of nodes says: of all rows by column, of some as nodes."""
 
+import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -15,9 +16,20 @@ from services.memory.graph.decay import parse_time
 from services.memory.retrieval.postings import Postings
 from shared.contracts import Node, Source
 from shared.contracts.base import amended
+from shared.memory.ownership import CHANNEL, owner_of
 
 _TEXT = ("title", "body", "tags")
 _SAID = ("id", "title", "tags", "created_at")
+GENERIC, CONFIDENT, DONE = 1, 2, 4
+"""Of a node's metadata: the linker's ``flag`` of what is similar to many, whether they say a ``confidence``,
+and a ``status`` of DONE_WORDS."""
+
+DONE_WORDS = frozenset(
+    "done completed complete achieved reached closed cancelled canceled abandoned dropped failed".split()
+)
+"""What as a goal's ``status``, or as a tag, says that it is no longer active."""
+
+_DECIDING = re.compile('"(?:flag|confidence|status)"')
 _BLANK = Node(id="blank", title="blank", created_at="1970-01-01T00:00:00+00:00")
 
 
@@ -43,6 +55,31 @@ def read_speakers(table: pa.RecordBatch) -> NDArray[np.uint32]:
     return codes[names.indices.to_numpy()] if len(codes) else np.empty(0, np.uint32)
 
 
+def code_marks(metadata: Mapping[str, Any]) -> int:
+    """What of a node's metadata decides in briefings: the sum of GENERIC, CONFIDENT and DONE."""
+    done = str(metadata.get("status", "")).lower() in DONE_WORDS
+    generic = metadata.get("flag") == "generic"
+    return GENERIC * generic + CONFIDENT * ("confidence" in metadata) + DONE * done
+
+
+def read_marks(table: pa.RecordBatch) -> NDArray[np.uint8]:
+    """The same of each row; each text is decoded once, and only if it has one of the three keys."""
+    texts = table.column("metadata").dictionary_encode()
+    found = [
+        code_marks(msgspec.json.decode(text)) if _DECIDING.search(text) else 0
+        for text in texts.dictionary.to_pylist()
+    ]
+    return np.array(found, np.uint8)[texts.indices.to_numpy()] if found else np.empty(0, np.uint8)
+
+
+def read_owners(table: pa.RecordBatch) -> tuple[list[str], NDArray[np.int32]]:
+    """Names, and for each row the place of the one whose own it is by its source."""
+    sessions = table.column("source_session").dictionary_encode()
+    names = [owner_of(session, CHANNEL) for session in sessions.dictionary.to_pylist()]
+    is_file = pc.equal(table.column("source_channel"), CHANNEL).to_numpy(zero_copy_only=False)
+    return ["", *names], np.where(is_file, sessions.indices.to_numpy() + 1, 0).astype(np.int32)
+
+
 def measure(table: pa.RecordBatch) -> NDArray[np.int32]:
     """How many characters title, body and tags of each row have."""
     tags = table.column("tags")
@@ -65,13 +102,13 @@ def read_times(column: pa.Array) -> NDArray[np.float64]:
     return np.array([parse_time(text) for text in column.to_pylist()], np.float64)
 
 
-def read_ends(column: pa.Array) -> NDArray[np.float64]:
-    """``parse_time`` of each, infinite where it is empty."""
-    ends = np.full(len(column), np.inf)
+def read_bounds(column: pa.Array, without: float) -> NDArray[np.float64]:
+    """``parse_time`` of each, ``without`` where it is empty."""
+    bounds = np.full(len(column), without)
     told = np.flatnonzero(pc.not_equal(column, "").to_numpy(zero_copy_only=False))
     if len(told):
-        ends[told] = read_times(column.take(pa.array(told)))
-    return ends
+        bounds[told] = read_times(column.take(pa.array(told)))
+    return bounds
 
 
 class NodeRows:

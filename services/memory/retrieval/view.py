@@ -1,7 +1,7 @@
 """The view of memory at one graph version, for readers: nodes, search, edges."""
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
@@ -13,7 +13,7 @@ from services.memory.graph.graph import Graph
 from services.memory.linking.open_questions import find_questioned
 from services.memory.retrieval.arrays import top_places
 from services.memory.retrieval.keywords import Keywords, load_keywords, query_words, save_keywords
-from services.memory.retrieval.node_index import Mask, NodeIndex
+from services.memory.retrieval.node_index import Mask, NodeColumns, NodeIndex
 from services.memory.retrieval.node_table import searchable_text
 from services.memory.retrieval.postings import renumber
 from services.memory.retrieval.precedence import wants_history
@@ -288,23 +288,10 @@ class View:
         best = top_places(keys, limit or len(slots), lambda places: index.name(slots[places]))
         return index.name(slots[best])
 
-    def measure(self, ids: Sequence[str], vector: Vectors | None = None) -> tuple[Floats, Floats, Floats]:
-        """The importance, last change (seconds since the epoch) and cosine with ``vector`` of nodes there
-        are.
-
-        A cosine is 0 if one of the two has no vector.
-        """
-        index, vectors = self._state.nodes, self._state.vectors
-        slots = index.locate(ids)
-        count = int(slots.max(initial=-1)) + 1
-        importance, changed = (index.column(name, count)[slots] for name in ("importance", "changed"))
-        cosines = np.zeros(len(slots)) if vector is None else vectors.compare(slots, vector)
-        return importance, changed, cosines
-
-    def kinds(self, ids: Sequence[str]) -> Ids:
-        """The kinds of nodes there are."""
-        index = self._state.nodes
-        return index.kinds(index.locate(ids))
+    def describe(self, ids: Collection[str]) -> NodeColumns:
+        """What is known of nodes there are without reading them."""
+        index, _, vectors, *_ = self._state
+        return NodeColumns(index, vectors, index.locate(ids))
 
     def find_superseded(self, ids: Sequence[str]) -> set[str]:
         """Those of the nodes that a live one supersedes; that the edge grew weak brings nothing back."""
