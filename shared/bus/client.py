@@ -1,7 +1,7 @@
 """The NATS client, with shorter ways for what a worker does with every task."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import nats.errors
@@ -12,14 +12,46 @@ from nats.aio.subscription import Subscription
 from shared.bus.cancellation import keeping_cancellation
 from shared.bus.entry import parse_block
 
-Receive = Callable[[str, bytes, dict[str, str] | None], None]
-"""Takes the subject, the payload and the headers of a message."""
-ReceiveBytes = Callable[[bytes, bytes], None]
-"""Takes the headers and the payload of a message."""
+Receive = Callable[[str, str, bytes, bytes], Awaitable[None] | None]
+"""Takes the subject, the reply subject, the headers as bytes and the payload of a message; what it returns is
+awaited before the next message is read, so it may not wait for one."""
 
 
 class ConnectionLost(nats.errors.Error):
     """The connection was lost before the answer to a request came: it never comes."""
+
+
+class _Parser:
+    """Takes the place of nats-py's parser, to which it leaves all that is no message: ``other``."""
+
+    def __init__(self, client: "BusClient", other: Any) -> None:
+        self._client, self._other = client, other
+        self._held = bytearray()
+
+    async def parse(self, data: bytes = b"") -> None:
+        """Take the next bytes of the connection."""
+        held, place = self._held, 0
+        held += data
+        while (end := held.find(b"\r\n", place)) >= 0:
+            words = bytes(held[place:end]).split()
+            if not words or words[0] not in (b"HMSG", b"MSG"):
+                await self._other.parse(bytes(held[place : end + 2]))
+                place = end + 2
+                continue
+            begin, sizes = end + 2, len(words[0]) - 2  # HMSG has the size of the headers too
+            end, middle = begin + int(words[-1]), begin + (int(words[-2]) if sizes == 2 else 0)
+            if len(held) < end + 2:
+                break
+            reply = words[3] if len(words) == 4 + sizes else b""
+            headers, payload = bytes(held[begin:middle]), bytes(held[middle:end])
+            await self._client._process_msg(int(words[2]), words[1], reply, payload, headers)
+            place = end + 2
+        del held[:place]
+
+    def reset(self) -> None:
+        """Start over on another connection."""
+        self._other.reset()
+        self._held.clear()
 
 
 class BusClient(Client):
@@ -27,8 +59,8 @@ class BusClient(Client):
 
     def __init__(self) -> None:
         super().__init__()
-        self._direct: dict[int, Receive] = {}
-        self._unparsed: dict[int, ReceiveBytes] = {}
+        self._receivers: dict[int, Receive] = {}
+        self._ps = _Parser(self, self._ps)  # type: ignore[assignment]
 
     @property
     def connection(self) -> int:
@@ -95,29 +127,26 @@ class BusClient(Client):
             pass
 
         subscription = await self.subscribe(subject, cb=ignore)
-        self._direct[subscription._id] = receive
+        self._receivers[subscription._id] = receive
         return subscription
 
-    async def subscribe_unparsed(self, subject: str, receive: ReceiveBytes) -> None:
-        """The same for messages with headers, whose bytes it gets."""
-
-        async def ignore(_: Msg) -> None:
-            pass
-
-        subscription = await self.subscribe(subject, cb=ignore)
-        self._unparsed[subscription._id] = receive
+    def _remove_sub(self, sid: int, max_msgs: int = 0) -> None:
+        super()._remove_sub(sid, max_msgs)
+        self._receivers.pop(sid, None)
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
-        if unparsed := self._unparsed.get(sid):
-            unparsed(headers, data)
-            return
-        if not subject.isascii():  # nats-py stops reading at a subject that is no UTF-8
-            subject = subject.decode("utf-8", "replace").encode()
-        receive = self._direct.get(sid)
+        receive = self._receivers.get(sid)
         if receive is None:
+            if not subject.isascii():  # nats-py stops reading at a subject that is no UTF-8
+                subject = subject.decode("utf-8", "replace").encode()
             await super()._process_msg(sid, subject, reply, data, headers)
-        else:
-            receive(subject.decode(), data, await self._process_headers(headers) if headers else None)
+            return
+        try:
+            received = receive(subject.decode("utf-8", "replace"), reply.decode(), headers, data)
+            if received is not None:
+                await received
+        except Exception as error:  # as nats-py has it: reading goes on
+            await self._error_cb(error)
 
     @staticmethod
     def _parse_header_lines(raw: bytes) -> dict[str, str]:

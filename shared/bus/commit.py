@@ -399,7 +399,7 @@ class Committer:
                 raise BusUnavailable("The connection to the bus was closed")
             await asyncio.sleep(0.05)
 
-    def _on_answer(self, subject: str, data: bytes, headers: dict[str, str] | None) -> None:
+    def _on_answer(self, subject: str, _: str, headers: bytes, data: bytes) -> None:
         if not data and not headers:
             return  # a batch was begun that was sent to find out whether it would be
         token = subject.rpartition(".")[2]

@@ -286,7 +286,11 @@ class Bus:
         """A reader on a connection of its own; to be closed."""
         client = BusClient()
         options = self._options("-bulk")
-        return BulkReader(client, lambda: connect_once(client, self._url, self._secret, **options))
+
+        async def connect(lost: Callable[[], Awaitable[None]]) -> None:
+            await connect_once(client, self._url, self._secret, **options, disconnected_cb=lost)
+
+        return BulkReader(client, connect)
 
     async def read_all(
         self,
@@ -362,12 +366,12 @@ class Bus:
         Some may get lost, with the connection: what counts is the stream.
         """
 
-        def take(headers: bytes, data: bytes) -> None:
+        def take(_: str, __: str, headers: bytes, data: bytes) -> None:
             stored = read_stored(headers, data)
             if stored is not None:
                 receive(stored)
 
-        await self._client.subscribe_unparsed(subjects.AUDIT_ALL, take)
+        await self._client.subscribe_directly(subjects.AUDIT_ALL, take)
         await self._client.flush()
 
     async def answer(self, subject: str, handler: Callable[[], bytes]) -> None:

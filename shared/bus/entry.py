@@ -183,11 +183,17 @@ class Delivery:
     )
 
     def __init__(
-        self, message: Msg, answer: Callable[["Delivery", bytes], Awaitable[None]], connection: int = 0
+        self,
+        subject: str,
+        reply: str,
+        headers: dict[str, Any],
+        data: bytes,
+        answer: Callable[["Delivery", bytes], Awaitable[None]],
+        connection: int = 0,
     ) -> None:
         # $JS.ACK.<stream>.<durable>.<deliveries>.<stream seq>.<consumer seq>.<timestamp>.<pending>
         # and, since 2.12, two tokens for domain and account ahead of the stream.
-        tokens = message.reply.split(".")
+        tokens = reply.split(".")
         at = 2 if len(tokens) == 9 else 4
         self.stream = tokens[at]
         self.durable = tokens[at + 1]
@@ -195,11 +201,11 @@ class Delivery:
         self.seq = int(tokens[at + 3])
         self.stored_at = int(tokens[at + 5])
         self.behind = int(tokens[at + 6])
-        self.subject = message.subject
-        self.address = Address.of(message.subject)
-        self.data = message.data
-        self.headers: dict[str, Any] = dict(message.headers or {})
-        self.reply = message.reply
+        self.subject = subject
+        self.address = Address.of(subject)
+        self.data = data
+        self.headers = headers
+        self.reply = reply
         self.connection = connection
         self._answer = answer
 

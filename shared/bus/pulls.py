@@ -5,15 +5,15 @@ import contextlib
 import functools
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import nats.errors
-from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from shared import subjects
 from shared.bus.client import BusClient
-from shared.bus.entry import NAK, Delivery, ack_subject
+from shared.bus.entry import NAK, Delivery, ack_subject, parse_block
 from shared.log import logger
 
 PULL_EXPIRES = 30.0
@@ -26,6 +26,8 @@ PROBE_WAIT = 0.25
 """Seconds until a probe counts as lost: the server does not answer if another process got the messages."""
 REFUSED_PAUSE = 0.1
 """Seconds until a request is repeated that the server refused."""
+STATUS, IDLE = b"NATS/1.0 ", b"NATS/1.0 100"
+"""What the headers of a status begin with, and those of a heartbeat."""
 NO_RESPONDERS = "503"
 """The status of a request that nobody takes: a server that starts or stops has no durables for a moment."""
 TOLD_AFTER = 5.0
@@ -71,7 +73,7 @@ class Pull:
         self._heard_at = 0.0
         self._refused_at = 0.0
         self._beating = False
-        self._draining: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def listening(self) -> bool:
@@ -114,10 +116,7 @@ class Pull:
         old, self._subscription, self._inbox = self._subscription, None, ""
         self.requested = self._requests = 0
         self.probing = False
-        task = asyncio.create_task(self._drain(old))
-        self._draining.add(task)
-        task.add_done_callback(self._draining.discard)
-        return task
+        return self._keep(self._drain(old))
 
     async def _drain(self, subscription: Subscription | None) -> None:
         if subscription is None:
@@ -132,34 +131,34 @@ class Pull:
         if not self._inbox:
             inbox = self._inbox = self._client.new_inbox()
             receive = functools.partial(self._receive, inbox)
-            self._subscription = await self._client.subscribe(f"{inbox}.*", cb=receive)
+            self._subscription = await self._client.subscribe_directly(f"{inbox}.*", receive)
         return self._inbox
 
-    async def _receive(self, inbox: str, message: Msg) -> None:
+    async def _receive(self, inbox: str, subject: str, reply: str, headers: bytes, data: bytes) -> None:
         current = inbox == self._inbox
         if current:
             self._heard_at = time.monotonic()
-        status = (message.headers or {}).get("Status")
-        if status is not None and not message.reply.startswith("$JS.ACK"):
-            if current and status != "100":
-                await self._on_status(status, message)
+        if headers.startswith(STATUS) and not reply.startswith("$JS.ACK"):
+            if current and not headers.startswith(IDLE):
+                await self._on_status(subject, headers)
             return
-        delivery = Delivery(message, self._answer, self._client.connection)
+        delivery = Delivery(subject, reply, parse_block(headers), data, self._answer, self._client.connection)
         if current:
             self._refused_at = 0.0
             self._count_down(1)
             self.behind = delivery.behind
             self.probing = self.probing and delivery.behind > 0
-            if not message.data and not message.headers:
+            if not data and not headers:
                 # Between accounts the server takes an empty message for the end of a response, and sends
                 # nothing more for this request.
                 self.drop()
         await self._received(self, delivery)
 
-    async def _on_status(self, status: str, message: Msg) -> None:
-        headers = message.headers or {}
-        reason = headers.get("Description", "")
-        self._count_down(int(headers.get("Nats-Pending-Messages") or message.subject.rpartition(".")[2]))
+    async def _on_status(self, subject: str, headers: bytes) -> None:
+        line, _, rest = headers.partition(b"\r\n")
+        status, reason = line[9:12].decode(), line[13:].decode()
+        pending = parse_block(rest).get("Nats-Pending-Messages")
+        self._count_down(int(pending or subject.rpartition(".")[2]))
         empty = status == "404" or (status == "408" and not self.requested)
         if status in ("404", "408"):
             self._refused_at = 0.0
@@ -172,9 +171,20 @@ class Pull:
                 log.warning("pull_ended", durable=self.durable, status=status, reason=reason)
             self._count_down(self.requested)
             self.refused = True
-            await asyncio.sleep(REFUSED_PAUSE)
-            self.refused = False
+            self._keep(self._end_refusal())
+            return
         await self._ended(self, empty)
+
+    async def _end_refusal(self) -> None:
+        await asyncio.sleep(REFUSED_PAUSE)
+        self.refused = False
+        await self._ended(self, False)
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _answer(self, delivery: Delivery, verdict: bytes) -> None:
         try:

@@ -4,7 +4,6 @@ import asyncio
 from pathlib import Path
 
 import msgspec
-from nats.aio.msg import Msg
 
 from shared import subjects
 from shared.bus import Bus, Delivery, Entry
@@ -173,4 +172,4 @@ def _deliver(subject: str, seq: int, data: bytes, deliveries: int = 1) -> Delive
         pass
 
     reply = f"$JS.ACK.{subjects.OFFICE}.durable.{deliveries}.{seq}.1.0.0"
-    return Delivery(Msg(_client=None, subject=subject, reply=reply, data=data), ignore)  # type: ignore[arg-type]
+    return Delivery(subject, reply, {}, data, ignore)
