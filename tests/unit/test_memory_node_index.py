@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 
 from services.memory.graph.decay import parse_time
-from services.memory.retrieval.node_index import MANY, NodeIndex
-from services.memory.retrieval.node_table import read_times
+from services.memory.retrieval.node_index import COLUMNS, MANY, NodeIndex
+from services.memory.retrieval.node_table import CONFIDENT, DONE, GENERIC, read_times
 from services.memory.retrieval.sessions import OFFSETS
 from services.memory.storage.rows import write_nodes
 from shared.contracts import Node, Source
-from tests.support.memory import note
+from tests.support.memory import at, note
 
 
 def index(*nodes: Node) -> NodeIndex:
@@ -49,17 +49,23 @@ def test_columns_are_the_same_for_what_is_loaded_and_what_is_put() -> None:
         ),
         note("b", "ümläut", kind="goal", updated_at="2026-04-01T00:00:00+00:00", version=5),
         note("c", "gone", retired_version=7),
+        note("d", "later", valid_from=at(5), valid_to="2027-01-01", metadata={"flag": "generic"}),
+        note("e", "done", metadata={"status": "Done", "confidence": 0.2, "note": "flag"}),
+        note("f", "own", source=Source(session="agents/ada/notes.md", channel="ingest")),
+        note("g", "no file", source=Source(session="agents/ada/notes.md", channel="goal")),
     ]
     loaded, grown = index(*nodes), index()
     put(grown, *nodes)
-    for name in ("live", "current", "created", "changed", "importance", "version", "size"):
+    for name in COLUMNS.keys() - {"kind", "agent", "session", "owner"}:
         assert loaded.column(name).tolist() == grown.column(name).tolist(), name
-    for name, value in (("kind", "goal"), ("agent", "scout"), ("session", "s")):
+    for name, value in (("kind", "goal"), ("agent", "scout"), ("session", "s"), ("owner", "ada")):
         of_loaded, of_grown = (some.column(name) == some.code(value) for some in (loaded, grown))
         assert of_loaded.tolist() == of_grown.tolist()
         assert np.count_nonzero(of_loaded) == 1
-    assert loaded.read([0, 1, 2]) == grown.read([0, 1, 2]) == nodes
-    assert loaded.count_kinds() == {"fact": 1, "goal": 1}
+    assert loaded.column("marks").tolist() == [0, 0, 0, GENERIC, CONFIDENT + DONE, 0, 0]
+    slots = range(len(nodes))
+    assert loaded.read(slots) == grown.read(slots) == nodes
+    assert loaded.count_kinds() == {"fact": 5, "goal": 1}
 
 
 def test_a_staged_node_is_not_there_before_it_is_published() -> None:

@@ -148,7 +148,8 @@ class _Candidates:
         nodes, moment = self._nodes, self._scope.moment
         others = (nodes.column("owner") > 0) & ~self._told & ~self._notes_of_own & ~self._is_tagged
         shown: Mask = (
-            (nodes.column("importance") >= ranking.MIN_IMPORTANCE)
+            nodes.known
+            & (nodes.column("importance") >= ranking.MIN_IMPORTANCE)
             & nodes.column("live")
             & (nodes.column("begins") <= moment)
             & (nodes.column("ends") > moment)

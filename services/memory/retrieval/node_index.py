@@ -82,6 +82,8 @@ class NodeColumns:
 
     def __init__(self, index: "NodeIndex", vectors: VectorTable, slots: NDArray[Any]) -> None:
         self._index, self._vectors, self._slots = index, vectors, slots
+        self.known: Mask = slots >= 0
+        """Which are there: a node of an edge may be about to come."""
         self._count = max(index.size, int(slots.max(initial=-1)) + 1)
 
     def column(self, name: str) -> NDArray[Any]:
