@@ -11,9 +11,11 @@ from shared import subjects
 from shared.bus import Bus, Stored
 from shared.contracts import Seal
 from shared.queries.records import call_server, last_sequence
+from shared.queries.seals import SEALS, read_cuts
+from shared.settings import Settings
 from shared.trail.erasures import ErasedBy, Erasures, read_erasures
 from shared.trail.leaf import make_leaf
-from shared.trail.seals import MARK, NO_MARK, find_flaw, marks_of, read_seals
+from shared.trail.seals import MARK, NO_MARK, find_flaw, marks_of, read_kept, read_seals
 from shared.trail.tree import root_of
 
 MAX_LISTED = 20
@@ -59,6 +61,20 @@ async def verify_log(
         await verify_stream(bus, stream, [seal for seal in kept if seal.stream == stream], report)
         for stream in subjects.LOG
     ]
+
+
+async def verify_here(
+    bus: Bus, config: Settings, outside: Sequence[Seal] = (), report: Report = lambda _: None
+) -> list[Verification]:
+    """The same, compared with seals from outside and with what this host's gateway knows.
+
+    That is its seals, which tell if the end was cut off, and what it found to be lost.
+    """
+    own = config.gateway / SEALS
+    results = await verify_log(bus, [*outside, *(read_kept(own) if own.is_file() else ())], report)
+    for cut in read_cuts(config):
+        next(each for each in results if each.stream == cut.stream).add_problem(str(cut))
+    return results
 
 
 async def verify_stream(
