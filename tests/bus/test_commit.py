@@ -6,6 +6,7 @@ import json
 import signal
 import time
 
+import psutil
 import pytest
 
 from shared import subjects
@@ -238,6 +239,8 @@ async def test_memory_writes_that_wait_together_share_a_batch_and_keep_their_own
     with pytest.raises(Denied):
         await engineer.append(Entry("memory.write.critic", b"forged", "f1"))
     server.process.send_signal(signal.SIGSTOP)
+    # A thread of it may still run, and answer, until all are stopped.
+    await eventually(lambda: psutil.Process(server.process.pid).status() == psutil.STATUS_STOPPED)
     with pytest.raises(BusUnavailable):
         await engineer.append(Entry("memory.write.engineer", b"late", "late"), timeout=0.3)
     server.process.send_signal(signal.SIGCONT)
