@@ -9,7 +9,7 @@ from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal as make_entry
 from shared.contracts import ArchiveOrder, Seal
-from shared.errors import ActionError, BusError
+from shared.errors import ActionError, BusError, Conflict
 from shared.queries.records import last_sequence, scan
 from shared.trail.archives import read_archives
 from shared.trail.bundle_file import BundleWriter, erased_line, message_line, seal_line
@@ -57,12 +57,14 @@ async def write_archive(
     Raises OSError if the folder cannot be written, ActionError if the log is not whole, Conflict if another
     process archives. What has an order then stays archived.
     """
-    left = list(seals)
+    subject, left = subjects.archive(STREAM), list(seals)
+    stored, archives = await bus.last(STREAM, subject), await read_archives(bus)
+    if seals and seals[0].first != (archives[-1].order.last + 1 if archives else 1):
+        raise Conflict("Another process archives the same", "Wait until it has ended")
+    place = stored.seq if stored else 0
     while left:
         order, left = await _write_bundle(bus, folder, left, report)
-        before = await bus.last(STREAM, subjects.archive(STREAM))
-        entry = make_entry(subjects.archive(STREAM), order, before.seq if before else 0)
-        await bus.commit([entry])
+        (place,) = await bus.commit([make_entry(subject, order, place)])
         yield order
 
 

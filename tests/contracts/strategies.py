@@ -100,6 +100,7 @@ SPECIAL = {
     **{(c.Seal, name): counts for name in ("number", "first", "last", "count")},
     **{(c.Seal, name): hashes for name in ("root", "chain")},
     **{(c.ArchiveOrder, name): counts for name in ("first", "last", "count")},
+    **{(c.ArchiveOrder, name): moments for name in ("since", "until")},
     **{(c.MessagesArchived, name): counts for name in ("deleted", "kept")},
     (c.MessagesArchived, "cause"): tokens,
     (c.EdgesQuery, "node"): tokens,
