@@ -35,8 +35,10 @@ SECRETS = (
 """The settings that are printed nowhere."""
 SECRET_FILES = {f"{name}_file": name for name in SECRETS}
 """Names under which a secret is given as the path of a file, whose whole content it is."""
-HIDDEN = (*SECRETS, "deliver", "deliver_secrets")
-"""With those whose tables may hold one."""
+HIDDEN = (*SECRETS, "deliver", "deliver_secrets", "audit_witness")
+"""With those that may hold one."""
+TABLES = {"audit": ("witness",)}
+"""The settings of mailroom.toml that stand in a table: ``audit_witness`` is ``witness`` in ``[audit]``."""
 DELIVER_PREFIX = f"{PREFIX}DELIVER_"
 """What the variables with the secrets of channels begin with: ``MAILROOM_DELIVER_<CHANNEL>_<FIELD>``."""
 
@@ -116,7 +118,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     gateway_oidc_claim: str = "email"
     """The claim that has to be the ``email`` of a person in ``gateway/users.toml``."""
     audit_witness: tuple[str, ...] = ()
-    """Who keeps seals of the log: ``/mnt/stick/seals.jsonl``, ``https://...``, ``mailto:ada@example.org``."""
+    """Who keeps seals of the log: ``/mnt/stick/seals.jsonl``, ``https://...``, ``mailto:ada@example.org``,
+    ``nats://host/subject``. In mailroom.toml it is ``witness`` in the table ``[audit]``."""
     identity: Name = "user"
     """The name under which scripts use memory: ``user``, or that of the agent they work for."""
     key_dir: Path | None = None
@@ -450,6 +453,7 @@ def _from_file(path: Path, env: Mapping[str, str]) -> dict[str, Any]:
         values = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", "Correct it: it has to be TOML") from None
+    _take_out_of_tables(values, path)
     for name in values:
         _require_known(name, f"{path}: {name}")
     if "deliver_secrets" in values:
@@ -457,6 +461,21 @@ def _from_file(path: Path, env: Mapping[str, str]) -> dict[str, Any]:
             f"{path}: deliver_secrets are not read from here", f"Set {DELIVER_PREFIX}<CHANNEL>_<FIELD>"
         )
     return values
+
+
+def _take_out_of_tables(values: dict[str, Any], path: Path) -> None:
+    """Replace each table of TABLES by its settings under their whole names."""
+    for table, names in TABLES.items():
+        if flat := next((name for name in names if f"{table}_{name}" in values), ""):
+            raise ConfigError(
+                f"{path}: {table}_{flat} stands in no table", f"Write '{flat} = ...' below '[{table}]'"
+            )
+        given = values.pop(table, {})
+        if not isinstance(given, dict) or given.keys() - set(names):
+            raise ConfigError(
+                f"{path}: [{table}] is {given!r:.100}", f"It is a table with {', '.join(names)}"
+            )
+        values |= {f"{table}_{name}": value for name, value in given.items()}
 
 
 def without_secrets(env: Mapping[str, str]) -> dict[str, str]:

@@ -25,10 +25,9 @@ log = logger(__name__)
 
 
 class Archive(NamedTuple):
-    """A part of OFFICE that a person had archived: the order, its place in OFFICE, and the bundle's place."""
+    """A part of OFFICE that a person had archived: the order, and where its bundle is or should be."""
 
     order: ArchiveOrder
-    seq: int
     path: Path
 
     @property
@@ -53,7 +52,7 @@ class Archive(NamedTuple):
 
 
 async def read_archives(bus: Bus, folder: Path | None = None) -> list[Archive]:
-    """The archived parts of OFFICE, in order; their bundles are in ``folder``, or where they were written.
+    """The archived parts of OFFICE, in order; a bundle is in ``folder``, or else where it was written.
 
     An order that does not follow the one before it is none.
     """
@@ -65,7 +64,8 @@ async def read_archives(bus: Bus, folder: Path | None = None) -> list[Archive]:
             continue
         if order.first == (found[-1].order.last + 1 if found else 1) and order.last >= order.first:
             place = Path(order.folder, order.bundle)
-            found.append(Archive(order, stored.seq, folder / place.name if folder else place))
+            other = folder / place.name if folder else place
+            found.append(Archive(order, other if other.is_file() else place))
     return found
 
 
@@ -176,13 +176,13 @@ async def find_archive(bus: Bus, stream: str, seq: int) -> Archive | None:
     return next((each for each in archives if each.order.first <= seq <= each.order.last), None)
 
 
-async def find_away(bus: Bus, begin: str, end: str) -> list[Archive]:
-    """The archived parts with messages between two times (empty: now) whose bundles are not here."""
+async def find_absences(bus: Bus, begin: str, end: str) -> list[str]:
+    """What lies in bundles that are not here, of the time from ``begin`` to ``end`` (empty: now)."""
     since, until = parse_time(begin), parse_time(end) if end else None
     return [
-        each
+        each.absence
         for each in await read_archives(bus)
-        if parse_time(each.order.until) >= since
+        if not each.is_here
+        and parse_time(each.order.until) >= since
         and (until is None or parse_time(each.order.since) <= until)
-        and not each.is_here
     ]

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -377,7 +378,7 @@ async def test_archived_twice_it_goes_on_where_it_ended(
     orders = await archive(server, folder)
     spans = [(each.order.first, each.order.last) for each in await read_archives(user)]
     assert len(orders) == 3
-    assert all(one[1] + 1 == two[0] for one, two in zip(spans, spans[1:], strict=False))
+    assert all(one[1] + 1 == two[0] for one, two in pairwise(spans))
     found = await verify(server)
     assert (found.problems, len(found.bundles)) == ([], 4)
 
@@ -398,6 +399,7 @@ async def test_of_two_that_archive_at_once_one_goes_on(server: Server, folder: P
 KILLED = """
 import asyncio, sys
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from shared import settings
 from shared.bus import Bus

@@ -123,7 +123,7 @@ def verify(kept: Path | None, bundles: Path | None, as_json: bool) -> None:
 
     Every message is read and compared with the seals over it; what was erased must be on record, with the
     order of a person. Otherwise the exit code is 1. A holder of the admin's key could rewrite the log with
-    other seals: a seal that was kept elsewhere tells (the setting audit_witness, --from). What follows the
+    other seals: a seal that was kept elsewhere tells (the setting [audit] witness, --from). What follows the
     last seal is not proven yet. What was archived is read from its bundles; of one that is not here, only
     what the server still has is compared.
     """
@@ -152,7 +152,8 @@ async def _verify(
 
 def _describe(result: Verification, outside: bool) -> Iterator[str]:
     """What was found in a stream, in lines."""
-    verdict = colour("not whole", "red") if result.problem_count else colour("whole", "green")
+    whole = "whole where it was read" if result.away else "whole"
+    verdict = colour("not whole", "red") if result.problem_count else colour(whole, "green")
     yield f"{result.stream}: {verdict}, {count(result.messages, 'message')}, {count(result.seals, 'seal')}"
     for problem in result.problems:
         yield f"  {clean(problem)}"
