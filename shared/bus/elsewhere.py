@@ -1,12 +1,14 @@
 """Storing a message in a stream of another server, which is none of the office's."""
 
+import asyncio
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
-import nats
 import nats.errors
 import nats.js.errors
+from nats.aio.client import Client
 
+from shared.bus.client import BusClient
 from shared.errors import BusError, BusUnavailable, ConfigError
 
 
@@ -23,15 +25,19 @@ async def store_elsewhere(address: str, payload: bytes, message_id: str, *, time
         raise ConfigError("A witness on NATS is no address", "Write nats://host:4222/subject")
     files = {"user_credentials": query.get("creds", [""])[0], "nkeys_seed": query.get("nkey", [""])[0]}
     given = {name: str(Path(path).expanduser()) for name, path in files.items() if path}
+    client = BusClient()
     try:
-        client = await nats.connect(
-            urlunsplit((parts.scheme, parts.netloc, "", "", "")),
-            allow_reconnect=False,
-            connect_timeout=max(1, int(timeout)),
-            error_cb=_ignore,
-            **given,  # type: ignore[arg-type]
-        )
+        async with asyncio.timeout(timeout):
+            await client.connect(
+                urlunsplit((parts.scheme, parts.netloc, "", "", "")),
+                allow_reconnect=False,
+                max_reconnect_attempts=1,
+                connect_timeout=max(1, int(timeout)),
+                error_cb=_ignore,
+                **given,
+            )
     except (nats.errors.Error, OSError, ValueError, TimeoutError) as error:
+        await client._close(Client.CLOSED, do_cbs=False)
         raise BusUnavailable(f"No connection to {parts.hostname}: {error or type(error).__name__}") from None
     try:
         headers = {"Nats-Msg-Id": message_id}
