@@ -170,7 +170,7 @@ def test_the_witnesses_stand_in_a_table(read):
     assert read('[audit]\nwitness = ["/mnt/seals"]').audit_witness == ("/mnt/seals",)
     assert read("", MAILROOM_AUDIT_WITNESS="/a,nats://u:pw@h/s").audit_witness == ("/a", "nats://u:pw@h/s")
     assert "pw" not in repr(read("", MAILROOM_AUDIT_WITNESS="nats://u:pw@h/s"))
-    with pytest.raises(ConfigError, match=r"Write 'witness = ...' below '\[audit\]'"):
+    with pytest.raises(ConfigError, match=r"Write 'witness = \[...\]' below '\[audit\]'"):
         read('audit_witness = ["/mnt/seals"]')
-    with pytest.raises(ConfigError, match="It is a table with witness"):
+    with pytest.raises(ConfigError, match="Did you mean 'audit_witness'"):
         read('[audit]\nwitnes = ["/mnt/seals"]')
