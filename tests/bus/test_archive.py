@@ -32,8 +32,11 @@ from shared.contracts import (
 )
 from shared.errors import ActionError, BusUnavailable, Conflict, Denied, NotFound
 from shared.operations.erasure.orders import carry_out_archives, count_archives, count_orders
-from shared.queries.records import last_sequence, scan
+from shared.queries import checks
+from shared.queries.checks import check_streams, read_growth
+from shared.queries.records import call_server, last_sequence, scan
 from shared.queries.timeline import GoalTimeline, read_timeline
+from shared.text.times import seconds_between
 from shared.trail import archiving
 from shared.trail.archives import read_archives, read_log, read_message, scan_log
 from shared.trail.archiving import find_sealed_before, write_archive
@@ -371,8 +374,8 @@ async def test_archived_twice_it_goes_on_where_it_ended(
 ) -> None:
     user = await server.connect(subjects.USER)
     assert await find_sealed_before(user, datetime(2020, 1, 1, tzinfo=UTC)) == []
-    monkeypatch.setattr(archiving, "MESSAGES", 1_500)
-    await fill(server, 4_000)
+    monkeypatch.setattr(archiving, "MESSAGES", 700)
+    await fill(server, 2_000)
     await handled(server)
     await seal_all(server)
     orders = await archive(server, folder)
@@ -434,7 +437,7 @@ async def kill(server: Server, what: str, folder: Path, pause: float) -> None:
 async def test_killed_at_any_moment_the_next_goes_on(server: Server, folder: Path) -> None:
     """kill -9 while bundles are written, while the server deletes, and of the server."""
     user = await server.connect(subjects.USER)
-    await fill(server, 5_000)
+    await fill(server, 2_500)
     await handled(server)
     await seal_all(server)
     for pause in (0.0, 0.1, 0.2, 0.4):
@@ -484,6 +487,24 @@ async def test_a_log_that_is_not_whole_is_not_archived(server: Server, folder: P
     with pytest.raises(ActionError, match="OFFICE 7 is missing or damaged"):
         await archive(server, folder)
     assert list(folder.iterdir()) == []
+
+
+async def test_the_growth_of_the_log_is_told(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    user = await server.connect(subjects.USER)
+    assert await read_growth(user, subjects.MEMORY) == 0
+    await fill(server, 500)
+    assert await read_growth(user, subjects.OFFICE) == 0  # too new
+    assert "too new to say how fast" in (await check_streams(user, server.config, AGENTS)).finding
+    monkeypatch.setattr(checks, "HOUR", 0.0)
+    first = await read_message(user, subjects.OFFICE, 1)
+    assert first is not None
+    growth, seconds = await read_growth(user, subjects.OFFICE), seconds_between(first.time)
+    state = (await call_server(user, "STREAM.INFO.OFFICE"))["state"]
+    assert isinstance(state, dict)
+    assert growth == pytest.approx(state["bytes"] * 86_400 / seconds, rel=0.2)
+    found = await check_streams(user, server.config, AGENTS)
+    assert (found.verdict, "a day, so there is room for" in found.finding) == ("warn", True)
+    assert "mailroom audit archive" in found.fix
 
 
 # --- forgetting -----------------------------------------------------------------------------------

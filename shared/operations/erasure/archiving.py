@@ -63,9 +63,10 @@ async def delete_archived(bus: Bus, report: Report = lambda *_: None) -> Archive
     """
     result = Archived(waiting=[])
     pending = await read_pending(bus)
+    retention = await Retention.read(bus)
     for archive in pending:
         try:
-            deleted, kept = await _delete(bus, archive, report)
+            deleted, kept = await _delete(bus, archive, retention, report)
         except (MailroomError, OSError) as error:
             result.waiting.append(str(error))
             continue
@@ -76,16 +77,15 @@ async def delete_archived(bus: Bus, report: Report = lambda *_: None) -> Archive
             return result
         for earlier in await read_archives(bus):
             if earlier.is_here and earlier.order.last < archive.order.first:
-                result.deleted += (await _delete(bus, earlier, report))[0]
+                result.deleted += (await _delete(bus, earlier, retention, report))[0]
     return result
 
 
-async def _delete(bus: Bus, archive: Archive, report: Report) -> tuple[int, int]:
+async def _delete(bus: Bus, archive: Archive, retention: Retention, report: Report) -> tuple[int, int]:
     """Delete on the server what lies in a bundle; returns how many messages went, and how many stay."""
     archive.require_here()
     order, deleted, kept = archive.order, 0, 0
     leaves: dict[int, bytes] | None = None
-    retention = await Retention.read(bus)
     async for page in bus.read_all(subjects.OFFICE, order.first, order.last, timeout=READ_TIMEOUT):
         stay = await retention.choose(page)
         kept += len(stay)

@@ -17,7 +17,7 @@ STAY = ("seal.", "archive.", f"event.{subjects.ERASER}.", "dead.")
 
 
 class Retention:
-    """Chooses what stays: see ``choose``. It is read anew for each bundle."""
+    """Chooses what stays: see ``choose``."""
 
     def __init__(self, bus: Bus, positions: Positions, open_ids: set[bytes], originals: set[int]) -> None:
         self._bus, self._positions = bus, positions
