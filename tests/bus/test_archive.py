@@ -399,6 +399,37 @@ async def test_of_two_that_archive_at_once_one_goes_on(server: Server, folder: P
     assert (await verify(server)).problems == []
 
 
+async def test_an_order_that_does_not_follow_the_one_before_counts_for_nothing(
+    server: Server, filled: Path, folder: Path
+) -> None:
+    user, eraser = await server.connect(subjects.USER), await server.connect(subjects.ERASER)
+    (one,) = await read_archives(user)
+    await fill(server, 5)
+    await handled(server)
+    there = await on_server(user)
+    for first, last in ((1, 43), (one.order.last + 2, one.order.last + 4), (41, 40)):
+        other = ArchiveOrder(
+            sender="user",
+            first=first,
+            last=last,
+            count=1,
+            since=one.order.since,
+            until=one.order.until,
+            bundle=filled.name,
+            folder=str(folder),
+        )
+        await user.commit([seal(subjects.archive(subjects.OFFICE), other)])
+    assert await read_archives(user) == [one]
+    assert await count_archives(eraser) == 0
+    assert await delete_all(server)
+    assert [each for each in await on_server(user) if each != subjects.archive(subjects.OFFICE)] == [
+        each for each in there if each != subjects.archive(subjects.OFFICE)
+    ]
+    await seal_all(server)
+    await archive(server, folder)
+    assert (await verify(server)).problems == []
+
+
 KILLED = """
 import asyncio, sys
 from datetime import UTC, datetime
