@@ -29,7 +29,7 @@ from shared.queries.deliveries import read_deliveries
 from shared.queries.flooding import find_floods
 from shared.queries.processes import SERVER, Process, find_late, find_troubled
 from shared.queries.records import call_server, last_sequence, scan
-from shared.queries.seals import name_of, read_unsealed, read_witnessed
+from shared.queries.seals import CUTS, name_of, read_cuts, read_unsealed, read_witnessed
 from shared.settings import Settings
 from shared.text.times import format_utc, parse_time, seconds_between
 
@@ -270,6 +270,9 @@ async def check_index(bus: Bus, config: Settings) -> Check:
 
 async def check_seals(bus: Bus, config: Settings) -> Check:
     """Whether the log is sealed, and its witnesses have the seals."""
+    if cuts := read_cuts(config):
+        fix = f"Restore a backup if you need them; delete {config.gateway / CUTS} once you know"
+        return fail("seals", "; ".join(map(str, cuts[-3:])), fix)
     unsealed = sum((await read_unsealed(bus)).values())
     if unsealed > UNSEALED_WARN:
         fix = "The gateway seals it: does it run? Its log, logs/gateway.log, says why not"

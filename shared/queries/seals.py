@@ -17,6 +17,21 @@ SEALS = "seals.jsonl"
 WITNESSED = "witnessed.json"
 """The file in the gateway's folder with what each witness has."""
 
+CUTS = "cuts.jsonl"
+"""The file in the gateway's folder that has what the streams lost."""
+
+
+class Cut(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages that a stream had and lost: the server cuts off what follows a damage to its file."""
+
+    stream: str
+    first: int
+    last: int
+    found_at: str
+
+    def __str__(self) -> str:
+        return f"{self.stream} lost its messages {self.first:,} to {self.last:,}, found {self.found_at[:16]}"
+
 
 class Witnessed(msgspec.Struct, frozen=True, kw_only=True):
     """What a witness has: the number of the last seal of each stream, and when it took that, in seconds since
@@ -42,6 +57,13 @@ def read_witnessed(config: Settings) -> dict[str, Witnessed]:
         data = (config.gateway / WITNESSED).read_bytes()
         return msgspec.json.decode(data, type=dict[str, Witnessed])
     return {}
+
+
+def read_cuts(config: Settings) -> list[Cut]:
+    """What the streams lost, as the gateway found it."""
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.Decoder(Cut).decode_lines((config.gateway / CUTS).read_bytes())
+    return []
 
 
 async def read_unsealed(bus: Bus) -> dict[str, int]:

@@ -13,11 +13,13 @@ from shared.bus import Bus, Stored
 from shared.contracts import Seal
 from shared.errors import ActionError
 from shared.queries.records import call_server, last_sequence
+from shared.queries.seals import SEALS, read_cuts
+from shared.settings import Settings
 from shared.trail.archives import Archive, pages_of, read_archives
 from shared.trail.bundle_file import Erased
 from shared.trail.erasures import ErasedBy, Erasures, read_erasures
 from shared.trail.leaf import make_leaf
-from shared.trail.seals import MARK, NO_MARK, find_flaw, marks_of, read_seals
+from shared.trail.seals import MARK, NO_MARK, find_flaw, marks_of, read_kept, read_seals
 from shared.trail.tree import root_of
 
 MAX_LISTED = 20
@@ -68,6 +70,25 @@ async def verify_log(
         await verify_stream(bus, stream, [seal for seal in kept if seal.stream == stream], folder, report)
         for stream in subjects.LOG
     ]
+
+
+async def verify_here(
+    bus: Bus,
+    config: Settings,
+    outside: Sequence[Seal] = (),
+    folder: Path | None = None,
+    report: Report = lambda _: None,
+) -> list[Verification]:
+    """The same, compared with seals from outside and with what this host's gateway knows.
+
+    That is its seals, which tell if the end was cut off, and what it found to be lost.
+    """
+    own = config.gateway / SEALS
+    kept = [*outside, *(read_kept(own) if own.is_file() else ())]
+    results = await verify_log(bus, kept, folder, report)
+    for cut in read_cuts(config):
+        next(each for each in results if each.stream == cut.stream).add_problem(str(cut))
+    return results
 
 
 async def verify_stream(

@@ -21,14 +21,13 @@ from shared.bus import Bus, Stored
 from shared.contracts import Seal
 from shared.errors import NotFound
 from shared.queries.audit_log import read_audit_log
-from shared.queries.seals import SEALS
 from shared.settings import Settings
 from shared.text.phrases import count
 from shared.text.printable import clean
 from shared.text.times import format_date
 from shared.trail.bundle import Written, prove, write_bundle
 from shared.trail.seals import read_kept
-from shared.trail.verification import MAX_LISTED, Verification, verify_log
+from shared.trail.verification import MAX_LISTED, Verification, verify_here
 
 always_json_option = click.option(
     "--json",
@@ -143,11 +142,8 @@ def verify(kept: Path | None, bundles: Path | None, as_json: bool) -> None:
 async def _verify(
     bus: Bus, outside: list[Seal], bundles: Path | None, config: Settings
 ) -> list[Verification]:
-    """Compared with the seals from outside and with the gateway's own, which tell if the end was cut off."""
-    own = config.gateway / SEALS
-    kept = [*outside, *(read_kept(own) if own.is_file() else ())]
     with open_console(stderr=True).status("Verifying the log") as status:
-        return await verify_log(bus, kept, bundles, status.update)
+        return await verify_here(bus, config, outside, bundles, status.update)
 
 
 def _describe(result: Verification, outside: bool) -> Iterator[str]:
