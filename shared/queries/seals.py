@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
@@ -12,7 +13,7 @@ from shared.queries.records import last_sequence
 from shared.settings import Settings
 
 SEALS = "seals.jsonl"
-"""The file in the gateway's folder that has all seals: its own memory of them, if a stream loses its end."""
+"""The file in the gateway's folder that has the last seals, if a stream loses its end."""
 WITNESSED = "witnessed.json"
 """The file in the gateway's folder with what each witness has."""
 
@@ -40,6 +41,14 @@ class Witnessed(msgspec.Struct, frozen=True, kw_only=True):
     seals: dict[str, int] = {}
     at: float = 0.0
     problem: str = ""
+
+
+def name_of(witness: str) -> str:
+    """A witness of the settings without the user, the password and the file of credentials in its address."""
+    parts = urlsplit(witness)
+    if parts.scheme in ("", "mailto"):
+        return witness
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def read_witnessed(config: Settings) -> dict[str, Witnessed]:

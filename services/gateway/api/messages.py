@@ -16,7 +16,7 @@ from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
 from shared.contracts import Goal
-from shared.queries.records import read_message
+from shared.trail.archives import find_archive, read_message
 from shared.trail.verification import Verification, verify_here
 
 KEEP_ALIVE = 15.0
@@ -124,7 +124,8 @@ async def read_whole_message(call: Call) -> WholeMessage:
     stored = await read_message(call.gateway.bus, stream, int(number))
     row = call.gateway.index.store.message(stream, int(number))
     if stored is None or row is None:
-        raise not_found(f"message {number} of {stream}")
+        archive = await find_archive(call.gateway.bus, stream, int(number))
+        raise not_found(f"message {number} of {stream}", f"{archive.absence}" if archive else "")
     try:
         body, raw = msgspec.json.decode(stored.data), ""
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -30,6 +30,7 @@ from shared.log import logger
 from shared.queries.pieces import make_piece
 from shared.queries.records import last_sequence
 from shared.queries.seals import CUTS, Cut
+from shared.trail.archives import read_log
 
 ARRIVED = 4_000
 """Live messages that wait at most to be indexed: what is beyond that is read from the streams."""
@@ -144,7 +145,7 @@ class LogIndex:
             sources = []
             for stream, end in zip(STREAMS, ends, strict=True):
                 if (start := self._position.of(stream) + 1) <= end:
-                    pages = self._bus.read_all(stream, start, end)
+                    pages = read_log(self._bus, stream, start, end)
                     sources.append(_Messages(await stack.enter_async_context(aclosing(pages))))
             while page := await _merge(sources):
                 self._take(page)
