@@ -122,4 +122,7 @@ async def submit_keyed(bus: Bus, body: dict[str, Any], key: str) -> None:
 
 
 async def _store(bus: Bus, body: dict[str, Any], message_id: str) -> dict[str, Any]:
-    return await bus.store(subjects.SUBMIT, msgspec.json.encode(body), headers={"Nats-Msg-Id": message_id})
+    # what is said of a goal or an agent at work waits behind no goals
+    priority = "URGENT" if "resume" in body or "control" in body else str(body.get("priority", "MEDIUM"))
+    subject = subjects.SUBMIT_AS[priority]
+    return await bus.store(subject, msgspec.json.encode(body), headers={"Nats-Msg-Id": message_id})
