@@ -1,5 +1,6 @@
 """Dispatches deliveries: decoded, checked, handled by type, then committed or dead-lettered."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from shared.agent.executor import TaskExecutor
 from shared.bus import Delivery, Entry
 from shared.bus.claim import Claim, claim, dead_letter_for
 from shared.bus.entry import seal
+from shared.bus.liveness import ANSWER_TIMEOUT, MISSING
 from shared.bus.records import read_result, read_submitted, read_task, retry_on_conflict, submission_entry
 from shared.bus.replacement import is_handled
 from shared.contracts import (
@@ -31,7 +33,7 @@ from shared.contracts import (
     decode,
 )
 from shared.contracts.base import amended
-from shared.errors import BusError, Conflict, Reject, TakenOver
+from shared.errors import BusError, Conflict, NoResponders, Reject, Retry, TakenOver
 from shared.log import logger
 from shared.subjects import Address
 from shared.tasks.said import SaidChecker
@@ -213,7 +215,24 @@ class Dispatcher:
             raise BusError(f"something it wrote to was changed at the same time: {conflict}") from conflict
         log.warning("claim_lost", task_id=held.task.task_id, attempt=held.attempt)
         if state is not None and not state.status.final:
+            if state.worker and await self._is_gone(
+                state.worker
+            ):  # as after a power loss, when nothing says it was delivered
+                raise Retry(f"{state.worker}, which began it, is gone", 0.0) from conflict
             raise TakenOver(f"{state.worker or 'another process'} works on it") from conflict
+
+    async def _is_gone(self, worker: str) -> bool:
+        """Whether no process of this agent with that id has been connected for MISSING seconds."""
+        for pause in (MISSING, 0.0):
+            try:
+                await self._bus.request(subjects.peer(self._name, worker), timeout=ANSWER_TIMEOUT)
+            except NoResponders:
+                await asyncio.sleep(pause)
+            except BusError:
+                return False
+            else:
+                return False
+        return True
 
     async def _dead_letter_given_up(self, delivery: Delivery) -> None:
         """Store a dead letter for a message that the server stopped delivering, naming where it is stored."""

@@ -5,6 +5,7 @@ person: a field that was renamed, removed or retyped needs a new version of the 
 """
 
 import struct
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from shared import contracts as c
 from shared.asyncapi.document import make_document
 
 GOLDEN = Path(__file__).parent / "golden"
-ASYNCAPI = Path(__file__).parent / "asyncapi.json"
+ASYNCAPI = Path(__file__).parent / "asyncapi.sha256"
+"""The digest of the document: a change of it is to be meant."""
 AGENTS = ("conductor", "cortex", "critic", "engineer", "frontier", "gateway", "memory", "nexus", "scout")
 
 AT = "2026-01-02T14:30:22.123456+00:00"
@@ -1042,13 +1044,13 @@ def asyncapi_document() -> dict[str, Any]:
     return make_document(AGENTS, version="0.0.0")
 
 
-def rendered_asyncapi() -> bytes:
-    """That document as its golden file has it."""
-    return msgspec.json.format(msgspec.json.encode(asyncapi_document()), indent=1) + b"\n"
+def asyncapi_digest() -> str:
+    """The digest of that document as its file has it."""
+    return sha256(msgspec.json.encode(asyncapi_document())).hexdigest() + "\n"
 
 
 if __name__ == "__main__":
-    ASYNCAPI.write_bytes(rendered_asyncapi())
+    ASYNCAPI.write_text(asyncapi_digest())
     GOLDEN.mkdir(exist_ok=True)
     for example in EXAMPLES:
         golden_path(type(example)).write_bytes(rendered(example))

@@ -70,9 +70,10 @@ class RunAgain:
     @staticmethod
     def _begin_time_limit(item: pytest.Item) -> None:
         """Have pytest-timeout count from now: the failure ended its count, and what hangs would not end."""
-        hook = item.config.hook
-        hook.pytest_timeout_cancel_timer(item=item)
-        hook.pytest_timeout_set_timer(item=item, settings=pytest_timeout._get_item_settings(item))
+        settings = pytest_timeout._get_item_settings(item)
+        if settings.timeout:
+            item.config.hook.pytest_timeout_cancel_timer(item=item)
+            item.config.hook.pytest_timeout_set_timer(item=item, settings=settings)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         stall = dict(report.user_properties).get(AGAIN)

@@ -15,6 +15,7 @@ from shared.errors import BusUnavailable, Denied, StartError
 from shared.files import write_atomically
 from shared.operations.erasure.orders import carry_out_orders, has_work
 from shared.operations.erasure.positions import count_in_hand
+from shared.operations.recovery import deliver_lost_again
 from shared.settings import Settings
 
 NAMED_WAIT = 3.0
@@ -133,6 +134,33 @@ async def provision_named(settings: Settings, agents: Sequence[str]) -> list[str
             f"NATS_URL names a server that cannot be used: {error.cause}",
             "Start that server, correct NATS_URL, or unset it to have the office start a server of its own",
         ) from None
+
+
+async def recover(settings: Settings, url: str) -> list[str]:
+    """Have delivered again what a power loss cut off, before the agents start; returns what begins again.
+
+    That is looked for if the machine was started anew since the office opened last, or if the state folder
+    is a copy.
+    """
+    mark, place = settings.state_dir / "run" / "place", _place_of(settings.state_dir)
+    known = mark.read_text() if mark.exists() else place
+    if known == place:
+        changes = []
+    else:
+        bus = await Bus.connect(subjects.ADMIN, url, settings.keys / f"{subjects.ADMIN}.nk")
+        try:
+            changes = await deliver_lost_again(bus, settings.goal_timeout)
+        finally:
+            await bus.close()
+    mark.write_text(place)
+    return changes
+
+
+def _place_of(folder: Path) -> str:
+    """The present run of the machine and the folder on its disk."""
+    found = folder.stat()
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    return f"{boot.read_text().strip() if boot.exists() else ''} {found.st_dev} {found.st_ino}"
 
 
 async def read_in_hand(settings: Settings, url: str) -> Counter[str]:

@@ -29,6 +29,7 @@ from services.cli.supervisor.provisioning import (
     provision_named,
     provision_streams,
     read_in_hand,
+    recover,
     write_config,
 )
 from services.cli.supervisor.specialists import SpecialistSupervisor
@@ -112,6 +113,8 @@ class Supervisor:
             await provision_streams(self.config, self.url, names)
             text = f"streams ready after {time.monotonic() - begun:.1f} s"
             self.report(LogLine("office", "info", text))
+            for text in await recover(self.config, self.url):
+                self.report(LogLine("office", "warning", f"after a power loss: {text}"))
         self._specialists.start(foreign=not port)
         self._forgetting = asyncio.create_task(carry_out_without_end(self.config, self.url, self.report))
         # An agent cannot register before the streams exist. Those that were killed at work go first.

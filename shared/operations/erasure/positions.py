@@ -46,14 +46,12 @@ class Positions:
     async def read(cls, bus: Bus) -> Self:
         """The present ones, as the admin."""
         alive = {presence.agent for presence in await read_presences(bus)}
-        infos = await _read_durables(bus)
+        infos = await read_durables(bus)
         return cls([_reached(info, alive) for info in infos if info.name not in _PEOPLE])
 
     def state_of(self, subject: str, seq: int) -> str:
         """HANDLED if all have acted on a message, WAITING if one has not got it, else BUSY."""
-        states = {
-            each.state_of(seq) for each in self._reached if any(_fits(f, subject) for f in each.filters)
-        }
+        states = {each.state_of(seq) for each in self._reached if any(fits(f, subject) for f in each.filters)}
         return next((state for state in (BUSY, WAITING) if state in states), HANDLED)
 
     def count_open(self, seq: int) -> int:
@@ -64,7 +62,7 @@ class Positions:
 async def count_in_hand(bus: Bus) -> Counter[str]:
     """How many messages of OFFICE each agent got and has not acknowledged, as the admin."""
     counts: Counter[str] = Counter()
-    for info in await _read_durables(bus):
+    for info in await read_durables(bus):
         counts[_agent_of(info)] += info.num_ack_pending
     return counts
 
@@ -78,21 +76,29 @@ class _Config(msgspec.Struct):
     filter_subject: str = ">"
 
 
-class _Info(msgspec.Struct):
+class DurableInfo(msgspec.Struct):
+    """What the server says of a durable."""
+
     name: str
     config: _Config
     delivered: _Place
     ack_floor: _Place
     num_ack_pending: int
 
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """The patterns of the subjects that it delivers."""
+        return tuple(self.config.filter_subjects or (self.config.filter_subject,))
+
 
 class _Page(msgspec.Struct):
     total: int
-    consumers: list[_Info] | None = None
+    consumers: list[DurableInfo] | None = None
 
 
-async def _read_durables(bus: Bus) -> list[_Info]:
-    infos: list[_Info] = []
+async def read_durables(bus: Bus) -> list[DurableInfo]:
+    """The durables of OFFICE, as the admin."""
+    infos: list[DurableInfo] = []
     while True:
         request = json.dumps({"offset": len(infos)}).encode()
         answer = await bus.request(f"$JS.API.CONSUMER.LIST.{subjects.OFFICE}", request)
@@ -102,21 +108,22 @@ async def _read_durables(bus: Bus) -> list[_Info]:
             return infos
 
 
-def _agent_of(info: _Info) -> str:
+def _agent_of(info: DurableInfo) -> str:
     return next((info.name.removesuffix(end) for end in _ENDINGS if info.name.endswith(end)), info.name)
 
 
-def _reached(info: _Info, alive: Container[str]) -> _Reached:
+def _reached(info: DurableInfo, alive: Container[str]) -> _Reached:
     agent = _agent_of(info)
     delivered = info.delivered.stream_seq if agent in alive else info.ack_floor.stream_seq
     return _Reached(
-        filters=tuple(info.config.filter_subjects or (info.config.filter_subject,)),
+        filters=info.filters,
         delivered=delivered,
         floor=info.ack_floor.stream_seq,
         in_hand=info.num_ack_pending if agent in alive else 0,
     )
 
 
-def _fits(pattern: str, subject: str) -> bool:
+def fits(pattern: str, subject: str) -> bool:
+    """Whether a subject matches a pattern without ``>``."""
     wanted, tokens = pattern.split("."), subject.split(".")
     return len(wanted) == len(tokens) and all(w in ("*", t) for w, t in zip(wanted, tokens, strict=True))
