@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 import msgspec
 
 from services.memory.allocator import release_ram
-from services.memory.loading import WORTH_SAVING, load_view, open_store, release, save_view
+from services.memory.loading import WORTH_SAVING, load_view, open_store, open_whole, release, save_view
 from services.memory.retrieval.precedence import WIDE, arrange
 from services.memory.writes.change import LoggedWrite
 from services.memory.writes.writer import BatchResult, Watcher, Writer
@@ -122,8 +122,8 @@ class MemoryEngine:
         """Open the existing memory, or create one; takes two to three seconds, most of them for importing
         lancedb.
 
-        Raises StartError with cause and cure: no model, the folder not writable, of another version, broken,
-        or open in another process.
+        What is damaged is moved aside, and memory is rebuilt from its log. Raises StartError with cause and
+        cure: no model, the folder not writable, of another version, or open in another process.
         """
         from services.memory.embedding import open_embedder
         from services.memory.retrieval.aligner import Aligner
@@ -132,8 +132,7 @@ class MemoryEngine:
         path = settings.state_dir / "memory"
         embedder = await asyncio.to_thread(open_embedder, settings)
         try:
-            store = await asyncio.to_thread(open_store, path, embedder)
-            view = await asyncio.to_thread(load_view, store, path)
+            store, view = await asyncio.to_thread(open_whole, path, embedder)
         except BaseException:
             embedder.close()
             raise

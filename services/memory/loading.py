@@ -3,6 +3,7 @@
 import contextlib
 import gc
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,35 @@ def open_store(path: Path, embedder: "Embedder", *, synced: bool = True) -> "Sto
     share_heap()
     settle(path)
     return Store(path, embedder.slug, embedder.dimensions, Disk(path, synced=synced))
+
+
+def open_whole(path: Path, embedder: "Embedder") -> tuple["Store", "View"]:
+    """The store in ``path`` and its view.
+
+    A store that is damaged is moved aside, and an empty one takes its place: memory's log has all that it
+    held but how often each node was read. Raises StartError.
+    """
+    from services.memory.storage.disk import Damaged
+
+    try:
+        return _open(path, embedder)
+    except Damaged as error:
+        aside = path.with_name(f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}")
+        path.rename(aside)
+        log.error("damaged", reason=error.cause, moved_to=str(aside), next="it is rebuilt from its log")
+        return _open(path, embedder)
+
+
+def _open(path: Path, embedder: "Embedder") -> tuple["Store", "View"]:
+    from services.memory.storage.disk import open_error
+    from services.memory.storage.store import FAILURES
+
+    store = open_store(path, embedder)
+    try:
+        return store, load_view(store, path)
+    except FAILURES as error:
+        store.close()
+        raise open_error(path, error) from None
 
 
 def load_view(store: "Store", folder: Path | None = None, at: int = 0) -> "View":

@@ -191,6 +191,45 @@ async def test_without_its_folder_it_is_made_anew_from_the_log(memory_office: Of
         assert await picture() == before
 
 
+@pytest.mark.parametrize("damage", ["manifest gone", "rows overwritten", "commit table overwritten"])
+async def test_what_is_damaged_is_moved_aside_and_made_anew_from_the_log(
+    memory_office: Office, damage: str
+) -> None:
+    office, folder = memory_office, memory_office.config.state_dir / "memory"
+    async with client(office) as memory:
+        await memory.write(MemoryWrite(sender="scout", nodes=tuple(map(note, range(40))), insist=True))
+        await memory.write(MemoryWrite(sender="scout", nodes=(note(40),), insist=True))
+        before = await every_node(memory)
+    office.signal("memory", signal.SIGTERM)
+    await eventually(lambda: office.processes["memory"].poll() is not None)
+    match damage:
+        case "manifest gone":
+            files = list(folder.glob("nodes.lance/_versions/*.manifest"))
+        case "rows overwritten":
+            files = [folder / "tail.arrow"]
+        case _:
+            files = [folder / "ledger.sqlite"]
+    assert files
+    for file in files:
+        if damage == "manifest gone":
+            file.unlink()
+        else:
+            file.write_bytes(random.Random(1).randbytes(file.stat().st_size))
+    office.start("memory")
+    await office.ready("memory")
+    async with client(office) as memory:
+        await eventually(lambda: has_caught_up(memory), 30)
+        assert await every_node(memory) == before
+    (aside,) = folder.parent.glob("memory.damaged-*")
+    log = (office.config.logs / "memory.log").read_text()
+    assert f'"moved_to": "{aside}"' in log
+
+
+async def has_caught_up(memory: Memory) -> bool:
+    health = await memory.health()
+    return bool(health["status"] == "ok")
+
+
 async def test_made_anew_on_demand_while_it_runs(memory_office: Office) -> None:
     async with client(memory_office, "user") as memory:
         for index in range(50):
@@ -199,7 +238,7 @@ async def test_made_anew_on_demand_while_it_runs(memory_office: Office) -> None:
         await memory.rebuild()
 
         async def ready() -> bool:
-            return (await memory.health())["status"] == "ok"
+            return bool((await memory.health())["status"] == "ok")
 
         await eventually(ready, 30)
         assert len(await every_node(memory)) == 50

@@ -141,5 +141,5 @@ def test_another_schema_and_a_broken_file_are_refused(tmp_path: Path) -> None:
         with pytest.raises(StartError, match=r"by another version .* 'mailroom memory export' there"):
             CommitTable(tmp_path / f"{schema}.sqlite", 2)
     (tmp_path / "broken.sqlite").write_bytes(b"not a database" * 100)
-    with pytest.raises(StartError, match=r"cannot be opened"):
+    with pytest.raises(StartError, match=r"is damaged .file is not a database"):
         CommitTable(tmp_path / "broken.sqlite", 2)

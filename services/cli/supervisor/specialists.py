@@ -25,7 +25,7 @@ from shared.tasks.specialists import (
 if TYPE_CHECKING:
     from services.cli.supervisor.supervisor import Supervisor
 
-POLL_INTERVAL = 0.25
+POLL_INTERVAL = 0.5
 """Seconds between checks of the specialists' folder."""
 RELOAD_INTERVAL = 0.2
 """Seconds between two reloads of the server; one takes about 30 ms."""

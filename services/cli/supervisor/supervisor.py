@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import os
 import shutil
 import signal
@@ -49,8 +50,8 @@ OPEN_WAIT = 30.0
 """Seconds after which the office opens without what is not ready."""
 TURN = 5.0
 """Seconds of its start for which a process keeps others from starting."""
-LOG_INTERVAL = 0.5
-"""Seconds between reads of the logs."""
+LOG_INTERVAL, ROTATE_EVERY = 0.5, 20
+"""Seconds between reads of the logs, and after how many of them they are rotated if they are long."""
 MIN_FREE = 32 * 1024 * 1024
 """The free bytes on the disk that a start needs."""
 DISK_FULL = "no space left on device"
@@ -240,12 +241,13 @@ class Supervisor:
     # --- logs ------------------------------------------------------------------------------------
 
     async def _follow_logs(self) -> None:
-        while True:
+        for turn in itertools.count():
             await asyncio.sleep(LOG_INTERVAL)
             self._read_logs()
-            with contextlib.suppress(OSError):  # a full disk: later
-                for log in self.config.logs.glob("*.log"):
-                    rotate(log)
+            if turn % ROTATE_EVERY == 0:
+                with contextlib.suppress(OSError):  # a full disk: later
+                    for log in self.config.logs.glob("*.log"):
+                        rotate(log)
             if self._disk.has_recovered():
                 text = (
                     "the disk has free space again: the server restarts, since it stores nothing until then"

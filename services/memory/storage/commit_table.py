@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from services.memory.storage.disk import Disk, Segment
+from services.memory.storage.disk import Disk, Segment, open_error
 from shared.errors import StartError
 
 KEPT_WRITES = 1_000_000
@@ -94,10 +94,7 @@ class CommitTable:
         folder = self._path.parent
         if "locked" in str(error):
             return StartError(f"Another memory daemon has {folder} open", "Stop it first: mailroom down")
-        return StartError(
-            f"The commit table {self._path} cannot be opened ({error})",
-            "Check that it is writable and not damaged",
-        )
+        return open_error(folder, error)
 
     def state(self) -> dict[str, int]:
         """schema, and after the first commit: version, the counts, and each table's Lance version."""

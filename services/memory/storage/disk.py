@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -9,16 +10,39 @@ from typing import NamedTuple, ParamSpec, TypeVar
 
 import pyarrow as pa
 
-from shared.errors import ActionError
+from shared.errors import ActionError, StartError
 
 _MANIFEST_BASE = 2**64 - 1
 """Lance names the manifest of version v ``{2**64 - 1 - v}.manifest``, so that the newest is listed first."""
+
+_HINDRANCES = re.compile(
+    r"no space left|disk full|denied|read-?only|too many open files|unable to open|disk i/o|cannot allocate",
+    re.IGNORECASE,
+)
+"""In errors of Lance, Arrow, SQLite and the system that are about the machine, and not about the files."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _sync = getattr(os, "fdatasync", os.fsync)
 """The file is overwritten again and again: while its length stays the same, its metadata does too."""
+
+
+class Damaged(StartError):
+    """The files of a store cannot be read."""
+
+
+def open_error(path: Path, error: Exception) -> StartError:
+    """Why the store in ``path`` cannot be opened: Damaged, unless the machine hinders it."""
+    if _HINDRANCES.search(str(error)):
+        return StartError(
+            f"The memory in {path} cannot be opened ({first_line(error)})",
+            "Free disk space, or make the folder writable",
+        )
+    return Damaged(
+        f"The memory in {path} is damaged ({first_line(error)})",
+        "Move that folder away to start over; what was committed is also in the MEMORY stream",
+    )
 
 
 class Disk:

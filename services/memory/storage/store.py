@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from services.memory.storage import rows
 from services.memory.storage.commit_table import Commit, CommitTable
-from services.memory.storage.disk import Disk, Wal, first_line
+from services.memory.storage.disk import Disk, Wal, open_error
 from services.memory.storage.lance_tables import (
     SCHEMA_VERSION,
     LanceTables,
@@ -87,10 +87,7 @@ class Store:
                 self._open()
                 opened.pop_all()
         except FAILURES as error:
-            raise StartError(
-                f"The memory in {path} cannot be opened ({first_line(error)})",
-                "Move that folder away to start over; what was committed is also in the MEMORY stream",
-            ) from None
+            raise open_error(path, error) from None
 
     @property
     def version(self) -> int:
