@@ -35,8 +35,7 @@ SECRETS = (
 """The settings that are printed nowhere."""
 SECRET_FILES = {f"{name}_file": name for name in SECRETS}
 """Names under which a secret is given as the path of a file, whose whole content it is."""
-HIDDEN = (*SECRETS, "deliver", "deliver_secrets")
-"""With those whose tables may hold one."""
+HIDDEN = (*SECRETS, "deliver", "deliver_secrets", "audit_witness")  # those may hold one
 DELIVER_PREFIX = f"{PREFIX}DELIVER_"
 """What the variables with the secrets of channels begin with: ``MAILROOM_DELIVER_<CHANNEL>_<FIELD>``."""
 
@@ -100,7 +99,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     nats_max_store: Annotated[int, msgspec.Meta(ge=0)] = 0
     """The most bytes JetStream may store; 0 takes half of what the disk has free, at most 10 GiB."""
     gateway_address: str = "127.0.0.1"
-    """The address that the gateway listens on; any other than a loopback one opens it to the network."""
+    """The address that the gateway listens on; any but a loopback one opens it to the network."""
     gateway_port: Port = 8642
     """The gateway's port; if another program has it, or with 0, a free one is taken."""
     gateway_public_url: str = ""
@@ -116,7 +115,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     gateway_oidc_claim: str = "email"
     """The claim that has to be the ``email`` of a person in ``gateway/users.toml``."""
     audit_witness: tuple[str, ...] = ()
-    """Who keeps seals of the log: ``/mnt/stick/seals.jsonl``, ``https://...``, ``mailto:ada@example.org``."""
+    """Who keeps seals of the log, as docs/audit.md has it; in mailroom.toml ``witness`` in ``[audit]``."""
     identity: Name = "user"
     """The name under which scripts use memory: ``user``, or that of the agent they work for."""
     key_dir: Path | None = None
@@ -266,8 +265,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """By which channels people are told what happens: ``[deliver]`` and ``[deliver.CHANNEL]`` of
     mailroom.toml, as docs/delivery.md describes."""
     deliver_secrets: dict[str, str] = {}
-    """The channels' secrets that are in the environment, as ``MAILROOM_DELIVER_<CHANNEL>_<FIELD>``; the
-    gateway alone gets them."""
+    """The channels' secrets in the environment (DELIVER_PREFIX); the gateway alone gets them."""
     http_timeout: Seconds = 20.0
     """Seconds a fetch may take."""
     reach: tuple[str, ...] = ()
@@ -450,12 +448,14 @@ def _from_file(path: Path, env: Mapping[str, str]) -> dict[str, Any]:
         values = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", "Correct it: it has to be TOML") from None
+    if "audit_witness" in values or not isinstance(audit := values.pop("audit", {}), dict):
+        raise ConfigError(f"{path}: audit_witness is none here", "Write 'witness = [...]' below '[audit]'")
+    values |= {f"audit_{name}": value for name, value in audit.items()}
     for name in values:
         _require_known(name, f"{path}: {name}")
     if "deliver_secrets" in values:
-        raise ConfigError(
-            f"{path}: deliver_secrets are not read from here", f"Set {DELIVER_PREFIX}<CHANNEL>_<FIELD>"
-        )
+        cure = f"Set {DELIVER_PREFIX}<CHANNEL>_<FIELD>"
+        raise ConfigError(f"{path}: deliver_secrets are not read from here", cure)
     return values
 
 

@@ -132,6 +132,8 @@ AUDIT_ALL = "audit.>"
 AUDIT_PREFIX = "audit."
 ERASED = f"event.{ERASER}.erased"
 """The records of messages of the log that were erased, and of what was put in their place."""
+ARCHIVED = f"event.{ERASER}.archived"
+"""The records of orders to archive that were carried out."""
 ERASABLE = f"event.{MEMORY_DAEMON}.erasable"
 """Where memory says which messages of MEMORY are to be erased: all of them have a record by then."""
 GRAPH_VERSION = f"event.{MEMORY_DAEMON}.graph_version"
@@ -168,6 +170,11 @@ MAILBOX = f"{GATEWAY}.mailbox"
 def seal(stream: str) -> str:
     """The seals of a stream of the log, in OFFICE: the gateway alone publishes them."""
     return f"seal.{stream}"
+
+
+def archive(stream: str) -> str:
+    """The orders to archive a stream of the log, in OFFICE: people alone publish them, with their own key."""
+    return f"archive.{stream}"
 
 
 def forgetting(order: str) -> str:
@@ -400,6 +407,8 @@ class Address(NamedTuple):
                 return cls("mail", sender, recipient)
             case ["seal", stream]:
                 return cls("seal", GATEWAY, "", stream)
+            case ["archive", stream]:
+                return cls("archive", USER, "", stream)
             case ["memory", "write", sender]:
                 return cls("memory", sender, MEMORY_DAEMON)
             case ["state", "goal" | "office", *name]:

@@ -1,6 +1,7 @@
 """The NATS client, with shorter ways for what a worker does with every task."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -41,8 +42,12 @@ class BusClient(Client):
             await super().connect(*arguments, **options)
 
     async def close(self) -> None:
-        """nats-py's own, and may be cancelled."""
-        with keeping_cancellation():
+        """nats-py's own, and may be cancelled; it raises CancelledError in no other case.
+
+        nats-py's does if an attempt to reconnect waits for the end of the connection: it cancels that, and
+        then waits for what was cancelled.
+        """
+        with keeping_cancellation(), contextlib.suppress(asyncio.CancelledError):
             await super().close()
 
     async def _request_new_style(self, *arguments: Any, **options: Any) -> Msg:

@@ -434,6 +434,7 @@ class Bus:
             except (nats.errors.Error, TimeoutError):
                 log.warning("flush_failed")
         await self._client.close()
+        self.closed.set()
 
     async def _on_error(self, error: Exception) -> None:
         denied = re.search(r'permissions violation for (publish|subscription) to "([^"]*)"', str(error))

@@ -169,6 +169,7 @@ def _user_rights() -> Rights:
             *_own_subjects(name),
             subjects.approval_answered("*", "*"),
             subjects.forgetting("*"),
+            subjects.archive(subjects.OFFICE),
             *_reads(),
             *_pulls(subjects.OFFICE, name),
         ),
@@ -235,6 +236,7 @@ def _reads() -> list[str]:
         f"$JS.API.STREAM.INFO.{subjects.FORGETTING}",
         f"$JS.API.DIRECT.GET.{subjects.OFFICE}.>",
         f"$JS.API.DIRECT.GET.{subjects.bucket_stream(subjects.AGENTS_BUCKET)}",
+        f"$JS.API.CONSUMER.LIST.{subjects.OFFICE}",
         f"$JS.API.CONSUMER.INFO.{subjects.OFFICE}.*",
         f"$JS.API.CONSUMER.INFO.{subjects.MEMORY}.*",
         "$JS.API.INFO",
@@ -382,10 +384,12 @@ def _office_account(admin: str, eraser: str) -> str:
         "approval.>",
         "record.>",
         "seal.*",
+        "archive.*",
         "$KV.>",
         "$JS.ACK.>",
         "$JS.API.STREAM.INFO.*",
         "$JS.API.CONSUMER.INFO.>",
+        "$JS.API.CONSUMER.LIST.*",
         "$JS.API.INFO",
     ]
     streams = ["$JS.API.CONSUMER.MSG.NEXT.>", "$JS.API.DIRECT.GET.>"]

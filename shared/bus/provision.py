@@ -65,7 +65,7 @@ def streams() -> list[dict[str, Any]]:
     return [
         _stream(
             subjects.OFFICE,
-            [*subjects.OFFICE_SUBJECTS, subjects.seal("*"), advisories],
+            [*subjects.OFFICE_SUBJECTS, subjects.seal("*"), subjects.archive(subjects.OFFICE), advisories],
             duplicate_window=window,
             **_LOGGED,
         ),

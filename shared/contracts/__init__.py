@@ -164,7 +164,7 @@ from shared.contracts.task import (
     TaskStatus,
     TaskStep,
 )
-from shared.contracts.trail import Seal
+from shared.contracts.trail import ArchiveOrder, MessagesArchived, Seal
 from shared.contracts.versions import (
     ChangeOfNode,
     HistoryQuery,

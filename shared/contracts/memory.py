@@ -287,12 +287,14 @@ class MessagesErased(Envelope, frozen=True, kw_only=True, tag="messages_erased.v
     person's order.
 
     The first records of an order have the ``messages`` that are about to be erased. Once they are, another
-    one has their sequences in ``gone``: of OFFICE alone, since memory has a record of that for MEMORY.
+    one has their sequences in ``gone``: of OFFICE alone, since memory has a record of that for MEMORY. What
+    was erased in an archive names its ``bundle``.
     """
 
     stream: Literal["OFFICE", "MEMORY"] = "OFFICE"
     messages: tuple[ErasedMessage, ...] = ()
     gone: tuple[Count, ...] = ()
+    bundle: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,8 +1,8 @@
-"""The trail: seals over the log, by which it can be proved that nothing in it was changed."""
+"""The trail: seals over the log, which prove that nothing in it was changed, and what of it was archived."""
 
 from typing import Literal
 
-from shared.contracts.base import Count, Envelope, Hash
+from shared.contracts.base import Count, Envelope, Hash, Text, Timestamp, require_token
 
 
 class Seal(Envelope, frozen=True, kw_only=True, tag="seal.v1"):
@@ -22,3 +22,34 @@ class Seal(Envelope, frozen=True, kw_only=True, tag="seal.v1"):
     root: Hash
     chain: Hash
     marks: str = ""
+
+
+class ArchiveOrder(Envelope, frozen=True, kw_only=True, tag="archive_order.v1"):
+    """A person's order that the server may delete the messages ``first`` to ``last`` of OFFICE: all of them
+    lie in ``folder`` in the file ``bundle``, which was verified.
+
+    It follows the order before it without a gap. ``since`` and ``until`` are when the first and the last of
+    the messages were stored, ``count`` how many lie in the bundle.
+    """
+
+    first: Count
+    last: Count
+    count: Count
+    since: Timestamp
+    until: Timestamp
+    bundle: Text
+    folder: Text
+
+
+class MessagesArchived(Envelope, frozen=True, kw_only=True, tag="messages_archived.v1"):
+    """The eraser's record that a person's order to archive, ``cause``, is carried out.
+
+    ``deleted`` messages are no longer on the server; ``kept`` are, because something still needs them.
+    """
+
+    deleted: Count = 0
+    kept: Count = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_token("cause", self.cause)

@@ -10,8 +10,9 @@ from shared.contracts import DeadLetter, LettersDropped, Task, TaskStatus, decod
 from shared.contracts.base import amended
 from shared.errors import Conflict, MailroomError, NotFound, TooLate
 from shared.queries.dead_letters import read_dropped
-from shared.queries.records import RESENT, read_message, read_newest_of_each, scan
+from shared.queries.records import RESENT, read_newest_of_each, scan
 from shared.trace import HEADER, join_trace, trace_headers
+from shared.trail.archives import read_message
 
 MOST_DROPPED = 5_000
 """How many dropped letters are passed over at most to find the latest that are left."""

@@ -11,13 +11,13 @@ from shared.contracts import AgentReport, Email, Question, Response, decode, gen
 from shared.errors import BusUnavailable, ConfigError, NotFound
 from shared.queries.records import (
     Listener,
-    read_message,
     read_newest,
     read_newest_of_each,
     scan,
     unknown_agent_error,
 )
 from shared.queries.summaries import format_sender
+from shared.trail.archives import read_message, scan_log
 
 POLL_INTERVAL = 0.5
 """Seconds between reads if no message arrives."""
@@ -100,7 +100,7 @@ async def find_mail(bus: Bus, name: str) -> Mail:
     """The message with this number or id; raises NotFound if there is none."""
     if name.isdecimal():
         return await read_mail_item(bus, int(name[:20]))
-    async for stored in scan(bus, subjects.OFFICE, subjects.mail("*", "*")):
+    async for stored in scan_log(bus, subjects.OFFICE, subjects.mail("*", "*")):
         if name.encode() in stored.data and (item := parse_mail(stored)) is not None and item.id == name:
             return item
     raise NotFound(f"There is no message {name[:64]!r}", "'mailroom mail list' shows their numbers")

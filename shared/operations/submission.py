@@ -11,9 +11,10 @@ from shared.bus import Bus
 from shared.contracts import Goal, TaskPriority, generate_id, generate_task_id
 from shared.errors import BusError, Refused, TooLate
 from shared.queries.progress import GoalFollower, Progress
-from shared.queries.records import read_goal, read_message
+from shared.queries.records import read_goal
 from shared.tasks.said import names_something, words_in
 from shared.text.shorten import flatten
+from shared.trail.archives import read_message
 
 GOAL_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 """The ids that the conductor takes."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.queries.records import last_sequence, scan
+from shared.trail.archives import scan_log
 
 TRANSPORT_HEADERS = frozenset(
     {"Nats-Num-Pending", "Nats-Last-Sequence", "Nats-UpTo-Sequence", "Nats-Expected-Stream"}
@@ -37,7 +38,7 @@ async def read_audit_log(
     until = until if until is not None else await read_positions(bus)
     async with AsyncExitStack() as stack:
         streams = [
-            await stack.enter_async_context(aclosing(scan(bus, stream, since=since, until=end)))
+            await stack.enter_async_context(aclosing(scan_log(bus, stream, since=since, until=end)))
             for stream, end in until.items()
             if end
         ]

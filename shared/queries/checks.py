@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -27,9 +28,10 @@ from shared.memory import Memory
 from shared.queries.deliveries import read_deliveries
 from shared.queries.flooding import find_floods
 from shared.queries.processes import SERVER, Process, find_late, find_troubled
-from shared.queries.records import call_server, last_sequence
-from shared.queries.seals import read_unsealed, read_witnessed
+from shared.queries.records import call_server, last_sequence, scan
+from shared.queries.seals import CUTS, name_of, read_cuts, read_unsealed, read_witnessed
 from shared.settings import Settings
+from shared.text.times import format_utc, parse_time, seconds_between
 
 MIN_SERVER = (2, 12)
 """The first nats-server with atomic batches and message schedules, which commits and deadlines need."""
@@ -45,7 +47,9 @@ ANSWER_WAIT, KNOWN_WAIT = 8.0, 1.8
 """Seconds until the server must have answered, the second if it is known why it may not (``may_answer``)."""
 SIZES_WITHIN = 1.5
 """Seconds in which sizes on disk are added up; larger ones are told as "over"."""
-DAY = timedelta(days=1)
+DAY, WEEK, HOUR = timedelta(days=1), timedelta(days=7), 3600.0
+DAYS_WARN = 14
+"""Days for which there has to be room for the log."""
 MEMORY_TIMEOUT = 5.0
 """Seconds until memory must report its health."""
 
@@ -109,8 +113,8 @@ def check_server(bus: Bus) -> Check:
     return ok("bus", f"nats-server {bus.server_version} at {bus.url}")
 
 
-async def check_streams(bus: Bus, agents: Sequence[str]) -> Check:
-    """Whether all streams and mailboxes exist."""
+async def check_streams(bus: Bus, config: Settings, agents: Sequence[str]) -> Check:
+    """Whether all streams and mailboxes exist; how fast the log grows, and when there is no room for it."""
     needed = [f"STREAM.INFO.{stream}" for stream in subjects.LOG]
     needed += [
         f"CONSUMER.INFO.{subjects.OFFICE}.{name}"
@@ -122,8 +126,50 @@ async def check_streams(bus: Bus, agents: Sequence[str]) -> Check:
     if missing:
         return fail("streams", f"missing: {', '.join(missing)}", "mailroom provision")
     account: dict[str, Any] = await call_server(bus, "INFO")
-    size = decimal(int(account["storage"]))
-    return ok("streams", f"all {len(needed)} streams and mailboxes, {size} stored")
+    stored = int(account["storage"])
+    finding = f"all {len(needed)} streams and mailboxes, {decimal(stored)} stored"
+    growth = sum(await asyncio.gather(*(read_growth(bus, stream) for stream in subjects.LOG)))
+    if not growth:
+        return ok("streams", f"{finding}; too new to say how fast the log grows")
+    finding += f"; the log grows by {decimal(int(growth))} a day"
+    room = await asyncio.to_thread(_room_for_log, config, stored)
+    if room is None:
+        return ok("streams", finding)
+    days = room / growth
+    finding += f", so there is room for {f'{days:,.0f} days' if days < 3_650 else 'over ten years'}"
+    if days > DAYS_WARN:
+        return ok("streams", finding)
+    fix = "'mailroom audit archive' moves old messages elsewhere; or free space, or raise nats_max_store"
+    return warn("streams", finding, fix)
+
+
+async def read_growth(bus: Bus, stream: str) -> float:
+    """By how many bytes a day a stream of the log grew in the last week, or since it began: by the number of
+    messages, and the mean size of those that the server has. 0 if it is younger than an hour.
+    """
+    state: dict[str, Any] = (await call_server(bus, f"STREAM.INFO.{stream}"))["state"]  # type: ignore[assignment]
+    since = datetime.now(UTC) - WEEK
+    async with aclosing(scan(bus, stream, since=since)) as messages:
+        first = await anext(messages, None)
+    if first is None or not state["messages"]:
+        return 0.0
+    seconds = seconds_between(first.time if parse_time(str(state["first_ts"])) > since else format_utc(since))
+    if seconds < HOUR:
+        return 0.0
+    number = int(state["last_seq"]) - first.seq + 1
+    return number * int(state["bytes"]) / int(state["messages"]) / seconds * DAY.total_seconds()
+
+
+def _room_for_log(config: Settings, stored: int) -> int | None:
+    """The bytes that the server may still store; None if its folder is not here."""
+    folder = config.state_dir / "nats"
+    if not folder.is_dir():
+        return None
+    limit = config.nats_max_store
+    with contextlib.suppress(OSError, ValueError):
+        limit = limit or int((folder / "max_store").read_text())
+    free = shutil.disk_usage(folder).free
+    return min(free, max(0, limit - stored)) if limit else free
 
 
 async def _exists(bus: Bus, verb: str) -> bool:
@@ -224,6 +270,9 @@ async def check_index(bus: Bus, config: Settings) -> Check:
 
 async def check_seals(bus: Bus, config: Settings) -> Check:
     """Whether the log is sealed, and its witnesses have the seals."""
+    if cuts := read_cuts(config):
+        fix = f"Restore a backup if you need them; delete {config.gateway / CUTS} once you know"
+        return fail("seals", "; ".join(map(str, cuts[-3:])), fix)
     unsealed = sum((await read_unsealed(bus)).values())
     if unsealed > UNSEALED_WARN:
         fix = "The gateway seals it: does it run? Its log, logs/gateway.log, says why not"
@@ -233,12 +282,12 @@ async def check_seals(bus: Bus, config: Settings) -> Check:
     if failing:
         told = "; ".join(f"{name}: {problem}" for name, problem in failing.items())
         return warn(
-            "seals", f"not witnessed since: {told}", "It is tried again and again; correct audit_witness"
+            "seals", f"not witnessed since: {told}", "It is tried again and again; correct [audit] witness"
         )
     state = f"the log is sealed but for its last {unsealed:,} messages"
     if not config.audit_witness:
-        return ok("seals", f"{state}; nobody outside keeps a seal (audit_witness)")
-    return ok("seals", f"{state}, and witnessed by {', '.join(config.audit_witness)}")
+        return ok("seals", f"{state}; nobody outside keeps a seal ([audit] witness)")
+    return ok("seals", f"{state}, and witnessed by {', '.join(map(name_of, config.audit_witness))}")
 
 
 # --- on this machine -----------------------------------------------------------------------------

@@ -44,7 +44,7 @@ from shared.queries.metrics import (
     read_inspection,
 )
 from shared.queries.planted_commands import judge_planted
-from shared.queries.records import scan
+from shared.trail.archives import scan_log
 
 
 class _Task(msgspec.Struct):
@@ -226,7 +226,7 @@ async def read_metrics(bus: Bus, since: datetime | None = None) -> Metrics:
     earlier = since and since - BEFORE
 
     async def add_all(add: Callable[[str, bytes], None], pattern: str, since: datetime | None) -> None:
-        async with aclosing(scan(bus, subjects.OFFICE, pattern, since=since)) as found:
+        async with aclosing(scan_log(bus, subjects.OFFICE, pattern, since=since)) as found:
             async for stored in found:
                 add(stored.subject, stored.data)
 

@@ -100,10 +100,10 @@ async def read_newest(
     With ``before``, those before that sequence. It takes about as long however many there are.
     """
     end = before or await last_sequence(bus, stream) + 1
-    later = await _count_from(bus, stream, pattern, end)
+    later = await count_from(bus, stream, pattern, end)
     few, many, begin = end, 0, max(1, end - limit)
     while begin not in (few, many):
-        number = await _count_from(bus, stream, pattern, begin) - later
+        number = await count_from(bus, stream, pattern, begin) - later
         if number < limit:
             few, begin = begin, (many + begin) // 2 if many else max(1, end - 4 * (end - begin))
         elif number > 2 * limit:
@@ -114,7 +114,7 @@ async def read_newest(
     if end > 1:
         async for each in scan(bus, stream, pattern, seq=begin, until=end - 1):
             found.append(each)
-    return list(found), await _count_from(bus, stream, pattern, 1) - later
+    return list(found), await count_from(bus, stream, pattern, 1) - later
 
 
 async def read_newest_of_each(
@@ -148,22 +148,12 @@ def select_fairly(found: Sequence[T], agent_of: Callable[[T], str], limit: int) 
     return [found[place] for place in sorted(-place for _, place in sorted(ranked)[:limit])]
 
 
-async def _count_from(bus: Bus, stream: str, pattern: str, seq: int) -> int:
+async def count_from(bus: Bus, stream: str, pattern: str, seq: int) -> int:
     """How many messages on the subjects of ``pattern`` there are from a sequence on."""
     async with aclosing(bus.read(stream, {"seq": seq, "next_by_subj": pattern, "batch": 1})) as found:
         async for each in found:
             return 1 + int(each.headers["Nats-Num-Pending"])
     return 0
-
-
-async def read_message(bus: Bus, stream: str, seq: int) -> Stored | None:
-    """The message with this sequence; None if it was deleted or does not exist yet."""
-    if seq >= 2**63:  # the server cannot parse such a number
-        return None
-    async with aclosing(scan(bus, stream, seq=seq, until=seq)) as found:
-        async for stored in found:
-            return stored
-    return None
 
 
 async def read_last(bus: Bus, stream: str, names: Iterable[str]) -> dict[str, Stored]:

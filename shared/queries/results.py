@@ -28,11 +28,11 @@ from shared.queries.records import (
     read_goal,
     read_goals,
     read_tasks,
-    scan,
 )
 from shared.queries.spending import Spent, read_goal_spending, read_left
 from shared.settings import Settings
 from shared.text.times import parse_time
+from shared.trail.archives import scan_log
 
 C = TypeVar("C", bound=Contract)
 PARTS = frozenset({"tests", "inspection"})
@@ -101,7 +101,7 @@ async def read_patches(bus: Bus, goal: Goal, end: int) -> list[DeliveredPatch]:
     ended = subjects.task("*", "*", "*", subjects.ENDED)
     since, until = parse_time(goal.submitted_at) - MARGIN, await end_of_search(bus, end)
     found: dict[str, DeliveredPatch] = {}
-    async for stored in scan(bus, subjects.OFFICE, ended, since=since, until=until):
+    async for stored in scan_log(bus, subjects.OFFICE, ended, since=since, until=until):
         if goal.goal_id.encode() not in stored.data:
             continue
         try:

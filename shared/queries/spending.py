@@ -13,10 +13,11 @@ from shared.clock import format_moment, read_night, read_zone
 from shared.contracts import DailySpending, Goal, NightState, SpanKind, StateChanged, TaskResult
 from shared.contracts.cognition import spending_of
 from shared.errors import BusError
-from shared.queries.records import end_of_search, read_goal, scan
+from shared.queries.records import end_of_search, read_goal
 from shared.settings import Settings
 from shared.text.phrases import count
 from shared.text.times import parse_time
+from shared.trail.archives import scan_log
 
 MARGIN = timedelta(seconds=1)
 """Results are searched from this much before the submission: the clocks of processes differ."""
@@ -39,7 +40,7 @@ async def read_goal_spending(bus: Bus, goal: Goal) -> Spent:
         end = await end_of_search(bus, found[1])
     results: list[TaskResult] = []
     ended = subjects.task("*", "*", "*", subjects.ENDED)
-    async for stored in scan(bus, subjects.OFFICE, ended, since=begin, until=end):
+    async for stored in scan_log(bus, subjects.OFFICE, ended, since=begin, until=end):
         if goal.goal_id.encode() in stored.data:
             try:
                 results.append(TaskResult.from_json(stored.data))
@@ -47,7 +48,7 @@ async def read_goal_spending(bus: Bus, goal: Goal) -> Spent:
                 continue
     mine = [each for each in results if each.goal_id == goal.goal_id]
     spent = {(each.agent, each.task_id): spending_of(each.metadata) for each in mine}
-    async for stored in scan(bus, subjects.OFFICE, subjects.goal(goal.goal_id), since=begin, until=end):
+    async for stored in scan_log(bus, subjects.OFFICE, subjects.goal(goal.goal_id), since=begin, until=end):
         try:
             change = StateChanged.from_json(stored.data)
         except ValueError:

@@ -296,6 +296,8 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
         "seal",
         lambda e: f"{e.stream} {e.first} to {e.last}, {count(e.count, 'message')}: {e.chain[:16]}",
     ),
+    contracts.ArchiveOrder: ("archive", lambda e: f"OFFICE {e.first} to {e.last} lie in {e.bundle}"),
+    contracts.MessagesArchived: ("archived", lambda e: f"{count(e.deleted, 'message')}, {e.kept:,} kept"),
     contracts.ErasureOrder: ("forget", lambda e: count(len(e.nodes), "node")),
     contracts.GraphVersion: (
         "version",

@@ -23,8 +23,8 @@ from shared.contracts import (
 )
 from shared.errors import NotFound
 from shared.queries.pieces import make_piece
-from shared.queries.records import read_goal, scan
-from shared.queries.timeline import Ids, read_messages
+from shared.queries.records import read_goal
+from shared.queries.timeline import Ids, read_messages, read_steps
 from shared.queries.waterfall import Row, RowKind, build_waterfall, in_order
 from shared.text.excerpt import excerpt
 from shared.text.times import format_utc, parse_time
@@ -86,7 +86,7 @@ async def read_activity(bus: Bus, name: str) -> Activity:
         ids = Ids(goal_id=goal.goal_id)
         messages = await read_messages(bus, SEARCHED, ids, goal.submitted_at, end)
         return build_activity(messages, goal)
-    steps = [stored async for stored in scan(bus, subjects.OFFICE, subjects.task("*", "*", name, "*"))]
+    steps = await read_steps(bus, name)
     if not steps:
         raise NotFound(f"There is no goal or task {name!r}", "'mailroom tasks --all' lists the goals")
     tasks = [task for step in steps if isinstance(task := _read(step), Task)]

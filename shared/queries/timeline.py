@@ -16,6 +16,7 @@ from shared.queries.dead_letters import find_dead_letter
 from shared.queries.records import RESENT, end_of_search, read_goal, scan
 from shared.queries.summaries import MessageSummary, summarize
 from shared.text.times import format_utc, parse_time, seconds_between
+from shared.trail.archives import scan_log
 
 SEARCHED = (
     subjects.SUBMISSIONS,
@@ -71,7 +72,7 @@ async def read_timeline(bus: Bus, name: str) -> GoalTimeline | TaskTimeline:
     found = await read_goal(bus, name)
     if found is not None:
         return await _read_goal_timeline(bus, *found)
-    steps = await _read_history(bus, subjects.task("*", "*", name, "*"))
+    steps = await read_steps(bus, name)
     if tasks := _find_tasks(steps):
         return await _read_task_timeline(bus, tasks[name], steps)
     raise await _explain_missing(bus, name)
@@ -80,7 +81,7 @@ async def read_timeline(bus: Bus, name: str) -> GoalTimeline | TaskTimeline:
 async def _read_goal_timeline(bus: Bus, goal: Goal, seq: int) -> GoalTimeline:
     end = seq if goal.status.final else 0
     sent = await read_messages(bus, SEARCHED, Ids(goal_id=goal.goal_id), goal.submitted_at, end)
-    records = await _read_history(bus, subjects.goal(goal.goal_id))
+    records = await _read_history(bus, subjects.goal(goal.goal_id), goal.submitted_at)
     timelines, others = await _build_timelines(bus, _find_tasks(sent), sent, records)
     return GoalTimeline(
         goal=goal,
@@ -136,15 +137,27 @@ async def read_messages(
     since = parse_time(begin) - MARGIN
     found: dict[int, Stored] = {}
     for pattern in patterns:
-        async for stored in scan(bus, subjects.OFFICE, pattern, since=since, until=until):
+        async for stored in scan_log(bus, subjects.OFFICE, pattern, since=since, until=until):
             if ids.include(stored):
                 found[stored.seq] = restored(stored)
     return sorted(found.values(), key=place_of)
 
 
-async def _read_history(bus: Bus, subject: str) -> list[Stored]:
-    found = [restored(stored) async for stored in scan(bus, subjects.OFFICE, subject)]
+async def _read_history(bus: Bus, subject: str, begin: str = "") -> list[Stored]:
+    """All messages on a subject, from a time on, or of those on the server."""
+    since = parse_time(begin) - MARGIN if begin else None
+    messages = (scan_log if since else scan)(bus, subjects.OFFICE, subject, since=since)
+    found = [restored(stored) async for stored in messages]
     return sorted(found, key=place_of)
+
+
+async def read_steps(bus: Bus, task_id: str) -> list[Stored]:
+    """The steps of a task, those in bundles too: of these the server still has the last one."""
+    name = subjects.task("*", "*", task_id, "*")
+    steps = [stored async for stored in scan(bus, subjects.OFFICE, name)]
+    if steps and all(step.subject.rpartition(".")[2] not in subjects.NEW.values() for step in steps):
+        steps = [stored async for stored in scan_log(bus, subjects.OFFICE, name)]
+    return sorted(map(restored, steps), key=place_of)
 
 
 def _find_tasks(sent: Iterable[Stored]) -> dict[str, Task]:
@@ -184,7 +197,7 @@ async def _build_timelines(
     """The timeline of each task, and the entries of the messages that belong to none, in order."""
     timelines: dict[str, TaskTimeline] = {}
     for task in tasks.values():
-        history = await _read_history(bus, task_steps(task))
+        history = await _read_history(bus, task_steps(task), task.created_at)
         timelines[task.task_id] = _build_timeline(task, [task_state(stored) for stored in history])
         records = [*records, *history]
     messages = {stored.seq: stored for stored in (*sent, *records)}

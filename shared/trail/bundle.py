@@ -1,9 +1,9 @@
 """Parts of the log that others can check: all of it as a bundle, or one message with its proof."""
 
 import asyncio
-from base64 import b64encode
 from collections.abc import Callable
 from contextlib import aclosing
+from pathlib import Path
 from typing import IO, Any
 
 import msgspec
@@ -12,7 +12,9 @@ from shared import subjects
 from shared.bus import Bus, Stored
 from shared.contracts import Seal
 from shared.queries.records import last_sequence
-from shared.trail.erasures import Erasures, read_erasures
+from shared.trail.archives import read_archives, read_log
+from shared.trail.bundle_file import erased_line, message_line, seal_line
+from shared.trail.erasures import read_erasures
 from shared.trail.leaf import make_leaf
 from shared.trail.seals import read_seals, without_marks
 from shared.trail.tree import path_of
@@ -28,35 +30,47 @@ class Written(msgspec.Struct, kw_only=True):
     seals: int = 0
 
 
-async def write_bundle(bus: Bus, file: IO[bytes], report: Callable[[str], None] = lambda _: None) -> Written:
+async def write_bundle(
+    bus: Bus, file: IO[bytes], folder: Path | None = None, report: Callable[[str], None] = lambda _: None
+) -> Written:
     """Write the log to a file: a line of JSON for each message, erased message and seal, in this order.
 
-    A seal stands after the last of its messages. What follows the last seal is in it too, without one. Raises
-    OSError if the file cannot be written.
+    A seal stands after the last of its messages. What follows the last seal is in it too, without one. What
+    was archived is read from its bundles, in ``folder`` or where they were written. Raises OSError if the
+    file cannot be written, NotFound if a bundle is away.
     """
     written = Written()
     for stream in subjects.LOG:
-        await _write_stream(bus, stream, file, written, report)
+        await _write_stream(bus, stream, file, folder, written, report)
     return written
 
 
 async def _write_stream(
-    bus: Bus, stream: str, file: IO[bytes], written: Written, report: Callable[[str], None]
+    bus: Bus,
+    stream: str,
+    file: IO[bytes],
+    folder: Path | None,
+    written: Written,
+    report: Callable[[str], None],
 ) -> None:
     end = await last_sequence(bus, stream)
-    erasures, reached = await read_erasures(bus, stream), 0
+    leaves, reached = (await read_erasures(bus, stream)).leaves, 0
+    archives = await read_archives(bus, folder)
     async with aclosing(read_seals(bus, stream)) as seals:
         seal = await _next_seal(seals)
-        async for page in bus.read_all(stream, 1, end, timeout=READ_TIMEOUT):
+        pages = read_log(bus, stream, 1, end, timeout=READ_TIMEOUT, archives=archives, whole=True)
+        async for page in pages:
             lines: list[bytes] = []
             for stored in page:
                 for seq in range(reached + 1, stored.seq + 1):
-                    line = message_line(stored) if seq == stored.seq else _erased_line(stream, seq, erasures)
-                    lines += [msgspec.json.encode(line)] if line else []
-                    written.messages += seq == stored.seq
-                    written.erased += bool(line) and seq != stored.seq
+                    if seq == stored.seq:
+                        lines.append(msgspec.json.encode(message_line(stored)))
+                        written.messages += 1
+                    elif leaf := leaves.get(seq):
+                        lines.append(msgspec.json.encode(erased_line(stream, seq, leaf)))
+                        written.erased += 1
                     while seal is not None and seal.last <= seq:
-                        lines.append(msgspec.json.encode({"seal": without_marks(seal).to_dict()}))
+                        lines.append(msgspec.json.encode(seal_line(without_marks(seal))))
                         written.seals += 1
                         seal = await _next_seal(seals)
                 reached = stored.seq
@@ -72,31 +86,19 @@ async def _next_seal(seals: Any) -> Seal | None:
     return None
 
 
-def message_line(stored: Stored) -> dict[str, Any]:
-    """A message with all that its commitment is made of."""
-    return {
-        "stream": stored.stream,
-        "seq": stored.seq,
-        "time": stored.time,
-        "subject": stored.subject,
-        "headers": b64encode(stored.block).decode(),
-        "body": b64encode(stored.data).decode(),
-    }
+async def prove(bus: Bus, stream: str, seq: int, folder: Path | None = None) -> dict[str, Any] | None:
+    """The proof of one message: itself, the hashes beside its path, and the seal. None if it has no seal.
 
-
-def _erased_line(stream: str, seq: int, erasures: Erasures) -> dict[str, Any] | None:
-    leaf = erasures.leaves.get(seq)
-    return {"stream": stream, "seq": seq, "leaf": leaf.hex()} if leaf else None
-
-
-async def prove(bus: Bus, stream: str, seq: int) -> dict[str, Any] | None:
-    """The proof of one message: itself, the hashes beside its path, and the seal. None if it has no seal."""
+    Raises NotFound if its bundle is away.
+    """
     seal = await _find_seal(bus, stream, seq)
     if seal is None:
         return None
     leaves = dict((await read_erasures(bus, stream)).leaves)
     found: Stored | None = None
-    async for page in bus.read_all(stream, seal.first, seal.last, timeout=READ_TIMEOUT):
+    archives = await read_archives(bus, folder)
+    pages = read_log(bus, stream, seal.first, seal.last, timeout=READ_TIMEOUT, archives=archives, whole=True)
+    async for page in pages:
         leaves |= {stored.seq: make_leaf(stored) for stored in page}
         found = next((stored for stored in page if stored.seq == seq), found)
     if found is None:

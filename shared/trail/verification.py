@@ -1,8 +1,9 @@
 """Verifying a stream of the log: nothing is missing or altered, and what was erased is on record."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,10 +11,15 @@ import msgspec
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.contracts import Seal
+from shared.errors import ActionError
 from shared.queries.records import call_server, last_sequence
+from shared.queries.seals import SEALS, read_cuts
+from shared.settings import Settings
+from shared.trail.archives import Archive, pages_of, read_archives
+from shared.trail.bundle_file import Erased
 from shared.trail.erasures import ErasedBy, Erasures, read_erasures
 from shared.trail.leaf import make_leaf
-from shared.trail.seals import MARK, NO_MARK, find_flaw, marks_of, read_seals
+from shared.trail.seals import MARK, NO_MARK, find_flaw, marks_of, read_kept, read_seals
 from shared.trail.tree import root_of
 
 MAX_LISTED = 20
@@ -28,7 +34,9 @@ Report = Callable[[str], None]
 class Verification(msgspec.Struct, kw_only=True):
     """What was found in a stream.
 
-    ``messages`` were read, up to ``last``; ``erased`` are gone by the ``orders`` of people, on record.
+    ``messages`` were read, up to ``last``, ``archived`` of them from bundles; ``erased`` are gone by the
+    ``orders`` of people, on record. ``bundles`` were read, those ``away`` were not, so that only what of them
+    is still on the server was compared.
     ``seals`` were checked, and cover what is up to ``sealed``; what follows is not proven yet. ``witnessed``
     is the last message that a seal kept elsewhere covers, 0 if none was compared.
     """
@@ -36,6 +44,9 @@ class Verification(msgspec.Struct, kw_only=True):
     stream: str
     messages: int = 0
     last: int = 0
+    archived: int = 0
+    bundles: list[str] = []
+    away: list[str] = []
     erased: int = 0
     orders: list[ErasedBy] = []
     seals: int = 0
@@ -52,30 +63,61 @@ class Verification(msgspec.Struct, kw_only=True):
 
 
 async def verify_log(
-    bus: Bus, kept: Sequence[Seal] = (), report: Report = lambda _: None
+    bus: Bus, kept: Sequence[Seal] = (), folder: Path | None = None, report: Report = lambda _: None
 ) -> list[Verification]:
     """Verify both streams of the log; ``kept`` are seals of them that were kept elsewhere."""
     return [
-        await verify_stream(bus, stream, [seal for seal in kept if seal.stream == stream], report)
+        await verify_stream(bus, stream, [seal for seal in kept if seal.stream == stream], folder, report)
         for stream in subjects.LOG
     ]
 
 
+async def verify_here(
+    bus: Bus,
+    config: Settings,
+    outside: Sequence[Seal] = (),
+    folder: Path | None = None,
+    report: Report = lambda _: None,
+) -> list[Verification]:
+    """The same, compared with seals from outside and with what this host's gateway knows.
+
+    That is its seals, which tell if the end was cut off, and what it found to be lost.
+    """
+    own = config.gateway / SEALS
+    kept = [*outside, *(read_kept(own) if own.is_file() else ())]
+    results = await verify_log(bus, kept, folder, report)
+    for cut in read_cuts(config):
+        next(each for each in results if each.stream == cut.stream).add_problem(str(cut))
+    return results
+
+
 async def verify_stream(
-    bus: Bus, stream: str, kept: Sequence[Seal] = (), report: Report = lambda _: None
+    bus: Bus,
+    stream: str,
+    kept: Sequence[Seal] = (),
+    folder: Path | None = None,
+    report: Report = lambda _: None,
 ) -> Verification:
     """Verify what a stream has now: that no message is missing, and that each is what was sealed.
+
+    What was archived is read from its bundles, in ``folder`` or where they were written; what of it is still
+    on the server has to be the same.
 
     A page of messages and the commitments of one seal are in memory at a time, beside the commitments to
     what was erased. ``report`` gets the progress. Raises BusUnavailable if the stream cannot be read.
     """
-    result = Verification(stream=stream, orders=[], problems=[])
+    result = Verification(stream=stream, orders=[], problems=[], bundles=[], away=[])
     await _check_protection(bus, result)
     end = await last_sequence(bus, stream)
+    archives = await read_archives(bus, folder) if stream == subjects.OFFICE else []
     async with aclosing(read_seals(bus, stream)) as seals:
         walk = _Walk(bus, result, seals, kept)
         await walk.open()
-        async for page in bus.read_all(stream, 1, end, timeout=READ_TIMEOUT):
+        for each in archives:
+            await _verify_archive(bus, walk, each)
+            report(f"{stream}: {each.order.last:,} of {end:,} messages read")
+        start = archives[-1].order.last + 1 if archives else 1
+        async for page in bus.read_all(stream, start, end, timeout=READ_TIMEOUT):
             leaves = await asyncio.to_thread(_make_leaves, page)
             for stored, leaf in zip(page, leaves, strict=True):
                 await walk.take(stored.seq, leaf)
@@ -88,6 +130,40 @@ def _make_leaves(page: list[Stored]) -> list[bytes]:
     return [make_leaf(stored) for stored in page]
 
 
+async def _verify_archive(bus: Bus, walk: "_Walk", archive: Archive) -> None:
+    """Verify a part that was archived: by its bundle, and what is left of it on the server."""
+    order, result = archive.order, walk.result
+    left: dict[int, bytes] = {}
+    async for page in bus.read_all(result.stream, order.first, order.last, timeout=READ_TIMEOUT):
+        left |= zip((stored.seq for stored in page), await asyncio.to_thread(_make_leaves, page), strict=True)
+    if not archive.is_here:
+        result.away.append(archive.absence)
+        await walk.pass_away(order.last, left)
+        return
+    result.bundles.append(archive.path.name)
+    walk.bundle = archive.path.name
+    try:
+        async for items in pages_of(archive.path):
+            messages = [item for item in items if isinstance(item, Stored)]
+            made = iter(await asyncio.to_thread(_make_leaves, messages))
+            for item in items:
+                if isinstance(item, Seal):
+                    continue
+                leaf = item.leaf if isinstance(item, Erased) else next(made)
+                if not walk.reached < item.seq <= order.last:
+                    result.add_problem(f"{archive.path} is not the bundle of {archive.span}")
+                    raise ActionError("It is read no further", "")
+                if left.pop(item.seq, leaf) != leaf:
+                    result.add_problem(f"{result.stream} {item.seq} on the server is not what the bundle has")
+                if isinstance(item, Stored):
+                    await walk.take(item.seq, leaf)
+                    result.archived += 1
+    except ActionError as error:
+        if error.cure:
+            result.add_problem(error.cause)
+    await walk.end_bundle(order.last)
+
+
 class _Walk:
     """Goes through a stream and its seals side by side."""
 
@@ -98,31 +174,50 @@ class _Walk:
         seals: AsyncIterator[tuple[int, Seal | None]],
         kept: Sequence[Seal],
     ) -> None:
-        self._bus, self._result, self._seals = bus, result, seals
+        self._bus, self.result, self._seals = bus, result, seals
         self._kept = sorted(kept, key=lambda seal: seal.number)
         self._erasures = Erasures()
-        self._reached = 0
+        self.reached = 0
         self._before: Seal | None = None
         self._next: Seal | None = None
         self._leaves: list[bytes | None] = []
         """The commitments since the last seal that was checked; None for what is missing."""
+        self.bundle = ""
+        """The bundle that is read; empty if that is the server."""
+        self._is_away = False
 
     async def open(self) -> None:
         """Read what was erased until now, and the first seal."""
-        self._erasures = await read_erasures(self._bus, self._result.stream)
+        self._erasures = await read_erasures(self._bus, self.result.stream)
         await self._advance()
 
     async def take(self, seq: int, leaf: bytes) -> None:
         """Go on to a message that is there."""
         await self._pass_missing(seq - 1)
-        self._result.messages += 1
+        self.result.messages += 1
+        if self.bundle and seq in self._erasures.leaves:
+            self.result.add_problem(f"{self.result.stream} {seq} was erased, and {self.bundle} still has it")
         await self._add(leaf)
+
+    async def end_bundle(self, last: int) -> None:
+        """Go on to the end of a bundle."""
+        await self._pass_missing(last)
+        self.bundle = ""
+
+    async def pass_away(self, last: int, left: Mapping[int, bytes]) -> None:
+        """Go on to the end of a bundle that is not here; ``left`` is what the server still has of it."""
+        self._is_away = True
+        while self.reached < last:
+            leaf = left.get(self.reached + 1)
+            self.result.messages += leaf is not None
+            await self._add(leaf)
+        self._is_away = False
 
     async def end(self, last: int) -> None:
         """Say what the whole came to; ``last`` is the last message that there ever was."""
         await self._pass_missing(last)
-        result = self._result
-        result.last, result.orders = self._reached, self._erasures.orders
+        result = self.result
+        result.last, result.orders = self.reached, self._erasures.orders
         if self._next is not None and self._next.last <= last:
             result.add_problem(f"Seal {self._next.number} of {result.stream} was not reached")
         for kept in self._kept:  # those that the log came to were taken out
@@ -133,34 +228,35 @@ class _Walk:
 
     async def _pass_missing(self, last: int) -> None:
         """Go on to ``last``; what is missing until there is on record, or a problem."""
-        if self._reached < last and not all(
-            seq in self._erasures.leaves for seq in range(self._reached + 1, last + 1)
+        if self.reached < last and not all(
+            seq in self._erasures.leaves for seq in range(self.reached + 1, last + 1)
         ):
             # It may have been erased meanwhile: the record comes before that.
-            self._erasures = await read_erasures(self._bus, self._result.stream)
+            self._erasures = await read_erasures(self._bus, self.result.stream)
         unexplained = 0
-        while self._reached < last:
-            leaf = self._erasures.leaves.get(self._reached + 1)
+        while self.reached < last:
+            leaf = self._erasures.leaves.get(self.reached + 1)
             if leaf is None:
                 unexplained += 1
             else:
                 self._tell_missing(unexplained)
                 unexplained = 0
-                self._result.erased += 1
+                self.result.erased += 1
             await self._add(leaf)
         self._tell_missing(unexplained)
 
     def _tell_missing(self, number: int) -> None:
         if number:
-            first, last = self._reached - number + 1, self._reached
+            first, last = self.reached - number + 1, self.reached
             which = f"{first} is" if number == 1 else f"{first} to {last} are"
-            what = f"{self._result.stream} {which} missing or damaged, and no person ordered that"
-            self._result.add_problem(what, number)
+            where = f" in {self.bundle}" if self.bundle else ""
+            what = f"{self.result.stream} {which} missing or damaged{where}, and no person ordered that"
+            self.result.add_problem(what, number)
 
     async def _add(self, leaf: bytes | None) -> None:
-        self._reached += 1
+        self.reached += 1
         self._leaves.append(leaf)
-        while self._next is not None and self._next.last <= self._reached:
+        while self._next is not None and self._next.last <= self.reached:
             self._check(self._next)
             await self._advance()
 
@@ -176,24 +272,25 @@ class _Walk:
             if seal is not None and not flaw:
                 self._next = seal
                 return
-            self._result.add_problem(f"The seal in OFFICE {place} is none: {flaw}")
+            self.result.add_problem(f"The seal in OFFICE {place} is none: {flaw}")
 
     def _check(self, seal: Seal) -> None:
         """Compare the messages of a seal with it."""
         size = seal.last - seal.first + 1
         leaves, self._leaves = self._leaves[:size], self._leaves[size:]
         there = [leaf for leaf in leaves if leaf is not None]
-        if (len(there), root_of(there).hex()) != (seal.count, seal.root):
+        is_part = self._is_away and None in leaves  # what is left is compared by its marks
+        if is_part or (len(there), root_of(there).hex()) != (seal.count, seal.root):
             self._tell_changed(seal, leaves)
         while self._kept and self._kept[0].number == seal.number:
             kept = self._kept.pop(0)
             if (kept.chain, kept.last) == (seal.chain, seal.last):
-                self._result.witnessed = seal.last
+                self.result.witnessed = seal.last
             else:
                 what = f"Seal {seal.number} of {seal.stream} is not the one that was kept elsewhere"
-                self._result.add_problem(f"{what}: the log was rewritten")
-        self._result.seals += 1
-        self._result.sealed = seal.last
+                self.result.add_problem(f"{what}: the log was rewritten")
+        self.result.seals += 1
+        self.result.sealed = seal.last
         self._before = seal
 
     def _tell_changed(self, seal: Seal, leaves: list[bytes | None]) -> None:
@@ -207,10 +304,11 @@ class _Walk:
         for seq in changed:
             late = marks[seq - seal.first] == NO_MARK
             what = "was not there when it was sealed" if late else "is not what was sealed: it was changed"
-            self._result.add_problem(f"{seal.stream} {seq} {what}")
+            where = f" in {self.bundle}" if self.bundle else ""
+            self.result.add_problem(f"{seal.stream} {seq}{where} {what}")
         if not changed and None not in leaves:
             what = f"{seal.stream} {seal.first} to {seal.last} are not what seal {seal.number} was made of"
-            self._result.add_problem(what)
+            self.result.add_problem(what)
 
 
 async def _check_protection(bus: Bus, result: Verification) -> None:

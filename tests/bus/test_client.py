@@ -1,9 +1,11 @@
 """What Mailroom's client of NATS does in another way than nats-py."""
 
 import asyncio
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from shared import subjects
+from shared.bus import Bus
 from shared.bus.client import BusClient
 from tests.support.server import Server
 
@@ -48,3 +50,20 @@ async def test_a_request_can_be_cancelled_as_its_answer_comes(server: Server) ->
         waiting.add_done_callback(lambda _: asking.cancel())
         await asyncio.wait([asking], timeout=10)
         assert asking.cancelled()
+
+
+async def test_closing_while_the_server_is_away_raises_nothing(tmp_path: Path) -> None:
+    server = Server(tmp_path, ("engineer",))
+    try:
+        await server.start()
+        buses = [await server.connect("engineer") for _ in range(20)]
+        server.kill()
+
+        async def close(bus: Bus, pause: float) -> None:
+            await asyncio.sleep(pause)
+            await bus.close()
+            assert bus.closed.is_set()
+
+        await asyncio.gather(*(close(bus, 0.02 * number) for number, bus in enumerate(buses)))
+    finally:
+        await server.close()

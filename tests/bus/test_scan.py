@@ -4,7 +4,8 @@ from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.entry import seal
 from shared.contracts import Email
-from shared.queries.records import PAGE, last_sequence, read_message, read_newest, scan
+from shared.queries.records import PAGE, last_sequence, read_newest, scan
+from shared.trail.archives import read_message
 from tests.support.server import Server
 from tests.support.waiting import eventually
 

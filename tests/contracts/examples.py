@@ -635,7 +635,24 @@ EXAMPLES: tuple[c.Contract, ...] = (
         common=("the key",),
     ),
     ERASED_MESSAGE,
-    c.MessagesErased(**header(47, "eraser", "user"), stream="MEMORY", messages=(ERASED_MESSAGE,), gone=(8,)),
+    c.MessagesErased(
+        **header(47, "eraser", "user"),
+        stream="MEMORY",
+        messages=(ERASED_MESSAGE,),
+        gone=(8,),
+        bundle="OFFICE-0000000001-0000020000.jsonl.gz",
+    ),
+    c.ArchiveOrder(
+        **header(49, "user", "eraser"),
+        first=1,
+        last=20_000,
+        count=19_998,
+        since="2026-01-02T14:30:22.123456789Z",
+        until="2026-02-03T04:05:06Z",
+        bundle="OFFICE-0000000001-0000020000.jsonl.gz",
+        folder="/mnt/archive",
+    ),
+    c.MessagesArchived(**header(50, "eraser", "user"), deleted=19_000, kept=998),
     c.GraphVersion(
         **header(19, "memory", "user"), version=42, kinds=("fact",), agents=("critic",), ids=(NODE_ID,)
     ),

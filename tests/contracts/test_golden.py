@@ -26,6 +26,7 @@ NEEDED = {
     ("ErasureOrder", "cause"),
     ("ErasureOrder", "nodes"),
     ("MemoryErased", "cause"),
+    ("MessagesArchived", "cause"),
     ("MessagesErased", "cause"),
     ("MemoryRefused", "cause"),
     ("MemoryWrite", "nodes"),

@@ -11,10 +11,12 @@ import pytest
 import pytest_asyncio
 
 from shared import subjects
+from shared.bus import Entry
 from shared.bus.entry import seal
-from shared.contracts import Email, Seal
+from shared.contracts import Email, Seal, generate_id
 from shared.trail.seals import read_kept
 from tests.support.channels import MailStub
+from tests.support.erasing import erasing
 from tests.support.gateway import RunningGateway
 from tests.support.http import HttpServer, Request
 from tests.support.server import ROOT, run_mailroom
@@ -193,3 +195,71 @@ async def test_verifying_from_a_seal_of_another_log_fails(log: Witnessed, tmp_pa
     other.write_text("nothing of use\n")
     done = await log.verify("--from", str(other))
     assert (done.returncode, "has no seal" in done.stderr) == (1, True)
+
+
+async def test_old_messages_are_archived_by_the_command(log: Witnessed, tmp_path: Path) -> None:
+    """As a person does it: looked at, written, deleted by the eraser, read again, exported and checked."""
+    server, folder = log.office.server, tmp_path / "archive"
+
+    async def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        return await asyncio.to_thread(log.command, "audit", *arguments)
+
+    # Nobody takes the letters of this office, so they stay; events have no recipient.
+    engineer, event = await log.office.connect("engineer"), subjects.event("engineer", "said")
+    said = [Entry(event, b"{}", generate_id()) for _ in range(1_200)]
+    first = (await engineer.commit(said[:600]))[0]
+    await engineer.commit(said[600:])
+
+    async def is_sealed() -> bool:
+        stored = await log.office.user.last(subjects.OFFICE, subjects.seal(subjects.OFFICE))
+        return stored is not None and Seal.from_json(stored.data).last > first
+
+    await eventually(is_sealed, 20)
+    missing = await run("archive", "--before", "1s", str(folder))
+    assert (missing.returncode, "does not exist" in missing.stderr) == (2, True)
+    folder.mkdir()
+    none = await run("archive", "--before", "2020-01-01", str(folder))
+    assert (none.returncode, none.stdout) == (0, "Nothing is so old, sealed, and not archived yet.\n")
+    plan = json.loads((await run("archive", "--before", "0s", str(folder), "--dry-run", "--json")).stdout)
+    assert plan["messages"] >= 5_000
+    assert plan["deleted"] + plan["kept"] == plan["messages"]
+    assert plan["deleted"] > 1
+    assert list(folder.iterdir()) == []
+    async with erasing(server):
+        done = await run("archive", "--before", "0s", str(folder), "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["left"], told["deleted"] + told["kept"]) == (0, told["messages"])
+    assert told["bundles"] == [path.name for path in sorted(folder.iterdir())]
+    verified = await log.verify()
+    assert verified.returncode == 0, verified.stdout
+    assert f"{told['messages']:,} messages of them read from 1 bundle" in verified.stdout
+    bundle = tmp_path / "all.jsonl"
+    assert (await run("export", str(bundle))).returncode == 0
+    if node := shutil.which("node"):
+        check = await asyncio.to_thread(subprocess.run, [node, str(SCRIPT), str(bundle)], capture_output=True)
+        assert check.stdout.startswith(b"WHOLE"), check.stderr
+    # The gateway makes its index anew from bundles and server, and says where a message is that is away.
+    async with log.gateway.client() as client:
+        before = (await client.get("/api/v1/messages?limit=1")).json()["total"]
+    log.office.kill("gateway")
+    for path in (log.gateway.config.gateway).glob("index.db*"):
+        path.unlink()
+    log.office.start("gateway")
+    await log.office.ready("gateway")
+    async with log.gateway.client() as client:
+
+        async def is_indexed() -> bool:
+            return bool((await client.get("/api/v1/messages?limit=1")).json()["total"] >= before)
+
+        await eventually(is_indexed, 20)
+        assert (await client.get(f"/api/v1/messages/OFFICE/{first}")).status_code == 200
+        (folder / told["bundles"][0]).rename(tmp_path / told["bundles"][0])
+        answer = await client.get(f"/api/v1/messages/OFFICE/{first}")
+    assert answer.status_code == 404
+    assert f"lie in the bundle {told['bundles'][0]}, which is not in {folder}" in answer.json()["cure"]
+    away = await log.verify()
+    assert (away.returncode, "OFFICE: whole where it was read" in away.stdout) == (0, True)
+    refused = await run("prove", "OFFICE", str(first))
+    assert (refused.returncode, "lie in the bundle" in refused.stderr) == (1, True)
+    assert (await run("prove", "OFFICE", str(first), "--bundles", str(tmp_path))).returncode == 0

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import resource
 import signal
 from collections.abc import AsyncIterator
@@ -127,3 +128,37 @@ async def test_a_reader_who_reads_nothing_costs_no_memory(gateway: RunningGatewa
     await eventually(lambda: len(again.seen) >= 6_400, 30)
     following.cancel()
     assert again.seen == reader.seen[100:]
+
+
+async def test_what_the_server_cuts_off_after_a_damage_is_said_and_the_rest_goes_on(
+    gateway: RunningGateway,
+) -> None:
+    await send_all(gateway, 300)
+    await eventually(lambda: is_indexed(gateway, "Hello", 300), 20)
+    server = gateway.office.server
+    gateway.office.kill("gateway")
+    server.kill()
+    (blocks,) = gateway.config.state_dir.glob("nats/store/jetstream/*/streams/OFFICE/msgs/*.blk")
+    data = blocks.read_bytes()
+    blocks.write_bytes(data[: len(data) // 2] + b"\0" * 64 + data[len(data) // 2 + 64 :])
+    await server.restart()
+    gateway.office.start("gateway")
+    await gateway.office.ready("gateway")
+    await eventually(lambda: is_indexed(gateway, "Hello", 300, fewer=True), 20)
+    await send_all(gateway, 5, "After it")
+    await eventually(lambda: is_indexed(gateway, "After it", 5), 20)
+    async with gateway.client(Scope.READ) as client:
+        checks = (await client.get("/api/v1/doctor")).json()["checks"]
+    (found,) = [check for check in checks if check["name"] == "seals"]
+    assert found["verdict"] == "fail", found
+    assert re.match(r"OFFICE lost its messages [\d,]+ to 3[\d,]+", found["finding"]), found
+    verified = server.mailroom("audit", "verify")
+    assert verified.returncode == 1
+    assert "OFFICE lost its messages" in verified.stdout
+
+
+async def is_indexed(gateway: RunningGateway, text: str, count: int, *, fewer: bool = False) -> bool:
+    async with gateway.client(Scope.READ) as client:
+        answer = (await client.get("/api/v1/messages", params={"subject": "mail.", "limit": 500})).json()
+    found = sum(text in str(each) for each in answer["messages"])
+    return 0 < found < count if fewer else found == count

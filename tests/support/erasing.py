@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from shared import subjects
 from shared.errors import BusError
-from shared.operations.erasure.orders import carry_out_orders, has_work
+from shared.operations.erasure.orders import carry_out_archives, carry_out_orders, has_work
 from tests.support.server import Server
 
 
@@ -23,6 +23,7 @@ async def erasing(server: Server) -> AsyncIterator[None]:
                 with contextlib.suppress(BusError):
                     if await has_work(eraser):
                         await carry_out_orders(eraser, server.config, patience=0)
+                        await carry_out_archives(eraser)
                 await asyncio.sleep(0.1)
 
     running = asyncio.create_task(run())

@@ -164,3 +164,13 @@ def test_a_secret_may_be_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "key").unlink()
     with pytest.raises(ConfigError, match=r"brain_key_file names .*/key, which cannot be read: No such file"):
         load(env)
+
+
+def test_the_witnesses_stand_in_a_table(read):
+    assert read('[audit]\nwitness = ["/mnt/seals"]').audit_witness == ("/mnt/seals",)
+    assert read("", MAILROOM_AUDIT_WITNESS="/a,nats://u:pw@h/s").audit_witness == ("/a", "nats://u:pw@h/s")
+    assert "pw" not in repr(read("", MAILROOM_AUDIT_WITNESS="nats://u:pw@h/s"))
+    with pytest.raises(ConfigError, match=r"Write 'witness = \[...\]' below '\[audit\]'"):
+        read('audit_witness = ["/mnt/seals"]')
+    with pytest.raises(ConfigError, match="Did you mean 'audit_witness'"):
+        read('[audit]\nwitnes = ["/mnt/seals"]')

@@ -1,4 +1,4 @@
-"""``mailroom audit``: exporting the log, verifying it, and proving one message of it."""
+"""``mailroom audit``: exporting the log, verifying it, archiving it, and proving one message of it."""
 
 import base64
 import json
@@ -11,6 +11,7 @@ from typing import Any
 import click
 import msgspec
 
+from services.cli.commands.archiving import archive
 from services.cli.commands.options import format_examples, json_option, since_option
 from services.cli.connection import run_connected
 from services.cli.output.console import colour, open_console, print_json, print_json_line, print_result
@@ -20,14 +21,13 @@ from shared.bus import Bus, Stored
 from shared.contracts import Seal
 from shared.errors import NotFound
 from shared.queries.audit_log import read_audit_log
-from shared.queries.seals import SEALS
 from shared.settings import Settings
 from shared.text.phrases import count
 from shared.text.printable import clean
 from shared.text.times import format_date
 from shared.trail.bundle import Written, prove, write_bundle
 from shared.trail.seals import read_kept
-from shared.trail.verification import MAX_LISTED, Verification, verify_log
+from shared.trail.verification import MAX_LISTED, Verification, verify_here
 
 always_json_option = click.option(
     "--json",
@@ -35,11 +35,17 @@ always_json_option = click.option(
     expose_value=False,
     help="Accepted for consistency; the output is always JSON.",
 )
+bundles_option = click.option(
+    "--bundles",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    metavar="FOLDER",
+    help="Where the bundles of 'audit archive' are, if not where they were written.",
+)
 
 
 @click.group()
 def audit() -> None:
-    """Export the log, verify it, or prove a message."""
+    """Export the log, verify it, archive it, or prove a message."""
 
 
 @audit.command(
@@ -47,8 +53,9 @@ def audit() -> None:
 )
 @click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @since_option
+@bundles_option
 @json_option
-def export(file: Path | None, since: datetime | None, as_json: bool) -> None:
+def export(file: Path | None, since: datetime | None, bundles: Path | None, as_json: bool) -> None:
     """Print every message as a line of JSON, or write a bundle to FILE.
 
     Keys of a line: stream, seq, time, subject, headers, envelope. A bundle has the bytes of all messages,
@@ -57,7 +64,7 @@ def export(file: Path | None, since: datetime | None, as_json: bool) -> None:
     if file is not None:
         if since is not None:
             raise click.UsageError("A bundle begins with the first message: seals are checked from there")
-        written = run_connected(lambda bus: _write(bus, file))
+        written = run_connected(lambda bus: _write(bus, file, bundles))
         print_result(
             {"path": str(file), **msgspec.to_builtins(written)}, _format_written(file, written), as_json
         )
@@ -71,9 +78,9 @@ def export(file: Path | None, since: datetime | None, as_json: bool) -> None:
     run_connected(print_all)
 
 
-async def _write(bus: Bus, file: Path) -> Written:
+async def _write(bus: Bus, file: Path, bundles: Path | None) -> Written:
     with replaced_file(file) as output, open_console(stderr=True).status("Writing the bundle") as status:
-        return await write_bundle(bus, output, status.update)
+        return await write_bundle(bus, output, bundles, status.update)
 
 
 def _format_written(file: Path, written: Written) -> str:
@@ -108,19 +115,21 @@ def _export_line(stored: Stored) -> dict[str, Any]:
     metavar="SEAL",
     help="A file with seals that were kept elsewhere, one a line.",
 )
+@bundles_option
 @json_option
-def verify(kept: Path | None, as_json: bool) -> None:
+def verify(kept: Path | None, bundles: Path | None, as_json: bool) -> None:
     """Verify that nothing in the log is missing or altered.
 
     Every message is read and compared with the seals over it; what was erased must be on record, with the
     order of a person. Otherwise the exit code is 1. A holder of the admin's key could rewrite the log with
-    other seals: a seal that was kept elsewhere tells (the setting audit_witness, --from). What follows the
-    last seal is not proven yet.
+    other seals: a seal that was kept elsewhere tells (the setting [audit] witness, --from). What follows the
+    last seal is not proven yet. What was archived is read from its bundles; of one that is not here, only
+    what the server still has is compared.
     """
     config = settings.load()
     here = (Path(each) for each in config.audit_witness if each.startswith("/"))
     seals = [seal for path in ([kept] if kept else filter(Path.is_file, here)) for seal in read_kept(path)]
-    results = run_connected(lambda bus: _verify(bus, seals, config))
+    results = run_connected(lambda bus: _verify(bus, seals, bundles, config))
     if as_json:
         print_json(results)
     else:
@@ -130,22 +139,27 @@ def verify(kept: Path | None, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-async def _verify(bus: Bus, outside: list[Seal], config: Settings) -> list[Verification]:
-    """Compared with the seals from outside and with the gateway's own, which tell if the end was cut off."""
-    own = config.gateway / SEALS
-    kept = [*outside, *(read_kept(own) if own.is_file() else ())]
+async def _verify(
+    bus: Bus, outside: list[Seal], bundles: Path | None, config: Settings
+) -> list[Verification]:
     with open_console(stderr=True).status("Verifying the log") as status:
-        return await verify_log(bus, kept, status.update)
+        return await verify_here(bus, config, outside, bundles, status.update)
 
 
 def _describe(result: Verification, outside: bool) -> Iterator[str]:
     """What was found in a stream, in lines."""
-    verdict = colour("not whole", "red") if result.problem_count else colour("whole", "green")
+    whole = "whole where it was read" if result.away else "whole"
+    verdict = colour("not whole", "red") if result.problem_count else colour(whole, "green")
     yield f"{result.stream}: {verdict}, {count(result.messages, 'message')}, {count(result.seals, 'seal')}"
     for problem in result.problems:
         yield f"  {clean(problem)}"
     if (hidden := result.problem_count - len(result.problems)) and len(result.problems) == MAX_LISTED:
         yield f"  ... and {hidden:,} more"
+    if result.bundles:
+        bundles = count(len(result.bundles), "bundle")
+        yield f"  {count(result.archived, 'message')} of them read from {bundles}"
+    for absence in result.away:
+        yield f"  Not verified: {clean(absence)}"
     if result.erased:
         yield f"  {count(result.erased, 'text')} erased, on record:"
         for each in result.orders:
@@ -164,16 +178,20 @@ def _describe(result: Verification, outside: bool) -> Iterator[str]:
 @audit.command(name="prove", epilog=format_examples("mailroom audit prove OFFICE 1200"))
 @click.argument("stream", type=click.Choice(subjects.LOG))
 @click.argument("seq", type=click.IntRange(1))
+@bundles_option
 @always_json_option
-def prove_message(stream: str, seq: int) -> None:
+def prove_message(stream: str, seq: int, bundles: Path | None) -> None:
     """Print the proof that message SEQ of STREAM is in the log, as JSON.
 
     It has the message, the hashes beside it in the tree, and the seal whose root they lead to, and nothing of
     other messages. docs/verify-bundle.mjs checks it.
     """
-    proof = run_connected(lambda bus: prove(bus, stream, seq))
+    proof = run_connected(lambda bus: prove(bus, stream, seq, bundles))
     if proof is None:
         raise NotFound(
             f"There is no sealed message {seq} of {stream}", "New messages are sealed within a minute"
         )
     click.echo(msgspec.json.encode(proof))
+
+
+audit.add_command(archive)

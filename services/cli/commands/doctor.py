@@ -143,7 +143,7 @@ async def _run_bus_checks(
                 return
             agents = [agent.name for agent in load_agents(config)]
             probes = {
-                "streams": check_streams(bus, agents),
+                "streams": check_streams(bus, config, agents),
                 "agents": check_agents(bus, config, agents),
                 "memory": check_memory(bus),
                 "deliver": check_deliver(bus, config),

@@ -7,7 +7,7 @@ from services.cli.supervisor.logs import LogLine
 from shared import subjects
 from shared.bus import Bus
 from shared.errors import MailroomError
-from shared.operations.erasure.orders import carry_out_orders, has_work
+from shared.operations.erasure.orders import carry_out_archives, carry_out_orders, has_work
 from shared.settings import Settings
 from shared.text.phrases import count
 
@@ -39,10 +39,18 @@ async def carry_out_without_end(config: Settings, url: str, report: Callable[[Lo
 
 
 async def carry_out(bus: Bus, config: Settings, report: Callable[[LogLine], None]) -> int:
-    """Carry out the orders that there are; returns how many messages an agent is still working on."""
+    """Carry out the orders that there are; returns how many messages, and bundles, are left for later."""
     done = await carry_out_orders(bus, config)
-    left = sum(carried.busy for carried in done.values())
+    left = sum(carried.busy + len(carried.waiting) for carried in done.values())
     for order, carried in done.items():
         waits = f"; {count(carried.busy, 'message')} in work is left until later" if carried.busy else ""
         report(LogLine("office", "info", f"erased what quoted a forgotten memory (order {order}){waits}"))
-    return left
+        for reason in carried.waiting:
+            report(LogLine("office", "warning", f"order {order} waits: {reason}"))
+    archived = await carry_out_archives(bus)
+    if archived.deleted:
+        what = f"{count(archived.deleted, 'archived message')} deleted on the server"
+        report(LogLine("office", "info", what))
+    for reason in archived.waiting:
+        report(LogLine("office", "warning", f"archived messages stay on the server: {reason}"))
+    return left + len(archived.waiting)

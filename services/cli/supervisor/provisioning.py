@@ -13,7 +13,7 @@ from shared.bus.identity import OFFICE_ACCOUNT, ensure_keys, write_server_config
 from shared.bus.provision import provision
 from shared.errors import BusUnavailable, Denied, StartError
 from shared.files import write_atomically
-from shared.operations.erasure.orders import carry_out_orders, has_work
+from shared.operations.erasure.orders import carry_out_archives, carry_out_orders, has_work
 from shared.operations.erasure.positions import count_in_hand
 from shared.operations.recovery import deliver_lost_again
 from shared.settings import Settings
@@ -181,7 +181,10 @@ async def carry_out_left(settings: Settings) -> int:
         return 0
     bus = await Bus.connect(subjects.ERASER, settings.nats_url, settings.keys / f"{subjects.ERASER}.nk")
     try:
-        return len(await carry_out_orders(bus, settings)) if await has_work(bus) else 0
+        done = len(await carry_out_orders(bus, settings)) if await has_work(bus) else 0
+        while (await carry_out_archives(bus)).done:
+            pass
+        return done
     finally:
         await bus.close()
 

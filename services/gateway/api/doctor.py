@@ -45,7 +45,7 @@ async def check_installation(call: Call) -> Checks:
     bus, agents = call.gateway.bus, _installed(call.gateway.settings)
     checks = [check_server(bus), check_disk(call.gateway.settings), _check_index(call.gateway.index)]
     probes = {
-        "streams": check_streams(bus, agents),
+        "streams": check_streams(bus, call.gateway.settings, agents),
         "agents": check_agents(bus, call.gateway.settings, agents),
         "memory": check_memory(bus),
         "rates": check_rates(bus),

@@ -16,7 +16,7 @@ from services.gateway.index.store import Filter
 from services.gateway.routing import Endpoint
 from shared.access.scopes import Scope
 from shared.bus import Stored
-from shared.queries.records import read_message
+from shared.trail.archives import read_message
 
 PAGE = 200
 """Messages that are read at once."""

@@ -16,10 +16,8 @@ from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
 from shared.contracts import Goal
-from shared.queries.records import read_message
-from shared.queries.seals import SEALS
-from shared.trail.seals import read_kept
-from shared.trail.verification import Verification, verify_log
+from shared.trail.archives import find_archive, read_message
+from shared.trail.verification import Verification, verify_here
 
 KEEP_ALIVE = 15.0
 """Seconds after which a silent stream gets an ``alive`` event: the browser sees that it is not lost."""
@@ -126,7 +124,8 @@ async def read_whole_message(call: Call) -> WholeMessage:
     stored = await read_message(call.gateway.bus, stream, int(number))
     row = call.gateway.index.store.message(stream, int(number))
     if stored is None or row is None:
-        raise not_found(f"message {number} of {stream}")
+        archive = await find_archive(call.gateway.bus, stream, int(number))
+        raise not_found(f"message {number} of {stream}", f"{archive.absence}" if archive else "")
     try:
         body, raw = msgspec.json.decode(stored.data), ""
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -160,8 +159,7 @@ async def verify(call: Call) -> Proof:
     One verification runs at a time; requests that come meanwhile wait for their turn.
     """
     async with _verifying:
-        own = call.gateway.settings.gateway / SEALS
-        results = await verify_log(call.gateway.bus, read_kept(own) if own.is_file() else ())
+        results = await verify_here(call.gateway.bus, call.gateway.settings)
     return Proof(
         whole=not any(result.problem_count for result in results),
         compared=sum(result.messages for result in results),

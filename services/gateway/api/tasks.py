@@ -12,8 +12,8 @@ from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
 from shared.bus import Stored
-from shared.queries.records import read_message
 from shared.queries.task_details import TaskDetails, build_activity
+from shared.trail.archives import read_message
 
 MAX_MESSAGES = 2_000
 """Messages of a task that are read; of a longer one the last part is left out."""

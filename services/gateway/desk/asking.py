@@ -16,7 +16,7 @@ from shared import subjects
 from shared.contracts import AnswerWords, Question, StopAnswer, TaskStatus
 from shared.errors import Conflict, NotFound, TooLate
 from shared.operations.goals import cancel_goal
-from shared.queries.records import read_message
+from shared.trail.archives import read_message
 
 PATIENCE = 600.0
 """Seconds for which an answer is waited for; it is in the session whenever it comes."""

@@ -11,8 +11,8 @@ from shared.access.scopes import Person, Scope
 from shared.bus.replacement import restored
 from shared.contracts import AskedBack, ContextItem, Question, Response
 from shared.queries.dead_letters import find_dead_letter
-from shared.queries.records import read_message
 from shared.text.shorten import shorten
+from shared.trail.archives import read_message
 
 MAX_TURNS = 50
 """The most turns of a session that are read at once."""

@@ -10,7 +10,7 @@ from services.gateway.context import Gateway
 from services.gateway.index.index import LogIndex
 from shared import subjects
 from shared.operations.letters import Mail, parse_mail
-from shared.queries.records import read_message
+from shared.trail.archives import read_message
 
 INDEX_WAIT = 0.5
 """Seconds that a request waits at most until the index has what it sent."""

@@ -24,11 +24,13 @@ from services.gateway.index.store import Filter, Store
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.replacement import restored
-from shared.contracts import MemoryForgotten, MessagesErased
+from shared.contracts import MemoryForgotten, MessagesErased, generate_iso_timestamp
 from shared.errors import BusError
 from shared.log import logger
 from shared.queries.pieces import make_piece
 from shared.queries.records import last_sequence
+from shared.queries.seals import CUTS, Cut
+from shared.trail.archives import read_log
 
 ARRIVED = 4_000
 """Live messages that wait at most to be indexed: what is beyond that is read from the streams."""
@@ -52,6 +54,14 @@ log = logger(__name__)
 
 class _Erased(Exception):
     """Messages were erased that are indexed."""
+
+
+class _CutOff(Exception):
+    """A stream has lost messages that are indexed."""
+
+    def __init__(self, stream: str, first: int, last: int) -> None:
+        super().__init__(stream)
+        self.cut = Cut(stream=stream, first=first, last=last, found_at=generate_iso_timestamp())
 
 
 class LogIndex:
@@ -91,6 +101,8 @@ class LogIndex:
             except _Erased:
                 log.info("index_renewed", reason="messages were erased")
                 self._renew()
+            except _CutOff as found:
+                self._note_cut(found.cut)
             except (BusError, OSError) as error:
                 log.warning("index_interrupted", reason=str(error))
                 await asyncio.sleep(RETRY)
@@ -107,6 +119,13 @@ class LogIndex:
             self._renew()
         self._wake()
 
+    def _note_cut(self, cut: Cut) -> None:
+        """Put on record what a stream lost, then index what it has."""
+        log.error("log_cut_off", reason=str(cut), next="restore a backup if you need them")
+        with (self.store.path.parent / CUTS).open("ab") as file:
+            file.write(msgspec.json.encode(cut) + b"\n")
+        self._renew()
+
     def _hear(self, stored: Stored) -> None:
         if len(self._arrived) == ARRIVED:
             self._arrived.clear()  # the next one has a gap before it, and the streams are read
@@ -118,12 +137,15 @@ class LogIndex:
     async def _catch_up(self) -> None:
         """Read what the streams hold beyond the position, up to their present ends, by time."""
         ends = [await last_sequence(self._bus, stream) for stream in STREAMS]
+        for stream, end in zip(STREAMS, ends, strict=True):
+            if end < (known := self._position.of(stream)):
+                raise _CutOff(stream, end + 1, known)
         self.behind = sum(max(0, end - self._position.of(s)) for s, end in zip(STREAMS, ends, strict=True))
         async with AsyncExitStack() as stack:
             sources = []
             for stream, end in zip(STREAMS, ends, strict=True):
                 if (start := self._position.of(stream) + 1) <= end:
-                    pages = self._bus.read_all(stream, start, end)
+                    pages = read_log(self._bus, stream, start, end)
                     sources.append(_Messages(await stack.enter_async_context(aclosing(pages))))
             while page := await _merge(sources):
                 self._take(page)

@@ -14,7 +14,8 @@ from shared import subjects
 from shared.access.file import RecordFile
 from shared.bus import Bus, Stored
 from shared.bus.replacement import is_handled
-from shared.queries.records import last_sequence, read_message
+from shared.queries.records import last_sequence
+from shared.trail.archives import read_message
 
 NOTE_INTERVAL = 30.0
 """Seconds after which it is written how far the log was read, though there was nothing to tell."""

@@ -12,7 +12,7 @@ from services.gateway.index.store import Filter
 from shared import subjects
 from shared.contracts import TOKEN, Goal, TaskResult, TaskStatus, generate_id
 from shared.operations.submission import make_body, submit_once
-from shared.queries.records import read_message
+from shared.trail.archives import read_message
 
 REASONLESS = "It ended without a reason"
 

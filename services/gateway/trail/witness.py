@@ -8,20 +8,25 @@ from pathlib import Path
 import msgspec
 
 from services.gateway.trail.sealer import Sealer
+from shared import subjects
+from shared.bus.elsewhere import store_elsewhere
 from shared.contracts import Seal
 from shared.delivery.http import request
 from shared.errors import MailroomError
 from shared.files import write_atomically
 from shared.log import logger
-from shared.queries.seals import SEALS, WITNESSED, Witnessed, read_witnessed
+from shared.queries.seals import SEALS, WITNESSED, Witnessed, name_of, read_witnessed
 from shared.settings import Settings
 from shared.skills.mail import read_server, submit_message, write_message
-from shared.trail.seals import without_marks
+from shared.trail.seals import read_kept, without_marks
 
 RETRY, LATEST = 10.0, 600.0
 """Seconds until a witness is tried again that took no seal: twice as many each time, at most."""
 MAIL_EVERY = 3600.0
 """Seconds between two mails to a witness: one seal stands for all before it."""
+
+OWN_SIZE, OWN_KEPT = 1024 * 1024, 500
+"""The bytes from which on the gateway's own file is shortened to so many seals of each stream."""
 
 log = logger(__name__)
 
@@ -45,7 +50,7 @@ class Witnesses:
     async def _serve(self, witness: str) -> None:
         pause = RETRY
         while True:
-            known = self._known.setdefault(witness, Witnessed())
+            known = self._known.setdefault(name_of(witness), Witnessed())
             new = [seal for seal in self._sealer.sealed if seal.number > known.seals.get(seal.stream, 0)]
             if not new:
                 await self._sealer.wait()
@@ -59,7 +64,7 @@ class Witnesses:
                 self._note(witness, Witnessed(seals=seals, at=time.time()))
                 pause = RETRY
                 continue
-            log.warning("not_witnessed_yet", witness=witness, reason=reason)
+            log.warning("not_witnessed_yet", witness=name_of(witness), reason=reason)
             self._note(witness, msgspec.structs.replace(known, problem=reason))
             await asyncio.sleep(pause)
             pause = min(2 * pause, LATEST)
@@ -73,8 +78,13 @@ class Witnesses:
             if witness.startswith(("http://", "https://")):
                 headers = {"content-type": "application/jsonl", "user-agent": "mailroom"}
                 await request("POST", witness, headers=headers, content=lines)
+            elif witness.startswith(("nats://", "tls://")):
+                for seal in seals:
+                    await store_elsewhere(witness, without_marks(seal).to_json(), seal.id)
             else:
                 await asyncio.to_thread(_append, Path(witness), lines)
+                if witness == str(self._config.gateway / SEALS):
+                    await asyncio.to_thread(_shorten, Path(witness))
         except (MailroomError, OSError) as error:
             return str(error)
         return ""
@@ -91,7 +101,7 @@ class Witnesses:
         return str(refused or "")
 
     def _note(self, witness: str, state: Witnessed) -> None:
-        self._known[witness] = state
+        self._known[name_of(witness)] = state
         try:
             write_atomically(self._config.gateway / WITNESSED, msgspec.json.encode(self._known))
         except OSError as error:  # a full disk: after a restart the witness gets the same seal again
@@ -104,3 +114,12 @@ def _append(path: Path, lines: bytes) -> None:
         file.write(lines)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _shorten(path: Path) -> None:
+    """Keep the last seals of each stream alone: each holds for all before it, and the file is bounded."""
+    if path.stat().st_size <= OWN_SIZE:
+        return
+    seals = read_kept(path)
+    last = [[seal for seal in seals if seal.stream == stream][-OWN_KEPT:] for stream in subjects.LOG]
+    write_atomically(path, b"".join(seal.to_json() + b"\n" for each in last for seal in each))

@@ -245,9 +245,9 @@ def describe(stored: Stored, replaced: bool = False) -> ErasedMessage:
     )
 
 
-async def delete(bus: Bus, stream: str, seq: int) -> None:
+async def delete(bus: Bus, stream: str, seq: int, *, overwrite: bool = True) -> None:
     """Have a message overwritten on disk and removed; it may be gone. Raises BusError if it stays."""
-    answer = await bus.call(f"STREAM.MSG.DELETE.{stream}", {"seq": seq})
+    answer = await bus.call(f"STREAM.MSG.DELETE.{stream}", {"seq": seq, "no_erase": not overwrite})
     if "error" in answer and await bus.get_exactly(stream, seq) is not None:
         raise BusError(
             f"The server does not erase message {seq} of {stream}: {answer['error']['description']}"

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Container, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import msgspec
 
@@ -25,6 +26,13 @@ from shared.contracts import (
 )
 from shared.errors import BusUnavailable
 from shared.log import logger
+from shared.operations.erasure.archiving import (
+    Archived,
+    delete_archived,
+    erase_in_bundles,
+    has_searched,
+    read_pending,
+)
 from shared.operations.erasure.eraser import (
     LISTED,
     Eraser,
@@ -49,12 +57,13 @@ log = logger(__name__)
 
 
 class Carried(msgspec.Struct, kw_only=True):
-    """What became of an order: how many messages are left because an agent acts on them (``busy``), and the
-    ``files`` in which quotations were overwritten.
+    """What became of an order: how many messages are left because an agent acts on them (``busy``), the
+    ``files`` in which quotations were overwritten, and why something is left in bundles (``waiting``).
     """
 
     busy: int = 0
     files: list[str] = []
+    waiting: list[str] = []
 
 
 async def leave_order(bus: Bus, write: MemoryWrite, texts: Sequence[str], common: Sequence[str]) -> None:
@@ -93,16 +102,32 @@ async def carry_out_orders(
             if state == "done":
                 before = await _sequence_at(bus, moment)
                 done[order.cause] = await _carry_out(bus, config, order, patience, before, report)
-                if done[order.cause].busy:
+                if done[order.cause].busy or done[order.cause].waiting:
                     continue
             if state:
                 await _drop(bus, stored)
     return done
 
 
+async def carry_out_archives(bus: Bus, report: Report = lambda *_: None) -> Archived:
+    """Delete on the server what the next of a person's orders to archive covers; see delete_archived."""
+    async with _alone(bus):
+        return await delete_archived(bus, report)
+
+
 async def has_work(bus: Bus) -> bool:
-    """Whether there may be something to erase."""
-    return bool(await count_orders(bus) or await _read_erasable(bus))
+    """Whether there may be something to erase, or to delete because it was archived."""
+    return bool(await count_orders(bus) or await _read_erasable(bus) or await count_archives(bus))
+
+
+async def count_archives(bus: Bus) -> int:
+    """How many orders to archive are left to be carried out."""
+    ordered, done = [
+        sum((await count_subjects(bus, subjects.OFFICE, each)).values())
+        for each in (subjects.archive(subjects.OFFICE), subjects.ARCHIVED)
+    ]
+    # One that does not follow the one before it is none.
+    return len(await read_pending(bus)) if ordered != done else 0
 
 
 async def count_orders(bus: Bus, cause: str = "*") -> int:
@@ -114,11 +139,13 @@ async def _carry_out(
     bus: Bus, config: Settings, order: ErasureOrder, patience: float, before: int, report: Report
 ) -> Carried:
     quotations = Quotations(order.texts, order.common)
-    eraser = Eraser(bus, quotations, order.cause, report)
-    busy = await eraser.run(patience, before)
-    files = await asyncio.to_thread(overwrite_quotations, config, quotations)
-    log.info("quotations_erased", order=order.cause, busy=busy, files=len(files))
-    return Carried(busy=busy, files=[str(path) for path in files])
+    busy, files = 0, list[Path]()
+    if not await has_searched(bus, order.cause):  # else it waits for bundles alone
+        busy = await Eraser(bus, quotations, order.cause, report).run(patience, before)
+        files = await asyncio.to_thread(overwrite_quotations, config, quotations)
+        log.info("quotations_erased", order=order.cause, busy=busy, files=len(files))
+    waiting = [] if busy else await erase_in_bundles(bus, quotations, order.cause, report)
+    return Carried(busy=busy, files=[str(path) for path in files], waiting=waiting)
 
 
 async def _read_erasable(bus: Bus) -> list[int]:

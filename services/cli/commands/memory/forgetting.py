@@ -22,6 +22,7 @@ from shared.bus import Bus
 from shared.contracts import MemoryForgotten, MemoryWritten, Node
 from shared.errors import BusUnavailable, MailroomError
 from shared.memory import Memory
+from shared.operations.erasure.archiving import read_unsearched
 from shared.operations.erasure.files import find_quoting_files
 from shared.operations.erasure.orders import carry_out_orders, count_orders, find_erased, has_work
 from shared.operations.forgetting import (
@@ -185,7 +186,10 @@ async def erase(bus: Bus, plan: Planned) -> Forgotten:
         short=plan.short,
         common=plan.common,
     )
-    if await count_orders(bus, order.cause):
+    away = [each.absence for each in await read_unsearched(bus, order.cause) if not each.is_here]
+    if away:
+        done.remain += [f"{each}: it is erased there once it is back" for each in away]
+    elif await count_orders(bus, order.cause):
         done.remain.append(IN_HAND)
     if total := sum(left.values()):
         done.remain.append(f"{count(total, 'message')} of {subjects.OFFICE}{where}")

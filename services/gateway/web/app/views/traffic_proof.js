@@ -10,7 +10,7 @@ import { toastError } from "../ui/toast.js";
 const BY_ITSELF = 20000; // messages up to which the page has the proof made when it is opened; it takes a second
 const AGAIN = 60000; // ms after which a proof is made again when the page is opened
 
-const proof = signal(null); // {whole, compared, problems, erased, unsealed, at}
+const proof = signal(null); // {whole, compared, problems, erased, unsealed, away, at}
 const running = signal(false);
 
 async function verify() {
@@ -21,7 +21,7 @@ async function verify() {
     const problems = found.streams.flatMap((stream) => stream.problems);
     const sum = (of) => found.streams.reduce((total, stream) => total + of(stream), 0);
     const erased = sum((stream) => stream.erased), unsealed = sum((stream) => stream.last - stream.sealed);
-    proof.value = { whole: found.whole, compared: found.compared, problems, erased, unsealed, at: Date.now() };
+    proof.value = { whole: found.whole, compared: found.compared, problems, erased, unsealed, away: found.streams.flatMap((stream) => stream.away), at: Date.now() };
   } catch (error) {
     toastError(error);
   } finally {
@@ -42,6 +42,7 @@ export function Proof({ total, behind }) {
       ${found && total > found.compared && html`<span>${plural(total - found.compared, "message")} since then</span>`}
       ${found?.erased > 0 && html`<span>${count(found.erased)} erased by order of people, on record</span>`}
       ${found?.unsealed > 0 && html`<span>${count(found.unsealed)} not sealed yet</span>`}
+      ${found?.away.map((absence) => html`<span>Not compared: ${absence}</span>`)}
       ${behind > 0 && html`<span>${count(behind)} still being read</span>`}
       <${Button} kind="plain" keys="v" onClick=${verify} disabled=${running.value}>${running.value ? "Comparing every message …" : found ? "Verify again" : "Verify"}<//></div>
     ${found && !found.whole && html`<section class="problem" role="alert"><p><b>The log is not what was sealed.</b></p><ul>${found.problems.slice(0, 10).map((text) => html`<li>${text}</li>`)}</ul>

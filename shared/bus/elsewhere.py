@@ -1,0 +1,59 @@
+"""Storing a message in a stream of another server, which is none of the office's."""
+
+import asyncio
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit, urlunsplit
+
+import nats.errors
+import nats.js.errors
+from nats.aio.client import Client
+
+from shared.bus.client import BusClient
+from shared.errors import BusError, BusUnavailable, ConfigError
+
+
+async def store_elsewhere(address: str, payload: bytes, message_id: str, *, timeout: float = 10.0) -> None:
+    """Store a message on the subject in ``nats://user:password@host:port/subject``, or ``tls://...``.
+
+    ``?creds=FILE`` or ``?nkey=FILE`` name a file of credentials instead of a user. It is stored once an
+    answer says so: raises BusError if a stream refuses it or none takes the subject, BusUnavailable without
+    an answer, and ConfigError if the address is none.
+    """
+    parts = urlsplit(address)
+    subject, query = parts.path.strip("/"), parse_qs(parts.query)
+    if not parts.hostname or not subject or any(each in subject for each in "*> "):
+        raise ConfigError("A witness on NATS is no address", "Write nats://host:4222/subject")
+    files = {"user_credentials": query.get("creds", [""])[0], "nkeys_seed": query.get("nkey", [""])[0]}
+    given = {name: str(Path(path).expanduser()) for name, path in files.items() if path}
+    client = BusClient()
+    try:
+        async with asyncio.timeout(timeout):
+            await client.connect(
+                urlunsplit((parts.scheme, parts.netloc, "", "", "")),
+                allow_reconnect=False,
+                max_reconnect_attempts=1,
+                connect_timeout=max(1, int(timeout)),
+                error_cb=_ignore,
+                **given,
+            )
+    except (nats.errors.Error, OSError, ValueError, TimeoutError) as error:
+        await client._close(Client.CLOSED, do_cbs=False)
+        raise BusUnavailable(f"No connection to {parts.hostname}: {error or type(error).__name__}") from None
+    try:
+        headers = {"Nats-Msg-Id": message_id}
+        await client.jetstream().publish(subject, payload, timeout=timeout, headers=headers)
+    except nats.js.errors.NoStreamResponseError:
+        raise BusError(f"No stream of {parts.hostname} takes {subject}", "Create one there") from None
+    except nats.js.errors.APIError as error:
+        raise BusError(f"{parts.hostname} refused {subject}: {error.description}") from None
+    except (nats.errors.Error, TimeoutError) as error:
+        raise BusUnavailable(
+            f"No answer of {parts.hostname} on {subject}: may this user publish there? "
+            f"({error or type(error).__name__})"
+        ) from None
+    finally:
+        await client.close()
+
+
+async def _ignore(_: Exception) -> None:
+    """What goes wrong is raised by what was asked."""
