@@ -1,7 +1,7 @@
 """The heartbeat of a process: a file that its event loop touches, and the end of one whose loop is blocked.
 
 A file, because its readers (the supervisor, the commands, the health check of a container) need neither the
-bus nor free space on the disk.
+bus nor free space on the disk. ``python -m shared.heartbeat`` ends processes that are stopped.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from shared import settings
 from shared.log import logger
 from shared.settings import Settings
 
@@ -44,6 +45,26 @@ def read_heartbeats(config: Settings) -> Iterator[tuple[str, int, float]]:
         with contextlib.suppress(OSError):
             if process.isdecimal():
                 yield name, int(process), path.stat().st_mtime
+
+
+def end_stopped(config: Settings) -> list[str]:
+    """Kill the processes here that are stopped by a signal and have not beaten for ``unresponsive_limit``.
+
+    Returns a sentence for each. For the check of a container, where no supervisor does it: such a process
+    cannot end itself, and the restart policy starts what ended again.
+    """
+    ended = []
+    for name, process, at in read_heartbeats(config):
+        seconds = time.time() - at
+        with contextlib.suppress(OSError, IndexError):
+            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+            if state in "Tt" and seconds >= config.unresponsive_limit:
+                os.kill(process, signal.SIGKILL)
+                ended.append(
+                    f"{name} (process {process}) was stopped by a signal for {seconds:.0f} s: ended, to be "
+                    "started again"
+                )
+    return ended
 
 
 def limit_start(seconds: float) -> None:
@@ -137,3 +158,10 @@ class Heartbeat:
             elif not seconds and named:
                 named = False
                 log.warning("event_loop_free_again", seconds=round(before))
+
+
+if __name__ == "__main__":
+    for sentence in end_stopped(settings.load()):
+        with contextlib.suppress(OSError), Path("/proc/1/fd/2").open("w") as log_of_container:
+            log_of_container.write(f"{sentence}\n")
+        sys.stdout.write(f"{sentence}\n")

@@ -17,8 +17,15 @@ FORGETTING = "FORGETTING"
 """What people ordered to be forgotten, until it is erased in OFFICE: only people write it, and only the
 eraser and the admin read it."""
 
+SUBMIT = "tasks.submit"
+"""Where goals are submitted. What an agent submits is stored as ``tasks.submit.<agent>``, by the broker."""
+SUBMIT_AS = {"URGENT": f"{SUBMIT}_urgent", "HIGH": f"{SUBMIT}_high", "MEDIUM": SUBMIT, "LOW": f"{SUBMIT}_low"}
+"""Where people submit goals, by priority, highest first: the conductor has a durable for each."""
+SUBMISSIONS = "tasks.>"
+"""The submissions of people and of agents."""
+
 OFFICE_SUBJECTS = (
-    "tasks.submit",
+    *SUBMIT_AS.values(),
     "tasks.submit.*",
     "task.*.*.*.*",
     "mail.*.*",
@@ -75,7 +82,8 @@ RESERVED_NAMES = frozenset({USER, ADMIN, ERASER, "goal", "office", "submit", "wr
 
 DURABLE_ENDINGS = (
     *("_urgent", "_high", "_medium", "_low", "_timers"),
-    *(f"_{name}_goals" for name in (USER, *SUBMITTING)),
+    *("_urgent_goals", "_high_goals", "_medium_goals", "_low_goals"),
+    *(f"_{name}_goals" for name in SUBMITTING),
 )
 """What the names of an agent's further durables end with."""
 
@@ -118,10 +126,6 @@ MAX_ACK_PENDING = 1_000
 """How many messages of one mailbox may be unacknowledged."""
 
 # --- subjects ------------------------------------------------------------------------------------
-SUBMIT = "tasks.submit"
-"""Where goals are submitted. What an agent submits is stored as ``tasks.submit.<agent>``, by the broker."""
-SUBMISSIONS = "tasks.>"
-"""The submissions of people and of agents."""
 OFFICE_STATE = "state.office"
 AUDIT_ALL = "audit.>"
 """All messages of the log as they are stored: the server republishes each, and nobody may publish there."""
@@ -349,8 +353,8 @@ def mailboxes(agent: str) -> dict[str, list[str]]:
     """The durables of OFFICE that deliver an agent's messages, in order of precedence, and their subjects.
 
     What work under way waits for goes before new tasks and goals, and tasks have a lane for each priority.
-    The goals that people submit have a lane above all tasks, whatever their priority, and those of each agent
-    one below them: no number of an agent's goals delays a person's, or takes all slots from another agent's.
+    The goals that people submit have such lanes above all tasks, and those of each agent one below them: no
+    number of an agent's goals delays a person's, or takes all slots from another agent's.
     People have no tasks, and the gateway, which is no person itself, has no mail either.
     """
     if agent == GATEWAY:
@@ -358,8 +362,9 @@ def mailboxes(agent: str) -> dict[str, list[str]]:
     steps = NEW.items() if agent != USER else ()
     lanes = {f"{agent}_{priority.lower()}": [task(agent, "*", "*", step)] for priority, step in steps}
     if agent == CONDUCTOR:
+        of_people = {f"{agent}_{name.lower()}_goals": [subject] for name, subject in SUBMIT_AS.items()}
         of_agents = {f"{agent}_{name}_goals": [submitted_by(name)] for name in SUBMITTING}
-        lanes = {f"{agent}_{USER}_goals": [SUBMIT], **lanes, **of_agents}
+        lanes = {**of_people, **lanes, **of_agents}
     names = (agent, *lanes)
     mail_of = [mail(agent, "*"), task("*", agent, "*", ENDED), *(max_deliveries(OFFICE, n) for n in names)]
     return {agent: mail_of, **lanes}
@@ -377,7 +382,7 @@ class Address(NamedTuple):
 
     The broker guarantees ``sender``. It is empty if people submitted a goal, if the server itself speaks, and
     if the subject is none of the office's, which has no ``kind`` either. ``id`` is that of the task, approval
-    or record, ``step`` that of the task.
+    or record, ``step`` that of the task; of what people submit with a priority, ``step`` is that priority.
     """
 
     kind: str = ""
@@ -396,6 +401,8 @@ class Address(NamedTuple):
                 return cls(TASK, requester, assignee, task_id, step)
             case ["tasks", "submit", *sender]:
                 return cls(SUBMISSION, ".".join(sender), CONDUCTOR)
+            case ["tasks", door] if subject in SUBMIT_AS.values():
+                return cls(SUBMISSION, "", CONDUCTOR, step=door.removeprefix("submit_").upper())
             case ["mail", recipient, sender]:
                 return cls("mail", sender, recipient)
             case ["seal", stream]:

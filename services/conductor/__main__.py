@@ -50,6 +50,7 @@ from shared.contracts import (
     GoalDue,
     ReminderDue,
     Task,
+    TaskPriority,
     TaskResult,
     TaskStatus,
 )
@@ -106,9 +107,13 @@ class Conductor(Agent):
 
     # --- what happens to goals -------------------------------------------------------------------
 
-    async def on_submission(self, data: bytes, seq: int, stored_at: int, sender: str) -> Outbox:
+    async def on_submission(
+        self, data: bytes, seq: int, stored_at: int, sender: str, priority: str = ""
+    ) -> Outbox:
         """Open a goal, plan it, and assign the tasks that are ready."""
         submission = read_submission(data)
+        if priority:
+            submission = msgspec.structs.replace(submission, priority=TaskPriority(priority))
         if sender != subjects.USER:
             submission = as_agents(submission)
         if (submission.retry or submission.resume or submission.control) and sender != subjects.USER:

@@ -208,6 +208,8 @@ def parse_cargo(text: str, root: Path) -> Results | None:
     begun = [int(number) for number in re.findall(r"^running (\d+) tests?$", text, re.MULTILINE)]
     lost = sum(begun) - sum(int(number) for _, number in sums)
     cut = format_cut((), max(lost, 0)) if len(begun) > len(sums) // len(CARGO) else ""
+    ended = len(re.findall(r"(?: \.\.\. |^)(?:ok|FAILED|ignored)(?=$|,| <)", text, re.MULTILINE))
+    cut = cut or (_cut(sum(int(number) for _, number in sums) - ended) if ended else "")
     return tally(sums, failures, cut)
 
 
@@ -223,7 +225,13 @@ def parse_go(text: str, root: Path) -> Results | None:
     failures += [failure(package, reason, "") for package, reason in broken]
     begun = dict.fromkeys(re.findall(r"^=== RUN +(\S+)", text, re.MULTILINE))
     running = [name for name in begun if name not in {ended for _, ended in ends}]
-    return tally([*counts, ("errors", len(broken))], failures, format_cut(running, 0) if running else "")
+    said, packages = (
+        len(re.findall(form, text, re.MULTILINE))
+        for form in (r"^(?:PASS|FAIL)$", r"^(?:ok  |FAIL)\t\S+\t[\d(]")
+    )
+    lost = begun and said < packages  # without -v the test programs do not say that they ended
+    cut = format_cut(running, 0) if running else UNPROVED if lost else ""
+    return tally([*counts, ("errors", len(broken))], failures, cut)
 
 
 def _go_failures(text: str) -> Iterator[TestFailure]:

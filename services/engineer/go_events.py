@@ -42,10 +42,15 @@ def read_results(lines: list[Line], root: Path) -> Results | None:
     broken = [package for package in broken if not any(of == package for of, _ in ends)]
     if not ends and not broken:
         return None
+    # The test program of each package says that it ended; one that ends its process with 0 passes without it.
+    begun = {each.package for each in lines if each.test or each.output.startswith("ok  \t")}
+    said = {each.package for each in lines if not each.test and each.output in ("PASS\n", "FAIL\n")}
+    silent = sorted(begun - said - set(broken))
+    cut = f"The run ended early in the package {silent[0]}" if silent else ""
     counts = [(ENDS[action], 1) for key, action in ends.items() if key not in parents]
     failed = _read_failures(lines, {key for key, end in ends.items() if end == "fail"} - parents)
     failures = [*failed, *(failure(package, "the package was not tested", "") for package in broken)]
-    return tally([*counts, ("errors", len(broken))], failures)
+    return tally([*counts, ("errors", len(broken))], failures, cut)
 
 
 def _read_failures(lines: list[Line], failed: set[tuple[str, str]]) -> Iterator[TestFailure]:

@@ -131,7 +131,9 @@ def _report(
         return _report_javascript(command, words, results)
     if command.runner == "any":
         options = shlex.join(["-p", "mailroom_pytest"])
-        return words, {**python_path, "PYTEST_ADDOPTS": options}
+        ruby = shlex.join(["--require", str(REPORTERS / "mailroom_rspec.rb")])
+        ruby = " ".join(filter(None, (command.env.get("SPEC_OPTS", ""), ruby)))
+        return words, {**python_path, "PYTEST_ADDOPTS": options, "SPEC_OPTS": ruby}
     return words, {}
 
 

@@ -105,8 +105,13 @@ class Agent:
         """Handle a timer that this agent set."""
         return ()
 
-    async def on_submission(self, data: bytes, seq: int, stored_at: int, sender: str) -> Outbox:
-        """Handle a goal that ``sender``, an agent or ``user``, submitted; only the conductor gets these."""
+    async def on_submission(
+        self, data: bytes, seq: int, stored_at: int, sender: str, priority: str = ""
+    ) -> Outbox:
+        """Handle a goal that ``sender``, an agent or ``user``, submitted; only the conductor gets these.
+
+        ``priority`` is that of its subject, empty if this names none.
+        """
         raise Reject(f"{self.context.profile.name} takes no submissions")
 
     def endpoints(self) -> Mapping[str, Callable[[bytes], Awaitable[bytes]]]:

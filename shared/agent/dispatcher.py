@@ -79,10 +79,12 @@ class Dispatcher:
                 return
 
     async def _submit(self, delivery: Delivery) -> None:
-        sender = delivery.address.sender or subjects.USER
+        sender, priority = delivery.address.sender or subjects.USER, delivery.address.step
         await self._commit_outbox(
             delivery,
-            lambda: self._agent.on_submission(delivery.data, delivery.seq, delivery.stored_at, sender),
+            lambda: self._agent.on_submission(
+                delivery.data, delivery.seq, delivery.stored_at, sender, priority
+            ),
         )
 
     async def _receive(self, delivery: Delivery) -> None:

@@ -205,6 +205,17 @@ def _work() -> list[Channel]:
             group="work",
             messages=(Submission, TaskRequest),
         ),
+        *(
+            Channel(
+                name=f"submissions_{priority.lower()}",
+                address=subject,
+                summary=f"A goal is submitted with the priority {priority}",
+                group="work",
+                messages=(Submission, TaskRequest),
+            )
+            for priority, subject in subjects.SUBMIT_AS.items()
+            if subject != subjects.SUBMIT
+        ),
         Channel(
             name="agents_submissions",
             address=subjects.submitted_by("{agent}"),

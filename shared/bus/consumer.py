@@ -50,7 +50,7 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How durables are consumed.
 
     A free slot takes a message of the first of ``durables`` that has one, except that each that has messages
-    gets at least one slot in ten. At most ``concurrency`` messages are handled at a time. ``ack_wait`` is
+    gets at least one slot in twenty. At most ``concurrency`` messages are handled at a time. ``ack_wait`` is
     the durables', in seconds. ``max_attempts`` failures of a message in this process make it a dead letter,
     and so do more than twice as many deliveries, to whatever processes. ``max_bytes`` limits the bytes
     requested ahead, give or take a message; 0 is no limit.

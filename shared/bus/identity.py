@@ -165,7 +165,7 @@ def _user_rights() -> Rights:
     name = subjects.USER
     return Rights(
         publish=(
-            subjects.SUBMIT,
+            *subjects.SUBMIT_AS.values(),
             *_own_subjects(name),
             subjects.approval_answered("*", "*"),
             subjects.forgetting("*"),
@@ -189,7 +189,7 @@ def _gateway_rights() -> Rights:
     name = subjects.GATEWAY
     return Rights(
         publish=(
-            subjects.SUBMIT,
+            *subjects.SUBMIT_AS.values(),
             subjects.mail("*", subjects.USER),
             subjects.memory_write(subjects.USER),
             subjects.forgetting("*"),
@@ -371,7 +371,7 @@ def _account_name(name: str) -> str:
 
 def _office_account(admin: str, eraser: str) -> str:
     services = [
-        "tasks.submit",
+        *subjects.SUBMIT_AS.values(),
         "tasks.submit.*",
         "task.*.*.*.*",
         "mail.*.*",

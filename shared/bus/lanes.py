@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from shared.bus.entry import Delivery
 from shared.bus.pulls import Pull
 
-SHARE = 10
-"""A lane that has messages gets at least one slot in so many, whatever waits in higher ones."""
+SHARE = 20
+"""A lane that has messages gets at least one slot in so many, whatever waits in higher ones; nearly twice the
+lanes of the conductor, so that the highest gets half of its slots even if all others are full."""
 
 
 class Lane:

@@ -4,6 +4,7 @@ The steps of a task are messages on ``task.<assignee>.<requester>.<id>.<step>``,
 of the last one of them all: so one message is record, hand-out and result at once.
 """
 
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -289,17 +290,23 @@ async def read_presences(bus: Bus, agent: str = "*") -> list[Presence]:
     are refused, and one agent can write as many entries. Raises BusError.
     """
     stream = subjects.bucket_stream(subjects.AGENTS_BUCKET)
-    found: dict[str, list[Presence]] = {}
+    found: dict[str, deque[Stored]] = {}
     position = 1
     while True:
         request = {"seq": position, "next_by_subj": subjects.presence(agent, "*"), "batch": 1_000}
         page = [stored async for stored in bus.read(stream, request)]
-        for presence in filter(None, map(_presence_in, page)):
-            found.setdefault(presence.agent, []).append(presence)
+        for stored in page:
+            if stored.data:
+                written_by = stored.subject.split(".")[2]
+                found.setdefault(written_by, deque(maxlen=2 * MAX_PROCESSES)).append(stored)
         if len(page) < 1_000:
             break
         position = page[-1].seq + 1
-    latest = [presence for each in found.values() for presence in each[-MAX_PROCESSES:]]
+    latest = [
+        presence
+        for each in found.values()
+        for presence in list(filter(None, map(_presence_in, each)))[-MAX_PROCESSES:]
+    ]
     return sorted(latest, key=lambda presence: (presence.agent, presence.started_at))
 
 

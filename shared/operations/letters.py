@@ -9,12 +9,20 @@ from shared.bus import Bus, Stored
 from shared.bus.records import read_presences
 from shared.contracts import AgentReport, Email, Question, Response, decode, generate_id
 from shared.errors import BusUnavailable, ConfigError, NotFound
-from shared.queries.records import Listener, read_newest_of_each, scan, unknown_agent_error
+from shared.queries.records import (
+    Listener,
+    read_newest,
+    read_newest_of_each,
+    scan,
+    unknown_agent_error,
+)
 from shared.queries.summaries import format_sender
 from shared.trail.archives import read_message, scan_log
 
 POLL_INTERVAL = 0.5
 """Seconds between reads if no message arrives."""
+SEARCHED, AT_ONCE = 10_000, 1_000
+"""The most messages that one search reads, and how many it reads at once."""
 
 
 class Mail(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,17 +48,49 @@ class Mail(msgspec.Struct, frozen=True, kw_only=True):
         return f"{format_sender(self.sender, self.person)} → {self.recipient}"
 
 
-async def read_mail(bus: Bus, sender: str, recipient: str, seq: int = 1) -> list[Mail]:
-    """Mail from ``sender`` to ``recipient`` (a name, or * for any) from sequence ``seq`` on."""
-    found = scan(bus, subjects.OFFICE, subjects.mail(recipient, sender), seq=seq)
-    return [item async for stored in found if (item := parse_mail(stored)) is not None]
+async def search_mail(
+    bus: Bus,
+    sender: str,
+    recipient: str,
+    limit: int,
+    *,
+    containing: str = "",
+    thread: str = "",
+    before: int = 0,
+) -> tuple[list[Mail], int]:
+    """The last ``limit`` from ``sender`` to ``recipient`` (a name, or * for any) that a search finds.
+
+    Those with a text, whatever its case, or of the thread of a message (number or id). It reads back from the
+    latest, or from ``before``, up to SEARCHED messages; returned beside them is before which message a
+    further search begins, 0 if all were read.
+    """
+    pattern, wanted = subjects.mail(recipient, sender), containing.casefold()
+    found: list[Mail] = []
+    for _ in range(SEARCHED // AT_ONCE):
+        page, number = await read_newest(bus, subjects.OFFICE, pattern, AT_ONCE, before=before)
+        items = [item for stored in page if (item := parse_mail(stored)) is not None]
+        found[:0] = items if thread else _select_containing(items, wanted)
+        before = page[0].seq if number > len(page) else 0
+        if not before or (len(found) > limit and not thread):
+            break
+    if thread:
+        found = _select_containing(select_thread(found, thread), wanted)
+    return found[-limit:], found[-limit].number if len(found) > limit else before
+
+
+def _select_containing(items: list[Mail], wanted: str) -> list[Mail]:
+    return [item for item in items if wanted in f"{item.subject} {item.body}".casefold()]
 
 
 async def read_latest_mail(
-    bus: Bus, sender: str, recipient: str, limit: int
+    bus: Bus, sender: str, recipient: str, limit: int, before: int = 0
 ) -> tuple[list[Mail], dict[str, int]]:
-    """The last ``limit`` from ``sender`` to ``recipient``, and how many older ones each has."""
-    found, older = await read_newest_of_each(bus, subjects.mail(recipient, "{agent}"), limit, agent=sender)
+    """The last ``limit`` from ``sender`` to ``recipient``, and how many older ones each has.
+
+    With ``before``, those before the message of that number.
+    """
+    pattern = subjects.mail(recipient, "{agent}")
+    found, older = await read_newest_of_each(bus, pattern, limit, agent=sender, before=before)
     read = Counter(subjects.Address.of(each.subject).sender for each in found[:-limit])
     items = [item for stored in found[-limit:] if (item := parse_mail(stored)) is not None]
     return items, dict(read + Counter(older))
@@ -172,8 +212,12 @@ async def send_and_wait(bus: Bus, email: Email, timeout: float) -> Mail:
 
 async def _wait_for_reply(bus: Bus, listener: Listener, email: Email, sent: int, timeout: float) -> Mail:
     async def read_reply() -> Mail | None:
-        items = await read_mail(bus, email.recipient, subjects.USER, sent)
-        return next((item for item in items if item.session == email.id), None)
+        async for stored in scan(
+            bus, subjects.OFFICE, subjects.mail(subjects.USER, email.recipient), seq=sent
+        ):
+            if (item := parse_mail(stored)) is not None and item.session == email.id:
+                return item
+        return None
 
     try:
         return await listener.wait_for(read_reply, timeout)

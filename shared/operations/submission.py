@@ -8,7 +8,7 @@ import msgspec
 
 from shared import subjects
 from shared.bus import Bus
-from shared.contracts import Goal, generate_id, generate_task_id
+from shared.contracts import Goal, TaskPriority, generate_id, generate_task_id
 from shared.errors import BusError, Refused, TooLate
 from shared.queries.progress import GoalFollower, Progress
 from shared.queries.records import read_goal
@@ -123,4 +123,7 @@ async def submit_keyed(bus: Bus, body: dict[str, Any], key: str) -> None:
 
 
 async def _store(bus: Bus, body: dict[str, Any], message_id: str) -> dict[str, Any]:
-    return await bus.store(subjects.SUBMIT, msgspec.json.encode(body), headers={"Nats-Msg-Id": message_id})
+    # what is said of a goal or an agent at work waits behind no goals
+    said = "resume" in body or "control" in body
+    subject = subjects.SUBMIT_AS["URGENT" if said else TaskPriority(body.get("priority", "MEDIUM"))]
+    return await bus.store(subject, msgspec.json.encode(body), headers={"Nats-Msg-Id": message_id})

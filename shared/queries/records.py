@@ -4,7 +4,7 @@ import asyncio
 import difflib
 import json
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from typing import TypeVar
@@ -118,17 +118,20 @@ async def read_newest(
 
 
 async def read_newest_of_each(
-    bus: Bus, pattern: str, limit: int, *, agent: str = "*"
+    bus: Bus, pattern: str, limit: int, *, agent: str = "*", before: int = 0
 ) -> tuple[list[Stored], dict[str, int]]:
     """The last ``limit`` messages of each agent on the subjects of ``pattern`` in OFFICE, in order.
 
-    Of one ``agent`` or of all; ``pattern`` has ``{agent}`` where its name is. Beside them, how many older
-    ones there are of each agent that has such, so that no agent's many hide those of others.
+    Of one ``agent`` or of all, with ``before`` those before that sequence; ``pattern`` has ``{agent}`` where
+    its name is. Beside them, how many older ones there are of each agent that has such, so that no agent's
+    many hide those of others.
     """
     place = pattern.split(".").index("{agent}")
     names = await count_subjects(bus, subjects.OFFICE, pattern.format(agent=agent))
     agents = sorted({name.split(".")[place] for name in names})
-    read = [read_newest(bus, subjects.OFFICE, pattern.format(agent=each), limit) for each in agents]
+    read = [
+        read_newest(bus, subjects.OFFICE, pattern.format(agent=each), limit, before=before) for each in agents
+    ]
     pages = dict(zip(agents, await asyncio.gather(*read), strict=True))
     older = {each: number - len(page) for each, (page, number) in pages.items() if number > len(page)}
     found = [stored for page, _ in pages.values() for stored in page]
@@ -212,10 +215,38 @@ async def read_goal(bus: Bus, goal_id: str) -> tuple[Goal, int] | None:
     return (goal, stored.seq) if goal and stored else None
 
 
-async def read_goals(bus: Bus) -> list[Goal]:
-    """Every goal, the one that was submitted last at the end."""
+async def read_goals(bus: Bus, ids: Iterable[str] | None = None) -> list[Goal]:
+    """The goals of ``ids``, or every goal; the one that was submitted last at the end."""
+    names: Iterable[str] = (
+        await count_subjects(bus, subjects.OFFICE, subjects.goal("*"))
+        if ids is None
+        else map(subjects.goal, ids)
+    )
+    return _goals_in(await read_last(bus, subjects.OFFICE, names))
+
+
+async def read_latest_goals(bus: Bus, limit: int) -> tuple[list[Goal], int]:
+    """The ``limit`` goals that changed last, the one that was submitted last at the end, and how many others.
+
+    Goals that are open go before those that ended, however long ago they changed.
+    """
     names = await count_subjects(bus, subjects.OFFICE, subjects.goal("*"))
-    records = await read_last(bus, subjects.OFFICE, names)
+    board = await bus.last(subjects.OFFICE, subjects.OFFICE_STATE)
+    active = StateChanged.from_json(board.data).active if board else {}
+    records = await read_last(bus, subjects.OFFICE, [subjects.goal(each) for each in list(active)[-limit:]])
+    before, wanted = 0, min(limit, len(names))
+    while len(records) < wanted:
+        page, left = await read_newest(bus, subjects.OFFICE, subjects.goal("*"), 2 * limit, before=before)
+        for stored in reversed(page):
+            if len(records) < wanted:
+                records.setdefault(stored.subject, stored)
+        if left <= len(page):
+            break
+        before = page[0].seq
+    return _goals_in(records), len(names) - len(records)
+
+
+def _goals_in(records: Mapping[str, Stored]) -> list[Goal]:
     goals = [goal for goal in map(_decode_goal, records.values()) if goal]
     return sorted(goals, key=lambda goal: parse_time(goal.submitted_at))
 

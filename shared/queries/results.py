@@ -240,7 +240,7 @@ async def _find_latest(bus: Bus) -> str:
     """The goal that was submitted last, also if the conductor has not begun it."""
     submitted = [
         (stored.seq, name)
-        for door in (subjects.SUBMIT, *map(subjects.submitted_by, subjects.SUBMITTING))
+        for door in (*subjects.SUBMIT_AS.values(), *map(subjects.submitted_by, subjects.SUBMITTING))
         if (stored := await bus.last(subjects.OFFICE, door)) and (name := _submitted_id(stored.data))
     ]
     goals = await read_goals(bus)

@@ -89,7 +89,9 @@ def _summarize_submission(subject: str, data: bytes) -> MessageSummary:
         kind="submission",
         text=clean(str(text)[:MAX_SUMMARY]),
         goal_id=clean(str(values.get("goal_id") or values.get("resume") or "")[:128]),
-        person=clean(str(values.get("person") or "")[:MAX_PERSON]) if subject == subjects.SUBMIT else "",
+        person=clean(str(values.get("person") or "")[:MAX_PERSON])
+        if not subjects.Address.of(subject).sender
+        else "",
     )
 
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from shared.bus import Bus
 from shared.contracts import StateChanged, TaskStatus, generate_task_id
 from tests.docker.conftest import KEY
 from tests.support.containers import PATIENCE, ROOT, Containers, inspect
+from tests.support.waiting import wait_for
 
 AGENTS = sorted(member.name for member in load_agents(settings.load({"HOME": "/nonexistent"})))
 
@@ -165,6 +167,57 @@ def test_commands_are_refused_where_the_jail_cannot_be_made(office: Containers) 
     sandbox = next(check for check in checks if check["name"] == "sandbox")
     assert sandbox["verdict"] == "ok"
     assert sandbox["finding"].startswith("nexus runs no commands")
+
+
+BLOCKING = """
+import asyncio, runpy, time
+from pathlib import Path
+from shared.heartbeat import Heartbeat
+
+start, first = Heartbeat.start, Path("/state/cache/blocked")
+
+def start_and_block(heartbeat):
+    start(heartbeat)
+    if not first.exists():
+        first.touch()
+        asyncio.get_running_loop().call_later(1, time.sleep, 600)
+
+Heartbeat.start = start_and_block
+runpy.run_module("services.frontier", run_name="__main__")
+"""
+
+
+def test_a_process_that_blocks_or_is_stopped_is_named_and_started_again(
+    office: Containers, tmp_path: Path
+) -> None:
+    """As a supervisor does elsewhere: after the limit, and with what it had in hand handed back."""
+    tmp_path.chmod(0o755)
+    (tmp_path / "blocking.py").write_text(BLOCKING)
+    service = {
+        "command": ["python", "/probe/blocking.py"],
+        "environment": {"MAILROOM_UNRESPONSIVE_LIMIT": "15"},
+        "volumes": [f"{tmp_path}:/probe:ro"],
+    }
+    (tmp_path / "blocking.json").write_text(json.dumps({"services": {"frontier": service}}))
+    files = ("--file", "compose.yaml", "--file", str(tmp_path / "blocking.json"))
+    office.run(*files, "up", "--detach", "--no-deps", "frontier")
+    try:
+
+        def restarted(times: int) -> bool:
+            (container,) = office.run("ps", "--all", "--quiet", "frontier").split()
+            is_ready = "frontier" in presences(office)
+            return inspect("container", container)["RestartCount"] == times and is_ready
+
+        wait_for(lambda: restarted(1), PATIENCE)
+        logged = office.run("logs", "frontier")
+        assert "event_loop_blocked" in logged
+        assert "start_and_block" in logged or "blocking.py" in logged or "in sleep" in logged
+        wait_for(lambda: office.inside("frontier", "ls /state/run | grep alive || true"), PATIENCE)
+        office.inside("frontier", "kill -STOP $(ls /state/run | sed 's/.*-\\([0-9]*\\).alive/\\1/')")
+        wait_for(lambda: restarted(2), PATIENCE)
+        assert "was stopped by a signal for " in office.run("logs", "frontier")
+    finally:
+        office.run("up", "--detach", "--wait", "--no-deps", "frontier")
 
 
 def test_the_office_opens_again_with_what_it_knew(office: Containers) -> None:

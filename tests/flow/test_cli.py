@@ -87,7 +87,7 @@ async def test_a_submission_is_what_the_conductor_expects(office_server: Server)
         "--deadline",
         "10m",
     ]
-    async with heard(office_server, subjects.SUBMIT) as following:
+    async with heard(office_server, subjects.SUBMIT_AS["URGENT"]) as following:
         done = await run(office_server, "submit", "Tidy up", *arguments, "--json")
         body = json.loads((await following())[0])
     assert done.returncode == 0, done.stderr

@@ -61,7 +61,7 @@ async def test_what_runs_is_not_retried(office_server: Server) -> None:
 async def test_a_resumption_is_accepted_and_followed(office_server: Server) -> None:
     goal_id = generate_task_id("goal")
     async with (
-        heard(office_server, subjects.SUBMIT) as following,
+        heard(office_server, subjects.SUBMIT_AS["URGENT"]) as following,
         stand_in(office_server, goal_id) as conductor,
     ):
         await conductor.take_up()
@@ -93,7 +93,7 @@ async def test_a_resumption_is_accepted_and_followed(office_server: Server) -> N
 async def test_a_refused_resumption_says_why(office_server: Server) -> None:
     goal_id = await ended_goal(office_server, TaskStatus.COMPLETED)
     async with (
-        heard(office_server, subjects.SUBMIT) as following,
+        heard(office_server, subjects.SUBMIT_AS["URGENT"]) as following,
         office_server.connection("conductor") as conductor,
     ):
         running = asyncio.create_task(run(office_server, "resume", goal_id, "--say", "faster"))

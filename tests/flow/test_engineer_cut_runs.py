@@ -1,10 +1,13 @@
 """Runs of tests that end before their end: whatever ended them, they are never taken for whole."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from services.engineer import go_events
+from services.engineer.console_results import parse_cargo
 from services.engineer.report import format_headline, outcome_of
 from shared.contracts import ResultOutcome, TestRun
 from tests.support.python import make_environment
@@ -220,3 +223,93 @@ async def test_a_script_without_tests_of_its_own_is_whole(run):
     files = {"package.json": '{"scripts": {"test": "node --test"}}', "a.test.js": "require('assert')(1);\n"}
     result = await run(files)
     assert (result.passed, result.incomplete, outcome_of(result)) == (1, False, ResultOutcome.DONE)
+
+
+GO = 'package x\nimport ("os"; "syscall"; "testing")\nvar _, _ = os.Exit, syscall.Exit\n'
+GO += (
+    "func TestA(t *testing.T) {}\nfunc TestB(t *testing.T) { %s }\nfunc TestC(t *testing.T) { t.Fatal(1) }\n"
+)
+GOOD = {
+    "go.mod": "module example.org/x\n\ngo 1.19\n",
+    "good/g_test.go": 'package good\nimport "testing"\nfunc TestG(t *testing.T) {}\n',
+    "empty/e.go": "package empty\n",
+}
+needs_go = pytest.mark.skipif(shutil.which("go") is None, reason="go is not installed")
+
+
+@needs_go
+@pytest.mark.parametrize("made", [False, True])
+@pytest.mark.parametrize(
+    ("body", "more"),
+    [
+        ("syscall.Exit(0)", ""),
+        ("t.Cleanup(func() { syscall.Exit(0) })", ""),
+        ("", "func TestMain(m *testing.M) { os.Exit(0) }\n"),
+    ],
+)
+async def test_go_that_a_test_ends(run, body, more, made):
+    files = {**GOOD, "x/x_test.go": GO % body + more}
+    if made:
+        files |= {".mailroom.yaml": "test: make test\n", "Makefile": "test:\n\tgo test -v ./...\n"}
+    result = await run(files, bare=True)
+    is_cut(result)
+    assert result.exit_code == 0
+    assert outcome_of(result) is ResultOutcome.NOT_CHECKED
+
+
+@needs_go
+async def test_go_that_ends_is_whole(run):
+    result = await run({**GOOD, "x/x_test.go": 'package x\nimport "testing"\nfunc TestA(t *testing.T) {}\n'})
+    assert (result.passed, result.incomplete, outcome_of(result)) == (2, False, ResultOutcome.DONE)
+
+
+def test_a_go_package_that_does_not_say_that_it_ended_is_cut(tmp_path):
+    """As ``go test -json`` prints it of a test that ends the process: it passes by its exit code."""
+    said = [
+        {"Action": "run", "Package": "example.org/x", "Test": "TestA"},
+        {"Action": "output", "Package": "example.org/x", "Test": "TestA", "Output": "=== RUN   TestA\n"},
+        {"Action": "output", "Package": "example.org/x", "Output": "ok  \texample.org/x\t0.004s\n"},
+        {"Action": "pass", "Package": "example.org/x", "Test": "TestA"},
+        {"Action": "pass", "Package": "example.org/x"},
+    ]
+    cut = go_events.read_results(go_events.parse_json("\n".join(map(json.dumps, said))), tmp_path)
+    assert cut.cut == "The run ended early in the package example.org/x"
+    said.insert(2, {"Action": "output", "Package": "example.org/x", "Output": "PASS\n"})
+    whole = go_events.read_results(go_events.parse_json("\n".join(map(json.dumps, said))), tmp_path)
+    assert (whole.passed, whole.cut) == (1, "")
+
+
+RUST = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out"
+
+
+def test_a_program_of_cargo_has_as_many_ends_as_it_counts(tmp_path):
+    printed = f"running 3 tests\ntest a ... ok\n\n{RUST}\n"
+    assert parse_cargo(printed, tmp_path).cut == "The run ended early: 2 tests never ran"
+    ends = "test a ... ok\ntest b - should panic ... ok\ntest c ... said\nok"
+    assert parse_cargo(f"running 3 tests\n{ends}\n\n{RUST}\n", tmp_path).cut == ""
+    assert parse_cargo(f"running 3 tests\n...\n{RUST}\n", tmp_path).cut == ""  # --quiet
+
+
+SPEC = "RSpec.describe 'x' do\n  it('a') { expect(1).to eq(1) }\n  it('b') { %s }\n  it('c') { %s }\nend\n"
+needs_rspec = pytest.mark.skipif(shutil.which("rspec") is None, reason="rspec is not installed")
+
+
+@needs_rspec
+@pytest.mark.parametrize("body", ["exit(0)", "exit!(0)", "RSpec.world.wants_to_quit = true"])
+async def test_rspec_that_an_example_ends(run, body):
+    files = {".mailroom.yaml": "test: rspec --order defined\n", "spec/x_spec.rb": SPEC % (body, "raise 'no'")}
+    result = await run(files, bare=True)
+    is_cut(result)
+    assert result.counted_by == "reporter of rspec"
+    assert outcome_of(result) is ResultOutcome.NOT_CHECKED
+
+
+@needs_rspec
+async def test_rspec_that_ends_is_whole(run):
+    files = {".mailroom.yaml": "test: rspec\n", "spec/x_spec.rb": SPEC % ("skip", "")}
+    result = await run(files, bare=True)
+    assert (result.passed, result.skipped, outcome_of(result)) == (2, 1, ResultOutcome.DONE)
+    failing = {**files, "spec/x_spec.rb": SPEC % ("expect(1).to eq(2)", "")}
+    result = await run(failing, bare=True)
+    assert (result.passed, result.failed, result.incomplete) == (2, 1, False)
+    assert result.failures[0].source == "spec/x_spec.rb:3"

@@ -12,6 +12,8 @@ from shared import subjects
 from shared.bus.records import submission_entry
 from shared.bus.throttle import BURST, RATE
 from shared.contracts import Task, TaskChanged, TaskPriority, TaskResult, TaskStatus
+from shared.operations.control import control_agent
+from shared.operations.submission import make_body, publish
 from tests.support.office import Office
 from tests.support.slow import install_slow_agent, slow_goal
 from tests.support.waiting import eventually
@@ -108,6 +110,32 @@ async def test_a_persons_goal_is_opened_at_once_behind_an_agents_thousands(offic
     first = await office.goal("cortex-0")
     assert first is not None
     assert first.priority is TaskPriority.HIGH
+
+
+async def test_an_urgent_goal_is_opened_at_once_behind_thousands_of_people(office: Office) -> None:
+    many = 2 * FLOOD
+    async with office.server.raw_client("user") as ana:
+        for number in range(many):
+            body = slow_goal(f"ana-{number}", 0) | {"person": "ana"}
+            await ana.publish(subjects.SUBMIT_AS["LOW"], msgspec.json.encode(body))
+        await ana.flush()
+    await seconds_to_open(office, "ana-50")
+    for person in ("ana", "bob"):
+        context = {"assignee": "slow", "action": "wait", "params": {"seconds": 0}}
+        body = make_body("Wait", context, f"{person}-urgent", person=person) | {"priority": "URGENT"}
+        await publish(office.user, body)
+        assert await seconds_to_open(office, f"{person}-urgent") < 1 * SLOWER
+        assert (await office.finished(f"{person}-urgent", 5 * SLOWER)).priority is TaskPriority.URGENT
+    assert await office.goal(f"ana-{many - 1}") is None  # the flood goes on
+    low = await office.goal("ana-50")
+    assert low is not None
+    assert low.priority is TaskPriority.LOW  # as its subject says
+    # What is said of a goal that runs does not wait behind the others either.
+    begun = time.monotonic()
+    await control_agent(office.user, "critic", "pause")
+    await control_agent(office.user, "critic", "resume")
+    assert time.monotonic() - begun < 2 * SLOWER
+    assert await office.goal(f"ana-{many - 1}") is None
 
 
 async def test_a_task_counts_by_its_subject_and_is_refused_if_it_names_another_priority(

@@ -128,7 +128,7 @@ class TestIncoming:
         assert goal.person == "webhook:ci"
         assert goal.said is None
         assert goal.context["quoted"]["1"]["value"] == "see /etc/passwd at evil.example"
-        assert len(await gateway.office.stored(subjects.SUBMIT)) == 1
+        assert len(await gateway.office.stored(subjects.SUBMIT_AS["HIGH"])) == 1
 
 
 class TestOutgoing:

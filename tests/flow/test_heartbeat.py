@@ -1,5 +1,6 @@
 """The heartbeat of a process, in processes of their own that block, are stopped, or go on."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -72,3 +73,40 @@ def test_a_machine_that_slept_ends_nothing(tmp_path: Path) -> None:
         process.send_signal(signal.SIGCONT)
         process.communicate(timeout=30)
     assert process.returncode == 0
+
+
+BEATS = """
+import asyncio, os
+from shared import settings
+from shared.heartbeat import Heartbeat, heartbeat_path
+
+async def main():
+    Heartbeat(heartbeat_path(settings.load(), "scout", os.getpid()), 60.0).start()
+    await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+def test_the_check_of_a_container_ends_what_is_stopped_and_nothing_else(tmp_path: Path) -> None:
+    own = {**os.environ, "MAILROOM_STATE_DIR": str(tmp_path), "MAILROOM_UNRESPONSIVE_LIMIT": "3"}
+
+    def check() -> str:
+        command = [sys.executable, "-m", "shared.heartbeat"]
+        return subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, check=True).stdout
+
+    beating = [subprocess.Popen([sys.executable, "-c", BEATS], cwd=ROOT, env=own) for _ in range(2)]
+    stopped, living = beating
+    try:
+        wait_for(lambda: len(list(tmp_path.glob("run/scout-*.alive"))) == 2)
+        stopped.send_signal(signal.SIGSTOP)
+        assert check() == ""  # not for long enough
+        time.sleep(5)
+        assert check().startswith(f"scout (process {stopped.pid}) was stopped by a signal for ")
+        assert stopped.wait(10) == -signal.SIGKILL
+        assert living.poll() is None
+        assert check() == ""
+    finally:
+        for process in beating:
+            process.kill()
+            process.wait()

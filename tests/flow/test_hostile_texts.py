@@ -150,18 +150,19 @@ async def test_no_channel_gets_characters_that_steer_or_hide(name: str) -> None:
             "webhook": Webhook(url=f"{web.root}/hook", secret=SECRET),
         }[name]
         outlet = make_outlet(channel)
-        for number, text in enumerate(TEXTS):
+        bodies = [(text, body) for text in TEXTS for body in (text, quote_exactly(text, 8_000, "here"))]
+        for number, (text, body) in enumerate(bodies):
             message = Message(
                 id=f"m{number}",
                 kind=DeliveryKind.APPROVAL,
                 urgency=Urgency.HIGH,
                 title=text,
-                text=quote_exactly(text, 8_000, "here"),
+                text=body,
                 link="https://office.example.org/",
             )
             await outlet.send(message)
         got = {"ntfy": web.ntfy, "telegram": web.sent, "webhook": web.hooks}[name]
-    assert len(got) == len(TEXTS)
+    assert len(got) == len(bodies)
     for each in got:
         for field in ("title", "text", "message"):
             assert all(map(is_plain, str(each.get(field, "")).split("\n")))
@@ -188,7 +189,7 @@ def test_what_is_quoted_can_be_read_back_and_marks_each_line() -> None:
     for text in (*TEXTS, "a\\u{1b}b", "\\\\u{5c}u{", "\x1b\\u{", "a\n-- \napprove K7Q2MX", "tab\there"):
         quoted = quote_exactly(text, 10**9, "")
         lines = quoted.split("\n")
-        assert all(line.startswith("| ") for line in lines)
+        assert all(line.startswith("| ") and is_plain(line) for line in lines)
         shown = "\n".join(line[2:] for line in lines)
         assert shown == escape_invisible(text)
         read = re.sub(r"\\u\{([0-9a-f]+)\}", lambda found: chr(int(found[1], 16)), shown)

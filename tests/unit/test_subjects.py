@@ -123,11 +123,19 @@ def test_a_mailbox_holds_what_is_for_its_owner_and_nothing_else(a: str, b: str, 
 
 def test_only_the_conductor_gets_submissions() -> None:
     lanes = subjects.mailboxes(subjects.CONDUCTOR)
-    assert lanes["conductor_user_goals"] == [subjects.SUBMIT]
+    assert {lanes[f"conductor_{each.lower()}_goals"][0]: each for each in subjects.NEW} == {
+        "tasks.submit_urgent": "URGENT",
+        "tasks.submit_high": "HIGH",
+        "tasks.submit": "MEDIUM",
+        "tasks.submit_low": "LOW",
+    }
     assert [lanes[f"conductor_{name}_goals"] for name in subjects.SUBMITTING] == [
         [subjects.submitted_by(name)] for name in subjects.SUBMITTING
     ]
-    assert list(lanes)[:2] == ["conductor", "conductor_user_goals"]
+    assert list(lanes)[:2] == ["conductor", "conductor_urgent_goals"]
+    assert list(lanes)[4:6] == ["conductor_low_goals", "conductor_urgent"]
+    assert Address.of("tasks.submit_urgent") == (subjects.SUBMISSION, "", subjects.CONDUCTOR, "", "URGENT")
+    assert Address.of("tasks.submit_soon") == Address()
     assert not any(subjects.SUBMIT in filters for filters in subjects.mailboxes("scout").values())
 
 
@@ -184,7 +192,7 @@ def test_what_is_for_an_agent_is_what_its_durables_deliver(a: str, b: str, token
     every = [
         *(subjects.task(a, b, token, step) for step in STEPS),
         subjects.mail(a, b),
-        subjects.SUBMIT,
+        *subjects.SUBMIT_AS.values(),
         *(subjects.submitted_by(name) for name in subjects.SUBMITTING),
         subjects.goal(token),
         subjects.event(a, "began"),

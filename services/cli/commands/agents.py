@@ -10,7 +10,7 @@ from services.cli.commands.options import json_option
 from services.cli.connection import run_connected
 from services.cli.output.console import open_console, print_block, print_json, print_result
 from shared.bus import Bus
-from shared.bus.records import read_presences
+from shared.bus.records import MAX_PROCESSES, read_presences
 from shared.contracts import Presence
 from shared.operations.control import Do, control_agent
 from shared.queries.records import unknown_agent_error
@@ -114,7 +114,9 @@ async def _read_presences_of(bus: Bus, name: str) -> list[Presence]:
 
 def _print_agent(processes: list[Presence], console: Console, *, in_full: bool) -> None:
     latest = processes[-1]
-    head = f"{latest.agent}  {count(len(processes), 'process', 'processes')}, version {clean(latest.version)}"
+    number = count(len(processes), "process", "processes")
+    number += " (no more are read)" if len(processes) >= MAX_PROCESSES else ""
+    head = f"{latest.agent}  {number}, version {clean(latest.version)}"
     head += ", paused" if any(process.paused for process in processes) else ""
     console.print(head, style="bold")
     _print_indented(clean(latest.description), console)

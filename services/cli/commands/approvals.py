@@ -72,8 +72,10 @@ def list_approvals(everything: bool, agent: str, limit: int, as_json: bool) -> N
     page = run_connected(lambda bus: read_approvals(bus, max(limit, MOST), agent=agent))
     found = [each for each in page.approvals if everything or each.state == "waiting"]
     shown = select_fairly(found, agent_of, limit)
+    left = Counter(map(agent_of, found)) - Counter(map(agent_of, shown)) + Counter(page.older)
     if as_json:
         print_json([each.to_dict() for each in shown])
+        print_rest(left, as_json=True)
         return
     if not found:
         click.echo("There are no requests yet." if everything else "Nothing waits for approval.")
@@ -81,8 +83,7 @@ def list_approvals(everything: bool, agent: str, limit: int, as_json: bool) -> N
     console = open_console()
     for each in shown:
         print_approval(each, console)
-    left = Counter(map(agent_of, found)) - Counter(map(agent_of, shown)) + Counter(page.older)
-    print_rest(left)
+    print_rest(left, as_json=False)
     if any(each.state == "waiting" for each in found):
         click.echo("mailroom approvals grant|refuse ID")
 

@@ -52,8 +52,10 @@ def list_letters(agent: str, limit: int, as_json: bool) -> None:
     """List the latest dead letters of each agent, latest last."""
     read, older = run_connected(lambda bus: read_latest_letters(bus, limit, agent))
     found = select_fairly(read, _agent_of, limit)
+    left = Counter(map(_agent_of, read)) - Counter(map(_agent_of, found)) + Counter(older)
     if as_json:
         print_json([_to_dict(seq, letter) for seq, letter in found])
+        print_rest(left, as_json=True)
         return
     if not found:
         click.echo("There are no dead letters.")
@@ -64,7 +66,7 @@ def list_letters(agent: str, limit: int, as_json: bool) -> None:
         head = Text.assemble((str(seq), "bold"), f"  {letter.sender}  {clean(letter.subject)}  {age} ago")
         print_line(head, console)
         print_block(f"{'':4}{clean(letter.reason)}", console, hang=4)
-    print_rest(Counter(map(_agent_of, read)) - Counter(map(_agent_of, found)) + Counter(older))
+    print_rest(left, as_json=False)
     click.echo("\nmailroom dead show|retry|drop NUMBER")
 
 

@@ -13,6 +13,7 @@ from services.cli.commands.options import (
     TextType,
     format_examples,
     json_option,
+    limit_option,
     print_resolved,
     resolve_text,
     timeout_option,
@@ -36,8 +37,7 @@ from shared.operations.letters import (
     compose_reply,
     find_mail,
     read_latest_mail,
-    read_mail,
-    select_thread,
+    search_mail,
     send,
     send_and_wait,
 )
@@ -62,41 +62,48 @@ def mail() -> None:
 @click.option("--to", "recipient", type=AgentName(), default="*", metavar="NAME", help="Only mail to NAME.")
 @click.option("--thread", default="", metavar="ID", help="Only the thread of this message (number or id).")
 @click.option("--contains", default="", metavar="TEXT", help="Only mail with this text, ignoring case.")
-@click.option("--limit", type=NumberType(1), default=30, show_default=True, help="The most to list.")
+@click.option(
+    "--before", type=NumberType(0), default=0, metavar="NUMBER", help="Only mail before this message."
+)
+@limit_option
 @json_option
-def list_mail(sender: str, recipient: str, thread: str, contains: str, limit: int, as_json: bool) -> None:
+def list_mail(
+    sender: str, recipient: str, thread: str, contains: str, before: int, limit: int, as_json: bool
+) -> None:
     """List messages, reports and answers, latest last.
 
-    Without options, only those from and to you.
+    Without options, only those from and to you. --thread and --contains search 10,000 messages at a time.
     """
     own = sender == recipient == "*" and not (thread or contains)
-    older: Counter[str] = Counter()
+    older = ""
     if thread or contains:
-        found = run_connected(lambda bus: read_mail(bus, sender, recipient))
+        found, left = run_connected(
+            lambda bus: search_mail(
+                bus, sender, recipient, limit, containing=contains, thread=thread, before=before
+            )
+        )
+        older = f"There is older mail: --before {left} searches it" if left else ""
     else:
         parties = [("*", subjects.USER), (subjects.USER, "*")] if own else [(sender, recipient)]
-        found, older = run_connected(lambda bus: _read_latest(bus, parties, limit))
-    if thread:
-        found = select_thread(found, thread)
-    if contains:
-        text = contains.casefold()
-        found = [item for item in found if text in f"{item.subject} {item.body}".casefold()]
+        found, number_of = run_connected(lambda bus: _read_latest(bus, parties, limit, before))
+        if number_of:
+            who = ", ".join(f"{number:,} of {name}" for name, number in sorted(number_of.items()))
+            older = f"Older mail: {who}. --limit lists more, --from that of one agent"
     if as_json:
-        print_json(found[-limit:])
+        print_json(found)
     elif found:
-        _print_list(found[-limit:], open_console())
-        if older:
-            who = ", ".join(f"{number:,} of {name}" for name, number in sorted(older.items()))
-            click.echo(f"Older mail: {who}. --limit lists more, --from that of one agent")
+        _print_list(found, open_console())
     else:
         click.echo("No matching mail.")
+    if older:
+        click.echo(older, err=as_json)
 
 
 async def _read_latest(
-    bus: Bus, parties: Sequence[tuple[str, str]], limit: int
+    bus: Bus, parties: Sequence[tuple[str, str]], limit: int, before: int
 ) -> tuple[list[Mail], Counter[str]]:
     """The last mail from and to these, and how much older mail of each sender there is."""
-    pages = [await read_latest_mail(bus, sender, recipient, limit) for sender, recipient in parties]
+    pages = [await read_latest_mail(bus, sender, recipient, limit, before) for sender, recipient in parties]
     found = {item.number: item for items, _ in pages for item in items}
     older = sum((Counter(each) for _, each in pages), Counter[str]())
     numbers = sorted(found)

@@ -5,9 +5,9 @@ from typing import Any
 import click
 
 from services.cli.commands.actions import perform_action
-from services.cli.commands.options import TextType, format_examples, json_option
+from services.cli.commands.options import TextType, format_examples, json_option, limit_option
 from services.cli.connection import run_connected
-from services.cli.output.console import open_console, print_block, print_json
+from services.cli.output.console import open_console, print_block, print_json, print_more
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.bus.records import read_record
@@ -39,19 +39,22 @@ def reminders() -> None:
 
 @reminders.command(name="list")
 @click.option("--all", "everything", is_flag=True, help="Include those that are done or cancelled.")
+@limit_option
 @json_option
-def list_reminders(everything: bool, as_json: bool) -> None:
+def list_reminders(everything: bool, limit: int, as_json: bool) -> None:
     """List the open reminders, next one first.
 
     A reminder that was sent stays open until it is done.
     """
     found = run_connected(_read_reminders)
-    shown = sorted(
+    chosen = sorted(
         (each for each in found if everything or each.status not in ENDED),
         key=lambda each: (each.status in ENDED, each.due_at),
     )
+    shown, more = chosen[:limit], len(chosen) - limit
     if as_json:
         print_json([each.to_dict() for each in shown])
+        print_more(max(0, more), as_json=True)
         return
     if not shown:
         click.echo("There are no open reminders.\nmailroom reminders add 'call Ana tomorrow at 9'")
@@ -64,6 +67,7 @@ def list_reminders(everything: bool, as_json: bool) -> None:
         )
         text = f"{each.reminder_id}  {clean(each.text)}\n    {state}"
         print_block(text, console, hang=4, lead=len(each.reminder_id), style="bold")
+    print_more(max(0, more), as_json=False)
     click.echo("\nmailroom reminders done|snooze|cancel ID")
 
 

@@ -27,7 +27,7 @@ from shared.queries.dead_letters import count_dead_letters
 from shared.queries.office import OfficeReader, Waiting
 from shared.queries.open_batches import find_open_batches, format_open_batches
 from shared.queries.processes import Process, find_late, find_troubled
-from shared.queries.records import call_server, read_goals
+from shared.queries.records import call_server, read_goals, read_latest_goals
 from shared.queries.spending import (
     format_left,
     format_night,
@@ -42,6 +42,8 @@ from shared.text.times import format_span, seconds_between
 
 WATCHED = 0.6
 """Seconds of watching for commits that are left open."""
+LATEST = 1_000
+"""The goals that changed last, of which those that failed are counted."""
 
 
 class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,7 +169,12 @@ async def _read_office(bus: Bus, config: Settings, machine: SystemStatus) -> Sys
 
 
 async def _read_waiting(bus: Bus) -> Waiting:
-    return await OfficeReader(bus).waiting(await read_goals(bus))
+    reader, (goals, others) = OfficeReader(bus), await read_latest_goals(bus, LATEST)
+    waiting = await reader.waiting(goals)
+    asked = {each.goal_id for each in (*waiting.approvals, *waiting.questions)}
+    if older := asked - {"", *(goal.goal_id for goal in goals)} if others else set():
+        waiting = await reader.waiting([*await read_goals(bus, older), *goals])
+    return waiting
 
 
 async def _read_agents(

@@ -7,13 +7,14 @@ from rich.console import Console
 from rich.text import Text
 
 from services.cli.commands.completion import GoalName
-from services.cli.commands.options import json_option
+from services.cli.commands.options import json_option, limit_option
 from services.cli.connection import run_connected
 from services.cli.output.console import (
     format_end,
     open_console,
     print_json,
     print_line,
+    print_more,
     print_result,
     print_wrapped,
     shorten,
@@ -21,7 +22,8 @@ from services.cli.output.console import (
 from services.cli.output.outcomes import format_headline
 from shared.contracts import Goal, GoalTask
 from shared.operations.goals import cancel_goal
-from shared.queries.records import read_goals
+from shared.queries.records import read_latest_goals
+from shared.text.phrases import count
 from shared.text.times import format_span, parse_time, seconds_between
 
 RECENT = timedelta(hours=24)
@@ -32,21 +34,25 @@ MAX_LINE = 200
 
 @click.command()
 @click.option("--all", "everything", is_flag=True, help="Include goals that ended more than a day ago.")
+@limit_option
 @json_option
-def tasks(everything: bool, as_json: bool) -> None:
-    """List goals and their tasks, latest last."""
-    goals = run_connected(read_goals)
+def tasks(everything: bool, limit: int, as_json: bool) -> None:
+    """List goals and their tasks, latest last; of many, those that are open and those that changed last."""
+    goals, others = run_connected(lambda bus: read_latest_goals(bus, limit))
     shown = goals if everything else [goal for goal in goals if _is_current(goal)]
+    hidden = len(goals) - len(shown)
     if as_json:
         print_json(shown)
-        return
-    console = open_console()
-    for goal in shown:
-        _print_goal(goal, console)
-    hidden = len(goals) - len(shown)
-    if hidden:
-        click.echo(f"{hidden} goals ended more than a day ago: mailroom tasks --all")
-    elif not shown:
+    else:
+        console = open_console()
+        for goal in shown:
+            _print_goal(goal, console)
+    if hidden:  # those of the page changed last, so that others ended before
+        ended = count(hidden + others, "goal")
+        click.echo(f"{ended} ended more than a day ago: mailroom tasks --all", err=as_json)
+    else:
+        print_more(others, as_json=as_json)
+    if not goals and not as_json:
         click.echo('There is no goal yet. Submit one: mailroom submit "..."')
 
 

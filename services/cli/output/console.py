@@ -90,11 +90,17 @@ def print_block(text: str, console: Console, *, hang: int = 0, lead: int = 0, st
     console.print(shown, soft_wrap=True)
 
 
-def print_rest(left: Mapping[str, int]) -> None:
-    """Say how many of each agent are not listed."""
+def print_rest(left: Mapping[str, int], *, as_json: bool) -> None:
+    """Say how many of each agent are not listed; beside JSON on standard error."""
     if left := {name: number for name, number in left.items() if number}:
         who = ", ".join(f"{number:,} more of {name}" for name, number in sorted(left.items()))
-        click.echo(f"and {who}: --limit lists more, --agent those of one agent")
+        click.echo(f"and {who}: --limit lists more, --agent those of one agent", err=as_json)
+
+
+def print_more(number: int, *, as_json: bool, how: str = "--limit lists more") -> None:
+    """Say that ``number`` more are not listed, if any, and how to see them; beside JSON on standard error."""
+    if number:
+        click.echo(f"and {number:,} more: {how}", err=as_json)
 
 
 def print_wrapped(text: Text, console: Console, *, hang: int = 2) -> None:
