@@ -107,15 +107,15 @@ async def test_an_urgent_task_is_begun_next_though_eight_others_wait(office: Off
     await result(office, "p-low-7")
 
 
-async def test_low_tasks_get_one_of_ten_slots_while_urgent_ones_flood(office: Office) -> None:
+async def test_low_tasks_get_one_of_twenty_slots_while_urgent_ones_flood(office: Office) -> None:
     await submit(office, task("hold", seconds=1.0))
     await submit(office, *(task(f"f-low-{n}", priority=TaskPriority.LOW) for n in range(10)))
     await submit(office, *(task(f"f-urgent-{n}", priority=TaskPriority.URGENT) for n in range(100)))
     await result(office, "f-urgent-99")
     order = [name.split("-")[1] for name in await begun(office, "f-")]
     places = [place for place, lane in enumerate(order[:100]) if lane == "low"]
-    assert len(places) in (10, 11)
-    assert max(after - before for before, after in pairwise([-1, *places])) <= 10
+    assert len(places) in (5, 6)
+    assert max(after - before for before, after in pairwise([-1, *places])) <= 20
 
 
 # --- dependencies --------------------------------------------------------------------------------

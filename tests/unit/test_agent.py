@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
+from structlog.testing import LogCapture
 
 from shared import settings
 from shared.agent.base import Agent
@@ -214,10 +216,9 @@ async def test_only_an_awaited_result_of_the_assignee_is_taken(tmp_path: Path) -
     assert await agent.context.delegation.accept_result(result) is None
 
 
-async def test_what_fails_in_the_background_is_logged(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    agent = make(tmp_path)
+async def test_what_fails_in_the_background_is_logged(tmp_path: Path) -> None:
+    agent, logged = make(tmp_path), LogCapture()
+    agent.context.log = structlog.wrap_logger(None, processors=[logged])
 
     async def fail() -> None:
         raise ValueError("odd")
@@ -225,4 +226,4 @@ async def test_what_fails_in_the_background_is_logged(
     agent.context.spawn(fail())
     await asyncio.sleep(0.01)
     await agent.context.stop_background()
-    assert "background_failed" in capsys.readouterr().out
+    assert [entry["event"] for entry in logged.entries] == ["background_failed"]

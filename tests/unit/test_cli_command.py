@@ -56,7 +56,8 @@ def test_help_lists_every_command() -> None:
 def test_the_examples_of_the_help_are_valid_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("shop", "site"):
         (tmp_path / "src" / name).mkdir(parents=True)
-    (tmp_path / "notes").mkdir()
+    for name in ("notes", "archive"):
+        (tmp_path / name).mkdir()
     monkeypatch.setenv("HOME", str(tmp_path))
     lines = [
         line.strip().removeprefix("TOKEN=$(").rstrip(")").partition(" | ")[0]
@@ -350,7 +351,7 @@ def test_a_long_text_of_a_goal_is_shortened_off_a_terminal(monkeypatch: pytest.M
     now = generate_iso_timestamp()
     reason = "None fits: " + "a playbook; " * 100
     goal = Goal(goal_id="g1", text="Look", requester="user", submitted_at=now, reason=reason)
-    monkeypatch.setattr("services.cli.commands.tasks.run_connected", lambda _: [goal])
+    monkeypatch.setattr("services.cli.commands.tasks.run_connected", lambda _: ([goal], 0))
     lines = run("tasks").output.splitlines()
     assert max(map(len, lines)) <= 202
     assert lines[2].endswith("…")

@@ -52,8 +52,8 @@ class Archiving(msgspec.Struct, kw_only=True):
 
 @click.command(
     epilog=format_examples(
-        "mailroom audit archive --before 2026-01-01 /mnt/archive",
-        "mailroom audit archive --before 90d /mnt/archive --dry-run",
+        "mailroom audit archive --before 2026-01-01 ~/archive",
+        "mailroom audit archive --before 90d ~/archive --dry-run",
     )
 )
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
@@ -67,7 +67,7 @@ class Archiving(msgspec.Struct, kw_only=True):
 @click.option("--dry-run", is_flag=True, help="Only show what would be archived and deleted.")
 @json_option
 def archive(folder: Path, before: datetime, dry_run: bool, as_json: bool) -> None:
-    """Move old messages of the office from the server into bundles in FOLDER.
+    """Move old messages from the server into bundles in FOLDER.
 
     A bundle is a compressed file with some 20,000 messages and the seals over them. It is written, read back
     from disk and compared with the seals; only then the eraser deletes these messages on the server, one by

@@ -37,7 +37,10 @@ MAX_LINE = 200
 @limit_option
 @json_option
 def tasks(everything: bool, limit: int, as_json: bool) -> None:
-    """List goals and their tasks, latest last; of many, those that are open and those that changed last."""
+    """List goals and their tasks, latest last.
+
+    Of many, those that are open and those that changed last.
+    """
     goals, others = run_connected(lambda bus: read_latest_goals(bus, limit))
     shown = goals if everything else [goal for goal in goals if _is_current(goal)]
     hidden = len(goals) - len(shown)
