@@ -16,7 +16,7 @@ from services.cli.supervisor.logs import LogLine
 from services.cli.supervisor.watchdog import Watchdog
 from shared.agent.control import RESTART_STATUS
 from shared.errors import StartError
-from shared.heartbeat import TICK, UNRESPONSIVE, Silence
+from shared.heartbeat import INTERVAL, UNRESPONSIVE, Silence
 
 POLL_INTERVAL = 0.03
 """Seconds between checks whether a starting process is ready."""
@@ -185,13 +185,14 @@ class Child:
         self._mark_started(None)
         self._ready, self._last_error = True, ""
         limit = self.program.unresponsive_limit
-        silence, named = Silence(), False
+        tick = min(INTERVAL, limit / 5)  # as often as it beats: each look is a thread's turn
+        silence, named = Silence(tick), False
         while (seconds := silence.observe(await self._beat(process))) <= limit + LAST_WORDS:
             if named != (named := seconds >= UNRESPONSIVE):
                 self._report(
                     "warning", f"does not respond for {seconds:.0f} s" if named else "responds again"
                 )
-            await asyncio.sleep(TICK)
+            await asyncio.sleep(tick)
         self._kill_slow(process, f"did not respond for {seconds:.0f} s")
 
     async def _beat(self, process: Process) -> object:
