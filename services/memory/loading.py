@@ -43,13 +43,16 @@ def open_whole(path: Path, embedder: "Embedder") -> tuple["Store", "View"]:
     """The store in ``path`` and its view.
 
     A store that is damaged is moved aside, and an empty one takes its place: memory's log has all that it
-    held but how often each node was read. Raises StartError.
+    held but how often each node was read. Only one is kept aside: if memory is found damaged again, that is
+    for a person to look at. Raises StartError.
     """
     from services.memory.storage.disk import Damaged
 
     try:
         return _open(path, embedder)
     except Damaged as error:
+        if any(path.parent.glob(f"{path.name}.damaged-*")):
+            raise
         aside = path.with_name(f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}")
         path.rename(aside)
         log.error("damaged", reason=error.cause, moved_to=str(aside), next="it is rebuilt from its log")

@@ -223,6 +223,14 @@ async def test_what_is_damaged_is_moved_aside_and_made_anew_from_the_log(
     (aside,) = folder.parent.glob("memory.damaged-*")
     log = (office.config.logs / "memory.log").read_text()
     assert f'"moved_to": "{aside}"' in log
+    if damage == "commit table overwritten":  # a second time it is a person's to look at
+        office.kill("memory")
+        for file in folder.glob("ledger.sqlite*"):
+            file.write_bytes(b"no database" * 1_000)
+        office.start("memory")
+        await eventually(lambda: office.processes["memory"].poll() is not None, 30)
+        assert "is damaged" in (office.config.logs / "memory.log").read_text().splitlines()[-1]
+        assert list(folder.parent.glob("memory.damaged-*")) == [aside]
 
 
 async def has_caught_up(memory: Memory) -> bool:

@@ -139,7 +139,7 @@ async def provision_named(settings: Settings, agents: Sequence[str]) -> list[str
 async def recover(settings: Settings, url: str) -> list[str]:
     """Have delivered again what a power loss cut off, before the agents start; returns what begins again.
 
-    That is looked for if the machine was started anew since the office opened last, or if the state folder
+    That is looked for if the machine was restarted since the office opened last, or if the state folder
     is a copy.
     """
     mark, place = settings.state_dir / "run" / "place", _place_of(settings.state_dir)

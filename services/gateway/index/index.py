@@ -122,8 +122,11 @@ class LogIndex:
     def _note_cut(self, cut: Cut) -> None:
         """Put on record what a stream lost, then index what it has."""
         log.error("log_cut_off", reason=str(cut), next="restore a backup if you need them")
-        with (self.store.path.parent / CUTS).open("ab") as file:
-            file.write(msgspec.json.encode(cut) + b"\n")
+        try:
+            with (self.store.path.parent / CUTS).open("ab") as file:
+                file.write(msgspec.json.encode(cut) + b"\n")
+        except OSError as error:  # a full disk: the index follows the log all the same
+            log.error("cut_not_noted", reason=str(error))
         self._renew()
 
     def _hear(self, stored: Stored) -> None:
