@@ -348,7 +348,7 @@ def _is_elsewhere(path: Path) -> bool:
 
 def check_disk(config: Settings) -> Check:
     """Whether the state directory is writable and its disk has free space."""
-    folder = next(path for path in (config.state_dir, *config.state_dir.parents) if path.exists())
+    folder = _existing(config.state_dir)
     if not folder.is_dir():
         return fail("disk", f"{folder} is a file, not a folder", "Set MAILROOM_STATE_DIR to another")
     size, _, free = shutil.disk_usage(folder)
@@ -375,8 +375,16 @@ def check_disk(config: Settings) -> Check:
 
 def may_answer(config: Settings, troubled: Sequence[Process]) -> bool:
     """False if it is known here why the server does not: its disk is full, or its process is stopped."""
-    folder = next(path for path in (config.state_dir, *config.state_dir.parents) if path.exists())
-    return shutil.disk_usage(folder).free >= FREE_NONE and all(each.agent != SERVER for each in troubled)
+    return read_free(config) >= FREE_NONE and all(each.agent != SERVER for each in troubled)
+
+
+def read_free(config: Settings) -> int:
+    """The bytes that are free on the disk of the state directory, also before it is made."""
+    return shutil.disk_usage(_existing(config.state_dir)).free
+
+
+def _existing(folder: Path) -> Path:
+    return next(path for path in (folder, *folder.parents) if path.exists())
 
 
 def check_kept(config: Settings) -> Check:

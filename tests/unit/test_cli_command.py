@@ -402,3 +402,12 @@ def test_every_option_that_repeats_is_taken_whole(capsys: pytest.CaptureFixture[
         )
     judged = [json.loads(line)["verdict"] for line in capsys.readouterr().out.splitlines()]
     assert (judged, ended.value.code) == (["deny", "allow", "ask"], 4)
+
+
+def test_status_before_the_first_start_tells_the_room_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAILROOM_STATE_DIR", str(tmp_path / "not" / "made"))
+    output = run("status").output
+    assert "free for" in output
+    assert "0 bytes" not in output

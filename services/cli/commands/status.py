@@ -1,7 +1,6 @@
 """``mailroom status`` and ``mailroom agents``: what runs, what waits, what failed; and who can do what."""
 
 import asyncio
-import shutil
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,7 +21,7 @@ from shared.bus.records import read_presences, read_record
 from shared.clock import utc_now
 from shared.contracts import DailySpending, OfficeState, Presence, StateChanged
 from shared.errors import BusError, BusUnavailable, MailroomError
-from shared.queries.checks import ANSWER_WAIT, KNOWN_WAIT, check_disk, may_answer
+from shared.queries.checks import ANSWER_WAIT, KNOWN_WAIT, check_disk, may_answer, read_free
 from shared.queries.dead_letters import count_dead_letters
 from shared.queries.office import OfficeReader, Waiting
 from shared.queries.open_batches import find_open_batches, format_open_batches
@@ -122,7 +121,7 @@ def _read_machine(config: Settings) -> SystemStatus:
     disk = check_disk(config)
     return SystemStatus(
         state_dir=str(config.state_dir),
-        free=shutil.disk_usage(config.state_dir).free if config.state_dir.is_dir() else 0,
+        free=read_free(config),
         problems=(f"{disk.finding}. {disk.fix}",) if disk.verdict == "fail" else (),
         troubled=tuple(find_troubled(config)),
     )
