@@ -93,7 +93,8 @@ def commands() -> Iterator[tuple[str, list[str]]]:
                     words += [word[: end.start()]] if end and word[: end.start()] else [] if end else [word]
                     if end:
                         break
-                if words and words[0] not in NOT_COMMANDS:
+                # After the user 'mailroom' follow the variables of a command.
+                if words and words[0] not in NOT_COMMANDS and "=" not in words[0]:
                     yield place, words
 
 

@@ -1,0 +1,96 @@
+"""Documents: every link leads somewhere, the index has them all, and what is made from code is current."""
+
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.settings_page import GROUPS, PAGE, described, make_page
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+LINK = re.compile(r"\]\(([^()\s]+)\)|(?:href|src|srcset)=\"([^\"]+)\"")
+LONGEST = {"ARCHITECTURE.md": 250, "README.md": 180}
+"""Lines: who reads more than that looks for one thing, which is in a document of its own."""
+
+
+@cache
+def documents() -> tuple[Path, ...]:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = (ROOT / name for name in listed.stdout.splitlines())
+    return tuple(path for path in found if path.is_file() and not path.is_relative_to(ROOT / "tests"))
+
+
+@cache
+def prose(path: Path) -> str:
+    """A document without its code."""
+    text = re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"`[^`\n]*`", lambda span: re.sub(r"[\[\]()]", "", span[0]), text)
+
+
+def anchors(path: Path) -> set[str]:
+    """The names of a document's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", prose(path), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def fault_of(path: Path, link: str) -> str:
+    """What is wrong with a link; empty if nothing is."""
+    name, _, anchor = link.partition("#")
+    target = (path.parent / name).resolve() if name else path
+    if re.match(r"[a-z]+:", link):
+        return ""
+    if not target.exists():
+        return "there is no such file"
+    if anchor and anchor not in anchors(target):
+        return f"there is no heading {anchor!r}"
+    return ""
+
+
+def test_every_link_leads_somewhere() -> None:
+    links = [(path, one or other) for path in documents() for one, other in LINK.findall(prose(path))]
+    assert len(links) > 200
+    wrong = [
+        f"{path.relative_to(ROOT)}: {link}: {fault}"
+        for path, link in links
+        if (fault := fault_of(path, link))
+    ]
+    assert wrong == []
+
+
+def test_a_link_that_leads_nowhere_is_noticed() -> None:
+    assert fault_of(DOCS / "start.md", "nothing.md") == "there is no such file"
+    assert fault_of(DOCS / "start.md", "operate.md#nothing") == "there is no heading 'nothing'"
+    assert fault_of(DOCS / "start.md", "operate.md#back-up") == ""
+
+
+def test_the_index_has_every_document() -> None:
+    listed = {found[0] or found[1] for found in LINK.findall((DOCS / "README.md").read_text("utf-8"))}
+    there = {path.name for path in DOCS.glob("*.md")} - {"README.md"}
+    assert there - listed == set()
+
+
+def test_the_index_of_decisions_has_every_decision() -> None:
+    index = (DOCS / "decisions" / "README.md").read_text("utf-8")
+    there = sorted((DOCS / "decisions").glob("[0-9]*.md"))
+    assert [path.name for path in there if path.name not in index] == []
+    numbers = [path.name[:4] for path in there]
+    assert len(numbers) == len(set(numbers))
+
+
+@pytest.mark.parametrize(("name", "most"), LONGEST.items())
+def test_what_is_read_first_is_short(name: str, most: int) -> None:
+    assert len((ROOT / name).read_text("utf-8").splitlines()) <= most
+
+
+def test_the_page_of_settings_is_current() -> None:
+    assert PAGE.read_text("utf-8") == make_page(), "Run 'python -m tests.settings_page'"
+    assert GROUPS.keys() <= described().keys()
