@@ -15,18 +15,23 @@ LINK = re.compile(r"\]\(([^()\s]+)\)|(?:href|src|srcset)=\"([^\"]+)\"")
 LONGEST = {"ARCHITECTURE.md": 250, "README.md": 180}
 """Lines: who reads more than that looks for one thing, which is in a document of its own."""
 
+SHORT = re.compile(r"`([a-z_]+(?:/[a-z_]+)+(?:\.[a-z]+)?)/?`")
+"""A path as documents shorten it: the end of one in the repository."""
+OF_THE_OFFICE = ("gateway/", "specialists/", "job_queue/", "souls/", "folder/")
+"""Beginnings of paths in the state folder, or in one of a reader."""
+
+
+@cache
+def listed(*patterns: str) -> tuple[str, ...]:
+    """The files of the repository, those that are not committed yet too."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return tuple(name for name in done.stdout.splitlines() if (ROOT / name).is_file())
+
 
 @cache
 def documents() -> tuple[Path, ...]:
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    found = (ROOT / name for name in listed.stdout.splitlines())
-    return tuple(path for path in found if path.is_file() and not path.is_relative_to(ROOT / "tests"))
+    return tuple(ROOT / name for name in listed("*.md") if not name.startswith("tests/"))
 
 
 @cache
@@ -72,10 +77,23 @@ def test_a_link_that_leads_nowhere_is_noticed() -> None:
     assert fault_of(DOCS / "start.md", "operate.md#back-up") == ""
 
 
+def test_every_module_that_is_named_by_the_end_of_its_path_exists() -> None:
+    files = set(listed()) | {str(folder) for name in listed() for folder in Path(name).parents}
+    ends = {"/".join(parts[at:]) for parts in (name.split("/") for name in files) for at in range(len(parts))}
+    wrong = [
+        f"{path.name}: {name}"
+        for path in documents()
+        if path.name != "CHANGELOG.md" and path.parent.name != "decisions"
+        for name in SHORT.findall(path.read_text("utf-8"))
+        if not ends & {name, f"{name}.py"} and not name.startswith(OF_THE_OFFICE)
+    ]
+    assert wrong == []
+
+
 def test_the_index_has_every_document() -> None:
-    listed = {found[0] or found[1] for found in LINK.findall((DOCS / "README.md").read_text("utf-8"))}
+    linked = {found[0] or found[1] for found in LINK.findall((DOCS / "README.md").read_text("utf-8"))}
     there = {path.name for path in DOCS.glob("*.md")} - {"README.md"}
-    assert there - listed == set()
+    assert there - linked == set()
 
 
 def test_the_index_of_decisions_has_every_decision() -> None:

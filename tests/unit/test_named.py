@@ -71,12 +71,12 @@ def literals(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def code_of(text: str) -> Iterator[tuple[int, str]]:
-    """The code of a document in Markdown: lines of blocks, and spans."""
+    """The code of a document in Markdown: lines of blocks, fenced or indented, and spans."""
     block = False
     for at, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
             block = not block
-        elif block:
+        elif block or line.startswith("    "):
             yield at, line
         else:
             yield from ((at, f"`{span}`") for span in re.findall(r"`([^`]+)`", line))
