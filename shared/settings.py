@@ -1,5 +1,6 @@
 """The settings: the only reader of the environment and of mailroom.toml."""
 
+import difflib
 import os
 import re
 import tomllib
@@ -493,8 +494,6 @@ def _require_known(name: str, source: str) -> None:
     known = Settings.__struct_fields__
     if name in known or name in SECRET_FILES:
         return
-    import difflib
-
     near = difflib.get_close_matches(name, known, n=1)
     written = f"MAILROOM_{near[0].upper()}" if near and source.isupper() else "".join(near)
     cure = f"Did you mean {written!r}?" if near else f"Known settings: {', '.join(known)}"

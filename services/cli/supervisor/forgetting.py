@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Self
+from contextlib import suppress
 
 from services.cli.supervisor.logs import LogLine
 from shared import subjects
@@ -17,8 +17,8 @@ INTERVAL = 1.0
 """Seconds between two looks for orders while there are some."""
 AFTERWARDS = 5.0
 """Seconds for which that goes on after an order was heard of: it is heard before it is stored."""
-LOOK = 60.0
-"""Seconds between two looks while nothing is heard."""
+LOOK = 15.0
+"""Seconds between two looks while nothing is heard: a message may be lost with the connection."""
 AGAIN, LATEST = 15.0, 600.0
 """Seconds until an order is tried again that could not be carried out wholly: twice as many each time, at
 most."""
@@ -31,14 +31,19 @@ async def carry_out_without_end(config: Settings, url: str, report: Callable[[Lo
         try:
             bus = await Bus.connect(subjects.ERASER, url, config.keys / f"{subjects.ERASER}.nk")
             try:
-                orders = await _Heard.begin(bus)
+                heard, soon = await _listen(bus), 0.0
                 while True:
                     has_some = await has_work(bus)
                     left = await carry_out(bus, config, report) if has_some else 0
-                    if left or has_some or orders.are_fresh():
+                    if heard.is_set():
+                        heard.clear()
+                        soon = time.monotonic() + AFTERWARDS
+                    if left or has_some or time.monotonic() < soon:
                         await asyncio.sleep(pause if left else INTERVAL)
                     else:
-                        await orders.wait()
+                        with suppress(TimeoutError):
+                            async with asyncio.timeout(LOOK):
+                                await heard.wait()
                     pause = min(2 * pause, LATEST) if left else AGAIN
             finally:
                 await bus.close()
@@ -49,39 +54,16 @@ async def carry_out_without_end(config: Settings, url: str, report: Callable[[Lo
             await asyncio.sleep(AGAIN)
 
 
-class _Heard:
-    """When something was last heard that leads to an order; the connection may have lost it meanwhile."""
+async def _listen(bus: Bus) -> asyncio.Event:
+    """Set, from now on, when there is a message that leads to something to erase or to delete."""
+    heard = asyncio.Event()
 
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
-        self._came = asyncio.Event()
-        self._at = -AFTERWARDS
+    async def hear(*_: object) -> None:
+        heard.set()
 
-    @classmethod
-    async def begin(cls, bus: Bus) -> Self:
-        """Listen from now on."""
-        heard = cls(bus)
-        for subject in subjects.ORDERS_OF_ERASURE:
-            await bus.subscribe(subject, heard._hear)
-        return heard
-
-    def are_fresh(self) -> bool:
-        """Whether one was heard within AFTERWARDS seconds."""
-        return time.monotonic() < self._at + AFTERWARDS
-
-    async def wait(self) -> None:
-        """Wait for the next one, or for a reconnection, at most LOOK seconds."""
-        self._came.clear()
-        waits = [asyncio.ensure_future(each.wait()) for each in (self._came, self._bus.reconnected)]
-        try:
-            await asyncio.wait(waits, timeout=LOOK, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in waits:
-                each.cancel()
-
-    async def _hear(self, *_: object) -> None:
-        self._at = time.monotonic()
-        self._came.set()
+    for subject in subjects.ORDERS_OF_ERASURE:
+        await bus.subscribe(subject, hear)
+    return heard
 
 
 async def carry_out(bus: Bus, config: Settings, report: Callable[[LogLine], None]) -> int:
