@@ -31,10 +31,15 @@ def chain_of(before: str, seal: Seal) -> str:
     return sha256(CHAIN + bytes.fromhex(before) + bytes.fromhex(seal.root) + place).hexdigest()
 
 
-def make_seal(stream: str, before: Seal | None, leaves: Sequence[bytes | None], sender: str) -> Seal:
-    """The seal after ``before`` over the commitments to the next messages, None for one that is missing."""
+def make_seal(
+    stream: str, before: Seal | None, leaves: Sequence[bytes | None], sender: str, first: int = 0
+) -> Seal:
+    """The seal after ``before`` over the commitments to the next messages, None for one that is missing.
+
+    ``first`` is where it begins if the stream lost its end.
+    """
     there = [leaf for leaf in leaves if leaf is not None]
-    first = before.last + 1 if before else 1
+    first = first or (before.last + 1 if before else 1)
     seal = Seal(
         sender=sender,
         stream=stream,  # type: ignore[arg-type]  # a stream of the log
@@ -63,11 +68,31 @@ def find_flaw(seal: Seal, before: Seal | None) -> str:
     """Why a seal does not continue the one before it; empty if it does."""
     if seal.number != (before.number + 1 if before else 1):
         return "its number does not follow that of the seal before"
-    if seal.first != (before.last + 1 if before else 1) or seal.last < seal.first:
+    follows = seal.first == (before.last + 1 if before else 1) and seal.last >= seal.first
+    if not follows and (before is None or not says_loss(seal, before)):
         return "its messages do not follow those of the seal before"
     if seal.chain != chain_of(before.chain if before else BEFORE_ALL, seal):
         return "its chain does not continue that of the seal before"
     return ""
+
+
+def says_loss(seal: Seal, before: Seal) -> bool:
+    """Whether a seal says that of what was sealed all after its last message was lost."""
+    return 1 <= seal.first <= before.last and seal.first - 1 <= seal.last < before.last
+
+
+async def find_void(bus: Bus, stream: str) -> set[int]:
+    """The numbers of the seals over what a stream lost: a later one stands for what is left of each."""
+    void: set[int] = set()
+    standing: list[Seal] = []
+    before: Seal | None = None
+    async for _, seal in read_seals(bus, stream):
+        if seal is not None and not find_flaw(seal, before):
+            while standing and standing[-1].first >= seal.first:
+                void.add(standing.pop().number)
+            before = without_marks(seal)
+            standing.append(before)
+    return void
 
 
 async def read_seals(bus: Bus, stream: str, since: int = 1) -> AsyncGenerator[tuple[int, Seal | None], None]:

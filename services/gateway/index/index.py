@@ -21,14 +21,16 @@ from services.gateway.index.rows import (
     words_of,
 )
 from services.gateway.index.store import Filter, Store
+from services.gateway.trail.lost_ends import find_lost
 from shared import subjects
 from shared.bus import Bus, Stored
+from shared.bus.bulk import Span
 from shared.bus.replacement import restored
 from shared.contracts import MemoryForgotten, MessagesErased, generate_iso_timestamp
 from shared.errors import BusError
 from shared.log import logger
 from shared.queries.pieces import make_piece
-from shared.queries.records import last_sequence
+from shared.queries.records import last_sequence, scan
 from shared.queries.seals import CUTS, Cut
 from shared.trail.archives import read_log
 
@@ -141,8 +143,7 @@ class LogIndex:
         """Read what the streams hold beyond the position, up to their present ends, by time."""
         ends = [await last_sequence(self._bus, stream) for stream in STREAMS]
         for stream, end in zip(STREAMS, ends, strict=True):
-            if end < (known := self._position.of(stream)):
-                raise _CutOff(stream, end + 1, known)
+            await self._compare_end(stream, end)
         self.behind = sum(max(0, end - self._position.of(s)) for s, end in zip(STREAMS, ends, strict=True))
         async with AsyncExitStack() as stack:
             sources = []
@@ -156,6 +157,33 @@ class LogIndex:
                 await asyncio.sleep(0)
         self.behind = 0
         self.problem = ""
+
+    async def _compare_end(self, stream: str, end: int) -> None:
+        """Raise _CutOff if a stream, of which ``end`` is the last message, lost some that are indexed.
+
+        It may have grown beyond the old end since: then there are others in the place of these.
+        """
+        known = self._position.of(stream)
+        if end >= known:
+            last = [each async for each in scan(self._bus, stream, seq=known, until=known)] if known else []
+            if not known or (last and not self._is_other(last[0])):
+                return
+
+        async def find_others(found: Sequence[Stored]) -> list[int]:
+            return [each.seq for each in found if self._is_other(each)]
+
+        reader = self._bus.bulk_reader()
+        try:
+            lost = await find_lost(reader, Span(stream, ">", 1, end), known, find_others)
+        finally:
+            await reader.close()
+        if lost:
+            raise _CutOff(stream, lost, known)
+
+    def _is_other(self, stored: Stored) -> bool:
+        """Whether another message, of another time, is indexed at the place of this one."""
+        row = self.store.message(stored.stream, stored.seq)
+        return row is not None and row.time != restored(stored).time
 
     async def _follow(self) -> None:
         """Take what arrives as long as it has no gap; returns when the streams must be read."""
@@ -176,8 +204,11 @@ class LogIndex:
     def _take_following(self, arrived: Iterable[Stored]) -> bool:
         """Take what follows without a gap; whether that was everything."""
         following: list[Stored] = []
+        known: dict[str, Stored] = {}
         position = self._position
         for stored in arrived:
+            if self._position.includes(stored.stream, stored.seq):
+                known[stored.stream] = stored
             if position.includes(stored.stream, stored.seq):
                 continue
             if stored.seq != position.of(stored.stream) + 1:
@@ -185,8 +216,10 @@ class LogIndex:
             position = position.after(stored)
             following.append(stored)
         else:
-            self._take(following)
-            return True
+            if not any(map(self._is_other, known.values())):
+                self._take(following)
+                return True
+            following.clear()  # the stream lost its end, and grows again
         self._take(following)
         return False
 
