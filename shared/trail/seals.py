@@ -2,12 +2,13 @@
 
 import contextlib
 from base64 import b64decode, b64encode
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
 from shared import subjects
 from shared.bus import Bus
+from shared.bus.elsewhere import read_elsewhere
 from shared.contracts import Seal
 from shared.contracts.base import amended
 from shared.errors import ConfigError
@@ -115,16 +116,33 @@ def without_marks(seal: Seal) -> Seal:
     return amended(seal, marks="")
 
 
+async def read_witness(witness: str) -> list[Seal]:
+    """The seals that a witness of the settings has: a file that is here, or a subject of another NATS server.
+
+    None of a witness that cannot be asked, such as a mailbox. Raises BusError or ConfigError.
+    """
+    if witness.startswith(("nats://", "tls://")):
+        return _parse_seals(await read_elsewhere(witness))
+    if witness.startswith("/") and Path(witness).is_file():
+        return read_kept(Path(witness))
+    return []
+
+
+def _parse_seals(texts: Iterable[bytes]) -> list[Seal]:
+    seals: list[Seal] = []
+    for text in texts:
+        with contextlib.suppress(ValueError, RecursionError):
+            seals.append(Seal.from_json(text))
+    return seals
+
+
 def read_kept(path: Path) -> list[Seal]:
     """The seals in a file, one a line; raises ConfigError if it has none."""
-    kept: list[Seal] = []
     try:
         lines = path.read_text("utf-8", "replace").splitlines()
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}", "Name a file of seals") from None
-    for line in lines:
-        with contextlib.suppress(ValueError, RecursionError):
-            kept.append(Seal.from_json(line.strip().encode()))
+    kept = _parse_seals(line.strip().encode() for line in lines)
     if not kept:
         raise ConfigError(f"{path} has no seal", "A seal is a line of JSON, as a witness gets it")
     return kept

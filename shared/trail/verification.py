@@ -11,9 +11,9 @@ import msgspec
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.contracts import Seal
-from shared.errors import ActionError
+from shared.errors import ActionError, MailroomError
 from shared.queries.records import call_server, last_sequence
-from shared.queries.seals import SEALS, Cut, read_cuts
+from shared.queries.seals import SEALS, Cut, name_of, read_cuts
 from shared.settings import Settings
 from shared.trail.archives import Archive, pages_of, read_archives
 from shared.trail.bundle_file import Erased
@@ -27,6 +27,7 @@ from shared.trail.seals import (
     marks_of,
     read_kept,
     read_seals,
+    read_witness,
     says_loss,
 )
 from shared.trail.tree import root_of
@@ -47,7 +48,9 @@ class Verification(msgspec.Struct, kw_only=True):
     ``orders`` of people, on record. ``bundles`` were read, those ``away`` were not, so that only what of them
     is still on the server was compared.
     ``seals`` were checked, and cover what is up to ``sealed``; what follows is not proven yet. ``witnessed``
-    is the last message that a seal kept elsewhere covers, 0 if none was compared.
+    is the last message that a seal kept elsewhere covers, 0 if none was compared; ``outside`` counts those
+    that are not of this host's gateway. ``unread`` are witnesses of the settings that could not be compared,
+    and why.
     """
 
     stream: str
@@ -61,6 +64,8 @@ class Verification(msgspec.Struct, kw_only=True):
     seals: int = 0
     sealed: int = 0
     witnessed: int = 0
+    outside: int = 0
+    unread: list[str] = []
     problem_count: int = 0
     problems: list[str] = []
 
@@ -90,11 +95,21 @@ async def verify_here(
 ) -> list[Verification]:
     """The same, compared with seals from outside and with what this host's gateway knows.
 
-    That is its seals, which tell if the end was cut off, and what it found to be lost.
+    Without such seals, with those of the witnesses of the settings that can be read: files here, and NATS.
+    What the gateway knows are its seals, which tell if the end was cut off, and what it found to be lost.
     """
+    kept, unread = list(outside), list[str]()
+    for witness in () if outside else config.audit_witness:
+        try:
+            kept += await read_witness(witness)
+        except MailroomError as error:
+            unread.append(f"{name_of(witness)}: {error}")
     own = config.gateway / SEALS
-    kept = [*outside, *(read_kept(own) if own.is_file() else ())]
-    results = await verify_log(bus, kept, folder, report)
+    known = read_kept(own) if own.is_file() else []
+    results = await verify_log(bus, [*kept, *known], folder, report)
+    for result in results:
+        result.outside = sum(seal.stream == result.stream for seal in kept)
+        result.unread = unread
     for cut in read_cuts(config):
         next(each for each in results if each.stream == cut.stream).add_problem(str(cut))
     return results

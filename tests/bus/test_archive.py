@@ -32,10 +32,12 @@ from shared.contracts import (
 )
 from shared.errors import ActionError, BusUnavailable, Conflict, Denied, NotFound
 from shared.operations.erasure.orders import carry_out_archives, count_archives, count_orders
+from shared.operations.forgetting import count_archived, count_messages
 from shared.queries import checks
 from shared.queries.checks import check_streams, read_growth
 from shared.queries.records import call_server, last_sequence, scan
 from shared.queries.timeline import GoalTimeline, read_timeline
+from shared.text.quotations import Quotations
 from shared.text.times import seconds_between
 from shared.trail import archiving
 from shared.trail.archives import read_archives, read_log, read_message, scan_log
@@ -575,6 +577,28 @@ async def test_what_is_forgotten_is_erased_in_bundles_too(server: Server, folder
     assert (found.problems, found.erased) == ([], 2)
     user = await server.connect(subjects.USER)
     assert [each.data async for each in scan(user, subjects.OFFICE, "record.>")] == [b"[forgotten]"]
+
+
+async def test_a_plan_to_forget_counts_what_lies_in_bundles_too(
+    server: Server, folder: Path, tmp_path: Path
+) -> None:
+    user, engineer = await server.connect(subjects.USER), await server.connect("engineer")
+    mail = subjects.mail("critic", "engineer")
+    for number in range(3):
+        letter = Email(sender="engineer", recipient="critic", body=f"{number}: {SECRET}")
+        await engineer.commit([seal(mail, letter)])
+    await handled(server)
+    await seal_all(server)
+    (given,) = await archive(server, folder)
+    texts = Quotations([SECRET], [])
+    assert await count_messages(user, texts) == {"letters, questions and answers": 1}
+    assert await count_archived(user, texts) == ({"letters, questions and answers": 2}, [])
+    (folder / given.bundle).rename(tmp_path / "away")
+    found, (away,) = await count_archived(user, texts)
+    assert (found, f"lie in the bundle {given.bundle}, which is not in {folder}" in away) == ({}, True)
+    (folder / given.bundle).write_bytes(b"nothing")
+    found, (away,) = await count_archived(user, texts)
+    assert (found, "cannot be read" in away) == ({}, True)
 
 
 async def test_an_order_waits_for_a_bundle_that_is_away(server: Server, folder: Path, tmp_path: Path) -> None:

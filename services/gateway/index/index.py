@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing
@@ -32,7 +33,8 @@ from shared.log import logger
 from shared.queries.pieces import make_piece
 from shared.queries.records import last_sequence, scan
 from shared.queries.seals import CUTS, Cut
-from shared.trail.archives import read_log
+from shared.trail.archives import Archive, read_archives, read_log
+from shared.trail.erasures import read_erasures
 
 ARRIVED = 4_000
 """Live messages that wait at most to be indexed: what is beyond that is read from the streams."""
@@ -54,8 +56,8 @@ _ERASURES = (b'"memory_forgotten.v1"', b'"gone":[')
 log = logger(__name__)
 
 
-class _Erased(Exception):
-    """Messages were erased that are indexed."""
+class _Renewal(Exception):
+    """The index is to be made again, for this reason."""
 
 
 class _CutOff(Exception):
@@ -81,6 +83,9 @@ class LogIndex:
         self._heard = asyncio.Event()
         self._changed = asyncio.Event()
         self._arrived: list[Stored] = []
+        self._archives: list[Archive] = []
+        self._indexed: set[str] = set()
+        """The names of the bundles whose messages are indexed as far as they can be read."""
         self.listeners: list[Callable[[Stored], None]] = []
         """What else is told of each message as it is stored."""
         self.behind = 0
@@ -100,8 +105,8 @@ class LogIndex:
             try:
                 await self._catch_up()
                 await self._follow()
-            except _Erased:
-                log.info("index_renewed", reason="messages were erased")
+            except _Renewal as reason:
+                log.info("index_renewed", reason=str(reason))
                 self._renew()
             except _CutOff as found:
                 self._note_cut(found.cut)
@@ -144,12 +149,14 @@ class LogIndex:
         ends = [await last_sequence(self._bus, stream) for stream in STREAMS]
         for stream, end in zip(STREAMS, ends, strict=True):
             await self._compare_end(stream, end)
+        self._archives = await read_archives(self._bus)
+        await self._look_for_bundles()
         self.behind = sum(max(0, end - self._position.of(s)) for s, end in zip(STREAMS, ends, strict=True))
         async with AsyncExitStack() as stack:
             sources = []
             for stream, end in zip(STREAMS, ends, strict=True):
                 if (start := self._position.of(stream) + 1) <= end:
-                    pages = read_log(self._bus, stream, start, end)
+                    pages = read_log(self._bus, stream, start, end, archives=self._archives)
                     sources.append(_Messages(await stack.enter_async_context(aclosing(pages))))
             while page := await _merge(sources):
                 self._take(page)
@@ -180,6 +187,21 @@ class LogIndex:
         if lost:
             raise _CutOff(stream, lost, known)
 
+    async def _look_for_bundles(self) -> None:
+        """Raise _Renewal if a bundle is back that was away when the index was made."""
+        for archive in self._archives:
+            order = archive.order
+            if not archive.is_here:
+                self._indexed.discard(order.bundle)
+            elif order.bundle not in self._indexed and self._position.office >= order.last:
+                self._indexed.add(order.bundle)
+                missing = order.count - self.store.count_between(order.first, order.last)
+                if missing > 0:
+                    leaves = (await read_erasures(self._bus, subjects.OFFICE)).leaves
+                    missing -= sum(order.first <= seq <= order.last for seq in leaves)
+                if missing > 0:
+                    raise _Renewal(f"the bundle {order.bundle} is back")
+
     def _is_other(self, stored: Stored) -> bool:
         """Whether another message, of another time, is indexed at the place of this one."""
         row = self.store.message(stored.stream, stored.seq)
@@ -187,7 +209,11 @@ class LogIndex:
 
     async def _follow(self) -> None:
         """Take what arrives as long as it has no gap; returns when the streams must be read."""
+        looked = time.monotonic()
         while True:
+            if time.monotonic() - looked > SILENCE:
+                await self._look_for_bundles()
+                looked = time.monotonic()
             try:
                 async with asyncio.timeout(SILENCE):
                     await self._heard.wait()
@@ -249,7 +275,7 @@ class LogIndex:
                 self._recent.add(make_recent(*each) for each in recent)
             self._wake()
         if any(map(self._is_erasure, messages)):
-            raise _Erased
+            raise _Renewal("messages were erased")
 
     def _is_erasure(self, stored: Stored) -> bool:
         """Whether a message says that others were erased which are indexed."""
