@@ -45,7 +45,7 @@ from shared.trail.archiving import find_sealed_before, write_archive
 from shared.trail.bundle import prove, write_bundle
 from shared.trail.verification import Verification, verify_stream
 from tests.bus.conftest import AGENTS
-from tests.bus.test_erasure import SECRET, TRACE, order, take
+from tests.bus.test_erasure import SECRET, TRACE, kill_before, order, take
 from tests.bus.test_seals import all_sealed, fill, quick, sealed  # noqa: F401  # a fixture
 from tests.support.server import Server
 
@@ -579,6 +579,34 @@ async def test_what_is_forgotten_is_erased_in_bundles_too(server: Server, folder
     assert [each.data async for each in scan(user, subjects.OFFICE, "record.>")] == [b"[forgotten]"]
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        "operations.erasure.archiving.erase_in_bundle",
+        "trail.bundle_file.sync_folder",
+        "trail.bundle_file._overwrite",
+    ],
+)
+async def test_killed_while_it_erases_in_a_bundle_the_next_leaves_nothing(
+    server: Server, folder: Path, step: str
+) -> None:
+    """Also of the file that was the bundle before: it is overwritten."""
+    engineer = await server.connect("engineer")
+    mail = subjects.mail("critic", "engineer")
+    await engineer.commit([seal(mail, Email(sender="engineer", recipient="critic", body=SECRET))])
+    await fill(server, 40)
+    await handled(server)
+    await seal_all(server)
+    (given,) = await archive(server, folder)
+    await order(server)
+    await kill_before(server, step)
+    assert await forget(server) == 0
+    assert list(folder.iterdir()) == [folder / given.bundle]
+    assert TRACE.encode() not in text_of(folder / given.bundle)
+    found = await verify(server)
+    assert (found.problems, found.erased) == ([], 1)
+
+
 async def test_a_plan_to_forget_counts_what_lies_in_bundles_too(
     server: Server, folder: Path, tmp_path: Path
 ) -> None:
@@ -656,6 +684,26 @@ async def test_erased_messages_are_archived_as_what_is_left_of_them(server: Serv
     assert TRACE.encode() not in text_of(folder / given.bundle)
     found = await verify(server)
     assert (found.problems, found.erased) == ([], 1)
+
+
+async def test_a_bundle_with_another_byte_is_found_and_nothing_is_deleted(
+    server: Server, folder: Path
+) -> None:
+    user, eraser = await server.connect(subjects.USER), await server.connect(subjects.ERASER)
+    await fill(server, 40)
+    await handled(server)
+    await seal_all(server)
+    (given,) = await archive(server, folder, delete=False)
+    path, there = folder / given.bundle, await on_server(user)
+    whole = path.read_bytes()
+    for place in (1, len(whole) // 2, len(whole) - 6):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        assert (await carry_out_archives(eraser)).waiting
+        assert await on_server(user) == there
+        assert "cannot be read" in (await verify(server)).problems[0]
+    path.write_bytes(whole)
+    await delete_all(server)
+    assert (await verify(server)).problems == []
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes anywhere")
