@@ -1,7 +1,6 @@
 """The archive as somebody meets it who does all wrong: a full disk, Ctrl-C, two at once, other files."""
 
 import asyncio
-import json
 import signal
 import subprocess
 from collections.abc import AsyncIterator
@@ -64,12 +63,8 @@ async def check(server: Server, folder: Path, bundles: int) -> None:
 @pytest.mark.parametrize("size", [0, 20_000])
 async def test_a_full_disk_is_a_sentence_and_leaves_nothing(server: Server, folder: Path, size: int) -> None:
     there = await on_server(await server.connect(subjects.USER))
-    command = [
-        "prlimit",
-        f"--fsize={size}",
-        *mailroom_command("audit", "archive", "--before", "0s", str(folder)),
-    ]
-    process = server.start_process(command)
+    command = mailroom_command("audit", "archive", "--before", "0s", str(folder))
+    process = server.start_process(["prlimit", f"--fsize={size}", *command])
     _, error = await end(process)
     assert process.returncode == 1
     assert "cannot be written: File too large" in " ".join(error.split())
@@ -133,9 +128,6 @@ async def test_a_file_with_the_name_of_a_bundle_stays_as_it_is(server: Server, f
     process = begin(server, folder, "--json")
     output, error = await end(process)
     assert (process.returncode, output) == (1, "")
-    assert str(other) in "".join(error.split("\n")).replace(" ", "") or other.name in error
+    assert other.name in "".join(error.split())
     assert other.read_bytes() == b"another office's"
-    assert json.loads(
-        (await asyncio.to_thread(server.mailroom, "audit", "verify", "--json", NATS_URL=server.url)).stdout
-    )
     assert sorted(path.name for path in folder.iterdir()) == sorted([other.name, "notes.txt"])
