@@ -65,7 +65,13 @@ async def write_archive(
     place = stored.seq if stored else 0
     while left:
         order, left = await _write_bundle(bus, folder, left, report)
-        (place,) = await bus.commit([make_entry(subject, order, place)])
+        try:
+            (place,) = await bus.commit([make_entry(subject, order, place)])
+        except Conflict:
+            path = folder / order.bundle
+            if path not in [each.path for each in await read_archives(bus)]:
+                path.unlink(missing_ok=True)  # the other one's is elsewhere
+            raise Conflict("Another process archived the same meanwhile", "Look at its output") from None
         yield order
 
 

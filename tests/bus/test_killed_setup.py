@@ -113,3 +113,4 @@ async def test_streams_are_whole_after_a_kill_between_any_two_requests(tmp_path:
         await engineer.close()
     finally:
         server.process.kill()
+        server.process.wait()
