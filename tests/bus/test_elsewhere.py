@@ -123,7 +123,7 @@ async def test_seals_are_stored_and_read_back_with_each_kind_of_credentials(
         address = f"nats://{user}127.0.0.1:{port}/seals.office{query}"
         files = {"user_credentials": tmp_path / "office.creds", "nkeys_seed": tmp_path / "office.nk"}
         given = {name: str(path) for name, path in files.items() if path.is_file()}
-        client = await nats.connect(f"nats://{user}127.0.0.1:{port}", **given)  # type: ignore[arg-type]
+        client = await nats.connect(f"nats://{user}127.0.0.1:{port}", **given)
         with pytest.raises(BusError, match=r"No stream of 127.0.0.1 has seals.office"):
             await read_elsewhere(address)
         await client.jetstream().add_stream(name="SEALS", subjects=["seals.*"])

@@ -17,7 +17,7 @@ from tests.bus.test_seals import fill, quick  # noqa: F401  # a fixture
 from tests.support.erasing import erasing
 from tests.support.server import Server, mailroom_command
 
-LETTERS = 3_000
+LETTERS = 1_500
 
 
 @pytest.fixture
