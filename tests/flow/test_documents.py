@@ -39,11 +39,11 @@ def steps(document: Path, beginning: str = "", end: str = "") -> list[tuple[str,
 
 
 def missing_lines(shown: list[str], printed: str) -> list[str]:
-    """What is shown and was not printed, in this order; ``…`` stands for anything."""
-    left = iter(printed.splitlines())
+    """What is shown and was not printed, in this order; ``…`` stands for anything, spaces for some spaces."""
+    left = iter(re.sub(r" +", " ", line) for line in printed.splitlines())
     missing = []
     for line in shown:
-        pattern = re.compile(r".*".join(map(re.escape, line.strip().split("…"))))
+        pattern = re.compile(r".*".join(map(re.escape, re.sub(r" +", " ", line.strip()).split("…"))))
         if not any(pattern.search(each) for each in left):
             missing.append(line)
     return missing
