@@ -96,7 +96,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 def test_the_tutorial_goes_as_it_is_written(terminal: Terminal) -> None:
     found = steps(DOCS / "start.md")
     assert len(found) > 8
-    assert sum(len(shown) for _, shown in found) > 25
+    assert sum(len(shown) for _, shown in found) > 20
     terminal.follow(found)
 
 
