@@ -61,6 +61,8 @@ SECTIONS = {
     },
     "For scripts and servers": {
         "token": "services.cli.commands.token:token",
+        "login": "services.cli.commands.login:login",
+        "logout": "services.cli.commands.login:logout",
         "completion": "services.cli.command:completion",
         "asyncapi": "services.cli.commands.asyncapi:asyncapi",
         "provision": "services.cli.commands.up:provision",

@@ -6,6 +6,8 @@ import subprocess
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal
@@ -19,6 +21,8 @@ from shared.contracts import (
     generate_id,
 )
 from tests.support.server import Server
+
+pytestmark = pytest.mark.usefixtures("office_gateway")
 
 
 async def run(office: Server, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -38,6 +38,8 @@ from shared.contracts import (
 from tests.support.conductor import StandIn, claim_task, result_of, write_dead_letter
 from tests.support.server import ROOT, Server, mailroom_command, serve
 
+pytestmark = pytest.mark.usefixtures("office_gateway")
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -592,7 +594,7 @@ async def test_memory_by_way_of_the_real_daemon(fresh_office_server: Server) -> 
 
 def test_the_story_holds_for_structs() -> None:
     """Shared mutable defaults would mix the stories of two tasks."""
-    from shared.queries.timeline import TaskTimeline
+    from shared.views.timeline import TaskTimeline
 
     task = Task(task_id="t", text="x", assignee="a", requester="b")
     first, second = (TaskTimeline(task=task, status=TaskStatus.PENDING) for _ in range(2))
