@@ -1,10 +1,8 @@
 """The gateway's API as commands ask it: its address, their token, and its errors as sentences."""
 
 import http.client
-import ssl
 import time
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -99,11 +97,8 @@ def _ask(login: Login, method: str, path: str, kind: type[T], body: object, time
 def _exchange(login: Login, method: str, path: str, data: bytes | None, timeout: float) -> _Answer:
     parts = urlsplit(login.url)
     host = parts.hostname or ""
-    connection = (
-        http.client.HTTPSConnection(host, parts.port, timeout=timeout, context=ssl.create_default_context())
-        if parts.scheme == "https"
-        else http.client.HTTPConnection(host, parts.port, timeout=timeout)
-    )
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(host, parts.port, timeout=timeout)
     headers = {"Authorization": f"Bearer {login.token}", "Accept": "application/json"}
     # What another command has just done counts.
     headers |= {"Mailroom-Fresh": "yes"} if data is None else {"Content-Type": "application/json"}
@@ -141,6 +136,8 @@ def _to_error(login: Login, answer: _Answer) -> MailroomError:
 
 
 def _other_version(login: Login) -> MailroomError:
+    from importlib.metadata import version
+
     return MailroomError(
         f"The gateway at {login.url} answers otherwise than mailroom {version('mailroom')} expects",
         "Bring both to the same version",

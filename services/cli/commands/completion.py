@@ -3,7 +3,6 @@
 The bus is imported when something is completed: other commands may not need it.
 """
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
@@ -75,6 +74,8 @@ def complete(names: Iterable[Named], incomplete: str) -> list[CompletionItem]:
 
 
 def _read_now(read: Callable[["Bus"], Awaitable[list[Named]]]) -> list[Named]:
+    import asyncio
+
     from services.cli.connection import connect
 
     async def connected() -> list[Named]:

@@ -81,6 +81,8 @@ async def list_approvals(call: Call, query: ApprovalsQuery) -> ApprovalList:
     chosen = [each for each in chosen if query.goal in ("", each.request.goal_id)]
     chosen = [each for each in chosen if query.agent in ("", each.request.sender)]
     shown = select_fairly(chosen, agent_of, query.limit)
+    if query.agent:
+        older = {name: number for name, number in older.items() if name == query.agent}
     more = Counter(map(agent_of, chosen)) - Counter(map(agent_of, shown)) + Counter(older)
     return ApprovalList(approvals=[view_approval(call.gateway, each) for each in shown], more=dict(more))
 
