@@ -9,7 +9,6 @@ from typing import IO, Any
 
 import click
 from click.shell_completion import get_completion_class
-from click.utils import make_default_short_help
 
 from shared.errors import BusUnavailable, MailroomError
 
@@ -186,8 +185,9 @@ class LazyGroup(click.Group):
         """Write a line for each of these commands, all of them aligned."""
         widest = max(map(len, self.table))
         room = formatter.width - 6 - widest
+        shown = (click.Command(name, help=self.table[name][1]) for name in names)
         formatter.write_dl(
-            [(name.ljust(widest), make_default_short_help(self.table[name][1], room)) for name in names]
+            [(each.name.ljust(widest), each.get_short_help_str(room)) for each in shown if each.name]
         )
 
 

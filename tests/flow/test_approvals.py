@@ -202,6 +202,7 @@ async def test_a_hand_written_answer_counts(office_server: Server) -> None:
 
 
 async def test_nothing_to_list_is_said(fresh_office_server: Server) -> None:
+    await asyncio.to_thread(fresh_office_server.start_gateway)
     assert (await run(fresh_office_server, "list")).stdout == "Nothing waits for approval.\n"
     assert (await run(fresh_office_server, "list", "--all")).stdout == "There are no requests yet.\n"
     assert json.loads((await run(fresh_office_server, "list", "--json")).stdout) == []
