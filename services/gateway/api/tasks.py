@@ -96,7 +96,7 @@ async def read_activity(call: Call) -> Activity:
         ]
         return build_activity(await read_messages(bus, rows), goal)
     if not store.all_of_task(name, 1):
-        raise NotFound(f"There is no goal or task {name!r}", "'mailroom tasks --all' lists the goals")
+        raise NotFound(f"There is no goal or task {name[:130]!r}", "'mailroom tasks --all' lists the goals")
     details = await _read_details(call.gateway, name, store.all_of_task(name))
     return Activity(tasks=[details] if details else [])
 
