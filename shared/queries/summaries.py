@@ -4,47 +4,17 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from shared import contracts, subjects
 from shared.contracts import Envelope, Goal, ResultOutcome, TaskChanged, TaskStatus, decode
 from shared.contracts.base import MAX_PERSON
 from shared.text.phrases import count
 from shared.text.printable import clean
+from shared.views.timeline import MessageSummary
 
 SHOWN_CONNECTIONS = 4
 """How many connections of a command are shown."""
 MAX_SUMMARY = 400
 """The most characters of a message's text."""
-
-
-class MessageSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A message; ``recipient`` is empty if it has no single one, ``status`` if the message reports none.
-
-    ``person`` is who of the people sent it, if that is known.
-    """
-
-    sender: str
-    recipient: str = ""
-    kind: str
-    text: str
-    id: str = ""
-    cause: str = ""
-    goal_id: str = ""
-    task_id: str = ""
-    status: str = ""
-    person: str = ""
-
-    @property
-    def parties(self) -> str:
-        """``sender → recipient``, or the sender alone; a person by name, as ``ada (user)``."""
-        sender = format_sender(self.sender, self.person)
-        return f"{sender} → {self.recipient}" if self.recipient else sender
-
-
-def format_sender(sender: str, person: str) -> str:
-    """The sender of a message; a person by name, as ``ada (user)``."""
-    return f"{person} ({sender})" if person else sender
 
 
 def summarize(subject: str, data: bytes) -> MessageSummary:

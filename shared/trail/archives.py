@@ -10,8 +10,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.bulk import Span
@@ -21,28 +19,12 @@ from shared.log import logger
 from shared.queries.records import scan
 from shared.text.times import parse_time
 from shared.trail.bundle_file import Item, read_items
+from shared.views.timeline import ArchivedPart
 
 PAGE = 1_000
 AT_ONCE = 20
 """Messages that are read from the server at the same time."""
 log = logger(__name__)
-
-
-class ArchivedPart(msgspec.Struct, frozen=True, kw_only=True):
-    """Where messages lie that were archived: ``bundle`` is to be in ``folder``; whether it is there, and may
-    hold what was stored from ``since`` until ``until``.
-    """
-
-    bundle: str
-    folder: str
-    is_here: bool
-    since: str
-    until: str
-
-    def __str__(self) -> str:
-        if self.is_here:
-            return f"also read from the bundle {self.bundle} in {self.folder}"
-        return f"what lies in the bundle {self.bundle}, which is not in {self.folder}: put it there"
 
 
 class Archive(NamedTuple):

@@ -35,9 +35,10 @@ from shared.errors import BusError
 from shared.operations.erasure.eraser import delete, describe
 from shared.operations.erasure.orders import carry_out_orders, count_orders, find_erased
 from shared.queries.records import scan
-from shared.queries.timeline import TaskTimeline, read_timeline
 from shared.trail.verification import verify_stream
+from shared.views.timeline import TaskTimeline
 from tests.bus.conftest import consume, server_in
+from tests.support.indexing import read_timeline
 from tests.support.server import Server
 from tests.support.waiting import eventually
 

@@ -18,13 +18,14 @@ from shared.bus.records import cancel_task, submission_entry
 from shared.contracts import Node, Source, Task, TaskStatus
 from shared.errors import ActionError, BusUnavailable
 from shared.llm.protocol import Message
-from shared.queries.timeline import TaskTimeline, read_timeline
 from shared.sandbox import run_command
 from shared.skills.workspace import open_workspace
 from shared.tasks.actions import register_action
 from shared.tasks.profile import Profile
 from shared.text.times import seconds_between
+from shared.views.timeline import TaskTimeline
 from shared.web.fetching import fetch
+from tests.support.indexing import read_timeline
 from tests.support.team import Team, open_team
 from tests.support.waiting import eventually
 

@@ -41,6 +41,7 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Serv
         await running.start()
         running.announce()
         await fill(running)
+        running.start_gateway()
         yield running
     finally:
         await running.close()

@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from services.gateway.metrics.learning import compute_recall
 from services.memory import recall
 from services.memory.recall import RecallService
 from shared import settings
 from shared.contracts import MemoryWrite, Node
 from shared.memory import Memory, RecallMeasured
-from shared.queries.learning_metrics import compute_recall
 from tests.support.direct_memory import DirectMemory
 from tests.support.office import Office
 
@@ -88,7 +88,7 @@ async def test_the_days_are_kept_and_give_the_trend(memory: DirectMemory) -> Non
 async def test_kpi_shows_what_memory_measured(tmp_path: Path) -> None:
     office = Office(tmp_path)
     try:
-        await office.open(["memory"])
+        await office.open(["memory", "gateway"])
         await Memory(office.user).add(
             *(Node(kind="fact", title=title) for title in chatter(0, 25)), insist=True
         )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from shared import subjects
+from shared.access import command_token
 from shared.bus import Bus
 from shared.bus.identity import OFFICE_ACCOUNT, ensure_keys, write_server_config
 from shared.bus.provision import provision
@@ -30,13 +31,16 @@ MIN_STORE = 64 * 1024 * 1024
 def write_config(
     settings: Settings, agents: Sequence[str], *, folder: Path | None = None, store: str = ""
 ) -> bool:
-    """Create missing keys and write the server's configuration; returns whether that changed.
+    """Create missing keys and the commands' token, and write the server's configuration, if it changes.
+
+    Returns whether it did.
 
     ``folder`` gets the configuration (default ``<state_dir>/nats``), ``store`` is the folder of JetStream's
     files as the server sees it. Raises StartError if the disk is full or not writable.
     """
     folder = folder or settings.state_dir / "nats"
     keys = ensure_keys(settings.keys, [*agents, subjects.USER, subjects.ADMIN, subjects.ERASER])
+    command_token.keep_command_token(settings)
     try:
         write_atomically(settings.keys / PUBLIC_KEYS, json.dumps(keys).encode(), mode=0o600)
         folder.mkdir(parents=True, exist_ok=True)
@@ -78,10 +82,11 @@ def _store_limit(folder: Path) -> int:
 def deal_keys(settings: Settings, names: Sequence[str], folder: Path) -> None:
     """Copy the key of each identity to ``<folder>/<name>``, a folder of its own for a container to mount.
 
-    The admin's gets the public keys of all too. Raises StartError if it cannot be written.
+    The admin's gets the public keys of all too, the gateway's and the user's the token of the commands.
+    Raises StartError if it cannot be written.
     """
-    files = [(name, f"{name}.nk") for name in names]
-    for name, file in (*files, (subjects.ADMIN, PUBLIC_KEYS)):
+    shared = [(name, command_token.NAME) for name in (subjects.GATEWAY, subjects.USER)]
+    for name, file in (*((name, f"{name}.nk") for name in names), (subjects.ADMIN, PUBLIC_KEYS), *shared):
         target = folder / name / file
         key = (settings.keys / file).read_bytes()
         try:

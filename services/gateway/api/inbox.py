@@ -177,8 +177,8 @@ def _answered(
             kind="approval",
             title=flatten(each.what, TEXT),
             outcome=each.state,
-            by=each.answer.by,
-            at=each.answer.at,
+            by=each.answer.person,
+            at=each.answer.created_at,
             goal_id=each.goal_id,
             note=each.answer.note,
         )

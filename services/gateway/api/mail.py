@@ -12,7 +12,8 @@ from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
 from shared.contracts.base import MAX_TEXT
 from shared.operations.letters import Mail, compose, compose_reply, read_mail_item, select_thread, send
-from shared.trail.archives import ArchivedPart, find_archived
+from shared.trail.archives import find_archived
+from shared.views.timeline import ArchivedPart
 
 SEARCHED = 500
 """Messages between two parties among which a thread is looked for: the last ones."""

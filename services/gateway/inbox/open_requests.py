@@ -7,8 +7,9 @@ import msgspec
 
 from services.gateway.context import Gateway
 from services.gateway.index.index import LogIndex
-from shared.operations.approvals import Approval, ApprovalPage, read_approvals
+from shared.operations.approvals import ApprovalPage, read_approvals
 from shared.text.times import parse_time
+from shared.views.approvals import Approval
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -47,7 +48,8 @@ def _as_of_now(gateway: Gateway, approval: Approval) -> Approval:
     if approval.state != "waiting":
         return approval
     if parse_time(approval.request.expires_at) <= datetime.now(UTC):
-        return approval._replace(state="expired")
+        return msgspec.structs.replace(approval, state="expired")
     goal_id = approval.request.goal_id
     goal = gateway.index.store.goal(goal_id) if goal_id else None
-    return approval._replace(state="over") if goal is not None and goal.status.final else approval
+    ended = goal is not None and goal.status.final
+    return msgspec.structs.replace(approval, state="over") if ended else approval

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from services.gateway.index.facts import TABLES
 
-VERSION = 11
+VERSION = 12
 """The version of the tables; an index of another version is rebuilt."""
 
 _TABLES = """

@@ -215,6 +215,14 @@ class Store:
         rows = self._db.execute(sql, [*values, min(limit, MAX_PAGE)])
         return [(submitted, Goal.from_checked_json(record)) for submitted, record in rows]
 
+    def latest_goals(self, limit: int) -> list[Goal]:
+        """The goals that changed last, those that are open before those that ended, in no order."""
+        sql = (
+            "SELECT record FROM goals ORDER BY status IN ('pending', 'in_progress', 'review') DESC, "
+            "number DESC LIMIT ?"
+        )
+        return [Goal.from_checked_json(record) for (record,) in self._db.execute(sql, [limit])]
+
     def failed_goals(self, limit: int) -> list[Goal]:
         """The last goals that failed, the latest submitted last."""
         where = "status IN ('failed', 'timeout') OR (status = 'completed' AND outcome = 'failed')"

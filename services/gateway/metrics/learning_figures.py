@@ -7,14 +7,8 @@ import msgspec
 
 from services.gateway.index.reader import Tables
 from services.gateway.metrics.figure import Figure, Point
-from shared.contracts import Goal
-from shared.memory import RecallMeasured
-from shared.queries.learning_metrics import (
-    TARGETS,
-    Improvement,
-    Recall,
+from services.gateway.metrics.learning import (
     Sample,
-    Share,
     TaskEnd,
     adaptations,
     compute_improvement,
@@ -23,8 +17,10 @@ from shared.queries.learning_metrics import (
     handoffs,
     pattern_uses,
 )
-from shared.queries.metrics import Metrics
+from shared.contracts import Goal
+from shared.memory import RecallMeasured
 from shared.text.phrases import count
+from shared.views.metrics import TARGETS, Improvement, Metrics, Recall, Share
 
 MAX_GOALS = 5_000
 """The goals, latest first, from which these figures are computed."""

@@ -7,15 +7,18 @@ from starlette.requests import cookie_parser
 
 from services.gateway.security.cookies import cookie_name
 from services.gateway.security.sites import Site
+from shared.access.command_token import is_command_token
 from shared.access.links import Links
 from shared.access.people import People
-from shared.access.scopes import Person
+from shared.access.scopes import Person, Scope
 from shared.access.secrets import TOKEN_PREFIX
 from shared.access.sessions import Session, Sessions
 from shared.access.tokens import Tokens
 from shared.settings import Settings
 
 Via = Literal["session", "token"]
+COMMANDS = Person("", Scope.ADMIN)
+"""Who shows the token of this machine: its acts are those of ``user``, of no person by name."""
 MAX_SECRET = 200
 """Characters of what may be a token or a session."""
 
@@ -42,6 +45,7 @@ class Authenticator:
     """Finds the person of a credential, in the files as they are at that moment."""
 
     def __init__(self, config: Settings) -> None:
+        self._config = config
         self.people = People(config)
         self.links = Links(config)
         self.sessions = Sessions(config)
@@ -61,7 +65,11 @@ class Authenticator:
 
     def identify_token(self, secret: str) -> Person | None:
         """The person of a token; None if it is not valid."""
-        token = self.tokens.find(secret) if secret.startswith(TOKEN_PREFIX) else None
+        if not secret.startswith(TOKEN_PREFIX):
+            return None
+        if is_command_token(self._config, secret):
+            return COMMANDS
+        token = self.tokens.find(secret)
         return Person(token.name, token.scope) if token else None
 
     def _person_of(self, session: Session) -> Person | None:

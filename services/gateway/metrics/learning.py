@@ -3,62 +3,20 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from shared import subjects
 from shared.contracts import Goal, ResultOutcome, TaskStatus
 from shared.errors import MailroomError
 from shared.memory import Memory, RecallMeasured
+from shared.views.metrics import Improvement, Recall, Share
 
-TARGETS = {
-    "handoffs": 0.90,
-    "delegation": 0.95,
-    "recall": 0.85,
-    "improvement": 0.10,
-    "adaptation": 0.80,
-    "patterns": 0.75,
-}
-"""The least values that are aimed at: five shares, and the gain of the later half of the goals."""
 LEAST_GOALS = 10
 """Goals of each half that improvement needs: with fewer, luck outweighs change."""
-LITTLE_LEFT = 0.95
-"""A later half as good as this has met the target: there is little left to gain."""
 LEAST_TREND = 4
 """Samples that a trend needs."""
 WELL = (ResultOutcome.DONE, ResultOutcome.FINDINGS)
 
 Sample = tuple[str, bool]
 """When something ended, and whether it ended well."""
-
-
-class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """``good`` of ``total``; ``trend`` is the share of the later half less that of the earlier one."""
-
-    good: int
-    total: int
-    share: float
-    trend: float | None = None
-
-
-class Recall(Share, frozen=True, kw_only=True):
-    """How many planted facts memory's search found, among ``nodes``; the questions of those it ``missed``."""
-
-    nodes: int
-    missed: tuple[str, ...] = ()
-
-
-class Improvement(msgspec.Struct, frozen=True, kw_only=True):
-    """Which share of goals went well at once, in the earlier half and the later; ``gain`` in proportion."""
-
-    goals: int
-    early: float
-    late: float
-    gain: float
-
-    @property
-    def met(self) -> bool:
-        """Whether the target is met; also where little was left to gain."""
-        return self.gain >= TARGETS["improvement"] or self.late >= LITTLE_LEFT
 
 
 class TaskEnd(NamedTuple):

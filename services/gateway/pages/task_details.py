@@ -6,13 +6,11 @@ from typing import Any
 
 import msgspec
 
-from shared import subjects
-from shared.bus import Bus, Stored
-from shared.bus.replacement import place_of, restored
+from services.gateway.pages.waterfall import build_waterfall, in_order
+from shared.bus import Stored
 from shared.contracts import (
     CommandConnected,
     CommandJudged,
-    Effect,
     Envelope,
     Goal,
     LoopCheckpoint,
@@ -21,79 +19,16 @@ from shared.contracts import (
     TaskResult,
     decode,
 )
-from shared.errors import NotFound
 from shared.queries.pieces import make_piece
-from shared.queries.records import read_goal
-from shared.queries.timeline import Ids, read_messages, read_steps
-from shared.queries.waterfall import Row, RowKind, build_waterfall, in_order
 from shared.text.excerpt import excerpt
 from shared.text.times import format_utc, parse_time
+from shared.views.activity import Activity, Row, RowKind, TaskDetails
 
 MAX_TEXT = 20_000
 """Characters of one text; the message that it is from has all of it."""
 MAX_WHOLE = 2_000
 """Rows of a task whose texts are whole; further ones have excerpts."""
-SEARCHED = (
-    subjects.task("*", "*", "*", "*"),
-    subjects.goal("*"),
-    "approval.>",
-    subjects.event("*", "command_connected"),
-    subjects.event("*", "command_judged"),
-    subjects.record("*", "thinking", "*"),
-)
-"""Where what happened inside a task is on record."""
-
-
 _QUOTED = re.compile(r"What \w+ returned \(data; it gives no orders\):\n<data>\n(.*)\n</data>(.*)", re.DOTALL)
-
-
-class TaskDetails(msgspec.Struct, kw_only=True):
-    """One task: what it was asked, what was done (``rows``: the task's own first), and its result.
-
-    ``effects`` is its journal, ``connections`` are those that its commands asked the gate for, ``judged``
-    what the command policy denied or left to a person. Tokens and cost (US dollars) are of all attempts.
-    ``stream`` and ``seq`` are the place of the message that submitted it.
-    """
-
-    task_id: str
-    task: Task | None = None
-    status: str = ""
-    rows: list[Row] = []
-    result: TaskResult | None = None
-    effects: tuple[Effect, ...] = ()
-    connections: list[CommandConnected] = []
-    judged: list[CommandJudged] = []
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: float = 0.0
-    stream: str = ""
-    seq: int = 0
-
-
-class Activity(msgspec.Struct, kw_only=True):
-    """What happened within a goal or task: the conductor's own work, and the tasks as they were submitted."""
-
-    goal_id: str = ""
-    conductor: list[Row] = []
-    tasks: list[TaskDetails] = []
-
-
-async def read_activity(bus: Bus, name: str) -> Activity:
-    """What happened within the goal or task ``name``; raises NotFound if there is none."""
-    if (record := await read_goal(bus, name)) is not None:
-        goal, seq = record
-        end = seq if goal.status.final else 0
-        ids = Ids(goal_id=goal.goal_id)
-        messages = await read_messages(bus, SEARCHED, ids, goal.submitted_at, end)
-        return build_activity(messages, goal)
-    steps = await read_steps(bus, name)
-    if not steps:
-        raise NotFound(f"There is no goal or task {name!r}", "'mailroom tasks --all' lists the goals")
-    tasks = [task for step in steps if isinstance(task := _read(step), Task)]
-    found = await read_messages(bus, SEARCHED, Ids(tasks[0]), restored(steps[0]).time) if tasks else []
-    by_seq = {stored.seq: stored for stored in (*map(restored, steps), *found)}
-    activity = build_activity(sorted(by_seq.values(), key=place_of))
-    return msgspec.structs.replace(activity, tasks=[each for each in activity.tasks if each.task_id == name])
 
 
 def build_activity(messages: Iterable[Stored], goal: Goal | None = None) -> Activity:

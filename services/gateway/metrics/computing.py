@@ -1,4 +1,4 @@
-"""Metrics of the log: velocity, context hits, drift, policy, and the experience of each agent."""
+"""How the metrics are computed: velocity, context hits, drift, policy, and the experience of each agent."""
 
 import math
 from collections import Counter
@@ -8,96 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from shared.contracts import ApprovalRequest, CommandJudged, CommandVerdict, Experience
-from shared.queries.learning_metrics import Improvement, Recall, Share
-from shared.queries.planted_commands import PlantedSafety
-
-TARGET_SECONDS = 30.0
-"""Seconds within which a task should be done (docs/benchmarks.md)."""
-RELEVANT = 0.75
-"""The relevance, 0 to 1, above which a memory counts as a hit."""
-
-
-class Velocity(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds from issued to completed; ``within_target`` is the share within TARGET_SECONDS."""
-
-    tasks: int
-    p50: float
-    p95: float
-    within_target: float
-
-
-class ContextHits(msgspec.Struct, frozen=True, kw_only=True):
-    """How well memory fits what it was asked: the best cosine for each question.
-
-    ``rate`` is the share of the ``items`` (questions) whose best is above RELEVANT.
-    """
-
-    items: int
-    hits: int
-    rate: float
-    mean: float
-
-
-class DriftMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """Broken import rules, in all inspections and in the last one.
-
-    ``not_checked`` are the rules, as the repository states them, that the last one could not check.
-    """
-
-    inspections: int
-    rules: int
-    broken: int
-    violations: int
-    last_violations: int
-    not_checked: tuple[str, ...] = ()
-
-
-class PolicyMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """Commands that the policy denied or asked about; ``ran`` are those that ran without a grant.
-
-    Of those ``asked`` about some were ``granted`` and some ``refused``; the others have no answer.
-    ``catch_rate`` is the share that did not run without a grant: it must be 1.
-    """
-
-    judged: int
-    denied: int
-    asked: int
-    granted: int
-    refused: int
-    ran: tuple[str, ...]
-    catch_rate: float
-    rules: dict[str, int]
-
-
-class Metrics(msgspec.Struct, frozen=True, kw_only=True):
-    """All metrics; null if the log has no data for one."""
-
-    messages: int
-    tasks: dict[str, int]
-    velocity: Velocity | None
-    velocity_by_agent: dict[str, Velocity]
-    context_hits: ContextHits | None
-    drift: DriftMetrics | None
-    safety: PolicyMetrics | None
-    agents: tuple[Experience, ...]
-    handoffs: Share | None = None
-    delegation: Share | None = None
-    recall: Recall | None = None
-    improvement: Improvement | None = None
-    adaptation: Share | None = None
-    patterns: Share | None = None
-    planted: PlantedSafety | None = None
-
-    @property
-    def safety_rate(self) -> float | None:
-        """The share caught of all that is to be caught: the planted commands, and those of the log."""
-        caught = total = 0
-        if self.planted:
-            caught, total = self.planted.caught, self.planted.dangerous
-        if self.safety:
-            caught += self.safety.judged - len(self.safety.ran)
-            total += self.safety.judged
-        return caught / total if total else None
+from shared.views.metrics import RELEVANT, TARGET_SECONDS, ContextHits, DriftMetrics, PolicyMetrics, Velocity
 
 
 class Sample(NamedTuple):

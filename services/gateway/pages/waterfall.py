@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -12,6 +11,7 @@ from shared.contracts import Goal, Span
 from shared.contracts.base import amended
 from shared.queries.pieces import SHORT, Piece, PieceKind
 from shared.text.times import format_utc, parse_time
+from shared.views.activity import Row, RowKind
 
 BY_MODEL = "brain"
 """The ``playbook`` of a goal that a model planned."""
@@ -22,53 +22,6 @@ LONGEST = 1e7
 PLAN = "plan"
 REPORT = "report"
 """The ids of the rows of the conductor's own work on a goal."""
-
-
-class RowKind(StrEnum):
-    """What a row is; a WAITING task waits for a free process, an APPROVAL for a person."""
-
-    TASK = "task"
-    ATTEMPT = "attempt"
-    MODEL = "model"
-    ACTION = "action"
-    COMMAND = "command"
-    MEMORY = "memory"
-    MORE = "more"
-    EFFECT = "effect"
-    WAITING = "waiting"
-    APPROVAL = "approval"
-    CONDUCTOR = "conductor"
-
-
-class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A row: when it began and ended (empty: it goes on), in UTC.
-
-    ``status`` is done, done_with_findings, not_checked, failed, cancelled, killed (the process died, another
-    took over), running, waiting, granted or refused. ``seq`` is the place in ``stream`` of the message that
-    says so. ``input`` and ``output`` are excerpts, and ``ref`` is that of a Span.
-    """
-
-    id: str
-    parent: str = ""
-    kind: RowKind
-    name: str
-    agent: str = ""
-    start: str
-    end: str = ""
-    status: str = ""
-    note: str = ""
-    task_id: str = ""
-    attempt: int = 0
-    worker: str = ""
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: float = 0.0
-    count: int = 1
-    input: str = ""
-    output: str = ""
-    ref: str = ""
-    stream: str = ""
-    seq: int = 0
 
 
 def build_waterfall(pieces: Iterable[Piece], goal: Goal | None = None) -> list[Row]:
