@@ -8,10 +8,10 @@ from services.nexus.conversation.ellipsis import swap, swap_alike
 from services.nexus.conversation.mentions import find_mentioned
 from services.nexus.conversation.phrases import is_time, plain
 from services.nexus.conversation.resolved import Resolved
-from services.nexus.reminders.days import read_amount
-from services.nexus.reminders.time_phrases import find_phrases
 from services.nexus.reminders.when import format_time_answer
 from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Mentioned, Response
+from shared.language.times.days import read_amount
+from shared.language.times.time_phrases import find_phrases
 
 MAX_WORDS = 9
 """The most words of a message that alters what was done."""

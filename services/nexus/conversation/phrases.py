@@ -2,7 +2,7 @@
 
 import re
 
-from services.nexus.reminders.time_parser import choose
+from shared.language.times.time_parser import choose
 
 ORDINALS = {
     word: number

@@ -3,8 +3,8 @@
 import re
 from enum import Enum
 
-from services.nexus.reminders.time_phrases import ISO_MOMENT, find_phrases
 from services.nexus.reminders.timers import spell_out
+from shared.language.times.time_phrases import ISO_MOMENT, find_phrases
 from shared.text.sentences import split_sentences
 
 MAX_LENGTH = 4_000

@@ -6,7 +6,6 @@ from itertools import islice
 
 import msgspec
 
-from services.nexus.reminders.days import is_short, read_amount
 from services.nexus.reminders.intents import (
     LEAD,
     ME,
@@ -16,9 +15,10 @@ from services.nexus.reminders.intents import (
     ReminderIntent,
     find_intent,
 )
-from services.nexus.reminders.time_parser import ParsedTime, Phrases, choose, resolve
-from services.nexus.reminders.time_phrases import AMOUNT, HOURS, find_phrases
 from services.nexus.reminders.timers import spell_out
+from shared.language.times.days import is_short, read_amount
+from shared.language.times.time_parser import ParsedTime, Phrases, choose, resolve
+from shared.language.times.time_phrases import AMOUNT, HOURS, find_phrases
 
 ANSWERED = ", that is: "
 """What stands between a request and a short answer that completes it."""

@@ -2,8 +2,8 @@
 
 import re
 
-from services.nexus.reminders.spoken_times import spell_plainly
-from services.nexus.reminders.time_parser import choose
+from shared.language.times.spoken_times import spell_plainly
+from shared.language.times.time_parser import choose
 
 _AMOUNT = (
     r"(?:\d+(?:[.,]\d+)?|an?|half\s+an?|one|two|three|four|five|ten|fifteen|twenty|thirty|forty|ninety)"

@@ -8,8 +8,8 @@ import msgspec
 
 from services.nexus.reminders.intents import ReminderIntent
 from services.nexus.reminders.requests import ReminderRequest, clean_text, format_question, read_new
-from services.nexus.reminders.time_parser import FARTHEST, ParsedTime, choose, resolve
 from shared.clock import localize
+from shared.language.times.time_parser import FARTHEST, ParsedTime, choose, resolve
 
 _LEAD = re.compile(
     r"(?i)^\W*(?:(?:ok|okay|yes|yeah|sure|no|sorry|actually|well|then|oh|um|let['’]?s\s+say"

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import msgspec
 
-from services.nexus.reminders.clocks import read_clocks
-from services.nexus.reminders.time_parser import read_time
-from services.nexus.reminders.time_phrases import find_phrases
 from shared.clock import format_moment, localize
 from shared.errors import ActionError
+from shared.language.times.clocks import read_clocks
+from shared.language.times.time_parser import read_time
+from shared.language.times.time_phrases import find_phrases
 from shared.recurrence import (
     Recurrence,
     describe_recurrence,

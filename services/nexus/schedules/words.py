@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from services.nexus.reminders.time_parser import read_time
 from services.nexus.schedules.times import When, at_night, has_clock, read_when
 from shared.clock import localize
 from shared.errors import ActionError
+from shared.language.times.time_parser import read_time
 
 _COMMAND = re.compile(
     r"\s*(?:/(?:schedule|queue|night_job)\s+)?(?P<verb>[a-z]+)\b[ \t]*(?P<rest>.*)", re.DOTALL

@@ -3,10 +3,10 @@
 import re
 from typing import TYPE_CHECKING
 
-from services.nexus.routing.calendar_range import parse_calendar_range
 from services.nexus.routing.request import Request
 from services.nexus.tools import memory
 from services.nexus.tools.tool import Answer, Call, Tool, Words
+from shared.language.times.calendar_range import parse_calendar_range
 
 if TYPE_CHECKING:
     from services.nexus.desk import Desk

@@ -3,7 +3,7 @@
 import re
 from datetime import date, timedelta
 
-from services.nexus.reminders.time_phrases import EASTER, HOLIDAY, HOLIDAYS, name_holiday
+from shared.language.times.time_phrases import EASTER, HOLIDAY, HOLIDAYS, name_holiday
 
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()

@@ -6,7 +6,7 @@ from datetime import date, datetime, timedelta, tzinfo
 import msgspec
 
 from services.nexus.reminders.requests import clean_text
-from services.nexus.reminders.time_parser import choose, resolve
+from shared.language.times.time_parser import choose, resolve
 
 _HOUR = r"(?P<{0}>\d{{1,2}})(?:[:.](?P<{0}_min>[0-5]\d))?\s*(?P<{0}_half>[ap]m)?(?:\s*o['’]?clock)?"
 _SPAN = re.compile(

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from services.nexus.reminders.time_phrases import (
+from shared.language.times.time_phrases import (
     AMOUNT,
     EASTER,
     HOLIDAYS,

@@ -2,8 +2,8 @@
 
 import re
 
-from services.nexus.reminders.days import Day, UnclearTime, month_day, ordinal
-from services.nexus.reminders.time_phrases import NUMBERS, WEEKDAYS, Phrase
+from shared.language.times.days import Day, UnclearTime, month_day, ordinal
+from shared.language.times.time_phrases import NUMBERS, WEEKDAYS, Phrase
 from shared.recurrence import WEEKDAYS as CODES
 
 _UNITS = {

@@ -5,8 +5,10 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 import msgspec
 
-from services.nexus.reminders.clocks import Clock, decide, read_clocks, read_part
-from services.nexus.reminders.days import (
+from shared.clock import datetime_exists, localize
+from shared.errors import ActionError
+from shared.language.times.clocks import Clock, decide, read_clocks, read_part
+from shared.language.times.days import (
     Day,
     UnclearTime,
     find_day,
@@ -15,12 +17,10 @@ from services.nexus.reminders.days import (
     read_amount,
     read_day,
 )
-from services.nexus.reminders.frequencies import frequency_of, leave_out
-from services.nexus.reminders.spoken_times import spell_plainly
-from services.nexus.reminders.time_phrases import ISO_MOMENT, WEEKDAYS, Phrase, cluster, find_phrases
-from services.nexus.reminders.zones import ZONE, parse_zone, zone_name
-from shared.clock import datetime_exists, localize
-from shared.errors import ActionError
+from shared.language.times.frequencies import frequency_of, leave_out
+from shared.language.times.spoken_times import spell_plainly
+from shared.language.times.time_phrases import ISO_MOMENT, WEEKDAYS, Phrase, cluster, find_phrases
+from shared.language.times.zones import ZONE, parse_zone, zone_name
 from shared.recurrence import Recurrence, format_recurrence, next_occurrence
 
 FARTHEST = timedelta(days=3_660)

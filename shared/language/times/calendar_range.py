@@ -3,8 +3,8 @@
 import re
 from datetime import date, timedelta
 
-from services.nexus.reminders.days import UnclearTime, find_day, is_short, read_amount, read_day
-from services.nexus.reminders.time_phrases import NUMBERS, Phrase, find_phrases
+from shared.language.times.days import UnclearTime, find_day, is_short, read_amount, read_day
+from shared.language.times.time_phrases import NUMBERS, Phrase, find_phrases
 
 _NEXT = re.compile(
     r"(?i)\b(?:next|coming|following)\s+(?P<count>\d{1,3}|two|three|four|five|six|seven|ten)?\s*(?P<unit>days?|weeks?)\b"

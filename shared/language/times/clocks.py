@@ -6,8 +6,8 @@ from datetime import date, datetime, time
 
 import msgspec
 
-from services.nexus.reminders.days import UnclearTime
-from services.nexus.reminders.time_phrases import HOURS, NUMBERS, PARTS, SHIFTED, Phrase
+from shared.language.times.days import UnclearTime
+from shared.language.times.time_phrases import HOURS, NUMBERS, PARTS, SHIFTED, Phrase
 
 WAKING = (6, 21)
 """The first and the last hour that an hour without am or pm is taken for today."""
