@@ -72,7 +72,7 @@ class Nexus(Agent):
         self.briefings = BriefingSchedule(self.context, sources, options)
         self.schedules = ScheduleService(self.context)
         self.answerer = Answerer(self.context, self.store)
-        self.desk = Desk(self.context, self.store, self.answerer, self.schedules)
+        self.desk = Desk(self.context, self.answerer, self.schedules)
         self.conversations = Conversations(bus, with_model=lambda: self.context.models.model.available)
         self.context.actions.register(self.reminders)
         self.context.actions.register(self.briefings)

@@ -1,4 +1,4 @@
-"""The tools of the desk: one for each module of the package ``tools`` that defines TOOL."""
+"""The tools of the desk: each Tool that a module of the package ``tools`` defines."""
 
 import functools
 import importlib
@@ -10,8 +10,8 @@ from services.nexus.tools.tool import Tool
 
 @functools.cache
 def load_tools() -> dict[str, Tool]:
-    """The tools by their names, in the order of their modules."""
-    names = sorted(module.name for module in pkgutil.iter_modules(tools.__path__))
+    """The tools by their names, in the order of these."""
+    names = (module.name for module in pkgutil.iter_modules(tools.__path__))
     modules = [importlib.import_module(f"{tools.__name__}.{name}") for name in names]
-    found = [module.TOOL for module in modules if hasattr(module, "TOOL")]
-    return {tool.name: tool for tool in found}
+    found = [each for module in modules for each in vars(module).values() if isinstance(each, Tool)]
+    return {tool.name: tool for tool in sorted(found, key=lambda tool: tool.name)}

@@ -6,15 +6,12 @@ import operator
 import re
 from collections.abc import Callable
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from services.nexus.routing.request import Request
-from services.nexus.tools.clock import tell
+from services.nexus.tools.clock import tell_clock
 from services.nexus.tools.days import find_days
-from services.nexus.tools.tool import Answer, Tool, Words, ask_back
-
-if TYPE_CHECKING:
-    from services.nexus.desk import Desk
+from services.nexus.tools.tool import Answer, Tool, ToolContext, Words, ask_back
 
 _NUMBER = r"(?:\d+(?:\.\d+)?|\.\d+)"
 _WORDS = (
@@ -154,7 +151,7 @@ MOST = 10**15
 """Numbers beyond are not computed with: a power of a power can take minutes."""
 
 
-async def work_out(desk: "Desk", request: Request, words: Words) -> Answer:
+async def work_out(context: ToolContext, request: Request, words: Words) -> Answer:
     """The result, with what was computed; what counts days or weeks to a date is the clock's."""
     try:
         result = compute(request.text)
@@ -163,7 +160,7 @@ async def work_out(desk: "Desk", request: Request, words: Words) -> Answer:
     if result:
         return Answer(text=result)
     if find_days(request.text, date.today()):  # noqa: DTZ011 - whether one is named, whatever the day
-        return await tell(desk, request, words)
+        return await tell_clock(context, request, words)
     return ask_back("I could not read that as a sum. For example: 12% of 340, or 5 miles in km")
 
 
@@ -300,7 +297,7 @@ _SAYS = re.compile(
     r"(?:(?:and|what['’]?s|what\s+is)\s+)?[-(]*\d[\d\s.()]*[-+*/^][-+*/^%\d\s.()]*\s*[=?]*\s*$", re.IGNORECASE
 )
 """A sum and nothing else."""
-TOOL = Tool(
+ARITHMETIC = Tool(
     name="arithmetic",
     description="computes sums and percentages, and converts units",
     needs=_NEEDED,

@@ -1,13 +1,14 @@
-"""Keeping facts: the memory that a message becomes, and what memory holds like it."""
+"""Keeping facts: remembering what is said, correcting what memory holds, and hearing statements."""
 
 import re
-from typing import TYPE_CHECKING
 
 from services.nexus.answers.evidence import KEPT_HERE
 from services.nexus.answers.memory_answer import node_statement, node_stems
 from services.nexus.conversation.ellipsis import find_subject
+from services.nexus.routing.following import is_part
 from services.nexus.routing.request import Request
-from services.nexus.tools.tool import Answer, ask_back
+from services.nexus.routing.speech_acts import Act, find_act
+from services.nexus.tools.tool import Answer, Effect, Tool, ToolContext, Words, ask_back
 from shared import subjects
 from shared.contracts import AskedBack, Choice, Edge, Hit, Node, Relation, ResultOutcome, Source
 from shared.contracts.conversation import SLOT
@@ -16,9 +17,6 @@ from shared.memory import WriteRefused
 from shared.text.sentences import split_title
 from shared.text.shorten import flatten
 from shared.text.words import find_stems, find_terms
-
-if TYPE_CHECKING:
-    from services.nexus.desk import Desk
 
 ALIKE, SHARED = 0.3, 0.25
 """The least likeness of a memory that counts as about the same: its similarity (memory's ``why["vector"]``),
@@ -64,7 +62,7 @@ def says_only_it(fact: str) -> bool:
     return bool(_UNNAMED.match(fact))
 
 
-async def keep(desk: "Desk", request: Request, fact: str, replaces: str = "") -> Answer:
+async def keep(context: ToolContext, request: Request, fact: str, replaces: str = "") -> Answer:
     """Store ``fact`` as the person's own, once for each request; says what was kept, or why it was not.
 
     What says only "it" is kept with what was spoken of before; if that is not known, it is asked. It takes
@@ -76,7 +74,7 @@ async def keep(desk: "Desk", request: Request, fact: str, replaces: str = "") ->
         return ask_back(asked, f"remember that {SLOT}")
     title, body = split_title(fact[0].upper() + fact[1:])
     node = Node(
-        id=desk.context.bus.derive_id("said", request.letter_id),
+        id=context.agent.bus.derive_id("said", request.letter_id),
         kind="fact",
         title=title,
         body=body,
@@ -86,7 +84,7 @@ async def keep(desk: "Desk", request: Request, fact: str, replaces: str = "") ->
     )
     try:
         ends = [Edge(from_id=node.id, to_id=replaces, relation=Relation.SUPERSEDES)] if replaces else []
-        await desk.context.memory.keep_said(node, edges=ends)
+        await context.agent.memory.keep_said(node, edges=ends)
     except WriteRefused as refused:
         known = refused.rejection.existing if refused.rejection else None
         if known and find_stems(node_statement(known)) == find_stems(fact):
@@ -110,10 +108,10 @@ def offer_to_keep(before: str, fact: str) -> Answer:
     return Answer(text=f"{before} Shall I remember it? Answer yes, or say: remember that {said}", asks=asks)
 
 
-async def find_hits(desk: "Desk", text: str) -> list[Hit]:
+async def find_hits(context: ToolContext, text: str) -> list[Hit]:
     """The memories that are like ``text``, nearest first; none if memory does not answer."""
     try:
-        hits = await desk.context.memory.search(text, limit=8)
+        hits = await context.agent.memory.search(text, limit=8)
     except BusError:
         return []
     terms = find_terms(text).keys()
@@ -125,7 +123,130 @@ async def find_hits(desk: "Desk", text: str) -> list[Hit]:
     return [hit for hit in hits if is_alike(hit)]
 
 
-async def find_known(desk: "Desk", fact: str) -> str:
+async def find_known(context: ToolContext, fact: str) -> str:
     """What memory holds about the same as ``fact``, in a line; empty if nothing is."""
-    hits = await find_hits(desk, fact)
+    hits = await find_hits(context, fact)
     return flatten(node_statement(hits[0].node), 200) if hits else ""
+
+
+CORRECTS = re.compile(
+    r"(?i)^\W*(?:(?:no|sorry|oops|wrong|actually|correction|update|correct\s+that|that['’]?s\s+(?:wrong|not\s+(?:true|right)(?:\s+any\s*more)?)|"
+    r"that\s+is\s+(?:wrong|out\s+of\s+date|not\s+true(?:\s+any\s*more)?)|you\s+got\s+that\s+wrong|well)\b[\s,.:;-]*)+"
+)
+"""How a message begins that says that something is otherwise."""
+
+
+SHARED_WORDS = 2
+"""Words of meaning that a correction has in common with the memory that it corrects."""
+
+
+async def correct(context: ToolContext, request: Request, _: Words) -> Answer:
+    """The new fact, kept; and what memory held about it before. Of a mere statement it asks first.
+
+    What corrects the last answer takes the place of the memory that this one quoted.
+    """
+    said = CORRECTS.sub("", request.text, count=1).strip()
+    fact = name_subject(said, request)
+    if len(fact.split()) < 3:
+        return ask_back("What is right? Say the whole fact in a sentence.", f"correct that: {SLOT}")
+    quoted = await _find_corrected(context, request, said)
+    known = flatten(node_statement(quoted), 200) if quoted else await find_known(context, fact)
+    if find_act(request.text) is Act.STATEMENT and not known:
+        return offer_to_keep("Memory has nothing like that yet.", fact)
+    kept = await keep(context, request, fact, quoted.id if quoted else "")
+    if not known:
+        return kept
+    held = f"{kept.text}\nUntil now memory held: {known}"
+    return Answer(text=held, outcome=kept.outcome, citations=kept.citations)
+
+
+async def _find_corrected(context: ToolContext, request: Request, said: str) -> Node | None:
+    """The memory that the last answer quoted, if the message says that it is wrong; ``said`` then names it by
+    "it", or by its words.
+    """
+    if not request.cited or not CORRECTS.match(request.text):
+        return None
+    try:
+        found = await context.agent.memory.get(request.cited)
+    except BusError:
+        return None
+    terms = find_terms(said).keys()
+    shared = sum(len(terms & node_stems(node)) for node in found[:1])
+    return found[0] if found and (says_only_it(said) or shared >= SHARED_WORDS) else None
+
+
+CORRECT = Tool(
+    name="correct",
+    description="corrects what memory holds",
+    run=correct,
+    effect=Effect.WRITES,
+)
+
+
+_REMEMBER_LEAD = re.compile(
+    r"(?i)^\W*(?:(?:please|pls|hey|ok|okay|nexus|yes|no|wait|oh|well|actually|can|could|would|you|i\s+want\s+you\s+to|just)\b[\s,]*)*"
+    r"(?:remember|memori[sz]e|note(?:\s+(?:down|to\s+self))?|(?:keep|bear)\s+in\s+mind|so\s+(?:that\s+)?you\s+know|make\s+a\s+(?:mental\s+)?note"
+    r"|take\s+a\s+note|save|store|write\s+down|"
+    r"jot\s+down|log|keep|record|(?:add|put)\s+(?:in)?to\s+(?:(?:my|our|the|your)\s+)?(?:memory|notes?|knowledge)|for\s+the\s+record|fyi"
+    r"|learn)\b"
+    r"(?:\s+(?:this|it|that|of\s+that|for\s+later|down))*\s*[:,-]?\s*(?:that\b\s*)?"
+)
+_CLAUSE = re.compile(
+    r"(?i)^\W*(?:[\w'’]+[\s,]+){1,10}?(?:remember(?:ed)?|memori[sz]ed?|know|knew|not(?:e|ed)|wr(?:ite|ote)|record(?:ed)?"
+    r"|(?:keep|kept|bear|bore)\s+in\s+mind|(?:make|made|take|took)\s+a\s+note)(?:\s+(?:down|for\s+\w+))?\s+that\s+"
+)
+"""What leads to a fact as a clause: "it would help if you kept in mind that"."""
+_NOTHING = re.compile(
+    r"(?i)(?:you\s+should\s+(?:remember|note)\s+)?(?:something|a\s+thing|a\s+few\s+things)(?:\s+(?:for\s+(?:me|us)|please))?\W*"
+)
+"""Words that announce a fact without saying it."""
+
+
+async def remember(context: ToolContext, request: Request, words: Words) -> Answer:
+    """What was kept, word for word, and how to have it forgotten; what corrects a memory is told as that."""
+    if CORRECTS.match(request.text) and not _REMEMBER_LEAD.match(CORRECTS.sub("", request.text, count=1)):
+        return await correct(context, request, words)
+    lead = _REMEMBER_LEAD if _REMEMBER_LEAD.match(request.text) else _CLAUSE
+    fact = lead.sub("", request.text, count=1).strip()
+    if fact == request.text.strip() and is_part(fact) and request.before_route in _KEPT:
+        return ask_back("Is that a correction? Say the whole fact in a sentence.", f"correct that: {SLOT}")
+    if len(fact.split()) < 2 or _NOTHING.fullmatch(fact):
+        return ask_back("What shall I remember? Say it in a sentence.", f"remember that {SLOT}")
+    return await keep(context, request, fact)
+
+
+_KEPT = ("tool:remember", "tool:correct")
+_REMEMBER_NEEDS = re.compile(
+    r"(?i)^(?!\W*(?:(?:and|but|so|oh|ah|well|yes)\W+)*(?:i|we|he|she|they|do\s+you)\s+(?:\w+\s+)?remember\b)"
+)
+"""Not that a person remembers: "I remember when this was a cinema"."""
+_REMEMBER_SAYS = re.compile(
+    r"(?i)\W*(?:(?:please|pls|hey|ok|and|also|nexus|can you|could you|would you|kindly)\b[\s,]*)*"
+    r"(?:remember|memori[sz]e|keep in mind|note(?: down)?|make a note|take a note|jot down|for the record"
+    r"|for future reference"
+    r"|fyi|save this|store this|note to self)\b"
+    r"(?!\s+(?:when|who|what|where|how|why|which|if|whether|me\b|to\s+remind|our\b|in\s+the\s+calendar)"
+    r"|[^.!]*\?\s*$)"
+)
+"""How a message begins that is certainly for this tool."""
+REMEMBER = Tool(
+    name="remember",
+    description="remembers facts for the team",
+    needs=_REMEMBER_NEEDS,
+    says=_REMEMBER_SAYS,
+    run=remember,
+    effect=Effect.WRITES,
+)
+
+
+async def acknowledge(context: ToolContext, request: Request, _: Words) -> Answer:
+    """That nothing was done, and the offer to keep it."""
+    return offer_to_keep("Nothing was started.", name_subject(request.text, request))
+
+
+STATEMENT = Tool(
+    name="statement",
+    description="hears what you tell, and offers to remember it",
+    run=acknowledge,
+    hidden=True,
+)

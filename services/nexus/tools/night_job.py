@@ -1,30 +1,26 @@
 """Work for the night."""
 
 import re
-from typing import TYPE_CHECKING
 
 from services.nexus.routing.request import Request
 from services.nexus.schedules.words import JOB_MOVE, read_move, read_night_job, read_queue_call
-from services.nexus.tools.tool import Answer, Call, Effect, Tool, Words, ask_back, command
+from services.nexus.tools.tool import Answer, Call, Effect, Tool, ToolContext, Words, ask_back, command
 from shared import subjects
 from shared.contracts.conversation import SLOT
 from shared.errors import ActionError
 
-if TYPE_CHECKING:
-    from services.nexus.desk import Desk
 
-
-async def queue(desk: "Desk", request: Request, _: Words) -> Answer | Call:
+async def queue(context: ToolContext, request: Request, _: Words) -> Answer | Call:
     """The job, put into cortex's queue, whose answer says when it begins and how to stop it; or another time
     for one that waits.
     """
-    now = desk.now(request)
-    if call := read_queue_call(request.text, now, desk.zone):
+    now = context.now(request)
+    if call := read_queue_call(request.text, now, context.zone):
         return Call(assignee=subjects.CORTEX, action=call[0], params=call[1])
     try:
-        if move := read_move(request.text, now, desk.zone, request.replaces):
+        if move := read_move(request.text, now, context.zone, request.replaces):
             return Call(assignee=subjects.CORTEX, action="move_job", params=move)
-        params = read_night_job(request.text, now, desk.zone)
+        params = read_night_job(request.text, now, context.zone)
     except ActionError as error:
         return ask_back(str(error), command("night_job", f"tonight {SLOT}"))
     return Call(assignee=subjects.CORTEX, action="queue_job", params=params)

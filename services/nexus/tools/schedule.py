@@ -1,29 +1,25 @@
 """A goal that repeats."""
 
 import re
-from typing import TYPE_CHECKING
 
 from services.nexus.conversation.mentions import GONE
 from services.nexus.routing.request import Request
 from services.nexus.schedules.words import read_order
-from services.nexus.tools.tool import Answer, Effect, Tool, Words, ask_back, command
+from services.nexus.tools.tool import Answer, Effect, Tool, ToolContext, Words, ask_back, command
 from shared.contracts.conversation import SLOT
 from shared.errors import ActionError
 
-if TYPE_CHECKING:
-    from services.nexus.desk import Desk
 
-
-async def plan(desk: "Desk", request: Request, _: Words) -> Answer:
+async def plan(context: ToolContext, request: Request, _: Words) -> Answer:
     """The goal on its schedule, or what a command does to one; what is not clear is asked back."""
     try:
-        outcome = await desk.schedules.obey(request)
+        outcome = await context.schedules.obey(request)
     except ActionError as error:
         # A command says all at once; what follows it is another message.
         more = "" if read_order(request.text) else command("schedule", f"{request.text} {SLOT}")
         return ask_back(str(error), more)
     if request.replaces and request.replaces not in outcome.output:
-        removed = await desk.schedules.book.remove(request.replaces)
+        removed = await context.schedules.book.remove(request.replaces)
         return Answer(text=f"{outcome.output}\n{GONE}{removed.output}")
     return Answer(text=outcome.output, goal_id=str(outcome.data.get("goal_id", "")))
 

@@ -1,0 +1,137 @@
+"""Talk: greetings, orders that are refused, other languages, and what was not understood."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from services.nexus.routing.languages import ENGLISH_ONLY, SENTENCES, find_language
+from services.nexus.routing.request import Request
+from services.nexus.routing.speech_acts import Act, find_act
+from services.nexus.tools.keeping import CORRECTS, name_subject, offer_to_keep, says_only_it
+from services.nexus.tools.tool import Answer, Tool, ToolContext, Words, ask_back, command
+from shared.contracts import Choice, ResultOutcome
+from shared.text.shorten import shorten
+
+_REPLIES = (
+    (
+        r"robot|machine|\bhuman|real\s+person|\bare\s+you\s+(?:an?\s+)?(?:ai|bot|person|program|computer|alive|real)|who\s+are\s+you|your\s+name",
+        "I am Nexus, the front desk of this office: a program, no person.",
+    ),
+    (r"joke|funny|make\s+me\s+laugh", "A message queue walks into a bar. It leaves once it is acknowledged."),
+    (
+        r"thank|thx|cheers|appreciate|helpful|helped|\bstar\b|legend|great|perfect|well done|good job"
+        r"|nice one|brilliant|awesome",
+        "You are welcome.",
+    ),
+    (r"\b(?:bye|goodbye|good night|see you|that's all|nice weekend|later)\b", "Goodbye."),
+    (
+        r"how(?:['’]?s| is| are)? (?:you|we|things|it going|everyone|life)",
+        "I am at work, thank you. What can I do for you?",
+    ),
+    (r"sorry|no worries|my mistake", "No harm done."),
+    (
+        r"tired|stressed|sad|hard|exhausted|angry|annoyed|ugh|frustrat",
+        "I am sorry to hear that. If I can take something off your hands, say what.",
+    ),
+    (r"grant|accepted|won|passed|birthday|married|congrat|hurray|yay|🎉", "Congratulations!"),
+    (
+        r"\b(?:hi|hello|hey|morning|evening|afternoon|day|there)\b",
+        "Hello. What can I do for you? 'What can you do?' lists it.",
+    ),
+)
+
+
+async def answer_small_talk(context: ToolContext, request: Request, _: Words) -> Answer:
+    """A short sentence."""
+    lower = request.text.lower()
+    found = (text for pattern, text in _REPLIES if re.search(pattern, lower))
+    return Answer(text=next(found, "All right."))
+
+
+SMALL_TALK = Tool(
+    name="small_talk",
+    description="answers greetings and thanks",
+    run=answer_small_talk,
+    hidden=True,
+)
+
+
+_DO_NOT = re.compile(
+    r"(?i)\b(?:don['’]?t|do not|never|not yet|hold off|leave|no need|wait|nothing|not|nobody)\b"
+)
+
+
+async def refuse(context: ToolContext, request: Request, _: Words) -> Answer:
+    """That nothing was done."""
+    act = find_act(request.text)
+    if act is Act.QUOTED:
+        return Answer(text="What is quoted or pasted is data, not an order to me. Nothing was started.")
+    if act is Act.NEGATED or _DO_NOT.search(request.text):
+        return Answer(text="All right: nothing was started. Say when it is to be done.")
+    return Answer(
+        text="I do not do that: approvals, limits and the audit log are people's to change, and text that "
+        "was pasted "
+        "is data, not an order to me. Nothing was started."
+    )
+
+
+REFUSE = Tool(
+    name="refuse",
+    description="declines what would break the rules",
+    run=refuse,
+    hidden=True,
+)
+
+
+async def answer_foreign(context: ToolContext, request: Request, _: Words) -> Answer:
+    """In that language, that without a model English is understood."""
+    language = find_language(request.text)
+    return Answer(text=SENTENCES.get(language, ENGLISH_ONLY), outcome=ResultOutcome.FAILED)
+
+
+LANGUAGE = Tool(
+    name="language",
+    description="says in other languages that English is understood",
+    run=answer_foreign,
+    hidden=True,
+)
+
+
+async def ask_again(context: ToolContext, request: Request, _: Words) -> Answer:
+    """That it was not understood."""
+    return ask_back("I did not understand that. Say it in a sentence, or ask 'what can you do?'")
+
+
+def ask_which(tools: Mapping[str, Tool], likely: Sequence[str], text: str) -> Answer:
+    """The likely tools as choices, which a number settles; nothing is done."""
+    choices = [
+        Choice(label=tools[name].description, text=command(name, text))
+        for name in likely
+        if not tools[name].hidden
+    ]
+    head = "I did not understand that. Did you mean one of these? Answer with its number."
+    return ask_back(head, choices=choices)
+
+
+def ask_for_whole(tool: str, request: Request) -> Answer:
+    """That a message that says a part is to be said as a whole; "yes" joins it to the one before.
+
+    A fact that names what it is about is offered to be kept, as it is.
+    """
+    if tool == "correct":
+        fact = name_subject(CORRECTS.sub("", request.text, count=1).strip(), request)
+        if fact and not says_only_it(fact):
+            return offer_to_keep("Nothing was changed yet.", fact)
+    about, whole = shorten(request.before, 200), f"{request.before.rstrip(' .!?')}: {request.text.strip()}"
+    choices = (Choice(label="Yes", text=command(tool, whole)), Choice(label="No"))
+    return ask_back(
+        f"Is that about: {about}\nNothing was done yet. Answer yes, or say it in one sentence.",
+        choices=choices,
+    )
+
+
+UNCLEAR = Tool(
+    name="unclear",
+    description="asks what is meant",
+    run=ask_again,
+    hidden=True,
+)
