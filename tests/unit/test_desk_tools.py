@@ -14,7 +14,6 @@ from services.nexus.routing.languages import SENTENCES, find_language
 from services.nexus.routing.likeness import fingerprint, load_weights
 from services.nexus.routing.registry import load_tools
 from services.nexus.routing.rules import decide_by_rule, qualify
-from services.nexus.routing.speech_acts import Act, find_act
 from services.nexus.tools.appointments import read_event
 from services.nexus.tools.arithmetic import compute
 from services.nexus.tools.clock import NO_DAY, tell_time
@@ -22,6 +21,7 @@ from services.nexus.tools.office import GROUPS, explain_capabilities
 from services.nexus.tools.tool import Effect, Words
 from services.nexus.tools.work import list_goals, names_else
 from shared.contracts import Goal
+from shared.language.speech_acts import Act, find_act
 from tests.bench.desk.fitting import taught_fingerprint
 from tests.bench.desk.slots import judge
 

@@ -4,14 +4,10 @@ import re
 
 from services.nexus.conversation.resolved import Resolved
 from shared.contracts import Conversation
+from shared.language.sayings import read_sayings
 
-_LOOK = re.compile(
-    r"(?i)(?:(?:and|then|now|also|ok(?:ay)?|please|pls|can\s+you|could\s+you|so)\b[\s,]*)*"
-    r"(?P<order>(?:lint|scan|check|audit|inspect|examine|review|analy[sz]e|test|look\s+at|check\s+up\s+on|run\s+the\s+tests\s+of))\s+"
-    r"(?:it|that|this|them|the\s+same(?:\s+(?:one|repo\w*|folder|project))?)"
-    r"(?P<rest>(?:\s+for\s+[\w\s]+?)?)(?:[\s,]+(?:too|as\s+well|also|please|then|now|next|again))*[\s.!?]*"
-)
-"""An order that a playbook carries out in a folder."""
+WAYS = read_sayings(__file__, "goals")
+
 _PATH = re.compile(r"(?<![\w/.])(?:~|\.{1,2})?/[^\s\"'`,;]+")
 
 
@@ -24,7 +20,7 @@ def find_goal(conversation: Conversation) -> str:
 
 def look_at(text: str, conversation: Conversation) -> Resolved | None:
     """An order about the folder of the last work, with its path in place of "it": "and lint it too"."""
-    found = _LOOK.fullmatch(text.strip())
+    found = WAYS["look"].fullmatch(text.strip())
     if not found or not find_goal(conversation):
         return None
     work = next((each for each in reversed(conversation.turns) if each.goal_id), None)

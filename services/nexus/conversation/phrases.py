@@ -2,6 +2,7 @@
 
 import re
 
+from shared.language.sayings import read_sayings
 from shared.language.times.time_parser import choose
 
 ORDINALS = {
@@ -22,38 +23,7 @@ ORDINALS = {
     )
     for word in words
 }
-_WEEKDAY = r"(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?s?"
-_MONTH = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
-    r"|oct(?:ober)?"
-    r"|nov(?:ember)?|dec(?:ember)?)"
-)
-_PART = r"(?:morning|noon|afternoon|evening|night|lunch(?:time)?|midnight|midday)"
-_COUNT = r"(?:\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|half\s+an?|a\s+couple\s+of|a\s+few)"
-_UNIT = r"(?:seconds?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?)"
-CLOCK = (
-    r"(?:(?:at|by|around|about|from|until|till)\s+)?(?:\d{1,2}(?:[:.]\d\d)?\s*(?:am|pm|o'?clock|h\b)"
-    r"|\d{1,2}:\d\d"
-    r"|(?:half|quarter)\s+(?:past|to)\s+\w+|\b(?:noon|midnight|midday)\b)|at\s+\d{1,2}(?:\.[0-5]\d)?\b(?!\s*%)"
-)
-DAY = (
-    rf"(?:on\s+)?(?:(?:the\s+day\s+after\s+)?tomorrow(?:\s+{_PART})?|the\s+day\s+(?:after|before)"
-    rf"|today|tonight"
-    rf"|yesterday(?:\s+{_PART})?|now"
-    rf"|(?:this|next|last|coming|the\s+coming)\s+(?:week(?:end)?|month|quarter|year|{_WEEKDAY}|{_PART})"
-    rf"|(?:at\s+)?(?:the\s+)?weekend|{_WEEKDAY}(?:\s+{_PART})?|\d{{4}}-\d\d-\d\d"
-    rf"|(?:the\s+)?\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}(?:\s+\d{{4}})?"
-    rf"|{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?(?:\s+\d{{4}})?"
-    rf"|(?:the\s+)\d{{1,2}}(?:st|nd|rd|th))|in\s+the\s+{_PART}|in\s+{_MONTH}(?:\s+\d{{4}})?|in\s+{_COUNT}\s+{_UNIT}"
-    rf"|{_COUNT}\s+{_UNIT}\s+(?:ago|earlier|later)"
-    rf"|(?:every|each)\s+\w+"
-)
-_TIME = re.compile(
-    rf"(?:(?:{CLOCK}|{DAY}|then|and|please|maybe|sharp|make\s+it|let'?s\s+say|say|rather)[\s,]*)+"
-)
-_BESIDE = re.compile(r"(?i)\b(?:at|on|in|for|by|the|to|then|please|maybe|rather|say|and)\b|\W")
-"""What is no other word than a time beside it."""
-_AT = re.compile(r"(?P<hour>\d{1,2})(?:[:.](?P<minute>\d\d))?\s*(?P<half>am|pm)?")
+WAYS = read_sayings(__file__, "phrases")
 
 
 def plain(text: str) -> str:
@@ -64,17 +34,17 @@ def plain(text: str) -> str:
 
 def is_time(words: str) -> bool:
     """Whether ``words``, in lower case, name times and nothing else."""
-    if _TIME.fullmatch(words) and re.search(rf"{CLOCK}|{DAY}", words):
+    if WAYS["times"].fullmatch(words) and WAYS["time"].search(words):
         return True
     phrases = choose(words)  # "in a fortnight", "half nine", "first thing on Monday"
-    return bool(phrases.chosen) and not _BESIDE.sub(" ", phrases.rest).strip()
+    return bool(phrases.chosen) and not WAYS["beside_time"].sub(" ", phrases.rest).strip()
 
 
 def find_clock(words: str) -> str:
     """The time of day that ``words`` name, as 17:00; empty if there is none."""
     if re.search(r"\b(?:noon|midday)\b", words):
         return "12:00"
-    found = next((each for each in _AT.finditer(words) if each["minute"] or each["half"]), None)
+    found = next((each for each in WAYS["at"].finditer(words) if each["minute"] or each["half"]), None)
     if not found or int(found["hour"]) > 24:
         return ""
     hour = int(found["hour"])

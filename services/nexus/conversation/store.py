@@ -16,7 +16,6 @@ from services.nexus.conversation.phrases import plain
 from services.nexus.conversation.resolve import resolve
 from services.nexus.conversation.resolved import Resolved
 from services.nexus.routing.request import Request
-from services.nexus.routing.sentence_type import is_question, is_statement
 from shared import subjects
 from shared.agent.base import Outbox
 from shared.bus import Bus, Entry
@@ -36,6 +35,7 @@ from shared.contracts import (
     Told,
 )
 from shared.contracts.conversation import CUT, MAX_TOLD, MAX_TURNS
+from shared.language.sentence_type import is_question, is_statement
 from shared.queries.conversations import conversation_subject, read_conversation
 
 FORMS = frozenset({"reminders"})

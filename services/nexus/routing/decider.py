@@ -22,13 +22,16 @@ from services.nexus.routing.following import (
 from services.nexus.routing.likeness import Weights, load_weights
 from services.nexus.routing.request import Request
 from services.nexus.routing.rules import QUALIFIED, TONIGHT, decide_by_rule, qualify, read_command
-from services.nexus.routing.speech_acts import Act, find_act
 from services.nexus.tools.tool import Effect, Tool
 from shared.contracts import ListQuery
 from shared.errors import BusError
+from shared.language.sayings import read_sayings
+from shared.language.speech_acts import Act, find_act
 from shared.memory import Memory
 from shared.text.shorten import shorten
 from shared.text.subjects import find_names
+
+WAYS = read_sayings(__file__, "decider")
 
 LEAST_SURE = {Effect.READS: 0.15, Effect.WRITES: 0.5, Effect.STARTS: 0.6}
 """The least probability with which a tool is run that reads, writes, or starts work.
@@ -66,17 +69,8 @@ DEFAULTS = {
     Act.QUOTED: "refuse",
 }
 """What a message is for if its act forbids what it is most like."""
-_ASKED = re.compile(
-    r"(?i)\?|\b(?:what|which|who|whom|whose|when|where|why|how|whether|if|any\s+(?:idea|clue|chance)|know|remember|recall|forgot(?:ten)?)\b"
-)
-"""What may ask within a statement: "I forgot what we decided"."""
-_ADDS = re.compile(r"(?i)^\W*(?:and|also|plus)\b|\b(?:as\s+well|too|also)\W*$")
-_NOW = re.compile(r"(?i)\b(?:now|at\s+once|right\s+away|immediately)\b")
 VAGUE_WORDS = 4
 """The most words of a message that names nothing."""
-_VAGUE = re.compile(
-    r"(?i)\b(?:it|that|this|them|these|those)\b(?!\s+(?!up\b|now\b|for\b|again\b|please\b)\w)"
-)
 
 
 class Decider:
@@ -140,7 +134,12 @@ class Decider:
         }
         if tells(text, act):
             allowed = hear(allowed, self._tools, related)
-        if before.tool == "night_job" and "work" in allowed and _ADDS.search(text) and not _NOW.search(text):
+        if (
+            before.tool == "night_job"
+            and "work" in allowed
+            and WAYS["adds"].search(text)
+            and not WAYS["now"].search(text)
+        ):
             night = allowed.get("night_job", 0.0) + allowed.pop("work")
             allowed["night_job"] = night  # what is added to the night is done then
         first, second, *others = sorted(allowed, key=lambda name: -allowed[name])
@@ -262,7 +261,7 @@ def decide_by_likeness(
 
 def tells(text: str, act: Act) -> bool:
     """Whether ``text`` only tells something: memory is not to answer it with what it holds."""
-    return act is Act.STATEMENT and not _ASKED.search(text)
+    return act is Act.STATEMENT and not WAYS["asked"].search(text)
 
 
 def hear(
@@ -283,7 +282,7 @@ def hear(
 
 def is_vague(text: str) -> bool:
     """Whether ``text`` says of nothing by name what is to be done with it: "write it up"."""
-    return len(text.split()) <= VAGUE_WORDS and bool(_VAGUE.search(text))
+    return len(text.split()) <= VAGUE_WORDS and bool(WAYS["vague"].search(text))
 
 
 def ask_which(decision: Decision) -> Decision:

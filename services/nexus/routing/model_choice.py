@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from services.nexus.routing.decision import Decision, is_allowed
-from services.nexus.routing.speech_acts import find_act
 from services.nexus.tools.tool import Tool
+from shared.language.speech_acts import find_act
 from shared.llm.protocol import Message
 from shared.llm.structured_output import describe
 from shared.reasoning.model import ModelSession

@@ -7,12 +7,12 @@ from services.nexus.answers.memory_answer import node_statement, node_stems
 from services.nexus.conversation.ellipsis import find_subject
 from services.nexus.routing.following import is_part
 from services.nexus.routing.request import Request
-from services.nexus.routing.speech_acts import Act, find_act
 from services.nexus.tools.tool import Answer, Effect, Tool, ToolContext, Words, ask_back
 from shared import subjects
 from shared.contracts import AskedBack, Choice, Edge, Hit, Node, Relation, ResultOutcome, Source
 from shared.contracts.conversation import SLOT
 from shared.errors import BusError
+from shared.language.speech_acts import Act, find_act
 from shared.memory import WriteRefused
 from shared.text.sentences import split_title
 from shared.text.shorten import flatten

@@ -7,7 +7,6 @@ import msgspec
 
 from services.nexus.routing.mail_query import COMMON, MailWanted, parse_wanted
 from services.nexus.routing.request import Request
-from services.nexus.routing.speech_acts import LETTER
 from services.nexus.tools.tool import Answer, Call, Effect, Tool, ToolContext, ask_back
 from shared import subjects
 from shared.bus.entry import seal
@@ -16,6 +15,7 @@ from shared.contracts import Email
 from shared.contracts.conversation import SLOT
 from shared.delivery.mailbox import FoundMail, FoundMails, MailboxQuery
 from shared.errors import BusError, Refused
+from shared.language.speech_acts import LETTER
 from shared.text.phrases import count
 from shared.text.shorten import flatten
 from shared.text.words import find_stems, find_terms

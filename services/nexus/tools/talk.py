@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 
 from services.nexus.routing.languages import ENGLISH_ONLY, SENTENCES, find_language
 from services.nexus.routing.request import Request
-from services.nexus.routing.speech_acts import Act, find_act
 from services.nexus.tools.keeping import CORRECTS, name_subject, offer_to_keep, says_only_it
 from services.nexus.tools.tool import Answer, Tool, ToolContext, Words, ask_back, command
 from shared.contracts import Choice, ResultOutcome
+from shared.language.speech_acts import Act, find_act
 from shared.text.shorten import shorten
 
 _REPLIES = (
