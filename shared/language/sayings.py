@@ -10,7 +10,8 @@ something, or a list of ways; ``lead`` and ``tail`` are what stands around each 
 
 A blank is any white space, a round bracket only groups, an apostrophe is straight or curly, case makes no
 difference, and ``{ahead}`` is another name of the table or of ``words.toml``, which all share. The rest is a
-regular expression of Python. A row of two is a way to say something and how it is written plainly.
+regular expression of Python. A row of two is a way to say something, and how it is written plainly
+or what is answered.
 """
 
 import functools
@@ -33,7 +34,7 @@ class Sayings:
     def __init__(self, rows: Mapping[str, Any], words: Mapping[str, Any]) -> None:
         self._rows = {**words, **rows}
         self._patterns: dict[str, re.Pattern[str]] = {}
-        self._rewrites: dict[str, list[tuple[re.Pattern[str], str]]] = {}
+        self._pairs: dict[str, list[tuple[re.Pattern[str], str]]] = {}
 
     def __getitem__(self, name: str) -> re.Pattern[str]:
         """The pattern of ``name``; raises KeyError, or re.error for a way that is no pattern."""
@@ -43,14 +44,21 @@ class Sayings:
 
     def rewrite(self, name: str, text: str) -> str:
         """``text`` with each way of the rows ``name`` written plainly, in their order."""
-        if name not in self._rewrites:
-            rows = self._rows[name]
-            self._rewrites[name] = [
-                (re.compile(self._translate(way), re.IGNORECASE), plain) for way, plain in rows
-            ]
-        for pattern, plain in self._rewrites[name]:
+        for pattern, plain in self._read_pairs(name):
             text = pattern.sub(plain, text)
         return text
+
+    def choose(self, name: str, text: str) -> str:
+        """The second part of the first of the rows ``name`` whose way ``text`` has; empty if it has none."""
+        return next((second for pattern, second in self._read_pairs(name) if pattern.search(text)), "")
+
+    def _read_pairs(self, name: str) -> list[tuple[re.Pattern[str], str]]:
+        if name not in self._pairs:
+            rows = self._rows[name]
+            self._pairs[name] = [
+                (re.compile(self._translate(way), re.IGNORECASE), second) for way, second in rows
+            ]
+        return self._pairs[name]
 
     def expand(self, name: str) -> str:
         """The regular expression of ``name``, without its flags."""

@@ -17,6 +17,7 @@ from shared.contracts import Choice
 from shared.contracts.conversation import SLOT
 from shared.errors import ActionError
 from shared.files import write_atomically
+from shared.language.sayings import read_sayings
 from shared.language.times.calendar_range import parse_calendar_range
 from shared.language.times.time_parser import choose, resolve
 from shared.settings import Settings
@@ -26,6 +27,8 @@ from shared.text.shorten import flatten
 if TYPE_CHECKING:
     import icalendar
 
+WAYS = read_sayings(__file__, "appointments")
+
 _HOUR = r"(?P<{0}>\d{{1,2}})(?:[:.](?P<{0}_min>[0-5]\d))?\s*(?P<{0}_half>[ap]m)?(?:\s*o['’]?clock)?"
 _FROM_UNTIL = re.compile(
     rf"(?i)(?P<lead>\b(?:from|between|at)\s+|(?<=day\s)|(?<=morrow\s)|(?<=,)\s*|\b(?=\d{{1,2}}(?:[:.]\d\d|\s*[ap]m)))"
@@ -33,14 +36,6 @@ _FROM_UNTIL = re.compile(
     r"(?![\w:/%-]|\.\d|\s*(?:of\s+)?(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))"
 )
 """From when until when on one day: "7pm to 9", "from 2 to 4"."""
-_EVENT_LEAD = re.compile(
-    r"(?i)^\W*(?:(?:please|kindly|can|could|would|you|and|ok|new|event|calendar|appointment|book|put|add|enter|schedule|create|make"
-    r"|block|pencil|plan|get|pop|in|set|up|note|save|the|date|an?|entry|for|me|down|reserve|slot|my|to|into)\b[\s:,]*)+"
-)
-_IN_CALENDAR = re.compile(
-    r"(?i)\b(?:(?:(?:in|into|to|on|from)\s+)?(?:my|the|our)\s+(?:calendar|diary|agenda)|(?:please\s+)?(?:add|put)\s+(?:it|that)"
-    r"(?:\s+(?:in|on|there))?|on\s+there|please|(?:will|would|could)\s+you)\b"
-)
 
 
 FIRST_ONLY = "I add single events, so this is the first one only."
@@ -99,7 +94,7 @@ def _read_end(span: re.Match[str], clock: str) -> str:
 
 
 def _read_title(rest: str) -> str:
-    title = _IN_CALENDAR.sub(" ", _EVENT_LEAD.sub("", rest.strip()))
+    title = WAYS["in_calendar"].sub(" ", WAYS["event_lead"].sub("", rest.strip()))
     title = re.sub(r"\s+(?=[,.;:!?])", "", " ".join(title.split())).strip(" ,.:;-!?")
     title = re.sub(
         r"(?i)^(?:there\s+is|there['’]s|i\s+have|we\s+have|i['’]ve\s+got|we['’]ve\s+got|with(?=\s))\s+",
@@ -109,18 +104,12 @@ def _read_title(rest: str) -> str:
     return re.sub(r"(?i)(?:\s+|^)(?:for|at|on|in|from|and|to)$", "", clean_text(title))
 
 
-_ASKS_OF_EVENT = re.compile(
-    r"(?i)\W*(?:when|(?:at )?what time|where|who)\b(?!.*\b(?:calendar|agenda|diary)\b)"
-)
-"""A question about one event, which is not about the calendar."""
-
-
 async def show_calendar(context: ToolContext, request: Request, words: Words) -> Answer | Call:
     """The appointments of the days that the message names, or of today.
 
     If no calendar is set, what memory says of the event that is asked for: it may have taken one in.
     """
-    if not context.agent.settings.calendar and _ASKS_OF_EVENT.match(request.text):
+    if not context.agent.settings.calendar and WAYS["asks_of_event"].match(request.text):
         known = await answer_from_memory(context, request, words)
         if known.response is not None and known.response.citations:
             return known
@@ -142,9 +131,6 @@ CALENDAR = Tool(
 
 LASTS = timedelta(hours=1)
 """How long an event lasts if nothing says so."""
-_CHANGES_EVENT = re.compile(
-    r"(?i)\b(?:move[sd]?|shift|reschedule|postpone|delete|remove|cancel\w*|extend|take\b.*\bout|change)\b"
-)
 
 
 def read_wanted_event(context: ToolContext, request: Request) -> Event:
@@ -164,7 +150,7 @@ async def add_to_calendar(context: ToolContext, request: Request, event: Event) 
                 Choice(label="set a reminder", text=command("reminder_set", f"remind me: {request.text}")),
             ),
         )
-    if _CHANGES_EVENT.search(request.text):
+    if WAYS["changes_event"].search(request.text):
         return ask_back("I add events and cannot change or remove them; nothing was changed.")
     if not event.title:
         return ask_back("What is the event called?", f"{request.text} {SLOT}")

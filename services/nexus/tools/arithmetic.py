@@ -12,6 +12,9 @@ from services.nexus.routing.request import Request
 from services.nexus.tools.clock import tell_clock
 from services.nexus.tools.days import find_days
 from services.nexus.tools.tool import Answer, Tool, ToolContext, Words, ask_back
+from shared.language.sayings import read_sayings
+
+WAYS = read_sayings(__file__, "arithmetic")
 
 _NUMBER = r"(?:\d+(?:\.\d+)?|\.\d+)"
 _WORDS = (
@@ -283,24 +286,10 @@ def _show(number: float) -> str:
     return f"{int(rounded):,}" if rounded == int(rounded) and abs(rounded) < MOST else f"{rounded:,}"
 
 
-_NUMBERED = (
-    r"(?:\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty"
-    r"|hundred|thousand|dozen|half|third|quarter|double|triple|an?|how many|convert)\b)"
-)
-_NEEDED = re.compile(
-    rf"(?is)(?=.*{_NUMBERED})(?=.*(?:[-+*/^=%√]\s*[\d(]|\d\s*[%^*/+]|{_NUMBERED}\S*(?:\s+\S+){{1,4}}\s+(?:in|into|to|as)\s+\w"
-    r"|\b(?:what|whats|how|which|much|many|plus|minus|times|divided|multiplied|per\s?cent(?:age)?|sum|average|mean|total|convert\w*"
-    r"|calculate|compute|math\w*|work(?:ed)?\s+out|halve|half|third|double|triple|squared?|cubed?|root|discount|tip|vat|tax|split|divide|add|subtract)\b))"
-)
-"""A number, and what is to be done with it."""
-_SAYS = re.compile(
-    r"(?:(?:and|what['’]?s|what\s+is)\s+)?[-(]*\d[\d\s.()]*[-+*/^][-+*/^%\d\s.()]*\s*[=?]*\s*$", re.IGNORECASE
-)
-"""A sum and nothing else."""
 ARITHMETIC = Tool(
     name="arithmetic",
     description="computes sums and percentages, and converts units",
-    needs=_NEEDED,
-    says=_SAYS,
+    needs=WAYS["needed"],
+    says=WAYS["says"],
     run=work_out,
 )

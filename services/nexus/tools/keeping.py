@@ -1,7 +1,5 @@
 """Keeping facts: remembering what is said, correcting what memory holds, and hearing statements."""
 
-import re
-
 from services.nexus.answers.evidence import KEPT_HERE
 from services.nexus.answers.memory_answer import node_statement, node_stems
 from services.nexus.conversation.ellipsis import find_subject
@@ -12,45 +10,28 @@ from shared import subjects
 from shared.contracts import AskedBack, Choice, Edge, Hit, Node, Relation, ResultOutcome, Source
 from shared.contracts.conversation import SLOT
 from shared.errors import BusError
+from shared.language.sayings import read_sayings
 from shared.language.speech_acts import Act, find_act
 from shared.memory import WriteRefused
 from shared.text.sentences import split_title
 from shared.text.shorten import flatten
 from shared.text.words import find_stems, find_terms
 
+WAYS = read_sayings(__file__, "keeping")
+CORRECTS = WAYS["corrects"]
+
 ALIKE, SHARED = 0.3, 0.25
 """The least likeness of a memory that counts as about the same: its similarity (memory's ``why["vector"]``),
 and SHARED times the share of the words that it has. Memories of something else were seen at .03 to .2."""
 
-_UNNAMED = re.compile(
-    r"(?i)(?:(?:his|her|its|their)\s+\w+|it|he|she|they)(?:['’](?:s|re|ve|ll|d)\b|\s+(?:is|are|was|were|has|have|had|will|can|\w+(?:ed|s))\b|\s+left\b)"
-    r"(?!\s+(?:always|usually|often)?\s*(?:rain|snow|okay|ok)\w*)"
-)
-"""How a fact begins that does not say what it is about."""
-_TOLD_OF = re.compile(
-    r"(?i)(?:(?:ok|so|and|also|btw|fyi|well|oh|hey)\W+)*(?P<whole>(?P<owner>(?:(?:my|our|the|mrs?|ms|dr)\.?\s+)?"
-    r"(?!(?:i|we|you|he|she|it|they|there|this|that)\b)[\w-]+(?-i:\s+[A-Z]\w+)*)(?:['’]s(?:\s+[\w-]+){1,3}?)?)"
-    r"\s+(?:is|are|was|were|has|have|had|will|can|\w+(?:s|ed))\b"
-)
-"""What a statement is about, and whose that is: "Marta's address", "Marta"."""
-
-
-_JOINS = re.compile(r"(?i)^\W*(?:(?:and|also|plus|oh|ah)\b[\s,]*)+(?=(?:it|he|she|they|its|his|her|their)\b)")
-_TAIL = re.compile(
-    r"(?i)(?<=\w)\s*[,;.–-]\s*(?:(?:so|and)\s+)?(?:please\s+)?(?:(?:update|remember|note|keep|store|save|memorise)\s+(?:that|it|this)"
-    r"|(?:it\s+|that\s+)?(?:might|may|could)\s+be\s+(?:useful|good|worth|handy|helpful)(?:\s+(?:to\s+know|knowing|later))?|for\s+(?:later|your\s+information)"
-    r"|please|keep\s+(?:that\s+)?in\s+mind)(?:\s+(?:please|for\s+(?:me|us|later)|somewhere))?\W*$"
-)
-"""What asks to keep a fact after it: "the barn key is with Ed, please note that"."""
-
 
 def name_subject(fact: str, request: Request) -> str:
     """``fact`` with what was spoken of before it, if it says only "it": "the lease: it ends in May"."""
-    fact = _JOINS.sub("", fact) or fact
-    if not _UNNAMED.match(fact):
+    fact = WAYS["joins"].sub("", fact) or fact
+    if not WAYS["unnamed"].match(fact):
         return fact
     if request.just_told:
-        told = _TOLD_OF.match(request.just_told)
+        told = WAYS["told_of"].match(request.just_told)
         subject = (told["whole"] if fact.lower().startswith("it") else told["owner"]) if told else ""
     else:
         subject = find_subject(request.before)
@@ -59,7 +40,7 @@ def name_subject(fact: str, request: Request) -> str:
 
 def says_only_it(fact: str) -> bool:
     """Whether ``fact`` does not say what it is about: "it ends in May"."""
-    return bool(_UNNAMED.match(fact))
+    return bool(WAYS["unnamed"].match(fact))
 
 
 async def keep(context: ToolContext, request: Request, fact: str, replaces: str = "") -> Answer:
@@ -68,7 +49,7 @@ async def keep(context: ToolContext, request: Request, fact: str, replaces: str 
     What says only "it" is kept with what was spoken of before; if that is not known, it is asked. It takes
     the place of the memory ``replaces``.
     """
-    fact = name_subject(_TAIL.sub("", fact) or fact, request)
+    fact = name_subject(WAYS["tail"].sub("", fact) or fact, request)
     if says_only_it(fact):
         asked = f"Who or what is that about: {flatten(fact, 200)}? Say it in a whole sentence."
         return ask_back(asked, f"remember that {SLOT}")
@@ -129,13 +110,6 @@ async def find_known(context: ToolContext, fact: str) -> str:
     return flatten(node_statement(hits[0].node), 200) if hits else ""
 
 
-CORRECTS = re.compile(
-    r"(?i)^\W*(?:(?:no|sorry|oops|wrong|actually|correction|update|correct\s+that|that['’]?s\s+(?:wrong|not\s+(?:true|right)(?:\s+any\s*more)?)|"
-    r"that\s+is\s+(?:wrong|out\s+of\s+date|not\s+true(?:\s+any\s*more)?)|you\s+got\s+that\s+wrong|well)\b[\s,.:;-]*)+"
-)
-"""How a message begins that says that something is otherwise."""
-
-
 SHARED_WORDS = 2
 """Words of meaning that a correction has in common with the memory that it corrects."""
 
@@ -183,57 +157,26 @@ CORRECT = Tool(
 )
 
 
-_REMEMBER_LEAD = re.compile(
-    r"(?i)^\W*(?:(?:please|pls|hey|ok|okay|nexus|yes|no|wait|oh|well|actually|can|could|would|you|i\s+want\s+you\s+to|just)\b[\s,]*)*"
-    r"(?:remember|memori[sz]e|note(?:\s+(?:down|to\s+self))?|(?:keep|bear)\s+in\s+mind|so\s+(?:that\s+)?you\s+know|make\s+a\s+(?:mental\s+)?note"
-    r"|take\s+a\s+note|save|store|write\s+down|"
-    r"jot\s+down|log|keep|record|(?:add|put)\s+(?:in)?to\s+(?:(?:my|our|the|your)\s+)?(?:memory|notes?|knowledge)|for\s+the\s+record|fyi"
-    r"|learn)\b"
-    r"(?:\s+(?:this|it|that|of\s+that|for\s+later|down))*\s*[:,-]?\s*(?:that\b\s*)?"
-)
-_CLAUSE = re.compile(
-    r"(?i)^\W*(?:[\w'’]+[\s,]+){1,10}?(?:remember(?:ed)?|memori[sz]ed?|know|knew|not(?:e|ed)|wr(?:ite|ote)|record(?:ed)?"
-    r"|(?:keep|kept|bear|bore)\s+in\s+mind|(?:make|made|take|took)\s+a\s+note)(?:\s+(?:down|for\s+\w+))?\s+that\s+"
-)
-"""What leads to a fact as a clause: "it would help if you kept in mind that"."""
-_NOTHING = re.compile(
-    r"(?i)(?:you\s+should\s+(?:remember|note)\s+)?(?:something|a\s+thing|a\s+few\s+things)(?:\s+(?:for\s+(?:me|us)|please))?\W*"
-)
-"""Words that announce a fact without saying it."""
-
-
 async def remember(context: ToolContext, request: Request, words: Words) -> Answer:
     """What was kept, word for word, and how to have it forgotten; what corrects a memory is told as that."""
-    if CORRECTS.match(request.text) and not _REMEMBER_LEAD.match(CORRECTS.sub("", request.text, count=1)):
+    corrected = CORRECTS.sub("", request.text, count=1)
+    if corrected != request.text and not WAYS["remember_lead"].match(corrected):
         return await correct(context, request, words)
-    lead = _REMEMBER_LEAD if _REMEMBER_LEAD.match(request.text) else _CLAUSE
+    lead = WAYS["remember_lead"] if WAYS["remember_lead"].match(request.text) else WAYS["clause"]
     fact = lead.sub("", request.text, count=1).strip()
     if fact == request.text.strip() and is_part(fact) and request.before_route in _KEPT:
         return ask_back("Is that a correction? Say the whole fact in a sentence.", f"correct that: {SLOT}")
-    if len(fact.split()) < 2 or _NOTHING.fullmatch(fact):
+    if len(fact.split()) < 2 or WAYS["nothing"].fullmatch(fact):
         return ask_back("What shall I remember? Say it in a sentence.", f"remember that {SLOT}")
     return await keep(context, request, fact)
 
 
 _KEPT = ("tool:remember", "tool:correct")
-_REMEMBER_NEEDS = re.compile(
-    r"(?i)^(?!\W*(?:(?:and|but|so|oh|ah|well|yes)\W+)*(?:i|we|he|she|they|do\s+you)\s+(?:\w+\s+)?remember\b)"
-)
-"""Not that a person remembers: "I remember when this was a cinema"."""
-_REMEMBER_SAYS = re.compile(
-    r"(?i)\W*(?:(?:please|pls|hey|ok|and|also|nexus|can you|could you|would you|kindly)\b[\s,]*)*"
-    r"(?:remember|memori[sz]e|keep in mind|note(?: down)?|make a note|take a note|jot down|for the record"
-    r"|for future reference"
-    r"|fyi|save this|store this|note to self)\b"
-    r"(?!\s+(?:when|who|what|where|how|why|which|if|whether|me\b|to\s+remind|our\b|in\s+the\s+calendar)"
-    r"|[^.!]*\?\s*$)"
-)
-"""How a message begins that is certainly for this tool."""
 REMEMBER = Tool(
     name="remember",
     description="remembers facts for the team",
-    needs=_REMEMBER_NEEDS,
-    says=_REMEMBER_SAYS,
+    needs=WAYS["remember_needs"],
+    says=WAYS["remember_says"],
     run=remember,
     effect=Effect.WRITES,
 )

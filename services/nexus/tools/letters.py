@@ -15,10 +15,13 @@ from shared.contracts import Email
 from shared.contracts.conversation import SLOT
 from shared.delivery.mailbox import FoundMail, FoundMails, MailboxQuery
 from shared.errors import BusError, Refused
+from shared.language.sayings import read_sayings
 from shared.language.speech_acts import LETTER
 from shared.text.phrases import count
 from shared.text.shorten import flatten
 from shared.text.words import find_stems, find_terms
+
+WAYS = read_sayings(__file__, "letters")
 
 MOST_LETTERS = 5
 """The most letters of an answer, of agents and of the mailbox."""
@@ -131,9 +134,6 @@ MAIL = Tool(
 
 
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-_BODY = re.compile(
-    r"(?is)(?:\bthat\b|\bsaying\b|\basking\b|:|\bto\s+ask\b|\bto\s+say\b|\babout\b|\bto\s+look\b)\s*(?P<body>.+)$"
-)
 _AGENTS = ("scout", "engineer", "critic", "cortex", "frontier", "conductor")
 
 
@@ -149,7 +149,7 @@ def read_letter(context: ToolContext, request: Request) -> Letter:
     """The recipient and the text that the message names."""
     address = _ADDRESS.search(request.text)
     agent = next((name for name in _AGENTS if re.search(rf"\b{name}\b", request.text.lower())), "")
-    body = _BODY.search(_ADDRESS.sub("", request.text))
+    body = WAYS["body"].search(_ADDRESS.sub("", request.text))
     text = body["body"].strip() if body else ""
     return Letter(recipient=address[0] if address else agent, subject=text[:80], body=text)
 
@@ -169,12 +169,10 @@ async def send_letter(context: ToolContext, request: Request, letter: Letter) ->
     return Call(assignee=context.agent.profile.name, action="send_mail", params=params)
 
 
-_SEND_NEEDS = re.compile(r"(?is)^(?!.*\b(?:do\s+not|don['’]?t|dont|without|before\s+you)\s+send)")
-"""No word that it is not to be sent."""
 SEND_MAIL = Tool(
     name="send_mail",
     description="sends mail to people you allowed, and letters to agents",
-    needs=_SEND_NEEDS,
+    needs=WAYS["send_needs"],
     says=LETTER,
     run=send_letter,
     effect=Effect.WRITES,

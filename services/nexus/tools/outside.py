@@ -7,49 +7,25 @@ import msgspec
 from services.nexus.routing.request import Request
 from services.nexus.tools.tool import Answer, Call, Tool, ToolContext, Words, ask_back
 from shared.contracts.conversation import SLOT
+from shared.language.sayings import read_sayings
 
-_PLACE = re.compile(
-    r"\b(?:[Ii]n|[Ff]or|[Aa]t|[Oo]f|[Ww]eather|[Ff]orecast)\s+(?!(?:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday|January|February|"
-    r"March|April|May|June|July|August|September|October|November|December|I|My|The|It|What|Will|How|Is)\b)"
-    r"(?P<place>[A-ZÀ-Þ][\w'’-]+(?:[ -](?:[A-ZÀ-Þ][\w'’-]+|am|an der|upon|sur|de|la|of))*)"
-)
-_SMALL = re.compile(
-    r"\b(?:in|for|at)\s+(?!(?:the|my|our|a|an|this|next|today|tomorrow|tonight|now|case|\d)\b)(?P<place>[a-zà-ÿ][\w'’-]+(?:\s+[a-zà-ÿ]+)?)"
-    r"(?=\s*(?:[?.!,]|$|today|tomorrow|tonight|now|this|next|on|at|right))"
-)
-_TOPIC = re.compile(
-    r"(?i)\b(?:on|about|for|of|regarding|concerning|into|in)\s+(?!(?:the\s+)?(?:arxiv|web|internet|today|tomorrow|this\s+week)\b)"
-    r"(?P<topic>[^?!\n]+?)\s*(?:[?!\n]|\.(?:\s|$)|$|,?\s*\b(?:please|thanks|pls)\b)"
-)
-_END = re.compile(
-    r"(?i)\s*\b(?:(?:are|is)\s+there|(?:this|last)\s+(?:week|month|year)|lately|recently|today|on\s+arxiv|from\s+arxiv|please|then.*)\s*$"
-)
-
-
-_WORKS = re.compile(
-    r"(?i)^(?:\w+\s+){0,3}?(?:papers?|articles?|preprints?|publications?|stud(?:y|ies)|literature|research)\s+(?:on|about|into|in)\s+"
-)
-"""What a topic is not: "recent papers on ..."."""
+WAYS = read_sayings(__file__, "outside")
 
 
 def find_place(text: str) -> str:
     """The town or place that ``text`` names; empty if it names none."""
-    found = _PLACE.search(text) or _SMALL.search(text)
+    found = WAYS["place"].search(text) or WAYS["small"].search(text)
     return found["place"].strip() if found else ""
 
 
 def find_topic(text: str) -> str:
     """What ``text`` is about: the words behind "on", "about" or "for"; empty if there are none."""
-    found = _TOPIC.search(text)
-    topic = _WORKS.sub("", _END.sub("", found["topic"])) if found else ""
+    found = WAYS["topic"].search(text)
+    topic = WAYS["works"].sub("", WAYS["end"].sub("", found["topic"])) if found else ""
     return topic.strip(" \"'“”,;")
 
 
 _URL = re.compile(r"(?i)\bhttps?://[^\s<>\"'“”)]+|\bwww\.[^\s<>\"'“”)]+")
-_SEARCHES = re.compile(
-    r"(?i)^\W*(?:(?:please|can|could|would|you|hey|just|quickly)\s+)*(?:(?:search|look|google|check|find|browse)\b"
-    r"(?:\s+(?:up|out|for|online|on|the|web|internet|in|a|it))*|do\s+a\s+web\s+search\s+(?:on|for))\s*"
-)
 
 
 class Lookup(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +40,7 @@ def read_lookup(context: ToolContext, request: Request) -> Lookup:
     if found := _URL.search(request.text):
         url = found[0].rstrip(".,;:!?")
         return Lookup(url=url if url.lower().startswith("http") else f"https://{url}")
-    return Lookup(query=_SEARCHES.sub("", request.text).strip(" ?.!") or find_topic(request.text))
+    return Lookup(query=WAYS["searches"].sub("", request.text).strip(" ?.!") or find_topic(request.text))
 
 
 async def look_up(context: ToolContext, request: Request, lookup: Lookup) -> Answer | Call:
@@ -104,16 +80,10 @@ async def find_papers(context: ToolContext, request: Request, about: Topic) -> A
     return Call(assignee="frontier", action="find_papers", params={"topic": about.topic})
 
 
-_PAPERS_NEEDS = re.compile(
-    r"(?i)\b(?:papers?|articles?|arxiv|publi\w+|preprints?|research\w*|stud(?:y|ies)|literature|scien\w+|authors?|journals?|references?|"
-    r"state of the art|survey|work on|doi|methods?|approaches|scholar|thesis|citations?"
-    r"|sources)\b|\d{4}\.\d{4,5}"
-)
-"""Words of science."""
 PAPERS = Tool(
     name="papers",
     description="finds papers on a topic",
-    needs=_PAPERS_NEEDS,
+    needs=WAYS["papers_needs"],
     run=find_papers,
     parameters=Topic,
     read=read_topic,

@@ -14,8 +14,11 @@ from services.nexus.tools.keeping import find_hits, offer_to_keep
 from services.nexus.tools.tool import Answer, Effect, Tool, ToolContext, Words, ask_back, command
 from shared.contracts import AskedBack, Choice, Node, Response, Source, Told
 from shared.contracts.conversation import SLOT
+from shared.language.sayings import read_sayings
 from shared.text.sentences import split_title
 from shared.text.shorten import flatten
+
+WAYS = read_sayings(__file__, "recall")
 
 
 async def answer_from_memory(context: ToolContext, request: Request, _: Words) -> Answer:
@@ -53,27 +56,14 @@ def _make_node(number: int, said: Told) -> Node:
     return Node(id=f"told_{number}", title=title, body=body, created_at=said.asked_at, source=origin)
 
 
-_MEMORY_SAYS = re.compile(
-    r"(?i)\W*(?:(?:please|pls|hey|ok|and|also|nexus|can you|could you|would you|kindly)\b[\s,]*)*"
-    r"remind\s+(?:me|us)[\s,:]+(?:again\s+)?(?:who|what|when|where|how|why|which|whether)\b(?!\s+(?:it|i)\b)"
-)
-"""How a message begins that is certainly for this tool."""
 MEMORY = Tool(
     name="memory",
     description="answers questions from what the team has kept, with the sources",
-    says=_MEMORY_SAYS,
+    says=WAYS["memory_says"],
     run=answer_from_memory,
     route="nexus",
 )
 
-
-_FORGET_LEAD = re.compile(
-    r"(?i)^\W*(?:(?:please|pls|hey|ok|okay|nexus|can|could|would|you|i\s+want\s+you\s+to|just)\b[\s,]*)*"
-    r"(?:forget|unlearn|erase|wipe|delete|drop|remove|purge|clear|strike|get\s+rid\s+of|lose|scratch)\b\s*"
-    r"(?:(?:about|of|all|everything|anything|that|the|this|what|thing|things|note|notes|fact|facts|memory|entry|line|info"
-    r"|data|you\s+know|you\s+remember|i\s+(?:told|said)(?:\s+to)?(?:\s+you)?|said|concerning|on|regarding)\b\s*)*"
-)
-"""What comes before that which is to be forgotten."""
 
 _NAMED_MEMORY = re.compile(r"memory (?P<id>[\w-]+)")
 """A memory by its id."""
@@ -91,7 +81,7 @@ async def forget(context: ToolContext, request: Request, _: Words) -> Answer:
         nodes := await context.agent.memory.get(named["id"])
     ):
         return _offer_to_erase(nodes)
-    about = _FORGET_LEAD.sub("", request.text, count=1).strip(" .!?") or request.text
+    about = WAYS["forget_lead"].sub("", request.text, count=1).strip(" .!?") or request.text
     hits = (await find_hits(context, about))[:MOST_OFFERED]
     if not hits:
         return ask_back("Memory holds nothing like that. Which memory do you mean?", f"forget {SLOT}")
@@ -109,16 +99,10 @@ def _offer_to_erase(nodes: Sequence[Node]) -> Answer:
     )
 
 
-_FORGET_SAYS = re.compile(
-    r"(?i)\W*(?:(?:please|pls|hey|ok|and|also|nexus|can you|could you|would you|kindly)\b[\s,]*)*"
-    r"(?:forget|unlearn|erase|wipe)\s+(?!it\b|to\b|the\s+(?:reminder|alarm|timer|goal|job|check)|about\s+it\b)(?![^.!]*\?\s*$)"
-    r"(?![^.!]*\b(?:new|now|cancel|reminder|rules|instructions)\b)"
-)
-"""How a message begins that is certainly for this tool."""
 FORGET = Tool(
     name="forget",
     description="finds what is to be forgotten, and says how",
-    says=_FORGET_SAYS,
+    says=WAYS["forget_says"],
     run=forget,
     effect=Effect.WRITES,
 )

@@ -1,9 +1,10 @@
 """Reminders: set one."""
 
-import re
-
 from services.nexus.routing.request import Request
 from services.nexus.tools.tool import Call, Effect, Tool, ToolContext, Words
+from shared.language.sayings import read_sayings
+
+WAYS = read_sayings(__file__, "reminder_set")
 
 
 async def mind(context: ToolContext, request: Request, _: Words) -> Call:
@@ -15,15 +16,10 @@ async def mind(context: ToolContext, request: Request, _: Words) -> Call:
     )
 
 
-_NEEDED = re.compile(
-    r"(?is)^(?!.*\bremind(?:ing)?\s+(?:me|us)[\s,:]+(?:again\s+)?(?:what|who|whom|whose|where|why|how|which|whether)\b"
-    r"(?!.*\b(?:at|tomorrow|tonight|every|in\s+\d+)\b))"
-)
-"""No question for memory: "remind me what the paint was called"."""
 TOOL = Tool(
     name="reminder_set",
     description="sets reminders, once or repeated",
-    needs=_NEEDED,
+    needs=WAYS["needed"],
     run=mind,
     effect=Effect.WRITES,
 )

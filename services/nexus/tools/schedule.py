@@ -1,13 +1,14 @@
 """A goal that repeats."""
 
-import re
-
 from services.nexus.conversation.mentions import GONE
 from services.nexus.routing.request import Request
 from services.nexus.schedules.words import read_order
 from services.nexus.tools.tool import Answer, Effect, Tool, ToolContext, Words, ask_back, command
 from shared.contracts.conversation import SLOT
 from shared.errors import ActionError
+from shared.language.sayings import read_sayings
+
+WAYS = read_sayings(__file__, "schedule")
 
 
 async def plan(context: ToolContext, request: Request, _: Words) -> Answer:
@@ -24,21 +25,10 @@ async def plan(context: ToolContext, request: Request, _: Words) -> Answer:
     return Answer(text=outcome.output, goal_id=str(outcome.data.get("goal_id", "")))
 
 
-_NEEDED = re.compile(
-    r"(?i)\b(?:(?:every|evry|each)\s+(?:\w+\s+){0,2}?(?:day|night|morning|evening|afternoon|week\w*|month|year|hour"
-    r"|minute|quarter|noon|midnight|(?:mon|tues|wednes|thurs|fri|satur|sun)day|mon|tue|wed|thu|fri|sat|sun|\d+)s?"
-    r"|(?<!the\s)(?<!last\s)(?:daily|nightly|(?:bi-?)?weekly|fortnightly|monthly|quarterly|hourly|yearly|annually)"
-    r"|cron\w*|regular\w*|repeat\w*|from now on"
-    r"|automat\w*|(?:once|twice|\w+ times) (?:an?|per|each|every)|(?:mon|tues|wednes|thurs|fri|satur|sun)days"
-    r"|(?:\d+(?:st|nd|rd|th)|first|last)(?:\s+\w+){0,2}\s+of\s+(?:the|each|every)\s+(?:month|quarter|year)"
-    r"|(?:mon|tues?|wed|thurs?|fri|sat|sun)\w*\s*(?:\+|&|and)\s*(?:mon|tues?|wed|thurs?|fri|sat|sun)\w*"
-    r"|on the \d+\w* and (?:the )?\d+\w*|schedules?d?|weekdays|mornings|evenings|nights)\b"
-)
-"""Words of repetition."""
 TOOL = Tool(
     name="schedule",
     description="repeats a goal on a schedule",
-    needs=_NEEDED,
+    needs=WAYS["needed"],
     run=plan,
     effect=Effect.STARTS,
     personal=True,

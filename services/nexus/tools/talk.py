@@ -1,6 +1,5 @@
 """Talk: greetings, orders that are refused, other languages, and what was not understood."""
 
-import re
 from collections.abc import Mapping, Sequence
 
 from services.nexus.routing.languages import ENGLISH_ONLY, SENTENCES, find_language
@@ -8,43 +7,16 @@ from services.nexus.routing.request import Request
 from services.nexus.tools.keeping import CORRECTS, name_subject, offer_to_keep, says_only_it
 from services.nexus.tools.tool import Answer, Tool, ToolContext, Words, ask_back, command
 from shared.contracts import Choice, ResultOutcome
+from shared.language.sayings import read_sayings
 from shared.language.speech_acts import Act, find_act
 from shared.text.shorten import shorten
 
-_REPLIES = (
-    (
-        r"robot|machine|\bhuman|real\s+person|\bare\s+you\s+(?:an?\s+)?(?:ai|bot|person|program|computer|alive|real)|who\s+are\s+you|your\s+name",
-        "I am Nexus, the front desk of this office: a program, no person.",
-    ),
-    (r"joke|funny|make\s+me\s+laugh", "A message queue walks into a bar. It leaves once it is acknowledged."),
-    (
-        r"thank|thx|cheers|appreciate|helpful|helped|\bstar\b|legend|great|perfect|well done|good job"
-        r"|nice one|brilliant|awesome",
-        "You are welcome.",
-    ),
-    (r"\b(?:bye|goodbye|good night|see you|that's all|nice weekend|later)\b", "Goodbye."),
-    (
-        r"how(?:['’]?s| is| are)? (?:you|we|things|it going|everyone|life)",
-        "I am at work, thank you. What can I do for you?",
-    ),
-    (r"sorry|no worries|my mistake", "No harm done."),
-    (
-        r"tired|stressed|sad|hard|exhausted|angry|annoyed|ugh|frustrat",
-        "I am sorry to hear that. If I can take something off your hands, say what.",
-    ),
-    (r"grant|accepted|won|passed|birthday|married|congrat|hurray|yay|🎉", "Congratulations!"),
-    (
-        r"\b(?:hi|hello|hey|morning|evening|afternoon|day|there)\b",
-        "Hello. What can I do for you? 'What can you do?' lists it.",
-    ),
-)
+WAYS = read_sayings(__file__, "talk")
 
 
 async def answer_small_talk(context: ToolContext, request: Request, _: Words) -> Answer:
     """A short sentence."""
-    lower = request.text.lower()
-    found = (text for pattern, text in _REPLIES if re.search(pattern, lower))
-    return Answer(text=next(found, "All right."))
+    return Answer(text=WAYS.choose("replies", request.text) or "All right.")
 
 
 SMALL_TALK = Tool(
@@ -55,17 +27,12 @@ SMALL_TALK = Tool(
 )
 
 
-_DO_NOT = re.compile(
-    r"(?i)\b(?:don['’]?t|do not|never|not yet|hold off|leave|no need|wait|nothing|not|nobody)\b"
-)
-
-
 async def refuse(context: ToolContext, request: Request, _: Words) -> Answer:
     """That nothing was done."""
     act = find_act(request.text)
     if act is Act.QUOTED:
         return Answer(text="What is quoted or pasted is data, not an order to me. Nothing was started.")
-    if act is Act.NEGATED or _DO_NOT.search(request.text):
+    if act is Act.NEGATED or WAYS["do_not"].search(request.text):
         return Answer(text="All right: nothing was started. Say when it is to be done.")
     return Answer(
         text="I do not do that: approvals, limits and the audit log are people's to change, and text that "

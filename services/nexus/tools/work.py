@@ -12,9 +12,12 @@ from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import CancelGoal, Choice, Goal
 from shared.contracts.conversation import MAX_CHOICES, SLOT
+from shared.language.sayings import read_sayings
 from shared.text.printable import quote_exactly
 from shared.text.shorten import flatten
 from shared.text.words import find_stems, find_terms
+
+WAYS = read_sayings(__file__, "work")
 
 SHOWN_ID = 8
 """The characters at the end of a goal's id that commands are shown with."""
@@ -49,10 +52,6 @@ ACCEPTED = 15
 MOST_ASKED = 5
 """The most choices of what is to be stopped."""
 _PLANNED = ("tool:schedule", "tool:queue")
-_ONCE = re.compile(r"(?i)\b(?:skip|leave\s+out|today|tonight|tomorrow|this\s+(?:week|month|time|once))\b")
-_REPEATS = re.compile(
-    r"(?i)\b(?:night|dai|week|month|hour|year)ly\b|\b(?:every|each|recurring|regular|(?:un)?schedules?d?)\b"
-)
 _SCHEDULE = re.compile(r"\bs[0-9a-f]{7}\b")
 _GOAL = re.compile(r"goal_[A-Za-z0-9_]{6,}")
 _JOB = re.compile(r"\bjob-\d{8}-\d{3}\b")
@@ -102,7 +101,7 @@ async def _stop_named(context: ToolContext, request: Request, running: list[Goal
     """The goal or schedule that has most of the words that the message says, if it is one; else asks."""
     goals = [Going(ref=each.goal_id, words=each.text, shown=format_goal(each), goal=each) for each in running]
     schedules = await _list_schedules(context)
-    if _REPEATS.search(request.text) and schedules:
+    if WAYS["repeats"].search(request.text) and schedules:
         goals = []  # "the nightly backup" is the schedule, and not the run that it began
     said = find_said(request.text)
     most = 0
@@ -123,7 +122,7 @@ async def _stop_named(context: ToolContext, request: Request, running: list[Goal
         return _ask_which(going, found=not said or bool(most))
     if goal := going[0].goal:
         return _cancel_goal(context, request, goal)
-    if _ONCE.search(request.text):
+    if WAYS["once"].search(request.text):
         return _ask_how_long(going[0])
     return Answer(text=(await context.schedules.book.remove(going[0].ref)).output)
 
@@ -162,12 +161,12 @@ def _ask_how_long(schedule: Going) -> Answer:
 
 def names_else(text: str) -> bool:
     """Whether a message says what is to be ended, or a single run of it: "skip tonight"."""
-    return bool(find_said(text) or _ONCE.search(text))
+    return bool(find_said(text) or WAYS["once"].search(text))
 
 
 def find_said(text: str) -> frozenset[str]:
     """The stems that say what is to be ended, beside that something is: those of "skip tonight's export"."""
-    return frozenset(find_terms(_STOP_NEEDS.sub(" ", text)).keys() - _GENERAL)
+    return frozenset(find_terms(WAYS["stop_needs"].sub(" ", text)).keys() - _GENERAL)
 
 
 def _cancel_goal(context: ToolContext, request: Request, goal: Goal) -> Answer:
@@ -188,13 +187,6 @@ def _cancel_goal(context: ToolContext, request: Request, goal: Goal) -> Answer:
     )
 
 
-_STOP_NEEDS = re.compile(
-    r"(?i)\b(?:stop\w*|cancel\w*|abort\w*|kill\w*|end|halt|pause|delete|remove|call (?:it |that )?off"
-    r"|don['’]?t|no more|never\s?mind|"
-    r"take|turn off|switch off|off|drop|scrap|pull|unschedule|discontinue|quit|enough|undo|not|no longer"
-    r"|skip|bin|shut|leave|no (?:jobs?|goals?|runs?)|needn['’]?t|\w+n['’]t)\b"
-)
-"""Words that end something."""
 _GENERAL = find_terms(
     "goal goals job jobs task tasks work works working run runs running thing things everything "
     "anything agent agents team please now right moment immediately again started start begun doing do "
@@ -207,7 +199,7 @@ _GENERAL = find_terms(
 STOP = Tool(
     name="stop",
     description="stops a goal or a job",
-    needs=_STOP_NEEDS,
+    needs=WAYS["stop_needs"],
     run=stop,
     effect=Effect.WRITES,
 )
@@ -220,7 +212,6 @@ UNANSWERED = (
 SHOWN_REQUEST = 1_000
 """The most characters of what is asked; a cut says where the whole is."""
 DONE = {"grant": "granted", "refuse": "refused"}
-_ALL_REQUESTS = re.compile(r"(?i)\b(?:all|every\w*|both|them|these|those)\b")
 _REFUSES = ("refuse", "reject", "deny", "decline", "no", "not", "don't", "dont", "disallow", "turn")
 
 
@@ -235,7 +226,7 @@ async def answer_approval(context: ToolContext, request: Request, _: Words) -> A
         else "grant"
     )
     chosen = [each for each in waiting if each.approval_id[:12] in request.text] or waiting
-    if len(chosen) > 1 and not _ALL_REQUESTS.search(request.text):
+    if len(chosen) > 1 and not WAYS["all_requests"].search(request.text):
         choices = [
             Choice(
                 label=f"{each.sender}: {flatten(each.what, 150)}",
@@ -253,22 +244,11 @@ async def answer_approval(context: ToolContext, request: Request, _: Words) -> A
     return Answer(text="\n".join([UNANSWERED, *lines]))
 
 
-_APPROVE_NEEDS = re.compile(
-    r"(?i)\b(?:approv\w*|grant\w*|permi\w*|allow\w*|accept\w*|ok|okay|yes|yep|sure|fine|go ahead|let"
-    r"|den(?:y|ied)|refus\w*|reject\w*|declin\w*|no|nope|"
-    r"not|don['’]?t|turn|agree\w*|sign\w*|may|can|give|access|say|tell)\b"
-)
-"""Words that grant or refuse."""
-_APPROVE_SAYS = re.compile(
-    r"(?i)\W*(?:(?:please|pls|hey|ok|and|also|nexus|can you|could you|would you|kindly)\b[\s,]*)*"
-    r"(?:i\s+)?(?:approve|grant|permit|deny|refuse|reject|decline)d?\b(?![^.!]*\?\s*$)(?!\s+(?:all\s+requests\s+)?automatically)"
-)
-"""How a message begins that is certainly for this tool."""
 APPROVE = Tool(
     name="approve",
     description="leads you to approve or refuse what agents ask for",
-    says=_APPROVE_SAYS,
-    needs=_APPROVE_NEEDS,
+    says=WAYS["approve_says"],
+    needs=WAYS["approve_needs"],
     run=answer_approval,
     effect=Effect.WRITES,
 )
