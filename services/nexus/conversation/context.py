@@ -5,10 +5,10 @@ import re
 from services.nexus.conversation.effects import EFFECTS
 from services.nexus.conversation.ellipsis import find_subject
 from services.nexus.conversation.mentions import JOB
-from services.nexus.conversation.phrases import plain
 from services.nexus.conversation.resolved import Resolved
 from shared.contracts import ConversationTurn
 from shared.language.sayings import read_sayings
+from shared.language.utterance import Utterance
 
 WAYS = read_sayings(__file__, "context")
 
@@ -18,9 +18,9 @@ _ALONE = ("tool:small_talk", "tool:unclear", "tool:refuse", "tool:language", "to
 """The routes of answers that nothing is added to."""
 
 
-def add(text: str, turn: ConversationTurn) -> Resolved | None:
-    """What ``text`` adds to the last message, for the tool that answered it; None for any other message."""
-    words = plain(text)
+def add(said: Utterance, turn: ConversationTurn) -> Resolved | None:
+    """What ``said`` adds to the last message, for the tool that answered it; None for any other message."""
+    text, words = said.bare, said.plain
     if WAYS["told"].fullmatch(words):
         return Resolved(text=text, reply=f"You wrote: “{turn.text}”")
     before = (turn.meant or turn.text).strip().rstrip("?.! ")
@@ -30,7 +30,7 @@ def add(text: str, turn: ConversationTurn) -> Resolved | None:
         whole = f"{_without_time(before)} now"
         return Resolved(text=whole, understood=whole)
     if (
-        (given := WAYS["value"].fullmatch(text.strip()))
+        (given := WAYS["value"].fullmatch(text))
         and (subject := find_subject(before))
         and _found_nothing(turn)
     ):
@@ -38,12 +38,12 @@ def add(text: str, turn: ConversationTurn) -> Resolved | None:
         return Resolved(text=whole, understood=whole)
     if len(words.split()) > MAX_WORDS or not is_reading(turn):
         return None
-    adds = WAYS["too"].fullmatch(text.strip()) and not WAYS["it"].search(text)
-    narrows = (WAYS["narrows"].fullmatch(text.strip()) or adds) and not WAYS["talk"].search(text)
-    refers = turn.route != "nexus" and WAYS["pronoun"].fullmatch(text.strip())
+    adds = WAYS["too"].fullmatch(text) and not WAYS["it"].search(text)
+    narrows = (WAYS["narrows"].fullmatch(text) or adds) and not WAYS["talk"].search(text)
+    refers = turn.route != "nexus" and WAYS["pronoun"].fullmatch(text)
     if narrows or refers or WAYS["which"].fullmatch(words):
-        whole = f"{before}, {text.strip()}"
-        return Resolved(text=text, joined=whole) if refers else stay(whole, turn)
+        whole = f"{before}, {text}"
+        return Resolved(text=said.text, joined=whole) if refers else stay(whole, turn)
     return None
 
 

@@ -6,13 +6,13 @@ from datetime import datetime
 from services.nexus.conversation.asking import format_question
 from services.nexus.conversation.ellipsis import swap, swap_alike
 from services.nexus.conversation.mentions import find_mentioned
-from services.nexus.conversation.phrases import is_time, plain
 from services.nexus.conversation.resolved import Resolved
 from services.nexus.reminders.when import format_time_answer
 from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Mentioned, Response
 from shared.language.sayings import read_sayings
 from shared.language.times.days import read_amount
 from shared.language.times.time_phrases import find_phrases
+from shared.language.utterance import Utterance, read_utterance
 
 WAYS = read_sayings(__file__, "effects")
 ENDING = WAYS["ending"]
@@ -67,11 +67,11 @@ def has_effect(turn: ConversationTurn) -> bool:
     return not turn.failed and (bool(turn.goal_id) or turn.route in EFFECTS)
 
 
-def find_ended(text: str, conversation: Conversation) -> Resolved | None:
+def find_ended(said: Utterance, conversation: Conversation) -> Resolved | None:
     """What "cancel that" ends, and "undo that" takes back: what was named last, or was done last."""
-    words = plain(text)
+    text, words = said.text, said.plain
     if not WAYS["dropped"].fullmatch(words):
-        words = plain(WAYS["reason"].sub("", text))
+        words = read_utterance(WAYS["reason"].sub("", text)).plain
     if WAYS["forget"].fullmatch(words) and (kept := _find_kept(conversation)):
         return kept
     last = conversation.turns[-1]
@@ -82,7 +82,7 @@ def find_ended(text: str, conversation: Conversation) -> Resolved | None:
         return _end_all(conversation)
     undoes = bool(WAYS["undo"].fullmatch(words))
     stops = bool(WAYS["stop"].fullmatch(words))
-    ends = WAYS["end"].fullmatch(words) or WAYS["takes_back"].fullmatch(plain(text))
+    ends = WAYS["end"].fullmatch(words) or WAYS["takes_back"].fullmatch(said.plain)
     if not (drops or undoes or stops or ends):
         return None
     recent = conversation.turns[-2:] if stops else conversation.turns
@@ -142,25 +142,25 @@ def end(named: Mentioned) -> Resolved:
     return Resolved(text=routed.format(ref=named.ref), understood=shown.format(ref=named.ref))
 
 
-def alter(text: str, conversation: Conversation) -> Resolved | None:
+def alter(said: Utterance, conversation: Conversation) -> Resolved | None:
     """What a bare time changes: the reminder, the schedule or the event that was told of last."""
-    turn = conversation.turns[-1]
+    text, turn = said.bare, conversation.turns[-1]
     if another := WAYS["another"].fullmatch(text):
         return _set_another(another, turn)
-    if same := WAYS["same"].fullmatch(text.strip()):
+    if same := WAYS["same"].fullmatch(text):
         return _set_same(format_time_answer(same["time"]), turn)
-    if len(text.split()) > MAX_WORDS or WAYS["more"].match(text) or text.rstrip().endswith("?"):
+    if said.length > MAX_WORDS or WAYS["more"].match(text) or said.asks:
         return None
-    bare = WAYS["after"].sub("", WAYS["after"].sub("", WAYS["before"].sub("", text.strip()))).strip(" .!,")
+    bare = WAYS["after"].sub("", WAYS["after"].sub("", WAYS["before"].sub("", text))).strip(" .!,")
     named = [each.ref for each in conversation.mentioned if each.what == "reminder"]
-    if (called := WAYS["called"].fullmatch(text.strip())) and len(named) == 1 and not turn.failed:
+    if (called := WAYS["called"].fullmatch(text)) and len(named) == 1 and not turn.failed:
         whole = f"Rename reminder {named[0]} to {called['name'].strip(' .!')}"
         return Resolved(text=whole, understood=whole)
     if (part := PART_OF_HOUR.fullmatch(bare)) and (told := _SET_FOR.search(turn.answer)):
         bare = (
             f"{told['at'][-5:-2]}{_MINUTES[' '.join(part[1].lower().split())]}"  # of the hour that was told
         )
-    if (pushed := WAYS["pushed"].fullmatch(WAYS["after"].sub("", text.strip()).strip(" .!,"))) and named:
+    if (pushed := WAYS["pushed"].fullmatch(WAYS["after"].sub("", text).strip(" .!,"))) and named:
         bare = f"{pushed['amount']} {'earlier' if pushed['earlier'] else 'later'}"
     by = WAYS["by"].fullmatch(bare)
     time = "" if by else format_time_answer(bare)
@@ -171,11 +171,11 @@ def alter(text: str, conversation: Conversation) -> Resolved | None:
         return Resolved(text=whole, understood=whole)
     schedules = [each.ref for each in conversation.mentioned if each.what == "schedule"]
     if turn.route == "tool:schedule" and schedules and time:
-        whole = swap(turn.meant or turn.text, bare if is_time(plain(bare)) else time)
+        whole = swap(turn.meant or turn.text, bare if read_utterance(bare).is_time else time)
         return Resolved(text=f"/schedule {whole}", understood=whole, replaces=schedules[0])
     jobs = [each.ref for each in conversation.mentioned if each.what == "job"]
     if turn.route == "tool:night_job" and len(jobs) == 1 and time:
-        whole = swap(turn.meant or turn.text, bare if is_time(plain(bare)) else time)
+        whole = swap(turn.meant or turn.text, bare if read_utterance(bare).is_time else time)
         return Resolved(text=f"/night_job {whole}", understood=whole, replaces=jobs[0])
     if turn.route == "tool:calendar_add":
         reply = "I add events and cannot change them; move it in your calendar. Nothing was changed."
@@ -212,17 +212,11 @@ KEPT = frozenset({"tool:remember", "tool:correct"})
 _SAID_KEPT = re.compile(r"I shall remember: (?P<fact>[^\n]+)")
 
 
-def amend(text: str, turn: ConversationTurn) -> Resolved | None:
+def amend(said: Utterance, turn: ConversationTurn) -> Resolved | None:
     """What "make that 19" corrects in the fact that was kept last, if it has such a value or thing."""
     kept = _SAID_KEPT.match(turn.answer) if turn.route in KEPT and not turn.failed else None
-    found = WAYS["amends"].fullmatch(text.strip())
-    if (
-        not kept
-        or not found
-        or len(text.split()) > MAX_WORDS
-        or WAYS["more"].match(text)
-        or text.rstrip().endswith("?")
-    ):
+    found = WAYS["amends"].fullmatch(said.bare)
+    if not kept or not found or said.length > MAX_WORDS or WAYS["more"].match(said.text) or said.asks:
         return None
     whole = swap_alike(kept["fact"], found["other"])
     return Resolved(text=f"/correct {whole}", understood=whole) if whole else None

@@ -3,8 +3,8 @@
 import math
 import re
 
-from services.nexus.conversation.phrases import is_time
 from shared.language.sayings import read_sayings
+from shared.language.utterance import read_utterance
 
 WAYS = read_sayings(__file__, "ellipsis")
 
@@ -23,7 +23,7 @@ _GOAL = re.compile(r"\b(?:goal\s+)?goal_[A-Za-z0-9_]{6,}\b")
 def swap(before: str, other: str) -> str:
     """The message ``before`` with ``other`` in place of what is of its kind: a time, a number, a name."""
     before, other = before.strip(), other.strip(" ?.!,")
-    if is_time(other.lower()):
+    if read_utterance(other).is_time:
         span = _find_time(before, other)
     else:
         span = _find_quantity(before, other) or _find_name(before, other)
@@ -44,7 +44,7 @@ def swap_alike(before: str, other: str) -> str:
     Nothing is replaced unless exactly one part of ``before`` is of its kind.
     """
     other = other.strip(" ?.!,")
-    if is_time(other.lower()):
+    if read_utterance(other).is_time:
         kinds = [kind for kind in ("clock", "day") if WAYS[kind].search(other)]
         named = [len(WAYS[f"{kind}_begins"].findall(before)) for kind in kinds]
         span = _find_time(before, other) if named and max(named) == 1 else None
@@ -136,7 +136,7 @@ def _number(amount: str) -> float:
 def _find_name(before: str, other: str) -> Span | None:
     if linked := WAYS["preposition"].match(other):
         found = re.search(rf"\b{linked['prep']}\s+(?:{WAYS.expand('linked_name')})", before)
-        if found and not is_time(found[0].lower()):
+        if found and not read_utterance(found[0]).is_time:
             return found.start(), found.end(), other
         if linked["prep"].lower() not in ("of", "for", "about"):
             return None
@@ -198,7 +198,7 @@ def _name_noun(before: str) -> tuple[int, int] | None:
     names = [
         each
         for each in WAYS["names"].finditer(before)
-        if not is_time(each[0].lower()) and not any(start <= each.start() < end for start, end in days)
+        if not read_utterance(each[0]).is_time and not any(start <= each.start() < end for start, end in days)
     ]
     return names[-1].span() if names else None
 
@@ -216,7 +216,11 @@ def _asked_noun(before: str) -> tuple[int, int] | None:
 def _linked_noun(before: str) -> tuple[int, int] | None:
     """The noun behind the last preposition, if it ends the message."""
     found = WAYS["linked"].search(WAYS["time_at_end"].sub("", before))
-    if not found or is_time(f"{found['prep']} {found['name']}".lower()) or is_time(found["name"].lower()):
+    if (
+        not found
+        or read_utterance(f"{found['prep']} {found['name']}").is_time
+        or read_utterance(found["name"]).is_time
+    ):
         return None
     return found.span("name")
 

@@ -5,6 +5,7 @@ import re
 from services.nexus.conversation.resolved import Resolved
 from shared.contracts import Conversation
 from shared.language.sayings import read_sayings
+from shared.language.utterance import Utterance
 
 WAYS = read_sayings(__file__, "goals")
 
@@ -18,9 +19,9 @@ def find_goal(conversation: Conversation) -> str:
     return turn.goal_id or (named[0] if turn.route == "tool:goals" and len(named) == 1 else "")
 
 
-def look_at(text: str, conversation: Conversation) -> Resolved | None:
+def look_at(said: Utterance, conversation: Conversation) -> Resolved | None:
     """An order about the folder of the last work, with its path in place of "it": "and lint it too"."""
-    found = WAYS["look"].fullmatch(text.strip())
+    found = WAYS["look"].fullmatch(said.bare)
     if not found or not find_goal(conversation):
         return None
     work = next((each for each in reversed(conversation.turns) if each.goal_id), None)

@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 
 from services.nexus.conversation.asking import format_question
-from services.nexus.conversation.phrases import ORDINALS, find_clock, plain
 from services.nexus.conversation.resolved import Resolved
 from services.nexus.reminders.when import format_time_answer
 from shared.contracts import AskedBack, Choice
 from shared.contracts.conversation import SLOT
 from shared.language.sayings import read_sayings
+from shared.language.utterance import ORDINALS, Utterance, read_utterance
 
 WAYS = read_sayings(__file__, "pending")
 
@@ -18,16 +18,16 @@ MAX_WORDS = 14
 """The most words of a short answer; a longer message is a new one."""
 
 
-def settle(text: str, asks: AskedBack) -> Resolved | None:
+def settle(said: Utterance, asks: AskedBack) -> Resolved | None:
     """What an answer to ``asks`` means; None for a message that does not answer it."""
-    words = plain(text)
+    text, words = said.text, said.plain
     if not words or len(words.split()) > MAX_WORDS:
         return None
     if (number := _find_number(words, asks)) is not None:
         return _choose(asks.choices[number])
     if WAYS["all"].fullmatch(words):
         words = "all"
-    if same := next((each for each in asks.choices if plain(each.label) == words), None):
+    if same := next((each for each in asks.choices if read_utterance(each.label).plain == words), None):
         return _choose(same)
     bare = WAYS["begins"].sub("", words, count=1) if WAYS["begins"].match(words) else words
     if WAYS["yes"].fullmatch(bare):
@@ -99,12 +99,12 @@ def _fill(text: str, words: str, asks: AskedBack) -> Resolved | None:
 
 def _find_by_words(words: str, choices: Sequence[Choice]) -> Choice | None:
     """The one choice whose words, or time, are named."""
-    if clock := find_clock(words):
-        at = [each for each in choices if find_clock(plain(each.label)) == clock]
+    if clock := read_utterance(words).clock:
+        at = [each for each in choices if read_utterance(each.label).clock == clock]
         if len(at) == 1:
             return at[0]
     wanted = set(words.split()) - _FILLERS
-    named = [each for each in choices if wanted and wanted <= set(plain(each.label).split())]
+    named = [each for each in choices if wanted and wanted <= set(read_utterance(each.label).plain.split())]
     return named[0] if len(named) == 1 else None
 
 

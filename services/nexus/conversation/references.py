@@ -6,10 +6,10 @@ from services.nexus.conversation.context import is_reading
 from services.nexus.conversation.effects import ENDING, ENDS, end, has_effect
 from services.nexus.conversation.ellipsis import find_subject
 from services.nexus.conversation.goals import find_goal
-from services.nexus.conversation.phrases import ORDINALS, plain
 from services.nexus.conversation.resolved import Resolved
 from shared.contracts import Conversation, ConversationTurn, Mentioned
 from shared.language.sayings import read_sayings
+from shared.language.utterance import Utterance, read_utterance
 
 WAYS = read_sayings(__file__, "references")
 
@@ -29,12 +29,13 @@ _SOURCE = re.compile(r"\s*\((?:[^()]*,\s*)?\d{4}-\d\d-\d\d\)|\s*\[[\w-]+\]")
 _DATE = re.compile(r"\((?:[^()]*,\s*)?(?P<day>\d{4}-\d\d-\d\d)\)")
 
 
-def find_numbered(text: str, conversation: Conversation) -> Resolved | None:
+def find_numbered(said: Utterance, conversation: Conversation) -> Resolved | None:
     """A message that names by number what the last answer listed, with its id in place of the number."""
+    text = said.text
     found = WAYS["named"].search(text)
     listed = conversation.mentioned
-    alone = WAYS["alone"].fullmatch(plain(text))
-    if not (found or alone) or len(text.split()) > MAX_WORDS:
+    alone = WAYS["alone"].fullmatch(said.plain)
+    if not (found or alone) or said.length > MAX_WORDS:
         return None
     if not listed:
         return None
@@ -81,18 +82,10 @@ _STOPPED = frozenset({"tool:queue", "tool:goals", "tool:schedule", "tool:night_j
 
 
 def _position(word: str, count: int) -> int | None:
-    words = plain(word.replace("#", " ")).split()
-    if "last" in words:
+    named = read_utterance(word.replace("#", " "))
+    if "last" in named.plain.split():
         return count - 1
-    number = next(
-        (
-            int(each) if each.isdigit() else ORDINALS[each]
-            for each in words
-            if each.isdigit() or each in ORDINALS
-        ),
-        0,
-    )
-    return number - 1 if 1 <= number <= count else None
+    return named.ordinal - 1 if 1 <= named.ordinal <= count else None
 
 
 def _describe(named: Mentioned) -> str:
@@ -103,9 +96,9 @@ def _describe(named: Mentioned) -> str:
     )
 
 
-def refer(text: str, conversation: Conversation) -> Resolved | None:
+def refer(said: Utterance, conversation: Conversation) -> Resolved | None:
     """A question about what was said, with that in place of its pronoun; None for any other message."""
-    turn, words = conversation.turns[-1], plain(text)
+    text, words, turn = said.text, said.plain, conversation.turns[-1]
     if WAYS["again"].fullmatch(words):
         return Resolved(text=text, reply=turn.answer or "I had not answered yet.")
     if WAYS["whence"].fullmatch(words) and (source := _find_source(turn)):
@@ -117,12 +110,8 @@ def refer(text: str, conversation: Conversation) -> Resolved | None:
         return _ask(f"Who is {person}?") if person else None
     if bare := WAYS["bare"].fullmatch(words):
         return _expand(bare["word"], words, turn)
-    asks = WAYS["asks"].fullmatch(text.strip())
-    if (
-        not asks
-        or len(words.split()) > MAX_WORDS
-        or (WAYS["idiom"].search(text) and not find_goal(conversation))
-    ):
+    asks = WAYS["asks"].fullmatch(said.bare)
+    if not asks or said.length > MAX_WORDS or (WAYS["idiom"].search(text) and not find_goal(conversation)):
         return None
     if WAYS["orders"].match(asks["rest"]) and turn.route != "nexus" and not find_goal(conversation):
         return None

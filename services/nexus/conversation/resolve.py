@@ -17,12 +17,12 @@ from services.nexus.conversation.ellipsis import find_subject, swap
 from services.nexus.conversation.goals import find_goal, look_at
 from services.nexus.conversation.mentions import find_mentioned
 from services.nexus.conversation.pending import settle
-from services.nexus.conversation.phrases import is_time, plain
 from services.nexus.conversation.references import find_numbered, refer
 from services.nexus.conversation.resolved import Resolved
 from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Response
 from shared.contracts.conversation import CUT
 from shared.language.sayings import read_sayings
+from shared.language.utterance import Utterance, read_utterance
 
 WAYS = read_sayings(__file__, "resolve")
 
@@ -33,50 +33,52 @@ NOT_ASKED = "I had asked nothing, so nothing was done. Say it in a sentence."
 """What is said to a yes to nothing."""
 
 
-def resolve(text: str, conversation: Conversation, now: datetime, *, with_model: bool = False) -> Resolved:
-    """The whole message that ``text`` stands for, which is then routed as any other.
+def resolve(
+    said: Utterance, conversation: Conversation, now: datetime, *, with_model: bool = False
+) -> Resolved:
+    """The whole message that ``said`` stands for, which is then routed as any other.
 
-    It is ``text`` itself unless it answers what was asked back, or refers to what was said. A model reads the
+    It is ``said`` itself unless it answers what was asked back, or refers to what was said. A model reads the
     conversation itself: ``with_model`` only what was asked back is settled, and what was named by number.
     """
-    whole = Resolved(text=text)
-    if conversation.asks and (settled := settle(text, conversation.asks)):
+    text, whole = said.text, Resolved(text=said.text)
+    if conversation.asks and (settled := settle(said, conversation.asks)):
         return settled
     if aside := WAYS["aside"].match(text):
-        return resolve(text[aside.end() :], conversation, now, with_model=with_model)
+        return resolve(read_utterance(text[aside.end() :]), conversation, now, with_model=with_model)
     if not conversation.turns or text.lstrip().startswith("/"):
         instead = None if with_model else WAYS["instead"].fullmatch(text)
         return (instead and _ask_whose(text, instead["other"], conversation)) or whole
-    if found := find_ended(text, conversation) or find_numbered(text, conversation):
+    if found := find_ended(said, conversation) or find_numbered(said, conversation):
         return found
     if with_model:
         return whole
-    if told := _tell_of_talk(text, conversation):
+    if told := _tell_of_talk(said, conversation):
         return told
     turn = conversation.turns[-1]
     if len(turn.meant or turn.text) >= CUT or turn.state != "answered":
         return whole
-    if altered := alter(text, conversation) or amend(text, turn) or look_at(text, conversation):
+    if altered := alter(said, conversation) or amend(said, turn) or look_at(said, conversation):
         return altered
     if turn.route == "nexus" or find_goal(conversation):
-        return complete(text, conversation) or refer(text, conversation) or add(text, turn) or whole
-    if found := complete(text, conversation) or add(text, turn):
+        return complete(said, conversation) or refer(said, conversation) or add(said, turn) or whole
+    if found := complete(said, conversation) or add(said, turn):
         return found
-    referred = refer(text, conversation)
+    referred = refer(said, conversation)
     if referred and referred.understood and turn.route != "tool:statement":
         return Resolved(text=text, joined=referred.text) if is_reading(turn) or has_effect(turn) else whole
     return referred or whole
 
 
-def _tell_of_talk(text: str, conversation: Conversation) -> Resolved | None:
+def _tell_of_talk(said: Utterance, conversation: Conversation) -> Resolved | None:
     """What is answered about the conversation itself; None for any other message."""
-    words = plain(text)
+    words = said.plain
     if not conversation.asks and WAYS["yes"].fullmatch(words):
-        return Resolved(text=text, reply=NOT_ASKED, route="tool:small_talk")
+        return Resolved(text=said.text, reply=NOT_ASKED, route="tool:small_talk")
     if WAYS["first"].fullmatch(words):
-        return Resolved(text=text, reply=f"Your first message here was: “{conversation.title}”")
+        return Resolved(text=said.text, reply=f"Your first message here was: “{conversation.title}”")
     if conversation.told and WAYS["told"].fullmatch(words):
-        return Resolved(text=text, reply=_list_told(conversation))
+        return Resolved(text=said.text, reply=_list_told(conversation))
     return None
 
 
@@ -86,13 +88,13 @@ def _list_told(conversation: Conversation) -> str:
     return f"You told me here, and it is not kept:\n{lines}"
 
 
-def complete(text: str, conversation: Conversation) -> Resolved | None:
+def complete(said: Utterance, conversation: Conversation) -> Resolved | None:
     """An ellipsis as the message before with its words changed; None for any other message."""
-    turn = conversation.turns[-1]
+    text, turn = said.text, conversation.turns[-1]
     before = turn.meant or turn.text
-    if WAYS["again"].fullmatch(plain(text)):
+    if WAYS["again"].fullmatch(said.plain):
         return _repeat(before, turn)
-    if len(text.split()) > MAX_WORDS:
+    if said.length > MAX_WORDS:
         return None
     if (
         changed := WAYS["change"].fullmatch(text)
@@ -103,14 +105,17 @@ def complete(text: str, conversation: Conversation) -> Resolved | None:
             return None
         return _ask_whose(text, changed["other"], conversation) or _change(changed["other"], turn)
     asked = WAYS["what_about"].fullmatch(text) or WAYS["bare"].fullmatch(text)
-    other = re.sub(r"(?i)^there\s+", "", asked["other"]) if asked else text if is_time(plain(text)) else ""
+    other = re.sub(r"(?i)^there\s+", "", asked["other"]) if asked else text if said.is_time else ""
     if turn.route in _REMINDED:
         other = re.sub(r"(?i)^(?:an)?other(?:\s+one)?\s+|^one\s+", "", other)
-    if WAYS["earlier"].fullmatch(plain(other) if asked else plain(text)) and turn.route == "nexus":
+    if (
+        WAYS["earlier"].fullmatch(read_utterance(other).plain if asked else said.plain)
+        and turn.route == "nexus"
+    ):
         return _repeat(f"{before.rstrip(' ?.!')} before?", turn)
     about = bool(re.search(r"(?i)\b(?:about|same)\b", text))
     begins = re.match(r"(?i)(?:while|if|when|because|that|to)\b|.*\s(?:it|them)$", other) or (
-        not about and WAYS["verb"].match(other) and not is_time(plain(other))
+        not about and WAYS["verb"].match(other) and not read_utterance(other).is_time
     )
     if (
         not other
@@ -119,7 +124,7 @@ def complete(text: str, conversation: Conversation) -> Resolved | None:
         or (has_effect(turn) and WAYS["ordered"].search(other))
     ):
         return None
-    if turn.route in _REMINDED and is_time(plain(other)):
+    if turn.route in _REMINDED and read_utterance(other).is_time:
         before = next(
             (each.meant or each.text for each in reversed(conversation.turns) if each.route == _SET), before
         )
@@ -128,14 +133,14 @@ def complete(text: str, conversation: Conversation) -> Resolved | None:
     return _repeat(
         swap(before, other),
         turn,
-        asked=text.rstrip().endswith("?") or bool(re.search(r"(?i)\babout\b", text)),
+        asked=said.asks or bool(re.search(r"(?i)\babout\b", text)),
     )
 
 
 def _ask_whose(text: str, time: str, conversation: Conversation) -> Resolved | None:
     """What a time is for if the last message did nothing and named none: it asks, and changes nothing."""
     part = PART_OF_HOUR.fullmatch(time)
-    if not part and not (is_time(plain(time)) and _is_timeless(time, conversation)):
+    if not part and not (read_utterance(time).is_time and _is_timeless(time, conversation)):
         return None
     last = next((each for each in reversed(conversation.turns) if each.route in _REMINDED), None)
     named = find_mentioned(Response(text=last.answer)) if last else ()
@@ -181,9 +186,13 @@ _REMINDED = (_SET, "tool:reminder_change")
 
 def _is_topic(other: str, before: str) -> bool:
     """Whether ``other`` is about something else: "the weather in Bern" after a question on deploys."""
-    words = set(plain(other).split())
+    words = set(read_utterance(other).plain.split())
     linked = re.search(r"\s(?:in|of|on|for|at|from|with|about)\s", other)
-    return bool(linked) and not is_time(plain(other)) and not words & set(plain(before).split()) - _SMALL
+    return (
+        bool(linked)
+        and not read_utterance(other).is_time
+        and not words & set(read_utterance(before).plain.split()) - _SMALL
+    )
 
 
 _SMALL = frozenset("the a an in of on for at from with about to is are and our my your".split())
@@ -201,7 +210,7 @@ def _repeat(whole: str, turn: ConversationTurn, *, asked: bool = True) -> Resolv
 
 def _change(other: str, turn: ConversationTurn) -> Resolved | None:
     """What "make it Tom" changes: the message before."""
-    if not is_time(plain(other)) and (WAYS["verb"].match(other) or WAYS["compares"].fullmatch(other)):
+    if not read_utterance(other).is_time and (WAYS["verb"].match(other) or WAYS["compares"].fullmatch(other)):
         return None
     if turn.route in KEPT or turn.route == "tool:stop":
         return None

@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Iterator
 
 from shared.language.sayings import read_sayings
-from shared.language.speech_acts import find_act
+from shared.language.utterance import read_utterance
 
 WAYS = read_sayings(__file__, "features")
 
@@ -49,7 +49,7 @@ def read_features(text: str) -> dict[int, float]:
 
 def _named_features(text: str) -> Iterator[tuple[str, float]]:
     text = normalise(text)
-    yield f"act {find_act(text).value}", _CUE
+    yield f"act {read_utterance(text).act.value}", _CUE
     for cue in _CUES:
         if WAYS[cue].search(text):
             yield f"cue {cue}", _CUE

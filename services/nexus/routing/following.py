@@ -11,7 +11,8 @@ import msgspec
 
 from services.nexus.tools.tool import Effect, Tool
 from shared.language.sayings import read_sayings
-from shared.language.speech_acts import Act, find_act
+from shared.language.speech_acts import Act
+from shared.language.utterance import read_utterance
 
 WAYS = read_sayings(__file__, "following")
 
@@ -62,15 +63,10 @@ NAMED_ROLES = ("memory", "work", "small_talk", "statement", "unclear", "remember
 """Tools that are a role of their own."""
 ROLES = ("same", "alters", "ends", "related", *NAMED_ROLES, "other")
 """What a tool can be to the one that was talked about."""
-MAX_WORDS = 12
-"""The most words of a message that is read as a part of a sentence."""
 SHORT = 3
 """The most words of a message that seldom stands for itself."""
-REFERRING = 4
-"""The first words of a statement, of which one refers if it goes on from what was said."""
 LEAST = 1e-3
 """Added to a probability before its logarithm is taken."""
-_SHAPES = tuple("heard pronoun joins ends time".split())
 
 
 class Before(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,25 +76,13 @@ class Before(msgspec.Struct, frozen=True, kw_only=True):
     failed: bool = False
 
 
-def is_part(text: str) -> bool:
-    """Whether ``text`` is no sentence: "to pay the tuner, Monday", "the one in lab 2", "from May sorry"."""
-    return len(text.split()) <= MAX_WORDS and bool(WAYS["part"].match(text)) and not WAYS["asks"].search(text)
-
-
-def refers(text: str) -> bool:
-    """Whether ``text`` goes on from what was said: "no, it's on the 5th", "and she left"."""
-    begins = " ".join(text.split()[:REFERRING])  # "Milo has to take his pill" names whose
-    return any(WAYS[shape].search(begins) for shape in ("pronoun", "joins")) or bool(
-        WAYS["denies"].match(text)
-    )
-
-
 def is_whole(text: str) -> bool:
     """Whether ``text`` needs no other: "what does E07 mean?", "list our keys", but not "and by when?"."""
-    refers = WAYS["pronoun"].search(text) or WAYS["joins"].search(text)
-    if WAYS["wants"].match(text) and len(text.split()) >= SHORT:
+    said = read_utterance(text)
+    refers = said.has_pronoun or said.joins
+    if WAYS["wants"].match(text) and said.length >= SHORT:
         return not refers
-    return find_act(text) is Act.QUESTION and len(text.split()) > SHORT and not refers
+    return said.act is Act.QUESTION and said.length > SHORT and not refers
 
 
 def rank(
@@ -166,19 +150,22 @@ def find_roles(last: str, name: str) -> tuple[str, ...]:
 
 def find_shapes(text: str, before: Before, tools: Mapping[str, Tool]) -> set[str]:
     """The names of what can be seen of a message without its meaning."""
-    act, words = find_act(text), len(text.split())
+    said = read_utterance(text)
+    act, words = said.act, said.length
     last = tools.get(before.tool)
     seen = {
         "any": True,
-        "part": is_part(text),
+        "part": said.is_part,
         "short": words <= SHORT,
         "middling": words <= 6,
         "long": words > 10,
-        "question": act is Act.QUESTION or text.rstrip().endswith("?"),
+        "question": act is Act.QUESTION or said.asks,
         "failed": before.failed,
         "after reading": last is not None and last.effect is Effect.READS,
         "after talk": before.tool in TALK,
         **{kind.value: act is kind for kind in (Act.REQUEST, Act.STATEMENT, Act.NEGATED)},
-        **{shape: bool(WAYS[shape].search(text)) for shape in _SHAPES},
+        "pronoun": said.has_pronoun,
+        "joins": said.joins,
+        **{shape: bool(WAYS[shape].search(text)) for shape in ("heard", "ends", "time")},
     }
     return {shape for shape, is_so in seen.items() if is_so}

@@ -11,7 +11,8 @@ from services.nexus.routing.following import SHORT
 from services.nexus.routing.languages import find_language
 from services.nexus.tools.tool import Tool
 from shared.language.sayings import read_sayings
-from shared.language.speech_acts import Act, find_act
+from shared.language.speech_acts import Act
+from shared.language.utterance import read_utterance
 
 WAYS = read_sayings(__file__, "rules")
 TONIGHT = WAYS["tonight"]
@@ -52,10 +53,10 @@ def decide_by_rule(text: str, tools: Mapping[str, Tool], *, goes_on: bool = Fals
     if WAYS["forbidden"].search(text):
         return Decision(tool="refuse", why="it orders to break the rules")
     intent = find_intent(text)
-    if intent and (intent not in MADE_OR_LISTED or find_act(text) is not Act.NEGATED):
+    if intent and (intent not in MADE_OR_LISTED or read_utterance(text).act is not Act.NEGATED):
         return Decision(tool=INTENTS[intent], why=f"it wants to {intent.value} a reminder")
     said = next((name for name, tool in tools.items() if tool.says and tool.says.match(text)), "")
-    if said and fits(tools[said], text) and is_allowed(tools[said], find_act(text)):
+    if said and fits(tools[said], text) and is_allowed(tools[said], read_utterance(text).act):
         return Decision(tool=said, why=f"it begins as what is for {said}")
     wanted = "" if goes_on and len(text.split()) <= SHORT else _plain(text)
     for name, tool in tools.items():

@@ -3,7 +3,6 @@
 from services.nexus.answers.evidence import KEPT_HERE
 from services.nexus.answers.memory_answer import node_statement, node_stems
 from services.nexus.conversation.ellipsis import find_subject
-from services.nexus.routing.following import is_part
 from services.nexus.routing.request import Request
 from services.nexus.tools.tool import Answer, Effect, Tool, ToolContext, Words, ask_back
 from shared import subjects
@@ -11,7 +10,8 @@ from shared.contracts import AskedBack, Choice, Edge, Hit, Node, Relation, Resul
 from shared.contracts.conversation import SLOT
 from shared.errors import BusError
 from shared.language.sayings import read_sayings
-from shared.language.speech_acts import Act, find_act
+from shared.language.speech_acts import Act
+from shared.language.utterance import read_utterance
 from shared.memory import WriteRefused
 from shared.text.sentences import split_title
 from shared.text.shorten import flatten
@@ -125,7 +125,7 @@ async def correct(context: ToolContext, request: Request, _: Words) -> Answer:
         return ask_back("What is right? Say the whole fact in a sentence.", f"correct that: {SLOT}")
     quoted = await _find_corrected(context, request, said)
     known = flatten(node_statement(quoted), 200) if quoted else await find_known(context, fact)
-    if find_act(request.text) is Act.STATEMENT and not known:
+    if request.utterance.act is Act.STATEMENT and not known:
         return offer_to_keep("Memory has nothing like that yet.", fact)
     kept = await keep(context, request, fact, quoted.id if quoted else "")
     if not known:
@@ -164,7 +164,7 @@ async def remember(context: ToolContext, request: Request, words: Words) -> Answ
         return await correct(context, request, words)
     lead = WAYS["remember_lead"] if WAYS["remember_lead"].match(request.text) else WAYS["clause"]
     fact = lead.sub("", request.text, count=1).strip()
-    if fact == request.text.strip() and is_part(fact) and request.before_route in _KEPT:
+    if fact == request.text.strip() and read_utterance(fact).is_part and request.before_route in _KEPT:
         return ask_back("Is that a correction? Say the whole fact in a sentence.", f"correct that: {SLOT}")
     if len(fact.split()) < 2 or WAYS["nothing"].fullmatch(fact):
         return ask_back("What shall I remember? Say it in a sentence.", f"remember that {SLOT}")

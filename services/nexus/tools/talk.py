@@ -8,7 +8,7 @@ from services.nexus.tools.keeping import CORRECTS, name_subject, offer_to_keep, 
 from services.nexus.tools.tool import Answer, Tool, ToolContext, Words, ask_back, command
 from shared.contracts import Choice, ResultOutcome
 from shared.language.sayings import read_sayings
-from shared.language.speech_acts import Act, find_act
+from shared.language.speech_acts import Act
 from shared.text.shorten import shorten
 
 WAYS = read_sayings(__file__, "talk")
@@ -29,7 +29,7 @@ SMALL_TALK = Tool(
 
 async def refuse(context: ToolContext, request: Request, _: Words) -> Answer:
     """That nothing was done."""
-    act = find_act(request.text)
+    act = request.utterance.act
     if act is Act.QUOTED:
         return Answer(text="What is quoted or pasted is data, not an order to me. Nothing was started.")
     if act is Act.NEGATED or WAYS["do_not"].search(request.text):
