@@ -10,9 +10,9 @@ from typing import Any
 
 from services.nexus.routing.request import Request
 from services.nexus.tools.clock import tell_clock
-from services.nexus.tools.days import find_days
 from services.nexus.tools.tool import Answer, Tool, ToolContext, Words, ask_back
 from shared.language.sayings import read_sayings
+from shared.language.times.calendar_range import find_days
 
 WAYS = read_sayings(__file__, "arithmetic")
 

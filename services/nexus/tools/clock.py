@@ -6,9 +6,10 @@ from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
 
 from services.nexus.routing.request import Request
-from services.nexus.tools.days import WEEKDAYS, find_days, names_day
 from services.nexus.tools.tool import Answer, Tool, ToolContext, Words
 from shared.clock import format_zone
+from shared.language.times.calendar_range import find_days, names_day
+from shared.language.times.time_phrases import WEEKDAYS
 
 _ZONES = {
     "new york": "America/New_York",
@@ -91,8 +92,8 @@ def _tell_distance(text: str, days: list[date], today: date) -> str:
         )
         first, last = min(first, last), max(first, last)
     count = abs((last - first).days)
-    if named := re.search(rf"\bhow\s+many\s+({'|'.join(WEEKDAYS)})s\b", text):
-        weekday = WEEKDAYS.index(named[1])
+    if named := re.search(r"\bhow\s+many\s+((?:mon|tues|wednes|thurs|fri|satur|sun)day)s\b", text):
+        weekday = WEEKDAYS[named[1][:3]]
         passed = sum((first + timedelta(days=n)).weekday() == weekday for n in range(1, count))
         times = f"{passed} {named[1].capitalize()}{'s' * (passed != 1)}"
         return f"{times} between {_name(first)} and {_name(last)}."

@@ -110,6 +110,7 @@ AMOUNT = re.compile(
 )
 _PLAIN = re.sub(r"\?P<\w+>", "", AMOUNT.pattern.removeprefix("(?i)"))
 _AMOUNTS = rf"{_PLAIN}(?:\s*,?\s*(?:and\s+)?{_PLAIN}){{0,3}}"
+AGO = re.compile(rf"(?i)(?<![\w.-])(?P<amount>{_AMOUNTS})\s+ago\b")
 _WEEKDAY = r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?(?!['’]s))"
 _SHORT = r"(?:(?:mon|tues?|wed|thur?s?|fri|sat|sun)\b)"
 _DAY = (
