@@ -5,6 +5,7 @@ from functools import cached_property, lru_cache
 
 from shared.language.sayings import read_sayings
 from shared.language.speech_acts import Act, find_act
+from shared.language.times.days import ordinal
 from shared.language.times.time_parser import Phrases, choose
 
 WAYS = read_sayings(__file__, "utterance")
@@ -12,8 +13,6 @@ MAX_PART = 12
 """The most words of a message that is read as a part of a sentence."""
 REFERRING = 4
 """The first words of a statement, of which one refers if it goes on from what was said."""
-_NTHS = "first second third fourth fifth sixth seventh eighth ninth", "1st 2nd 3rd 4th 5th 6th 7th 8th 9th"
-ORDINALS = {word: number for words in _NTHS for number, word in enumerate(words.split(), 1)}
 
 
 class Utterance:
@@ -67,8 +66,8 @@ class Utterance:
     @cached_property
     def ordinal(self) -> int:
         """The first number by place, or in digits, that it names; 0 if there is none."""
-        words = (word for word in self.plain.split() if word.isdigit() or word in ORDINALS)
-        return next((int(word) if word.isdigit() else ORDINALS[word] for word in words), 0)
+        words = self.plain.split()
+        return next((ordinal(word) for word in words if word.isdigit() or WAYS["nth"].fullmatch(word)), 0)
 
     @cached_property
     def is_part(self) -> bool:

@@ -9,7 +9,8 @@ from services.nexus.reminders.when import format_time_answer
 from shared.contracts import AskedBack, Choice
 from shared.contracts.conversation import SLOT
 from shared.language.sayings import read_sayings
-from shared.language.utterance import ORDINALS, Utterance, read_utterance
+from shared.language.times.days import ordinal
+from shared.language.utterance import Utterance, read_utterance
 
 WAYS = read_sayings(__file__, "pending")
 
@@ -50,7 +51,7 @@ def _find_number(words: str, asks: AskedBack) -> int | None:
     word = found["word"]
     if word in ("last", "latter"):
         return count - 1
-    position = int(word) if word.isdigit() else ORDINALS.get(word, 1)
+    position = 1 if word == "former" else ordinal(word)
     return position - 1 if 1 <= position <= count else None
 
 

@@ -17,7 +17,7 @@ from services.nexus.reminders.timers import spell_out
 from shared.language.sayings import read_sayings
 from shared.language.times.days import is_short, read_amount
 from shared.language.times.time_parser import ParsedTime, Phrases, choose, resolve
-from shared.language.times.time_phrases import AMOUNT, find_phrases
+from shared.language.times.time_phrases import find_delay, find_phrases
 
 WAYS = read_sayings(__file__, "requests")
 
@@ -53,13 +53,6 @@ class ReminderRequest(msgspec.Struct, frozen=True, kw_only=True):
     away: timedelta | None = None
     time: str = ""
     also: tuple["ReminderRequest", ...] = ()
-
-
-_AWAY = re.compile(
-    rf"(?i)(?:\b(?:for|by|in)\s+)?(?:\b(?:another"
-    rf"|about)\s+)?(?<![\w.-])(?P<amount>{AMOUNT.pattern.removeprefix('(?i)').replace('?P<', '?P<x_')}"
-    r"(?:\s*,?\s*(?:and\s+)?\d+\s*min(?:ute)?s?)?)(?:\s+(?P<way>later|earlier|sooner|back|forward|more))?"
-)
 
 
 def read_reminder_request(text: str, now: datetime, zone: tzinfo | None) -> ReminderRequest:
@@ -217,7 +210,7 @@ def _read_delay(text: str) -> tuple[timedelta | None, str, str]:
             return None, words, text[: link.start()]
     if bare := WAYS["bare_hour"].search(text):
         return None, f"at {bare[1]}", text[: bare.start()]
-    if found := _AWAY.search(text):
+    if found := find_delay(text):
         words = found["amount"]
         away = read_amount(words)
         sign = -1 if (found["way"] or "").lower() in ("earlier", "sooner", "forward") else 1

@@ -16,7 +16,7 @@ from shared.language.times.days import (
     read_day,
 )
 from shared.language.times.spoken_times import spell_plainly
-from shared.language.times.time_phrases import AGO, NUMBERS, Phrase, find_phrases
+from shared.language.times.time_phrases import NUMBERS, Phrase, find_ago, find_phrases
 
 WAYS = read_sayings(__file__, "calendar_range")
 
@@ -95,7 +95,7 @@ def read_named_days(text: str, today: date) -> list[NamedDay]:
             continue
         found.append(NamedDay(day, *phrase.match.span()))
         offset = None
-    past = [ago for ago in AGO.finditer(text) if not is_short(ago["amount"])]
+    past = [ago for ago in find_ago(text) if not is_short(ago["amount"])]
     found += [NamedDay(today - read_amount(ago["amount"]), *ago.span()) for ago in past]
     if not found and (alone := WAYS["month_day"].search(text)):
         day = find_day(Day(rule=month_day(ordinal(alone["number"].lower()))), today)

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 
 from shared.language.times.time_phrases import (
-    AMOUNT,
     EASTER,
     HOLIDAYS,
     MONTHS,
     NUMBERS,
     ORDINALS,
+    WAYS,
     WEEKDAYS,
     Phrase,
     name_holiday,
@@ -62,7 +62,7 @@ def read_amount(text: str) -> Any:
     from dateutil.relativedelta import relativedelta
 
     whole = relativedelta()
-    for found in AMOUNT.finditer(text):
+    for found in WAYS["amount"].finditer(text):
         words = " ".join(re.sub(r"[\s-]+", " ", found["count"].lower()).split())
         number = NUMBERS.get(words) or float(words.replace(",", "."))
         number += 0.5 if found["half"] or found["more"] else 0
@@ -81,7 +81,7 @@ def read_amount(text: str) -> Any:
 
 def is_short(text: str) -> bool:
     """Whether a span is of hours, minutes or seconds: it runs by the clock, not by the calendar."""
-    units = [found["unit"].strip().lower() for found in AMOUNT.finditer(text)]
+    units = [found["unit"].strip().lower() for found in WAYS["amount"].finditer(text)]
     return all(unit[0] in "sh" or (unit[0] == "m" and not unit.startswith("mo")) for unit in units)
 
 
