@@ -9,11 +9,10 @@ from services.nexus.answers.model_answer import Answerer
 from services.nexus.conversation.asking import read_asked
 from services.nexus.routing.decider import Decider
 from services.nexus.routing.decision import UNCLEAR, Decision
-from services.nexus.routing.registry import load_tools
 from services.nexus.routing.request import REQUEST_KEY, Request
 from services.nexus.schedules.service import ScheduleService
 from services.nexus.tools.talk import ask_for_whole, ask_which
-from services.nexus.tools.tool import Answer, Call, Effect, ToolContext
+from services.nexus.tools.tool import Answer, Call, Effect, ToolContext, load_tools
 from shared.agent.base import Outbox
 from shared.agent.context import AgentContext
 from shared.bus.records import read_task

@@ -10,15 +10,14 @@ import pytest
 from services.nexus.routing.decider import decide_by_likeness, is_vague
 from services.nexus.routing.decision import fits
 from services.nexus.routing.features import normalise
-from services.nexus.routing.languages import SENTENCES, find_language
+from services.nexus.routing.languages import find_language, read_languages
 from services.nexus.routing.likeness import fingerprint, load_weights
-from services.nexus.routing.registry import load_tools
 from services.nexus.routing.rules import decide_by_rule, qualify
 from services.nexus.tools.appointments import read_event
 from services.nexus.tools.arithmetic import compute
 from services.nexus.tools.clock import NO_DAY, tell_time
 from services.nexus.tools.office import GROUPS, explain_capabilities
-from services.nexus.tools.tool import Effect, Words
+from services.nexus.tools.tool import Effect, Words, load_tools
 from services.nexus.tools.work import list_goals, names_else
 from shared.contracts import Goal
 from shared.language.speech_acts import Act, find_act
@@ -181,7 +180,7 @@ def test_a_command_names_its_tool() -> None:
 )
 def test_languages_are_told_apart(text: str, language: str) -> None:
     assert find_language(text) == language
-    assert not language or language in SENTENCES
+    assert not language or language in read_languages().languages
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,8 @@ from services.nexus.routing.following import (
     read_following,
 )
 from services.nexus.routing.likeness import load_weights
-from services.nexus.routing.registry import load_tools
 from services.nexus.routing.request import Request
-from services.nexus.tools.tool import Effect
+from services.nexus.tools.tool import Effect, load_tools
 from shared.contracts import ListQuery, Node, NodePage
 from shared.errors import BusError
 from shared.language.utterance import read_utterance

@@ -21,8 +21,8 @@ from services.nexus.reminders.state import (
     to_timestamp,
 )
 from services.nexus.reminders.when import format_time_answer
-from services.nexus.routing.registry import load_tools
 from services.nexus.routing.rules import INTENTS, decide_by_rule
+from services.nexus.tools.tool import load_tools
 from shared.contracts import AskedBack, Reminder, Reminders, ReminderStatus
 from shared.errors import ActionError
 from shared.language.utterance import read_utterance

@@ -45,8 +45,8 @@ def swap_alike(before: str, other: str) -> str:
     """
     other = other.strip(" ?.!,")
     if read_utterance(other).is_time:
-        kinds = [kind for kind in ("clock", "day") if WAYS[kind].search(other)]
-        named = [len(WAYS[f"{kind}_begins"].findall(before)) for kind in kinds]
+        kinds = (("clock", "clock_begins"), ("day", "day_begins"))
+        named = [len(WAYS[begins].findall(before)) for kind, begins in kinds if WAYS[kind].search(other)]
         span = _find_time(before, other) if named and max(named) == 1 else None
     elif re.fullmatch(r"\d[\d.,]*\s*(?:%|percent)?", other):
         span = _find_quantity(before, other) if len(WAYS["quantity"].findall(before)) == 1 else None

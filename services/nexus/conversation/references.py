@@ -5,7 +5,7 @@ import re
 from services.nexus.conversation.context import is_reading
 from services.nexus.conversation.effects import ENDING, ENDS, end, has_effect
 from services.nexus.conversation.ellipsis import find_subject
-from services.nexus.conversation.goals import find_goal
+from services.nexus.conversation.mentions import find_goal
 from services.nexus.conversation.resolved import Resolved
 from shared.contracts import Conversation, ConversationTurn, Mentioned
 from shared.language.sayings import read_sayings

@@ -14,8 +14,7 @@ from services.nexus.conversation.effects import (
     has_effect,
 )
 from services.nexus.conversation.ellipsis import find_subject, swap
-from services.nexus.conversation.goals import find_goal, look_at
-from services.nexus.conversation.mentions import find_mentioned
+from services.nexus.conversation.mentions import find_goal, find_mentioned, look_at
 from services.nexus.conversation.pending import settle
 from services.nexus.conversation.references import find_numbered, refer
 from services.nexus.conversation.resolved import Resolved

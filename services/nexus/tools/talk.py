@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from services.nexus.routing.languages import ENGLISH_ONLY, SENTENCES, find_language
+from services.nexus.routing.languages import ENGLISH_ONLY, find_language, read_languages
 from services.nexus.routing.request import Request
 from services.nexus.tools.keeping import CORRECTS, name_subject, offer_to_keep, says_only_it
 from services.nexus.tools.tool import Answer, Tool, ToolContext, Words, ask_back, command
@@ -51,8 +51,8 @@ REFUSE = Tool(
 
 async def answer_foreign(context: ToolContext, request: Request, _: Words) -> Answer:
     """In that language, that without a model English is understood."""
-    language = find_language(request.text)
-    return Answer(text=SENTENCES.get(language, ENGLISH_ONLY), outcome=ResultOutcome.FAILED)
+    language = read_languages().languages.get(find_language(request.text))
+    return Answer(text=language.sentence if language else ENGLISH_ONLY, outcome=ResultOutcome.FAILED)
 
 
 LANGUAGE = Tool(

@@ -1,6 +1,8 @@
 """A tool of the desk: what it is for, how people ask for it, and what it does."""
 
 import functools
+import importlib
+import pkgutil
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
@@ -147,6 +149,15 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 @functools.cache
 def _read_examples(name: str) -> tuple[str, ...]:
     return tuple((EXAMPLES / f"{name}.txt").read_text(encoding="utf-8").splitlines())
+
+
+@functools.cache
+def load_tools() -> dict[str, Tool]:
+    """The tools that the modules of this package define, by their names and in the order of these."""
+    names = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
+    modules = [importlib.import_module(f"{__package__}.{name}") for name in names]
+    found = [each for module in modules for each in vars(module).values() if isinstance(each, Tool)]
+    return {tool.name: tool for tool in sorted(found, key=lambda tool: tool.name)}
 
 
 def ask_back(
