@@ -398,9 +398,9 @@ def _office_account(admin: str, eraser: str) -> str:
         *(f"{{ service: {json.dumps(subject)}, response_type: stream }}" for subject in streams),
         f"{{ stream: {json.dumps(subjects.AUDIT_ALL)} }}",
     ]
+    hears = [f"{subjects.ERASER_INBOX}.>", *subjects.ORDERS_OF_ERASURE]
     permissions = (
-        f"publish: {{ allow: {json.dumps(_eraser_sends())} }}, "
-        f"subscribe: {{ allow: {json.dumps([f'{subjects.ERASER_INBOX}.>'])} }}"
+        f"publish: {{ allow: {json.dumps(_eraser_sends())} }}, subscribe: {{ allow: {json.dumps(hears)} }}"
     )
     users = f"{{ nkey: {admin} }}, {{ nkey: {eraser}, permissions: {{ {permissions} }} }}"
     head = f"    jetstream: enabled\n    users: [ {users} ]\n"
