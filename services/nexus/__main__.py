@@ -17,7 +17,6 @@ from services.nexus.reminders.store import ReminderStore, retry_timers
 from services.nexus.routing.decision import UNCLEAR, Decision
 from services.nexus.routing.model_choice import choose_tool
 from services.nexus.routing.request import Request
-from services.nexus.routing.sentence_type import is_question
 from services.nexus.schedules.service import ScheduleService
 from services.nexus.schedules.store import PREFIX as SCHEDULE_PREFIX
 from services.nexus.tools.tool import Call
@@ -39,6 +38,7 @@ from shared.contracts import (
     TaskResult,
 )
 from shared.errors import ActionError, ConfigError, ModelError, Reject
+from shared.language.sentence_type import is_question
 from shared.llm.protocol import Message, message_of
 from shared.messaging.threads import history_of, is_email_task
 from shared.settings import Settings
@@ -72,7 +72,7 @@ class Nexus(Agent):
         self.briefings = BriefingSchedule(self.context, sources, options)
         self.schedules = ScheduleService(self.context)
         self.answerer = Answerer(self.context, self.store)
-        self.desk = Desk(self.context, self.store, self.answerer, self.schedules)
+        self.desk = Desk(self.context, self.answerer, self.schedules)
         self.conversations = Conversations(bus, with_model=lambda: self.context.models.model.available)
         self.context.actions.register(self.reminders)
         self.context.actions.register(self.briefings)

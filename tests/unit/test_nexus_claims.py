@@ -11,7 +11,7 @@ from services.nexus.answers.model_answer import (
 )
 from services.nexus.answers.unsupported_claims import remove_unsupported
 from services.nexus.routing.model_choice import ToolChoice, check_choice
-from services.nexus.routing.registry import load_tools
+from services.nexus.tools.tool import load_tools
 from shared.contracts import ContextItem, ContextPacket, Reminder
 
 FALSE = """

@@ -21,10 +21,11 @@ from services.nexus.reminders.state import (
     to_timestamp,
 )
 from services.nexus.reminders.when import format_time_answer
-from services.nexus.routing.registry import load_tools
 from services.nexus.routing.rules import INTENTS, decide_by_rule
+from services.nexus.tools.tool import load_tools
 from shared.contracts import AskedBack, Reminder, Reminders, ReminderStatus
 from shared.errors import ActionError
+from shared.language.utterance import read_utterance
 
 NOW = datetime(2026, 11, 25, 15, 20, tzinfo=UTC)
 OPEN = frozenset({ReminderStatus.SCHEDULED, ReminderStatus.FIRED})
@@ -227,7 +228,7 @@ def complete(asked: ReminderRequest, said: str, answer: str) -> str:
     asks = AskedBack(
         template=format_template(asked, said), expects="text" if asked.missing == "text" else "time"
     )
-    found = settle(answer, asks)
+    found = settle(read_utterance(answer), asks)
     return (found.joined or found.text).removeprefix("/reminder_set ") if found else ""
 
 
@@ -332,7 +333,7 @@ def test_long_messages_are_understood_quickly(word: str) -> None:
     for message in (text, text[:3_900]):
         find_intent(message)
         read_reminder_request(message, NOW, UTC)
-        settle(message, AskedBack(template="Remind me {answer} to x", expects="time"))
+        settle(read_utterance(message), AskedBack(template="Remind me {answer} to x", expects="time"))
     assert time.perf_counter() - begun < 2
 
 

@@ -3,6 +3,8 @@
 import re
 from typing import NamedTuple
 
+from shared.language.times.time_parser import choose
+
 _APPROVE, _REFUSE = ("approve", "approved", "grant"), ("refuse", "refused", "deny", "reject")
 _WORDS = {**dict.fromkeys(_APPROVE, "approve"), **dict.fromkeys(_REFUSE, "refuse")}
 _WEAK = {"yes": "approve", "ok": "approve", "okay": "approve", "no": "refuse"}
@@ -17,10 +19,6 @@ _LATER = re.compile(
     re.IGNORECASE,
 )
 """A moment alone, or "remind me again" with one."""
-_TIMED = re.compile(
-    r"\d|tomorrow|tonight|noon|morning|evening|next|day|\b(?:an|a|half an) (?:minute|hour|week|month)\b",
-    re.IGNORECASE,
-)
 
 
 class Command(NamedTuple):
@@ -54,6 +52,6 @@ def parse_reminder(text: str) -> Command:
     if found := _REMINDER.match(line):
         return Command(found[1].casefold(), "", found[2].strip())
     later = _LATER.match(line)
-    if later is None or (later[1] and not _TIMED.search(later[1])):
+    if later is None or (later[1] and not choose(later[1]).chosen):
         return Command()
     return Command("snooze", "", later[1] or "")

@@ -9,9 +9,9 @@ import msgspec
 
 from services.nexus.answers.choice import Chosen
 from services.nexus.answers.evidence import ASKED, Evidence, find_speaker
-from services.nexus.routing.sentence_type import is_question, is_statement
 from shared.clock import parse_timestamp
 from shared.contracts import ContextItem, ContextPacket, Hit, Node, Response
+from shared.language.sentence_type import is_question, is_statement
 from shared.memory.ownership import author_of
 from shared.text.sentences import split_sentences
 from shared.text.shorten import flatten, shorten

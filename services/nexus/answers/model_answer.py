@@ -25,7 +25,6 @@ from services.nexus.answers.weighing import is_noted
 from services.nexus.conversation.words import SpokenAnswer
 from services.nexus.reminders.state import ENDED
 from services.nexus.reminders.store import ReminderStore
-from services.nexus.routing.sentence_type import is_question
 from shared import subjects
 from shared.agent.context import AgentContext
 from shared.clock import read_zone
@@ -39,6 +38,7 @@ from shared.contracts import (
     ResultOutcome,
 )
 from shared.errors import BusError, ModelError
+from shared.language.sentence_type import is_question
 from shared.llm.protocol import Message
 from shared.llm.structured_output import read_answer
 from shared.memory.ownership import may_read

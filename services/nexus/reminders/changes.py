@@ -6,7 +6,6 @@ from datetime import datetime, timedelta, tzinfo
 
 import msgspec
 
-from services.nexus.reminders.days import read_amount
 from services.nexus.reminders.intents import ReminderIntent
 from services.nexus.reminders.requests import ReminderRequest, format_question
 from services.nexus.reminders.state import (
@@ -24,12 +23,13 @@ from services.nexus.reminders.state import (
     reschedule,
     went_off,
 )
-from services.nexus.reminders.time_parser import choose, resolve
 from services.nexus.reminders.when import read_time_alone
-from services.nexus.routing.calendar_range import find_calendar_range
 from shared.clock import format_moment, localize
 from shared.contracts import Reminder, Reminders, ReminderStatus
 from shared.errors import ActionError
+from shared.language.times.calendar_range import find_calendar_range
+from shared.language.times.days import read_amount
+from shared.language.times.time_parser import choose, resolve
 from shared.recurrence import describe_recurrence, format_recurrence, next_occurrence, parse_recurrence
 
 

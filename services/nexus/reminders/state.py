@@ -6,12 +6,12 @@ from datetime import UTC, datetime, tzinfo
 
 import msgspec
 
-from services.nexus.reminders.clocks import read_clocks
-from services.nexus.reminders.days import UnclearTime, find_day, read_day
-from services.nexus.reminders.time_parser import choose
 from shared.clock import format_moment, parse_timestamp
 from shared.contracts import Reminder, Reminders, ReminderStatus
 from shared.errors import ActionError
+from shared.language.times.clocks import read_clocks
+from shared.language.times.days import UnclearTime, find_day, read_day
+from shared.language.times.time_parser import choose
 from shared.recurrence import describe_recurrence, next_occurrence, parse_recurrence
 from shared.text.shorten import flatten
 from shared.text.words import find_terms

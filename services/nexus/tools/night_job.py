@@ -1,48 +1,36 @@
 """Work for the night."""
 
-import re
-from typing import TYPE_CHECKING
-
 from services.nexus.routing.request import Request
 from services.nexus.schedules.words import JOB_MOVE, read_move, read_night_job, read_queue_call
-from services.nexus.tools.tool import Answer, Call, Effect, Tool, Words, ask_back, command
+from services.nexus.tools.tool import Answer, Call, Effect, Tool, ToolContext, Words, ask_back, command
 from shared import subjects
 from shared.contracts.conversation import SLOT
 from shared.errors import ActionError
+from shared.language.sayings import read_sayings
 
-if TYPE_CHECKING:
-    from services.nexus.desk import Desk
+WAYS = read_sayings(__file__, "night_job")
 
 
-async def queue(desk: "Desk", request: Request, _: Words) -> Answer | Call:
+async def queue(context: ToolContext, request: Request, _: Words) -> Answer | Call:
     """The job, put into cortex's queue, whose answer says when it begins and how to stop it; or another time
     for one that waits.
     """
-    now = desk.now(request)
-    if call := read_queue_call(request.text, now, desk.zone):
+    now = context.now(request)
+    if call := read_queue_call(request.text, now, context.zone):
         return Call(assignee=subjects.CORTEX, action=call[0], params=call[1])
     try:
-        if move := read_move(request.text, now, desk.zone, request.replaces):
+        if move := read_move(request.text, now, context.zone, request.replaces):
             return Call(assignee=subjects.CORTEX, action="move_job", params=move)
-        params = read_night_job(request.text, now, desk.zone)
+        params = read_night_job(request.text, now, context.zone)
     except ActionError as error:
         return ask_back(str(error), command("night_job", f"tonight {SLOT}"))
     return Call(assignee=subjects.CORTEX, action="queue_job", params=params)
 
 
-_NEEDED = re.compile(
-    r"(?i)\b(?:tonight|to\s?nite|over\s?ni(?:ght|te)|night|(?:small|wee|quiet) hours"
-    r"|breakfast|dawn|asleep|sleep\w*|bed|(?:after|out of) (?:work|hours)|evening"
-    r"|morning|later|no rush|queue\w*|"
-    r"(?:gone|go|went) home|nobody|everyone|quiet|midnight|off\s?peak|when (?:i|we)['’]?(?:m| am|re| are)? "
-    r"(?:off|away|out|done)"
-    r"|off\s?line|shut|closed|closing|cheap\w*|idle|while (?:i|we)['’]?(?:m| am|re| are)? (?:off|away|out))\b"
-)
-"""Words of the night, or of later."""
 TOOL = Tool(
     name="night_job",
     description="puts work into the queue for the night",
-    needs=_NEEDED,
+    needs=WAYS["needed"],
     says=JOB_MOVE,
     run=queue,
     effect=Effect.STARTS,

@@ -1,33 +1,25 @@
 """Reminders: cancel one."""
 
-import re
-from typing import TYPE_CHECKING
-
 from services.nexus.routing.request import Request
-from services.nexus.tools.tool import Call, Effect, Tool, Words
+from services.nexus.tools.tool import Call, Effect, Tool, ToolContext, Words
+from shared.language.sayings import read_sayings
 
-if TYPE_CHECKING:
-    from services.nexus.desk import Desk
+WAYS = read_sayings(__file__, "reminder_cancel")
 
 
-async def mind(desk: "Desk", request: Request, _: Words) -> Call:
+async def mind(context: ToolContext, request: Request, _: Words) -> Call:
     """What the reminders' service makes of the message."""
     return Call(
-        assignee=desk.context.profile.name,
+        assignee=context.agent.profile.name,
         action="mind_reminders",
         params={"text": request.text, "meaning": "cancel"},
     )
 
 
-_SAYS = re.compile(
-    r"(?i)\W*(?:(?:please|pls|hey|ok|and|also|nexus|can you|could you|would you|kindly)\b[\s,]*)*"
-    r"(?:cancel|delete|remove|drop|stop|kill|unset|clear|turn\s+off|get\s+rid\s+of|scrap)\b[^.?!]*\b(?:reminders?|alarms?|timers?)\b"
-)
-"""How a message begins that is certainly for this tool."""
 TOOL = Tool(
     name="reminder_cancel",
     description="cancels reminders",
-    says=_SAYS,
+    says=WAYS["says"],
     run=mind,
     effect=Effect.WRITES,
 )

@@ -1,33 +1,25 @@
 """Reminders: set one."""
 
-import re
-from typing import TYPE_CHECKING
-
 from services.nexus.routing.request import Request
-from services.nexus.tools.tool import Call, Effect, Tool, Words
+from services.nexus.tools.tool import Call, Effect, Tool, ToolContext, Words
+from shared.language.sayings import read_sayings
 
-if TYPE_CHECKING:
-    from services.nexus.desk import Desk
+WAYS = read_sayings(__file__, "reminder_set")
 
 
-async def mind(desk: "Desk", request: Request, _: Words) -> Call:
+async def mind(context: ToolContext, request: Request, _: Words) -> Call:
     """What the reminders' service makes of the message."""
     return Call(
-        assignee=desk.context.profile.name,
+        assignee=context.agent.profile.name,
         action="mind_reminders",
         params={"text": request.text, "meaning": "set"},
     )
 
 
-_NEEDED = re.compile(
-    r"(?is)^(?!.*\bremind(?:ing)?\s+(?:me|us)[\s,:]+(?:again\s+)?(?:what|who|whom|whose|where|why|how|which|whether)\b"
-    r"(?!.*\b(?:at|tomorrow|tonight|every|in\s+\d+)\b))"
-)
-"""No question for memory: "remind me what the paint was called"."""
 TOOL = Tool(
     name="reminder_set",
     description="sets reminders, once or repeated",
-    needs=_NEEDED,
+    needs=WAYS["needed"],
     run=mind,
     effect=Effect.WRITES,
 )
