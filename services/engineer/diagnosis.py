@@ -4,8 +4,9 @@ import re
 import shlex
 from pathlib import Path
 
+from services.engineer.collecting import RUNNERS
 from services.engineer.results import Results
-from services.engineer.runners import RUNNERS, TestCommand
+from shared.projects.reading.test_commands import TestCommand
 from shared.sandbox import CommandResult
 
 PLUGINS = {

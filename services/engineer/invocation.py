@@ -10,11 +10,12 @@ from pathlib import Path
 
 import msgspec
 
-from services.engineer.guesses import configures_pytest, option_names
-from services.engineer.recognition import recognise
-from services.engineer.runners import TestCommand
 from services.engineer.working_copy import WorkingCopy
 from shared.projects.environment import format_path
+from shared.projects.reading.guesses import option_names
+from shared.projects.reading.project_files import ProjectFiles
+from shared.projects.reading.pytest_settings import read_pytest_settings
+from shared.projects.reading.test_commands import TestCommand, recognise
 from shared.projects.surroundings import Surroundings
 
 REPORTERS = Path(__file__).with_name("reporters")
@@ -140,7 +141,7 @@ def _report(
 def _pyoption_names(cwd: Path, copy: WorkingCopy, results: Path) -> tuple[str, ...]:
     # A cache elsewhere rather than none: without one, pytest refuses projects that set cache_dir or --ff.
     options: tuple[str, ...] = ("-p", "mailroom_pytest", "-o", f"cache_dir={results / 'cache'}")
-    if not (configures_pytest(cwd) or configures_pytest(copy.root)):
+    if not any(read_pytest_settings(ProjectFiles(folder, copy.root)) for folder in (cwd, copy.root)):
         # Else pytest looks for settings in the folders above, which are not the project's.
         options += ("-c", os.devnull, "--rootdir", str(copy.root))
     return options
@@ -203,7 +204,7 @@ def _node_options(given: str, results: Path) -> str:
 
 def _ctest(command: TestCommand, cwd: Path, results: Path) -> tuple[str, ...]:
     """Configure, build and test beside the project, with the options of its CI and those its tests need."""
-    flags = [word for word in command.before if word.startswith("-D")] or [*option_names(cwd)]
+    flags = [word for word in command.before if word.startswith("-D")] or [*option_names(ProjectFiles(cwd))]
     build = "build-mailroom"
     given = list(command.argv[1:])
     kept = [

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from services.engineer.project_files import list_files
+from services.engineer.copied_files import list_files
 from shared.effects import begin_effect
 from shared.errors import ActionError
 from shared.projects.javascript import replaces_modules

@@ -1,8 +1,10 @@
 """A virtual environment that the person has already made for the project."""
 
+import asyncio
 import json
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,9 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from shared.errors import ActionError
 from shared.projects.environment import Request
-from shared.projects.manifests import as_table, get_table, list_texts, read_text, read_toml
-from shared.projects.python_manifest import REBUILT, PythonPlan, normalise
-from shared.projects.test_environments import list_plugins, needs_pytest
+from shared.projects.reading.project_files import ProjectFiles, get_table, list_texts
+from shared.projects.reading.pytest_settings import list_plugins, needs_pytest
+from shared.projects.reading.python_manifest import REBUILT, PythonPlan, list_group, normalise
 from shared.sandbox import run_command
 
 NAMES = (".venv", "venv", "env")
@@ -29,17 +31,17 @@ print(json.dumps({"version": platform.python_version(), "packages": found}))
 """
 
 
-async def find_existing(request: Request, plan: PythonPlan) -> tuple[Path | None, str]:
+async def find_existing(request: Request, files: ProjectFiles, plan: PythonPlan) -> tuple[Path | None, str]:
     """The project's own environment if it fits; else None, and why the one that is there does not."""
     for name in NAMES:
         environment = request.origin / name
         if (environment / "pyvenv.cfg").is_file() and (environment / "bin/python").exists():
-            why = await _find_fault(request, plan, environment)
+            why = await _find_fault(request, files, plan, environment)
             return (None, f"The environment {name} is not used: {why}") if why else (environment, "")
     return None, ""
 
 
-async def _find_fault(request: Request, plan: PythonPlan, environment: Path) -> str:
+async def _find_fault(request: Request, files: ProjectFiles, plan: PythonPlan, environment: Path) -> str:
     """Why ``environment`` does not fit; empty if it does."""
     if plan.is_package and (plan.sources or plan.backend.startswith(REBUILT)):
         return "the project has parts that are compiled for each copy"
@@ -66,18 +68,15 @@ async def _find_fault(request: Request, plan: PythonPlan, environment: Path) -> 
         _, url, editable = packages.get(normalise(plan.name), ("", "", False))
         if not editable or url.removeprefix("file://").rstrip("/") != str(request.origin):
             return "the project is not installed in it in place (pip install -e .)"
-    lacking = [str(line) for line in _list_direct(request.place, plan) if not _is_met(line, packages)]
-    if await _lacks_pytest(request.place, packages):
+    lacking = [str(line) for line in _list_direct(files, plan) if not _is_met(line, packages)]
+    if await asyncio.to_thread(_lacks_pytest, files, packages):
         lacking.append("pytest")
     return f"it lacks {', '.join(dict.fromkeys(lacking[:3]))}" if lacking else ""
 
 
-async def _lacks_pytest(folder: Path, packages: Mapping[str, Any]) -> bool:
-    import asyncio
-
-    if not await asyncio.to_thread(needs_pytest, folder):
-        return False
-    return any(normalise(name) not in packages for name in ("pytest", *list_plugins(folder)))
+def _lacks_pytest(files: ProjectFiles, packages: Mapping[str, Any]) -> bool:
+    wanted = ("pytest", *list_plugins(files)) if needs_pytest(files) else ()
+    return any(normalise(name) not in packages for name in wanted)
 
 
 def _is_met(requirement: Requirement, packages: Mapping[str, Any]) -> bool:
@@ -90,17 +89,17 @@ def _is_met(requirement: Requirement, packages: Mapping[str, Any]) -> bool:
     return found is not None and requirement.specifier.contains(found[0], prereleases=True)
 
 
-def _list_direct(folder: Path, plan: PythonPlan) -> Iterator[Requirement]:
+def _list_direct(project: ProjectFiles, plan: PythonPlan) -> Iterator[Requirement]:
     """The requirements that the project states itself, of those that would be installed."""
-    tables = read_toml(folder / "pyproject.toml")
-    project = get_table(tables, "project")
-    lines: list[str] = [*list_texts(project.get("dependencies")), *plan.requirements]
+    tables = project.table("pyproject.toml")
+    table = get_table(tables, "project")
+    lines: list[str] = [*list_texts(table.get("dependencies")), *plan.requirements]
     for name in plan.extras:
-        lines += list_texts(get_table(project, "optional-dependencies").get(name))
+        lines += list_texts(get_table(table, "optional-dependencies").get(name))
     for name in plan.groups:
-        lines += _list_group(get_table(tables, "dependency-groups"), name)
+        lines += list_group(tables, name)
     for name in plan.files:
-        lines += _list_file(folder, name)
+        lines += _list_file(project, name)
     for line in lines:
         try:
             yield Requirement(re.sub(r"\s+(#|--hash).*$", "", line).strip())
@@ -108,24 +107,12 @@ def _list_direct(folder: Path, plan: PythonPlan) -> Iterator[Requirement]:
             continue
 
 
-def _list_group(groups: Mapping[str, Any], name: str, depth: int = 0) -> list[str]:
-    """The lines of a group, with those of the groups it includes (PEP 735)."""
+def _list_file(project: ProjectFiles, name: str, depth: int = 0) -> list[str]:
     lines: list[str] = []
-    entries: Iterable[Any] = groups.get(name) or []
-    for entry in entries if isinstance(entries, list) else []:
-        if isinstance(entry, str):
-            lines.append(entry)
-        elif depth < 10 and isinstance(included := as_table(entry).get("include-group"), str):
-            lines += _list_group(groups, included, depth + 1)
-    return lines
-
-
-def _list_file(folder: Path, name: str, depth: int = 0) -> list[str]:
-    lines: list[str] = []
-    for line in read_text(folder / name).replace("\\\n", " ").splitlines():
+    for line in project.text(name).replace("\\\n", " ").splitlines():
         if match := re.match(r"\s*(?:-r|--requirement)[ =]?\s*(\S+)", line):
             if depth < 5:
-                lines += _list_file((folder / name).parent, match[1], depth + 1)
+                lines += _list_file(project, os.path.normpath(Path(name).parent / match[1]), depth + 1)
         elif line.strip() and not line.strip().startswith(("#", "-")):
             lines.append(line)
     return lines

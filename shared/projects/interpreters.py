@@ -10,7 +10,7 @@ import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from shared.errors import ActionError
-from shared.projects.manifests import read_text
+from shared.projects.reading.project_files import read_text
 from shared.sandbox.visible_files import search_path
 
 OLDEST = (3, 7)

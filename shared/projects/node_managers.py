@@ -1,15 +1,13 @@
 """The package managers of JavaScript: which one a project names, how it is called; the versions of Node."""
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from shared.errors import ActionError
 from shared.projects.environment import format_path
-from shared.projects.manifests import read_json, read_text, read_yaml
+from shared.projects.reading.project_files import ProjectFiles
 from shared.projects.steps import StepFailedError, Steps
 from shared.projects.store import Slot, hold, open_slot
 from shared.projects.toolchains import find_program, format_package
@@ -48,9 +46,10 @@ class Manager(msgspec.Struct, frozen=True, kw_only=True):
         return "@yarnpkg/cli-dist" if self.is_berry else self.name
 
 
-def choose_manager(folder: Path, manifest: Mapping[str, Any]) -> Manager:
+def choose_manager(files: ProjectFiles) -> Manager:
     """The manager that package.json names, else that of the lock; npm if there is neither."""
-    locks = [name for name in LOCKS if (folder / name).is_file()]
+    manifest = files.table("package.json")
+    locks = [name for name in LOCKS if files.has(name)]
     named = re.match(
         r"(npm|pnpm|yarn|bun)@(\d+\.\d+\.\d+(?:-[\w.]+)?)", str(manifest.get("packageManager", ""))
     )
@@ -58,23 +57,21 @@ def choose_manager(folder: Path, manifest: Mapping[str, Any]) -> Manager:
     name = named[1] if named else LOCKS.get(lock, "npm")
     version = named[2] if named else ""
     if name == "pnpm":
-        return Manager(
-            name=name, lock=lock, version=version or _read_pnpm_version(folder / lock if lock else folder)
-        )
+        return Manager(name=name, lock=lock, version=version or _read_pnpm_version(files.text(lock)))
     if name == "yarn":
-        return _choose_yarn(folder, lock, version)
+        return _choose_yarn(files, lock, version)
     return Manager(name=name, lock=lock, version=version if name != "npm" else "")
 
 
-def _read_pnpm_version(lock: Path) -> str:
-    match = re.search(r"(?m)^lockfileVersion:\s*'?(\d+)", read_text(lock))
+def _read_pnpm_version(lock: str) -> str:
+    match = re.search(r"(?m)^lockfileVersion:\s*'?(\d+)", lock)
     return PNPM.get(match[1] if match else "", PNPM["9"])
 
 
-def _choose_yarn(folder: Path, lock: str, version: str) -> Manager:
-    metadata = re.search(r"(?m)^__metadata:\n\s+version:\s*\"?(\d+)", read_text(folder / "yarn.lock"))
-    release = str(read_yaml(folder / ".yarnrc.yml").get("yarnPath", ""))
-    if not (folder / release).is_file() or ".." in Path(release).parts:
+def _choose_yarn(files: ProjectFiles, lock: str, version: str) -> Manager:
+    metadata = re.search(r"(?m)^__metadata:\n\s+version:\s*\"?(\d+)", files.text("yarn.lock"))
+    release = str(files.table(".yarnrc.yml").get("yarnPath", ""))
+    if not files.has(release) or ".." in Path(release).parts:
         release = ""
     is_berry = bool(metadata or release or (version and not version.startswith("1.")))
     if not version:
@@ -134,7 +131,7 @@ async def _fetch(steps: Steps, manager: Manager) -> Program:
             await _install(steps, slot, wanted, manager)
     program = slot.folder / "node_modules/.bin" / manager.name
     modules = slot.folder / "node_modules" / manager.package
-    version = str(read_json(modules / "package.json").get("version", manager.version))
+    version = str(ProjectFiles(modules).table("package.json").get("version", manager.version))
     return Program(words=(str(program),), version=version, folder=slot.folder, path=(program.parent,))
 
 

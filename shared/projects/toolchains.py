@@ -83,7 +83,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "task": ("task",),
     "make": ("make",),
 }
-"""Kind of project (a key of ``recognition.OTHERS``): the programs that it needs."""
+"""Kind of project (a key of ``reading.recognition.OTHERS``): the programs that it needs."""
 
 
 def find_program(name: str) -> str:

@@ -117,7 +117,7 @@ def find_site_packages(environment: Path) -> Path | None:
 
 def list_installed(environment: Path) -> dict[str, str]:
     """The installed packages by normalised name, with their versions."""
-    from shared.projects.python_manifest import normalise
+    from shared.projects.reading.python_manifest import normalise
 
     packages = find_site_packages(environment)
     found = {}

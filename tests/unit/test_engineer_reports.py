@@ -11,9 +11,9 @@ from services.engineer.go_events import as_text, parse_json, read_results, runni
 from services.engineer.invocation import Invocation
 from services.engineer.report import format_tests, outcome_of
 from services.engineer.results import needs_network
-from services.engineer.runners import TestCommand
 from services.engineer.testing import add_suites
 from shared.contracts import NotChecked, ResultOutcome, TestFailure, TestSuite
+from shared.projects.reading.test_commands import TestCommand
 
 ROOT = Path("/copy/project")
 AT = "    at x (a.test.js:3:1)"

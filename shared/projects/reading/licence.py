@@ -2,9 +2,8 @@
 
 import re
 
-from services.scout.manifest import Manifest
-from services.scout.statements import cite
 from shared.contracts.checkup import Statement
+from shared.projects.reading.manifests import Manifest, cite
 from shared.source.tree import Tree, read_text
 
 LICENCE_FILE = re.compile(r"(?:licen[cs]e|copying|unlicense)s?(?:[.-].*)?", re.IGNORECASE)
