@@ -1,4 +1,7 @@
-"""Running again what results claim: in the jail, on a copy of the project, so that no claim is believed."""
+"""Checking again what results claim, so that no claim is believed: patches and code in the jail, on a copy.
+
+Tests are run again by the engineer.
+"""
 
 import asyncio
 import tempfile
@@ -10,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from services.critic import rerun_checks as checks
+from services.critic import handed_code as checks
 from services.critic.checkers import CHECKERS
 from services.critic.claims import Claims, Rerun, ReviewRecord, last_line, read_claims
 from services.critic.delegated_tests import Tester, judge_tests
@@ -18,7 +21,6 @@ from services.critic.drift import check_drift
 from services.critic.kinds import sort_files
 from shared.contracts import Checked, TaskStatus
 from shared.errors import ActionError
-from shared.projects import prepare
 from shared.sandbox import is_older, remove_tree
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
@@ -37,12 +39,9 @@ MAX_BYTES = 500_000_000
 class Rerunner:
     """Runs claims again in copies among the workspaces, each for at most the setting ``command_timeout``."""
 
-    def __init__(
-        self, settings: Settings, judge: checks.Judge, *, own_name: str, tester: Tester | None = None
-    ) -> None:
+    def __init__(self, settings: Settings, *, own_name: str, tester: Tester) -> None:
         self._settings = settings
         self._tester = tester
-        self._judge = judge
         self._own_name = own_name
         self._record = ReviewRecord(settings.command_timeout)
 
@@ -87,7 +86,7 @@ class Rerunner:
         if claim.task not in recorded:
             return claim
         self._record.confirm(claim.task, recorded[claim.task], Checked(records=1))
-        return msgspec.structs.replace(claim, tests=())
+        return msgspec.structs.replace(claim, tests=False)
 
     def _skip(self, claims: Sequence[Claims], why: str) -> None:
         """Note that nothing could be run of the claims that need a repository."""
@@ -105,50 +104,34 @@ class Rerunner:
         if repo is None:
             self._skip(claims, "there is no repository to run it on")
             return
-        if not any(claim.patches for claim in claims) and await self._have_tested(claims, repo):
-            return
-        copy = folder / "copy" / (repo.name or "root")
-        await asyncio.to_thread(copy_tree, repo, copy, self._settings)
-        skipped, faults = self._record.skipped, self._record.refuted
-        copy = await self._apply_all(claims, repo, copy, folder, is_target_sure)
         tested = [claim for claim in claims if claim.tests]
+        patched = [claim for claim in claims if claim.patches]
+        skipped, faults = self._record.skipped, self._record.refuted
+        if patched:
+            copy = folder / "copy" / (repo.name or "root")
+            await asyncio.to_thread(copy_tree, repo, copy, self._settings)
+            await self._apply_all(claims, repo, copy, folder, is_target_sure)
         if self._record.skipped > skipped:
             # Tests run without the changes they were made with show nothing.
             for claim in tested:
                 self._record.skip(claim.task, "what was changed could not be put in place")
-            return
-        if self._record.refuted == faults and await self._have_tested(claims, repo):
-            return
-        if tested:
-            site = await self._prepare(repo, copy, folder / "preparing.log")
-            for claim in tested:
-                await checks.rerun_tests(self._record, claim, self._judge, site)
+        elif tested or self._record.refuted == faults:
+            await self._test(tested if self._record.refuted > faults else [*tested, *patched], claims, repo)
 
-    async def _prepare(self, repo: Path, copy: Path, log: Path) -> checks.TestSite:
-        """``copy`` with an environment for each project in it."""
-        prepared = await prepare(
-            copy,
-            source=repo,
-            cache=self._settings.environments,
-            note=_ignore,
-            timeout=self._settings.command_timeout,
-            log=log,
-        )
-        return checks.TestSite(repo, copy.resolve(), prepared)
-
-    async def _have_tested(self, claims: Sequence[Claims], repo: Path) -> bool:
-        """Whether the tests were run in the project's own environment, with every patch of the claims."""
+    async def _test(self, concerned: Sequence[Claims], claims: Sequence[Claims], repo: Path) -> None:
+        """Have the tests run with every patch of ``claims``, and note what that shows about ``concerned``."""
+        concerned = list({claim.task: claim for claim in concerned}.values())
         patch = "\n".join(dict.fromkeys(patch for claim in claims for patch in claim.patches))
-        concerned = [claim for claim in claims if claim.tests or claim.patches]
         try:
-            tested = await self._tester(repo, patch) if self._tester and concerned else None
-        except ActionError:
-            return False
-        if tested is not None:
-            judge_tests(self._record, concerned, tested)
+            tested = await self._tester(repo, patch)
+        except ActionError as error:
             for claim in concerned:
-                self._record.add_run(claim.task, tested.after.command, exit_code=tested.after.exit_code)
-        return tested is not None
+                if claim.tests:
+                    self._record.skip(claim.task, f"its tests were not run again: {error}")
+            return
+        judge_tests(self._record, concerned, tested)
+        for claim in concerned:
+            self._record.add_run(claim.task, tested.after.command, exit_code=tested.after.exit_code)
 
     async def _apply_all(
         self, claims: Sequence[Claims], repo: Path, copy: Path, folder: Path, is_target_sure: bool
@@ -191,10 +174,6 @@ class Rerunner:
         if result is None:
             return copy, None
         return copy, last_line(result) if result.exit_code else ""
-
-
-async def _ignore(note: str) -> None:
-    """Progress that is not shown: what a review prepares, the tests had prepared before."""
 
 
 @asynccontextmanager
