@@ -4,6 +4,8 @@ Tests are run again by the engineer.
 """
 
 import asyncio
+import re
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -13,9 +15,17 @@ from typing import Any
 
 import msgspec
 
-from services.critic import handed_code as checks
 from services.critic.checkers import CHECKERS
-from services.critic.claims import Claims, Rerun, ReviewRecord, last_line, read_claims
+from services.critic.claims import (
+    CODE,
+    Claims,
+    NamedFile,
+    Rerun,
+    ReviewRecord,
+    last_line,
+    read_claims,
+    read_file,
+)
 from services.critic.delegated_tests import Tester, judge_tests
 from services.critic.drift import check_drift
 from services.critic.kinds import sort_files
@@ -98,7 +108,7 @@ class Rerunner:
         self, claims: Sequence[Claims], repo: Path | None, folder: Path, is_target_sure: bool
     ) -> None:
         for number, claim in enumerate(claims):
-            await checks.check_files(self._record, claim, folder / f"files-{number}")
+            await check_files(self._record, claim, folder / f"files-{number}")
         if not any(claim.tests or claim.patches for claim in claims):
             return
         if repo is None:
@@ -138,7 +148,7 @@ class Rerunner:
     ) -> Path:
         """The copy with every patch, each checked, also for rules that it is the first to break."""
         patches = [(claim.task, patch) for claim in claims for patch in claim.patches]
-        before = await asyncio.to_thread(checks.find_violations, copy) if patches else {}
+        before = await asyncio.to_thread(find_violations, copy) if patches else {}
         for number, (task, patch) in enumerate(patches):
             file = folder / f"{number}.patch"
             whole = patch if patch.endswith("\n") else patch + "\n"
@@ -150,9 +160,9 @@ class Rerunner:
                 note(task, f"its patch does not apply: {problem}")
             elif problem is not None:
                 self._record.confirm(task, "its patch applies", Checked(patches=1))
-                names = [name for name in checks.changed_files(patch) if (copy / name).is_file()]
-                await checks.check_code(self._record, task, copy, names)
-            after = await asyncio.to_thread(checks.find_violations, copy)
+                names = [name for name in changed_files(patch) if (copy / name).is_file()]
+                await check_code(self._record, task, copy, names)
+            after = await asyncio.to_thread(find_violations, copy)
             for key in after.keys() - before.keys():
                 self._record.refute(task, after[key])
             before |= after
@@ -294,3 +304,73 @@ async def _repeat_rules(record: ReviewRecord, claim: Claims, tree: Tree) -> list
             record.refute(claim.task, f"the rule {rule.rule!r}: {counts}")
         held, broken = held + 1, broken + bool(rule.violations)
     return [f"{count(held, 'stated rule')} ({broken} broken)"] if held else []
+
+
+# --- code that results hand over --------------------------------------------------------------------
+
+BROKEN = "E9,F63,F7,F82"
+"""The rules of ruff that find code that cannot work: syntax, undefined names."""
+OWN_PYTHON = (sys.executable, "-I")
+RUFF = (
+    *(*OWN_PYTHON, "-m", "ruff", "check", "--isolated", "--no-cache", "--quiet"),
+    *("--output-format", "concise", "--select", BROKEN),
+)
+LOAD_JSON = "import json, sys; json.load(open(sys.argv[1]))"
+
+Violations = dict[tuple[str, str], str]
+"""The places where code breaks the rules its repository states, by rule and message."""
+
+
+async def check_files(record: ReviewRecord, claim: Claims, folder: Path) -> None:
+    """Check the files that ``claim`` names, in copies beneath ``folder``."""
+    names = []
+    for number, file in enumerate(claim.files):
+        place = folder / str(number) / Path(file.name).name
+        await asyncio.to_thread(_copy_file, file, place)
+        names.append(str(place.relative_to(folder)))
+    if names:
+        await check_code(record, claim.task, folder, names)
+
+
+async def check_code(record: ReviewRecord, task: str, folder: Path, names: Sequence[str]) -> None:
+    """Compile and lint the Python among ``names``, and parse shell and JSON; the first fault is noted."""
+    for command in _checks(names):
+        result = await record.execute(task, command, folder)
+        if result is None:
+            return
+        if result.timed_out or result.problem:
+            record.skip(task, f"its code: {Path(command[0]).name} {result.find_failure()}")
+            return
+        if result.exit_code:
+            record.refute(task, f"its code does not hold: {last_line(result)}")
+            return
+    record.count(Checked(code=sum(name.endswith(CODE) for name in names)))
+
+
+def _checks(names: Sequence[str]) -> list[list[str]]:
+    python = [name for name in names if name.endswith((".py", ".pyi"))]
+    checks = [[*OWN_PYTHON, "-m", "compileall", "-q", "-f", *python], [*RUFF, *python]] if python else []
+    checks += [["bash", "-n", name] for name in names if name.endswith((".sh", ".bash"))]
+    return checks + [[*OWN_PYTHON, "-c", LOAD_JSON, name] for name in names if name.endswith(".json")]
+
+
+def find_violations(root: Path) -> Violations:
+    """The places where the code beneath ``root`` breaks the rules that are stated there."""
+    return {
+        (rule.source, broken.message): (
+            f"it breaks the rule {rule.rule!r} [{rule.source}]: {broken.message} [{broken.source}]"
+        )
+        for rule in check_drift(read_tree(root)).rules
+        for broken in rule.violations
+    }
+
+
+def changed_files(patch: str) -> list[str]:
+    """The files that a unified diff leaves behind."""
+    found = re.findall(r"^\+\+\+ (?:b/)?([^\t\n]+)", patch, re.MULTILINE)
+    return [name for name in found if name != "/dev/null" and ".." not in Path(name).parts][:200]
+
+
+def _copy_file(file: NamedFile, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(read_file(file))

@@ -8,9 +8,8 @@ from pathlib import Path
 import msgspec
 
 from services.engineer import console_results as console
-from services.engineer import go_events
 from services.engineer.console_results import script_place
-from services.engineer.events import read_events
+from services.engineer.events import list_running, parse_go, read_events, read_go_results
 from services.engineer.invocation import Invocation
 from services.engineer.results import UNPROVED, Results, add_up, failure, format_cut, read_junit, tally
 from shared.errors import ActionError
@@ -141,9 +140,9 @@ def _read_results(
         return Collected(results=results, counted_by="JUnit report")
     if results := _read_jest(invocation.jest, root):
         return Collected(results=results, counted_by="JSON of Jest")
-    if command.runner == "go" and (lines := go_events.parse_json(output)):
-        running = go_events.running(lines)
-        results = go_events.read_results(lines, root)
+    if command.runner == "go" and (lines := parse_go(output)):
+        running = list_running(lines)
+        results = read_go_results(lines, root)
         if results and running:
             results = msgspec.structs.replace(results, cut=format_cut(running, 0))
         hung = tuple(running) if stopped else ()

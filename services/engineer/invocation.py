@@ -11,12 +11,11 @@ from pathlib import Path
 import msgspec
 
 from services.engineer.working_copy import WorkingCopy
-from shared.projects.environment import format_path
+from shared.projects.environment import Surroundings, format_path
 from shared.projects.reading.guesses import option_names
 from shared.projects.reading.project_files import ProjectFiles
 from shared.projects.reading.pytest_settings import read_pytest_settings
 from shared.projects.reading.test_commands import TestCommand, recognise
-from shared.projects.surroundings import Surroundings
 
 REPORTERS = Path(__file__).with_name("reporters")
 PYTHON_WORDS = ("python", "python3")

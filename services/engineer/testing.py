@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from services.engineer import go_events
 from services.engineer.collecting import RUNNERS, Collected, collect, strip_output
 from services.engineer.diagnosis import diagnose, format_missing
+from services.engineer.events import format_go, parse_go
 from services.engineer.invocation import Invocation, invoke
 from services.engineer.results import Results
 from services.engineer.watch import Note, run_watched
@@ -21,11 +21,11 @@ from shared.contracts import Connection, TestRun, TestSuite
 from shared.errors import ActionError
 from shared.log import logger
 from shared.projects import Environment, prepare
+from shared.projects.environment import Surroundings, find_surroundings
 from shared.projects.reading import ProjectFiles, read_project
 from shared.projects.reading.discovery import Discovery
 from shared.projects.reading.project_files import UNFORESEEN
 from shared.projects.reading.test_commands import VALUED, TestCommand
-from shared.projects.surroundings import Surroundings, find_surroundings
 from shared.sandbox import CommandResult, Reach
 from shared.text.phrases import count
 
@@ -214,7 +214,7 @@ async def _collect(
     )
     if command.runner == "go" and found.counted_by == "go test -json":
         # A log is for people.
-        text = go_events.as_text(go_events.parse_json(result.output))
+        text = format_go(parse_go(result.output))
         await asyncio.to_thread(site.log.write_text, text, "utf-8", "replace")
     return found
 

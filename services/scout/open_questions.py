@@ -10,8 +10,15 @@ from services.scout.documents import Document
 from services.scout.layout import CodeSurvey
 from shared.contracts.checkup import Statement
 from shared.projects.reading import Project
-from shared.projects.reading.licence import LICENCES, licence_files, licence_in
-from shared.projects.reading.manifests import Manifest, cite, format_code, lowest_python
+from shared.projects.reading.manifests import (
+    LICENCES,
+    Manifest,
+    cite,
+    format_code,
+    licence_files,
+    licence_in,
+    lowest_python,
+)
 from shared.projects.reading.project_files import ProjectFiles
 from shared.source.places import is_test
 from shared.source.tree import Tree, read_text

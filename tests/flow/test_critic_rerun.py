@@ -1,4 +1,4 @@
-"""The critic takes nobody's word: code is checked in the jail, on a copy, and the engineer runs tests again."""
+"""The critic takes nobody's word: code is checked in the jail, and the engineer runs tests again."""
 
 import asyncio
 import os

@@ -18,6 +18,7 @@ from shared.projects.javascript import replaces_modules
 from shared.projects.reading import ProjectFiles, read_project
 from shared.projects.reading.ci import read_ci_needs
 from shared.projects.reading.discovery import Discovery
+from shared.projects.reading.project_files import list_registries
 from shared.projects.reading.pytest_settings import list_plugins, needs_pytest
 from shared.projects.reading.python_manifest import is_requirement, read_python
 from shared.source.syntax import parse_ini, parse_json, parse_module, parse_toml, parse_yaml
@@ -118,8 +119,9 @@ def read_all(root: Path) -> None:
     list_plugins(project.files)
     replaces_modules(root)
     _has_crates(project.files, ("Cargo.toml",))
+    named = list_registries(project.files)
     for ecosystem in ("python", "javascript", "rust", "go", "java"):
-        registry_reach(ecosystem, root)
+        registry_reach(ecosystem, named)
     try:
         assert isinstance(project.tests, Discovery)
     except ActionError as error:

@@ -8,21 +8,26 @@ from pathlib import Path
 import pytest
 
 from shared.contracts import Connection
-from shared.projects import interpreters
-from shared.projects.diagnosis import explain, list_refused
+from shared.projects import toolchains
 from shared.projects.fetched import _has_crates
-from shared.projects.interpreters import Interpreter, choose_interpreter, find_interpreters
-from shared.projects.made_files import keep_made, list_files, restore_made
-from shared.projects.node_managers import choose_manager, fits_engines
+from shared.projects.node_managers import fits_engines
 from shared.projects.python import find_version
 from shared.projects.reading import ProjectFiles
+from shared.projects.reading.node_scripts import choose_manager
 from shared.projects.reading.pytest_settings import list_plugins, needs_pytest
 from shared.projects.reading.python_locks import convert_version
 from shared.projects.reading.python_manifest import PythonPlan, read_python
 from shared.projects.reading.recognition import find_projects
-from shared.projects.store import Record, clean, open_slot
-from shared.projects.toolchains import format_package, list_needs
-from shared.projects.virtual_environment import make_view
+from shared.projects.steps import explain, list_refused
+from shared.projects.store import Record, clean, keep_made, list_files, open_slot, restore_made
+from shared.projects.toolchains import (
+    Interpreter,
+    choose_interpreter,
+    find_interpreters,
+    format_package,
+    list_needs,
+)
+from shared.projects.virtual_environments import make_view
 from shared.sandbox import CommandResult
 from tests.support.registries import write_files
 
@@ -284,7 +289,7 @@ def test_interpreter_is_chosen(
     known = [
         Interpreter(path=Path(f"/p/{minor}/bin/python"), version=(3, minor)) for minor in (11, 13, 12, 9)
     ]
-    monkeypatch.setattr(interpreters, "find_interpreters", lambda: tuple(known))
+    monkeypatch.setattr(toolchains, "find_interpreters", lambda: tuple(known))
     interpreter, remark = choose_interpreter(requires, wanted)
     assert ".".join(map(str, interpreter.version)) == chosen
     assert bool(remark) == (wanted == "3.10")

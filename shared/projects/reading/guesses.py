@@ -8,6 +8,7 @@ import msgspec
 
 from shared.projects.reading.node_scripts import (
     ScriptCall,
+    choose_manager,
     cite_script,
     ends_in,
     find_members,
@@ -20,7 +21,6 @@ from shared.projects.reading.test_commands import TestCommand
 from shared.source.tree import SKIPPED
 
 PYTHON_PROJECT = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
-NODE_LOCKS = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun", "bun.lockb": "bun"}
 ASIDE = frozenset(
     "node_modules venv examples example fixtures fixture docs doc vendor third_party testdata bench"
     " benchmarks templates samples demo demos build dist target".split()
@@ -129,7 +129,7 @@ def _find_node(folder: ProjectFiles) -> TestCommand | None:
         return None  # those of the packages are found in their folders
     if not commands or any(command.browser for command in commands):
         return None
-    manager = _choose_manager(folder)
+    manager = choose_manager(folder).name
     return TestCommand(
         runner="node",
         argv=(manager, "run", "test"),
@@ -137,13 +137,6 @@ def _find_node(folder: ProjectFiles) -> TestCommand | None:
         starts=ends_in(scripts, "test"),
         names=frozenset(" ".join(each.words) for each in commands),
     )
-
-
-def _choose_manager(folder: ProjectFiles) -> str:
-    """The package manager of the project: the one it names, or whose lock file is there; else npm."""
-    named = str(folder.table("package.json").get("packageManager", "")).partition("@")[0]
-    locked = next((tool for lock, tool in NODE_LOCKS.items() if folder.has(lock)), "npm")
-    return named if named in ("npm", "pnpm", "yarn", "bun") else locked
 
 
 def _find_cargo(folder: ProjectFiles) -> TestCommand | None:

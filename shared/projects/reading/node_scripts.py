@@ -1,9 +1,9 @@
-"""The scripts of a package.json: which of them test, and what they run in the end."""
+"""A package.json: which of its scripts test, what they run in the end, and which package manager it names."""
 
 import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
@@ -234,3 +234,74 @@ def ends_in(scripts: Mapping[str, str], name: str) -> tuple[str, ...]:
     commands = list(split_script(scripts.get(name, "")))
     last = recognise(commands[-1].words) if commands else None
     return last.words if last and not last.indirect else ()
+
+
+# --- the package manager --------------------------------------------------------------------------
+
+LOCKS = {
+    "pnpm-lock.yaml": "pnpm",
+    "yarn.lock": "yarn",
+    "bun.lock": "bun",
+    "bun.lockb": "bun",
+    "package-lock.json": "npm",
+    "npm-shrinkwrap.json": "npm",
+}
+PNPM = {"9": "9.15.9", "6": "8.15.9", "5": "7.33.7"}
+"""Major version of a pnpm lock: a release that understands it and runs on every Node since 18."""
+YARN_CLASSIC = "1.22.22"
+YARN_BERRY = {"4": "2.4.3", "5": "3.8.7", "6": "3.8.7", "7": "3.8.7", "8": "4.9.4"}
+"""``__metadata.version`` of a lock of Yarn: a release that writes it."""
+VERSION = re.compile(r"\d+\.\d+\.\d+(-[\w.]+)?")
+
+
+class Manager(msgspec.Struct, frozen=True, kw_only=True):
+    """A package manager: ``name`` is npm, pnpm, yarn or bun, ``version`` empty for any, ``lock`` a file.
+
+    ``is_berry`` tells Yarn since 2 from Yarn 1; ``release`` is the program of Yarn that lies in the project.
+    """
+
+    name: str
+    version: str = ""
+    lock: str = ""
+    is_berry: bool = False
+    release: str = ""
+
+    @property
+    def package(self) -> str:
+        """What it is called in the npm registry."""
+        return "@yarnpkg/cli-dist" if self.is_berry else self.name
+
+
+def choose_manager(files: ProjectFiles) -> Manager:
+    """The manager that package.json names, else that of the lock; npm if there is neither."""
+    manifest = files.table("package.json")
+    locks = [name for name in LOCKS if files.has(name)]
+    named = re.match(
+        r"(npm|pnpm|yarn|bun)@(\d+\.\d+\.\d+(?:-[\w.]+)?)", str(manifest.get("packageManager", ""))
+    )
+    lock = next((each for each in locks if not named or LOCKS[each] == named[1]), "")
+    name = named[1] if named else LOCKS.get(lock, "npm")
+    version = named[2] if named else ""
+    if name == "pnpm":
+        return Manager(name=name, lock=lock, version=version or _read_pnpm_version(files.text(lock)))
+    if name == "yarn":
+        return _choose_yarn(files, lock, version)
+    return Manager(name=name, lock=lock, version=version if name != "npm" else "")
+
+
+def _read_pnpm_version(lock: str) -> str:
+    match = re.search(r"(?m)^lockfileVersion:\s*'?(\d+)", lock)
+    return PNPM.get(match[1] if match else "", PNPM["9"])
+
+
+def _choose_yarn(files: ProjectFiles, lock: str, version: str) -> Manager:
+    metadata = re.search(r"(?m)^__metadata:\n\s+version:\s*\"?(\d+)", files.text("yarn.lock"))
+    release = str(files.table(".yarnrc.yml").get("yarnPath", ""))
+    if not files.has(release) or ".." in Path(release).parts:
+        release = ""
+    is_berry = bool(metadata or release or (version and not version.startswith("1.")))
+    if not version:
+        version = (
+            YARN_BERRY.get(metadata[1] if metadata else "", YARN_BERRY["8"]) if is_berry else YARN_CLASSIC
+        )
+    return Manager(name="yarn", version=version, lock=lock, is_berry=is_berry, release=release)

@@ -194,3 +194,23 @@ def list_texts(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
     return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+
+
+# --- registries that a project names ----------------------------------------------------------------
+
+OWN_FILES = tuple(
+    ".npmrc .yarnrc.yml bunfig.toml requirements.txt requirements-dev.txt pyproject.toml uv.toml Pipfile "
+    "pip.conf .cargo/config.toml".split()
+)
+"""Files of a repository that may name a registry."""
+NAMED = re.compile(
+    r"""(?:@[\w.-]+:)?(?:registry|npmRegistryServer|-i|(?:--)?(?:extra-)?index-url|url|index)"""
+    r"""\s*[=: ]\s*["']?((?:sparse\+)?https?://[^\s"']+)"""
+)
+"""A line there that does."""
+
+
+def list_registries(files: ProjectFiles) -> tuple[str, ...]:
+    """The addresses of registries that the project's own files name."""
+    lines = (line.strip() for name in OWN_FILES for line in files.text(name).splitlines())
+    return tuple(match[1] for line in lines if line[:1] not in "#;" and (match := NAMED.match(line)))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from shared.projects.reading.node_scripts import LOCKS as NODE_LOCKS
 from shared.projects.reading.project_files import ProjectFiles, get_table
 
 DEPTH = 3
@@ -19,14 +20,7 @@ SKIPPED = frozenset(
 """Folders whose manifests belong to other people's code or to material of the tests."""
 LOCKS = {
     "python": ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock"),
-    "javascript": (
-        "package-lock.json",
-        "npm-shrinkwrap.json",
-        "pnpm-lock.yaml",
-        "yarn.lock",
-        "bun.lock",
-        "bun.lockb",
-    ),
+    "javascript": tuple(NODE_LOCKS),
     "rust": ("Cargo.lock",),
     "go": ("go.sum",),
 }
