@@ -13,9 +13,8 @@ import msgspec
 from services.engineer.collecting import RUNNERS, Collected, collect, strip_output
 from services.engineer.diagnosis import diagnose, format_missing
 from services.engineer.events import format_go, parse_go
-from services.engineer.invocation import Invocation, invoke
+from services.engineer.invocation import Invocation, Note, invoke, run_watched
 from services.engineer.results import Results
-from services.engineer.watch import Note, run_watched
 from services.engineer.working_copy import WorkingCopy
 from shared.contracts import Connection, TestRun, TestSuite
 from shared.errors import ActionError

@@ -20,9 +20,9 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from shared.errors import ActionError
 from shared.projects.environment import Request
-from shared.projects.reading.project_files import ProjectFiles, get_table, list_texts
+from shared.projects.reading.project_files import ProjectFiles
 from shared.projects.reading.pytest_settings import list_plugins, needs_pytest
-from shared.projects.reading.python_manifest import REBUILT, PythonPlan, list_group, normalise
+from shared.projects.reading.python_manifest import REBUILT, PythonPlan, normalise
 from shared.sandbox import remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
 
@@ -98,13 +98,7 @@ def _is_met(requirement: Requirement, packages: Mapping[str, Any]) -> bool:
 
 def _list_direct(project: ProjectFiles, plan: PythonPlan) -> Iterator[Requirement]:
     """The requirements that the project states itself, of those that would be installed."""
-    tables = project.table("pyproject.toml")
-    table = get_table(tables, "project")
-    lines: list[str] = [*list_texts(table.get("dependencies")), *plan.requirements]
-    for name in plan.extras:
-        lines += list_texts(get_table(table, "optional-dependencies").get(name))
-    for name in plan.groups:
-        lines += list_group(tables, name)
+    lines = [*plan.declared, *plan.requirements]
     for name in plan.files:
         lines += _list_file(project, name)
     for line in lines:

@@ -273,15 +273,18 @@ class Manager(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose_manager(files: ProjectFiles) -> Manager:
-    """The manager that package.json names, else that of the lock; npm if there is neither."""
+    """The manager that package.json names, else that of the lock; npm if there is neither.
+
+    A version that is none, such as an address, is left out.
+    """
     manifest = files.table("package.json")
     locks = [name for name in LOCKS if files.has(name)]
     named = re.match(
-        r"(npm|pnpm|yarn|bun)@(\d+\.\d+\.\d+(?:-[\w.]+)?)", str(manifest.get("packageManager", ""))
+        r"(npm|pnpm|yarn|bun)@(\d+\.\d+\.\d+(?:-[\w.]+)?)?", str(manifest.get("packageManager", ""))
     )
     lock = next((each for each in locks if not named or LOCKS[each] == named[1]), "")
     name = named[1] if named else LOCKS.get(lock, "npm")
-    version = named[2] if named else ""
+    version = (named[2] if named else "") or ""
     if name == "pnpm":
         return Manager(name=name, lock=lock, version=version or _read_pnpm_version(files.text(lock)))
     if name == "yarn":

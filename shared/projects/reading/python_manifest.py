@@ -156,7 +156,7 @@ def _list_declared(tables: Mapping[str, Any], stated: TestNeeds) -> Iterator[str
     for name in stated.extras:
         yield from list_texts(get_table(project, "optional-dependencies").get(name))
     for name in stated.groups:
-        yield from list_group(tables, name)
+        yield from _list_group(tables, name)
 
 
 def _is_package(files: ProjectFiles, tables: Mapping[str, Any]) -> bool:
@@ -210,7 +210,7 @@ def _list_loose(tables: Mapping[str, Any], stated: TestNeeds) -> Iterator[str]:
     yield from (line for line in _list_groups(tables, DEVELOPMENT) if line not in own)
     for name in stated.groups:
         if normalise(name) in DEVELOPMENT:
-            yield from list_group(tables, name)
+            yield from _list_group(tables, name)
     project = get_table(tables, "project")
     for name in stated.extras:
         if normalise(name) in DEVELOPMENT:
@@ -220,14 +220,14 @@ def _list_loose(tables: Mapping[str, Any], stated: TestNeeds) -> Iterator[str]:
             yield from (itself.sub(".[", line, count=1) for line in lines or (f".[{name}]",))
 
 
-def list_group(tables: Mapping[str, Any], name: str, depth: int = 0) -> Iterator[str]:
+def _list_group(tables: Mapping[str, Any], name: str, depth: int = 0) -> Iterator[str]:
     """The lines of a dependency group, with those of the groups it includes (PEP 735)."""
     group = get_table(tables, "dependency-groups").get(name)
     for line in group if isinstance(group, list) else []:
         if isinstance(line, str):
             yield line
         elif isinstance(line, dict) and depth < 5:
-            yield from list_group(tables, str(line.get("include-group")), depth + 1)
+            yield from _list_group(tables, str(line.get("include-group")), depth + 1)
 
 
 def _list_groups(tables: Mapping[str, Any], names: Iterable[str]) -> Iterator[str]:
