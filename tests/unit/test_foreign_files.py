@@ -15,7 +15,7 @@ from shared.errors import ActionError
 from shared.gate.registries import registry_reach
 from shared.projects.fetched import _has_crates
 from shared.projects.javascript import replaces_modules
-from shared.projects.reading import ProjectFiles, read_project
+from shared.projects.reading import ProjectFiles, project_files, read_project
 from shared.projects.reading.ci import read_ci_needs
 from shared.projects.reading.discovery import Discovery
 from shared.projects.reading.project_files import list_registries
@@ -238,6 +238,18 @@ def test_a_file_is_read_once_and_not_beyond_its_bound(tmp_path):
     assert files.table("package.json") == {"name": "a"}
     assert files.list_unreadable() == [("Makefile", "it is larger than 2,000,000 bytes")]
     assert files.table("package-lock.json")
+
+
+def test_what_is_kept_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(project_files, "KEPT", 20)
+    (tmp_path / "inner").mkdir()
+    for name in ("a.json", "inner/b.json"):
+        (tmp_path / name).write_text('{"name": "old"}')
+    files = ProjectFiles(tmp_path)
+    assert [files.table("a.json"), files.at("inner").table("b.json")] == [{"name": "old"}] * 2
+    for name in ("a.json", "inner/b.json"):
+        (tmp_path / name).write_text('{"name": "new"}')
+    assert (files.table("a.json"), files.at("inner").table("b.json")) == ({"name": "old"}, {"name": "new"})
 
 
 def test_the_parts_of_a_project(tmp_path):

@@ -15,6 +15,7 @@ from shared.source.tree import NO_BREAKS
 
 LARGEST = 2_000_000  # bytes of a file that is read: people wrote it, and patterns are matched against it
 LARGEST_LOCK = 20_000_000  # the same of a lock; that of a large monorepo has about 5 MB
+KEPT = 64_000_000  # characters of all files of a project that are kept; those beyond are read each time
 LOCK = re.compile(r".*lock.*|.*\.sum|npm-shrinkwrap\.json")
 UNFORESEEN = (
     ValueError,
@@ -50,9 +51,10 @@ class ProjectFiles:
     followed within ``top``, the outermost of the folders that are read together.
     """
 
-    def __init__(self, folder: Path, top: Path | None = None) -> None:
+    def __init__(self, folder: Path, top: Path | None = None, room: list[int] | None = None) -> None:
         self.folder = folder
         self._top = Path(os.path.realpath(top or folder))
+        self._room = room or [KEPT]  # characters that may still be kept, here and in the folders beneath
         self._texts: dict[str, tuple[str, str]] = {}
         self._parsed: dict[str, tuple[Any, str]] = {}
         self._inner: dict[str, ProjectFiles] = {}
@@ -63,7 +65,7 @@ class ProjectFiles:
         if place == ".":
             return self
         if place not in self._inner:
-            self._inner[place] = ProjectFiles(self.folder / place, self._top)
+            self._inner[place] = ProjectFiles(self.folder / place, self._top, self._room)
         return self._inner[place]
 
     def has(self, *names: str) -> bool:
@@ -81,24 +83,41 @@ class ProjectFiles:
 
     def text(self, name: str) -> str:
         """The text of a file, its line ends those of Unix."""
-        if name not in self._texts:
-            try:
-                self._texts[name] = _read(self.folder / name, self._top), ""
-            except (OSError, ValueError, RuntimeError) as error:
-                self._texts[name] = "", _explain(error)
-        return self._texts[name][0]
+        return self._load(name)[0]
 
     def parse(self, name: str) -> Any:
         """The value in a file, None if it is malformed: parsed as its name says."""
-        if name not in self._parsed:
-            known = PurePosixPath(name).name
-            parser = PARSERS.get(known) or PARSERS.get(PurePosixPath(name).suffix) or str
-            text = self.text(name)
-            try:
-                self._parsed[name] = parser(text) if text.strip() else None, ""
-            except ValueError as error:
-                self._parsed[name] = None, _explain(error)
-        return self._parsed[name][0]
+        return self._load_value(name)[0]
+
+    def explain(self, name: str) -> str:
+        """Why a file cannot be read; empty if it can, or is not there."""
+        return self._load(name)[1] or self._load_value(name)[1]
+
+    def _load(self, name: str) -> tuple[str, str]:
+        if name in self._texts:
+            return self._texts[name]
+        try:
+            found = _read(self.folder / name, self._top), ""
+        except (OSError, ValueError, RuntimeError) as error:
+            found = "", _explain(error)
+        if len(found[0]) <= self._room[0]:
+            self._room[0] -= len(found[0])
+            self._texts[name] = found
+        return found
+
+    def _load_value(self, name: str) -> tuple[Any, str]:
+        if name in self._parsed:
+            return self._parsed[name]
+        known = PurePosixPath(name)
+        parser = PARSERS.get(known.name) or PARSERS.get(known.suffix) or str
+        text = self.text(name)
+        try:
+            found = parser(text) if text.strip() else None, ""
+        except ValueError as error:
+            found = None, _explain(error)
+        if name in self._texts:
+            self._parsed[name] = found
+        return found
 
     def table(self, name: str, *keys: str) -> dict[str, Any]:
         """The table at ``keys`` in a TOML, JSON or YAML file; empty if there is none."""
@@ -116,11 +135,6 @@ class ProjectFiles:
     def find_line(self, name: str, pattern: str) -> int:
         """The 1-based line on which ``pattern`` first matches in a file, 0 for none."""
         return find_line(self.text(name), pattern)
-
-    def explain(self, name: str) -> str:
-        """Why a file cannot be read; empty if it can, or is not there."""
-        self.parse(name)
-        return self._texts[name][1] or self._parsed[name][1]
 
     def list_unreadable(self) -> list[tuple[str, str]]:
         """Each manifest that cannot be read, and why."""
