@@ -67,7 +67,8 @@ def judge_tests(record: ReviewRecord, claims: Sequence[Claims], tested: Tested) 
     for claim in claims:
         how = "its patch was tried on a copy" if claim.patches else "its tests were run again"
         if not after.command:
-            record.confirm(claim.task, f"{how}; there are no tests to run")
+            note = record.skip if claim.tests else record.confirm
+            note(claim.task, f"{how}; there are no tests to run")
         elif after.passed < 0 or ((after.incomplete or after.problem) and not after.failures):
             record.skip(claim.task, f"{how}, which says nothing: {after.problem or counts}")
         elif (after.exit_code and claim.tests) or (claim.patches and new):

@@ -117,23 +117,23 @@ class Rerunner:
         tested = [claim for claim in claims if claim.tests]
         patched = [claim for claim in claims if claim.patches]
         skipped, faults = self._record.skipped, self._record.refuted
+        patches: list[str] = []
         if patched:
             copy = folder / "copy" / (repo.name or "root")
             await asyncio.to_thread(copy_tree, repo, copy, self._settings)
-            await self._apply_all(claims, repo, copy, folder, is_target_sure)
+            patches = await self._apply_all(claims, repo, copy, folder, is_target_sure)
         if self._record.skipped > skipped:
             # Tests run without the changes they were made with show nothing.
             for claim in tested:
                 self._record.skip(claim.task, "what was changed could not be put in place")
         elif tested or self._record.refuted == faults:
-            await self._test(tested if self._record.refuted > faults else [*tested, *patched], claims, repo)
+            concerned = tested if self._record.refuted > faults else [*tested, *patched]
+            await self._test(list({each.task: each for each in concerned}.values()), patches, repo)
 
-    async def _test(self, concerned: Sequence[Claims], claims: Sequence[Claims], repo: Path) -> None:
-        """Have the tests run with every patch of ``claims``, and note what that shows about ``concerned``."""
-        concerned = list({claim.task: claim for claim in concerned}.values())
-        patch = "\n".join(dict.fromkeys(patch for claim in claims for patch in claim.patches))
+    async def _test(self, concerned: Sequence[Claims], patches: Sequence[str], repo: Path) -> None:
+        """Have the tests run with ``patches``, and note what that shows about the claims ``concerned``."""
         try:
-            tested = await self._tester(repo, patch)
+            tested = await self._tester(repo, "\n".join(patches))
         except ActionError as error:
             for claim in concerned:
                 if claim.tests:
@@ -145,8 +145,12 @@ class Rerunner:
 
     async def _apply_all(
         self, claims: Sequence[Claims], repo: Path, copy: Path, folder: Path, is_target_sure: bool
-    ) -> Path:
-        """The copy with every patch, each checked, also for rules that it is the first to break."""
+    ) -> list[str]:
+        """Apply every patch to the copy, each checked, also for rules that it is the first to break.
+
+        Returns those that make the last copy: one that was applied by itself takes the place of those before.
+        """
+        applied: list[str] = []
         patches = [(claim.task, patch) for claim in claims for patch in claim.patches]
         before = await asyncio.to_thread(find_violations, copy) if patches else {}
         for number, (task, patch) in enumerate(patches):
@@ -159,6 +163,7 @@ class Rerunner:
                 note = self._record.refute if is_target_sure else self._record.skip
                 note(task, f"its patch does not apply: {problem}")
             elif problem is not None:
+                applied = [patch] if copy == fresh else [*applied, patch]
                 self._record.confirm(task, "its patch applies", Checked(patches=1))
                 names = [name for name in changed_files(patch) if (copy / name).is_file()]
                 await check_code(self._record, task, copy, names)
@@ -166,7 +171,7 @@ class Rerunner:
             for key in after.keys() - before.keys():
                 self._record.refute(task, after[key])
             before |= after
-        return copy
+        return applied
 
     async def _apply(
         self, task: str, patch: Path, repo: Path, copy: Path, fresh: Path

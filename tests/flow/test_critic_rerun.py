@@ -152,6 +152,16 @@ async def test_tests_are_run_with_the_patch_that_was_made(team: Team, repo: Path
     assert {run["exit_code"] for run in result.metadata["runs"]} == {0}
     again, _ = await review(team, repo, fix=patched(mended), more=patched(mended), tests=passing())
     assert again.approved, "a patch that holds the one before applies by itself"
+    longer = mended.replace("@@ -1,2 +1,2 @@", "@@ -1,2 +1,3 @@") + "+# mended\n"
+    longer, _ = await review(team, repo, fix=patched(mended), more=patched(longer), tests=passing())
+    assert longer.approved, longer.reasons
+    assert any("with it 1 passed" in reason for reason in longer.reasons), longer.reasons
+
+
+async def test_tests_that_are_not_there_are_not_confirmed(team: Team, tmp_path: Path) -> None:
+    verdict, _ = await review(team, plant(tmp_path / "bare", {"notes.txt": "none"}), tests=passing())
+    assert verdict.reasons == ("tests: not run: its tests were run again; there are no tests to run",)
+    assert verdict.decision == "not_checked"
 
 
 async def test_a_patch_file_is_applied_byte_by_byte(team: Team, repo: Path) -> None:
