@@ -125,7 +125,6 @@ class Critic(Agent):
         folders = (settings.outputs, settings.workspaces, *((place,) if place and is_target_sure else ()))
         rerunner = Rerunner(
             settings,
-            self.context.judge_command,
             own_name=self.context.profile.name,
             tester=tester_of(self.context),
         )

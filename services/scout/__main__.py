@@ -5,10 +5,9 @@ from pathlib import Path
 
 import msgspec
 
-from services.scout.citations import check_citations
 from services.scout.documents import parse
 from services.scout.repository import find_licence, format_reading, read_repository, sources_of
-from services.scout.research import CITING, Researcher
+from services.scout.research import CITING, Researcher, check_citations
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.contracts import Task

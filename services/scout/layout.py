@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 import msgspec
 
 from services.scout.documents import parse
-from services.scout.statements import cite, format_code
 from shared.contracts.checkup import Statement
+from shared.projects.reading.manifests import cite, format_code
 from shared.source.places import is_test
 from shared.source.syntax import parse_module
 from shared.source.tree import Tree, read_text

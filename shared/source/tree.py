@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from shared.errors import ActionError
-from shared.source.syntax import parse_toml
 
 SKIPPED = frozenset(
     ".git .hg .svn .bzr .jj node_modules bower_components __pycache__ .tox .nox .eggs .mypy_cache "
@@ -107,18 +106,6 @@ def read_text(root: Path, path: str, limit: int = 512_000) -> str:
     if b"\0" in data[:8192]:
         return ""
     return data.decode("utf-8-sig", "replace").replace("\r\n", "\n").translate(NO_BREAKS)
-
-
-def read_toml_table(tree: Tree, path: str, *keys: str) -> dict[str, Any]:
-    """The table at ``keys`` of a TOML file in the repository; empty if either is missing or malformed."""
-    try:
-        table = parse_toml(read_text(tree.root, path)) if path in tree.files else {}
-    except ValueError:
-        return {}
-    for key in keys:
-        value = table.get(key)
-        table = value if isinstance(value, dict) else {}
-    return table
 
 
 def _require_folder(root: Path) -> Path:

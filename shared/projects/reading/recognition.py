@@ -1,12 +1,12 @@
 """Which projects a repository holds, recognised by their manifests."""
 
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 
-from shared.projects.manifests import get_table, read_json, read_text, read_toml
+from shared.projects.reading.node_scripts import LOCKS as NODE_LOCKS
+from shared.projects.reading.project_files import ProjectFiles, get_table
 
 DEPTH = 3
 """How many folders deep projects are looked for."""
@@ -20,14 +20,7 @@ SKIPPED = frozenset(
 """Folders whose manifests belong to other people's code or to material of the tests."""
 LOCKS = {
     "python": ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock"),
-    "javascript": (
-        "package-lock.json",
-        "npm-shrinkwrap.json",
-        "pnpm-lock.yaml",
-        "yarn.lock",
-        "bun.lock",
-        "bun.lockb",
-    ),
+    "javascript": tuple(NODE_LOCKS),
     "rust": ("Cargo.lock",),
     "go": ("go.sum",),
 }
@@ -54,7 +47,7 @@ OTHERS = {
 """Kinds of which the tool chain alone is checked, and the names (patterns) of their manifests."""
 
 
-class Project(msgspec.Struct, frozen=True, kw_only=True):
+class FoundProject(msgspec.Struct, frozen=True, kw_only=True):
     """A project in ``folder``, relative to the repository; ``kind`` is its ecosystem, or a key of OTHERS."""
 
     folder: str
@@ -66,20 +59,21 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
         return "other" if self.kind in OTHERS else self.kind
 
 
-def find_projects(root: Path) -> tuple[Project, ...]:
-    """The projects beneath ``root``, outer ones first.
+def find_projects(files: ProjectFiles) -> tuple[FoundProject, ...]:
+    """The projects of a repository, outer ones first.
 
     A project inside of another of its kind counts only if it has a lock of its own, or if the outer one is
     neither a workspace, whose members its package manager installs, nor a package itself.
     """
-    found: list[Project] = []
-    for folder in _walk(root):
-        place = folder.relative_to(root)
+    found: list[FoundProject] = []
+    for folder in _walk(files.folder):
+        place = folder.relative_to(files.folder)
+        inner = files.at(str(place))
         for kind, recognise in KINDS.items():
             above = [p for p in found if p.kind == kind and place.is_relative_to(p.folder)]
-            own = any((folder / lock).is_file() for lock in LOCKS.get(kind, ()))
-            if recognise(folder) and (own or not above or _is_separate(root, folder, above[-1])):
-                found.append(Project(folder=str(place), kind=kind))
+            own = inner.has(*LOCKS.get(kind, ()))
+            if recognise(inner) and (own or not above or _is_separate(files, inner, above[-1])):
+                found.append(FoundProject(folder=str(place), kind=kind))
     main = [project for project in found if project.kind not in OTHERS]
     # A Makefile beside the manifest of a language is a shortcut to the language's own tools.
     rest = [project for project in found if project.kind in OTHERS and project.folder == "."]
@@ -87,19 +81,18 @@ def find_projects(root: Path) -> tuple[Project, ...]:
     return tuple([*main, *(p for p in rest if p.kind not in shortcuts or not main)][:MOST])
 
 
-def _is_separate(root: Path, inner: Path, outer: Project) -> bool:
+def _is_separate(root: ProjectFiles, inner: ProjectFiles, outer: FoundProject) -> bool:
     """Whether the project in ``inner`` is none of the parts of ``outer``, which is of its kind."""
-    folder = root / outer.folder
+    around = root.at(outer.folder)
     if outer.kind == "javascript":
-        names = ("pnpm-workspace.yaml", "lerna.json")
-        parts = "workspaces" in read_json(folder / "package.json")
-        return not (parts or any((folder / name).is_file() for name in names))
+        parts = "workspaces" in around.table("package.json")
+        return not (parts or around.has("pnpm-workspace.yaml", "lerna.json"))
     if outer.kind == "python":
-        tables = read_toml(folder / "pyproject.toml")
+        tables = around.table("pyproject.toml")
         workspace = get_table(tables, "tool", "uv", "workspace")
-        if workspace or "build-system" in tables or (folder / "setup.py").is_file():
+        if workspace or "build-system" in tables or around.has("setup.py"):
             return False
-        return any((inner / name).is_file() for name in ("pyproject.toml", "setup.py", "setup.cfg"))
+        return inner.has("pyproject.toml", "setup.py", "setup.cfg")
     return outer.kind == "go"
 
 
@@ -116,43 +109,39 @@ def _walk(folder: Path, depth: int = 0) -> Iterator[Path]:
             yield from _walk(path, depth + 1)
 
 
-def _is_python(folder: Path) -> bool:
+def _is_python(files: ProjectFiles) -> bool:
     names = ("setup.py", "setup.cfg", "Pipfile", "tox.ini", "noxfile.py", "manage.py", "pylock.toml")
-    if any((folder / name).is_file() for name in names) or any(folder.glob("requirements*.txt")):
+    if files.has(*names) or files.glob("requirements*.txt"):
         return True
-    tables = read_toml(folder / "pyproject.toml")
+    tables = files.table("pyproject.toml")
     tools = get_table(tables, "tool")
     if any(name in tables for name in PYTHON_TABLES) or any(name in tools for name in PYTHON_TOOLS):
         return True
-    tests = (*folder.glob("test_*.py"), *folder.glob("tests/test_*.py"), *folder.glob("test/test_*.py"))
-    return bool(tests or any(folder.glob("conftest.py")))
+    return bool(files.glob("test_*.py", "tests/test_*.py", "test/test_*.py", "conftest.py"))
 
 
-def _is_javascript(folder: Path) -> bool:
-    manifest = read_json(folder / "package.json")
+def _is_javascript(files: ProjectFiles) -> bool:
+    manifest = files.table("package.json")
     names = ("dependencies", "devDependencies", "workspaces", "packageManager", "scripts")
     return any(name in manifest for name in names)
 
 
-def _is_c(folder: Path) -> bool:
-    names = ("CMakeLists.txt", "meson.build", "configure", "configure.ac")
-    if any((folder / name).is_file() for name in names):
+def _is_c(files: ProjectFiles) -> bool:
+    if files.has("CMakeLists.txt", "meson.build", "configure", "configure.ac"):
         return True
-    makes = any((folder / name).is_file() for name in OTHERS["make"])
-    return makes and any(
-        any(folder.glob(f"{place}*.{end}")) for place in ("", "src/") for end in ("c", "cc", "cpp")
-    )
+    sources = (f"{place}*.{end}" for place in ("", "src/") for end in ("c", "cc", "cpp"))
+    return files.has(*OTHERS["make"]) and bool(files.glob(*sources))
 
 
-def _has_any(*names: str) -> Callable[[Path], bool]:
-    return lambda folder: any(any(folder.glob(name)) for name in names)
+def _has_any(*names: str) -> Callable[[ProjectFiles], bool]:
+    return lambda files: bool(files.glob(*names))
 
 
-def _is_rust(folder: Path) -> bool:
-    return bool(re.search(r"(?m)^\[(package|workspace)\]", read_text(folder / "Cargo.toml")))
+def _is_rust(files: ProjectFiles) -> bool:
+    return bool(files.find_line("Cargo.toml", r"^\[(package|workspace)\]"))
 
 
-KINDS: dict[str, Callable[[Path], bool]] = {
+KINDS: dict[str, Callable[[ProjectFiles], bool]] = {
     "python": _is_python,
     "javascript": _is_javascript,
     "rust": _is_rust,

@@ -5,15 +5,15 @@ import os
 import re
 import shlex
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from services.engineer import guesses
-from services.engineer.ci import Script, read_ci
-from services.engineer.indirection import Found, resolve
-from services.engineer.npm_scripts import (
+from shared.contracts import NotChecked
+from shared.errors import ActionError
+from shared.projects.reading import guesses
+from shared.projects.reading.ci import Script
+from shared.projects.reading.node_scripts import (
     cite_script,
     ends_in,
     find_members,
@@ -22,13 +22,17 @@ from services.engineer.npm_scripts import (
     read_scripts,
     recognise_script,
 )
-from services.engineer.project_text import find_line, parse_mapping, read_start
-from services.engineer.recognition import Recognised, recognise
-from services.engineer.runners import TestCommand
-from services.engineer.shell_lines import UNKNOWN, ShellCommand, split_script
-from shared.contracts import NotChecked
-from shared.errors import ActionError
-from shared.source.syntax import parse_toml, parse_yaml
+from shared.projects.reading.project_files import ProjectFiles, find_line
+from shared.projects.reading.task_files import resolve
+from shared.projects.reading.test_commands import (
+    UNKNOWN,
+    Found,
+    Recognised,
+    ShellCommand,
+    TestCommand,
+    recognise,
+    split_script,
+)
 
 MAX_COMMANDS = 12
 """The most test commands of one project that are run."""
@@ -59,15 +63,15 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     browser: bool = False
 
 
-def find_tests(project: Path) -> Discovery:
-    """The commands that test ``project``.
+def find_tests(project: ProjectFiles, ci: Iterable[Script]) -> Discovery:
+    """The commands that test ``project``, whose CI runs the scripts ``ci``.
 
     What the project states for Mailroom is all there is; what its CI runs comes before a guess. Raises
     ActionError if the project states a command that makes no sense.
     """
     if stated := _find_stated(project):
         return Discovery(commands=(stated,))
-    found = _choose(list(_find_in_ci(project)))
+    found = _choose(list(_find_in_ci(project, ci)))
     if found.commands:
         return found
     commands = guesses.guess_tests(project)
@@ -77,24 +81,23 @@ def find_tests(project: Path) -> Discovery:
 # what the project states
 
 
-def _find_stated(folder: Path) -> TestCommand | None:
+def _find_stated(files: ProjectFiles) -> TestCommand | None:
     """The command in ``[tool.mailroom] test`` of pyproject.toml, or in ``.mailroom.yaml``."""
-    text = read_start(folder / "pyproject.toml")
-    mailroom = parse_mapping(text, parse_toml, "tool", "mailroom")
+    text = files.text("pyproject.toml")
+    mailroom = files.table("pyproject.toml", "tool", "mailroom")
     if "test" in mailroom:
         header = find_line(text, r"^\[tool\.mailroom\]")
         within = "\n" * header + "\n".join(text.splitlines()[header:])
         line = find_line(within, r"^ *test *=") or header or find_line(text, r"mailroom")
-        return _parse_stated(folder, mailroom["test"], f"pyproject.toml:{line}", "[tool.mailroom] test")
-    text = read_start(folder / ".mailroom.yaml")
-    stated = parse_mapping(text, parse_yaml)
+        return _parse_stated(files, mailroom["test"], f"pyproject.toml:{line}", "[tool.mailroom] test")
+    stated = files.table(".mailroom.yaml")
     if "test" in stated:
-        line = find_line(text, r"^test *:")
-        return _parse_stated(folder, stated["test"], f".mailroom.yaml:{line}", "test")
+        line = files.find_line(".mailroom.yaml", r"^test *:")
+        return _parse_stated(files, stated["test"], f".mailroom.yaml:{line}", "test")
     return None
 
 
-def _parse_stated(folder: Path, value: Any, source: str, name: str) -> TestCommand:
+def _parse_stated(files: ProjectFiles, value: Any, source: str, name: str) -> TestCommand:
     if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
         words = value
     elif isinstance(value, str) and value.strip():
@@ -106,7 +109,7 @@ def _parse_stated(folder: Path, value: Any, source: str, name: str) -> TestComma
     starts: tuple[str, ...] = ()
     if found and found.indirect == "npm":
         runner, call = "node", parse_call(tuple(words))
-        scripts = read_scripts(folder)
+        scripts = read_scripts(files)
         starts = ends_in(scripts, call.name) if call else ()
     elif found and not found.indirect:
         runner, starts = found.runner, found.words if found.runner == "node" else ()
@@ -125,9 +128,9 @@ def _split(text: str, source: str) -> list[str]:
 # what its CI runs
 
 
-def _find_in_ci(project: Path) -> Iterable[Candidate]:
+def _find_in_ci(project: ProjectFiles, ci: Iterable[Script]) -> Iterable[Candidate]:
     built: dict[tuple[str, str], list[tuple[str, ShellCommand]]] = {}
-    for script in read_ci(project):
+    for script in ci:
         done = built.setdefault((script.file, script.job), [])
         for command in split_script(script.text, script.env):
             folder = _inside(project, f"{script.folder}/{command.folder}")
@@ -141,14 +144,14 @@ def _find_in_ci(project: Path) -> Iterable[Candidate]:
                 done.append((folder, command))
 
 
-def _inside(project: Path, folder: str) -> str | None:
+def _inside(project: ProjectFiles, folder: str) -> str | None:
     """``folder`` relative to the project; None if it leads outside or is not known."""
     path = os.path.normpath(folder.lstrip("/"))
     return None if UNKNOWN in path or path.startswith("..") else path
 
 
 def _follow(
-    project: Path, folder: str, command: ShellCommand, script: Script
+    project: ProjectFiles, folder: str, command: ShellCommand, script: Script
 ) -> Iterable[tuple[Candidate, str]]:
     """The test commands that one command of the CI comes to, each with the folder it runs in."""
     recognised = recognise(command.words)
@@ -160,7 +163,7 @@ def _follow(
         return
     for each in _resolve(project, folder, recognised, place):
         inner = _inside(project, f"{folder}/{each.folder}")
-        if inner is None or (not (project / inner).is_dir() and each.command.runner != "ctest"):
+        if inner is None or (not (project.folder / inner).is_dir() and each.command.runner != "ctest"):
             continue
         where = each.source if each.source == place else f"{_at(folder, each.source)}, run by {place}"
         yield _make(each, inner, where, script, {**env, **each.env}), inner
@@ -176,7 +179,7 @@ def _as_found(words: tuple[str, ...], place: str) -> Found:
 
 
 def _resolve(
-    project: Path, folder: str, recognised: Recognised, place: str, depth: int = 4
+    project: ProjectFiles, folder: str, recognised: Recognised, place: str, depth: int = 4
 ) -> Iterable[Found]:
     """What an indirect command runs, however many steps it takes."""
     if not recognised.indirect or depth <= 0:
@@ -184,7 +187,7 @@ def _resolve(
     elif recognised.indirect == "npm":
         yield from _resolve_npm(project, folder, recognised)
     else:
-        found = resolve(recognised, project / folder)
+        found = resolve(recognised, project.at(folder))
         for each in found or ():
             inner = _inside(project, f"{folder}/{each.folder}")
             if each.command.indirect and inner is not None and each.command.words != recognised.words:
@@ -194,20 +197,20 @@ def _resolve(
                 yield each
         if found is None and recognised.indirect == "make" and {"test", "check"} & recognised.names:
             made = msgspec.structs.replace(recognised, indirect="")
-            if (project / "CMakeLists.txt").is_file():  # CMake makes the Makefile
+            if project.has("CMakeLists.txt"):  # CMake makes the Makefile
                 made = Recognised(runner="ctest", words=("ctest",))
             yield Found(command=made, source=place)
 
 
-def _resolve_npm(project: Path, folder: str, recognised: Recognised) -> Iterable[Found]:
+def _resolve_npm(project: ProjectFiles, folder: str, recognised: Recognised) -> Iterable[Found]:
     call = parse_call(recognised.words)
     if call is None:
         return
     inner = _inside(project, f"{folder}/{call.folder}")
-    if inner is None or not (project / inner).is_dir():
+    if inner is None or not (project.folder / inner).is_dir():
         return
-    scripts = read_scripts(project / inner)
-    if members := find_members(project / inner, call):
+    scripts = read_scripts(project.at(inner))
+    if members := find_members(project.at(inner), call):
         for member in members:
             called = msgspec.structs.replace(recognised, words=(member.manager, "run", member.name))
             found = _resolve_npm(project, f"{inner}/{member.folder}", called)
@@ -239,7 +242,7 @@ def _resolve_npm(project: Path, folder: str, recognised: Recognised) -> Iterable
             names=names,
             browser=all(each.browser for each in ends),
         ),
-        source=f"{cite_script(project / inner, call.name)} (scripts.{call.name}: {scripts[call.name][:100]})",
+        source=f"{cite_script(project.at(inner), inside)} (scripts.{inside}: {scripts[inside][:100]})",
         folder=call.folder,
     )
 

@@ -1,12 +1,132 @@
-"""Recognises test commands among others: which runner a command starts, and which tests it covers."""
+"""Commands in the scripts of CI and build files, and which tests those among them run that test."""
 
 import itertools
 import re
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from services.engineer.shell_lines import UNKNOWN
+KEYWORDS = frozenset(
+    {"if", "then", "else", "elif", "do", "while", "!", "{", "}", "fi", "done", "set", "(", ")"}
+)
+PUNCTUATION = re.compile(r"[();<>|&]+")
+ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+VARIABLE = re.compile(r"\$\{(\w+)(?::?-([^}]*))?\}|\$(\w+)")
+UNKNOWN = "\ufffd"
+"""Stands in a word for what is not known before the command runs."""
+
+
+class ShellCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """One simple command: its words, the assignments before it, and the folder the script had entered.
+
+    ``line`` counts the lines of the script from 0.
+    """
+
+    words: tuple[str, ...]
+    line: int = 0
+    folder: str = ""
+    env: dict[str, str] = {}
+
+
+def split_script(script: str, variables: Mapping[str, str] | None = None) -> Iterator[ShellCommand]:
+    """The simple commands of a script in order; lines that cannot be split are left out.
+
+    Variables are replaced by ``variables``; of a word with any other, that part becomes UNKNOWN.
+    """
+    known = dict(variables or {})
+    folder = ""
+    for number, line in _join_lines(script):
+        for words in split_line(line):
+            env: dict[str, str] = {}
+            words = [expand(word, known) for word in words]
+            while words and (words[0] in KEYWORDS or ASSIGNMENT.fullmatch(words[0])):
+                name, equals, value = words.pop(0).partition("=")
+                env |= {name: value} if equals else {}
+            if words[:1] == ["export"]:
+                known |= dict(word.split("=", 1) for word in words[1:] if "=" in word)
+            elif words[:1] in (["cd"], ["pushd"]) and len(words) == 2:
+                folder = f"{folder}/{words[1]}".lstrip("/") if folder else words[1]
+            elif words[:1] == ["popd"]:
+                folder = folder.rpartition("/")[0]
+            elif words:
+                yield ShellCommand(words=tuple(words), line=number, folder=folder, env=env)
+
+
+def expand(word: str, variables: Mapping[str, str]) -> str:
+    """``word`` with the values of its variables, UNKNOWN for one that has none."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1] or match[3]
+        return variables.get(name, match[2] if match[2] is not None else UNKNOWN)
+
+    return VARIABLE.sub(value, word)
+
+
+def _join_lines(script: str) -> Iterator[tuple[int, str]]:
+    joined, first = "", 0
+    for number, line in enumerate(script.splitlines()):
+        first = first if joined else number
+        joined += line
+        if joined.endswith("\\"):
+            joined = f"{joined[:-1]} "
+            continue
+        yield first, joined
+        joined = ""
+    if joined:
+        yield first, joined
+
+
+def split_line(line: str) -> Iterator[list[str]]:
+    """The words of each command in a line; what follows a redirection is left out."""
+    # A substitution is not known before it runs; its parentheses would end the command.
+    line = re.sub(r"\$\([^()]*\)|`[^`]*`", UNKNOWN, line)
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    words: list[str] = []
+    redirected = False
+    try:
+        for word in lexer:
+            if PUNCTUATION.fullmatch(word):
+                redirected = word[0] in "<>" or word.endswith((">", ">&"))
+                if not redirected:
+                    yield words
+                    words = []
+                elif words and words[-1].isdigit():
+                    words.pop()
+            elif redirected:
+                redirected = False  # the file it goes to
+            else:
+                words.append(word)
+    except ValueError:
+        return
+    yield words
+
+
+class TestCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """How to run tests of a project.
+
+    ``runner`` is that of Recognised, ``found`` where the command was found (``package.json:7 (...)``),
+    ``folder`` where to run it, relative to the project; ``before`` are scripts that build what it needs,
+    ``env`` the variables its source sets. ``names`` are the tests it names (empty: all), ``starts`` the words
+    of the JavaScript runner that a script ends in, ``services`` what CI starts beside it. A leading
+    ``python`` stands for the interpreter of the project's environment.
+    """
+
+    __test__ = False
+
+    runner: str
+    argv: tuple[str, ...]
+    found: str
+    folder: str = "."
+    before: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    names: frozenset[str] = frozenset()
+    starts: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
+
+
+# which commands test
 
 PREFIXES = frozenset(
     "sudo time exec command nice env xvfb-run dbus-run-session c8 nyc cross-env dotenv npx bunx uvx pipx"
@@ -97,9 +217,10 @@ SCRIPT = re.compile(
 
 
 class Recognised(msgspec.Struct, frozen=True, kw_only=True):
-    """A test command: its ``runner`` (a key of RUNNERS), its words, and which tests it names (empty: all).
+    """A test command: its ``runner``, its words, and which tests it names (empty: all).
 
-    ``browser`` says that it drives one. ``indirect`` is what has to be looked up first: tox, nox, make, npm
+    Runners are pytest, unittest, django, node, cargo, go, ctest, java, and ``any`` for others. ``browser``
+    says that it drives one. ``indirect`` is what has to be looked up first: tox, nox, make, npm
     and the like.
     """
 
@@ -337,3 +458,22 @@ def _recognise_others(head: str, words: list[str]) -> Recognised | None:
         if SCRIPT.search(script):
             return Recognised(runner="any", words=tuple(words), names=frozenset({script}))
     return None
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A test command found in a file: ``source`` is ``file:line``, ``folder`` is where."""
+
+    command: Recognised
+    source: str
+    folder: str = ""
+    env: dict[str, str] = {}
+
+
+def recognise_lines(
+    text: str, source: str, first: int, variables: Mapping[str, str] | None = None
+) -> Iterator[Found]:
+    """The test commands in a script that starts on line ``first`` of the file ``source``."""
+    for command in split_script(text, variables):
+        if recognised := recognise(command.words):
+            place = f"{source}:{first + command.line}"
+            yield Found(command=recognised, source=place, folder=command.folder, env=command.env)

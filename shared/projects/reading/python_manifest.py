@@ -4,16 +4,16 @@ import ast
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 
-from shared.projects.manifests import get_table, list_texts, parse_ini, read_text, read_toml
-from shared.projects.python_locks import convert_version, read_lock, read_poetry, read_workspace_lock
-from shared.projects.test_environments import TestNeeds, list_ci_files, read_ci, read_nox, read_tox
-from shared.source.syntax import parse_module
+from shared.projects.reading.ci import list_ci_files, read_ci_needs
+from shared.projects.reading.project_files import ProjectFiles, get_table, list_texts
+from shared.projects.reading.python_locks import convert_version, read_lock, read_poetry, read_workspace_lock
+from shared.projects.reading.test_environments import TestNeeds, read_nox_needs, read_tox_needs
 
 TESTS = frozenset(
     "test tests testing pytest unittest unittests unit-test unit-tests test-deps tests-require"
@@ -106,27 +106,27 @@ class PythonPlan(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def read_python(folder: Path) -> PythonPlan:
-    """What the project in ``folder`` says it needs."""
-    tables = read_toml(folder / "pyproject.toml")
-    setup = _read_setup(folder)
-    stated = _read_stated(folder, tables, setup)
-    lock = read_lock(folder, tables)
+def read_python(project_files: ProjectFiles) -> PythonPlan:
+    """What a project says it needs."""
+    tables = project_files.table("pyproject.toml")
+    setup = _read_setup(project_files)
+    stated = _read_stated(project_files, tables, setup)
+    lock = read_lock(project_files)
     project = get_table(tables, "project")
     poetry = get_table(tables, "tool", "poetry")
-    is_package = _is_package(folder, tables)
+    is_package = _is_package(project_files, tables)
     requirements = (*stated.requirements, *lock.requirements)
     if not is_package:
         requirements = (*list_texts(project.get("dependencies")), *read_poetry(poetry), *requirements)
     declared = list(_list_declared(tables, stated))
-    files, optional = _choose_files(folder, stated, is_package=is_package)
+    files, optional = _choose_files(project_files, stated, is_package=is_package)
     return PythonPlan(
         name=str(project.get("name") or poetry.get("name") or setup.get("name") or ""),
         lock=lock.name,
         is_package=is_package,
         backend=str(get_table(tables, "build-system").get("build-backend") or ""),
         requires_python=_find_requirement(project, poetry, setup, lock.requires_python),
-        wanted_python=_find_wanted(folder),
+        wanted_python=_find_wanted(project_files),
         extras=stated.extras,
         groups=stated.groups,
         requirements=tuple(line for line in dict.fromkeys(requirements) if is_requirement(line)),
@@ -136,8 +136,8 @@ def read_python(folder: Path) -> PythonPlan:
         constraints=lock.constraints,
         declared=tuple(filter(is_requirement, declared)),
         unread=tuple(line for line in dict.fromkeys((*requirements, *declared)) if not is_requirement(line)),
-        read=_list_read(folder, (*files, *optional, *_list_backend(folder, tables))),
-        sources=tuple(_list_native(folder)),
+        read=_list_read(project_files, (*files, *optional, *_list_backend(project_files, tables))),
+        sources=tuple(_list_native(project_files.folder)),
     )
 
 
@@ -159,20 +159,19 @@ def _list_declared(tables: Mapping[str, Any], stated: TestNeeds) -> Iterator[str
         yield from _list_group(tables, name)
 
 
-def _is_package(folder: Path, tables: Mapping[str, Any]) -> bool:
+def _is_package(files: ProjectFiles, tables: Mapping[str, Any]) -> bool:
     if get_table(tables, "tool", "uv").get("package") is False:
         return False
     poetry = get_table(tables, "tool", "poetry")
     if poetry and poetry.get("package-mode", True) is False:
         return False
-    if (folder / "setup.py").is_file() or "build-system" in tables:
+    if files.has("setup.py") or "build-system" in tables:
         return True
-    setup = parse_ini(read_text(folder / "setup.cfg"))
     if "project" in tables:
         # Without a build system uv treats a project as a set of dependencies, unless its files can be found.
         name = re.sub(r"[-_.]+", "_", str(get_table(tables, "project").get("name", "")))
-        return (folder / "src").is_dir() or (folder / name / "__init__.py").is_file()
-    return bool(poetry) or ("metadata" in setup and "name" in setup["metadata"])
+        return (files.folder / "src").is_dir() or files.has(f"{name}/__init__.py")
+    return bool(poetry) or "name" in files.sections("setup.cfg").get("metadata", {})
 
 
 def normalise(name: str) -> str:
@@ -180,9 +179,9 @@ def normalise(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _read_stated(folder: Path, tables: Mapping[str, Any], setup: Mapping[str, Any]) -> TestNeeds:
+def _read_stated(files: ProjectFiles, tables: Mapping[str, Any], setup: Mapping[str, Any]) -> TestNeeds:
     """What tox or nox install for the tests, and the extras and groups that are for tests by their names."""
-    environment = read_tox(folder, tables)
+    environment = read_tox_needs(files)
     extras = [*get_table(tables, "project", "optional-dependencies"), *get_table(setup, "extras")]
     extras += list(get_table(tables, "tool", "poetry", "extras"))
     groups = list(get_table(tables, "dependency-groups"))
@@ -192,11 +191,11 @@ def _read_stated(folder: Path, tables: Mapping[str, Any], setup: Mapping[str, An
         requirements=tuple(_list_groups(tables, TESTS)) + list_texts(setup.get("tests_require")),
     )
     if not environment and not for_tests:
-        environment = read_nox(folder)
-        if not environment and not any((folder / name).is_file() for name in (*FILES, *DEVELOPMENT_FILES)):
-            environment = read_ci(folder)
+        environment = read_nox_needs(files)
+        if not environment and not files.has(*FILES, *DEVELOPMENT_FILES):
+            environment = read_ci_needs(files)
     needs = environment.join(for_tests)
-    if needs or any((folder / name).is_file() for name in FILES):
+    if needs or files.has(*FILES):
         return needs.keep(extras, groups)
     return TestNeeds(
         extras=tuple(name for name in extras if normalise(name) in DEVELOPMENT),
@@ -222,6 +221,7 @@ def _list_loose(tables: Mapping[str, Any], stated: TestNeeds) -> Iterator[str]:
 
 
 def _list_group(tables: Mapping[str, Any], name: str, depth: int = 0) -> Iterator[str]:
+    """The lines of a dependency group, with those of the groups it includes (PEP 735)."""
     group = get_table(tables, "dependency-groups").get(name)
     for line in group if isinstance(group, list) else []:
         if isinstance(line, str):
@@ -251,16 +251,16 @@ def _list_groups(tables: Mapping[str, Any], names: Iterable[str]) -> Iterator[st
 
 
 def _choose_files(
-    folder: Path, stated: TestNeeds, *, is_package: bool
+    files: ProjectFiles, stated: TestNeeds, *, is_package: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The requirement files to be installed, and those to be tried with them."""
-    there = [name for name in FILES if (folder / name).is_file()]
+    there = [name for name in FILES if files.has(name)]
     chosen = list(dict.fromkeys([*stated.files, *there]))
     if not chosen and not stated:
-        chosen = [name for name in DEVELOPMENT_FILES if (folder / name).is_file()][:1]
-    base = [name for name in ("requirements.txt", "requirements/base.txt") if (folder / name).is_file()][:1]
+        chosen = [name for name in DEVELOPMENT_FILES if files.has(name)][:1]
+    base = [name for name in ("requirements.txt", "requirements/base.txt") if files.has(name)][:1]
     if not base and not chosen and not is_package:
-        base = [path.name for path in sorted(folder.glob("requirements*.txt"))[:1]]
+        base = files.glob("requirements*.txt")[:1]
     base = [name for name in base if name not in chosen]
     return (tuple(chosen), tuple(base)) if is_package else ((*base, *chosen), ())
 
@@ -275,21 +275,21 @@ def _find_requirement(
     return str(stated or "")
 
 
-def _find_wanted(folder: Path) -> str:
+def _find_wanted(files: ProjectFiles) -> str:
     """The version in .python-version (the first), runtime.txt or .tool-versions; empty if there is none."""
-    for line in read_text(folder / ".python-version").splitlines():
+    for line in files.text(".python-version").splitlines():
         if match := re.match(r"(?:cpython-|python-)?(\d+\.\d+(?:\.\d+)?)$", line.strip()):
             return match[1]
     for name in ("runtime.txt", ".tool-versions"):
-        if match := re.search(r"(?m)^python[- ](\d+\.\d+(?:\.\d+)?)", read_text(folder / name)):
+        if match := re.search(r"(?m)^python[- ](\d+\.\d+(?:\.\d+)?)", files.text(name)):
             return match[1]
-    wanted = get_table(read_toml(folder / "Pipfile"), "requires")
+    wanted = files.table("Pipfile", "requires")
     return str(wanted.get("python_full_version") or wanted.get("python_version") or "")
 
 
-def _read_setup(folder: Path) -> dict[str, Any]:
+def _read_setup(files: ProjectFiles) -> dict[str, Any]:
     """What setup.cfg and setup.py say, as far as it is written out in them."""
-    sections = parse_ini(read_text(folder / "setup.cfg"))
+    sections = files.sections("setup.cfg")
     options = sections.get("options", {})
     found: dict[str, Any] = {
         "name": sections.get("metadata", {}).get("name", ""),
@@ -297,14 +297,12 @@ def _read_setup(folder: Path) -> dict[str, Any]:
         "tests_require": [line for line in options.get("tests_require", "").splitlines() if line.strip()],
         "extras": dict.fromkeys(sections.get("options.extras_require", {}), ""),
     }
-    return found | {name: value for name, value in _read_setup_call(folder).items() if value}
+    return found | {
+        name: value for name, value in _read_setup_call(files.module("setup.py")).items() if value
+    }
 
 
-def _read_setup_call(folder: Path) -> dict[str, Any]:
-    try:
-        tree = parse_module(read_text(folder / "setup.py"))
-    except ValueError:
-        return {}
+def _read_setup_call(tree: ast.Module) -> dict[str, Any]:
     constants = {
         node.targets[0].id: node.value
         for node in ast.walk(tree)
@@ -332,7 +330,7 @@ def _evaluate(node: ast.expr | None) -> Any:
         return None
 
 
-def _list_read(folder: Path, files: Iterable[str]) -> tuple[str, ...]:
+def _list_read(project: ProjectFiles, files: Iterable[str]) -> tuple[str, ...]:
     names = (
         *("pyproject.toml", "uv.lock", "poetry.lock", "pdm.lock", "pylock.toml", "Pipfile", "Pipfile.lock"),
         *("setup.py", "setup.cfg", "tox.ini", "tox.toml", "noxfile.py", ".python-version", "runtime.txt"),
@@ -346,21 +344,20 @@ def _list_read(folder: Path, files: Iterable[str]) -> tuple[str, ...]:
             "Cargo.lock",
         ),
     )
-    listed = [name for name in dict.fromkeys((*names, *files)) if (folder / name).is_file()]
+    listed = [name for name in dict.fromkeys((*names, *files)) if project.has(name)]
     # Requirement files refer to others beside them.
-    listed += [str(path.relative_to(folder)) for path in sorted(folder.glob("requirements*/*.txt"))]
-    listed += [path.name for path in sorted(folder.glob("*requirements*.txt"))]
-    if not (folder / "uv.lock").is_file() and (above := read_workspace_lock(folder)):
+    listed += project.glob("requirements*/*.txt", "*requirements*.txt")
+    if not project.has("uv.lock") and (above := read_workspace_lock(project.folder)):
         listed.append(str(above))
-    listed += [str(path.relative_to(folder)) for path in list_ci_files(folder) if path.is_file()]
+    listed += filter(project.has, list_ci_files(project))
     return tuple(dict.fromkeys(listed))
 
 
-def _list_backend(folder: Path, tables: Mapping[str, Any]) -> Iterator[str]:
+def _list_backend(files: ProjectFiles, tables: Mapping[str, Any]) -> Iterator[str]:
     """The files of a build backend that lies in the project itself."""
     for place in list_texts(get_table(tables, "build-system").get("backend-path")):
-        if ".." not in Path(place).parts:
-            yield from (str(path.relative_to(folder)) for path in sorted((folder / place).glob("*.py")))
+        if ".." not in PurePosixPath(place).parts and not place.startswith("/"):
+            yield from files.glob(f"{os.path.normpath(place)}/*.py")
 
 
 def _list_native(folder: Path) -> Iterator[str]:

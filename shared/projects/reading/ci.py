@@ -3,18 +3,16 @@
 import itertools
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
 
-from services.engineer.shell_lines import UNKNOWN
-from shared.errors import ActionError
-from shared.sandbox.confined import ConfinedFolder
+from shared.projects.reading.project_files import ProjectFiles, list_workflows
+from shared.projects.reading.test_commands import UNKNOWN, split_line
+from shared.projects.reading.test_environments import TestNeeds, join_options, sort_lines
 from shared.source.syntax import parse_yaml
 
-MAX_FILE = 500_000
 MAX_FILES = 40
 MAX_COMBINATIONS = 64
 OTHER_SYSTEM = re.compile(r"(?i)windows|macos|freebsd|\bwin32\b|\bdarwin\b")
@@ -75,37 +73,44 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     secrets: tuple[str, ...] = ()
 
 
-def read_ci(root: Path) -> tuple[Script, ...]:
-    """The scripts that the CI of ``root`` runs for a change, in the order of its files."""
+def read_ci(files: ProjectFiles) -> tuple[Script, ...]:
+    """The scripts that a project's CI runs for a change, in the order of its files."""
     scripts: list[Script] = []
-    with ConfinedFolder(root) as folder:
-        for name in _list_workflows(root):
-            data = _load(folder, name)
-            if _is_triggered(data):
-                scripts += _read_workflow(folder, name, data)
-        scripts += _read_gitlab(".gitlab-ci.yml", _load(folder, ".gitlab-ci.yml"))
-        for name in (".travis.yml", ".circleci/config.yml", "azure-pipelines.yml", ".woodpecker.yml"):
-            if not scripts:
-                scripts += [
-                    Script(text=text, file=name, line=text.line, job="ci")
-                    for text in _find_scripts(_load(folder, name))
-                ]
+    for name in _sort_workflows(files):
+        data = _load(files.text(name))
+        if _is_triggered(data):
+            scripts += _read_workflow(files, name, data)
+    scripts += _read_gitlab(".gitlab-ci.yml", _load(files.text(".gitlab-ci.yml")))
+    for name in (".travis.yml", ".circleci/config.yml", "azure-pipelines.yml", ".woodpecker.yml"):
+        if not scripts:
+            scripts += [
+                Script(text=text, file=name, line=text.line, job="ci")
+                for text in _find_scripts(_load(files.text(name)))
+            ]
     return tuple(scripts)
 
 
-def _list_workflows(root: Path) -> list[str]:
-    paths = sorted((root / ".github" / "workflows").glob("*.y*ml"))[:MAX_FILES]
-    names = [path.name for path in paths]
+def list_commands(text: str) -> list[tuple[int, str]]:
+    """Every line of every script in a CI file of any kind, whatever it runs for, with its number."""
+    return [
+        (script.line + number, line.strip())
+        for script in _find_scripts(_load(text))
+        for number, line in enumerate(script.splitlines())
+        if line.strip()
+    ]
+
+
+def _sort_workflows(files: ProjectFiles) -> list[str]:
+    names = [path.name for path in list_workflows(files.folder)[:MAX_FILES]]
     likely = re.compile(r"(?i)test|^ci|build|check|main")
     names.sort(key=lambda name: (bool(NOT_TESTS.search(name)), not likely.search(name)))
     return [f".github/workflows/{name}" for name in names]
 
 
-def _load(folder: ConfinedFolder, name: str) -> Any:
+def _load(text: str) -> Any:
     try:
-        text = folder.read(name, MAX_FILE).decode("utf-8", "replace")
         return parse_yaml(text, _Loader)  # it makes texts, lists and mappings only
-    except (ActionError, ValueError):
+    except ValueError:
         return {}
 
 
@@ -123,13 +128,13 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _read_workflow(folder: ConfinedFolder, file: str, data: Any) -> Iterator[Script]:
+def _read_workflow(files: ProjectFiles, file: str, data: Any) -> Iterator[Script]:
     for name, job in _mapping(_mapping(data).get("jobs")).items():
         job = _mapping(job)
         if NOT_TESTS.search(name) and not re.search(r"(?i)test", name):
             continue
         for combination in _combinations(_mapping(job.get("strategy")).get("matrix")):
-            yield from _read_job(folder, file, name, data, job, combination)
+            yield from _read_job(files, file, name, data, job, combination)
 
 
 def _combinations(matrix: Any) -> list[dict[str, Any]]:
@@ -149,7 +154,7 @@ def _combinations(matrix: Any) -> list[dict[str, Any]]:
 
 
 def _read_job(
-    folder: ConfinedFolder, file: str, name: str, data: Any, job: dict[str, Any], combination: dict[str, Any]
+    files: ProjectFiles, file: str, name: str, data: Any, job: dict[str, Any], combination: dict[str, Any]
 ) -> Iterator[Script]:
     env = {**_mapping(data.get("env")), **_mapping(job.get("env"))}
     values: dict[str, Any] = {"matrix": combination, "env": env, **KNOWN}
@@ -157,7 +162,7 @@ def _read_job(
     runs_on = _substitute(str(job.get("runs-on", "")), values)
     foreign = bool(OTHER_SYSTEM.search(runs_on))
     services = tuple(map(str, _mapping(job.get("services"))))
-    for step in _expand_steps(folder, job.get("steps")):
+    for step in _expand_steps(files, job.get("steps")):
         text = step.get("run") or _read_action(step)
         if not isinstance(text, Text) or step.get("continue-on-error") == "true":
             continue
@@ -193,7 +198,7 @@ def _run_defaults(data: Any) -> dict[str, Any]:
     return _mapping(_mapping(_mapping(data).get("defaults")).get("run"))
 
 
-def _expand_steps(folder: ConfinedFolder, steps: Any) -> Iterator[dict[str, Any]]:
+def _expand_steps(files: ProjectFiles, steps: Any) -> Iterator[dict[str, Any]]:
     """The steps of a job, those of the project's own actions in their place."""
     for step in map(_mapping, _list(steps)):
         used = str(step.get("uses", ""))
@@ -202,7 +207,7 @@ def _expand_steps(folder: ConfinedFolder, steps: Any) -> Iterator[dict[str, Any]
             continue
         for name in (f"{used[2:].rstrip('/')}/action.yml", f"{used[2:].rstrip('/')}/action.yaml"):
             for inner in map(
-                _mapping, _list(_mapping(_mapping(_load(folder, name)).get("runs")).get("steps"))
+                _mapping, _list(_mapping(_mapping(_load(files.text(name))).get("runs")).get("steps"))
             ):
                 yield {**inner, "file": name}
 
@@ -281,3 +286,33 @@ def _find_scripts(data: Any, depth: int = 0) -> Iterator[Text]:
             yield from _texts(value)
         if isinstance(value, list | dict):
             yield from _find_scripts(value, depth + 1)
+
+
+# --- what CI installs -------------------------------------------------------------------------------
+
+PUBLISHING = re.compile(
+    r"(pip|setuptools|wheel|build|twine|tox|nox|uv|poetry|pdm|pipenv|hatch|codecov|coveralls|pre-commit"
+    r"|cibuildwheel|virtualenv|sphinx|black|flake8|mypy|pylint|ruff|isort)\b(?!-)"
+)
+"""Requirements in CI that no test needs: what builds, publishes, lints and installs."""
+
+
+def read_ci_needs(files: ProjectFiles) -> TestNeeds:
+    """What the project's CI (else its Makefile) installs by pip, but for tools that build and publish."""
+    for text in map(files.text, list_ci_files(files)):
+        needs = TestNeeds()
+        for line in re.findall(r"(?m)\bpip3? install ([^\n]+)", text.replace("\\\n", " ")):
+            needs = needs.join(sort_lines(files, join_options(next(split_line(line), []))))
+        wanted = (line for line in needs.requirements if not PUBLISHING.match(line))
+        needs = msgspec.structs.replace(needs, requirements=tuple(wanted))
+        if needs:
+            return needs
+    return TestNeeds()
+
+
+def list_ci_files(files: ProjectFiles) -> list[str]:
+    """The files that say what the project's CI does, those named for tests first."""
+    workflows = list_workflows(files.folder)
+    workflows.sort(key=lambda path: not re.search(r"test|ci\b|build|main", path.stem))
+    names = [str(path.relative_to(files.folder)) for path in workflows]
+    return [*names, ".gitlab-ci.yml", ".travis.yml", "appveyor.yml", "Makefile"]

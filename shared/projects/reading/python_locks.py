@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from shared.projects.manifests import as_table, get_table, list_texts, read_json, read_toml
+from shared.projects.reading.project_files import ProjectFiles, as_table, get_table, list_texts
 
 
 class Lock(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,19 +20,19 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True):
     requires_python: str = ""
 
 
-def read_lock(folder: Path, tables: Mapping[str, Any]) -> Lock:
-    """The lock of the project in ``folder``; one without a name if there is none."""
-    if (folder / "uv.lock").is_file() or read_workspace_lock(folder):
+def read_lock(files: ProjectFiles) -> Lock:
+    """The lock of a Python project; one without a name if there is none."""
+    if files.has("uv.lock") or read_workspace_lock(files.folder):
         return Lock(name="uv.lock")
-    if (folder / "Pipfile.lock").is_file():
-        return _read_pipfile_lock(read_json(folder / "Pipfile.lock"))
-    if (folder / "Pipfile").is_file():
-        pipfile = read_toml(folder / "Pipfile")
+    if files.has("Pipfile.lock"):
+        return _read_pipfile_lock(files.table("Pipfile.lock"))
+    if files.has("Pipfile"):
+        pipfile = files.table("Pipfile")
         sections = (get_table(pipfile, "packages"), get_table(pipfile, "dev-packages"))
         return Lock(requirements=tuple(line for table in sections for line in _list_pipfile(table)))
     for name in ("poetry.lock", "pdm.lock"):
-        if (folder / name).is_file():
-            lock = read_toml(folder / name)
+        if files.has(name):
+            lock = files.table(name)
             python = get_table(lock, "metadata").get("python-versions", "")
             wanted = convert_version(python) if isinstance(python, str) and name == "poetry.lock" else ""
             return Lock(name=name, constraints=tuple(_list_pinned(lock)), requires_python=wanted)
@@ -42,7 +42,7 @@ def read_lock(folder: Path, tables: Mapping[str, Any]) -> Lock:
 def read_workspace_lock(folder: Path) -> Path | None:
     """The uv.lock above ``folder`` if that is a member of a uv workspace, relative to it."""
     for number, above in enumerate(list(folder.parents)[:4], start=1):
-        members = get_table(read_toml(above / "pyproject.toml"), "tool", "uv", "workspace").get("members")
+        members = ProjectFiles(above).table("pyproject.toml", "tool", "uv", "workspace").get("members")
         if (above / "uv.lock").is_file() and any(
             folder in above.glob(pattern) for pattern in list_texts(members) if not pattern.startswith("/")
         ):

@@ -6,33 +6,27 @@ from pathlib import Path
 
 import msgspec
 
-from services.engineer.npm_scripts import (
+from shared.projects.reading.node_scripts import (
     ScriptCall,
+    choose_manager,
     cite_script,
     ends_in,
     find_members,
     read_scripts,
     recognise_script,
 )
-from services.engineer.project_files import IGNORED
-from services.engineer.project_text import find_line, read_json, read_start
-from services.engineer.runners import TestCommand
+from shared.projects.reading.project_files import ProjectFiles
+from shared.projects.reading.pytest_settings import read_pytest_settings
+from shared.projects.reading.test_commands import TestCommand
+from shared.source.tree import SKIPPED
 
-PYTEST_SETTINGS = {
-    "pytest.toml": r"^\[pytest\]",
-    "pytest.ini": r"^\[pytest\]",
-    ".pytest.ini": r"^\[pytest\]",
-    "pyproject.toml": r"^\[tool\.pytest(\.ini_options)?\]",
-    "tox.ini": r"^\[pytest\]",
-    "setup.cfg": r"^\[tool:pytest\]",
-}
 PYTHON_PROJECT = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
-NODE_LOCKS = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun", "bun.lockb": "bun"}
 ASIDE = frozenset(
-    "node_modules examples example fixtures fixture docs doc vendor third_party testdata bench benchmarks"
-    " templates samples demo demos build dist target".split()
+    "node_modules venv examples example fixtures fixture docs doc vendor third_party testdata bench"
+    " benchmarks templates samples demo demos build dist target".split()
 )
 """Folders whose projects are not the repository's own, or not tested for it."""
+UNITTEST = r"^ *(import .*|from )\bunittest\b(?!\.mock)"
 CTEST = r"(?i)^[ \t]*(enable_testing *\(|include *\( *CTest\b)"
 TEST_OPTION = re.compile(
     r"(?im)^[ \t]*(?:cmake_dependent_)?option *\( *"
@@ -40,24 +34,24 @@ TEST_OPTION = re.compile(
 )
 
 
-def guess_tests(project: Path) -> list[TestCommand]:
+def guess_tests(project: ProjectFiles) -> list[TestCommand]:
     """The usual commands for ``project``: one for each language, then those of folders in other languages.
 
     Folders two levels deep are looked at for languages that the folder itself has no tests in.
     """
-    found = _guess_folder(project, project)
+    found = _guess_folder(project, ".")
     spoken = {command.runner for command in found}
-    for folder in _subfolders(project):
-        covered = [project / each.folder for each in found if each.folder != "."]
-        for command in _guess_folder(folder, project):
-            if command.runner not in spoken and not any(folder.is_relative_to(other) for other in covered):
+    for place in _list_subfolders(project.folder):
+        covered = [each.folder for each in found if each.folder != "."]
+        for command in _guess_folder(project.at(place), place):
+            if command.runner not in spoken and not any(Path(place).is_relative_to(each) for each in covered):
                 found.append(command)
     return found
 
 
-def _subfolders(project: Path) -> Iterator[Path]:
+def _list_subfolders(project: Path) -> Iterator[str]:
     def inner(folder: Path) -> list[Path]:
-        left_out = {*IGNORED, *ASIDE}
+        left_out = {*SKIPPED, *ASIDE}
         return sorted(
             path
             for path in folder.iterdir()
@@ -65,13 +59,11 @@ def _subfolders(project: Path) -> Iterator[Path]:
         )
 
     first = inner(project)[:200]
-    yield from first
-    for folder in first:
-        yield from inner(folder)[:50]
+    second = (folder for above in first for folder in inner(above)[:50])
+    yield from (str(folder.relative_to(project)) for folder in (*first, *second))
 
 
-def _guess_folder(folder: Path, project: Path) -> list[TestCommand]:
-    place = str(folder.relative_to(project))
+def _guess_folder(folder: ProjectFiles, place: str) -> list[TestCommand]:
     for group in DETECTORS:
         if found := [command for detect in group if (command := detect(folder))]:
             return [_place(command, place) for command in found]
@@ -84,65 +76,52 @@ def _place(command: TestCommand, place: str) -> TestCommand:
     return msgspec.structs.replace(command, found=f"{place}/{command.found}", folder=place)
 
 
-def configures_pytest(folder: Path) -> bool:
-    """Whether pytest, started in ``folder``, finds settings there."""
-    return bool(_find_pytest_settings(folder))
-
-
-def _find_pytest_settings(folder: Path) -> str:
-    """Where pytest's settings in ``folder`` are, as ``file:line``; empty if there are none."""
-    found = ((name, find_line(read_start(folder / name), form)) for name, form in PYTEST_SETTINGS.items())
-    return next((f"{name}:{line}" for name, line in found if line), "")
-
-
-def _find_python_project(folder: Path) -> TestCommand | None:
+def _find_python_project(folder: ProjectFiles) -> TestCommand | None:
     """Pytest if it is configured, else what the test files of a Python project are written for."""
-    if settings := _find_pytest_settings(folder):
-        return _pytest(f"{settings} (settings of pytest)")
-    if any((folder / name).is_file() for name in PYTHON_PROJECT):
+    if settings := read_pytest_settings(folder):
+        return _pytest(f"{settings.place} (settings of pytest)")
+    if folder.has(*PYTHON_PROJECT):
         return _find_python_files(folder)
     return None
 
 
-def _find_python_files(folder: Path) -> TestCommand | None:
+def _find_python_files(folder: ProjectFiles) -> TestCommand | None:
     """What the test files in ``folder`` are written for: Django, pytest or unittest."""
-    if line := find_line(read_start(folder / "manage.py"), r"DJANGO_SETTINGS_MODULE"):
+    if line := folder.find_line("manage.py", r"DJANGO_SETTINGS_MODULE"):
         argv = ("python", "manage.py", "test")
         return TestCommand(runner="django", argv=argv, found=f"manage.py:{line} (a Django project)")
     unittest = None
-    for path in _test_files(folder):
-        text, place = read_start(path), path.relative_to(folder)
-        if line := find_line(text, r"^ *(import .*\bpytest\b|from pytest\b)"):
+    for place in _list_test_files(folder):
+        if line := folder.find_line(place, r"^ *(import .*\bpytest\b|from pytest\b)"):
             return _pytest(f"{place}:{line} (imports pytest)")
-        if unittest is None and (line := find_line(text, r"^ *(import .*|from )\bunittest\b(?!\.mock)")):
-            unittest = _unittest(folder, path, f"{place}:{line} (imports unittest)")
+        if unittest is None and (line := folder.find_line(place, UNITTEST)):
+            unittest = _unittest(folder, Path(place), f"{place}:{line} (imports unittest)")
     if unittest:
         return unittest
-    for path in _test_files(folder):
-        if line := find_line(read_start(path), r"^(async )?def test_|^class Test"):
-            return _pytest(f"{path.relative_to(folder)}:{line} (a test function)")
+    for place in _list_test_files(folder):
+        if line := folder.find_line(place, r"^(async )?def test_|^class Test"):
+            return _pytest(f"{place}:{line} (a test function)")
     return None
 
 
-def _test_files(folder: Path) -> Iterator[Path]:
-    places = (folder, *(folder / name for name in ("tests", "test", "src") if (folder / name).is_dir()))
-    for place in places:
-        for pattern in ("conftest.py", "test*.py", "*_test.py"):
-            yield from sorted(place.glob(pattern) if place == folder else place.rglob(pattern))
+def _list_test_files(folder: ProjectFiles) -> list[str]:
+    patterns = ("conftest.py", "test*.py", "*_test.py")
+    below = (f"{place}/**/{pattern}" for place in ("tests", "test", "src") for pattern in patterns)
+    return folder.glob(*patterns, *below)
 
 
 def _pytest(found: str) -> TestCommand:
     return TestCommand(runner="pytest", argv=("python", "-m", "pytest"), found=found)
 
 
-def _unittest(folder: Path, path: Path, found: str) -> TestCommand:
+def _unittest(folder: ProjectFiles, path: Path, found: str) -> TestCommand:
     argv: tuple[str, ...] = ("python", "-m", "unittest", "discover")
-    if path.parent != folder and not (path.parent / "__init__.py").exists():
-        argv += ("-s", str(path.parent.relative_to(folder)))
+    if path.parent != Path() and not folder.has(f"{path.parent}/__init__.py"):
+        argv += ("-s", str(path.parent))
     return TestCommand(runner="unittest", argv=argv, found=found)
 
 
-def _find_node(folder: Path) -> TestCommand | None:
+def _find_node(folder: ProjectFiles) -> TestCommand | None:
     """The test script of package.json, run by the package manager whose lock file is there."""
     scripts = read_scripts(folder)
     commands = recognise_script(scripts, "test")
@@ -150,7 +129,7 @@ def _find_node(folder: Path) -> TestCommand | None:
         return None  # those of the packages are found in their folders
     if not commands or any(command.browser for command in commands):
         return None
-    manager = choose_manager(folder)
+    manager = choose_manager(folder).name
     return TestCommand(
         runner="node",
         argv=(manager, "run", "test"),
@@ -160,85 +139,74 @@ def _find_node(folder: Path) -> TestCommand | None:
     )
 
 
-def choose_manager(folder: Path) -> str:
-    """The package manager of the project: the one it names, or whose lock file is there; else npm."""
-    named = str(read_json(folder / "package.json").get("packageManager", "")).partition("@")[0]
-    locked = next((tool for lock, tool in NODE_LOCKS.items() if (folder / lock).exists()), "npm")
-    return named if named in ("npm", "pnpm", "yarn", "bun") else locked
-
-
-def _find_cargo(folder: Path) -> TestCommand | None:
-    text = read_start(folder / "Cargo.toml")
-    line = find_line(text, r"^\[(package|workspace)\]")
+def _find_cargo(folder: ProjectFiles) -> TestCommand | None:
+    line = folder.find_line("Cargo.toml", r"^\[(package|workspace)\]")
     if not line:
         return None
-    every = ("--workspace",) if find_line(text, r"^\[workspace\]") else ()
+    every = ("--workspace",) if folder.find_line("Cargo.toml", r"^\[workspace\]") else ()
     return TestCommand(
         runner="cargo", argv=("cargo", "test", *every), found=f"Cargo.toml:{line} (a Rust package)"
     )
 
 
-def _find_go(folder: Path) -> TestCommand | None:
-    line = find_line(read_start(folder / "go.mod"), r"^module\s")
+def _find_go(folder: ProjectFiles) -> TestCommand | None:
+    line = folder.find_line("go.mod", r"^module\s")
     argv = ("go", "test", "./...")
     return TestCommand(runner="go", argv=argv, found=f"go.mod:{line} (a Go module)") if line else None
 
 
-def _find_java(folder: Path) -> TestCommand | None:
+def _find_java(folder: ProjectFiles) -> TestCommand | None:
     """Maven or Gradle, through the project's own wrapper if it has one."""
     for name, wrapper, program, arguments in (
         ("pom.xml", "mvnw", "mvn", ("--batch-mode", "test")),
         ("build.gradle", "gradlew", "gradle", ("test",)),
         ("build.gradle.kts", "gradlew", "gradle", ("test",)),
     ):
-        if (folder / name).is_file():
-            start = f"./{wrapper}" if (folder / wrapper).is_file() else program
+        if folder.has(name):
+            start = f"./{wrapper}" if folder.has(wrapper) else program
             found = f"{name}:1 (a project of {program})"
             return TestCommand(runner="java", argv=(start, *arguments), found=found)
     return None
 
 
-def _find_ctest(folder: Path) -> TestCommand | None:
-    text = read_start(folder / "CMakeLists.txt")
-    line = find_line(text, CTEST)
-    if not line and text:  # it may stand in the folder of the tests alone
+def _find_ctest(folder: ProjectFiles) -> TestCommand | None:
+    line = folder.find_line("CMakeLists.txt", CTEST)
+    if not line:  # it may stand in the folder of the tests alone
         inner = [
             name
             for name in ("test", "tests")
-            if find_line(read_start(folder / name / "CMakeLists.txt"), r"add_test|discover_tests")
+            if folder.find_line(f"{name}/CMakeLists.txt", r"add_test|discover_tests")
         ]
-        line = find_line(text, r"(?i)add_subdirectory *\( *tests?\b") if inner else 0
+        line = folder.find_line("CMakeLists.txt", r"(?i)add_subdirectory *\( *tests?\b") if inner else 0
     if not line:
         return None
     return TestCommand(runner="ctest", argv=("ctest",), found=f"CMakeLists.txt:{line} (tests of CTest)")
 
 
-def option_names(folder: Path) -> tuple[str, ...]:
+def option_names(folder: ProjectFiles) -> tuple[str, ...]:
     """The options of a CMake project that its tests are built with and that are off unless they are set."""
-    return tuple(
-        f"-D{name}=ON" for name in dict.fromkeys(TEST_OPTION.findall(read_start(folder / "CMakeLists.txt")))
-    )
+    return tuple(f"-D{name}=ON" for name in dict.fromkeys(TEST_OPTION.findall(folder.text("CMakeLists.txt"))))
 
 
-def _find_meson(folder: Path) -> TestCommand | None:
-    if not (folder / "meson.build").is_file():
+def _find_meson(folder: ProjectFiles) -> TestCommand | None:
+    if not folder.has("meson.build"):
         return None
     setup = "meson setup build-test || meson setup --reconfigure build-test"
     found = "meson.build:1 (a Meson project)"
     return TestCommand(runner="any", argv=("meson", "test", "-C", "build-test"), found=found, before=(setup,))
 
 
-def _find_make(folder: Path) -> TestCommand | None:
+def _find_make(folder: ProjectFiles) -> TestCommand | None:
     for name in ("GNUmakefile", "makefile", "Makefile"):
         for target in ("test", "check"):
-            if line := find_line(read_start(folder / name), rf"^{target} *:(?![:=])"):
+            if line := folder.find_line(name, rf"^{target} *:(?![:=])"):
                 found = f"{name}:{line} (the target {target})"
                 return TestCommand(
                     runner="any", argv=("make", target), found=found, names=frozenset({target})
                 )
-    if (folder / "configure").is_file() or (folder / "configure.ac").is_file():
+    if folder.has("configure", "configure.ac"):
         before = ("test -x configure || autoreconf -fi", "./configure", "make")
-        place = "configure.ac" if (folder / "configure.ac").is_file() else "configure"
+        place = folder.first("configure.ac", "configure")
         return TestCommand(
             runner="any", argv=("make", "check"), found=f"{place}:1 (Autotools)", before=before
         )
@@ -257,14 +225,14 @@ OTHER_FILES = (
 )
 
 
-def _find_other(folder: Path) -> TestCommand | None:
+def _find_other(folder: ProjectFiles) -> TestCommand | None:
     for name, argv in OTHER_FILES:
-        if (folder / name).is_file():
+        if folder.has(name):
             return TestCommand(runner="any", argv=argv, found=f"{name}:1 (a project of {argv[0]})")
     return None
 
 
-Detector = Callable[[Path], TestCommand | None]
+Detector = Callable[[ProjectFiles], TestCommand | None]
 DETECTORS: tuple[tuple[Detector, ...], ...] = (
     (_find_python_project, _find_node, _find_cargo, _find_go),
     (_find_java,),

@@ -1,16 +1,14 @@
-"""The scripts of a package.json: which of them test, and what they run in the end."""
+"""A package.json: which of its scripts test, what they run in the end, and which package manager it names."""
 
 import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from services.engineer.project_text import find_line, parse_mapping, read_json, read_start, texts
-from services.engineer.recognition import Recognised, recognise, without_reports
-from services.engineer.shell_lines import split_script
-from shared.source.syntax import parse_yaml
+from shared.projects.reading.project_files import ProjectFiles
+from shared.projects.reading.test_commands import Recognised, recognise, split_script, without_reports
 
 NO_TESTS = re.compile(r"no test specified|^\s*(echo\b.*|exit 0|true|:)\s*$")
 NAMED_TEST = re.compile(
@@ -100,15 +98,16 @@ def _names_script(positional: list[str]) -> bool:
     return bool(first) and (first[0] not in leading or (first[0] in MANAGER_WORDS and len(positional) > 1))
 
 
-def read_scripts(folder: Path) -> dict[str, str]:
-    """The scripts of the package in ``folder``."""
-    return texts(read_json(folder / "package.json", "scripts"))
+def read_scripts(files: ProjectFiles) -> dict[str, str]:
+    """The scripts of package.json."""
+    scripts = files.table("package.json", "scripts")
+    return {name: body for name, body in scripts.items() if isinstance(body, str)}
 
 
-def cite_script(folder: Path, name: str) -> str:
+def cite_script(files: ProjectFiles, name: str) -> str:
     """The line of a script in package.json, as ``package.json:7``."""
-    text = read_start(folder / "package.json")
-    line = find_line(text, rf'^[ \t]*"{re.escape(name)}" *:') or find_line(text, r'"scripts"') or 1
+    line = files.find_line("package.json", rf'^[ \t]*"{re.escape(name)}" *:')
+    line = line or files.find_line("package.json", r'"scripts"') or 1
     return f"package.json:{line}"
 
 
@@ -170,12 +169,12 @@ def _program(words: tuple[str, ...]) -> str:
     return named[0].rpartition("/")[2] if named else ""
 
 
-def find_members(folder: Path, call: ScriptCall) -> list[ScriptCall]:
+def find_members(files: ProjectFiles, call: ScriptCall) -> list[ScriptCall]:
     """The calls of a script in each package of a workspace; empty if ``call`` is about one package alone.
 
     A script of the root that calls those of the packages, such as ``turbo run test``, is such a call too.
     """
-    scripts = read_scripts(folder)
+    scripts = read_scripts(files)
     if not call.several:
         commands = list(split_script(scripts.get(innermost(scripts, call.name), "")))
         inner = parse_call(commands[0].words) if len(commands) == 1 and _calls(commands[0].words) else None
@@ -185,9 +184,9 @@ def find_members(folder: Path, call: ScriptCall) -> list[ScriptCall]:
     manager = call.manager if call.manager in ("npm", "pnpm", "yarn", "bun") else "npm"
     wanted = [word.rpartition("=")[2] for word in call.options if not re.fullmatch(r"-[\w-]+", word)]
     return [
-        ScriptCall(manager=manager, name=call.name, folder=str(package.relative_to(folder)))
-        for package in _packages(folder)
-        if call.name in read_scripts(package) and _is_wanted(package, folder, wanted)
+        ScriptCall(manager=manager, name=call.name, folder=place)
+        for place in _list_packages(files)
+        if call.name in read_scripts(files.at(place)) and _is_wanted(files.at(place), place, wanted)
     ]
 
 
@@ -195,26 +194,28 @@ def _calls(words: tuple[str, ...]) -> bool:
     return words[0] in ("npm", "pnpm", "yarn", "bun", "lerna", "turbo", "nx")
 
 
-def _is_wanted(package: Path, root: Path, wanted: list[str]) -> bool:
-    name, place = str(read_json(package / "package.json").get("name", "")), str(package.relative_to(root))
+def _is_wanted(package: ProjectFiles, place: str, wanted: list[str]) -> bool:
+    name = str(package.table("package.json").get("name", ""))
     marks = [mark.removeprefix("./").removesuffix("...").rstrip("/") for mark in wanted]
     return not marks or any(fnmatch(name, mark) or fnmatch(place, mark) for mark in marks)
 
 
-def _packages(root: Path) -> list[Path]:
-    """The packages of a workspace of npm, Yarn, pnpm or Lerna."""
-    stated = read_json(root / "package.json").get("workspaces")
+def _list_packages(files: ProjectFiles) -> list[str]:
+    """The folders of the packages of a workspace of npm, Yarn, pnpm or Lerna."""
+    stated = files.table("package.json").get("workspaces")
     stated = stated.get("packages") if isinstance(stated, dict) else stated
-    pnpm = parse_mapping(read_start(root / "pnpm-workspace.yaml"), parse_yaml).get("packages")
-    lerna = read_json(root / "lerna.json").get("packages")
+    pnpm = files.table("pnpm-workspace.yaml").get("packages")
+    lerna = files.table("lerna.json").get("packages")
     globs = next((each for each in (stated, pnpm, lerna) if isinstance(each, list)), [])
     kept = [
         each.removeprefix("./").rstrip("/")
         for each in globs
         if isinstance(each, str) and each[:1] not in "!/"
     ]
-    found = {path.parent for each in kept if ".." not in each for path in root.glob(f"{each}/package.json")}
-    return sorted(path for path in found if "node_modules" not in path.parts and path != root)[:MOST_PACKAGES]
+    found = files.glob(*(f"{each}/package.json" for each in kept if ".." not in each))
+    places = sorted({PurePosixPath(name).parent for name in found})
+    inner = [str(place) for place in places if "node_modules" not in place.parts and place.parts]
+    return inner[:MOST_PACKAGES]
 
 
 def innermost(scripts: Mapping[str, str], name: str) -> str:
@@ -233,3 +234,77 @@ def ends_in(scripts: Mapping[str, str], name: str) -> tuple[str, ...]:
     commands = list(split_script(scripts.get(name, "")))
     last = recognise(commands[-1].words) if commands else None
     return last.words if last and not last.indirect else ()
+
+
+# --- the package manager --------------------------------------------------------------------------
+
+LOCKS = {
+    "pnpm-lock.yaml": "pnpm",
+    "yarn.lock": "yarn",
+    "bun.lock": "bun",
+    "bun.lockb": "bun",
+    "package-lock.json": "npm",
+    "npm-shrinkwrap.json": "npm",
+}
+PNPM = {"9": "9.15.9", "6": "8.15.9", "5": "7.33.7"}
+"""Major version of a pnpm lock: a release that understands it and runs on every Node since 18."""
+YARN_CLASSIC = "1.22.22"
+YARN_BERRY = {"4": "2.4.3", "5": "3.8.7", "6": "3.8.7", "7": "3.8.7", "8": "4.9.4"}
+"""``__metadata.version`` of a lock of Yarn: a release that writes it."""
+VERSION = re.compile(r"\d+\.\d+\.\d+(-[\w.]+)?")
+
+
+class Manager(msgspec.Struct, frozen=True, kw_only=True):
+    """A package manager: ``name`` is npm, pnpm, yarn or bun, ``version`` empty for any, ``lock`` a file.
+
+    ``is_berry`` tells Yarn since 2 from Yarn 1; ``release`` is the program of Yarn that lies in the project.
+    """
+
+    name: str
+    version: str = ""
+    lock: str = ""
+    is_berry: bool = False
+    release: str = ""
+
+    @property
+    def package(self) -> str:
+        """What it is called in the npm registry."""
+        return "@yarnpkg/cli-dist" if self.is_berry else self.name
+
+
+def choose_manager(files: ProjectFiles) -> Manager:
+    """The manager that package.json names, else that of the lock; npm if there is neither.
+
+    A version that is none, such as an address, is left out.
+    """
+    manifest = files.table("package.json")
+    locks = [name for name in LOCKS if files.has(name)]
+    named = re.match(
+        r"(npm|pnpm|yarn|bun)@(\d+\.\d+\.\d+(?:-[\w.]+)?)?", str(manifest.get("packageManager", ""))
+    )
+    lock = next((each for each in locks if not named or LOCKS[each] == named[1]), "")
+    name = named[1] if named else LOCKS.get(lock, "npm")
+    version = (named[2] if named else "") or ""
+    if name == "pnpm":
+        return Manager(name=name, lock=lock, version=version or _read_pnpm_version(files.text(lock)))
+    if name == "yarn":
+        return _choose_yarn(files, lock, version)
+    return Manager(name=name, lock=lock, version=version if name != "npm" else "")
+
+
+def _read_pnpm_version(lock: str) -> str:
+    match = re.search(r"(?m)^lockfileVersion:\s*'?(\d+)", lock)
+    return PNPM.get(match[1] if match else "", PNPM["9"])
+
+
+def _choose_yarn(files: ProjectFiles, lock: str, version: str) -> Manager:
+    metadata = re.search(r"(?m)^__metadata:\n\s+version:\s*\"?(\d+)", files.text("yarn.lock"))
+    release = str(files.table(".yarnrc.yml").get("yarnPath", ""))
+    if not files.has(release) or ".." in Path(release).parts:
+        release = ""
+    is_berry = bool(metadata or release or (version and not version.startswith("1.")))
+    if not version:
+        version = (
+            YARN_BERRY.get(metadata[1] if metadata else "", YARN_BERRY["8"]) if is_berry else YARN_CLASSIC
+        )
+    return Manager(name="yarn", version=version, lock=lock, is_berry=is_berry, release=release)
