@@ -258,6 +258,17 @@ PUT_ASIDE = record(GATEWAY, INBOX, "put_aside")
 """The record of what people took out of the inbox."""
 
 
+DUE, TIMETABLE = "due", "timetable"
+"""The kinds of nexus' records of what happens by itself: one for each item, and one of the items' ids."""
+CONTENTS = record(NEXUS, TIMETABLE, "all")
+"""The ids of the items of the timetable."""
+
+
+def due(due_id: str) -> str:
+    """The record of an item of the timetable."""
+    return record(NEXUS, DUE, due_id)
+
+
 DROPPED = "dropped"
 """The kind of the admin's records of dead letters that were dropped or sent again."""
 

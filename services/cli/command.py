@@ -45,9 +45,9 @@ SECTIONS = {
         "memory": "services.cli.command:memory",
     },
     "Later and again": {
-        "reminders": "services.cli.commands.reminders:reminders",
-        "queue": "services.cli.commands.queue:queue",
-        "schedule": "services.cli.commands.schedule:schedule",
+        "reminders": "services.cli.commands.later:reminders",
+        "queue": "services.cli.commands.later:queue",
+        "schedule": "services.cli.commands.later:schedule",
         "deliver": "services.cli.commands.deliver:deliver",
     },
     "Watch and control": {

@@ -8,12 +8,11 @@ import msgspec
 
 from services.nexus.answers.model_answer import Answerer
 from services.nexus.conversation.asking import read_asked
-from services.nexus.reminders.store import ReminderStore
 from services.nexus.routing.decider import Decider
 from services.nexus.routing.decision import UNCLEAR, Decision
 from services.nexus.routing.registry import load_tools
 from services.nexus.routing.request import REQUEST_KEY, Request
-from services.nexus.schedules.service import ScheduleService
+from services.nexus.timetable.scheduled_goals import ScheduledGoals
 from services.nexus.tools.tool import Answer, Call, Effect
 from services.nexus.tools.unclear import ask_for_whole, ask_which
 from shared import subjects
@@ -31,13 +30,10 @@ from shared.text.shorten import shorten
 
 
 class Desk:
-    """What the tools work with: the agent's context, memory's answers, reminders, schedules, other agents."""
+    """What the tools work with: the agent's context, memory's answers, schedules, other agents."""
 
-    def __init__(
-        self, context: AgentContext, store: ReminderStore, answerer: Answerer, schedules: ScheduleService
-    ) -> None:
+    def __init__(self, context: AgentContext, answerer: Answerer, schedules: ScheduledGoals) -> None:
         self.context = context
-        self.store = store
         self.answerer = answerer
         self.schedules = schedules
         self.office = OfficeReader(context.bus)

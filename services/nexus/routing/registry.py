@@ -1,4 +1,4 @@
-"""The tools of the desk: one for each module of the package ``tools`` that defines TOOL."""
+"""The tools of the desk: those that the modules of the package ``tools`` define, as TOOL or TOOLS."""
 
 import functools
 import importlib
@@ -10,8 +10,9 @@ from services.nexus.tools.tool import Tool
 
 @functools.cache
 def load_tools() -> dict[str, Tool]:
-    """The tools by their names, in the order of their modules."""
+    """The tools by their names, in the order of these."""
     names = sorted(module.name for module in pkgutil.iter_modules(tools.__path__))
     modules = [importlib.import_module(f"{tools.__name__}.{name}") for name in names]
-    found = [module.TOOL for module in modules if hasattr(module, "TOOL")]
-    return {tool.name: tool for tool in found}
+    found: list[Tool] = [module.TOOL for module in modules if hasattr(module, "TOOL")]
+    found += [tool for module in modules for tool in getattr(module, "TOOLS", ())]
+    return {tool.name: tool for tool in sorted(found, key=lambda tool: tool.name)}

@@ -37,7 +37,7 @@ async def stop(desk: "Desk", request: Request, _: Words) -> Answer | Call:
     if job := _JOB.search(request.text):
         return Call(assignee=subjects.CORTEX, action="cancel_job", params={"job_id": job[0]})
     if schedule := _SCHEDULE.search(request.text):
-        return Answer(text=(await desk.schedules.book.remove(schedule[0])).output)
+        return Answer(text=(await desk.schedules.remove(schedule[0])).output)
     goals = await list_goals(desk, request)
     if ended := next((goal for goal in goals if goal.status.final and goal.goal_id in request.text), None):
         return Answer(text=f"It has ended already; nothing was stopped: {format_goal(ended)}")
@@ -99,14 +99,14 @@ async def _stop_named(desk: "Desk", request: Request, running: list[Goal]) -> An
         return _cancel(desk, request, goal)
     if _ONCE.search(request.text):
         return _ask_how_long(going[0])
-    return Answer(text=(await desk.schedules.book.remove(going[0].ref)).output)
+    return Answer(text=(await desk.schedules.remove(going[0].ref)).output)
 
 
 async def _list_schedules(desk: "Desk") -> list[Going]:
-    known = (await desk.schedules.book.list()).data["schedules"]
+    known = (await desk.schedules.list_schedules()).data["schedules"]
     return [
         Going(
-            ref=each["schedule_id"],
+            ref=each["due_id"],
             words=f"{each['text']} {each['words']}",
             shown=f"{each['every']}: {each['text']}",
         )

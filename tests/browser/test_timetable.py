@@ -11,7 +11,7 @@ from tests.support.gateway import RunningGateway
 
 
 async def test_a_reminder_by_the_keyboard(desk: Desk) -> None:
-    page = await desk.open("/schedule")
+    page = await desk.open("/timetable")
     await expect(page.get_by_role("heading", level=1)).to_have_text(re.compile(r"^Next: "))
     await expect(page.get_by_text("The morning briefing").first).to_be_visible()
     await page.keyboard.press("n")
@@ -26,7 +26,7 @@ async def test_a_reminder_by_the_keyboard(desk: Desk) -> None:
 
 
 async def test_a_time_that_is_not_clear_is_asked_back(desk: Desk) -> None:
-    page = await desk.open("/schedule")
+    page = await desk.open("/timetable")
     desk.faults.tolerate("422")
     field = page.get_by_label("Remind me")
     await field.fill("to feed the gulls")
@@ -40,7 +40,7 @@ async def test_what_the_night_will_do(desk: Desk, office: RunningGateway, axe: N
     await asyncio.to_thread(night.mkdir, parents=True, exist_ok=True)
     job = {"id": "job-gulls", "task": "<img src=x> Count the gulls", "run_at": "2099-01-01T02:00:00+00:00"}
     (night / "job-gulls.json").write_text(json.dumps(job))
-    page = await desk.open("/schedule")
+    page = await desk.open("/timetable")
     queue = page.get_by_role("region", name="The night's queue")
     await expect(queue).to_contain_text("<img src=x> Count the gulls")
     await expect(page.locator(".day", has_text="January")).to_contain_text("Count the gulls")
@@ -49,7 +49,7 @@ async def test_what_the_night_will_do(desk: Desk, office: RunningGateway, axe: N
 
 
 async def test_a_goal_is_put_on_a_schedule_paused_begun_and_removed(desk: Desk, axe: None) -> None:
-    page = await desk.open("/schedule")
+    page = await desk.open("/timetable")
     panel = page.get_by_role("region", name="Goals on a schedule")
     await panel.get_by_label("Goal").fill("<img src=x> Count the gulls of /srv/shore")
     await panel.get_by_label("When").fill("every weekday at 7")
@@ -71,7 +71,7 @@ async def test_a_goal_is_put_on_a_schedule_paused_begun_and_removed(desk: Desk, 
 
 
 async def test_a_time_of_a_schedule_that_is_not_clear_is_asked_back(desk: Desk) -> None:
-    page = await desk.open("/schedule")
+    page = await desk.open("/timetable")
     desk.faults.tolerate("422")
     panel = page.get_by_role("region", name="Goals on a schedule")
     await panel.get_by_label("Goal").fill("Count the gulls")

@@ -4,13 +4,13 @@ import json
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from services.gateway.api.memory import diff_lines
-from services.gateway.schedule.night_queue import NightJob, NightQueue, read_night_queue
-from services.gateway.schedule.orders import ScheduledGoal
-from services.gateway.schedule.upcoming import list_upcoming
-from shared.contracts import Goal, NightState, Reminder, ReminderStatus
+from services.gateway.timetable.items import list_items
+from services.gateway.timetable.night_queue import NightJob, NightQueue, read_night_queue
+from shared.contracts import Due, DueKind, DueStatus, Goal, NightState
 from shared.settings import Settings
 
 ZONE = ZoneInfo("Europe/Zurich")
@@ -63,17 +63,19 @@ def test_what_ended_and_what_was_refused(tmp_path: Path) -> None:
     assert refused.reason == "b.json: it is not valid JSON"
 
 
+def make_due(due_id: str, at: datetime, what: DueKind = DueKind.MAIL, **more: Any) -> Due:
+    return Due(due_id=due_id, what=what, text=due_id, requester="user", at=at.isoformat(), **more)
+
+
 def test_what_comes_next_comes_first() -> None:
     now = datetime.now(UTC)
-    reminders = [
-        Reminder(reminder_id="r1", text="late", person="user", due_at=(now + timedelta(days=9)).isoformat()),
-        Reminder(
-            reminder_id="r2",
-            text="done",
-            person="user",
-            due_at=now.isoformat(),
-            status=ReminderStatus.ACKNOWLEDGED,
-        ),
+    daily = "DTSTART:20240101T070000\nRRULE:FREQ=DAILY"
+    dues = [
+        make_due("r1", now + timedelta(days=9)),
+        make_due("r2", now - timedelta(days=1), status=DueStatus.FIRED),
+        make_due("morning", now + timedelta(hours=5), DueKind.BRIEFING, repeats=daily),
+        make_due("s1", datetime(2098, 1, 1, 6, tzinfo=UTC), DueKind.GOAL, repeats=daily),
+        make_due("s2", now, DueKind.GOAL, repeats=daily, status=DueStatus.PAUSED),
     ]
     jobs = [
         NightJob(id="j1", state="waiting", task="at once"),
@@ -81,24 +83,21 @@ def test_what_comes_next_comes_first() -> None:
         NightJob(id="j3", state="waiting", run_at="whenever"),
         NightJob(id="j4", state="ended", task="over"),
     ]
-    at = now.isoformat()
     goal = Goal(
-        goal_id="g1", text="x", requester="user", submitted_at=at, deadline="2098-01-01T00:00:00+00:00"
+        goal_id="g1",
+        text="x",
+        requester="user",
+        submitted_at=now.isoformat(),
+        deadline="2098-01-01T00:00:00+00:00",
     )
-    found = list_upcoming(reminders, NightQueue(reachable=True, jobs=jobs), [goal], ZONE)
-    times = [datetime.fromisoformat(each.at) for each in found]
-    assert times == sorted(times)
-    assert [each.id for each in found if each.kind == "job"] == ["j1", "j3", "j2"]
-    assert {each.id for each in found} >= {"r1", "g1"}
-    assert not {"r2", "j4"} & {each.id for each in found}
+    found = list_items(dues, NightQueue(reachable=True, jobs=jobs), [goal], ZONE)
+    assert [each.id for each in found] == ["j1", "j3", "morning", "r1", "g1", "s1", "j2", "r2", "s2"]
+    waiting = [datetime.fromisoformat(each.at) for each in found if each.waits]
+    assert waiting == sorted(waiting)
     by_id = {each.id: each for each in found}
     assert by_id["j2"].at == "2099-01-01T01:00:00+00:00"
-    briefings = [each for each in found if each.kind == "briefing"]
-    hours = {datetime.fromisoformat(each.at).astimezone(ZONE).hour for each in briefings}
-    assert hours == {7, 18}
-    assert all(
-        now < datetime.fromisoformat(each.at) <= now + timedelta(days=1, hours=1) for each in briefings
-    )
+    assert (by_id["s1"].every, len(by_id["s1"].next_runs)) == ("every day at 07:00", 3)
+    assert (by_id["s2"].status, by_id["s2"].next_runs) == ("paused", [])
 
 
 def test_the_difference_of_two_briefings() -> None:
@@ -126,18 +125,9 @@ def test_jobs_say_what_they_wait_for(tmp_path: Path) -> None:
     reasons = {job.id: job.reason for job in by_day.jobs}
     assert reasons == {"a": "waits for the night (22:00 to 06:00)", "b": "", "c": "the machine is busy"}
     assert not by_day.is_night
-    moments = {each.id: each.at for each in list_upcoming([], by_day, [], ZONE) if each.kind == "job"}
+    moments = {each.id: each.at for each in list_items([], by_day, [], ZONE)}
     assert moments["a"] == "2026-11-23T21:00:00+00:00"
     assert moments["c"] == "2026-11-23T11:00:00+00:00"
     at_night = read(tmp_path, noon + timedelta(hours=11), night="22:00-06:00")
     assert at_night.is_night
     assert at_night.jobs[0].reason == "the machine is busy"
-
-
-def test_goals_on_a_schedule_are_among_what_comes() -> None:
-    goal = ScheduledGoal(
-        schedule_id="s1", text="Look", status="active", every="every day", next_at="2098-01-01T00:00:00+00:00"
-    )
-    paused = ScheduledGoal(schedule_id="s2", text="Look", status="paused", every="every day")
-    found = list_upcoming([], NightQueue(reachable=True), [], ZONE, [goal, paused])
-    assert [(each.id, each.repeats) for each in found if each.kind == "goal"] == [("s1", "every day")]

@@ -7,20 +7,20 @@ import { plural } from "../ui/format.js";
 import { html, useRef, useState } from "../ui/html.js";
 import { Ago } from "../ui/time.js";
 import { attempt, toast } from "../ui/toast.js";
-import { sayTime } from "./schedule_times.js";
+import { sayTime } from "./timetable_times.js";
 
-export function ScheduledGoals({ schedules, zone, reload }) {
-  return html`<section class="night panel" aria-label="Goals on a schedule"><h2>Goals on a schedule ${schedules.length > 0 && html`<small>${plural(schedules.length, "goal")}</small>`}</h2>
-    ${!schedules.length && html`<p class="soft">None. Each run of one is a goal of its own; one that was missed runs once when the office is back.</p>`}
-    <ul>${schedules.map((each) => html`<${Scheduled} key=${each.schedule_id} each=${each} zone=${zone} reload=${reload} />`)}</ul>
+export function ScheduledGoals({ goals, zone, reload }) {
+  return html`<section class="night panel" aria-label="Goals on a schedule"><h2>Goals on a schedule ${goals.length > 0 && html`<small>${plural(goals.length, "goal")}</small>`}</h2>
+    ${!goals.length && html`<p class="soft">None. Each run of one is a goal of its own; one that was missed runs once when the office is back.</p>`}
+    <ul>${goals.map((each) => html`<${Scheduled} key=${each.id} each=${each} zone=${zone} reload=${reload} />`)}</ul>
     ${may("submit") && html`<${NewSchedule} reload=${reload} />`}</section>`;
 }
 
 function Scheduled({ each, zone, reload }) {
   const paused = each.status === "paused";
   return html`<li><span class=${paused ? "soft" : "ok"} aria-hidden="true">${paused ? "‖" : "↻"}</span><span class="what"><span class="text">${each.text}</span>
-    <span class="under"><span>${each.every}</span>${paused ? html`<span>paused</span>` : each.next_at && html`<span>next ${sayTime(Date.parse(each.next_at), now.value, zone)}</span>`}
-      ${each.last_goal && html`<span>last <a href=${at`/goals/${each.last_goal}`}><${Ago} at=${each.last_at} /></a></span>`}${each.runs > 0 && html`<span>${plural(each.runs, "run")}</span>`}${each.missed > 0 && html`<span>${each.missed} left out</span>`}</span>
+    <span class="under"><span>${each.every || "once"}</span>${paused ? html`<span>paused</span>` : html`<span>next ${sayTime(Date.parse(each.at), now.value, zone)}</span>`}
+      ${each.last && html`<span>last <a href=${at`/goals/${each.last}`}><${Ago} at=${each.last_at} /></a></span>`}${each.runs > 0 && html`<span>${plural(each.runs, "run")}</span>`}${each.missed > 0 && html`<span>${each.missed} left out</span>`}</span>
     ${each.note && html`<span class="soft">${each.note}.</span>`}
     ${may("submit") && html`<${Actions} each=${each} paused=${paused} reload=${reload} />`}</span></li>`;
 }
@@ -30,10 +30,10 @@ function Actions({ each, paused, reload }) {
     await attempt(run, done);
     await reload();
   };
-  const path = (verb) => at`/schedules/${each.schedule_id}/${verb}`;
+  const path = (verb) => at`/timetable/${each.id}/${verb}`;
   const drop = async () => {
-    const sure = await ask({ title: "Remove it from the schedule?", text: `${each.text} (${each.every}) has no further runs. A run that has begun goes on.`, yes: "Remove", danger: true });
-    if (sure) await act(() => remove(at`/schedules/${each.schedule_id}`), "Removed")();
+    const sure = await ask({ title: "Remove it from the schedule?", text: `${each.text} (${each.every || "once"}) has no further runs. A run that has begun goes on.`, yes: "Remove", danger: true });
+    if (sure) await act(() => remove(at`/timetable/${each.id}`), "Removed")();
   };
   const named = html`<span class="visually-hidden">: ${each.text}</span>`;
   return html`<span class="actions"><button type="button" class="plain" onClick=${act(() => post(path("run")), "A run has begun")}>Run now${named}</button>
@@ -48,11 +48,11 @@ function NewSchedule({ reload }) {
     event.preventDefault();
     const { when, goal } = form.current.elements;
     setBusy(true);
-    const answer = await attempt(() => post("/schedules", { when: when.value.trim(), text: goal.value.trim() }));
+    const answer = await attempt(() => post("/timetable", { what: "goal", when: when.value.trim(), text: goal.value.trim() }));
     setBusy(false);
     if (!answer) return when.focus();
     form.current.reset();
-    toast(`It runs ${answer.schedule.every}.`);
+    toast(`It runs ${answer.item.every || "once"}.`);
     return reload();
   };
   return html`<form class="plan" ref=${form} onSubmit=${add}><label>Goal<input name="goal" required autocomplete="off" maxlength="20000" placeholder="Check up on ~/src/shop" /></label>

@@ -1,71 +1,50 @@
 """Reminders: the actions that set, list, change and end them, and what happens when one is due."""
 
-import asyncio
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 
 import msgspec
 
-from services.nexus.reminders.changes import change_reminders, choose_reminders, list_range
 from services.nexus.reminders.intents import ReminderIntent
 from services.nexus.reminders.requests import ANSWERED, ReminderRequest, read_new, read_reminder_request
-from services.nexus.reminders.state import (
-    DEFAULT_SNOOZE,
-    ENDED,
-    MAX_REMINDER,
-    MAX_SNOOZE,
-    WAITING,
-    add_reminder,
-    due_time,
-    fire,
-    format_reminder,
-    format_short,
-    to_timestamp,
-    undo_change,
-)
-from services.nexus.reminders.store import ReminderStore
 from services.nexus.reminders.when import read_when
 from services.nexus.routing.request import Request
+from services.nexus.timetable.items import PUNCTUAL, due_time, fire, format_short, to_timestamp, undo_change
+from services.nexus.timetable.keeping import Change, TimetableKeeper
+from services.nexus.timetable.reminder_changes import (
+    DEFAULT_SNOOZE,
+    change_reminders,
+    choose_reminders,
+    format_reminder,
+    list_range,
+)
 from services.nexus.tools.tool import command
 from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus import Entry
 from shared.bus.entry import seal
-from shared.clock import format_moment, parse_timestamp, read_zone
-from shared.contracts import (
-    AskedBack,
-    Choice,
-    Email,
-    Reminder,
-    ReminderDue,
-    Reminders,
-    ReminderStatus,
-)
+from shared.clock import format_moment, parse_timestamp
+from shared.contracts import AskedBack, Choice, Due, DueKind, DueStatus, Email
 from shared.contracts.conversation import SLOT
 from shared.errors import ActionError
+from shared.queries.timetable import ENDED, Known
 from shared.recurrence import describe_recurrence, parse_recurrence
 from shared.tasks.actions import Outcome, register_action
 
-LATE = timedelta(minutes=1)
-"""With a delay of more than this an email says that it is late."""
-EARLY = timedelta(seconds=2)
-"""A timer that fires early by at most this, due to clock skew between machines, is waited for."""
-MAX_LISTED = 100
-"""The most reminders of a list."""
+MAX_LISTED = 100  # reminders of a list
+MAX_REMINDER = 1_000  # characters of a reminder
+MAX_SNOOZE = 60.0 * 24 * 366  # minutes: a year
 REMINDER = "Its id, the beginning of it, or words of its text"
 
 
 class ReminderService:
-    """Sets, lists and ends reminders, and sends each by email when it is due.
+    """Sets, lists and ends reminders, and sends each by email when it is due."""
 
-    The agent's name must be among subjects.TIMED.
-    """
-
-    def __init__(self, context: AgentContext, store: ReminderStore) -> None:
+    def __init__(self, context: AgentContext, keeper: TimetableKeeper) -> None:
         self._context = context
-        self._store = store
-        self._zone = read_zone(context.settings.time_zone)
+        self._keeper = keeper
+        self._zone = keeper.zone
 
     # --- actions ---------------------------------------------------------------------------------
 
@@ -92,10 +71,9 @@ class ReminderService:
     )
     async def list_reminders(self, everything: bool = False) -> Outcome:
         """The open ones, the next one first, or ``everything``; data key ``reminders``."""
-        reminders, _ = await self._store.read()
-        return _listed(
-            [each for each in reminders.reminders if everything or each.status not in ENDED], self._zone
-        )
+        known = await self._keeper.read()
+        found = [each for each in known.of(DueKind.MAIL) if everything or each.status not in ENDED]
+        return _listed(found, self._zone, known.problem)
 
     @register_action(
         "Snooze a reminder",
@@ -145,17 +123,18 @@ class ReminderService:
     async def mind_reminders(self, text: str, meaning: str = "") -> Outcome:
         """The outcome of what the message means; raises ActionError, a question, if that is not clear."""
         asked = self._asked_at()
-        reminders, _ = await self._store.read()
-        if reminders.cause == self._token("change", text):
-            known = [each for each in reminders.reminders if each.reminder_id in reminders.changed]
-            return _listed(known, self._zone)
+        known = await self._keeper.read()
+        reminders, before = known.of(DueKind.MAIL), known.contents
+        if before.cause == self._token("change", text):
+            return _listed([each for each in reminders if each.due_id in before.changed], self._zone)
         request = read_reminder_request(text, asked, self._zone)
         if request.intent is None:
             request = _as_meant(text, meaning, asked, self._zone)
         if request.intent is ReminderIntent.SET:
             return await self._set(request, text)
         if request.intent is ReminderIntent.LIST:
-            return _listed(list_range(reminders.reminders, request.time, asked, self._zone), self._zone)
+            found = list_range(reminders, request.time, asked, self._zone)
+            return _listed(found, self._zone, known.problem)
         return await self._change(request, text)
 
     # --- how ---------------------------------------------------------------------------------------
@@ -169,63 +148,59 @@ class ReminderService:
         if request.missing or request.when is None:
             raise self._ask(request.question, format_template(request, said), request.missing)
         new = [
-            Reminder(
-                reminder_id="r" + self._token("set", said, *([str(number)] if number else []))[:10],
+            Due(
+                due_id="r" + self._token("set", said, *([str(number)] if number else []))[:10],
+                what=DueKind.MAIL,
                 text=each.text,
-                person=subjects.USER,
-                due_at=to_timestamp(each.when or request.when),
+                requester=subjects.USER,
+                at=to_timestamp(each.when or request.when),
                 repeats=each.rrule,
             )
             for number, each in enumerate(wanted)
         ]
-        ids = tuple(each.reminder_id for each in new)
 
-        def step(before: Reminders) -> tuple[Reminders, list[Reminder]]:
-            after = before
-            for each in new:
-                after = add_reminder(after, each)
-            if after is before:
-                return before, [each for each in before.reminders if each.reminder_id in ids]
-            undo = tuple(msgspec.structs.replace(each, status=ReminderStatus.CANCELLED) for each in new)
-            return msgspec.structs.replace(after, undo=undo), new
+        async def step(_: Known) -> Change:
+            undo = [msgspec.structs.replace(each, status=DueStatus.CANCELLED) for each in new]
+            return Change(items=new, undo=undo)
 
-        stored = await self._store.change(step, self._token("set", said))
+        stored = await self._keeper.change(step, self._token("set", said))
         answers = [self._format_set(each, one.note) for each, one in zip(stored, wanted, strict=False)]
         return _outcome(stored, "\n".join(answers))
 
-    def _format_set(self, stored: Reminder, note: str) -> str:
+    def _format_set(self, stored: Due, note: str) -> str:
         due = self._format_due(stored)
         every = f"{describe_recurrence(parse_recurrence(stored.repeats))}, first " if stored.repeats else ""
         answer = f"I shall remind you {every}on {due}: {stored.text}"
         if due_time(stored) <= datetime.now(UTC):
             answer = f"That was to be on {due}, before I came to it, so it goes off now: {stored.text}"
         return (
-            f"{answer}\n{note + ' ' if note else ''}It is reminder {stored.reminder_id}. "
-            f"Not what you meant? mailroom reminders cancel {stored.reminder_id}"
+            f"{answer}\n{note + ' ' if note else ''}It is reminder {stored.due_id}. "
+            f"Not what you meant? mailroom reminders cancel {stored.due_id}"
         )
 
     async def _change(self, request: ReminderRequest, text: str) -> Outcome:
         """Change those that are meant; raises ActionError, which asks which one if there are several."""
         asked, spoken = self._asked_at(), self._spoken()
         told: list[str] = []
-        several: list[Reminder] = []
+        several: list[Due] = []
 
-        def step(before: Reminders) -> tuple[Reminders, list[Reminder]]:
+        async def step(known: Known) -> Change:
             told.clear()
             several.clear()
+            reminders = known.of(DueKind.MAIL)
             if request.intent is ReminderIntent.UNDO:
-                after, changed = undo_change(before, spoken)
-                told.extend(f"As it was: {format_reminder(each, self._zone)}" for each in changed)
-                return after, changed
-            found = choose_reminders(before, request, spoken, self._zone)
+                restored = undo_change(reminders, known.contents.undo, spoken)
+                told.extend(f"As it was: {format_reminder(each, self._zone)}" for each in restored)
+                return Change(items=restored)
+            found = choose_reminders(reminders, request, spoken, self._zone)
             if len(found) > 1 and not request.everything:
                 several.extend(found)
-                return before, []
-            after, changed, lines = change_reminders(before, found, request, asked, self._zone)
+                return Change()
+            changed, lines = change_reminders(found, request, asked, self._zone)
             told.extend(lines)
-            return after, changed
+            return Change(items=changed, undo=found)
 
-        changed = await self._store.change(step, self._token("change", text))
+        changed = await self._keeper.change(step, self._token("change", text))
         if several:
             lines = [
                 f"{number}. {format_reminder(each, self._zone)}" for number, each in enumerate(several[:8], 1)
@@ -236,47 +211,34 @@ class ReminderService:
 
     # --- when one is due -------------------------------------------------------------------------
 
-    async def on_due(self, due: ReminderDue) -> None:
-        """Fire a reminder and send its email in one commit; do nothing if it is not waiting any more."""
-        reminders, _ = await self._store.read()
-        found = next((each for each in reminders.reminders if each.reminder_id == due.reminder_id), None)
-        if found is None or found.status not in WAITING:
-            return
-        ahead = due_time(found) - datetime.now(UTC)
-        if ahead > EARLY:
-            # The timer is that of an earlier time, or of the first part of a long wait.
-            await self._store.set_timer(found)
-            return
-        if ahead > timedelta():
-            await asyncio.sleep(ahead.total_seconds())
-            await self.on_due(due)
-            return
-        now = datetime.now(UTC)
-        await self._store.fire(found, lambda waiting: fire(waiting, now, self._zone), self._email)
+    async def fire(self, due: Due, now: datetime) -> tuple[Due, Sequence[Entry]]:
+        """The reminder after it went off, and its email."""
+        fired = fire(due, now, self._zone)
+        return fired, [self._email(due, fired)]
 
-    def _email(self, reminder: Reminder, fired: Reminder) -> Entry:
+    def _email(self, reminder: Due, fired: Due) -> Entry:
         context, due = self._context, self._format_due(reminder)
-        delay = datetime.fromisoformat(fired.fired_at) - due_time(reminder)
+        delay = parse_timestamp(fired.last_at) - due_time(reminder)
         late = f"\nIt comes late: it was due on {due}, when Mailroom was not running."
         if fired.repeats:
             follow_up = (
                 f"It goes off again on {self._format_due(fired)}.\n"
-                f"No more of it: mailroom reminders cancel {fired.reminder_id}"
+                f"No more of it: mailroom reminders cancel {fired.due_id}"
             )
         else:
-            follow_up = f"Done: mailroom reminders done {fired.reminder_id}"
+            follow_up = f"Done: mailroom reminders done {fired.due_id}"
         email = Email(
-            id=context.bus.derive_id("reminded", reminder.reminder_id, str(reminder.count)),
+            id=context.bus.derive_id("reminded", reminder.due_id, reminder.at),
             sender=context.profile.name,
-            recipient=reminder.person,
+            recipient=reminder.requester,
             subject=f"Reminder: {' '.join(reminder.text.split())}"[:500],
             body=f"{reminder.text}\n\nYou wanted to be reminded of this on {due}."
-            f"{late if delay > LATE else ''}\n{follow_up}\n"
-            f"Later: mailroom reminders snooze {reminder.reminder_id}",
+            f"{late if delay > PUNCTUAL else ''}\n{follow_up}\n"
+            f"Later: mailroom reminders snooze {reminder.due_id}",
         )
-        return seal(subjects.mail(reminder.person, context.profile.name), email)
+        return seal(subjects.mail(reminder.requester, context.profile.name), email)
 
-    def _format_due(self, reminder: Reminder) -> str:
+    def _format_due(self, reminder: Due) -> str:
         return format_moment(due_time(reminder), self._zone)
 
     def _ask(
@@ -318,7 +280,7 @@ def format_template(request: ReminderRequest, said: str) -> str:
     return f"{command('reminder_set', said).rstrip(' .!?')}{ANSWERED}{SLOT}"
 
 
-def _choices(request: ReminderRequest, found: Sequence[Reminder]) -> tuple[Choice, ...]:
+def _choices(request: ReminderRequest, found: Sequence[Due]) -> tuple[Choice, ...]:
     """A message for each of ``found`` that asks for the same of this one only."""
     minutes = (request.away or timedelta()).total_seconds() / 60
     words = {
@@ -330,9 +292,9 @@ def _choices(request: ReminderRequest, found: Sequence[Reminder]) -> tuple[Choic
     if request.time:
         words = "move the reminder {} to " + request.time
     each_one = [
-        Choice(label=format_short(each)[:200], text=words.replace("{}", each.reminder_id)) for each in found
+        Choice(label=format_short(each)[:200], text=words.replace("{}", each.due_id)) for each in found
     ]
-    ids = " ".join(each.reminder_id for each in found)
+    ids = " ".join(each.due_id for each in found)
     every = words.replace("the reminder {}", f"all the reminders {ids}")
     return (*each_one, Choice(label="all", text=every))
 
@@ -372,15 +334,16 @@ def _minutes(minutes: float) -> timedelta:
     return timedelta(minutes=minutes)
 
 
-def _listed(reminders: Sequence[Reminder], zone: tzinfo | None) -> Outcome:
-    shown = sorted(reminders, key=lambda each: (each.status in ENDED, each.due_at))
+def _listed(reminders: Sequence[Due], zone: tzinfo | None, problem: str = "") -> Outcome:
+    shown = sorted(reminders, key=lambda each: (each.status in ENDED, each.at))
     lines = [format_reminder(each, zone) for each in shown[:MAX_LISTED]]
     lines = lines or ["There are no open reminders."]
     if len(shown) > MAX_LISTED:
         lines.append(f"... and {len(shown) - MAX_LISTED} more")
+    lines += [problem] if problem else []
     return Outcome(output="\n".join(lines), data={"reminders": [each.to_dict() for each in shown]})
 
 
-def _outcome(reminders: Sequence[Reminder], text: str) -> Outcome:
+def _outcome(reminders: Sequence[Due], text: str) -> Outcome:
     data = {"reminder": reminders[0].to_dict(), "reminders": [each.to_dict() for each in reminders]}
     return Outcome(output=text, data=data if reminders else {})

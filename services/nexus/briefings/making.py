@@ -9,21 +9,24 @@ from services.nexus.briefings.lines import Section
 from services.nexus.briefings.page import format_title
 from services.nexus.briefings.sources import BriefingOptions, BriefingSources, Span
 from services.nexus.briefings.told import MAX_FINDING, Told, ToldStore, read_told
-from services.nexus.reminders.store import set_timer
+from services.nexus.timetable.items import move, next_time, to_timestamp
+from services.nexus.timetable.keeping import Change, TimetableKeeper
 from shared import subjects
 from shared.agent.base import Outbox
 from shared.agent.context import AgentContext
-from shared.bus.records import read_task, retry_on_conflict
-from shared.clock import localize, read_zone
-from shared.contracts import AgentReport, Envelope, ReminderDue, Task, TaskResult, TaskStatus
+from shared.bus import Entry
+from shared.bus.records import read_task, retry_on_conflict, submission_entry
+from shared.clock import localize, parse_timestamp
+from shared.contracts import AgentReport, Due, DueKind, DueStatus, Task, TaskResult, TaskStatus
 from shared.errors import ActionError, ConfigError
-from shared.recurrence import Recurrence, next_occurrence
+from shared.queries.timetable import WAITING, Known
+from shared.recurrence import Recurrence, format_recurrence
 from shared.skills.workspace import write_output
 from shared.tasks.actions import Outcome, register_action
 
 KINDS = ("morning", "evening")
 PREFIX = "brief_"
-"""How the names of a briefing's timer, action and task begin."""
+"""How the names of a briefing's action and task begin."""
 LATE = "late_"
 """How the names of those go on that tell what could not be told at its time."""
 EVENING_BEGINS = 14
@@ -35,14 +38,21 @@ WANTED = "briefing_wanted"
 """The type of the report by which a person wants a briefing made, or added to."""
 
 
-class BriefingSchedule:
-    """Makes the briefings, at their times and on demand."""
+class BriefingMaker:
+    """Makes the briefings, at the times that the timetable has for them and on demand."""
 
-    def __init__(self, context: AgentContext, sources: BriefingSources, options: BriefingOptions) -> None:
+    def __init__(
+        self,
+        context: AgentContext,
+        keeper: TimetableKeeper,
+        sources: BriefingSources,
+        options: BriefingOptions,
+    ) -> None:
         self._context = context
+        self._keeper = keeper
         self._sources = sources
         self._late = options.late
-        self._zone = read_zone(context.settings.time_zone)
+        self._zone = keeper.zone
         self._clocks = {kind: parse_clock(getattr(options, kind), kind) for kind in KINDS}
         self._store = ToldStore(context.bus)
 
@@ -149,24 +159,41 @@ class BriefingSchedule:
         evening, _ = await self._store.read("evening", day - DAY)
         return max(evening.made_at, now - OLDEST) if evening else now - DAY
 
-    # --- timers --------------------------------------------------------------------------------------
+    # --- times ---------------------------------------------------------------------------------------
 
-    async def set_timers(self) -> None:
-        """Set the timer of the next briefing of each kind.
+    async def plan(self) -> None:
+        """Put the briefings into the timetable at the times that the options name, and take others out.
 
-        A timer is named after its day: set again it replaces itself, and no other that is still pending.
+        One that is there at its time stays as it is, also if that has passed while no process was there.
         """
-        for kind in KINDS:
-            await self._set_timer(kind)
+        now = self._keeper.clock()
 
-    async def _set_timer(self, kind: str) -> None:
-        clock = self._clocks[kind]
+        async def step(known: Known) -> Change:
+            return Change(items=[each for kind in KINDS if (each := self._planned(kind, known, now))])
+
+        await self._keeper.change(step)
+
+    def _planned(self, kind: str, known: Known, now: datetime) -> Due | None:
+        """The item of a kind of briefing; None if there is none and is to be none."""
+        found, clock = known.records.get(kind), self._clocks[kind]
         if clock is None:
-            return
-        now = datetime.now(UTC)
+            return msgspec.structs.replace(found.value, status=DueStatus.CANCELLED) if found else None
         daily = Recurrence(start=datetime.combine(date(2024, 1, 1), clock), rule="FREQ=DAILY")
-        moment = next_occurrence(daily, now, self._zone) or now
-        await self._wake(f"{PREFIX}{kind}_{moment.astimezone(self._zone).date()}", moment)
+        repeats = format_recurrence(daily)
+        if found and found.value.status in WAITING and found.value.repeats == repeats:
+            return found.value
+        item = found.value if found else self._item(kind, f"The {kind} briefing", now)
+        item = msgspec.structs.replace(item, repeats=repeats)
+        return move(item, next_time(item, now, self._zone) or now)
+
+    def _item(self, due_id: str, text: str, moment: datetime) -> Due:
+        return Due(
+            due_id=due_id,
+            what=DueKind.BRIEFING,
+            text=text,
+            requester=subjects.USER,
+            at=to_timestamp(moment),
+        )
 
     async def _set_late_timer(self, kind: str, day: date, tries: int) -> None:
         """Have what is missing tried again, as often as the options say."""
@@ -174,57 +201,60 @@ class BriefingSchedule:
         if told is None or not told.missed or tries >= len(self._late):
             return
         elapsed = self._late[tries - 1] if tries else 0.0
-        moment = datetime.now(UTC) + timedelta(minutes=self._late[tries] - elapsed)
-        await self._wake(f"{PREFIX}{LATE}{kind}_{day}_{tries + 1}", moment)
+        moment = self._keeper.clock() + timedelta(minutes=self._late[tries] - elapsed)
+        new = self._item(f"{LATE}{kind}_{day}", f"What the {kind} briefing of {day} could not tell", moment)
 
-    async def _wake(self, name: str, moment: datetime) -> None:
-        me = self._context.profile.name
-        due = ReminderDue(sender=me, recipient=me, reminder_id=name)
-        await set_timer(self._context.bus, name, due, moment)
+        async def step(known: Known) -> Change:
+            found = known.records.get(new.due_id)
+            item = msgspec.structs.replace(found.value if found else new, runs=tries)
+            return Change(items=[move(item, moment)])
 
-    async def start(self, due: ReminderDue) -> Outbox:
-        """The task that makes the briefing that is due, once a day; or tells what one could not tell.
+        await self._keeper.change(step)
 
-        A timer of an earlier day, from before Mailroom was stopped, makes today's briefing if its time has
-        come too. The next timer is set first: after a crash in between, both are repeated without harm.
+    async def fire(self, due: Due, now: datetime) -> tuple[Due, Sequence[Entry]]:
+        """The item after that, and the task that makes the briefing, once a day; or tells what one could not.
+
+        The time of an earlier day, from before Mailroom was stopped, makes today's briefing if its time has
+        come too.
         """
-        name = due.reminder_id.removeprefix(PREFIX)
-        if name.startswith(LATE):
-            return await self._start_late(due, name.removeprefix(LATE))
-        kind, _, day = name.partition("_")
-        clock = self._clocks.get(kind)
-        if clock is None:
-            return ()
-        await self._set_timer(kind)
-        now = datetime.now(UTC)
-        today = now.astimezone(self._zone).date()
-        if day != today.isoformat() and localize(datetime.combine(today, clock), self._zone) > now:
-            self._context.log.info("briefing_skipped", kind=kind, day=day)
-            return ()
+        if due.due_id.startswith(LATE):
+            kind, _, day = due.due_id.removeprefix(LATE).partition("_")
+            after = msgspec.structs.replace(due, status=DueStatus.DONE, runs=due.runs + 1)
+            name = f"{PREFIX}{due.due_id}_{after.runs}"
+            text = f"Tell what the {kind} briefing of {day} could not tell"
+            return after, await self._submit(due.id, name, text, "brief_late", {"kind": kind, "day": day})
+        after = move(due, next_time(due, now, self._zone) or now + DAY)
+        kind, today = due.due_id, now.astimezone(self._zone).date()
+        clock = self._clocks[kind] or time()
+        was = parse_timestamp(due.at).astimezone(self._zone).date()
+        if was != today and localize(datetime.combine(today, clock), self._zone) > now:
+            self._context.log.info("briefing_skipped", kind=kind, day=str(was))
+            return after, ()
+        after = msgspec.structs.replace(after, runs=due.runs + 1, last_at=to_timestamp(now))
         text = f"Write the {kind} briefing of {today}"
-        return await self._task(due, f"{PREFIX}{kind}_{today}", text, f"{PREFIX}{kind}", {})
+        return after, await self._submit(due.id, f"{PREFIX}{kind}_{today}", text, f"{PREFIX}{kind}", {})
+
+    async def _submit(
+        self, cause: str, task_id: str, text: str, action: str, params: dict[str, str]
+    ) -> Sequence[Entry]:
+        return [submission_entry(each) for each in await self._task(cause, task_id, text, action, params)]
 
     async def start_wanted(self, report: AgentReport) -> Outbox:
         """The task that makes the briefing that a person wants; none for a report of something else."""
         kind = report.metadata.get("kind")
         if report.report_type != WANTED or kind not in KINDS:
             return ()
-        return await self._task(
-            report, f"wanted_{report.id}", f"Write the {kind} briefing", f"{PREFIX}{kind}", {}
-        )
-
-    async def _start_late(self, due: ReminderDue, name: str) -> Outbox:
-        kind, day, _ = name.split("_")
-        text = f"Tell what the {kind} briefing of {day} could not tell"
-        return await self._task(due, f"{PREFIX}{LATE}{name}", text, "brief_late", {"kind": kind, "day": day})
+        text = f"Write the {kind} briefing"
+        return await self._task(report.id, f"wanted_{report.id}", text, f"{PREFIX}{kind}", {})
 
     async def _task(
-        self, cause: Envelope, task_id: str, text: str, action: str, params: dict[str, str]
-    ) -> Outbox:
+        self, cause: str, task_id: str, text: str, action: str, params: dict[str, str]
+    ) -> Sequence[Task]:
+        """The task, unless it was submitted before."""
         me = self._context.profile.name
         task = Task(
             task_id=task_id,
-            cause=cause.id,
+            cause=cause,
             text=text,
             assignee=me,
             requester=me,

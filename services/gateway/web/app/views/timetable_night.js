@@ -6,7 +6,7 @@ import { ask } from "../ui/dialog.js";
 import { html, useRef, useState } from "../ui/html.js";
 import { Ago, Clock } from "../ui/time.js";
 import { attempt, toast } from "../ui/toast.js";
-import { sayTime } from "./schedule_times.js";
+import { sayTime } from "./timetable_times.js";
 
 const STATES = { waiting: ["○", "waits"], running: ["◐", "at work"], ended: ["✓", "ended"], refused: ["✕", "refused"] };
 
@@ -51,10 +51,10 @@ function Actions({ job, reload }) {
   const drop = async () => {
     const running = job.state === "running" ? " It is at work, and ends." : "";
     const sure = await ask({ title: "Remove the job?", text: `${job.task}${running}`, yes: "Remove", danger: true });
-    if (sure) await act(() => remove(at`/night/jobs/${job.id}`), "Removed");
+    if (sure) await act(() => remove(at`/timetable/${job.id}`), "Removed");
   };
   const named = html`<span class="visually-hidden">: ${job.task}</span>`;
-  return html`<span class="actions">${job.state === "waiting" && html`<button type="button" class="plain" onClick=${() => act(() => post(at`/night/jobs/${job.id}/run`), "It has begun")}>Begin now${named}</button>`}
+  return html`<span class="actions">${job.state === "waiting" && html`<button type="button" class="plain" onClick=${() => act(() => post(at`/timetable/${job.id}/run`), "It has begun")}>Begin now${named}</button>`}
     <button type="button" class="plain" onClick=${drop}>Remove${named}</button></span>`;
 }
 
@@ -64,7 +64,7 @@ function NewJob({ night, reload }) {
   const add = async (event) => {
     event.preventDefault();
     setBusy(true);
-    const answer = await attempt(() => post("/night/jobs", { text: field.current.value.trim() }));
+    const answer = await attempt(() => post("/timetable", { what: "job", text: field.current.value.trim() }));
     setBusy(false);
     if (!answer) return field.current.focus();
     field.current.value = "";
