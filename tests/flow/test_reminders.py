@@ -143,7 +143,7 @@ async def test_what_is_not_clear_is_asked_back_and_nothing_is_set(team: Team, te
 
 
 async def test_one_that_came_due_while_nobody_was_there_is_late_and_says_so(team: Team) -> None:
-    daily = {"repeats": "mon,tue,wed,thu,fri,sat,sun 09:00"}
+    daily = {"repeats": "DTSTART:20240101T090000\nRRULE:FREQ=DAILY"}
     missed = reminder("run", datetime.now(UTC) - timedelta(days=3), **daily)
     await write_record(team, reminder("tea", datetime.now(UTC) - timedelta(hours=2)), missed)
     nexus = await join(team)

@@ -27,6 +27,7 @@ from shared.contracts import AskedBack, Due, DueKind, DueStatus
 from shared.errors import ActionError
 
 NOW = datetime(2026, 11, 25, 15, 20, tzinfo=UTC)
+WEEKDAYS = "DTSTART:20240101T152000\nRRULE:FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR"
 OPEN = frozenset({DueStatus.WAITING, DueStatus.FIRED})
 
 ERRANDS = """
@@ -178,7 +179,7 @@ def test_a_move_keeps_what_it_does_not_name() -> None:
 
 
 def test_a_new_time_of_day_moves_all_of_what_repeats_and_a_day_only_the_next_time() -> None:
-    daily = reminder(1, repeats="mon,tue,wed,thu,fri 15:20", at=to_timestamp(NOW + timedelta(days=1)))
+    daily = reminder(1, repeats=WEEKDAYS, at=to_timestamp(NOW + timedelta(days=1)))
     moved = changed(daily, "move the tea reminder to 10am", NOW)
     assert (f"{due_time(moved):%m-%d %H:%M}", "100000" in moved.repeats) == ("11-26 10:00", True)
     once = changed(daily, "move the tea reminder to Saturday", NOW)
@@ -261,7 +262,7 @@ def test_words_of_a_time() -> None:
 
 
 def test_one_that_repeats_waits_for_its_next_time_when_it_went_off() -> None:
-    daily = reminder(1, repeats="mon,tue,wed,thu,fri,sat,sun 15:20")
+    daily = reminder(1, repeats="DTSTART:20240101T152000\nRRULE:FREQ=DAILY")
     late = NOW + timedelta(days=2, hours=1)
     fired = fire(daily, late, UTC)
     assert (fired.status, fired.runs) == (DueStatus.WAITING, 1)
