@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from shared import subjects
 from shared.bus import Bus, Stored
-from shared.bus.records import Record, read_record
+from shared.bus.records import Record
 from shared.contracts import Due, DueKind, DueStatus, Timetable
 from shared.log import logger
-from shared.queries.records import read_last
+from shared.queries.records import count_subjects, read_last
 
 WAITING = frozenset({DueStatus.WAITING, DueStatus.SNOOZED})
 KEPT = WAITING | {DueStatus.PAUSED}
@@ -23,13 +23,13 @@ log = logger(__name__)
 class Known(NamedTuple):
     """The items by their ids, in the order in which they were added, and the record of these ids.
 
-    ``damaged`` are the ids of the items whose record cannot be read; they hide no other.
+    ``damaged`` are the ids of the items whose record cannot be read, and its sequence; they hide no other.
     """
 
     contents: Timetable
     seq: int
     records: dict[str, Record[Due]]
-    damaged: tuple[str, ...]
+    damaged: dict[str, int]
 
     @property
     def items(self) -> list[Due]:
@@ -45,17 +45,22 @@ class Known(NamedTuple):
         """A sentence that names what is damaged; empty if nothing is."""
         if not self.damaged:
             return ""
-        return f"Not shown, because their records are damaged: {', '.join(self.damaged[:20])}."
+        return f"Not shown, because their records are damaged: {', '.join(list(self.damaged)[:20])}."
 
 
 async def read_timetable(bus: Bus) -> Known:
-    """What is kept; raises BusError, and ValueError if the record of the ids is damaged."""
-    found = await read_record(bus, subjects.CONTENTS, Timetable)
-    contents, seq = (found.value, found.seq) if found else (Timetable(), 0)
+    """What is kept; raises BusError. If the record of the ids is damaged, the log says what there is."""
+    found = await bus.last(subjects.OFFICE, subjects.CONTENTS)
+    try:
+        contents = Timetable.from_json(found.data) if found else Timetable()
+    except ValueError as error:
+        log.warning("timetable_damaged", reason=str(error))
+        logged = await count_subjects(bus, subjects.OFFICE, subjects.due("*"))
+        contents = Timetable(ids=tuple(sorted(subjects.Address.of(each).id for each in logged)))
     names = {each: subjects.due(each) for each in contents.ids}
     stored = await _read_items(bus, list(names.values()))
     records: dict[str, Record[Due]] = {}
-    damaged = []
+    damaged: dict[str, int] = {}
     for due_id, subject in names.items():
         if (last := stored.get(subject)) is None:
             continue
@@ -63,8 +68,8 @@ async def read_timetable(bus: Bus) -> Known:
             records[due_id] = Record(Due.from_json(last.data), last.seq, last.time)
         except ValueError as error:
             log.warning("due_damaged", due=due_id, reason=str(error))
-            damaged.append(due_id)
-    return Known(contents, seq, records, tuple(damaged))
+            damaged[due_id] = last.seq
+    return Known(contents, found.seq if found else 0, records, damaged)
 
 
 async def _read_items(bus: Bus, names: Sequence[str]) -> dict[str, Stored]:

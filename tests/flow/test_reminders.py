@@ -22,6 +22,7 @@ from shared.contracts import (
     Question,
     TaskStatus,
     TimerDue,
+    Timetable,
 )
 from shared.queries.timetable import read_timetable
 from shared.tasks.profile import load_profile
@@ -349,5 +350,24 @@ async def test_a_record_that_is_damaged_is_named_and_the_others_go_on(team: Team
     assert listed.output.endswith("Not shown, because their records are damaged: rbread.")
     added = await team.perform("nexus", "set_reminder", text="jam in 2 hours")
     assert added.status is TaskStatus.COMPLETED
-    assert (await read_timetable(team.user)).damaged == ("rbread",)
+    assert list((await read_timetable(team.user)).damaged) == ["rbread"]
     assert await reminded(team, "bread") == []
+    await bus.store(subjects.CONTENTS, b"{")
+    listed = await team.perform("nexus", "list_reminders")
+    assert {each["text"] for each in listed.metadata["reminders"]} == {"tea", "milk", "jam"}
+    await team.perform("nexus", "finish_reminder", reminder="milk")
+    known = await read_timetable(team.user)
+    assert {"rtea", "rmilk", "rbread", "morning", "evening"} < set(known.contents.ids)
+
+
+async def test_a_damaged_record_of_a_briefing_is_written_anew_at_the_start(team: Team) -> None:
+    await write_record(team, reminder("tea", datetime.now(UTC) + timedelta(seconds=1)))
+    bus = await team.connect("nexus")
+    contents = Timetable(sender="nexus", ids=("rtea", "morning"))
+    await bus.store(subjects.CONTENTS, contents.to_json())
+    await bus.store(subjects.due("morning"), b"{")
+    await join(team)
+    await stands(team, "tea", DueStatus.FIRED)
+    known = await read_timetable(team.user)
+    assert known.records["morning"].value.status is DueStatus.WAITING
+    assert not known.damaged

@@ -1,6 +1,6 @@
 """Items of the timetable as data: pure functions from one state to the next, and how many are kept."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
@@ -157,11 +157,12 @@ class Run(NamedTuple):
 def find_scheduled(goals: Iterable[Due], name: str) -> Due:
     """The one whose id ``name`` is or begins, else the one whose text has these words; raises ActionError."""
     words, kept = name.strip().lower(), [each for each in goals if each.status in KEPT]
-    for test in (
+    tests: tuple[Callable[[Due], bool], ...] = (
         lambda each: each.due_id == words,
         lambda each: each.due_id.startswith(words),
         lambda each: words in each.text.lower(),
-    ):
+    )
+    for test in tests:
         found = [each for each in kept if words and test(each)]
         if len(found) == 1:
             return found[0]

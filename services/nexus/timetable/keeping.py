@@ -8,7 +8,7 @@ delivered again nor a second process does anything twice.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -80,9 +80,9 @@ class TimetableKeeper:
         """Store what ``step`` makes of the items, again if another process changed them; set their timers.
 
         The last change is not made again if it had the same ``token``: the items that it was about are
-        returned. An item that is new and was there before stays as it is. Changes within this process take
-        turns: of many concurrent ones all but one would have to retry. Raises ActionError if there are too
-        many items.
+        returned. An item that is new and was there before stays as it is; a damaged record is written anew.
+        Changes within this process take turns: of many concurrent ones all but one would have to retry.
+        Raises ActionError if there are too many items.
         """
 
         async def attempt() -> list[Due]:
@@ -93,7 +93,7 @@ class TimetableKeeper:
             if len(change.items) > MAX_CHANGED:
                 raise ActionError(f"At most {MAX_CHANGED} are changed at once", "Name fewer of them")
             items = {each.due_id: each for each in change.items}
-            for due_id in items.keys() - known.records.keys():
+            for due_id in items.keys() - known.records.keys() - known.damaged.keys():
                 if (dropped := await read_record(self.bus, subjects.due(due_id), Due)) is not None:
                     items[due_id] = dropped.value
                     known.records[due_id] = dropped
@@ -106,8 +106,8 @@ class TimetableKeeper:
         return changed
 
     async def _commit(self, known: Known, items: Sequence[Due], change: Change, token: str) -> None:
-        seqs = {each.due_id: known.records[each.due_id].seq for each in items if each.due_id in known.records}
-        new = [each for each in items if each.due_id not in seqs]
+        seqs = known.damaged | {due_id: record.seq for due_id, record in known.records.items()}
+        new = [each for each in items if each.due_id not in known.records]
         require_room(known.items, new)
         written = [each for each in items if each in new or each != known.records[each.due_id].value]
         entries = [self._entry(each, seqs.get(each.due_id, 0)) for each in written]
@@ -189,8 +189,8 @@ async def set_timer(bus: Bus, name: str, timer: TimerDue, moment: datetime) -> N
 
     It replaces an earlier timer of that name.
     """
-    headers: Mapping[str, str] = {
+    headers = {
         "Nats-Schedule": f"@at {moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
         "Nats-Schedule-Target": subjects.timer_due(bus.name),
     }
-    await bus.store(subjects.timer(bus.name, name), timer.to_json(), headers=dict(headers))
+    await bus.store(subjects.timer(bus.name, name), timer.to_json(), headers=headers)
