@@ -162,7 +162,7 @@ class BriefingMaker:
     # --- times ---------------------------------------------------------------------------------------
 
     async def plan(self) -> None:
-        """Put the briefings into the timetable at the times that the options name, and take others out.
+        """Put the briefings into the timetable at the times that the options name; one without is paused.
 
         One that is there at its time stays as it is, also if that has passed while no process was there.
         """
@@ -177,7 +177,7 @@ class BriefingMaker:
         """The item of a kind of briefing; None if there is none and is to be none."""
         found, clock = known.records.get(kind), self._clocks[kind]
         if clock is None:
-            return msgspec.structs.replace(found.value, status=DueStatus.CANCELLED) if found else None
+            return msgspec.structs.replace(found.value, status=DueStatus.PAUSED) if found else None
         daily = Recurrence(start=datetime.combine(date(2024, 1, 1), clock), rule="FREQ=DAILY")
         repeats = format_recurrence(daily)
         if found and found.value.status in WAITING and found.value.repeats == repeats:
