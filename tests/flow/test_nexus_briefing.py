@@ -16,7 +16,7 @@ from services.nexus.timetable.items import to_timestamp
 from services.nexus.timetable.keeping import set_timer
 from shared import subjects
 from shared.bus.entry import seal
-from shared.contracts import AgentReport, Due, DueKind, TimerDue
+from shared.contracts import AgentReport, Due, DueKind, DueStatus, TimerDue
 from shared.errors import ConfigError
 from shared.queries.timetable import read_timetable
 from shared.tasks.actions import Outcome, register_action
@@ -239,3 +239,19 @@ async def test_an_inbox_that_cannot_be_written_is_said(team: Team) -> None:
 async def test_a_time_that_is_none_is_said_at_the_start(team: Team) -> None:
     with pytest.raises(ConfigError, match="'morning' of the nexus profile is '7 am'"):
         Nexus(Profile(name="nexus", description="x", options={"morning": "7 am"}), team.config, team.user)
+
+
+async def test_one_whose_time_is_taken_away_is_paused_and_goes_on_with_another(team: Team) -> None:
+    seen = []
+    for clock in ("06:00", "", "06:30"):
+        agent = await join(team, morning=clock, evening="")
+        await agent.timetable.start(agent.briefings.plan)
+        (item,) = (await read_timetable(team.user)).of(DueKind.BRIEFING)
+        seen.append((item.status, item.repeats.partition("\n")[0], item.at > datetime.now(UTC).isoformat()))
+        await team.leave(agent)
+    begins = "DTSTART:20240101T0"
+    assert seen == [
+        (DueStatus.WAITING, f"{begins}60000", True),
+        (DueStatus.PAUSED, f"{begins}60000", True),
+        (DueStatus.WAITING, f"{begins}63000", True),
+    ]
