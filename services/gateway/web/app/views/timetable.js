@@ -31,7 +31,7 @@ export default function Timetable() {
   return html`<div class="head"><div><h1>${headline(next, zone)}</h1><div class="meta">${next && html`<span class="text"><b>${next.text}</b></span><span>${relative(Date.parse(next.at), now.value)}</span>`}
       ${zone && html`<span>times of the office: ${zone}</span>`}</div></div></div>
     ${timetable.error && html`<${Problem} error=${timetable.error} retry=${timetable.reload} />`}
-    <div class="schedule"><div><${Reminders} sent=${sent} reload=${timetable.reload} /><${Days} upcoming=${upcoming} zone=${zone} reload=${timetable.reload} /></div>
+    <div class="timetable"><div><${Reminders} sent=${sent} reload=${timetable.reload} /><${Days} upcoming=${upcoming} zone=${zone} reload=${timetable.reload} /></div>
     <div><${ScheduledGoals} goals=${goals} zone=${zone} reload=${timetable.reload} /><${Night} night=${night} zone=${zone} reload=${timetable.reload} /></div></div>`;
 }
 
