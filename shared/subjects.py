@@ -264,11 +264,6 @@ CONTENTS = record(NEXUS, TIMETABLE, "all")
 """The ids of the items of the timetable."""
 
 
-def due(due_id: str) -> str:
-    """The record of an item of the timetable."""
-    return record(NEXUS, DUE, due_id)
-
-
 DROPPED = "dropped"
 """The kind of the admin's records of dead letters that were dropped or sent again."""
 

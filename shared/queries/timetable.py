@@ -48,6 +48,11 @@ class Known(NamedTuple):
         return f"Not shown, because their records are damaged: {', '.join(list(self.damaged)[:20])}."
 
 
+def due_record(due_id: str) -> str:
+    """The subject of the record of an item."""
+    return subjects.record(subjects.NEXUS, subjects.DUE, due_id)
+
+
 async def read_timetable(bus: Bus) -> Known:
     """What is kept; raises BusError. If the record of the ids is damaged, the log says what there is."""
     found = await bus.last(subjects.OFFICE, subjects.CONTENTS)
@@ -55,9 +60,9 @@ async def read_timetable(bus: Bus) -> Known:
         contents = Timetable.from_json(found.data) if found else Timetable()
     except ValueError as error:
         log.warning("timetable_damaged", reason=str(error))
-        logged = await count_subjects(bus, subjects.OFFICE, subjects.due("*"))
+        logged = await count_subjects(bus, subjects.OFFICE, due_record("*"))
         contents = Timetable(ids=tuple(sorted(subjects.Address.of(each).id for each in logged)))
-    names = {each: subjects.due(each) for each in contents.ids}
+    names = {each: due_record(each) for each in contents.ids}
     stored = await _read_items(bus, list(names.values()))
     records: dict[str, Record[Due]] = {}
     damaged: dict[str, int] = {}

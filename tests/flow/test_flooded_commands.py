@@ -23,6 +23,7 @@ from shared.contracts import (
     Timetable,
 )
 from shared.operations import letters
+from shared.queries.timetable import due_record
 from tests.support.server import ROOT, Server, mailroom_command
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
@@ -86,7 +87,7 @@ async def fill(server: Server) -> None:
         for n in range(MANY)
     ]
     contents = Timetable(sender="nexus", ids=tuple(each.due_id for each in reminders))
-    kept = [(subjects.due(each.due_id), each.to_json()) for each in reminders]
+    kept = [(due_record(each.due_id), each.to_json()) for each in reminders]
     await publish(server, "nexus", [*kept, (subjects.CONTENTS, contents.to_json())])
     mails = [
         Email(sender="critic", recipient="user", subject=f"Subject {n}", body=f"Is it {find(n)}so?")

@@ -24,7 +24,7 @@ from shared.contracts import (
     TimerDue,
     Timetable,
 )
-from shared.queries.timetable import read_timetable
+from shared.queries.timetable import due_record, read_timetable
 from shared.tasks.profile import load_profile
 from tests.support.later import keep_items
 from tests.support.team import Team, open_team
@@ -341,7 +341,7 @@ async def test_a_record_that_is_damaged_is_named_and_the_others_go_on(team: Team
     soon = datetime.now(UTC) + timedelta(seconds=1.5)
     await write_record(team, reminder("tea", soon), reminder("bread", soon), reminder("milk", soon))
     bus = await team.connect("nexus")
-    await bus.store(subjects.due("rbread"), b'{"type":"due.v1","due_id":')
+    await bus.store(due_record("rbread"), b'{"type":"due.v1","due_id":')
     await join(team)
     for text in ("tea", "milk"):
         await stands(team, text, DueStatus.FIRED)
@@ -365,7 +365,7 @@ async def test_a_damaged_record_of_a_briefing_is_written_anew_at_the_start(team:
     bus = await team.connect("nexus")
     contents = Timetable(sender="nexus", ids=("rtea", "morning"))
     await bus.store(subjects.CONTENTS, contents.to_json())
-    await bus.store(subjects.due("morning"), b"{")
+    await bus.store(due_record("morning"), b"{")
     await join(team)
     await stands(team, "tea", DueStatus.FIRED)
     known = await read_timetable(team.user)

@@ -28,7 +28,7 @@ from shared.contracts import (
     generate_id,
 )
 from shared.contracts.records import OfficeState
-from shared.queries.timetable import read_timetable
+from shared.queries.timetable import due_record, read_timetable
 from shared.tasks.profile import Profile
 from tests.support.team import Team, open_team
 
@@ -182,7 +182,7 @@ async def test_a_run_that_was_missed_begins_at_the_start_and_a_timer_of_the_brok
     record = (await read_timetable(bus)).records[schedule_id]
     early = (datetime.now(UTC) - timedelta(hours=3)).isoformat()
     missed = msgspec.structs.replace(record.value, id=generate_id(), at=early)
-    await bus.commit([seal(subjects.due(schedule_id), missed, expect=record.seq)])
+    await bus.commit([seal(due_record(schedule_id), missed, expect=record.seq)])
     await bus.close()
     await desk.team.join(Nexus, NEXUS)
     while not (goals := await desk.goals(schedule_id)):

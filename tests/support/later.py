@@ -5,6 +5,7 @@ from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.contracts import Due, Timetable, generate_id
 from shared.contracts.base import amended
+from shared.queries.timetable import due_record
 
 BATCH = 900
 
@@ -12,7 +13,7 @@ BATCH = 900
 async def keep_items(bus: Bus, *items: Due) -> None:
     """Record ``items``, which are new, as the agent of ``bus``."""
     sealed = [
-        seal(subjects.due(each.due_id), amended(each, id=generate_id(), sender=bus.name), expect=0)
+        seal(due_record(each.due_id), amended(each, id=generate_id(), sender=bus.name), expect=0)
         for each in items
     ]
     for begin in range(0, len(sealed), BATCH):

@@ -29,7 +29,7 @@ from shared.contracts import (
 )
 from shared.contracts.base import amended
 from shared.errors import ActionError
-from shared.queries.timetable import WAITING, Known, read_timetable
+from shared.queries.timetable import WAITING, Known, due_record, read_timetable
 from shared.settings import Settings
 
 MAX_TIMER = timedelta(days=80)  # then a timer is set again: the broker drops those of 90 days
@@ -94,7 +94,7 @@ class TimetableKeeper:
                 raise ActionError(f"At most {MAX_CHANGED} are changed at once", "Name fewer of them")
             items = {each.due_id: each for each in change.items}
             for due_id in items.keys() - known.records.keys() - known.damaged.keys():
-                if (dropped := await read_record(self.bus, subjects.due(due_id), Due)) is not None:
+                if (dropped := await read_record(self.bus, due_record(due_id), Due)) is not None:
                     items[due_id] = dropped.value
                     known.records[due_id] = dropped
             await self._commit(known, list(items.values()), change, token)
@@ -131,7 +131,7 @@ class TimetableKeeper:
     def _entry(self, item: Due, expect: int) -> Entry:
         # A new message: one with the id of the record before would be dropped as sent twice.
         fresh = amended(item, id=generate_id(), sender=self.bus.name, created_at=generate_iso_timestamp())
-        return seal(subjects.due(item.due_id), fresh, expect=expect)
+        return seal(due_record(item.due_id), fresh, expect=expect)
 
     # --- timers --------------------------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class TimetableKeeper:
         now = max(self.clock(), due_time(item))
 
         async def attempt() -> Due | None:
-            record = await read_record(self.bus, subjects.due(timer.due_id), Due)
+            record = await read_record(self.bus, due_record(timer.due_id), Due)
             if record is None or record.value.status not in WAITING or due_time(record.value) > now:
                 return record.value if record else None
             after, entries = await self.kinds[record.value.what](record.value, now)
@@ -160,7 +160,7 @@ class TimetableKeeper:
         await self._set_timers([after] if after else [])
 
     async def _find_waiting(self, due_id: str) -> Due | None:
-        record = await read_record(self.bus, subjects.due(due_id), Due)
+        record = await read_record(self.bus, due_record(due_id), Due)
         return record.value if record and record.value.status in WAITING else None
 
     async def set_timer(self, item: Due) -> None:
