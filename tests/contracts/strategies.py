@@ -136,6 +136,7 @@ SPECIAL = {
     **{(c.Setback, name): counts for name in ("plan", "told")},
     (c.Setback, "task"): tokens,
     (c.ContextPacket, "best"): units,
+    (c.Due, "at"): moments,
     **{(c.Due, name): counts for name in ("runs", "missed")},
     **{(c.NightState, name): counts for name in ("base_tokens", "tokens")},
     **{(cls, "channel"): names for cls in (c.Delivery, c.DeliveryReply)},
