@@ -4,7 +4,6 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 from shared.policy import effects
 from shared.policy.expansion import UNKNOWN, holds_subscript
@@ -13,11 +12,8 @@ from shared.policy.paths import Place, is_public, place, resolve
 from shared.policy.rules import matching
 from shared.policy.scope import UNREAD, Scope, Stream
 from shared.policy.secrets import is_private
-from shared.policy.variables import judge_variable
+from shared.policy.shell import Shell
 from shared.policy.words import Word
-
-if TYPE_CHECKING:
-    from shared.policy.interpreter import Interpreter
 
 Handler = Callable[["Call"], Stream | None]
 """Judges a call of one program; what it prints, or None if that is not known."""
@@ -44,6 +40,32 @@ _SEARCHES = frozenset("grep egrep fgrep zgrep rgrep rg ag ack find fd sed awk ga
 _PATH = re.compile(r"(?:~[\w-]*|\.\.)?/[^\s=@,:{}()\"'|;<>]+")
 _HOST = re.compile(r"\w://(?:[^/@\s]*@)?([\w.-]+(?::\d+)?)")
 _DRY_RUN = re.compile(r"--dry-?run(=(?!none)\w*)?|--just-print|--simulate|--no-act")
+_LOADS = re.compile(
+    r"(LD_(PRELOAD|AUDIT)|DYLD_INSERT_\w+|BASH_ENV|PROMPT_COMMAND|BASH_FUNC_.*|PYTHONSTARTUP|PERL5OPT|RUBYOPT"
+    r"|NODE_OPTIONS|JAVA_TOOL_OPTIONS|LUA_INIT\w*|GCONV_PATH|GIT_EXEC_PATH|GIT_TEMPLATE_DIR|PERL5DB)$"
+)
+_RUNS = re.compile(
+    r"(GIT_(SSH|SSH_COMMAND|PAGER|EDITOR|SEQUENCE_EDITOR|ASKPASS|EXTERNAL_DIFF|PROXY_COMMAND)|\w*PAGER|VISUAL"
+    r"|EDITOR|BROWSER|LESSOPEN|RSYNC_RSH|SUDO_ASKPASS|SSH_ASKPASS|PS[0-4])$"
+)
+_SEARCHED = {"PATH", "PYTHONPATH", "PERL5LIB", "RUBYLIB", "NODE_PATH", "CLASSPATH", "LD_LIBRARY_PATH"}
+"""Search paths for programs, or parts of them."""
+_HARMLESS = re.compile(
+    r"|((-W[\w:-]*|--(max[-_]old[-_]space[-_]size|stack-size)=\d+|--(enable|experimental-(?!loader)"
+    r"|no|trace|openssl"
+    r"|preserve)[\w-]*|-Xm[sxn]\d+[kmgKMG]?|-XX:[+-]\w+|-Dfile\.encoding=[\w-]+)\s*)+"
+)
+"""Options in such a variable that load nothing."""
+_SIMPLE = re.compile(r"[\w.-]*( -{1,2}[\w=.-]+)*")
+"""A program by its name, with options."""
+_GUARDS = re.compile(
+    r"(^|_)(SANDBOX|SANDBOXED|GUARD|GUARDS|GUARDRAILS?|JAIL|SECCOMP|LANDLOCK|APPARMOR|SELINUX|AUDIT"
+    r"|APPROVALS?"
+    r"|MAILROOM|YOLO|SAFETY|SAFE_MODE|BYPASS|SUPERVISOR)(_|$)|^HIST(FILE|SIZE|CONTROL|IGNORE|FILESIZE)$"
+)
+_SKIPS = re.compile(r"SKIP|HUSKY\w*|LEFTHOOK\w*|OVERCOMMIT_\w+|PRE_COMMIT\w*")
+_LARGE = re.compile(r"[1-9]\d+|ignore(dups|both)|erasedups")
+"""A history that is kept."""
 _GAP = re.compile(r"[\s;|&<>]")
 _HELP = {"--help", "--version"}
 _UNKNOWN_VALUE = "${_}"
@@ -60,7 +82,7 @@ class Call:
     __slots__ = ("args", "assigned", "name", "scope", "shell", "words")
 
     def __init__(
-        self, shell: "Interpreter", scope: Scope, words: Sequence[Word], assigned: Mapping[str, str]
+        self, shell: Shell, scope: Scope, words: Sequence[Word], assigned: Mapping[str, str]
     ) -> None:
         self.shell, self.words, self.assigned = shell, words, assigned
         self.args = words[1:]
@@ -333,3 +355,24 @@ def _selected(selectors: str, found: Options) -> Sequence[Word]:
 def _slice(text: str) -> slice:
     start, end = (int(part) if part else None for part in text.split(":"))
     return slice(start, end)
+
+
+def judge_variable(call: Call, name: str, value: str) -> None:
+    """Judge that ``name`` is given ``value``."""
+    if _GUARDS.search(name.upper()) and not _LARGE.fullmatch(value):
+        call.shell.find("guard.tamper", f"Setting {name}")
+    if _SKIPS.fullmatch(name) and (not call.words or call.name in {"git", "pre-commit"}):
+        call.shell.find("git.config", f"Setting {name}")
+    if name in _SEARCHED:
+        folders = [resolve(folder or ".", call.scope.cwd) for folder in value.split(":")]
+        for folder in folders:
+            if place(folder, call.shell.workspace) in {Place.SCRATCH, Place.DEVICE, Place.KERNEL}:
+                call.shell.find("run.preload", f"Looking for programs in {folder}")
+    elif _LOADS.match(name) and not _HARMLESS.fullmatch(value):
+        call.shell.find("run.preload", f"Setting {name}")
+        call.script(value.replace(UNKNOWN, ""))
+    elif _RUNS.match(name) and (name[:2] != "PS" or "$(" in value or "`" in value):
+        if not _SIMPLE.fullmatch(value):
+            call.shell.find("run.preload", f"Setting {name}")
+        if UNKNOWN not in value:
+            call.script(value)

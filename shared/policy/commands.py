@@ -7,17 +7,16 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from shared.policy import effects
-from shared.policy.call import Call
+from shared.policy.call import Call, judge_variable
 from shared.policy.expansion import UNKNOWN, holds_subscript
 from shared.policy.parser import are_adjacent, dropped_dash
 from shared.policy.scope import NOTHING, UNREAD, Scope, Stream
-from shared.policy.variables import judge_variable
+from shared.policy.shell import Shell
 from shared.policy.words import Expander, Word
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from shared.policy.interpreter import Interpreter
 
 _IN, _BOTH = {"<"}, {"<>"}
 _BODY_STATEMENTS = {"command", "list", "redirected_statement", "subshell", "compound_statement"}
@@ -30,7 +29,7 @@ _BACKQUOTED = re.compile(r"(?<!\\)`((?:\\.|[^`\\])*)`", re.DOTALL)
 class Redirects:
     """The redirections of one command; ``stdin`` is None if it has no input."""
 
-    def __init__(self, shell: "Interpreter", scope: Scope) -> None:
+    def __init__(self, shell: Shell, scope: Scope) -> None:
         self.shell, self.scope = shell, scope
         self.stdin: Stream | None = None
         self.targets: list[tuple[Word, bool]] = []
@@ -125,7 +124,7 @@ _RECASTS = re.compile(r"-\w*[nliuc]\w*").fullmatch
 _REDIRECTS = {"file_redirect", "herestring_redirect", "heredoc_redirect"}
 
 
-def judge_command(shell: "Interpreter", node: "Node", scope: Scope, extra: Sequence["Node"] = ()) -> Stream:
+def judge_command(shell: Shell, node: "Node", scope: Scope, extra: Sequence["Node"] = ()) -> Stream:
     """Judge a simple command with every value its variables may have; ``extra`` are further words of it."""
     names = [name for name in scope.several if name.encode() in (node.text or b"")]
     if not names or prod(len(scope.several[name]) for name in names) > MOST_CHOICES:
@@ -139,7 +138,7 @@ def judge_command(shell: "Interpreter", node: "Node", scope: Scope, extra: Seque
     return output
 
 
-def _judge_once(shell: "Interpreter", node: "Node", scope: Scope, extra: Sequence["Node"]) -> Stream:
+def _judge_once(shell: Shell, node: "Node", scope: Scope, extra: Sequence["Node"]) -> Stream:
     expander = Expander(scope, shell)
     parts: list[Node] = []
     assigned: dict[str, str] = {}
@@ -171,7 +170,7 @@ def _judge_once(shell: "Interpreter", node: "Node", scope: Scope, extra: Sequenc
         scope.stdin = before
 
 
-def _read_assignment(shell: "Interpreter", node: "Node", scope: Scope) -> tuple[str, str]:
+def _read_assignment(shell: Shell, node: "Node", scope: Scope) -> tuple[str, str]:
     """The variable, and what it becomes."""
     children = node.children
     name = (children[0].text or b"").decode(errors="replace")
@@ -185,23 +184,23 @@ def _read_assignment(shell: "Interpreter", node: "Node", scope: Scope) -> tuple[
     return name, value
 
 
-def _read_value(shell: "Interpreter", node: "Node", scope: Scope) -> str:
+def _read_value(shell: Shell, node: "Node", scope: Scope) -> str:
     if node.type != "array":
         return Expander(scope, shell).text(node)
     return " ".join(word.text for word in _words(shell, node.children, scope))
 
 
-def _words(shell: "Interpreter", nodes: Sequence["Node"], scope: Scope) -> list[Word]:
+def _words(shell: Shell, nodes: Sequence["Node"], scope: Scope) -> list[Word]:
     return Expander(scope, shell).line([child for child in nodes if child.is_named])
 
 
-def judge_assignment(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
+def judge_assignment(shell: Shell, node: "Node", scope: Scope) -> Stream:
     """Judge ``name=value`` without a command."""
     _assign(shell, node, scope)
     return NOTHING
 
 
-def _assign(shell: "Interpreter", node: "Node", scope: Scope) -> str:
+def _assign(shell: Shell, node: "Node", scope: Scope) -> str:
     name, value = _read_assignment(shell, node, scope)
     judge_variable(Call(shell, scope, (), {}), name, value)
     if holds_subscript(value):
@@ -210,7 +209,7 @@ def _assign(shell: "Interpreter", node: "Node", scope: Scope) -> str:
     return name
 
 
-def judge_declaration(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
+def judge_declaration(shell: Shell, node: "Node", scope: Scope) -> Stream:
     """Judge export, declare, local and their like."""
     words: list[Word] = []
     for child in node.children:
@@ -224,7 +223,7 @@ def judge_declaration(shell: "Interpreter", node: "Node", scope: Scope) -> Strea
     return shell.call([Word(node.children[0].type), *words], scope)
 
 
-def judge_unset(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
+def judge_unset(shell: Shell, node: "Node", scope: Scope) -> Stream:
     """Judge that variables are taken away."""
     for word in _words(shell, node.children, scope):
         judge_variable(Call(shell, scope, (), {}), word.text, "")

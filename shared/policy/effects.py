@@ -1,16 +1,13 @@
 """The effects of reading, writing and deleting a path, by the place of the path."""
 
 import re
-from typing import TYPE_CHECKING
 
 from shared.policy import secrets
 from shared.policy.expansion import UNKNOWN
 from shared.policy.paths import Place, is_hidden_home, is_public, place, resolve
-
-if TYPE_CHECKING:
-    from shared.policy.interpreter import Interpreter
-    from shared.policy.scope import Scope
-    from shared.policy.words import Word
+from shared.policy.scope import Scope
+from shared.policy.shell import Shell
+from shared.policy.words import Word
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _SOCKET = re.compile(r"^/dev/(tcp|udp)(/|$)")
@@ -19,7 +16,7 @@ _ALL = re.compile(r"[*.?/{},]*|\[[^]]*\]\*")
 """A name or a pattern that stands for all there is."""
 
 
-def read(shell: "Interpreter", scope: "Scope", word: "Word", deep: bool = False) -> None:
+def read(shell: Shell, scope: Scope, word: Word, deep: bool = False) -> None:
     """Its content is read; ``deep``: that of everything beneath it too."""
     text = word.text
     if text == "-" or not text or _ADDRESS.match(text):
@@ -34,7 +31,7 @@ def read(shell: "Interpreter", scope: "Scope", word: "Word", deep: bool = False)
     read_path(shell, path, deep=deep or word.glob, hidden=word.hidden or "../.." in text)
 
 
-def read_path(shell: "Interpreter", path: str, *, deep: bool = False, hidden: bool = False) -> None:
+def read_path(shell: Shell, path: str, *, deep: bool = False, hidden: bool = False) -> None:
     """The content of the absolute ``path`` is read; ``hidden``: by way of variables or folders above."""
     shown = _within(path, shell.workspace)
     where = place(path, shell.workspace)
@@ -56,14 +53,14 @@ def _is_shut(where: Place, path: str, hidden: bool) -> bool:
     return where in {Place.KERNEL, Place.DEVICE, Place.SYSTEM} and (hidden or not is_public(path))
 
 
-def stat(shell: "Interpreter", scope: "Scope", word: "Word") -> None:
+def stat(shell: Shell, scope: Scope, word: Word) -> None:
     """Its name, size and dates are looked at."""
     shown = resolve(word.text, scope.cwd) or word.text
     if secrets.is_private(shown):
         shell.find("secret.search", shown)
 
 
-def write(shell: "Interpreter", scope: "Scope", word: "Word", create: bool = False) -> None:
+def write(shell: Shell, scope: Scope, word: Word, create: bool = False) -> None:
     """Its content is written or it is made; ``create``: nothing that is there is lost (mkdir, touch)."""
     text = word.text
     if _ADDRESS.match(text):
@@ -88,7 +85,7 @@ def write(shell: "Interpreter", scope: "Scope", word: "Word", create: bool = Fal
     _judge_written(shell, where, shown, create)
 
 
-def _judge_written(shell: "Interpreter", where: Place, shown: str, create: bool) -> None:
+def _judge_written(shell: Shell, where: Place, shown: str, create: bool) -> None:
     if where is Place.WORKSPACE:
         if shell.is_guarded(shown):
             shell.find("guard.tamper", shown)
@@ -106,7 +103,7 @@ def _judge_written(shell: "Interpreter", where: Place, shown: str, create: bool)
         shell.find("write.outside-workspace", shown)
 
 
-def delete(shell: "Interpreter", scope: "Scope", word: "Word", deep: bool = False) -> None:
+def delete(shell: Shell, scope: Scope, word: Word, deep: bool = False) -> None:
     """It is deleted, ``deep``: with everything beneath it."""
     if word.obfuscated:
         shell.find("unclear.spelling", word.text)
@@ -127,7 +124,7 @@ def delete(shell: "Interpreter", scope: "Scope", word: "Word", deep: bool = Fals
         shell.find("guard.tamper" if secrets.guards(path) else "destroy.outside-workspace", path)
 
 
-def _judge_deleted(shell: "Interpreter", path: str, deep: bool) -> None:
+def _judge_deleted(shell: Shell, path: str, deep: bool) -> None:
     inner = _within(path, shell.workspace)
     if shell.is_guarded(path):
         shell.find("guard.tamper", path)

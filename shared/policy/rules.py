@@ -4,14 +4,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from shared.contracts import CommandVerdict
-
-if TYPE_CHECKING:
-    from shared.policy.words import Word
+from shared.policy.words import Word
 
 FILE = Path(__file__).with_name("rules.toml")
 
@@ -89,7 +86,7 @@ def _index() -> dict[str, list[tuple[str, str, str]]]:
 _BY_PROGRAM = _index()
 
 
-def matching(program: str, args: Sequence["Word"]) -> Iterator[tuple[str, str]]:
+def matching(program: str, args: Sequence[Word]) -> Iterator[tuple[str, str]]:
     """The rules that apply to a call, each with what has to be reached, by the program and its words."""
     rows = _BY_PROGRAM.get(program)
     if rows:
@@ -99,7 +96,7 @@ def matching(program: str, args: Sequence["Word"]) -> Iterator[tuple[str, str]]:
                 yield name, reach
 
 
-def _line_of(name: str, args: Sequence["Word"]) -> str:
+def _line_of(name: str, args: Sequence[Word]) -> str:
     valued = _GLOBALS.get(name)
     words = [word.text.replace(" ", "\u00b7").replace("\n", "\u00b7") for word in args]
     start = 0

@@ -13,12 +13,12 @@ from shared.policy.commands import (
 )
 from shared.policy.expansion import UNKNOWN, holds_subscript
 from shared.policy.scope import NOTHING, UNREAD, Scope, Stream, concatenate
+from shared.policy.shell import Shell
 from shared.policy.words import Expander
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from shared.policy.interpreter import Interpreter
 
 _ALWAYS = re.compile(
     rb"(while\s+(\[+ 1 \]+|true|:|\(+\s*(1|true)\s*\)+)|until\s+false|for\s*\(\(\s*;\s*;)\s*"
@@ -28,7 +28,7 @@ _MANY = re.compile(rb"\bseq\b[^)`|]*\b\d{4,}|\.\.\d{4,}\}|<=?\s*\d{4,}")
 """A count of a thousand rounds or more."""
 
 
-def judge_loop(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
+def judge_loop(shell: Shell, node: "Node", scope: Scope) -> Stream:
     """Judge a loop of any kind: its body with every value its variable may have."""
     inner = scope.branch()
     body = node.child_by_field_name("body") or node
@@ -50,7 +50,7 @@ def judge_loop(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
     return UNREAD
 
 
-def _bind(shell: "Interpreter", node: "Node", scope: Scope) -> None:
+def _bind(shell: Shell, node: "Node", scope: Scope) -> None:
     bodies = {"do_group", "compound_statement"}
     named = [child for child in node.children if child.is_named and child.type not in bodies]
     if not named:
@@ -85,7 +85,7 @@ _SIDE_BY_SIDE = re.compile(rb"[\w.'\"]\s+-?[A-Za-z/~'\"]")
 _SUBSTITUTED = re.compile(rb"\$\([^()]*\)")
 
 
-def judge_arithmetic(shell: "Interpreter", node: "Node") -> None:
+def judge_arithmetic(shell: Shell, node: "Node") -> None:
     """Two words side by side are no arithmetic: the shell may take them for a command."""
     if _SIDE_BY_SIDE.search(_SUBSTITUTED.sub(b"0", node.text or b"")):
         shell.find("unclear.syntax")
@@ -95,22 +95,22 @@ def _named(node: "Node") -> list["Node"]:
     return [child for child in node.children if child.is_named]
 
 
-def _program(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
+def _program(shell: Shell, node: "Node", scope: Scope) -> Stream:
     named = _named(node)
     return shell.walk(named[0], scope) if len(named) == 1 else shell.sequence(node.children, scope)
 
 
-def _subshell(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
+def _subshell(shell: Shell, node: "Node", scope: Scope) -> Stream:
     return _program(shell, node, scope.branch())
 
 
-def _list(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
+def _list(shell: Shell, node: "Node", scope: Scope) -> Stream:
     if node.children and node.children[0].type == "((":
         judge_arithmetic(shell, node)
     return shell.sequence(node.children, scope)
 
 
-def _chain(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
+def _chain(shell: Shell, node: "Node", scope: Scope) -> Stream:
     """``a && b && c`` or ``a || b``: what is behind the first may not run, so what it sets may not be set."""
     sign, (first, *rest) = _flatten(node)
     if not rest:
@@ -137,7 +137,7 @@ def _flatten(node: "Node") -> tuple[str, list["Node"]]:
     return sign, [node, *reversed(parts)]
 
 
-def _pipeline(shell: "Interpreter", node: "Node", scope: Scope, extra: Sequence["Node"] = ()) -> Stream:
+def _pipeline(shell: Shell, node: "Node", scope: Scope, extra: Sequence["Node"] = ()) -> Stream:
     # Each part runs in a shell of its own: what it sets does not reach the others.
     output, named = scope.stdin, _named(node)
     for child in named:
@@ -147,7 +147,7 @@ def _pipeline(shell: "Interpreter", node: "Node", scope: Scope, extra: Sequence[
     return output
 
 
-def _extended(shell: "Interpreter", node: "Node", scope: Scope, extra: Sequence["Node"]) -> Stream:
+def _extended(shell: Shell, node: "Node", scope: Scope, extra: Sequence["Node"]) -> Stream:
     """Judge ``node``; ``extra`` are words of its last command that follow a redirection."""
     if node.type == "command":
         return judge_command(shell, node, scope, extra)
@@ -162,7 +162,7 @@ def _extended(shell: "Interpreter", node: "Node", scope: Scope, extra: Sequence[
     return shell.walk(node, scope)
 
 
-def _redirected(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
+def _redirected(shell: Shell, node: "Node", scope: Scope) -> Stream:
     whole = node.child_by_field_name("body")
     body = _redirected_part(shell, whole, scope)
     redirects = Redirects(shell, scope)
@@ -184,7 +184,7 @@ def _redirected(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
     return redirects.finish(output)
 
 
-def _redirected_part(shell: "Interpreter", body: "Node | None", scope: Scope) -> "Node | None":
+def _redirected_part(shell: Shell, body: "Node | None", scope: Scope) -> "Node | None":
     """The redirection belongs to the last command of a list alone; those before it are judged here."""
     while body is not None and body.type == "list":
         first, *_, last = _named(body) or [body]
@@ -195,7 +195,7 @@ def _redirected_part(shell: "Interpreter", body: "Node | None", scope: Scope) ->
     return body
 
 
-def _fed_pipeline(shell: "Interpreter", node: "Node", scope: Scope, redirects: Redirects) -> Stream:
+def _fed_pipeline(shell: Shell, node: "Node", scope: Scope, redirects: Redirects) -> Stream:
     """A here-document after a pipeline feeds the last command; what the pipe carries counts too."""
     inner = scope.branch()
     inner.stdin = redirects.stdin or UNREAD
@@ -204,7 +204,7 @@ def _fed_pipeline(shell: "Interpreter", node: "Node", scope: Scope, redirects: R
     return _pipeline(shell, node, inner, redirects.arguments)
 
 
-def _function(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
+def _function(shell: Shell, node: "Node", scope: Scope) -> Stream:
     name_node, body = node.child_by_field_name("name"), node.child_by_field_name("body")
     if name_node is None or body is None:
         return NOTHING
@@ -217,7 +217,7 @@ def _function(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
     return NOTHING
 
 
-def _if(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
+def _if(shell: Shell, node: "Node", scope: Scope) -> Stream:
     branches, complete = [scope.branch()], False
     for child in node.children:
         if child.type in {"elif_clause", "else_clause"}:
@@ -229,7 +229,7 @@ def _if(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
     return _merge(scope, branches, complete)
 
 
-def _case(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
+def _case(shell: Shell, node: "Node", scope: Scope) -> Stream:
     branches = []
     for child in node.children:
         if child.type == "case_item":
@@ -252,14 +252,14 @@ def _merge(scope: Scope, branches: Sequence[Scope], complete: bool) -> Stream:
     return UNREAD
 
 
-def _words_only(shell: "Interpreter", node: "Node", scope: Scope) -> Stream:
+def _words_only(shell: Shell, node: "Node", scope: Scope) -> Stream:
     if node.type == "test_command" and holds_subscript((node.text or b"").decode(errors="replace")):
         shell.find("unclear.spelling", "A part of it")
     shell.visit(node, scope)
     return NOTHING
 
 
-STATEMENTS: Mapping[str, Callable[["Interpreter", "Node", Scope], Stream]] = {
+STATEMENTS: Mapping[str, Callable[[Shell, "Node", Scope], Stream]] = {
     "program": _program,
     "list": _chain,
     "compound_statement": _list,

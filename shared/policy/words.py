@@ -19,12 +19,11 @@ from shared.policy.expansion import (
     unescape_string,
 )
 from shared.policy.parser import QUOTED, are_adjacent, gap_between, is_quoted, text_of, without_dollar_signs
+from shared.policy.scope import Scope
 from shared.policy.secrets import is_secret_variable
 
 if TYPE_CHECKING:
     from tree_sitter import Node
-
-    from shared.policy.scope import Scope
 
 _PLAIN = re.compile(r"[\w./:=@%+,#^-]*").fullmatch
 _NAME = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")

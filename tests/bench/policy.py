@@ -3,7 +3,8 @@
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 from shared.contracts import CommandVerdict
@@ -11,7 +12,7 @@ from shared.policy import judge
 from shared.policy.parser import Unreadable, parse
 from tests.bench.plan import Plan
 from tests.bench.rows import Row, at_least_value, at_most, compare
-from tests.unit.policy_examples import EVERYDAY, HELD, REACHING, STOPPED
+from tests.support.policy_commands import EVERYDAY, HELD, REACHING, STOPPED
 
 NAME = "policy"
 ROUNDS = 20
@@ -22,7 +23,7 @@ TARGETS = {50: at_most(0.1), 99: at_most(0.5)}
 
 async def measure(plan: Plan) -> list[Row]:
     """Every example of the tests, one after the other, judged and merely parsed; the verdicts on samples."""
-    commands = _lines([EVERYDAY, REACHING, *STOPPED.values(), *HELD.values()])
+    commands = [*EVERYDAY, *REACHING, *chain(*STOPPED.values(), *HELD.values())]
     rounds = plan.choose(ROUNDS, 2, 1)
     for command in commands:
         judge(command)
@@ -53,8 +54,8 @@ def _shares() -> list[Row]:
     if folder:
         dangerous, everyday = (_samples(Path(folder, name)) for name in ("dangerous.txt", "benign.txt"))
     else:
-        dangerous, everyday = _lines([*STOPPED.values(), *HELD.values()]), _lines([EVERYDAY, REACHING])
-    held = set(_lines(HELD.values()))
+        dangerous, everyday = [*chain(*STOPPED.values(), *HELD.values())], [*EVERYDAY, *REACHING]
+    held = set(chain(*HELD.values()))
     allowed = [one for one in dangerous if judge(one).verdict is CommandVerdict.ALLOW]
     rulings = [judge(one) for one in everyday]
     fine = [one for one in rulings if one.verdict is CommandVerdict.ALLOW or one.rule.startswith("reach.")]
@@ -81,13 +82,9 @@ def _shares() -> list[Row]:
     ]
 
 
-def _lines(texts: Iterable[str]) -> list[str]:
-    return [line.replace("␤", "\n") for text in texts for line in text.split("\n") if line.strip()]
-
-
 def _samples(file: Path) -> list[str]:
     rows = [line for line in file.read_text().split("\n") if line.strip() and not line.startswith("#")]
-    return _lines(row.split("\t", 2)[-1] for row in rows)
+    return [row.split("\t", 2)[-1].replace("␤", "\n") for row in rows]
 
 
 def _parse(command: str) -> None:

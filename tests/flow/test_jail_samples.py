@@ -22,7 +22,7 @@ import pytest
 
 from shared.sandbox import Limits, check_jail, run_command
 from shared.sandbox.snapshot import Snapshots
-from tests.unit.policy_examples import HELD
+from tests.support.policy_commands import HELD
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail needs Linux")
 
@@ -246,8 +246,7 @@ async def test_what_would_do_harm_does_none(canary, tmp_path):
 
 
 def held(*kinds: str) -> list[str]:
-    lines = [line for kind in kinds or HELD for line in HELD[kind].splitlines() if line.strip()]
-    return [line.replace("␤", "\n") for line in lines]
+    return [command for kind in kinds or HELD for command in HELD[kind]]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from shared.contracts import CommandVerdict
 from shared.policy import find_faults, judge, judge_read
 from shared.policy.parser import LONGEST
 from shared.policy.rules import RULES
-from tests.unit.policy_examples import EVERYDAY, HELD, REACHING, STOPPED
+from tests.support.policy_commands import EVERYDAY, HELD, REACHING, STOPPED
 
 ALLOW, ASK, DENY = CommandVerdict.ALLOW, CommandVerdict.ASK, CommandVerdict.DENY
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "policy.md"
@@ -21,13 +21,9 @@ SAMPLES = os.environ.get("MAILROOM_POLICY_SAMPLES", "")
 DANGEROUS = ("rm -rf /etc", "git reset --hard", "cat /etc/shadow", "kill -9 -1", "chmod -R 777 /opt")
 
 
-def _commands(text: str) -> list[str]:
-    return [line.replace("␤", "\n") for line in text.split("\n") if line.strip()]
-
-
 @pytest.mark.parametrize("rule", sorted(STOPPED))
 def test_each_rule_stops_what_it_is_for(rule: str) -> None:
-    for command in _commands(STOPPED[rule]):
+    for command in STOPPED[rule]:
         ruling = judge(command)
         assert (ruling.rule, ruling.verdict) == (rule, RULES[rule].verdict), command
         assert ruling.verdict is not ALLOW
@@ -36,16 +32,16 @@ def test_each_rule_stops_what_it_is_for(rule: str) -> None:
 
 
 def test_everyday_work_is_allowed() -> None:
-    assert [command for command in _commands(EVERYDAY) if judge(command).verdict is not ALLOW] == []
+    assert [command for command in EVERYDAY if judge(command).verdict is not ALLOW] == []
 
 
 def test_what_the_jail_holds_is_allowed() -> None:
-    lines = [command for text in HELD.values() for command in _commands(text)]
+    lines = [command for commands in HELD.values() for command in commands]
     assert [command for command in lines if judge(command).verdict is not ALLOW] == []
 
 
 def test_what_only_needs_a_network_asks_for_that_alone() -> None:
-    for command in _commands(REACHING):
+    for command in REACHING:
         ruling = judge(command)
         assert (ruling.verdict, ruling.rule.partition(".")[0]) == (ASK, "reach"), command
         assert ruling.reach, command
@@ -229,7 +225,7 @@ def test_any_text_is_decided(command: str) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(
-    st.sampled_from(_commands(EVERYDAY)),
+    st.sampled_from(EVERYDAY),
     st.sampled_from(DANGEROUS),
     st.sampled_from(["; ", "\n", " && ", " & "]),
 )
@@ -269,7 +265,7 @@ def test_samples() -> None:
         kept = [line for line in lines if line.strip() and not line.startswith("#")]
         return [line.split("\t", 2)[-1].replace("␤", "\n") for line in kept]
 
-    held = {command for text in HELD.values() for command in _commands(text)}
+    held = {command for commands in HELD.values() for command in commands}
     allowed = {command for command in read("dangerous.txt") if judge(command).verdict is ALLOW}
     assert allowed <= held
     everyday = [judge(command) for command in read("benign.txt")]

@@ -3,10 +3,9 @@
 import re
 import shlex
 
-from shared.policy.call import Call, Handler
+from shared.policy.call import Call, Handler, judge_variable
 from shared.policy.expansion import UNKNOWN
 from shared.policy.scope import NOTHING, Stream
-from shared.policy.variables import judge_variable
 from shared.policy.words import Word
 
 _VALUED = {
