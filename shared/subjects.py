@@ -182,6 +182,10 @@ def forgetting(order: str) -> str:
     return f"forgetting.{order}"
 
 
+ORDERS_OF_ERASURE = (forgetting("*"), archive(OFFICE), ERASABLE)
+"""What the eraser listens to: each leads to something that is to be erased, or to be deleted."""
+
+
 def submitted_by(agent: str) -> str:
     """Where the goals are stored that ``agent`` submits."""
     return f"{SUBMIT}.{agent}"

@@ -41,6 +41,7 @@ from shared.contracts import (
     TraverseQuery,
     VersionsQuery,
 )
+from shared.contracts.base import decoding
 from shared.errors import ActionError
 from shared.memory import EmbedQuery, LinkerQuery, ReadQuery, RebuildQuery, WrittenQuery
 
@@ -250,7 +251,11 @@ class _NoParameters(msgspec.Struct, frozen=True):
 
 
 def _decode(data: bytes, kind: type[Query]) -> Query:
-    return msgspec.json.decode(data or b"{}", type=kind)
+    decoding.now = True  # msgspec checks the types
+    try:
+        return msgspec.json.decode(data or b"{}", type=kind)
+    finally:
+        decoding.now = False
 
 
 def _answering(

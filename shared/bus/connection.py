@@ -63,6 +63,8 @@ class Bus:
         self._last_error = ""
         self.reconnected_at = float("-inf")
         """When the connection was last up again after it was lost, by the monotonic clock."""
+        self.reconnected = asyncio.Event()
+        """Wakes those who wait for it whenever the connection is up again; it is never seen set."""
         self.closed = asyncio.Event()
         """Set when the connection is closed for good, such as when the server no longer knows the key."""
 
@@ -466,6 +468,8 @@ class Bus:
         self._last_error = ""
         for committer in self._committers():
             committer.on_reconnected()
+        self.reconnected.set()
+        self.reconnected.clear()
         for consumer in self._consumers:
             await consumer.reconnected()
 

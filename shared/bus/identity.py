@@ -6,6 +6,7 @@ an agent could have a stored message of its own delivered onto another's subject
 Across accounts such a reply lands in the account of the requester, where no stream listens.
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -15,6 +16,7 @@ import msgspec
 
 from shared import subjects
 from shared.errors import StartError
+from shared.files import write_atomically
 from shared.settings import Settings
 
 _APPROVALS = (subjects.approval_asked, subjects.approval_answered)
@@ -316,10 +318,11 @@ def _public_key(path: Path) -> str:
     import nkeys
 
     if not path.exists():
-        seed = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(seed)
+        draft = path.with_name(f".{path.name}-{os.getpid()}.new")
+        write_atomically(draft, nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER), mode=0o600)
+        with contextlib.suppress(FileExistsError):  # another process made one in the same moment
+            os.link(draft, path)
+        draft.unlink()
     try:
         public: bytes = nkeys.from_seed(bytearray(path.read_bytes().strip())).public_key
         return public.decode()
@@ -359,8 +362,7 @@ def write_server_config(
     )
     if path.exists() and path.read_text() == text:
         return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    write_atomically(path, text)
     path.chmod(0o644)
     return True
 
@@ -398,9 +400,9 @@ def _office_account(admin: str, eraser: str) -> str:
         *(f"{{ service: {json.dumps(subject)}, response_type: stream }}" for subject in streams),
         f"{{ stream: {json.dumps(subjects.AUDIT_ALL)} }}",
     ]
+    hears = [f"{subjects.ERASER_INBOX}.>", *subjects.ORDERS_OF_ERASURE]
     permissions = (
-        f"publish: {{ allow: {json.dumps(_eraser_sends())} }}, "
-        f"subscribe: {{ allow: {json.dumps([f'{subjects.ERASER_INBOX}.>'])} }}"
+        f"publish: {{ allow: {json.dumps(_eraser_sends())} }}, subscribe: {{ allow: {json.dumps(hears)} }}"
     )
     users = f"{{ nkey: {admin} }}, {{ nkey: {eraser}, permissions: {{ {permissions} }} }}"
     head = f"    jetstream: enabled\n    users: [ {users} ]\n"

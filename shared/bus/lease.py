@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -16,9 +15,6 @@ from shared.log import logger
 
 RENEW = subjects.LEASE_TTL / 3
 """Seconds between two renewals: two may get lost."""
-RECONNECTED = 0.1
-"""Seconds after a reconnection until the next renewal: another process may have taken the lease meanwhile."""
-
 log = logger(__name__)
 
 
@@ -93,14 +89,10 @@ class Lease:
                 await self._check_lost(error)
 
     async def _pause(self) -> None:
-        """Wait until the next renewal is due, or the connection is back after it was lost."""
-        deadline, before = time.monotonic() + RENEW, True
-        while time.monotonic() < deadline:
-            await asyncio.sleep(RECONNECTED)
-            now = self._bus.connected
-            if now and not before:
-                return
-            before = now
+        """Wait until the next renewal is due, or the connection is back: somebody else may have taken it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(RENEW):
+                await self._bus.reconnected.wait()
 
     async def _check_lost(self, error: BusError) -> None:
         """Set ``lost`` if a renewal failed because another process holds the lease now."""

@@ -16,10 +16,13 @@ from shared.bus.client import BusClient
 from shared.bus.entry import NAK, Delivery, ack_subject, parse_block
 from shared.log import logger
 
-PULL_EXPIRES = 30.0
-"""Seconds until a standing request expires and is replaced, so that a lost one is noticed."""
-HEARTBEAT = 5.0
-"""Seconds between the server's idle heartbeats while a standing request waits."""
+PULL_EXPIRES = 60.0
+"""Seconds until a standing request expires and is replaced."""
+HEARTBEAT = 7.5
+"""Seconds between the server's idle heartbeats while a standing request waits: forty durables have one each,
+which is most of what an idle office says."""
+SILENT = 2 * HEARTBEAT
+"""Seconds without a sign of the server after which a request counts as lost, and is made again."""
 RENEW_INBOX_AFTER = 200
 """Requests for one inbox: the server keeps state for each until the inbox is dropped."""
 PROBE_WAIT = 0.25
@@ -87,7 +90,7 @@ class Pull:
 
     def drop_if_silent(self) -> None:
         """Drop what is requested if the server owes an answer, or a sign that it is there."""
-        if self.requested and time.monotonic() - self._heard_at > 3 * HEARTBEAT:
+        if self.requested and time.monotonic() - self._heard_at > SILENT:
             if self._beating:
                 log.warning("pull_silent", durable=self.durable)
             self.drop()

@@ -241,12 +241,15 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def from_json(cls, data: bytes | str) -> Self:
         """Decode and validate; raises ValueError for broken JSON, msgspec.ValidationError for a bad field."""
+        decoding.now = True
         try:
             return msgspec.json.decode(data, type=cls)
         except msgspec.ValidationError:
             raise
         except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
             raise ValueError(f"{cls.__name__} is not valid JSON: {error}") from None
+        finally:
+            decoding.now = False
 
 
 C = TypeVar("C", bound=Contract)

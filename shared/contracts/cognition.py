@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from statistics import median
 from typing import Annotated, Any
 
 import msgspec
@@ -153,6 +152,8 @@ class Experience(Envelope, frozen=True, kw_only=True, tag="experience.v1"):
     @property
     def duration(self) -> float:
         """The median of the durations kept, in seconds; 0 if there is none."""
+        from statistics import median  # few ask, and all agents would have it in RAM
+
         return median(self.seconds) if self.seconds else 0.0
 
     def plus(

@@ -8,6 +8,10 @@ from shared.contracts.base import Count, Envelope, Hash, Text, Timestamp, requir
 class Seal(Envelope, frozen=True, kw_only=True, tag="seal.v1"):
     """A seal over the messages ``first`` to ``last`` of a stream; they follow those of seal ``number`` - 1.
 
+    One that begins before the end of the seal before it says that the stream lost its end: what was sealed
+    after ``last`` is not there any more, and other messages may stand there. What is left from ``first`` on
+    is sealed again by it, ``sender`` found it, and the next seal goes on after ``last``.
+
     ``count`` are those that there were, ``root`` is the root of the tree of RFC 6962 over the commitments to
     them, and ``chain`` the hash of the seal before, of this root and of its place. ``marks`` are the first
     four bytes of each commitment, zeros where there was no message, in Base64: they tell which message was

@@ -12,9 +12,8 @@ import shutil
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
-from xml.etree import ElementTree
 
 import msgspec
 
@@ -23,6 +22,9 @@ from shared.errors import ActionError
 from shared.sandbox import Reach
 from shared.sandbox.reach import LOOPBACK
 from shared.sandbox.visible_files import is_closed
+
+if TYPE_CHECKING:
+    from xml.etree import ElementTree
 
 PUBLIC = {
     "python": ("pypi.org", "files.pythonhosted.org"),
@@ -318,6 +320,8 @@ def _read_java(env: Mapping[str, str], home: Path) -> _Found:
 
 def _read_maven(file: Path) -> tuple[str, tuple[str, ...]]:
     """Maven's mirrors and repositories as settings of their own, without credentials, and their addresses."""
+    from xml.etree import ElementTree  # half a megabyte in every agent, for those who build with Maven
+
     try:
         root = ElementTree.fromstring(file.read_bytes())  # noqa: S314 - the person's own file
     except (OSError, ElementTree.ParseError):
@@ -334,7 +338,7 @@ def _read_maven(file: Path) -> tuple[str, tuple[str, ...]]:
     return settings, tuple(element.text or "" for element in addresses)
 
 
-def _keep(element: ElementTree.Element, names: Iterable[str]) -> None:
+def _keep(element: "ElementTree.Element", names: Iterable[str]) -> None:
     for child in list(element):
         if child.tag not in names:
             element.remove(child)

@@ -1,5 +1,6 @@
 """Having memories forgotten: what goes with them, the order, and the record that it is done."""
 
+import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Sequence
@@ -7,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from shared import subjects
-from shared.bus import Bus
+from shared.bus import Bus, Stored
 from shared.contracts import (
     EdgesQuery,
     HistoryQuery,
@@ -17,13 +18,15 @@ from shared.contracts import (
     Node,
     Relation,
 )
-from shared.errors import NotFound
+from shared.errors import MailroomError, NotFound
 from shared.memory import Memory
 from shared.operations.erasure.eraser import Report, find_quotations
 from shared.operations.erasure.orders import leave_order
+from shared.operations.erasure.redaction import quotes
 from shared.operations.erasure.texts import texts_of_nodes
 from shared.queries.records import scan
 from shared.text.quotations import Quotations, find_common, find_short
+from shared.trail.archives import pages_of, read_archives
 
 SHOWN_SHORT = 5
 """The most texts that are named as too short to be looked for."""
@@ -44,15 +47,16 @@ class ForgettingPlan(msgspec.Struct, frozen=True, kw_only=True):
     and proposals to change them; ``earlier`` is what these said before they were changed. ``sharing`` are the
     ids of others that have a text of these, and lose it.
 
-    ``messages`` are how many of the office quote them, by what they are, ``short`` the texts of them that are
-    too short to be looked for there, and ``common`` the parts that many other memories have: they stay
-    wherever they stand.
+    ``messages`` are how many of the office quote them, by what they are, also in bundles of the archive;
+    ``away`` is which bundles could not be read. ``short`` are the texts of them that are too short to be
+    looked for there, and ``common`` the parts that many other memories have: they stay wherever they stand.
     """
 
     nodes: list[Node]
     sharing: list[str]
     earlier: list[str] = []
     messages: dict[str, int] = {}
+    away: list[str] = []
     short: list[str] = []
     common: list[str] = []
 
@@ -70,11 +74,32 @@ class ForgettingPlan(msgspec.Struct, frozen=True, kw_only=True):
 async def count_messages(
     bus: Bus, quotations: Quotations, report: Report = lambda *_: None
 ) -> dict[str, int]:
-    """How many messages of the office quote what is to be forgotten, by what they are."""
+    """How many messages of the office on the server quote what is to be forgotten, by what they are."""
     found: Counter[str] = Counter()
     async for page in find_quotations(bus, quotations, report=report):
-        found.update(_PLACES.get(stored.subject.partition(".")[0], "other messages") for stored in page)
+        found.update(_place_of(stored) for stored in page)
     return dict(found)
+
+
+async def count_archived(bus: Bus, quotations: Quotations) -> tuple[dict[str, int], list[str]]:
+    """The same of messages that are in bundles alone, and which bundles could not be read."""
+    found, away = Counter[str](), list[str]()
+    for archive in await read_archives(bus) if quotations else ():
+        first, last = archive.order.first, archive.order.last
+        there = {stored.seq async for stored in scan(bus, subjects.OFFICE, seq=first, until=last)}
+        try:
+            archive.require_here()
+            async for page in pages_of(archive.path):
+                messages = [each for each in page if isinstance(each, Stored) and each.seq not in there]
+                found.update(_place_of(each) for each in messages if quotes(each.data, quotations))
+                await asyncio.sleep(0)
+        except MailroomError as error:
+            away.append(error.cause)
+    return dict(found), away
+
+
+def _place_of(stored: Stored) -> str:
+    return _PLACES.get(stored.subject.partition(".")[0], "other messages")
 
 
 async def order_forgetting(bus: Bus, plan: ForgettingPlan, person: str = "") -> MemoryWritten:
@@ -90,7 +115,9 @@ async def order_forgetting(bus: Bus, plan: ForgettingPlan, person: str = "") -> 
 async def plan_forgetting(bus: Bus, ids: Sequence[str]) -> ForgettingPlan:
     """What an order to forget ``ids`` would erase; raises NotFound if memory lacks one of them."""
     plan = await find_nodes(Memory(bus), ids)
-    return msgspec.structs.replace(plan, messages=await count_messages(bus, plan.quotations))
+    archived, away = await count_archived(bus, plan.quotations)
+    messages = Counter(await count_messages(bus, plan.quotations)) + Counter(archived)
+    return msgspec.structs.replace(plan, messages=dict(messages), away=away)
 
 
 async def find_nodes(memory: Memory, ids: Sequence[str]) -> ForgettingPlan:

@@ -24,7 +24,7 @@ from shared.contracts import (
     StateChanged,
 )
 from shared.contracts.base import amended
-from shared.queries.records import count_subjects, read_last
+from shared.queries.records import count_subjects, read_last, read_newest_of_each
 from shared.text.times import parse_time
 
 MAX_CONCURRENT = 32
@@ -49,12 +49,16 @@ class DeadLetters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """What waits for a person, the latest last; what was put aside in the inbox does not."""
+    """What waits for a person, the latest last; what was put aside in the inbox does not.
+
+    ``bounded`` is whether an agent left so much that its older requests and letters were not looked at.
+    """
 
     approvals: Sequence[ApprovalRequest] = ()
     questions: Sequence[Email] = ()
     dead_letters: Sequence[DeadLetters] = ()
     failed_goals: Sequence[Goal] = ()
+    bounded: bool = False
 
     @property
     def count(self) -> int:
@@ -86,11 +90,12 @@ def is_question(sent: SentEmail, ended: Collection[str]) -> bool:
 class OfficeReader:
     """Reads records of the office under the rights of people or of nexus.
 
-    A record that did not change is read once.
+    A record that did not change is read once. With ``newest``, people read that many requests and letters of
+    each agent at most, the newest ones, each time.
     """
 
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
+    def __init__(self, bus: Bus, newest: int = 0) -> None:
+        self._bus, self._newest, self._bounded = bus, newest, False
         self._known: dict[str, tuple[int, Any]] = {}
         self._gate = asyncio.Semaphore(MAX_CONCURRENT)
 
@@ -113,14 +118,20 @@ class OfficeReader:
             questions=[each for each in questions if f"question:{each.id}" not in aside],
             dead_letters=[left for each in dead if (left := _without(each, of_agents, aside)).count],
             failed_goals=[each for each in failed if f"failed_goal:{each.goal_id}" not in aside],
+            bounded=self._bounded,
         )
 
     async def approvals(self, goals: Collection[Goal]) -> list[ApprovalRequest]:
         """The requests that wait for an answer, the latest last; ``goals`` are those known."""
-        asked, answered = await asyncio.gather(
-            self._read(subjects.approval_asked("*", "*"), ApprovalRequest),
-            self._read(subjects.approval_answered("*", "*"), ApprovalAnswer),
-        )
+        if self._newest:
+            asked = await self._read_newest(subjects.approval_asked("{agent}", "*"), ApprovalRequest)
+            names = [subjects.approval_answered(each.sender, each.approval_id) for each, _ in asked]
+            answered = _decode_all((await self._read_last(names)).values(), ApprovalAnswer)
+        else:
+            asked, answered = await asyncio.gather(
+                self._read(subjects.approval_asked("*", "*"), ApprovalRequest),
+                self._read(subjects.approval_answered("*", "*"), ApprovalAnswer),
+            )
         answers = {answer.approval_id: answer for answer, _ in answered}
         settled_goals = {goal.goal_id for goal in goals if goal.status.final}
         now = datetime.now(UTC)
@@ -144,7 +155,10 @@ class OfficeReader:
 
     async def _questions(self, goals: Collection[Goal]) -> list[Email]:
         ended = {goal.goal_id for goal in goals if goal.status.final}
-        sent = await self._read(subjects.record("*", "letter", "*"), SentEmail)
+        if self._newest:
+            sent = await self._read_newest(subjects.record("{agent}", "letter", "*"), SentEmail)
+        else:
+            sent = await self._read(subjects.record("*", "letter", "*"), SentEmail)
         return [
             each.email
             for each, _ in sent
@@ -187,6 +201,13 @@ class OfficeReader:
         known = (self._known[name][1] for name in names)
         return sorted((each for each in known if each is not None), key=lambda each: each[1])
 
+    async def _read_newest(self, pattern: str, kind: type[C]) -> list[tuple[C, int]]:
+        """The same of the newest messages of each agent alone."""
+        found, older = await read_newest_of_each(self._bus, pattern, self._newest)
+        self._bounded = self._bounded or bool(older)
+        last = {stored.subject: stored for stored in found}
+        return sorted(_decode_all(last.values(), kind), key=lambda each: each[1])
+
     async def _read_last(self, names: Sequence[str]) -> dict[str, Stored]:
         if self._bus.name in subjects.PEOPLE:
             return await read_last(self._bus, subjects.OFFICE, names)
@@ -208,6 +229,10 @@ def _without(letters: DeadLetters, of_agents: Sequence[str], aside: Collection[s
 
 def _is_settled(request: ApprovalRequest, answer: ApprovalAnswer | None) -> bool:
     return answer is not None and (not answer.granted or answer.allows(request))
+
+
+def _decode_all(found: Iterable[Stored], kind: type[C]) -> list[tuple[C, int]]:
+    return [(value, stored.seq) for stored in found if (value := _decode(stored, kind)) is not None]
 
 
 def _decode(stored: Stored, kind: type[C]) -> C | None:

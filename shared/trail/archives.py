@@ -3,12 +3,14 @@
 import asyncio
 import itertools
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from shared import subjects
 from shared.bus import Bus, Stored
@@ -21,7 +23,26 @@ from shared.text.times import parse_time
 from shared.trail.bundle_file import Item, read_items
 
 PAGE = 1_000
+AT_ONCE = 20
+"""Messages that are read from the server at the same time."""
 log = logger(__name__)
+
+
+class ArchivedPart(msgspec.Struct, frozen=True, kw_only=True):
+    """Where messages lie that were archived: ``bundle`` is to be in ``folder``; whether it is there, and may
+    hold what was stored from ``since`` until ``until``.
+    """
+
+    bundle: str
+    folder: str
+    is_here: bool
+    since: str
+    until: str
+
+    def __str__(self) -> str:
+        if self.is_here:
+            return f"also read from the bundle {self.bundle} in {self.folder}"
+        return f"what lies in the bundle {self.bundle}, which is not in {self.folder}: put it there"
 
 
 class Archive(NamedTuple):
@@ -176,13 +197,38 @@ async def find_archive(bus: Bus, stream: str, seq: int) -> Archive | None:
     return next((each for each in archives if each.order.first <= seq <= each.order.last), None)
 
 
-async def find_absences(bus: Bus, begin: str, end: str) -> list[str]:
-    """What lies in bundles that are not here, of the time from ``begin`` to ``end`` (empty: now)."""
-    since, until = parse_time(begin), parse_time(end) if end else None
+async def read_messages(bus: Bus, stream: str, seqs: Collection[int]) -> dict[int, Stored]:
+    """Those messages that there are; each bundle that is here and has some of them is read once."""
+    slots = asyncio.Semaphore(AT_ONCE)
+    found: dict[int, Stored] = {}
+
+    async def read(seq: int) -> None:
+        async with slots, aclosing(scan(bus, stream, seq=seq, until=seq)) as there:
+            async for stored in there:
+                found[seq] = stored
+
+    await asyncio.gather(*map(read, seqs))
+    left = set(seqs) - found.keys()
+    for archive in await read_archives(bus) if left and stream == subjects.OFFICE else ():
+        wanted = {seq for seq in left if archive.order.first <= seq <= archive.order.last}
+        if wanted and archive.is_here:
+            begin, end = min(wanted), max(wanted)
+            async for page in read_log(bus, stream, begin, end, headers=True, archives=[archive]):
+                found |= {stored.seq: stored for stored in page if stored.seq in wanted}
+    return found
+
+
+async def find_archived(bus: Bus, begin: str = "", end: str = "") -> list[ArchivedPart]:
+    """The bundles with messages of the time from ``begin`` (empty: ever) to ``end`` (empty: now)."""
     return [
-        each.absence
+        ArchivedPart(
+            bundle=each.path.name,
+            folder=str(each.path.parent),
+            is_here=each.is_here,
+            since=each.order.since,
+            until=each.order.until,
+        )
         for each in await read_archives(bus)
-        if not each.is_here
-        and parse_time(each.order.until) >= since
-        and (until is None or parse_time(each.order.since) <= until)
+        if (not begin or parse_time(each.order.until) >= parse_time(begin))
+        and (not end or parse_time(each.order.since) <= parse_time(end))
     ]

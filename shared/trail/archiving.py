@@ -14,7 +14,7 @@ from shared.queries.records import last_sequence, scan
 from shared.trail.archives import read_archives
 from shared.trail.bundle_file import BundleWriter, erased_line, message_line, seal_line
 from shared.trail.erasures import read_erasures
-from shared.trail.seals import find_flaw, read_seals, without_marks
+from shared.trail.seals import find_flaw, find_void, read_seals, without_marks
 
 MESSAGES, SIZE = 20_000, 128 * 1024 * 1024
 """The messages, and bytes before compression, after which a bundle ends with its seal."""
@@ -36,6 +36,7 @@ async def find_sealed_before(bus: Bus, before: datetime) -> list[Seal]:
         end = stored.seq
         break
     found: list[Seal] = []
+    void = await find_void(bus, STREAM)
     last: Seal | None = None
     async for place, seal in read_seals(bus, STREAM):
         if seal is None or (flaw := find_flaw(seal, last)):
@@ -44,7 +45,7 @@ async def find_sealed_before(bus: Bus, before: datetime) -> list[Seal]:
         if seal.last >= end:
             break
         last = seal
-        found += [without_marks(seal)] if seal.first >= start else []
+        found += [without_marks(seal)] if seal.first >= start and seal.number not in void else []
     return found
 
 
@@ -64,7 +65,13 @@ async def write_archive(
     place = stored.seq if stored else 0
     while left:
         order, left = await _write_bundle(bus, folder, left, report)
-        (place,) = await bus.commit([make_entry(subject, order, place)])
+        try:
+            (place,) = await bus.commit([make_entry(subject, order, place)])
+        except Conflict:
+            path = folder / order.bundle
+            if path not in [each.path for each in await read_archives(bus)]:
+                path.unlink(missing_ok=True)  # the other one's is elsewhere
+            raise Conflict("Another process archived the same meanwhile", "Look at its output") from None
         yield order
 
 

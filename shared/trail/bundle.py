@@ -16,7 +16,7 @@ from shared.trail.archives import read_archives, read_log
 from shared.trail.bundle_file import erased_line, message_line, seal_line
 from shared.trail.erasures import read_erasures
 from shared.trail.leaf import make_leaf
-from shared.trail.seals import read_seals, without_marks
+from shared.trail.seals import find_void, read_seals, without_marks
 from shared.trail.tree import path_of
 
 READ_TIMEOUT = 30.0
@@ -35,9 +35,10 @@ async def write_bundle(
 ) -> Written:
     """Write the log to a file: a line of JSON for each message, erased message and seal, in this order.
 
-    A seal stands after the last of its messages. What follows the last seal is in it too, without one. What
-    was archived is read from its bundles, in ``folder`` or where they were written. Raises OSError if the
-    file cannot be written, NotFound if a bundle is away.
+    A seal stands after the last of its messages; one over what the stream lost is marked as void, and stands
+    after the seal before it. What follows the last seal is in it too, without one. What was archived is read
+    from its bundles, in ``folder`` or where they were written. Raises OSError if the file cannot be written,
+    NotFound if a bundle is away.
     """
     written = Written()
     for stream in subjects.LOG:
@@ -55,27 +56,36 @@ async def _write_stream(
 ) -> None:
     end = await last_sequence(bus, stream)
     leaves, reached = (await read_erasures(bus, stream)).leaves, 0
-    archives = await read_archives(bus, folder)
+    archives, void = await read_archives(bus, folder), await find_void(bus, stream)
     async with aclosing(read_seals(bus, stream)) as seals:
         seal = await _next_seal(seals)
+
+        async def take_due(lines: list[bytes], reached: int) -> None:
+            nonlocal seal
+            while seal is not None and (seal.number in void or seal.last <= reached):
+                line = seal_line(without_marks(seal)) | ({"void": True} if seal.number in void else {})
+                lines.append(msgspec.json.encode(line))
+                written.seals += 1
+                seal = await _next_seal(seals)
+
         pages = read_log(bus, stream, 1, end, timeout=READ_TIMEOUT, archives=archives, whole=True)
         async for page in pages:
             lines: list[bytes] = []
             for stored in page:
                 for seq in range(reached + 1, stored.seq + 1):
+                    await take_due(lines, seq - 1)
                     if seq == stored.seq:
                         lines.append(msgspec.json.encode(message_line(stored)))
                         written.messages += 1
                     elif leaf := leaves.get(seq):
                         lines.append(msgspec.json.encode(erased_line(stream, seq, leaf)))
                         written.erased += 1
-                    while seal is not None and seal.last <= seq:
-                        lines.append(msgspec.json.encode(seal_line(without_marks(seal))))
-                        written.seals += 1
-                        seal = await _next_seal(seals)
                 reached = stored.seq
             await asyncio.to_thread(file.write, b"\n".join((*lines, b"")))
             report(f"{stream}: {reached:,} of {end:,} messages written")
+        last: list[bytes] = []
+        await take_due(last, end)
+        await asyncio.to_thread(file.write, b"\n".join((*last, b"")) if last else b"")
 
 
 async def _next_seal(seals: Any) -> Seal | None:
@@ -113,8 +123,9 @@ async def prove(bus: Bus, stream: str, seq: int, folder: Path | None = None) -> 
 
 
 async def _find_seal(bus: Bus, stream: str, seq: int) -> Seal | None:
+    void = await find_void(bus, stream)
     async with aclosing(read_seals(bus, stream)) as seals:
         async for _, seal in seals:
-            if seal is not None and seal.first <= seq <= seal.last:
+            if seal is not None and seal.first <= seq <= seal.last and seal.number not in void:
                 return seal
     return None

@@ -177,9 +177,11 @@ class BundleWriter:
 def erase_in_bundle(path: Path, seqs: set[int], seals: Sequence[Seal]) -> None:
     """Replace messages of a bundle by the commitments to them, and overwrite the bytes of the file before.
 
-    Raises ActionError, or OSError, and leaves the bundle as it was.
+    Raises ActionError, or OSError, and leaves the bundle as it was. Killed in between, ``overwrite_before``
+    overwrites what is left.
     """
     first = seals[0]
+    overwrite_before(path)
     writer = BundleWriter(path.parent, first.stream, first.first)
     try:
         for item in read_items(path):
@@ -191,9 +193,36 @@ def erase_in_bundle(path: Path, seqs: set[int], seals: Sequence[Seal]) -> None:
             else:
                 writer.write([message_line(item)])
         with path.open("r+b") as before:
+            with contextlib.suppress(OSError):  # a file system without links
+                os.link(path, _before(path))
             writer.finish(path.name, seals)
-            before.write(bytes(os.fstat(before.fileno()).st_size))
-            before.flush()
-            os.fsync(before.fileno())
+            _overwrite(before)
+        overwrite_before(path)
     finally:
         writer.discard()
+
+
+def overwrite_before(path: Path) -> None:
+    """Overwrite and remove the file that was a bundle before something was erased in it, if it is left.
+
+    Raises OSError.
+    """
+    left = _before(path)
+    try:
+        with left.open("r+b") as file:
+            if not (path.exists() and left.samefile(path)):
+                _overwrite(file)
+    except FileNotFoundError:
+        return
+    left.unlink()
+    sync_folder(path.parent)
+
+
+def _before(path: Path) -> Path:
+    return path.with_name(f".{path.name}.before")
+
+
+def _overwrite(file: BinaryIO) -> None:
+    file.write(bytes(os.fstat(file.fileno()).st_size))
+    file.flush()
+    os.fsync(file.fileno())

@@ -2,12 +2,13 @@
 
 import contextlib
 from base64 import b64decode, b64encode
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
 from shared import subjects
 from shared.bus import Bus
+from shared.bus.elsewhere import read_elsewhere
 from shared.contracts import Seal
 from shared.contracts.base import amended
 from shared.errors import ConfigError
@@ -31,10 +32,15 @@ def chain_of(before: str, seal: Seal) -> str:
     return sha256(CHAIN + bytes.fromhex(before) + bytes.fromhex(seal.root) + place).hexdigest()
 
 
-def make_seal(stream: str, before: Seal | None, leaves: Sequence[bytes | None], sender: str) -> Seal:
-    """The seal after ``before`` over the commitments to the next messages, None for one that is missing."""
+def make_seal(
+    stream: str, before: Seal | None, leaves: Sequence[bytes | None], sender: str, first: int = 0
+) -> Seal:
+    """The seal after ``before`` over the commitments to the next messages, None for one that is missing.
+
+    ``first`` is where it begins if the stream lost its end.
+    """
     there = [leaf for leaf in leaves if leaf is not None]
-    first = before.last + 1 if before else 1
+    first = first or (before.last + 1 if before else 1)
     seal = Seal(
         sender=sender,
         stream=stream,  # type: ignore[arg-type]  # a stream of the log
@@ -63,11 +69,31 @@ def find_flaw(seal: Seal, before: Seal | None) -> str:
     """Why a seal does not continue the one before it; empty if it does."""
     if seal.number != (before.number + 1 if before else 1):
         return "its number does not follow that of the seal before"
-    if seal.first != (before.last + 1 if before else 1) or seal.last < seal.first:
+    follows = seal.first == (before.last + 1 if before else 1) and seal.last >= seal.first
+    if not follows and (before is None or not says_loss(seal, before)):
         return "its messages do not follow those of the seal before"
     if seal.chain != chain_of(before.chain if before else BEFORE_ALL, seal):
         return "its chain does not continue that of the seal before"
     return ""
+
+
+def says_loss(seal: Seal, before: Seal) -> bool:
+    """Whether a seal says that of what was sealed all after its last message was lost."""
+    return 1 <= seal.first <= before.last and seal.first - 1 <= seal.last < before.last
+
+
+async def find_void(bus: Bus, stream: str) -> set[int]:
+    """The numbers of the seals over what a stream lost: a later one stands for what is left of each."""
+    void: set[int] = set()
+    standing: list[Seal] = []
+    before: Seal | None = None
+    async for _, seal in read_seals(bus, stream):
+        if seal is not None and not find_flaw(seal, before):
+            while standing and standing[-1].first >= seal.first:
+                void.add(standing.pop().number)
+            before = without_marks(seal)
+            standing.append(before)
+    return void
 
 
 async def read_seals(bus: Bus, stream: str, since: int = 1) -> AsyncGenerator[tuple[int, Seal | None], None]:
@@ -90,16 +116,33 @@ def without_marks(seal: Seal) -> Seal:
     return amended(seal, marks="")
 
 
+async def read_witness(witness: str) -> list[Seal]:
+    """The seals that a witness of the settings has: a file that is here, or a subject of another NATS server.
+
+    None of a witness that cannot be asked, such as a mailbox. Raises BusError or ConfigError.
+    """
+    if witness.startswith(("nats://", "tls://")):
+        return _parse_seals(await read_elsewhere(witness))
+    if witness.startswith("/") and Path(witness).is_file():
+        return read_kept(Path(witness))
+    return []
+
+
+def _parse_seals(texts: Iterable[bytes]) -> list[Seal]:
+    seals: list[Seal] = []
+    for text in texts:
+        with contextlib.suppress(ValueError, RecursionError):
+            seals.append(Seal.from_json(text))
+    return seals
+
+
 def read_kept(path: Path) -> list[Seal]:
     """The seals in a file, one a line; raises ConfigError if it has none."""
-    kept: list[Seal] = []
     try:
         lines = path.read_text("utf-8", "replace").splitlines()
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}", "Name a file of seals") from None
-    for line in lines:
-        with contextlib.suppress(ValueError, RecursionError):
-            kept.append(Seal.from_json(line.strip().encode()))
+    kept = _parse_seals(line.strip().encode() for line in lines)
     if not kept:
         raise ConfigError(f"{path} has no seal", "A seal is a line of JSON, as a witness gets it")
     return kept

@@ -11,15 +11,25 @@ import msgspec
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.contracts import Seal
-from shared.errors import ActionError
+from shared.errors import ActionError, MailroomError
 from shared.queries.records import call_server, last_sequence
-from shared.queries.seals import SEALS, read_cuts
+from shared.queries.seals import SEALS, Cut, name_of, read_cuts
 from shared.settings import Settings
 from shared.trail.archives import Archive, pages_of, read_archives
 from shared.trail.bundle_file import Erased
 from shared.trail.erasures import ErasedBy, Erasures, read_erasures
 from shared.trail.leaf import make_leaf
-from shared.trail.seals import MARK, NO_MARK, find_flaw, marks_of, read_kept, read_seals
+from shared.trail.seals import (
+    MARK,
+    NO_MARK,
+    find_flaw,
+    find_void,
+    marks_of,
+    read_kept,
+    read_seals,
+    read_witness,
+    says_loss,
+)
 from shared.trail.tree import root_of
 
 MAX_LISTED = 20
@@ -38,7 +48,9 @@ class Verification(msgspec.Struct, kw_only=True):
     ``orders`` of people, on record. ``bundles`` were read, those ``away`` were not, so that only what of them
     is still on the server was compared.
     ``seals`` were checked, and cover what is up to ``sealed``; what follows is not proven yet. ``witnessed``
-    is the last message that a seal kept elsewhere covers, 0 if none was compared.
+    is the last message that a seal kept elsewhere covers, 0 if none was compared; ``outside`` counts those
+    that are not of this host's gateway. ``unread`` are witnesses of the settings that could not be compared,
+    and why.
     """
 
     stream: str
@@ -52,6 +64,8 @@ class Verification(msgspec.Struct, kw_only=True):
     seals: int = 0
     sealed: int = 0
     witnessed: int = 0
+    outside: int = 0
+    unread: list[str] = []
     problem_count: int = 0
     problems: list[str] = []
 
@@ -81,11 +95,21 @@ async def verify_here(
 ) -> list[Verification]:
     """The same, compared with seals from outside and with what this host's gateway knows.
 
-    That is its seals, which tell if the end was cut off, and what it found to be lost.
+    Without such seals, with those of the witnesses of the settings that can be read: files here, and NATS.
+    What the gateway knows are its seals, which tell if the end was cut off, and what it found to be lost.
     """
+    kept, unread = list(outside), list[str]()
+    for witness in () if outside else config.audit_witness:
+        try:
+            kept += await read_witness(witness)
+        except MailroomError as error:
+            unread.append(f"{name_of(witness)}: {error}")
     own = config.gateway / SEALS
-    kept = [*outside, *(read_kept(own) if own.is_file() else ())]
-    results = await verify_log(bus, kept, folder, report)
+    known = read_kept(own) if own.is_file() else []
+    results = await verify_log(bus, [*kept, *known], folder, report)
+    for result in results:
+        result.outside = sum(seal.stream == result.stream for seal in kept)
+        result.unread = unread
     for cut in read_cuts(config):
         next(each for each in results if each.stream == cut.stream).add_problem(str(cut))
     return results
@@ -180,6 +204,8 @@ class _Walk:
         self.reached = 0
         self._before: Seal | None = None
         self._next: Seal | None = None
+        self._void: set[int] = set()
+        """The numbers of the seals over what the stream lost."""
         self._leaves: list[bytes | None] = []
         """The commitments since the last seal that was checked; None for what is missing."""
         self.bundle = ""
@@ -187,8 +213,9 @@ class _Walk:
         self._is_away = False
 
     async def open(self) -> None:
-        """Read what was erased until now, and the first seal."""
+        """Read what was erased until now, which seals stand, and the first of them."""
         self._erasures = await read_erasures(self._bus, self.result.stream)
+        self._void = await find_void(self._bus, self.result.stream)
         await self._advance()
 
     async def take(self, seq: int, leaf: bytes) -> None:
@@ -216,10 +243,14 @@ class _Walk:
     async def end(self, last: int) -> None:
         """Say what the whole came to; ``last`` is the last message that there ever was."""
         await self._pass_missing(last)
+        await self._check_reached()
         result = self.result
         result.last, result.orders = self.reached, self._erasures.orders
-        if self._next is not None and self._next.last <= last:
-            result.add_problem(f"Seal {self._next.number} of {result.stream} was not reached")
+        if self._next is not None and self._next.last > (
+            end := await last_sequence(self._bus, result.stream)
+        ):
+            lost = f"{end + 1:,} to {self._next.last:,}"
+            result.add_problem(f"{result.stream} ends at {end:,}, and lost {lost}, which were sealed")
         for kept in self._kept:  # those that the log came to were taken out
             result.add_problem(
                 f"The seal {kept.number} that was kept elsewhere covers {result.stream} up to {kept.last}, "
@@ -256,6 +287,9 @@ class _Walk:
     async def _add(self, leaf: bytes | None) -> None:
         self.reached += 1
         self._leaves.append(leaf)
+        await self._check_reached()
+
+    async def _check_reached(self) -> None:
         while self._next is not None and self._next.last <= self.reached:
             self._check(self._next)
             await self._advance()
@@ -270,9 +304,33 @@ class _Walk:
             place, seal = found
             flaw = find_flaw(seal, self._before) if seal is not None else "it cannot be read"
             if seal is not None and not flaw:
-                self._next = seal
-                return
+                if self._before is not None and says_loss(seal, self._before):
+                    self._tell_lost(seal, self._before)
+                if seal.number not in self._void and seal.first == self.result.sealed + 1:
+                    self._next = seal
+                    return
+                if seal.number in self._void:
+                    self._note(seal)
+                    continue
+                flaw = "it begins within another"
             self.result.add_problem(f"The seal in OFFICE {place} is none: {flaw}")
+
+    def _tell_lost(self, seal: Seal, before: Seal) -> None:
+        cut = Cut(stream=seal.stream, first=seal.last + 1, last=before.last, found_at=seal.created_at)
+        self.result.add_problem(f"{cut} by the {seal.sender} (seal {seal.number})", before.last - seal.last)
+
+    def _note(self, seal: Seal) -> bool:
+        """Count a seal, and compare it with one that was kept elsewhere; whether that is the same."""
+        self.result.seals += 1
+        self._before = seal
+        same = False
+        while self._kept and self._kept[0].number == seal.number:
+            kept = self._kept.pop(0)
+            same = (kept.chain, kept.last) == (seal.chain, seal.last)
+            if not same:
+                what = f"Seal {seal.number} of {seal.stream} is not the one that was kept elsewhere"
+                self.result.add_problem(f"{what}: the log was rewritten")
+        return same
 
     def _check(self, seal: Seal) -> None:
         """Compare the messages of a seal with it."""
@@ -282,16 +340,9 @@ class _Walk:
         is_part = self._is_away and None in leaves  # what is left is compared by its marks
         if is_part or (len(there), root_of(there).hex()) != (seal.count, seal.root):
             self._tell_changed(seal, leaves)
-        while self._kept and self._kept[0].number == seal.number:
-            kept = self._kept.pop(0)
-            if (kept.chain, kept.last) == (seal.chain, seal.last):
-                self.result.witnessed = seal.last
-            else:
-                what = f"Seal {seal.number} of {seal.stream} is not the one that was kept elsewhere"
-                self.result.add_problem(f"{what}: the log was rewritten")
-        self.result.seals += 1
+        if self._note(seal):
+            self.result.witnessed = seal.last
         self.result.sealed = seal.last
-        self._before = seal
 
     def _tell_changed(self, seal: Seal, leaves: list[bytes | None]) -> None:
         """Name the messages that are not those that were sealed; what is missing was named before."""

@@ -32,10 +32,12 @@ from shared.contracts import (
 )
 from shared.errors import ActionError, BusUnavailable, Conflict, Denied, NotFound
 from shared.operations.erasure.orders import carry_out_archives, count_archives, count_orders
+from shared.operations.forgetting import count_archived, count_messages
 from shared.queries import checks
 from shared.queries.checks import check_streams, read_growth
 from shared.queries.records import call_server, last_sequence, scan
 from shared.queries.timeline import GoalTimeline, read_timeline
+from shared.text.quotations import Quotations
 from shared.text.times import seconds_between
 from shared.trail import archiving
 from shared.trail.archives import read_archives, read_log, read_message, scan_log
@@ -43,7 +45,7 @@ from shared.trail.archiving import find_sealed_before, write_archive
 from shared.trail.bundle import prove, write_bundle
 from shared.trail.verification import Verification, verify_stream
 from tests.bus.conftest import AGENTS
-from tests.bus.test_erasure import SECRET, TRACE, order, take
+from tests.bus.test_erasure import SECRET, TRACE, kill_before, order, take
 from tests.bus.test_seals import all_sealed, fill, quick, sealed  # noqa: F401  # a fixture
 from tests.support.server import Server
 
@@ -577,6 +579,56 @@ async def test_what_is_forgotten_is_erased_in_bundles_too(server: Server, folder
     assert [each.data async for each in scan(user, subjects.OFFICE, "record.>")] == [b"[forgotten]"]
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        "operations.erasure.archiving.erase_in_bundle",
+        "trail.bundle_file.sync_folder",
+        "trail.bundle_file._overwrite",
+    ],
+)
+async def test_killed_while_it_erases_in_a_bundle_the_next_leaves_nothing(
+    server: Server, folder: Path, step: str
+) -> None:
+    """Also of the file that was the bundle before: it is overwritten."""
+    engineer = await server.connect("engineer")
+    mail = subjects.mail("critic", "engineer")
+    await engineer.commit([seal(mail, Email(sender="engineer", recipient="critic", body=SECRET))])
+    await fill(server, 40)
+    await handled(server)
+    await seal_all(server)
+    (given,) = await archive(server, folder)
+    await order(server)
+    await kill_before(server, step)
+    assert await forget(server) == 0
+    assert list(folder.iterdir()) == [folder / given.bundle]
+    assert TRACE.encode() not in text_of(folder / given.bundle)
+    found = await verify(server)
+    assert (found.problems, found.erased) == ([], 1)
+
+
+async def test_a_plan_to_forget_counts_what_lies_in_bundles_too(
+    server: Server, folder: Path, tmp_path: Path
+) -> None:
+    user, engineer = await server.connect(subjects.USER), await server.connect("engineer")
+    mail = subjects.mail("critic", "engineer")
+    for number in range(3):
+        letter = Email(sender="engineer", recipient="critic", body=f"{number}: {SECRET}")
+        await engineer.commit([seal(mail, letter)])
+    await handled(server)
+    await seal_all(server)
+    (given,) = await archive(server, folder)
+    texts = Quotations([SECRET], [])
+    assert await count_messages(user, texts) == {"letters, questions and answers": 1}
+    assert await count_archived(user, texts) == ({"letters, questions and answers": 2}, [])
+    (folder / given.bundle).rename(tmp_path / "away")
+    found, (away,) = await count_archived(user, texts)
+    assert (found, f"lie in the bundle {given.bundle}, which is not in {folder}" in away) == ({}, True)
+    (folder / given.bundle).write_bytes(b"nothing")
+    found, (away,) = await count_archived(user, texts)
+    assert (found, "cannot be read" in away) == ({}, True)
+
+
 async def test_an_order_waits_for_a_bundle_that_is_away(server: Server, folder: Path, tmp_path: Path) -> None:
     engineer, eraser = await server.connect("engineer"), await server.connect(subjects.ERASER)
     mail = subjects.mail("critic", "engineer")
@@ -632,6 +684,26 @@ async def test_erased_messages_are_archived_as_what_is_left_of_them(server: Serv
     assert TRACE.encode() not in text_of(folder / given.bundle)
     found = await verify(server)
     assert (found.problems, found.erased) == ([], 1)
+
+
+async def test_a_bundle_with_another_byte_is_found_and_nothing_is_deleted(
+    server: Server, folder: Path
+) -> None:
+    user, eraser = await server.connect(subjects.USER), await server.connect(subjects.ERASER)
+    await fill(server, 40)
+    await handled(server)
+    await seal_all(server)
+    (given,) = await archive(server, folder, delete=False)
+    path, there = folder / given.bundle, await on_server(user)
+    whole = path.read_bytes()
+    for place in (1, len(whole) // 2, len(whole) - 6):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        assert (await carry_out_archives(eraser)).waiting
+        assert await on_server(user) == there
+        assert "cannot be read" in (await verify(server)).problems[0]
+    path.write_bytes(whole)
+    await delete_all(server)
+    assert (await verify(server)).problems == []
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes anywhere")

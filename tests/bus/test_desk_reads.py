@@ -79,6 +79,7 @@ async def test_it_knows_what_waits_what_failed_and_what_was_spent(server: Server
     assert (left.agent, left.count, left.last.reason) == ("critic", 1, "It is no task")
     assert [each.goal_id for each in waiting.failed_goals] == ["g2"]
     assert await OfficeReader(user).waiting(await read_goals(user)) == waiting
+    assert await OfficeReader(user, 100).waiting(await read_goals(user)) == waiting
     gateway = await server.connect(subjects.ADMIN)  # this office has none
     aside = [
         PutAside(id=each, agent="critic", by="ada", created_at=NOW)

@@ -270,6 +270,60 @@ async def test_killed_at_any_moment_it_is_finished_by_the_next(server: Server) -
     await verify(user)
 
 
+KILLED_BEFORE = """
+import asyncio, importlib, os, sys
+from shared import settings
+from shared.bus import Bus
+from shared.operations.erasure.orders import carry_out_orders
+
+def end(*_, **__):
+    os.kill(os.getpid(), 9)
+
+async def main():
+    config = settings.load()
+    eraser = await Bus.connect("eraser", sys.argv[1], config.keys / "eraser.nk")
+    setattr(importlib.import_module(sys.argv[2]), sys.argv[3], end)
+    await carry_out_orders(eraser, config)
+
+asyncio.run(main())
+"""
+
+
+async def kill_before(server: Server, step: str) -> None:
+    """Kill who carries out the orders before it does a step: ``module.function``."""
+    module, _, function = step.rpartition(".")
+    program = [sys.executable, "-c", KILLED_BEFORE, server.url, f"shared.{module}", function]
+    with server.start_process(program) as process:
+        assert await asyncio.to_thread(process.wait, 20) == -9
+
+
+@pytest.mark.parametrize("step", ["eraser.delete", "orders.overwrite_quotations", "orders._drop"])
+async def test_killed_between_record_and_deletion_the_text_goes_all_the_same(
+    server: Server, step: str
+) -> None:
+    engineer, user = await server.connect("engineer"), await server.connect(subjects.USER)
+    await engineer.commit([letter("engineer", "critic", SECRET)])
+    await take(server, "critic")
+    cause = await order(server)
+    await kill_before(server, f"operations.erasure.{step}")
+    await carry_out(server)
+    assert holders(server) == []
+    assert [decode(data).body for data in await office(user, "mail.>")] == ["[forgotten]"]
+    assert await find_erased(user, cause)
+    assert await verify(user) == 1
+
+
+async def test_killed_between_record_and_deletion_memorys_text_goes_all_the_same(server: Server) -> None:
+    user = await server.connect(subjects.USER)
+    first = await write(server, "engineer", SECRET)
+    await ask_for(server, await give_order(server, "node"), first)
+    await kill_before(server, "operations.erasure.orders.delete")
+    await carry_out(server)
+    assert holders(server) == []
+    found = await verify_stream(user, subjects.MEMORY)
+    assert (found.problems, found.erased) == ([], 1)
+
+
 async def test_hundreds_of_quotations_are_erased_together(server: Server) -> None:
     engineer, user = await server.connect("engineer"), await server.connect(subjects.USER)
     await engineer.commit([letter("engineer", "critic", f"{number}: {SECRET}") for number in range(300)])

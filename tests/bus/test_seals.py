@@ -6,12 +6,16 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
+import nats
 import pytest
 
 from services.gateway.trail import sealer as sealing
 from services.gateway.trail.sealer import Sealer
+from services.gateway.trail.witness import Witnesses
 from shared import subjects
 from shared.bus import Bus, Entry, Stored
+from shared.bus.elsewhere import read_elsewhere
 from shared.bus.entry import seal
 from shared.contracts import (
     Email,
@@ -28,8 +32,9 @@ from shared.operations.erasure.eraser import delete, describe
 from shared.operations.erasure.orders import carry_out_orders
 from shared.queries.records import last_sequence, scan
 from shared.trail.seals import make_seal, read_seals
-from shared.trail.verification import Verification, verify_log, verify_stream
+from shared.trail.verification import Verification, verify_here, verify_log, verify_stream
 from tests.bus.conftest import AGENTS
+from tests.bus.test_elsewhere import by_password, serving
 from tests.support.block_files import Record, change_blocks
 from tests.support.server import Server
 from tests.support.waiting import eventually
@@ -262,10 +267,7 @@ async def test_a_log_that_was_written_anew_is_found_by_a_seal_kept_elsewhere(ser
     kept = (await seals_of(user))[-1]
     found = await verify_stream(user, subjects.OFFICE, [kept])
     assert (found.problems, found.witnessed) == ([], kept.last)
-    config = (await admin.call("STREAM.INFO.OFFICE", {}))["config"]
-    await admin.request("$JS.API.STREAM.DELETE.OFFICE")
-    assert "error" not in await admin.call("STREAM.CREATE.OFFICE", config)
-    await fill(server, 20, "forged")
+    await rewrite(server, admin)
     async with sealed(gateway):
         await all_sealed(server)
     assert (await verify_stream(user, subjects.OFFICE)).problems == []
@@ -345,3 +347,46 @@ async def test_a_file_that_is_damaged_is_found_and_named(server: Server) -> None
     await server.restart()
     found = await verify_stream(await server.connect(subjects.USER), subjects.OFFICE)
     assert found.problems == ["OFFICE 8 is missing or damaged, and no person ordered that"]
+
+
+async def test_a_witness_on_another_server_is_read_back_and_compared(server: Server, tmp_path: Path) -> None:
+    user, admin = await server.connect(subjects.USER), await server.connect(subjects.ADMIN)
+    gateway = await server.connect(subjects.GATEWAY)
+    folder = tmp_path / "other"
+    folder.mkdir()
+    config, name, _ = by_password(folder)
+    with serving(folder, config) as port:
+        address = f"nats://{name}127.0.0.1:{port}/seals"
+        client = await nats.connect(f"nats://{name}127.0.0.1:{port}")
+        await client.jetstream().add_stream(name="SEALS", subjects=["seals"])
+        await client.close()
+        server.config.gateway.mkdir(parents=True)
+        own = msgspec.structs.replace(server.config, audit_witness=(address,))
+        await fill(server, 20)
+        async with sealed(gateway) as sealer:
+            witnesses = asyncio.create_task(Witnesses(own, sealer).run())
+            last = (await all_sealed(server)).sealed
+            await eventually(lambda: read_elsewhere(address))
+            witnesses.cancel()
+        found = (await verify_here(user, own))[0]
+        assert (found.problems, found.outside, found.witnessed, found.unread) == ([], 1, last, [])
+        await rewrite(server, admin)
+        async with sealed(gateway):
+            await all_sealed(server)
+        (own.gateway / "seals.jsonl").unlink()
+        found = (await verify_here(user, own))[0]
+        assert found.problems == [
+            "Seal 1 of OFFICE is not the one that was kept elsewhere: the log was rewritten"
+        ]
+    found = (await verify_here(user, own))[0]
+    assert (found.problems, found.outside) == ([], 0)
+    (unread,) = found.unread
+    assert unread.startswith(f"nats://127.0.0.1:{port}/seals: No connection to 127.0.0.1")
+
+
+async def rewrite(server: Server, admin: Bus) -> None:
+    """Make another log, as who holds the admin's key can."""
+    config = (await admin.call("STREAM.INFO.OFFICE", {}))["config"]
+    await admin.request("$JS.API.STREAM.DELETE.OFFICE")
+    assert "error" not in await admin.call("STREAM.CREATE.OFFICE", config)
+    await fill(server, 20, "forged")

@@ -4,6 +4,7 @@ import json
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,6 +103,33 @@ def test_doctor_tells_what_is_true_in_a_container(office: Containers) -> None:
     findings = {check["name"]: check["finding"] for check in inside}
     assert "cli doctor" in findings["office"]
     assert findings["embedder"] == "not needed: memory does not run here"
+
+
+def test_old_messages_go_into_a_bundle_that_the_eraser_and_the_gateway_read(office: Containers) -> None:
+    goal = json.loads(
+        office.mailroom("submit", "--wait", "--json", "Check up on the repository at /repos/tiny")
+    )
+
+    def read_log() -> dict[str, Any]:
+        script = "mailroom audit verify --json || true"
+        (found, _) = json.loads(
+            office.run("run", "--rm", "--no-TTY", "--entrypoint", "sh", "cli", "-c", script)
+        )
+        return dict(found)
+
+    end = read_log()["last"]
+    wait_for(lambda: read_log()["sealed"] >= end, PATIENCE)  # the gateway seals every minute
+    told = json.loads(office.mailroom("audit", "archive", "--before", "0s", "/archive", "--json"))
+    assert (told["left"], len(told["bundles"])) == (0, 1)
+    assert told["deleted"] > 0
+    found = read_log()
+    assert (found["problems"], found["bundles"], found["archived"]) == ([], told["bundles"], told["messages"])
+    shown = json.loads(office.mailroom("show", goal["goal_id"], "--json"))
+    assert [part["is_here"] for part in shown["archived"]] == [True]
+    for service in ("eraser", "gateway"):
+        assert office.inside(service, "ls /archive") == told["bundles"][0]
+    checked = office.run("run", "--rm", "--no-TTY", "cli", "audit", "prove", "OFFICE", "1")
+    assert json.loads(checked)["seq"] == 1
 
 
 def test_people_find_reports_and_exports_in_folders_of_theirs(office: Containers) -> None:

@@ -11,9 +11,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from shared import subjects
 from shared.access.scopes import Scope
 from shared.access.tokens import Tokens
+from shared.queries.records import last_sequence
 from tests.bench.machine import rss_mb
+from tests.support.block_files import cut_blocks
 from tests.support.gateway import RunningGateway
 from tests.support.readers import Reader, send
 from tests.support.waiting import eventually
@@ -155,6 +158,39 @@ async def test_what_the_server_cuts_off_after_a_damage_is_said_and_the_rest_goes
     verified = server.mailroom("audit", "verify")
     assert verified.returncode == 1
     assert "OFFICE lost its messages" in verified.stdout
+
+
+@pytest.mark.parametrize("is_away", [True, False])
+async def test_a_stream_that_lost_its_end_and_grew_past_it_is_noticed(
+    gateway: RunningGateway, is_away: bool
+) -> None:
+    """Whether the gateway was away meanwhile, or only heard nothing."""
+    await send_all(gateway, 40)
+    await eventually(lambda: is_indexed(gateway, "Hello", 40), 20)
+    server, pid = gateway.office.server, process_of(gateway)
+    end = await last_sequence(gateway.office.user, subjects.OFFICE)
+    if is_away:
+        gateway.office.kill("gateway")
+    else:
+        os.kill(pid, signal.SIGSTOP)
+    server.kill()
+    (folder,) = gateway.config.state_dir.glob("nats/store/jetstream/*/streams/OFFICE/msgs")
+    cut_blocks(folder, 20)
+    await server.restart()
+    await send_all(gateway, end, "Another")
+    if is_away:
+        gateway.office.start("gateway")
+        await gateway.office.ready("gateway")
+    else:
+        os.kill(pid, signal.SIGCONT)
+    await eventually(lambda: is_indexed(gateway, "Hello", 40, fewer=True), 20)
+
+    def verify() -> str:
+        done = server.mailroom("audit", "verify")
+        return done.stdout if done.returncode else ""
+
+    told = await eventually(lambda: asyncio.to_thread(verify), 20)
+    assert f"OFFICE lost its messages 21 to {end}, found " in told
 
 
 async def is_indexed(gateway: RunningGateway, text: str, count: int, *, fewer: bool = False) -> bool:

@@ -42,12 +42,15 @@ class Bench:
             last_error=read_last_error,
             start_limit=start_limit,
             unresponsive_limit=unresponsive_limit,
-            beat=lambda process: self.sign(process).stat().st_mtime_ns,
+            beat=self.beat,
             clean_up=lambda process: self.sign(process).unlink(missing_ok=True),
         )
         child = Child(program, report=self.lines.append, watchdog=self.watchdog)
         self.children.append(child)
         return child
+
+    async def beat(self, process: int) -> float:
+        return self.sign(process).stat().st_mtime_ns
 
     def sign(self, process: int) -> Path:
         return self.folder / f"ready-{process}"

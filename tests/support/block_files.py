@@ -34,6 +34,22 @@ def change_blocks(folder: Path, stream: str, change: Callable[[list[Record]], li
         path.write_bytes(b"".join(_write(each, key) for each in change(list(_read(data)))))
 
 
+def cut_blocks(folder: Path, number: int) -> None:
+    """Leave the first messages of a stream alone, as the server does with what follows a damage."""
+    (path,) = folder.glob("*.blk")
+    kept = list(_read(path.read_bytes()))[:number]
+    data = path.read_bytes()
+    size = sum(_size_of(each) for each in kept)
+    path.write_bytes(data[:size] + b"\0" * min(64, len(data) - size))
+    for state in folder.glob("*.db"):
+        state.unlink()
+
+
+def _size_of(record: Record) -> int:
+    headers = 4 + len(record.headers) if record.headers else 0
+    return _HEAD.size + len(record.subject) + headers + len(record.body) + 8
+
+
 def _read(data: bytes) -> Iterator[Record]:
     at = 0
     while at < len(data):

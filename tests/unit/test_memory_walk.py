@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from services.memory.graph import walk
 from services.memory.graph.graph import Graph
-from services.memory.graph.walk import traverse
+from services.memory.graph.walk import traverse, traverse_quickly
 from shared.contracts import Edge, Node, Relation, TraverseQuery
 from shared.contracts.base import amended
 
@@ -292,7 +292,7 @@ def test_time_ends_a_walk(strategy, monkeypatch):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_node_that_comes_meanwhile_is_passed_over(strategy):
     view = memory(edge("a", "b"))
-    walking = walk.Walk(view.graph, TraverseQuery(start=("a",), strategy=strategy), MOMENT)
+    walking = walk.Walk(view.graph, TraverseQuery(start=("a",), strategy=strategy), MOMENT, walk.MAX_SECONDS)
     view.graph.put([edge("a", "new"), edge("b", "newer")])
     places = [arrival.place for arrivals in walking.run() for arrival in arrivals]
     assert view.graph.names(places) == ["a", "b"]
@@ -409,3 +409,16 @@ def test_a_smaller_limit_gives_the_beginning_of_the_same_answer(plain, strategy,
     part = go(view, "a", strategy=strategy, limit=limit)
     assert names(part) == names(whole)[:limit]
     assert bool(part.truncated) == (len(whole.visits) > limit)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_quick_walk_is_the_same_and_one_that_is_not_quick_is_left_to_a_thread(strategy, monkeypatch):
+    query = TraverseQuery(start=("a",), strategy=strategy)
+    monkeypatch.setattr(walk, "QUICK", 60.0)
+    tree = memory(*TREE)
+    found, same = traverse_quickly(tree, query, MOMENT), go(tree, "a", strategy=strategy)
+    assert (names(found), found.edges, found.truncated) == (names(same), same.edges, same.truncated)
+    wide = memory(*fan("a", walk.FEW, lambda number: 0.5))
+    assert traverse_quickly(wide, query, MOMENT) is None
+    monkeypatch.setattr(walk, "QUICK", -1.0)
+    assert traverse_quickly(memory(*TREE), query, MOMENT) is None

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -78,6 +78,8 @@ def archive(folder: Path, before: datetime, dry_run: bool, as_json: bool) -> Non
     for what was not written yet. Leave the bundles where they are: 'show', 'audit', the dashboard and 'memory
     forget' read them there.
     """
+    if before > datetime.now(UTC):
+        raise click.BadParameter(f"{before:%Y-%m-%d} is yet to come: a year too many?", param_hint="--before")
     folder = folder.resolve()
     if dry_run:
         plan = run_connected(lambda bus: _plan(bus, before, _silent))

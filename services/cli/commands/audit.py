@@ -127,14 +127,15 @@ def verify(kept: Path | None, bundles: Path | None, as_json: bool) -> None:
     what the server still has is compared.
     """
     config = settings.load()
-    here = (Path(each) for each in config.audit_witness if each.startswith("/"))
-    seals = [seal for path in ([kept] if kept else filter(Path.is_file, here)) for seal in read_kept(path)]
+    seals = read_kept(kept) if kept else []
     results = run_connected(lambda bus: _verify(bus, seals, bundles, config))
     if as_json:
         print_json(results)
     else:
         for result in results:
-            click.echo("\n".join(_describe(result, bool(seals))))
+            click.echo("\n".join(_describe(result)))
+        for reason in results[0].unread:
+            click.echo(f"Not compared with the witness {clean(reason)}")
     if any(result.problem_count for result in results):
         raise SystemExit(1)
 
@@ -146,7 +147,7 @@ async def _verify(
         return await verify_here(bus, config, outside, bundles, status.update)
 
 
-def _describe(result: Verification, outside: bool) -> Iterator[str]:
+def _describe(result: Verification) -> Iterator[str]:
     """What was found in a stream, in lines."""
     whole = "whole where it was read" if result.away else "whole"
     verdict = colour("not whole", "red") if result.problem_count else colour(whole, "green")
@@ -169,7 +170,7 @@ def _describe(result: Verification, outside: bool) -> Iterator[str]:
         after = f" after {result.sealed:,}" if result.sealed else ""
         verb = "is" if rest == 1 else "are"
         yield f"  {count(rest, 'message')}{after} {verb} not proven yet: no seal covers what is so new"
-    if outside and result.witnessed:
+    if result.outside and result.witnessed:
         yield f"  Up to {result.witnessed:,} also proven by a seal that was kept elsewhere"
     elif result.sealed:
         yield "  Not compared with a seal kept elsewhere, so this host could have rewritten the log"

@@ -42,8 +42,9 @@ from shared.operations.letters import (
     send_and_wait,
 )
 from shared.queries.summaries import format_sender
-from shared.text.printable import clean_block
+from shared.text.printable import clean, clean_block
 from shared.text.times import format_date, format_span, seconds_between
+from shared.trail.archives import find_archived
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -97,6 +98,17 @@ def list_mail(
         click.echo("No matching mail.")
     if older:
         click.echo(older, err=as_json)
+    elif archived := run_connected(_find_archived_mail):
+        click.echo(archived, err=as_json)
+
+
+async def _find_archived_mail(bus: Bus) -> str:
+    """That there is older mail in the archive, and where; empty without one."""
+    archived = await find_archived(bus)
+    if not archived:
+        return ""
+    folders = ", ".join(dict.fromkeys(clean(part.folder) for part in archived))
+    return f"Mail before {format_date(archived[-1].until)} is in the archive ({folders})"
 
 
 async def _read_latest(

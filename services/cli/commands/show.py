@@ -37,7 +37,7 @@ from shared.tasks.verdict import format_verdict, verdict_of
 from shared.text.phrases import count
 from shared.text.printable import clean
 from shared.text.times import format_clock, format_date, format_span, seconds_between
-from shared.trail.archives import find_absences
+from shared.trail.archives import ArchivedPart, find_archived
 
 Row = TaskTimeline | TimelineEntry
 
@@ -63,31 +63,31 @@ def show(
     if thoughts:
         print_activity(run_connected(lambda bus: _read_activity(bus, name)), open_console(), as_json=as_json)
         return
-    timeline, results, absences = run_connected(lambda bus: _read(bus, name))
+    timeline, results, archived = run_connected(lambda bus: _read(bus, name))
     write_reports(results, junit, sarif)
     console = open_console()
     if as_json:
         more: dict[str, object] = {"spent": results.spent} if results.spent else {}
-        more |= {"away": absences} if absences else {}
+        more |= {"archived": archived} if archived else {}
         print_json(msgspec.to_builtins(timeline) | msgspec.to_builtins(more))
     elif isinstance(timeline, GoalTimeline):
         _print_goal(timeline, results, console)
     else:
         _print_task(timeline, console)
-    for absence in absences:
-        click.echo(f"Not shown: {clean(absence)}", err=True)
+    for part in archived:
+        click.echo(f"{'Shown' if part.is_here else 'Not shown'}: {clean(str(part))}", err=True)
     if fail_on and isinstance(timeline, GoalTimeline):
         raise SystemExit(exit_code(timeline.goal, results, fail_on))
 
 
-async def _read(bus: Bus, name: str) -> tuple[GoalTimeline | TaskTimeline, GoalResults, list[str]]:
-    """The goal or task, and what is not shown of it because its bundle is away."""
+async def _read(bus: Bus, name: str) -> tuple[GoalTimeline | TaskTimeline, GoalResults, list[ArchivedPart]]:
+    """The goal or task, and the bundles in which messages of it lie."""
     timeline = await read_timeline(bus, await expand_goal_id(bus, name))
     if isinstance(timeline, TaskTimeline):
-        return timeline, GoalResults(), await find_absences(bus, timeline.task.created_at, "")
+        return timeline, GoalResults(), await find_archived(bus, timeline.task.created_at)
     goal, results = timeline.goal, await read_results(bus, timeline.goal)
-    absences = await find_absences(bus, goal.submitted_at, goal.ended_at)
-    return timeline, await add_spending(bus, settings.load(), goal, results), absences
+    archived = await find_archived(bus, goal.submitted_at, goal.ended_at)
+    return timeline, await add_spending(bus, settings.load(), goal, results), archived
 
 
 async def _read_activity(bus: Bus, name: str) -> Activity:

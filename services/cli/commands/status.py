@@ -43,6 +43,8 @@ WATCHED = 0.6
 """Seconds of watching for commits that are left open."""
 LATEST = 1_000
 """The goals that changed last, of which those that failed are counted."""
+NEWEST = 200
+"""The requests and letters of each agent that are looked at, the newest ones."""
 
 
 class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,7 +170,7 @@ async def _read_office(bus: Bus, config: Settings, machine: SystemStatus) -> Sys
 
 
 async def _read_waiting(bus: Bus) -> Waiting:
-    reader, (goals, others) = OfficeReader(bus), await read_latest_goals(bus, LATEST)
+    reader, (goals, others) = OfficeReader(bus, NEWEST), await read_latest_goals(bus, LATEST)
     waiting = await reader.waiting(goals)
     asked = {each.goal_id for each in (*waiting.approvals, *waiting.questions)}
     if older := asked - {"", *(goal.goal_id for goal in goals)} if others else set():
@@ -245,7 +247,8 @@ def _format_waiting(waiting: Waiting) -> str:
         (dead, "dead letter", " (mailroom dead list)"),
         (len(waiting.failed_goals), "failed goal", " (mailroom tasks)"),
     )
-    return ", ".join(f"{count(number, what)}{where}" for number, what, where in parts if number)
+    told = ", ".join(f"{count(number, what)}{where}" for number, what, where in parts if number)
+    return f"{told}; older ones may wait too" if waiting.bounded else told
 
 
 def _make_table(system: SystemStatus) -> Table:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from asyncio.subprocess import Process
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -34,9 +34,9 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     ``ready`` says by process id whether it is ready, ``last_error`` reads the reason of a failure from its
     log, ``clean_up`` removes files that a process left. ``needed`` is for a process without which no other
     can work: the delay before it is tried again never exceeds ``Backoff.LONGEST``. ``beat`` is, by process
-    id, a number that changes while the process responds; it runs in a thread, and raises OSError if that
-    cannot be told. A process is killed and started again that is not ready after ``start_limit`` seconds, or
-    does not respond for ``unresponsive_limit`` seconds.
+    id, a number that changes while the process responds; it raises OSError if that cannot be told. A process
+    is killed and started again that is not ready after ``start_limit`` seconds, or does not respond for
+    ``unresponsive_limit`` seconds.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     last_error: Callable[[Path], str]
     start_limit: float
     unresponsive_limit: float
-    beat: Callable[[int], float]
+    beat: Callable[[int], Awaitable[float]]
     clean_up: Callable[[int], None] = lambda _: None
     needed: bool = False
 
@@ -185,7 +185,7 @@ class Child:
         self._mark_started(None)
         self._ready, self._last_error = True, ""
         limit = self.program.unresponsive_limit
-        tick = min(INTERVAL, limit / 5)  # as often as it beats: each look is a thread's turn
+        tick = min(INTERVAL, limit / 5)  # as often as it beats
         silence, named = Silence(tick), False
         while (seconds := silence.observe(await self._beat(process))) <= limit + LAST_WORDS:
             if named != (named := seconds >= UNRESPONSIVE):
@@ -198,7 +198,7 @@ class Child:
     async def _beat(self, process: Process) -> object:
         """The beat of the process; another object each time if it cannot be told, such as of a lost disk."""
         try:
-            return await asyncio.to_thread(self.program.beat, process.pid)
+            return await self.program.beat(process.pid)
         except OSError:
             return object()
 

@@ -1,5 +1,6 @@
 """What an instance runs: nats-server and the agents, as programs for the supervisor."""
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -7,6 +8,7 @@ import socket
 import sysconfig
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from services.cli.agents import SERVICES, InstalledAgent
@@ -37,7 +39,7 @@ def server_program(config: Settings, port: int) -> Program:
         last_error=read_last_server_error,
         start_limit=config.start_limit,
         unresponsive_limit=config.unresponsive_limit,
-        beat=lambda _: time.monotonic() if greets(port) else 0,
+        beat=partial(_greet, port),
         needed=True,
     )
 
@@ -89,14 +91,19 @@ def is_listening(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def greets(port: int) -> bool:
-    """Whether the nats-server on ``port`` of 127.0.0.1 sends what it sends first to every client.
+async def _greet(port: int, _: int) -> float:
+    """Now if the nats-server on ``port`` of 127.0.0.1 sends what it sends first to every client, else 0.
 
     For one that is stopped the kernel still accepts connections.
     """
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), GREETING) as client:
-        return client.recv(4) == b"INFO"
-    return False
+    with contextlib.suppress(OSError):
+        async with asyncio.timeout(GREETING):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            try:
+                return time.monotonic() if await reader.read(4) == b"INFO" else 0
+            finally:
+                writer.close()
+    return 0
 
 
 def agent_programs(config: Settings, agent: InstalledAgent, url: str) -> Iterator[Program]:
@@ -110,7 +117,8 @@ def _agent_program(config: Settings, agent: InstalledAgent, url: str, name: str)
     def heartbeat(process: int) -> Path:
         return heartbeat_path(config, agent.name, process)
 
-    def beat(process: int) -> float:
+    async def beat(process: int) -> float:
+        # Not in a thread: the logs beside it are read here too, and ten processes beat each two seconds.
         os.utime(heartbeat(process).parent)  # fails if the process cannot touch its file either
         return heartbeat(process).stat().st_mtime_ns
 

@@ -65,13 +65,13 @@ def _store_limit(folder: Path) -> int:
     It is computed once and kept: the store itself uses up free space.
     """
     remembered = folder / "max_store"
-    if remembered.exists():
+    with contextlib.suppress(OSError, ValueError):
         return int(remembered.read_text())
     free = shutil.disk_usage(folder).free
     limit = min(10 * 1024**3, free // 2)
     if limit < MIN_STORE:
         raise StartError(f"Only {free // 1024**2} MB are free in {folder}", "Free at least 128 MB")
-    remembered.write_text(str(limit))
+    write_atomically(remembered, str(limit))
     return limit
 
 

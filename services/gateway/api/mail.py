@@ -12,6 +12,7 @@ from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
 from shared.contracts.base import MAX_TEXT
 from shared.operations.letters import Mail, compose, compose_reply, read_mail_item, select_thread, send
+from shared.trail.archives import ArchivedPart, find_archived
 
 SEARCHED = 500
 """Messages between two parties among which a thread is looked for: the last ones."""
@@ -31,10 +32,14 @@ class MailQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MailList(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages, the latest last; ``next`` goes into ``before`` for earlier ones, 0 if there are none."""
+    """Messages, the latest last; ``next`` goes into ``before`` for earlier ones, 0 if there are none.
+
+    ``away`` are bundles of the archive that are not here: mail of their time is not among these.
+    """
 
     mail: list[Mail]
     next: int
+    away: list[ArchivedPart] = []
 
 
 class NewLetter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,7 +61,8 @@ class SentLetter(msgspec.Struct, frozen=True, kw_only=True):
 async def list_mail(call: Call, query: MailQuery) -> MailList:
     """Letters, questions, answers and reports: of people, of one agent, of one thread."""
     if query.thread:
-        return MailList(mail=await _read_thread(call, query.thread), next=0)
+        thread = await _read_thread(call, query.thread)
+        return MailList(mail=thread, next=0, away=await _find_away(call))
     clauses, values = ["1"], []
     if not query.all:
         clauses.append("(sender = 'user' OR recipient = 'user')")
@@ -67,7 +73,13 @@ async def list_mail(call: Call, query: MailQuery) -> MailList:
         clauses.append("office < ?")
         values.append(str(query.before))
     found = await read_letters(call.gateway, " AND ".join(clauses), values, query.limit)
-    return MailList(mail=found, next=found[0].number if len(found) == query.limit else 0)
+    if len(found) == query.limit:
+        return MailList(mail=found, next=found[0].number)
+    return MailList(mail=found, next=0, away=await _find_away(call))
+
+
+async def _find_away(call: Call) -> list[ArchivedPart]:
+    return [part for part in await find_archived(call.gateway.bus) if not part.is_here]
 
 
 async def _read_thread(call: Call, number: int) -> list[Mail]:

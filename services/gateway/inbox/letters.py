@@ -10,12 +10,10 @@ from services.gateway.context import Gateway
 from services.gateway.index.index import LogIndex
 from shared import subjects
 from shared.operations.letters import Mail, parse_mail
-from shared.trail.archives import read_message
+from shared.trail.archives import read_messages
 
 INDEX_WAIT = 0.5
 """Seconds that a request waits at most until the index has what it sent."""
-AT_ONCE = 20
-"""Messages that are read from the bus at the same time."""
 KEPT = 2_000
 """Messages that are kept as they were read; they never change."""
 
@@ -29,9 +27,14 @@ async def read_letters(gateway: Gateway, where: str, values: Sequence[object], l
         "ORDER BY number DESC LIMIT ?"
     )
     numbers = [int(row[0]) for row in gateway.index.store.query(sql, [*values, limit])]
-    gate = asyncio.Semaphore(AT_ONCE)
-    found = await asyncio.gather(*(_read(gateway, number, gate) for number in reversed(numbers)))
-    return [mail for mail in found if mail is not None]
+    known = _known.setdefault(gateway.index, OrderedDict())
+    missing = [number for number in numbers if number not in known]
+    found = await read_messages(gateway.bus, subjects.OFFICE, missing)
+    known |= {number: parse_mail(stored) for number, stored in found.items()}
+    mails = [known.get(number) for number in reversed(numbers)]
+    while len(known) > KEPT:
+        known.popitem(last=False)
+    return [mail for mail in mails if mail is not None]
 
 
 async def wait_until_indexed(gateway: Gateway, number: int) -> None:
@@ -40,15 +43,3 @@ async def wait_until_indexed(gateway: Gateway, number: int) -> None:
         async with asyncio.timeout(INDEX_WAIT):
             while gateway.index.position.office < number:
                 await gateway.index.wait_for_change()
-
-
-async def _read(gateway: Gateway, number: int, gate: asyncio.Semaphore) -> Mail | None:
-    """A message of a mailbox by its number in OFFICE; None for what is no mail."""
-    known = _known.setdefault(gateway.index, OrderedDict())
-    if number not in known:
-        async with gate:
-            stored = await read_message(gateway.bus, subjects.OFFICE, number)
-        known[number] = parse_mail(stored) if stored else None
-        while len(known) > KEPT:
-            known.popitem(last=False)
-    return known[number]

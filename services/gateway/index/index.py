@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing
@@ -21,16 +22,19 @@ from services.gateway.index.rows import (
     words_of,
 )
 from services.gateway.index.store import Filter, Store
+from services.gateway.trail.lost_ends import find_lost
 from shared import subjects
 from shared.bus import Bus, Stored
+from shared.bus.bulk import Span
 from shared.bus.replacement import restored
 from shared.contracts import MemoryForgotten, MessagesErased, generate_iso_timestamp
 from shared.errors import BusError
 from shared.log import logger
 from shared.queries.pieces import make_piece
-from shared.queries.records import last_sequence
+from shared.queries.records import last_sequence, scan
 from shared.queries.seals import CUTS, Cut
-from shared.trail.archives import read_log
+from shared.trail.archives import Archive, read_archives, read_log
+from shared.trail.erasures import read_erasures
 
 ARRIVED = 4_000
 """Live messages that wait at most to be indexed: what is beyond that is read from the streams."""
@@ -52,8 +56,8 @@ _ERASURES = (b'"memory_forgotten.v1"', b'"gone":[')
 log = logger(__name__)
 
 
-class _Erased(Exception):
-    """Messages were erased that are indexed."""
+class _Renewal(Exception):
+    """The index is to be made again, for this reason."""
 
 
 class _CutOff(Exception):
@@ -79,6 +83,9 @@ class LogIndex:
         self._heard = asyncio.Event()
         self._changed = asyncio.Event()
         self._arrived: list[Stored] = []
+        self._archives: list[Archive] = []
+        self._indexed: set[str] = set()
+        """The names of the bundles whose messages are indexed as far as they can be read."""
         self.listeners: list[Callable[[Stored], None]] = []
         """What else is told of each message as it is stored."""
         self.behind = 0
@@ -98,8 +105,8 @@ class LogIndex:
             try:
                 await self._catch_up()
                 await self._follow()
-            except _Erased:
-                log.info("index_renewed", reason="messages were erased")
+            except _Renewal as reason:
+                log.info("index_renewed", reason=str(reason))
                 self._renew()
             except _CutOff as found:
                 self._note_cut(found.cut)
@@ -141,14 +148,15 @@ class LogIndex:
         """Read what the streams hold beyond the position, up to their present ends, by time."""
         ends = [await last_sequence(self._bus, stream) for stream in STREAMS]
         for stream, end in zip(STREAMS, ends, strict=True):
-            if end < (known := self._position.of(stream)):
-                raise _CutOff(stream, end + 1, known)
+            await self._compare_end(stream, end)
+        self._archives = await read_archives(self._bus)
+        await self._look_for_bundles()
         self.behind = sum(max(0, end - self._position.of(s)) for s, end in zip(STREAMS, ends, strict=True))
         async with AsyncExitStack() as stack:
             sources = []
             for stream, end in zip(STREAMS, ends, strict=True):
                 if (start := self._position.of(stream) + 1) <= end:
-                    pages = read_log(self._bus, stream, start, end)
+                    pages = read_log(self._bus, stream, start, end, archives=self._archives)
                     sources.append(_Messages(await stack.enter_async_context(aclosing(pages))))
             while page := await _merge(sources):
                 self._take(page)
@@ -157,9 +165,55 @@ class LogIndex:
         self.behind = 0
         self.problem = ""
 
+    async def _compare_end(self, stream: str, end: int) -> None:
+        """Raise _CutOff if a stream, of which ``end`` is the last message, lost some that are indexed.
+
+        It may have grown beyond the old end since: then there are others in the place of these.
+        """
+        known = self._position.of(stream)
+        if end >= known:
+            last = [each async for each in scan(self._bus, stream, seq=known, until=known)] if known else []
+            if not known or (last and not self._is_other(last[0])):
+                return
+
+        async def find_others(found: Sequence[Stored]) -> list[int]:
+            return [each.seq for each in found if self._is_other(each)]
+
+        reader = self._bus.bulk_reader()
+        try:
+            lost = await find_lost(reader, Span(stream, ">", 1, end), known, find_others)
+        finally:
+            await reader.close()
+        if lost:
+            raise _CutOff(stream, lost, known)
+
+    async def _look_for_bundles(self) -> None:
+        """Raise _Renewal if a bundle is back that was away when the index was made."""
+        for archive in self._archives:
+            order = archive.order
+            if not archive.is_here:
+                self._indexed.discard(order.bundle)
+            elif order.bundle not in self._indexed and self._position.office >= order.last:
+                self._indexed.add(order.bundle)
+                missing = order.count - self.store.count_between(order.first, order.last)
+                if missing > 0:
+                    leaves = (await read_erasures(self._bus, subjects.OFFICE)).leaves
+                    missing -= sum(order.first <= seq <= order.last for seq in leaves)
+                if missing > 0:
+                    raise _Renewal(f"the bundle {order.bundle} is back")
+
+    def _is_other(self, stored: Stored) -> bool:
+        """Whether another message, of another time, is indexed at the place of this one."""
+        row = self.store.message(stored.stream, stored.seq)
+        return row is not None and row.time != restored(stored).time
+
     async def _follow(self) -> None:
         """Take what arrives as long as it has no gap; returns when the streams must be read."""
+        looked = time.monotonic()
         while True:
+            if time.monotonic() - looked > SILENCE:
+                await self._look_for_bundles()
+                looked = time.monotonic()
             try:
                 async with asyncio.timeout(SILENCE):
                     await self._heard.wait()
@@ -176,8 +230,11 @@ class LogIndex:
     def _take_following(self, arrived: Iterable[Stored]) -> bool:
         """Take what follows without a gap; whether that was everything."""
         following: list[Stored] = []
+        known: dict[str, Stored] = {}
         position = self._position
         for stored in arrived:
+            if self._position.includes(stored.stream, stored.seq):
+                known[stored.stream] = stored
             if position.includes(stored.stream, stored.seq):
                 continue
             if stored.seq != position.of(stored.stream) + 1:
@@ -185,8 +242,10 @@ class LogIndex:
             position = position.after(stored)
             following.append(stored)
         else:
-            self._take(following)
-            return True
+            if not any(map(self._is_other, known.values())):
+                self._take(following)
+                return True
+            following.clear()  # the stream lost its end, and grows again
         self._take(following)
         return False
 
@@ -216,7 +275,7 @@ class LogIndex:
                 self._recent.add(make_recent(*each) for each in recent)
             self._wake()
         if any(map(self._is_erasure, messages)):
-            raise _Erased
+            raise _Renewal("messages were erased")
 
     def _is_erasure(self, stored: Stored) -> bool:
         """Whether a message says that others were erased which are indexed."""

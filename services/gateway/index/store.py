@@ -154,6 +154,12 @@ class Store:
         )
         return found[0] if found else None
 
+    def count_between(self, first: int, last: int) -> int:
+        """How many messages of OFFICE from one sequence to another are indexed."""
+        return self._one(
+            "SELECT count(*) FROM messages WHERE stream = 0 AND office BETWEEN ? AND ?", first, last
+        )
+
     def all_of_goal(self, goal_id: str, limit: int = 20_000) -> list[MessageRow]:
         """Every message of a goal, oldest first."""
         sql = f"SELECT {_COLUMNS} FROM messages WHERE goal_id = ? AND goal_id != '' ORDER BY number LIMIT ?"

@@ -21,6 +21,7 @@ from shared.queries.results import GoalResults, read_results
 from shared.queries.waterfall import Row, RowKind, build_waterfall
 from shared.tasks.verdict import format_verdict, verdict_of
 from shared.text.times import seconds_between
+from shared.trail.archives import ArchivedPart, find_archived
 
 MAX_ROWS = 5_000
 """Rows of the waterfall in a page; those of further tasks are left out, and counted."""
@@ -94,7 +95,7 @@ class GoalPage(msgspec.Struct, frozen=True, kw_only=True):
 
     ``state`` is planning, working, review, waiting or ended, ``review`` what the critic checked. Tokens and
     cost (US dollars) are of all its tasks and of the conductor's own calls. ``rows_total`` and
-    ``messages_total`` count what there is.
+    ``messages_total`` count what there is. ``archived`` are the bundles in which messages of its time lie.
     """
 
     goal_id: str
@@ -136,6 +137,7 @@ class GoalPage(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
     cost: float
     budget: Budget
+    archived: list[ArchivedPart]
     position: str
 
 
@@ -174,6 +176,7 @@ class GoalPages:
             messages=messages,
             messages_total=total,
             approvals=approvals,
+            archived=await find_archived(gateway.bus, goal.submitted_at, goal.ended_at),
             budget=await _budget(gateway, {row.agent for row in _calls(rows)}),
             position=position,
         )

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
+from services.gateway.trail.lost_ends import find_lost
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.bulk import BulkReader, Span
@@ -14,7 +15,7 @@ from shared.log import logger
 from shared.queries.records import last_sequence
 from shared.trail.erasures import read_erasures
 from shared.trail.leaf import make_leaf
-from shared.trail.seals import SPAN, make_seal, parse_seal
+from shared.trail.seals import MARK, NO_MARK, SPAN, find_void, make_seal, marks_of, parse_seal, read_seals
 
 INTERVAL = 60.0
 """Seconds after which what was written is sealed, however little it is."""
@@ -46,14 +47,54 @@ class _StreamSealer:
         self._waiting_since = 0.0
         """When the first message that is no seal was read since the last one; 0 if there is none."""
 
-    async def load(self) -> None:
-        """Begin after the last seal that there is."""
+    async def load(self, reader: BulkReader) -> None:
+        """Begin after the last seal that there is; put on record what the stream lost of what was sealed."""
         stored = await self._bus.last(subjects.OFFICE, subjects.seal(self._stream))
         self.sealed = parse_seal(stored.data, self._stream) if stored else None
         self._place = stored.seq if stored else 0
         self._leaves, self._waiting_since = [], 0.0
         if stored is not None and self.sealed is None:
             raise BusError(f"The last seal of {self._stream}, number {stored.seq} of OFFICE, cannot be read")
+        if self.sealed is not None:
+            await self._find_loss(reader, self.sealed)
+
+    async def _find_loss(self, reader: BulkReader, last: Seal) -> None:
+        """Compare the end of what was sealed with what there is; if that is not there any more, or others
+        are, seal what is left of it in a way that says so.
+        """
+        known = {last.number: last}
+        marks = dict(enumerate(marks_of(last), last.first))
+
+        async def find_others(found: Sequence[Stored]) -> list[int]:
+            if found and found[0].seq < min(marks, default=last.last + 1):
+                known.update(await self._read_standing())
+                for each in known.values():
+                    marks.update(enumerate(marks_of(each), each.first))
+            wanted = [marks.get(each.seq, NO_MARK) for each in found]
+            leaves = [make_leaf(each)[:MARK] for each in found]
+            compared = zip(found, wanted, leaves, strict=True)
+            return [each.seq for each, mark, leaf in compared if mark not in (NO_MARK, leaf)]
+
+        there = Span(self._stream, ">", 1, await last_sequence(self._bus, self._stream))
+        lost = await find_lost(reader, there, last.last, find_others)
+        if not lost:
+            return
+        standing = known | await self._read_standing()
+        first = next((each.first for each in standing.values() if each.first <= lost <= each.last), lost)
+        left: list[Stored] = []
+        async for page in reader.read(there._replace(start=first, end=lost - 1), READ_TIMEOUT):
+            left += page
+        lost = min(await find_others(left), default=lost)
+        made = (await read_erasures(self._bus, self._stream)).leaves | _make_leaves(left)
+        leaves = [made.get(seq) for seq in range(first, lost)]
+        log.error("end_of_log_lost", stream=self._stream, first=lost, last=last.last)
+        await self._commit(make_seal(self._stream, last, leaves, self._bus.name, first))
+
+    async def _read_standing(self) -> dict[int, Seal]:
+        """All seals by their numbers, without those over what was lost before."""
+        void = await find_void(self._bus, self._stream)
+        seals = [seal async for _, seal in read_seals(self._bus, self._stream) if seal is not None]
+        return {seal.number: seal for seal in seals if seal.number not in void}
 
     def hear(self, stored: Stored) -> None:
         """Take a message as it is stored; of more than ARRIVED the streams are read."""
@@ -112,12 +153,14 @@ class _StreamSealer:
 
     async def _seal(self, number: int) -> None:
         """Seal the next messages; raises Conflict if another process did so first."""
-        seal = make_seal(self._stream, self.sealed, self._leaves[:number], self._bus.name)
-        subject = subjects.seal(self._stream)
-        (self._place,) = await self._bus.commit([make_entry(subject, seal, expect=self._place)])
+        await self._commit(make_seal(self._stream, self.sealed, self._leaves[:number], self._bus.name))
         self._leaves = self._leaves[number:]
         # What is left came within one reading: it is sealed later than it might be, by seconds.
         self._waiting_since = time.monotonic() if self._leaves else 0.0
+
+    async def _commit(self, seal: Seal) -> None:
+        subject = subjects.seal(self._stream)
+        (self._place,) = await self._bus.commit([make_entry(subject, seal, expect=self._place)])
         self.sealed = seal
 
 
@@ -169,7 +212,7 @@ class Sealer:
 
     async def _follow(self, reader: BulkReader) -> None:
         for each in self._streams:
-            await each.load()
+            await each.load(reader)
         look = True
         while True:
             before = self.sealed

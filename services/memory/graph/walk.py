@@ -19,6 +19,12 @@ from shared.contracts.queries import MAX_VISITED
 MAX_SECONDS = 5.0
 """How long a walk goes on."""
 
+QUICK = 0.004
+"""Seconds for which a walk may hold up an event loop."""
+
+FEW = 100
+"""Nodes that are read and encoded within as long."""
+
 MAX_LEVEL = 1_000
 """The most nodes at one number of hops; the strongest go first."""
 
@@ -68,7 +74,18 @@ def traverse(view: GraphView, query: TraverseQuery, moment: float) -> Traversal:
     (there would have been another one to show), and is empty if the walk ended by itself.
     ``edges`` are all those it could walk between nodes shown, with their stored weights.
     """
-    walk = Walk(view.graph, query, moment)
+    walk = Walk(view.graph, query, moment, MAX_SECONDS)
+    return _tell(view, walk, _follow(walk, query))
+
+
+def traverse_quickly(view: GraphView, query: TraverseQuery, moment: float) -> Traversal | None:
+    """The same if it takes no longer than QUICK seconds and shows no more than FEW nodes, else None."""
+    walk = Walk(view.graph, query, moment, QUICK)
+    shown = _follow(walk, query)
+    return None if walk.truncated == _TIME or len(shown) > FEW else _tell(view, walk, shown)
+
+
+def _follow(walk: "Walk", query: TraverseQuery) -> "list[Arrival]":
     shown: list[Arrival] = []
     for arrivals in walk.run():
         passing = walk.to_show(arrivals)
@@ -77,6 +94,10 @@ def traverse(view: GraphView, query: TraverseQuery, moment: float) -> Traversal:
         if len(passing) > room:
             walk.truncated = f"limit: there is more to show than {query.limit:,}"
             break
+    return shown
+
+
+def _tell(view: GraphView, walk: "Walk", shown: "list[Arrival]") -> Traversal:
     places = [arrival.place for arrival in shown]
     return Traversal(
         visits=_visits(view, shown),
@@ -93,7 +114,7 @@ class Walk:
     Raises ValueError for starts that are not in memory.
     """
 
-    def __init__(self, graph: Graph, query: TraverseQuery, moment: float) -> None:
+    def __init__(self, graph: Graph, query: TraverseQuery, moment: float, seconds: float) -> None:
         self.truncated = ""
         self.visited = 0
         self._graph = graph
@@ -104,7 +125,7 @@ class Walk:
         self._hops = np.full(graph.count_places(), _UNSEEN, np.int8)
         self._levels: Counter[int] = Counter()
         self._serial = count()
-        self._end = time.monotonic() + MAX_SECONDS
+        self._end = time.monotonic() + seconds
 
     def run(self) -> Iterator[list[Arrival]]:
         """The arrivals in their order, a few at a time."""

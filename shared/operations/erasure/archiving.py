@@ -26,7 +26,7 @@ from shared.operations.erasure.retention import Retention
 from shared.queries.records import scan
 from shared.text.quotations import Quotations
 from shared.trail.archives import Archive, pages_of, read_archives
-from shared.trail.bundle_file import Erased, erase_in_bundle
+from shared.trail.bundle_file import Erased, erase_in_bundle, overwrite_before
 from shared.trail.leaf import make_leaf
 from shared.trail.seals import read_seals
 
@@ -151,6 +151,7 @@ async def read_unsearched(bus: Bus, cause: str) -> list[Archive]:
 
 async def _erase(bus: Bus, archive: Archive, quotations: Quotations, cause: str) -> None:
     archive.require_here()
+    await asyncio.to_thread(overwrite_before, archive.path)
     recorded = await read_recorded(bus)
     new: list[Stored] = []
     gone: set[int] = set()

@@ -125,6 +125,7 @@ def describe_plan(plan: Planned) -> Iterator[str]:
         yield f"{count(total, 'message')} of the office {'quotes' if total == 1 else 'quote'} this:"
         yield from (f"- {kind}: {number:,}" for kind, number in sorted(plan.messages.items()))
     yield from (f"Quoted in the file {clean(path)}" for path in plan.files)
+    yield from (f"Not counted, and erased once it can be read: {clean(each)}" for each in plan.away)
     if plan.short:
         yield f"Too short to be looked for elsewhere: {_quoted(plan.short)}"
     if plan.common:

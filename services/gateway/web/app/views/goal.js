@@ -42,6 +42,7 @@ function Shown({ goal, query, reload, error }) {
   const open = Boolean(query.row || query.message || query.evidence);
   return html`<div class="head"><${Head} goal=${goal} /><${Actions} goal=${goal} reload=${reload} /></div>
     ${error && html`<${Problem} error=${error} retry=${reload} />`}
+    ${goal.archived.map((part) => html`<p class="soft" key=${part.bundle}>${archived(part)}</p>`)}
     <${Answer} goal=${goal} onOpen=${(ref) => select({ evidence: ref })} reload=${reload} />
     <${Tabs} tabs=${tabs} selected=${chosen} label="Parts of the goal" end=${html`<${Export} id=${goal.goal_id} />`} />
     <div class=${`split${open ? "" : " closed"}`}><div role="tabpanel" aria-label=${chosen} class=${`part part-${chosen}`}>
@@ -52,6 +53,11 @@ function Shown({ goal, query, reload, error }) {
       ${chosen === "diff" && html`<${DiffTab} goal=${goal} />`}
       ${chosen === "evidence" && html`<${EvidenceTab} goal=${goal} onOpen=${(ref) => select({ evidence: ref })} />`}
     </div>${open && html`<${Side} goal=${goal} query=${query} select=${select} onClose=${() => select({})} />`}</div>`;
+}
+
+function archived({ bundle, folder, is_here }) {
+  if (is_here) return html`Messages of this goal are read from the bundle <code>${bundle}</code> in ${folder}.`;
+  return html`Not all is shown: messages of this goal lie in the bundle <code>${bundle}</code>, which is not in ${folder}. Put it there.`;
 }
 
 function Export({ id }) {

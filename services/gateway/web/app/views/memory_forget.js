@@ -28,7 +28,7 @@ async function forget(node, onDone) {
   watch(onDone);
 }
 
-function describe({ nodes, sharing, messages, short }) {
+function describe({ nodes, sharing, messages, away, short }) {
   const [first, ...more] = nodes;
   const total = Object.values(messages).reduce((sum, number) => sum + number, 0);
   const kinds = Object.entries(messages).map(([kind, number]) => `${number} ${kind}`).join(", ");
@@ -37,6 +37,7 @@ function describe({ nodes, sharing, messages, short }) {
     ${more.length > 0 && html`<span>With it ${more.length === 1 ? "goes" : "go"} ${plural(more.length, "node")} that it was merged with, or that would change it:</span><ul>${more.slice(0, SHOWN).map(title)}</ul>`}
     ${sharing.length > 0 && html`<span> ${plural(sharing.length, "other node")} with the same text ${sharing.length === 1 ? "loses" : "lose"} it too.</span>`}
     ${total > 0 && html`<span> ${plural(total, "message")} of the office ${total === 1 ? "quotes" : "quote"} it and ${total === 1 ? "loses" : "lose"} it too (${kinds}), and so do files of the office’s folder.</span>`}
+    ${away.map((text) => html`<span> Not counted, and erased once it can be read: ${text}.</span>`)}
     ${short.length > 0 && html`<span> Too short to be looked for elsewhere: ${short.map((text) => `“${text}”`).join(", ")}.</span>`}
     <span> What left the office, workspaces, backups and what models were sent keep it.</span>`;
 }
