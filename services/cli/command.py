@@ -48,9 +48,9 @@ SECTIONS = {
         "memory": (".command:memory", "Add, search and maintain the agents' shared memory."),
     },
     "Later and again": {
-        "reminders": ("reminders:reminders", "Set, list, snooze and end reminders."),
-        "queue": ("queue:queue", "The overnight queue: what waits for the night."),
-        "schedule": ("schedule:schedule", "Goals on a schedule: each run is a goal of its own."),
+        "reminders": ("later:reminders", "Set, list, snooze and end reminders."),
+        "queue": ("later:queue", "The overnight queue: what waits for the night."),
+        "schedule": ("later:schedule", "Goals on a schedule: each run is a goal of its own."),
         "deliver": ("deliver:deliver", "Try the channels that tell you what happens."),
     },
     "Watch and control": {

@@ -48,11 +48,11 @@ from shared.contracts import (
     CancelGoal,
     Goal,
     GoalDue,
-    ReminderDue,
     Task,
     TaskPriority,
     TaskResult,
     TaskStatus,
+    TimerDue,
 )
 from shared.contracts.base import amended
 from shared.errors import ActionError, Reject
@@ -237,7 +237,7 @@ class Conductor(Agent):
         reason = f"cancelled by {by}" + (f": {request.reason}" if request.reason else "")
         return await self._runner.cancel(stored, TaskStatus.CANCELLED, reason)
 
-    async def on_due(self, due: GoalDue | ReminderDue) -> Outbox:
+    async def on_due(self, due: GoalDue | TimerDue) -> Outbox:
         """End a goal at its deadline, or ask a model again if the process that asked it is gone."""
         stored = await self._find(due.goal_id)
         if stored is None or not isinstance(due, GoalDue):

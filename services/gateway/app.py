@@ -34,7 +34,7 @@ PAGES = (
     "/chat/{rest:path}",
     "/today",
     "/today/{rest:path}",
-    "/schedule",
+    "/timetable",
     "/deliveries",
     "/figures",
 )

@@ -10,7 +10,7 @@ from services.nexus.conversation.asking import read_asked
 from services.nexus.routing.decider import Decider
 from services.nexus.routing.decision import UNCLEAR, Decision
 from services.nexus.routing.request import REQUEST_KEY, Request
-from services.nexus.schedules.service import ScheduleService
+from services.nexus.timetable.scheduled_goals import ScheduledGoals
 from services.nexus.tools.talk import ask_for_whole, ask_which
 from services.nexus.tools.tool import Answer, Call, Effect, ToolContext, load_tools
 from shared.agent.base import Outbox
@@ -25,7 +25,7 @@ from shared.text.shorten import shorten
 class Desk:
     """The tools, what decides which one a message is for, and what they work with."""
 
-    def __init__(self, context: AgentContext, answerer: Answerer, schedules: ScheduleService) -> None:
+    def __init__(self, context: AgentContext, answerer: Answerer, schedules: ScheduledGoals) -> None:
         self.context = context
         self.tools = load_tools()
         self.decider = Decider(context.memory, self.tools)

@@ -13,10 +13,10 @@ from shared.contracts import (
     Envelope,
     GoalDue,
     Question,
-    ReminderDue,
     StopAnswer,
     Task,
     TaskResult,
+    TimerDue,
 )
 from shared.errors import ActionError, Reject
 from shared.llm.protocol import message_of
@@ -101,7 +101,7 @@ class Agent:
         """Handle another agent's report; by default nothing is done, and it stays in the audit log."""
         return ()
 
-    async def on_due(self, due: GoalDue | ReminderDue) -> Outbox:
+    async def on_due(self, due: GoalDue | TimerDue) -> Outbox:
         """Handle a timer that this agent set."""
         return ()
 

@@ -143,15 +143,10 @@ from shared.contracts.records import (
     OfficeState,
     Presence,
     PutAside,
-    Reminder,
-    ReminderDue,
-    Reminders,
-    ReminderStatus,
     Setback,
     StateChanged,
     TaskChanged,
 )
-from shared.contracts.schedule import NightState, Schedule, Schedules, ScheduleStatus
 from shared.contracts.spans import Span, SpanKind
 from shared.contracts.task import (
     ResultOutcome,
@@ -164,6 +159,7 @@ from shared.contracts.task import (
     TaskStatus,
     TaskStep,
 )
+from shared.contracts.timetable import Due, DueKind, DueStatus, NightState, TimerDue, Timetable
 from shared.contracts.trail import ArchiveOrder, MessagesArchived, Seal
 from shared.contracts.versions import (
     ChangeOfNode,

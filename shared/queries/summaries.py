@@ -292,12 +292,12 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
         lambda e: f"{e.agent} at {e.kind}: {e.completed} completed, {e.failed} failed",
     ),
     contracts.ExperienceIndex: ("experience", lambda e: f"{count(len(e.records), 'kind')} of tasks known"),
-    contracts.Reminders: ("reminders", lambda e: f"{count(len(e.reminders), 'reminder')} kept"),
-    contracts.Schedules: ("schedules", lambda e: f"{count(len(e.schedules), 'schedule')} kept"),
+    contracts.Due: ("later", lambda e: f"{e.what} {e.due_id} {e.status}: {e.text}"),
+    contracts.Timetable: ("timetable", lambda e: f"{count(len(e.ids), 'item')} kept"),
     contracts.NightState: ("night", lambda e: e.held or (f"until {e.ends_at}" if e.ends_at else "by day")),
     contracts.TaskPlan: ("plan", lambda e: f"{count(len(e.steps), 'step')} for {e.task_id}"),
     contracts.GoalDue: ("due", lambda e: f"is it done: {e.what}" if e.what else "the deadline of the goal"),
-    contracts.ReminderDue: ("due", lambda e: e.reminder_id),
+    contracts.TimerDue: ("due", lambda e: e.due_id),
     contracts.CognitiveMessage: ("stage", lambda e: str(e.payload.get("stage", "") or e.message_type)),
 }
 """Kind and text of each type of envelope."""

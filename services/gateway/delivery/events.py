@@ -95,7 +95,7 @@ async def _mail_event(
             title=flatten(envelope.subject, TITLE),
             text=_COMMAND.sub("", envelope.body).strip()[:BODY],
             about=found[1],
-            link=f"{address}/schedule",
+            link=f"{address}/timetable",
         )
     mail = parse_mail(stored)
     if mail is None or not await is_question(gateway, mail):

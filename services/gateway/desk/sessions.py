@@ -17,7 +17,7 @@ from shared.trail.archives import read_message
 MAX_TURNS = 50
 """The most turns of a session that are read at once."""
 PAGE_SESSION = "reminders"
-"""The session of what is ordered on the page of reminders and schedules, which is no conversation."""
+"""The session of what is ordered on the page of the timetable, which is no conversation."""
 REMEMBERED = 5
 """Turns of a conversation that go with its next question."""
 MOST_REMEMBERED = 2_000

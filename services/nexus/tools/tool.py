@@ -15,7 +15,7 @@ import msgspec
 from services.nexus.answers.model_answer import Answerer
 from services.nexus.conversation.asking import format_question
 from services.nexus.routing.request import Request
-from services.nexus.schedules.service import ScheduleService
+from services.nexus.timetable.scheduled_goals import ScheduledGoals
 from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus import Entry
@@ -68,7 +68,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 class ToolContext:
     """What tools work with: the agent's context, memory's answers, the schedules, the office as it stands."""
 
-    def __init__(self, agent: AgentContext, answerer: Answerer, schedules: ScheduleService) -> None:
+    def __init__(self, agent: AgentContext, answerer: Answerer, schedules: ScheduledGoals) -> None:
         self.agent = agent
         self.answerer = answerer
         self.schedules = schedules

@@ -62,7 +62,7 @@ async def stop(context: ToolContext, request: Request, _: Words) -> Answer | Cal
     if job := _JOB.search(request.text):
         return Call(assignee=subjects.CORTEX, action="cancel_job", params={"job_id": job[0]})
     if schedule := _SCHEDULE.search(request.text):
-        return Answer(text=(await context.schedules.book.remove(schedule[0])).output)
+        return Answer(text=(await context.schedules.remove(schedule[0])).output)
     goals = await list_goals(context, request)
     if ended := next((goal for goal in goals if goal.status.final and goal.goal_id in request.text), None):
         return Answer(text=f"It has ended already; nothing was stopped: {format_goal(ended)}")
@@ -124,14 +124,14 @@ async def _stop_named(context: ToolContext, request: Request, running: list[Goal
         return _cancel_goal(context, request, goal)
     if WAYS["once"].search(request.text):
         return _ask_how_long(going[0])
-    return Answer(text=(await context.schedules.book.remove(going[0].ref)).output)
+    return Answer(text=(await context.schedules.remove(going[0].ref)).output)
 
 
 async def _list_schedules(context: ToolContext) -> list[Going]:
-    known = (await context.schedules.book.list()).data["schedules"]
+    known = (await context.schedules.list_schedules()).data["schedules"]
     return [
         Going(
-            ref=each["schedule_id"],
+            ref=each["due_id"],
             words=f"{each['text']} {each['words']}",
             shown=f"{each['every']}: {each['text']}",
         )
