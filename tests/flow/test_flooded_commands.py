@@ -152,7 +152,7 @@ async def test_reminders_are_a_page_of_the_next(server: Server) -> None:
     assert "Water plant 30" not in text
     assert f"and {MANY - 30:,} more: --limit lists more" in text
     text, told = listed(server, "reminders", "list", "--limit", "2", "--json")
-    assert [each["reminder_id"] for each in msgspec.json.decode(text)] == ["r0", "r1"]
+    assert [each["due_id"] for each in msgspec.json.decode(text)] == ["r0", "r1"]
     assert f"and {MANY - 2:,} more" in told
 
 
