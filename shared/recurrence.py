@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from shared.clock import localize, read_zone
-from shared.text.phrases import format_list
+from shared.text.display import format_list
 
 WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _NAMES = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()

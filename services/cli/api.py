@@ -196,7 +196,7 @@ def _wait_for_address(config: Settings) -> str:
 def _wait_for_start(config: Settings) -> str:
     # What knows the office imports the bus, which takes as long as all the rest of a command.
     from services.cli.connection import find_url
-    from shared.bus.discovery import find_instance
+    from shared.bus.connecting import find_instance
 
     find_url(config)
     if find_instance(config) is None:

@@ -9,9 +9,7 @@ from functools import partial
 
 import msgspec
 
-from services.conductor.control import next_control
-from services.conductor.goal_runner import GoalRunner
-from services.conductor.goal_store import THINKING, GoalStore, StatusBoard, StoredGoal
+from services.conductor.goal_runner import THINKING, GoalRunner, GoalStore, StatusBoard, StoredGoal
 from services.conductor.learning import MetaLearner
 from services.conductor.model_decisions import ModelDecisions
 from services.conductor.patterns import PatternBook
@@ -21,6 +19,7 @@ from services.conductor.resumption import (
     Continued,
     continue_goal,
     instruction_of,
+    next_control,
     record_of,
     refusal_of,
     retry_goal,

@@ -17,8 +17,8 @@ from shared.errors import MailroomError
 from shared.log import logger
 from shared.memory import Memory
 from shared.projects.reading import read_project
-from shared.reasoning.patterns import WAIT, KnownPattern, pattern_of, recall_patterns
-from shared.text.places import leave_out_places
+from shared.reasoning.recall import WAIT, KnownPattern, pattern_of, recall_patterns
+from shared.text.prose import leave_out_places
 
 IMPORTANCE = 0.6
 

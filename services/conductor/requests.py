@@ -5,8 +5,7 @@ from collections.abc import Mapping
 
 from services.conductor.playbook import Playbook
 from shared.language.sayings import read_sayings
-from shared.text.places import PATH_IN_TEXT, URL_IN_TEXT
-from shared.text.sentences import split_sentences
+from shared.text.prose import PATH_IN_TEXT, URL_IN_TEXT, split_sentences
 
 WAYS = read_sayings(__file__, "requests")
 SEVERAL = WAYS["several"]

@@ -21,8 +21,8 @@ from shared.contracts import Verdict
 from shared.errors import ModelError
 from shared.skills.workspace import require_readable
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.telling import telling
-from shared.tasks.verdict import format_verdict
+from shared.tasks.context import telling
+from shared.tasks.evidence import format_verdict
 
 REPO = {"repo": "Absolute path of the repository"}
 

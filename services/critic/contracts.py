@@ -10,8 +10,7 @@ from services.critic.findings import clean
 from services.critic.rules import AnyRule, Forbidden, Layers, Protected, compile_pattern
 from shared.contracts.checkup import DriftRule
 from shared.projects.reading import ProjectFiles
-from shared.source.syntax import parse_ini, parse_yaml
-from shared.source.tree import Tree, read_text
+from shared.source import Tree, parse_ini, parse_yaml, read_text
 
 TABLE = ("tool", "importlinter")
 CONTRACT_FILES = ("pyproject.toml", ".importlinter", "setup.cfg")

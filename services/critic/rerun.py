@@ -35,8 +35,8 @@ from shared.sandbox import is_older, remove_tree
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
 from shared.skills.workspace import goal_folder
-from shared.source.tree import Tree, read_tree
-from shared.text.phrases import count
+from shared.source import Tree, read_tree
+from shared.text.display import count
 
 NO_RECORDS: Mapping[str, str] = MappingProxyType({})
 PREFIX = "review-"

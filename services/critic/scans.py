@@ -25,9 +25,8 @@ from services.critic.kinds import ANY, Sources
 from shared.contracts.checkup import Finding, Severity
 from shared.projects.reading import ProjectFiles
 from shared.sandbox import CommandResult, run_command
-from shared.source.places import is_shown, is_test, is_vendored
-from shared.source.tree import Tree
-from shared.text.phrases import count
+from shared.source import Tree, is_shown, is_test, is_vendored
+from shared.text.display import count
 
 SELECTED = "E9,F,B,PLE,ASYNC210,ASYNC220,ASYNC221,ASYNC222,ASYNC251,RUF006"
 """ruff's rules for a project that selects none: syntax, undefined and unused names, likely bugs, coroutines

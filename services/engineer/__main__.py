@@ -37,9 +37,8 @@ from shared.skills.workspace import (
     slug,
 )
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile
-from shared.tasks.telling import telling
-from shared.tasks.workspaces import workspace_path
+from shared.tasks.context import telling, workspace_path
+from shared.tasks.profiles import Profile
 
 REPO = {"repo": "Absolute path of the repository"}
 PERIOD_LIMIT = 50

@@ -26,7 +26,7 @@ from shared.projects.reading.discovery import Discovery
 from shared.projects.reading.project_files import UNFORESEEN
 from shared.projects.reading.test_commands import VALUED, TestCommand
 from shared.sandbox import CommandResult, Reach
-from shared.text.phrases import count
+from shared.text.display import count
 
 NOTHING_FOUND = "No way to test this project was found"
 NAME_ONE = 'Name one in pyproject.toml: [tool.mailroom] test = "...", or in .mailroom.yaml: test: ...'

@@ -40,12 +40,12 @@ from shared.contracts import (
 from shared.errors import ActionError, ConfigError, ModelError, Reject
 from shared.language.sentence_type import is_question
 from shared.llm.protocol import Message, message_of
-from shared.messaging.threads import history_of, is_email_task
+from shared.messaging.correspondence import history_of, is_email_task
 from shared.settings import Settings
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from shared.tasks.speaker import Speaker
-from shared.text.cues import asks_about_work
+from shared.text.questions import asks_about_work
 
 MEMORY = "memory"
 """The tool that answers from memory: with a model, the model writes the answer."""

@@ -19,7 +19,7 @@ from shared.bus.records import read_task
 from shared.contracts import MAX_TEXT, Response, ResultOutcome, Task, TaskResult, TaskStatus
 from shared.errors import MailroomError
 from shared.tasks.speaker import Speaker
-from shared.text.shorten import shorten
+from shared.text.display import shorten
 
 
 class Desk:

@@ -15,8 +15,8 @@ from shared.errors import ActionError, ModelError
 from shared.skills.documents import PLAIN, read_document
 from shared.skills.workspace import outputs_path
 from shared.tasks.actions import Outcome, register_action
+from shared.tasks.context import workspace_path
 from shared.tasks.said import is_named
-from shared.tasks.workspaces import workspace_path
 from shared.web.quoting import clean, quote
 
 READING = ("search_web", "fetch_page", "read_document", "read_repository")

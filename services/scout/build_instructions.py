@@ -10,8 +10,8 @@ from shared.projects.reading.ci import list_commands
 from shared.projects.reading.manifests import cite, format_code
 from shared.projects.reading.project_files import ProjectFiles
 from shared.projects.reading.task_files import MAKEFILES
-from shared.source.tree import Tree
-from shared.text.phrases import format_list
+from shared.source import Tree
+from shared.text.display import format_list
 from shared.web.quoting import clean
 
 HEADINGS = re.compile(

@@ -11,10 +11,8 @@ import msgspec
 from services.scout.documents import parse
 from shared.contracts.checkup import Statement
 from shared.projects.reading.manifests import cite, format_code
-from shared.source.places import is_test
-from shared.source.syntax import parse_module
-from shared.source.tree import Tree, read_text
-from shared.text.phrases import count, format_list
+from shared.source import Tree, is_test, parse_module, read_text
+from shared.text.display import count, format_list
 from shared.web.quoting import clean
 
 LANGUAGES = """

@@ -20,9 +20,8 @@ from shared.projects.reading.manifests import (
     lowest_python,
 )
 from shared.projects.reading.project_files import ProjectFiles
-from shared.source.places import is_test
-from shared.source.tree import Tree, read_text
-from shared.text.phrases import format_list
+from shared.source import Tree, is_test, read_text
+from shared.text.display import format_list
 from shared.web.quoting import clean
 
 NAMED_FILE = re.compile(r"[\w.-]+(?:/[\w.-]+)+\.[A-Za-z0-9]{1,6}")

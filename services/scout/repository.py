@@ -11,7 +11,7 @@ from services.scout.open_questions import read_questions
 from shared.contracts.checkup import RepositoryReading, Statement
 from shared.projects.reading import Project, read_project
 from shared.projects.reading.manifests import Manifest, cite
-from shared.source.tree import Limits
+from shared.source import Limits
 
 ELSEWHERE = re.compile(
     r"(?i)\b(install|usage|licen[cs]e|contribut|changelog|table of contents|contents|toc|badges?|sponsor"

@@ -17,8 +17,7 @@ from shared.skills.search import SearchResult, search
 from shared.skills.web import Page, fetch_page
 from shared.skills.workspace import slug, write_output
 from shared.tasks.actions import Outcome
-from shared.text.sentences import last_sentence_end
-from shared.text.words import STOP_WORDS
+from shared.text.prose import STOP_WORDS, last_sentence_end
 from shared.web.quoting import clean, escape
 
 MAX_PASSAGE = 700

@@ -20,11 +20,11 @@ from shared.contracts import (
 )
 from shared.errors import ActionError, Reject
 from shared.llm.protocol import message_of
-from shared.messaging.threads import history_of, is_email_task
-from shared.reasoning.prompt import conclude, decline, frame_task
+from shared.messaging.correspondence import history_of, is_email_task
+from shared.reasoning.prompts import conclude, decline, frame_task
 from shared.settings import Settings
 from shared.tasks.actions import Outcome
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 
 Outbox = Sequence[Envelope | Entry]
 """A handler's return value: messages committed together before the handled one is acknowledged."""

@@ -4,7 +4,7 @@ import re
 from enum import Enum
 
 from shared.language.sayings import read_sayings
-from shared.text.sentences import split_sentences
+from shared.text.prose import split_sentences
 
 WAYS = read_sayings(__file__, "speech_acts")
 LETTER = WAYS["letter"]

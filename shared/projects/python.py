@@ -20,7 +20,7 @@ from shared.projects.steps import StepFailedError, Steps
 from shared.projects.store import Record, Slot, hold, keep_made, list_files, measure, restore_made
 from shared.projects.toolchains import Interpreter, choose_interpreter, format_version
 from shared.projects.virtual_environments import find_existing, list_installed, make_view
-from shared.text.phrases import format_list
+from shared.text.display import format_list
 
 STALE = 7 * 86_400.0
 """Seconds after which an environment without a lock is made again: newer versions may be out."""

@@ -7,8 +7,7 @@ from typing import Any
 from shared import contracts, subjects
 from shared.contracts import Envelope, Goal, ResultOutcome, TaskChanged, TaskStatus, decode
 from shared.contracts.base import MAX_PERSON
-from shared.text.phrases import count
-from shared.text.printable import clean
+from shared.text.display import clean, count
 from shared.views.timeline import MessageSummary
 
 SHOWN_CONNECTIONS = 4

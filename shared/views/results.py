@@ -3,7 +3,7 @@
 import msgspec
 
 from shared.contracts import Finding, Inspection, NotChecked, TestRun
-from shared.text.phrases import count
+from shared.text.display import count
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):

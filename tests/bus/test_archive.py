@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.supervisor.forgetting import carry_out
+from services.cli.supervisor.provisioning import carry_out
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal

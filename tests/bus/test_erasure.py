@@ -12,7 +12,7 @@ from shared import subjects
 from shared.bus import Bus, Delivery, Entry
 from shared.bus.entry import SALT, seal
 from shared.bus.records import read_task, step_entry, submission_entry
-from shared.bus.replacement import HEADER, is_handled
+from shared.bus.wire import HEADER, is_handled
 from shared.contracts import (
     DeadLetter,
     Email,

@@ -12,7 +12,7 @@ import yaml
 
 from shared import subjects
 from shared.agent.base import Agent
-from shared.bus import Stored, claim_watch
+from shared.bus import Stored, claim
 from shared.bus.entry import Entry
 from shared.bus.records import cancel_task, submission_entry
 from shared.contracts import Node, Source, Task, TaskStatus
@@ -21,7 +21,7 @@ from shared.llm.protocol import Message
 from shared.sandbox import run_command
 from shared.skills.workspace import open_workspace
 from shared.tasks.actions import register_action
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from shared.text.times import seconds_between
 from shared.views.timeline import TaskTimeline
 from shared.web.fetching import fetch
@@ -65,7 +65,7 @@ async def clerk(team: Team) -> Clerk:
 @pytest.fixture
 def never_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """No task takes so long that it is claimed for that."""
-    monkeypatch.setattr(claim_watch, "CLAIM_AFTER", 1e6)
+    monkeypatch.setattr(claim, "CLAIM_AFTER", 1e6)
 
 
 async def steps(team: Team, agent: str = "clerk") -> list[Stored]:

@@ -31,7 +31,7 @@ from shared.contracts import (
 )
 from shared.errors import BusUnavailable
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from tests.flow.test_conductor_goals import Judge, Stage, Worker, fail, refuse
 from tests.support.indexing import read_metrics
 from tests.support.team import open_team

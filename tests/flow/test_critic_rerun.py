@@ -21,8 +21,8 @@ from shared.contracts import Task, TaskResult, Verdict, generate_task_id
 from shared.errors import ActionError
 from shared.sandbox import remove_tree
 from shared.settings import Settings
-from shared.source.tree import Tree, read_tree
-from shared.tasks.profile import load_profile
+from shared.source import Tree, read_tree
+from shared.tasks.profiles import load_profile
 from tests.flow.test_critic_agent import PROFILE
 from tests.flow.test_engineer_agent import PROFILE as ENGINEER
 from tests.support.team import Team, open_team

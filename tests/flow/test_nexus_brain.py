@@ -16,7 +16,7 @@ from shared import subjects
 from shared.bus.records import submission_entry
 from shared.contracts import DueKind, Email, Hit, Node, Question, Response, Task, TaskStatus, generate_task_id
 from shared.queries.timetable import read_timetable
-from shared.tasks.profile import load_profile
+from shared.tasks.profiles import load_profile
 from tests.support.team import Team, open_team
 
 NEXUS = load_profile(Path(__file__).parents[2] / "services" / "nexus" / "profile.yaml")

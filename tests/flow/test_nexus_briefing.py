@@ -20,7 +20,7 @@ from shared.contracts import AgentReport, Due, DueKind, DueStatus, TimerDue
 from shared.errors import ConfigError
 from shared.queries.timetable import read_timetable
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile, load_profile
+from shared.tasks.profiles import Profile, load_profile
 from tests.support.briefing import (
     CORTEX,
     FRONTIER,

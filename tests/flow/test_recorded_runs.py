@@ -13,7 +13,7 @@ from shared.agent.base import Agent
 from shared.bus.records import submission_entry
 from shared.contracts import Task, TaskChanged, TaskResult, TestRun, Verdict, generate_task_id
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile, load_profile
+from shared.tasks.profiles import Profile, load_profile
 from tests.flow.test_critic_agent import PROFILE
 from tests.flow.test_engineer_agent import PROFILE as ENGINEER
 from tests.support.team import Team, open_team

@@ -25,7 +25,7 @@ from shared.contracts import (
     Timetable,
 )
 from shared.queries.timetable import due_record, read_timetable
-from shared.tasks.profile import load_profile
+from shared.tasks.profiles import load_profile
 from tests.support.later import keep_items
 from tests.support.team import Team, open_team
 from tests.support.waiting import eventually

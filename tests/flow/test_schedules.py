@@ -29,7 +29,7 @@ from shared.contracts import (
 )
 from shared.contracts.records import OfficeState
 from shared.queries.timetable import due_record, read_timetable
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from tests.support.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(60)

@@ -22,7 +22,7 @@ from services.cli.commands.up import format_usage
 from services.cli.connection import find_url
 from services.cli.supervisor.lock import InstanceLock
 from shared import settings
-from shared.bus.discovery import RunningInstance, find_instance
+from shared.bus.connecting import RunningInstance, find_instance
 from shared.contracts import Goal, generate_iso_timestamp
 from shared.errors import BusUnavailable, MailroomError, StartError
 from shared.queries.checks import check_disk

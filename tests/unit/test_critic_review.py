@@ -17,7 +17,7 @@ from shared.contracts import (
     TestRun,
     ToolRun,
 )
-from shared.tasks.verdict import format_verdict
+from shared.tasks.evidence import format_verdict
 from tests.unit.test_source_tree import plant
 
 

@@ -21,8 +21,7 @@ from shared.projects.reading.discovery import Discovery
 from shared.projects.reading.project_files import list_registries
 from shared.projects.reading.pytest_settings import list_plugins, needs_pytest
 from shared.projects.reading.python_manifest import is_requirement, read_python
-from shared.source.syntax import parse_ini, parse_json, parse_module, parse_toml, parse_yaml
-from shared.source.tree import read_tree
+from shared.source import parse_ini, parse_json, parse_module, parse_toml, parse_yaml, read_tree
 
 NAMES = """\
 pyproject.toml setup.py setup.cfg tox.ini tox.toml noxfile.py requirements.txt requirements-dev.txt uv.lock

@@ -10,8 +10,7 @@ from services.cli.commands.completion import AgentName
 from services.cli.commands.options import json_option
 from services.cli.output.console import open_console, print_block, print_json, print_result
 from shared.contracts import Presence
-from shared.text.phrases import count
-from shared.text.printable import clean, clean_block
+from shared.text.display import clean, clean_block, count
 from shared.views.agents import Controlled, Processes
 
 

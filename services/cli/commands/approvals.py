@@ -18,7 +18,7 @@ from services.cli.output.console import (
     print_rest,
     print_result,
 )
-from shared.text.printable import clean, escape_invisible
+from shared.text.display import clean, escape_invisible
 from shared.text.times import format_span, parse_time, seconds_between
 from shared.views.approvals import Approval, Approvals, Decision, Reaching
 

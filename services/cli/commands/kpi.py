@@ -10,8 +10,7 @@ from rich.console import Console
 from services.cli import api
 from services.cli.commands.options import json_option, since_option
 from services.cli.output.console import make_table, open_console, print_block, print_json, shorten
-from shared.text.phrases import count
-from shared.text.printable import clean
+from shared.text.display import clean, count
 from shared.text.times import format_span, format_utc
 from shared.views.metrics import (
     RELEVANT,

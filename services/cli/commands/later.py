@@ -28,7 +28,7 @@ from shared.clock import format_moment, localize, parse_timestamp, read_zone, ut
 from shared.contracts import Due, DueKind, DueStatus
 from shared.queries.timetable import ENDED, read_timetable
 from shared.recurrence import describe_recurrence, parse_recurrence
-from shared.text.printable import clean, clean_block
+from shared.text.display import clean, clean_block
 from shared.text.times import parse_span
 
 STATES = {

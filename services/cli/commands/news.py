@@ -7,7 +7,7 @@ import click
 from services.cli import api
 from services.cli.commands.options import NumberType, json_option
 from services.cli.output.console import open_console, print_block, print_json
-from shared.text.printable import clean
+from shared.text.display import clean
 from shared.text.times import format_date
 from shared.views.news import NewsList, ToldItem
 

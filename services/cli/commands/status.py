@@ -34,8 +34,7 @@ from shared.queries.spending import (
     read_today,
 )
 from shared.settings import Settings
-from shared.text.phrases import count
-from shared.text.printable import clean
+from shared.text.display import clean, count
 from shared.text.times import format_span, seconds_between
 from shared.views.results import format_spent
 

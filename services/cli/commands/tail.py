@@ -31,7 +31,7 @@ from shared.queries.audit_log import AuditFollower, Gap, read_audit_log
 from shared.queries.records import read_goal
 from shared.queries.results import expand_goal_id
 from shared.queries.summaries import summarize
-from shared.text.printable import clean
+from shared.text.display import clean
 from shared.text.times import format_clock
 from shared.views.timeline import MessageSummary
 

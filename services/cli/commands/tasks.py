@@ -21,7 +21,7 @@ from services.cli.output.console import (
 )
 from services.cli.output.outcomes import format_headline
 from shared.contracts import Goal, GoalTask
-from shared.text.phrases import count
+from shared.text.display import count
 from shared.text.times import format_span, parse_time, seconds_between
 from shared.views.goals import LatestGoals
 

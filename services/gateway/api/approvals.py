@@ -7,7 +7,7 @@ import msgspec
 
 from services.gateway.api.messages import API
 from services.gateway.context import Call, Gateway
-from services.gateway.inbox.open_requests import forget_requests, read_requests
+from services.gateway.inbox import forget_requests, read_requests
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
 from shared.operations.approvals import (
@@ -21,8 +21,7 @@ from shared.operations.approvals import (
 )
 from shared.operations.risk import Grade, grade_risk
 from shared.queries.records import select_fairly
-from shared.text.printable import escape_invisible
-from shared.text.shorten import flatten
+from shared.text.display import escape_invisible, flatten
 from shared.views.approvals import Approval, Decision
 
 MAX_LIMIT = 2_000

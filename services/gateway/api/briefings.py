@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from services.gateway.context import Call
-from services.gateway.pages.task import message_id_of
+from services.gateway.pages.agents import message_id_of
 from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope

@@ -6,7 +6,7 @@ import msgspec
 
 from services.gateway.api.messages import API
 from services.gateway.context import Call
-from services.gateway.inbox.letters import read_letters, wait_until_indexed
+from services.gateway.inbox import read_letters, wait_until_indexed
 from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from services.gateway.context import Call
-from services.gateway.desk.sessions import Answer
+from services.gateway.conversations import Answer
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
 from services.gateway.timetable.items import Item, list_items

@@ -26,15 +26,14 @@ from services.gateway.trail.lost_ends import find_lost
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.bulk import Span
-from shared.bus.replacement import restored
+from shared.bus.wire import restored
 from shared.contracts import MemoryForgotten, MessagesErased, generate_iso_timestamp
 from shared.errors import BusError, BusUnavailable
 from shared.log import logger
 from shared.queries.pieces import make_piece
 from shared.queries.records import last_sequence, scan
 from shared.queries.seals import CUTS, Cut
-from shared.trail.archives import Archive, read_archives, read_log
-from shared.trail.erasures import read_erasures
+from shared.trail.archives import Archive, read_archives, read_erasures, read_log
 
 ARRIVED = 4_000
 """Live messages that wait at most to be indexed: what is beyond that is read from the streams."""

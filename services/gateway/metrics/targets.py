@@ -18,19 +18,20 @@ from services.gateway.metrics.computing import (
     compute_experiences,
     compute_velocity,
 )
-from services.gateway.metrics.figure import Figure, Point
-from services.gateway.metrics.learning import compute_recall
-from services.gateway.metrics.learning_figures import (
+from services.gateway.metrics.figures import (
+    Figure,
     Handled,
+    Point,
     add_handled,
     learning_figures,
     read_handled,
     recall_figure,
 )
+from services.gateway.metrics.learning import compute_recall
 from services.gateway.metrics.planted_commands import judge_planted
 from shared.contracts import ApprovalAnswer, ApprovalRequest, CommandJudged, TaskStatus
 from shared.memory import RecallMeasured
-from shared.text.phrases import count
+from shared.text.display import count
 from shared.views.metrics import (
     RELEVANT,
     TARGET_SECONDS,

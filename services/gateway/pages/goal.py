@@ -19,7 +19,7 @@ from shared.bus import Bus
 from shared.contracts import NAME, DailySpending, Finding, Goal, Instruction, NotChecked, TestRun
 from shared.queries.pieces import Piece, PieceKind
 from shared.queries.results import read_results
-from shared.tasks.verdict import format_verdict, verdict_of
+from shared.tasks.evidence import format_verdict, verdict_of
 from shared.text.times import seconds_between
 from shared.trail.archives import find_archived
 from shared.views.activity import Row, RowKind

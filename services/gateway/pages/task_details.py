@@ -20,7 +20,7 @@ from shared.contracts import (
     decode,
 )
 from shared.queries.pieces import make_piece
-from shared.text.excerpt import excerpt
+from shared.text.display import excerpt
 from shared.text.times import format_utc, parse_time
 from shared.views.activity import Activity, Row, RowKind, TaskDetails
 

@@ -12,7 +12,7 @@ import msgspec
 from shared.clock import read_night, read_zone, utc_now
 from shared.contracts import NightState
 from shared.settings import Settings
-from shared.text.shorten import flatten
+from shared.text.display import flatten
 
 MAX_FILES = 200
 """The most files of a folder that are read."""

@@ -8,9 +8,8 @@ import re
 from datetime import datetime
 
 from services.gateway.context import Call
-from services.gateway.desk.asking import ask, wait_for_answer
-from services.gateway.desk.sessions import PAGE_SESSION, Answer
-from services.gateway.pages.task import message_id_of
+from services.gateway.conversations import PAGE_SESSION, Answer, ask, wait_for_answer
+from services.gateway.pages.agents import message_id_of
 from services.gateway.problems import Failure, not_found
 from services.gateway.timetable.items import Item, view_due
 from shared import subjects

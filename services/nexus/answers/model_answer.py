@@ -46,9 +46,9 @@ from shared.queries.timetable import ENDED
 from shared.reasoning.recall import measure_relevance
 from shared.skills.mentions import open_mentions
 from shared.tasks.context import current_task
-from shared.text.cues import asks_about_work
-from shared.text.shorten import flatten, shorten
-from shared.text.words import find_terms
+from shared.text.display import flatten, shorten
+from shared.text.prose import find_terms
+from shared.text.questions import asks_about_work
 
 CITATION = re.compile(r"\[([A-Za-z0-9][A-Za-z0-9_-]{0,127})\]")
 """How an answer cites: the id of a memory in brackets."""

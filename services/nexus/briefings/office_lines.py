@@ -17,7 +17,7 @@ from shared.contracts import (
 )
 from shared.queries.office import Waiting
 from shared.queries.timetable import WAITING
-from shared.text.phrases import count
+from shared.text.display import count
 from shared.web.quoting import clean
 
 PART = 120

@@ -7,7 +7,7 @@ from datetime import date, datetime, tzinfo
 
 from services.nexus.briefings.lines import MAX_LINE, MAX_LINES, Line, Section, cite, plain
 from shared.clock import format_moment
-from shared.text.phrases import format_list
+from shared.text.display import format_list
 
 WIDTH = 80
 """Columns; only an address or a path that is longer goes beyond."""

@@ -6,7 +6,7 @@ from enum import Enum
 from services.nexus.reminders.timers import spell_out
 from shared.language.sayings import read_sayings
 from shared.language.times.time_phrases import ISO_MOMENT, find_phrases
-from shared.text.sentences import split_sentences
+from shared.text.prose import split_sentences
 
 WAYS = read_sayings(__file__, "requests")
 LEAD = WAYS["lead"]

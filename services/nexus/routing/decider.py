@@ -27,8 +27,8 @@ from shared.language.sayings import read_sayings
 from shared.language.speech_acts import Act
 from shared.language.utterance import read_utterance
 from shared.memory import Memory
-from shared.text.shorten import shorten
-from shared.text.subjects import find_names
+from shared.text.display import shorten
+from shared.text.questions import find_names
 
 WAYS = read_sayings(__file__, "decider")
 

@@ -11,8 +11,7 @@ from shared.contracts import Due, DueKind, DueStatus
 from shared.errors import ActionError
 from shared.queries.timetable import ENDED, KEPT, WAITING
 from shared.recurrence import next_occurrence, parse_recurrence
-from shared.text.phrases import count
-from shared.text.shorten import flatten
+from shared.text.display import count, flatten
 
 LATEST = timedelta(days=1)  # a run of a goal that is later than this is left out
 PUNCTUAL = timedelta(minutes=1)  # what is later than this is said to be late

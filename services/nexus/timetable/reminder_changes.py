@@ -19,7 +19,7 @@ from shared.language.times.days import UnclearTime, find_day, read_amount, read_
 from shared.language.times.time_parser import choose, resolve
 from shared.queries.timetable import ENDED, WAITING
 from shared.recurrence import describe_recurrence, format_recurrence, next_occurrence, parse_recurrence
-from shared.text.words import find_terms
+from shared.text.prose import find_terms
 
 DEFAULT_SNOOZE = 30.0  # minutes, if the request does not say how long
 OPEN = WAITING | {DueStatus.FIRED}

@@ -35,7 +35,7 @@ from shared.queries.spending import format_overspent, read_night_state
 from shared.queries.timetable import KEPT, WAITING, Known
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.said import said_in, sign_said
-from shared.text.shorten import flatten
+from shared.text.display import flatten
 
 SCHEDULE = "Its id, the beginning of it, or words of its goal"
 

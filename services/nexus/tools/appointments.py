@@ -21,8 +21,8 @@ from shared.language.sayings import read_sayings
 from shared.language.times.calendar_range import parse_calendar_range
 from shared.language.times.time_parser import choose, resolve
 from shared.settings import Settings
-from shared.skills.calendar_server import add_event, is_on_server
-from shared.text.shorten import flatten
+from shared.skills.calendar import add_event, is_on_server
+from shared.text.display import flatten
 
 if TYPE_CHECKING:
     import icalendar

@@ -13,9 +13,8 @@ from shared.language.sayings import read_sayings
 from shared.language.speech_acts import Act
 from shared.language.utterance import read_utterance
 from shared.memory import WriteRefused
-from shared.text.sentences import split_title
-from shared.text.shorten import flatten
-from shared.text.words import find_stems, find_terms
+from shared.text.display import flatten
+from shared.text.prose import find_stems, find_terms, split_title
 
 WAYS = read_sayings(__file__, "keeping")
 CORRECTS = WAYS["corrects"]

@@ -17,9 +17,8 @@ from shared.delivery.mailbox import FoundMail, FoundMails, MailboxQuery
 from shared.errors import BusError, Refused
 from shared.language.sayings import read_sayings
 from shared.language.speech_acts import LETTER
-from shared.text.phrases import count
-from shared.text.shorten import flatten
-from shared.text.words import find_stems, find_terms
+from shared.text.display import count, flatten
+from shared.text.prose import find_stems, find_terms
 
 WAYS = read_sayings(__file__, "letters")
 

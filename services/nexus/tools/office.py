@@ -9,9 +9,8 @@ from services.nexus.routing.request import Request
 from services.nexus.tools.tool import Answer, Call, Tool, ToolContext, Words
 from shared.contracts import DailySpending, Goal, Hit
 from shared.errors import BusError
-from shared.text.phrases import count
-from shared.text.shorten import flatten
-from shared.text.words import find_stems, find_terms
+from shared.text.display import count, flatten
+from shared.text.prose import find_stems, find_terms
 
 
 def format_goal(goal: Goal) -> str:

@@ -15,8 +15,8 @@ from services.nexus.tools.tool import Answer, Effect, Tool, ToolContext, Words, 
 from shared.contracts import AskedBack, Choice, Node, Response, Source, Told
 from shared.contracts.conversation import SLOT
 from shared.language.sayings import read_sayings
-from shared.text.sentences import split_title
-from shared.text.shorten import flatten
+from shared.text.display import flatten
+from shared.text.prose import split_title
 
 WAYS = read_sayings(__file__, "recall")
 

@@ -9,7 +9,7 @@ from services.nexus.tools.tool import Answer, Tool, ToolContext, Words, ask_back
 from shared.contracts import Choice, ResultOutcome
 from shared.language.sayings import read_sayings
 from shared.language.speech_acts import Act
-from shared.text.shorten import shorten
+from shared.text.display import shorten
 
 WAYS = read_sayings(__file__, "talk")
 

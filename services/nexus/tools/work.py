@@ -13,9 +13,8 @@ from shared.bus.entry import seal
 from shared.contracts import CancelGoal, Choice, Goal
 from shared.contracts.conversation import MAX_CHOICES, SLOT
 from shared.language.sayings import read_sayings
-from shared.text.printable import quote_exactly
-from shared.text.shorten import flatten
-from shared.text.words import find_stems, find_terms
+from shared.text.display import flatten, quote_exactly
+from shared.text.prose import find_stems, find_terms
 
 WAYS = read_sayings(__file__, "work")
 

@@ -11,7 +11,7 @@ import yaml
 from shared.projects.reading.project_files import ProjectFiles, list_workflows
 from shared.projects.reading.test_commands import UNKNOWN, split_line
 from shared.projects.reading.test_environments import TestNeeds, join_options, sort_lines
-from shared.source.syntax import parse_yaml
+from shared.source import parse_yaml
 
 MAX_FILES = 40
 MAX_COMBINATIONS = 64

@@ -18,7 +18,7 @@ from shared.projects.reading.node_scripts import (
 from shared.projects.reading.project_files import ProjectFiles
 from shared.projects.reading.pytest_settings import read_pytest_settings
 from shared.projects.reading.test_commands import TestCommand
-from shared.source.tree import SKIPPED
+from shared.source import SKIPPED
 
 PYTHON_PROJECT = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
 ASIDE = frozenset(

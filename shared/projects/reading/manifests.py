@@ -9,8 +9,8 @@ import msgspec
 
 from shared.contracts.checkup import Statement
 from shared.projects.reading.project_files import ProjectFiles, as_table, get_table
-from shared.source.tree import Tree, read_text
-from shared.text.phrases import count, format_list
+from shared.source import Tree, read_text
+from shared.text.display import count, format_list
 from shared.web.quoting import clean
 
 USUAL = frozenset("build test tests start dev serve lint typecheck check format docs prepare".split())

@@ -13,7 +13,7 @@ from shared.projects.reading.manifests import Manifest, read_licence, read_manif
 from shared.projects.reading.node_scripts import read_scripts
 from shared.projects.reading.project_files import ProjectFiles
 from shared.projects.reading.recognition import LOCKS, FoundProject, find_projects
-from shared.source.tree import Limits, Tree, read_tree
+from shared.source import Limits, Tree, read_tree
 
 README = re.compile(r"readme(\.md|\.markdown|\.rst|\.txt|)", re.IGNORECASE)
 

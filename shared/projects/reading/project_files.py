@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from shared.source import syntax
-from shared.source.syntax import parse_json, parse_toml, parse_yaml
-from shared.source.tree import NO_BREAKS
+from shared import source
+from shared.source import NO_BREAKS, parse_json, parse_toml, parse_yaml
 
 LARGEST = 2_000_000  # bytes of a file that is read: people wrote it, and patterns are matched against it
 LARGEST_LOCK = 20_000_000  # the same of a lock; that of a large monorepo has about 5 MB
@@ -38,8 +37,8 @@ PARSERS: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys((".toml", "uv.lock", "poetry.lock", "pdm.lock", "Pipfile", "Cargo.lock"), parse_toml),
     **dict.fromkeys((".json", "Pipfile.lock"), parse_json),
     **dict.fromkeys((".yml", ".yaml"), parse_yaml),
-    **dict.fromkeys((".ini", ".cfg"), syntax.parse_ini),
-    ".py": syntax.parse_module,
+    **dict.fromkeys((".ini", ".cfg"), source.parse_ini),
+    ".py": source.parse_module,
 }
 """How a file is parsed, by its name or its suffix; any other is text."""
 
@@ -180,7 +179,7 @@ def read_text(path: Path) -> str:
 def parse_ini(text: str) -> dict[str, dict[str, str]]:
     """The sections of INI text that stands in another file; empty if it is malformed."""
     with contextlib.suppress(ValueError):
-        return syntax.parse_ini(text)
+        return source.parse_ini(text)
     return {}
 
 

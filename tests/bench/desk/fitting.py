@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from services.memory.local_embedder import LocalEmbedder
+from services.memory.local_model import LocalEmbedder
 from services.nexus.routing.features import BUCKETS, normalise, read_features
 from services.nexus.routing.following import ROLES, Before, find_roles, read_following
 from services.nexus.routing.likeness import FILE, Header, Weights, fingerprint, read_weights
