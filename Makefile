@@ -143,8 +143,8 @@ $(STAMPS)/project: pyproject.toml $(STAMPS)/locked
 	@$(UV) pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps --editable .
 	@touch $@
 
-$(STAMPS)/model: services/memory/model.py $(STAMPS)/project
-	@$(BIN)/python -m services.memory.model
+$(STAMPS)/model: services/memory/local_model.py $(STAMPS)/project
+	@$(BIN)/python -m services.memory.local_model
 	@touch $@
 
 # Without a registry of npm everything but the dashboard works, and setup tries again the next time.

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from shared.clock import localize, read_zone
-from shared.text.phrases import format_list
+from shared.text.display import format_list
 
 WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _NAMES = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
@@ -26,7 +26,6 @@ _SPANS = {"MINUTELY": timedelta(minutes=1), "HOURLY": timedelta(hours=1)}
 _FORM = re.compile(
     r"DTSTART(?:;TZID=(?P<zone>[^:\s]+))?:(?P<start>\d{8}T\d{6})(?P<utc>Z?)\s+RRULE:(?P<rule>\S+)"
 )
-_OLD = re.compile(r"(?P<days>[a-z]{3}(?:,[a-z]{3})*) (?P<clock>\d\d:\d\d)(?: (?P<zone>\S+))?")
 
 
 class Recurrence(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,15 +53,11 @@ def format_recurrence(recurrence: Recurrence) -> str:
 
 
 def parse_recurrence(written: str) -> Recurrence:
-    """What ``format_recurrence`` wrote, or an older record: ``mon,thu 14:00``; raises ValueError."""
+    """What ``format_recurrence`` wrote; raises ValueError."""
     if found := _FORM.fullmatch(written.strip()):
         start = datetime.strptime(found["start"], "%Y%m%dT%H%M%S")  # noqa: DTZ007 - local on purpose
         start = start.replace(tzinfo=UTC) if found["utc"] else start
         return Recurrence(start=start, rule=found["rule"], zone=found["zone"] or "")
-    if found := _OLD.fullmatch(written.strip()):
-        days = ",".join(day[:2].upper() for day in found["days"].split(","))
-        start = datetime.fromisoformat(f"2024-01-01T{found['clock']}")
-        return Recurrence(start=start, rule=f"FREQ=WEEKLY;BYDAY={days}", zone=found["zone"] or "")
     raise ValueError(f"{written[:60]!r} is no rule of what repeats")
 
 

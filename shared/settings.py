@@ -39,10 +39,8 @@ HIDDEN = (*SECRETS, "deliver", "deliver_secrets", "audit_witness")  # those may 
 DELIVER_PREFIX = f"{PREFIX}DELIVER_"
 """What the variables with the secrets of channels begin with: ``MAILROOM_DELIVER_<CHANNEL>_<FIELD>``."""
 
-CHARACTERS_A_TOKEN = 3
-"""A low estimate, as for code and JSON: English text has about four."""
-ANSWER_SHARE = 4
-"""A quarter of the model's context is reserved for its answer."""
+CHARACTERS_A_TOKEN = 3  # a low estimate, as for code and JSON: English text has about four
+ANSWER_SHARE = 4  # a quarter of the model's context is reserved for its answer
 
 Days = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
@@ -98,6 +96,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """When the server syncs to disk: ``always``, or how often (``2m``: can lose what was acknowledged)."""
     nats_max_store: Annotated[int, msgspec.Meta(ge=0)] = 0
     """The most bytes JetStream may store; 0 takes half of what the disk has free, at most 10 GiB."""
+    url: str = ""
+    """The gateway that commands ask; empty: that of ``mailroom login``, else that of the state directory."""
     gateway_address: str = "127.0.0.1"
     """The address that the gateway listens on; any but a loopback one opens it to the network."""
     gateway_port: Port = 8642

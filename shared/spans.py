@@ -14,7 +14,7 @@ import msgspec
 
 from shared.contracts.base import generate_iso_timestamp
 from shared.contracts.spans import MAX_INPUT, MAX_OUTPUT, Span, SpanKind
-from shared.text.excerpt import excerpt, sendable
+from shared.text.display import excerpt, sendable
 
 MAX_SPANS = 40
 """Spans of one step of a task; further ones become a single one that counts them."""

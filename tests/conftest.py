@@ -54,6 +54,13 @@ def office_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def office_gateway(office_server: Server) -> Server:
+    """The same with its gateway, which most commands ask."""
+    office_server.start_gateway()
+    return office_server
+
+
 @pytest.fixture
 def fresh_office_server(tmp_path: Path) -> Iterator[Server]:
     """A server for one test, which may break it."""

@@ -10,8 +10,7 @@ import msgspec
 from shared import subjects
 from shared.errors import ConfigError
 from shared.settings import Settings
-from shared.tasks.profile import Profile, load_profile
-from shared.tasks.specialists import read_specialists
+from shared.tasks.profiles import Profile, load_profile, read_specialists
 
 SERVICES = Path(__file__).resolve().parent.parent
 

@@ -4,7 +4,7 @@ import importlib
 import io
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import IO, Any
 
 import click
@@ -14,81 +14,90 @@ from shared.errors import BusUnavailable, MailroomError
 
 SECTIONS = {
     "Start and stop": {
-        "up": "services.cli.commands.up:up",
-        "down": "services.cli.commands.up:down",
-        "demo": "services.cli.commands.demo:demo",
-        "init": "services.cli.commands.init:init",
-        "status": "services.cli.commands.status:status",
-        "doctor": "services.cli.commands.doctor:doctor",
+        "up": ("up:up", "Start the office: server, memory and agents."),
+        "down": ("up:down", "Stop the office of the state directory."),
+        "demo": ("demo:demo", "Check up on REPO in a temporary office."),
+        "init": ("init:init", "Write mailroom.toml by asking, and try the model."),
+        "status": ("status:status", "Show which agents run, what waits and what failed."),
+        "doctor": ("doctor:doctor", "Check the installation, and say how to fix problems."),
     },
     "Give work": {
-        "checkup": "services.cli.commands.checkup:checkup",
-        "submit": "services.cli.commands.submit:submit",
-        "tasks": "services.cli.commands.tasks:tasks",
-        "show": "services.cli.commands.show:show",
-        "diff": "services.cli.commands.patches:diff",
-        "apply": "services.cli.commands.patches:apply",
-        "retry": "services.cli.commands.retry:retry",
-        "resume": "services.cli.commands.retry:resume",
-        "cancel": "services.cli.commands.tasks:cancel",
-        "approvals": "services.cli.commands.approvals:approvals",
+        "checkup": ("checkup:checkup", "Check up on projects: tests, lint, secrets, drift, history."),
+        "submit": ("submit:submit", "Submit a goal."),
+        "tasks": ("tasks:tasks", "List goals and their tasks, latest last."),
+        "show": ("show:show", "Show everything about a goal or a task."),
+        "diff": ("patches:diff", "Print the patches of GOAL, or those of the projects named."),
+        "apply": ("patches:apply", "Apply the patches of GOAL to the folders they were made for."),
+        "retry": ("retry:retry", "Do GOAL again from the beginning, as a new goal."),
+        "resume": ("retry:resume", "Continue GOAL, with what you --say as a further instruction."),
+        "cancel": ("tasks:cancel", "Cancel the goal ID and its open tasks."),
+        "approvals": ("approvals:approvals", "Grant or refuse what agents may not do without a person."),
     },
     "Ask and talk": {
-        "chat": "services.cli.commands.chat.command:chat",
-        "ask": "services.cli.commands.ask:ask",
-        "sessions": "services.cli.commands.chat.sessions:sessions",
-        "mail": "services.cli.commands.mail:mail",
-        "brief": "services.cli.commands.brief:brief",
-        "news": "services.cli.commands.news:news",
+        "chat": ("chat.command:chat", "Talk to the front desk."),
+        "ask": ("ask:ask", "Ask the front desk a question."),
+        "sessions": (
+            "chat.sessions:sessions",
+            "List the conversations with the front desk, the latest first.",
+        ),
+        "mail": ("mail:mail", "Read mail, write to an agent, and reply."),
+        "brief": ("brief:brief", "Print today's briefing, or AGENT's from memory."),
+        "news": ("news:news", "List what was told of papers and news; keep or dismiss it."),
     },
     "Memory": {
-        "memory": "services.cli.command:memory",
+        "memory": (".command:memory", "Add, search and maintain the agents' shared memory."),
     },
     "Later and again": {
-        "reminders": "services.cli.commands.reminders:reminders",
-        "queue": "services.cli.commands.queue:queue",
-        "schedule": "services.cli.commands.schedule:schedule",
-        "deliver": "services.cli.commands.deliver:deliver",
+        "reminders": ("later:reminders", "Set, list, snooze and end reminders."),
+        "queue": ("later:queue", "The overnight queue: what waits for the night."),
+        "schedule": ("later:schedule", "Goals on a schedule: each run is a goal of its own."),
+        "deliver": ("deliver:deliver", "Try the channels that tell you what happens."),
     },
     "Watch and control": {
-        "web": "services.cli.commands.web:web",
-        "tail": "services.cli.commands.tail:tail",
-        "agents": "services.cli.commands.agents:agents",
-        "kpi": "services.cli.commands.kpi:kpi",
-        "dead": "services.cli.commands.dead:dead",
-        "audit": "services.cli.commands.audit:audit",
-        "policy": "services.cli.commands.policy:policy",
+        "web": ("web:web", "Print a link that opens the dashboard."),
+        "tail": ("tail:tail", "Follow all messages as they are stored."),
+        "agents": ("agents:agents", "Show the agents; pause, resume, restart one."),
+        "kpi": ("kpi:kpi", "Show metrics with their targets: time, safety, learning."),
+        "dead": ("dead:dead", "List dead letters, send them again, or drop them."),
+        "audit": ("audit:audit", "Export the log, verify it, archive it, or prove a message."),
+        "policy": ("policy:policy", "Check commands against the policy, without running them."),
     },
     "For scripts and servers": {
-        "token": "services.cli.commands.token:token",
-        "completion": "services.cli.command:completion",
-        "asyncapi": "services.cli.commands.asyncapi:asyncapi",
-        "provision": "services.cli.commands.up:provision",
+        "token": ("token:token", "Make, list and revoke tokens for scripts."),
+        "login": ("login:login", "Have commands ask the gateway at URL, as on its own machine."),
+        "logout": ("login:logout", "Have commands ask the office of this machine again."),
+        "completion": (".command:completion", "Print the script that completes 'mailroom' in SHELL."),
+        "asyncapi": ("asyncapi:asyncapi", "Print the subjects of the bus as AsyncAPI 3.0, in JSON."),
+        "provision": ("up:provision", "Create keys, the server's configuration, and streams."),
     },
 }
-"""The commands by what they are for, as the help lists them."""
-COMMANDS = {name: function for section in SECTIONS.values() for name, function in section.items()}
+"""The commands by what they are for, as the help lists them: where each is, and the first sentence of its
+help, so that the list is printed without importing all of them."""
+COMMANDS = {name: listed for section in SECTIONS.values() for name, listed in section.items()}
 MEMORY_COMMANDS = {
-    "add": "services.cli.commands.memory.nodes:add",
-    "search": "services.cli.commands.memory.nodes:search",
-    "get": "services.cli.commands.memory.nodes:get",
-    "list": "services.cli.commands.memory.nodes:list_nodes",
-    "retire": "services.cli.commands.memory.nodes:retire",
-    "brief": "services.cli.commands.memory.nodes:brief",
-    "forget": "services.cli.commands.memory.forgetting:forget",
-    "end": "services.cli.commands.memory.validity:end",
-    "restore": "services.cli.commands.memory.validity:restore",
-    "link": "services.cli.commands.memory.graph:link",
-    "unlink": "services.cli.commands.memory.graph:unlink",
-    "graph": "services.cli.commands.memory.graph:graph",
-    "stats": "services.cli.commands.memory.maintenance:stats",
-    "health": "services.cli.commands.memory.maintenance:health",
-    "linker": "services.cli.commands.memory.maintenance:linker",
-    "reindex": "services.cli.commands.memory.maintenance:reindex",
-    "rebuild": "services.cli.commands.memory.maintenance:rebuild",
-    "export": "services.cli.commands.memory.exports:export",
-    "import": "services.cli.commands.memory.imports:import_records",
-    "ingest": "services.cli.commands.memory.ingest:ingest",
+    "add": ("memory.nodes:add", "Add a memory, and print its id; with --id change one."),
+    "search": ("memory.nodes:search", "Search memory for TEXT, best match first."),
+    "get": ("memory.nodes:get", "Show the memories with these IDs in full."),
+    "list": ("memory.nodes:list_nodes", "List memories in the order of their ids."),
+    "retire": ("memory.nodes:retire", "Retire the memories with these IDs, or those of a file."),
+    "brief": ("memory.nodes:brief", "Print AGENT's briefing from memory."),
+    "forget": ("memory.forgetting:forget", "Erase the memories with these IDs for good."),
+    "end": ("memory.validity:end", "Say that the memories with these IDs hold no longer."),
+    "restore": (
+        "memory.validity:restore",
+        "Take back that the memories with these IDs were retired or ended.",
+    ),
+    "link": ("memory.graph:link", "Add an edge from the node FROM to the node TO."),
+    "unlink": ("memory.graph:unlink", "Remove the edge from the node FROM to the node TO."),
+    "graph": ("memory.graph:graph", "Show the neighbourhood of the node ID."),
+    "stats": ("memory.maintenance:stats", "Show the sizes of memory and its counters."),
+    "health": ("memory.maintenance:health", "Check that memory can read and write."),
+    "linker": ("memory.maintenance:linker", "Show the linker's status, or start a round of it."),
+    "reindex": ("memory.maintenance:reindex", "Rebuild the search indices from the store."),
+    "rebuild": ("memory.maintenance:rebuild", "Rebuild memory from the log of all writes."),
+    "export": ("memory.exports:export", "Export memory to FILE."),
+    "import": ("memory.imports:import_records", "Import nodes and edges from FILE."),
+    "ingest": ("memory.ingest:ingest", "Have memory take in files, or all files of folders."),
 }
 MEANT = {
     "approve": "approvals",
@@ -124,15 +133,16 @@ COMPLETION_LINES = {
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command only when it is used: ``table`` maps names to ``module:function``.
+    """A group that imports a command only when it is used.
 
+    ``table`` maps names to ``module:function`` in ``services.cli.commands`` and the sentence for the list;
     ``meant`` maps words that are no commands to those to suggest.
     """
 
     def __init__(
         self,
         *arguments: Any,
-        table: Mapping[str, str] | None = None,
+        table: Mapping[str, tuple[str, str]] | None = None,
         meant: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
@@ -161,9 +171,24 @@ class LazyGroup(click.Group):
         """Import the command ``cmd_name``; None if there is none."""
         if cmd_name not in self.table:
             return None
-        module, _, function = self.table[cmd_name].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), function)
+        module, _, function = self.table[cmd_name][0].partition(":")
+        found = importlib.import_module(f".{module}", "services.cli.commands")
+        command: click.Command = getattr(found, function)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands of the table."""
+        with formatter.section("Commands"):
+            self.write_commands(formatter, self.table)
+
+    def write_commands(self, formatter: click.HelpFormatter, names: Iterable[str]) -> None:
+        """Write a line for each of these commands, all of them aligned."""
+        widest = max(map(len, self.table))
+        room = formatter.width - 6 - widest
+        shown = (click.Command(name, help=self.table[name][1]) for name in names)
+        formatter.write_dl(
+            [(each.name.ljust(widest), each.get_short_help_str(room)) for each in shown if each.name]
+        )
 
 
 class CommandError(click.ClickException):
@@ -196,16 +221,9 @@ class MailroomGroup(LazyGroup):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands of SECTIONS, each section under its title."""
-        widest = max(map(len, self.table))
         for title, names in SECTIONS.items():
-            found = {name: self.get_command(ctx, name) for name in names}
-            rows = [
-                (name.ljust(widest), command.get_short_help_str(formatter.width - 6 - widest))
-                for name, command in found.items()
-                if command
-            ]
             with formatter.section(title):
-                formatter.write_dl(rows)
+                self.write_commands(formatter, names)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As in click; a usage error if an argument is not valid text, or an option is given twice."""

@@ -10,8 +10,8 @@ import click
 
 from services.cli.supervisor.lock import is_held
 from shared import log, settings, subjects
-from shared.bus import Bus, discovery
-from shared.bus.discovery import find_instance
+from shared.bus import Bus, connecting
+from shared.bus.connecting import find_instance
 from shared.errors import StartError
 from shared.settings import Settings
 from shared.trace import continue_trace
@@ -40,7 +40,7 @@ def find_url(config: Settings, wait: float = START_WAIT) -> str:
                 problem = f"The office in {config.state_dir} did not get ready within {wait:g} s"
                 raise StartError(problem, f"See why in {config.logs}, or try again later")
             time.sleep(POLL_INTERVAL)
-    return discovery.find_url(config)
+    return connecting.find_url(config)
 
 
 def _is_between(config: Settings) -> bool:

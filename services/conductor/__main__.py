@@ -9,9 +9,7 @@ from functools import partial
 
 import msgspec
 
-from services.conductor.control import next_control
-from services.conductor.goal_runner import GoalRunner
-from services.conductor.goal_store import THINKING, GoalStore, StatusBoard, StoredGoal
+from services.conductor.goal_runner import THINKING, GoalRunner, GoalStore, StatusBoard, StoredGoal
 from services.conductor.learning import MetaLearner
 from services.conductor.model_decisions import ModelDecisions
 from services.conductor.patterns import PatternBook
@@ -21,6 +19,7 @@ from services.conductor.resumption import (
     Continued,
     continue_goal,
     instruction_of,
+    next_control,
     record_of,
     refusal_of,
     retry_goal,
@@ -48,11 +47,11 @@ from shared.contracts import (
     CancelGoal,
     Goal,
     GoalDue,
-    ReminderDue,
     Task,
     TaskPriority,
     TaskResult,
     TaskStatus,
+    TimerDue,
 )
 from shared.contracts.base import amended
 from shared.errors import ActionError, Reject
@@ -237,7 +236,7 @@ class Conductor(Agent):
         reason = f"cancelled by {by}" + (f": {request.reason}" if request.reason else "")
         return await self._runner.cancel(stored, TaskStatus.CANCELLED, reason)
 
-    async def on_due(self, due: GoalDue | ReminderDue) -> Outbox:
+    async def on_due(self, due: GoalDue | TimerDue) -> Outbox:
         """End a goal at its deadline, or ask a model again if the process that asked it is gone."""
         stored = await self._find(due.goal_id)
         if stored is None or not isinstance(due, GoalDue):

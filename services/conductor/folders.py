@@ -10,7 +10,7 @@ import msgspec
 
 from shared.contracts import GoalTask, ResultOutcome, TaskStatus
 from shared.errors import ActionError
-from shared.text.places import PATH_IN_TEXT
+from shared.text.prose import PATH_IN_TEXT
 
 MAX_PATH_CHARACTERS = 1_000
 MAX_PATH_WORDS = 20

@@ -30,7 +30,7 @@ from shared.contracts import (
     generate_id,
 )
 from shared.contracts.cognition import kind_of, spending_of
-from shared.plans.agents import AgentPage
+from shared.plans import AgentPage
 
 RECORD = "learning"
 INDEX = "all"

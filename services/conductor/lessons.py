@@ -15,9 +15,8 @@ from shared.contracts import (
     Setback,
     TaskStatus,
 )
-from shared.text.phrases import count
-from shared.text.places import PATH_IN_TEXT
-from shared.text.shorten import shorten
+from shared.text.display import count, shorten
+from shared.text.prose import PATH_IN_TEXT
 
 WELL = (ResultOutcome.DONE, ResultOutcome.FINDINGS)
 """Outcomes of goals that ended well."""

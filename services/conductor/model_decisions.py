@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from services.conductor.learning import MetaLearner
-from services.conductor.markdown import result_text
 from services.conductor.patterns import PatternBook
 from services.conductor.planner import NO_TASKS, Roster
+from services.conductor.report_sections import result_text
 from services.conductor.specialist_factory import SpecialistFactory
 from services.conductor.state_machine import (
     ANSWER,
@@ -26,11 +26,10 @@ from shared.contracts import Goal, GoalTask, TaskStatus
 from shared.errors import ActionError
 from shared.llm.protocol import Message
 from shared.log import logger
-from shared.plans.agents import AgentPage, format_agents
-from shared.plans.plan import Plan, PlanLimits, Step, find_fault
+from shared.plans import AgentPage, Plan, PlanLimits, Step, find_fault, format_agents
 from shared.reasoning.model import ModelSession
-from shared.reasoning.patterns import KnownPattern, format_patterns
-from shared.tasks.specialists import name_of
+from shared.reasoning.recall import KnownPattern, format_patterns
+from shared.tasks.profiles import name_of
 
 MAX_TASKS = 30
 """Tasks of one plan: more cannot be followed, and a model that writes more has lost the thread."""

@@ -16,9 +16,9 @@ from shared.contracts.cognition import MAX_EVIDENCE
 from shared.errors import MailroomError
 from shared.log import logger
 from shared.memory import Memory
-from shared.projects.recognition import find_projects
-from shared.reasoning.patterns import WAIT, KnownPattern, pattern_of, recall_patterns
-from shared.text.places import leave_out_places
+from shared.projects.reading import read_project
+from shared.reasoning.recall import WAIT, KnownPattern, pattern_of, recall_patterns
+from shared.text.prose import leave_out_places
 
 IMPORTANCE = 0.6
 
@@ -135,7 +135,7 @@ async def project_of(task: GoalTask) -> str:
     folder = Path(subject_of(task.params) or ".")
     if not folder.is_absolute():
         return ""
-    found = await asyncio.to_thread(lambda: find_projects(folder) if folder.is_dir() else ())
+    found = await asyncio.to_thread(lambda: read_project(folder).parts if folder.is_dir() else ())
     return "+".join(sorted({project.kind for project in found}))
 
 

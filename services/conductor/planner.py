@@ -19,10 +19,10 @@ from shared.contracts.base import require_name
 from shared.errors import ActionError, BusError, BusUnavailable
 from shared.log import logger
 from shared.memory import Memory
-from shared.messaging.directory import Directory
-from shared.plans.agents import AgentPage, pages_of
+from shared.messaging.delegation import Directory
+from shared.plans import AgentPage, pages_of
 from shared.settings import Settings
-from shared.tasks.specialists import PREFIX, read_names
+from shared.tasks.profiles import PREFIX, read_names
 
 NEAR_ENOUGH = 0.72
 """Cosine similarity from which a playbook's example counts as the same request, provided that no

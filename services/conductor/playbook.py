@@ -23,7 +23,7 @@ from services.conductor.state_machine import REVIEW
 from shared.contracts import Goal, GoalTask, generate_iso_timestamp
 from shared.contracts.base import require_name, require_text, require_token
 from shared.errors import ActionError, ConfigError
-from shared.text.places import PATH_IN_TEXT, URL_IN_TEXT
+from shared.text.prose import PATH_IN_TEXT, URL_IN_TEXT
 
 T = TypeVar("T")
 

@@ -10,15 +10,19 @@ from typing import Any
 import msgspec
 
 from services.conductor.checkup_report import compose_checkup, format_goal
-from services.conductor.markdown import embedded, escape, place, prose, result_text
 from services.conductor.planner import NAMED
 from services.conductor.playbook import Playbook
 from services.conductor.report_sections import (
     common_sections,
+    embedded,
+    escape,
     format_decision,
     format_outcome,
     join_blocks,
     list_unchecked,
+    place,
+    prose,
+    result_text,
 )
 from services.conductor.state_machine import BY_MODEL
 from shared import subjects
@@ -44,9 +48,8 @@ from shared.errors import BusError
 from shared.files import write_atomically
 from shared.log import logger
 from shared.memory import Memory
-from shared.tasks.verdict import format_verdict, verdict_of
-from shared.text.phrases import count
-from shared.text.shorten import shorten
+from shared.tasks.evidence import format_verdict, verdict_of
+from shared.text.display import count, shorten
 
 PARTS: Mapping[str, type[Contract]] = {
     "reading": RepositoryReading,

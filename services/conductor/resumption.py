@@ -1,4 +1,4 @@
-"""Goals that people retry, resume or add words to: pure functions from a goal to what it becomes."""
+"""Goals that people retry, resume or add words to, and what they want of agents: pure functions."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from services.conductor.outcome import decision_of
-from services.conductor.state_machine import BY_MODEL, add_dependents, begin_again
+from services.conductor.state_machine import BY_MODEL, add_dependents, begin_again, decision_of
 from services.conductor.submission import open_goal
 from shared import subjects
+from shared.agent.control import UNPAUSABLE
 from shared.contracts import (
+    AgentControl,
     AgentReport,
     Goal,
     Instruction,
@@ -19,7 +20,7 @@ from shared.contracts import (
     Said,
     TaskStatus,
 )
-from shared.errors import ActionError
+from shared.errors import ActionError, Reject
 from shared.tasks.said import words_in
 from shared.tasks.submission import Submission
 
@@ -138,4 +139,30 @@ def refusal_of(goal_id: str, request_id: str, reason: str) -> AgentReport:
         report_type="refused",
         summary=reason,
         metadata={"status": "refused"},
+    )
+
+
+def next_control(known: AgentControl | None, submission: Submission, seq: int) -> AgentControl | None:
+    """The record after what ``submission``, stored as ``seq``, wants; None if that is done already.
+
+    Raises Reject for an agent that cannot be paused.
+    """
+    wanted = submission.control
+    assert wanted is not None
+    if wanted.do == "pause" and (why := UNPAUSABLE.get(wanted.agent)):
+        raise Reject(f"{wanted.agent} cannot be paused: {why}", "It can be restarted")
+    if wanted.agent in subjects.RESERVED_NAMES:
+        raise Reject(f"{wanted.agent!r} is no agent that can be controlled", "'mailroom agents' lists them")
+    request_id = submission.request_id or f"control-{seq}"
+    before = known or AgentControl(agent=wanted.agent, do=wanted.do)
+    if known is not None and known.request_id == request_id:
+        return None
+    return AgentControl(
+        sender=subjects.CONDUCTOR,
+        agent=wanted.agent,
+        do=wanted.do,
+        paused=before.paused if wanted.do == "restart" else wanted.do == "pause",
+        restarts=before.restarts + (wanted.do == "restart"),
+        request_id=request_id,
+        asked_by=submission.person,
     )

@@ -16,10 +16,10 @@ from shared.llm.protocol import Message
 from shared.log import logger
 from shared.reasoning.model import ModelSession
 from shared.settings import Settings
-from shared.tasks.profile import Profile
-from shared.tasks.specialists import (
+from shared.tasks.profiles import (
     MAX_WORDS,
     SKILLS,
+    Profile,
     check_profile,
     choose_skills,
     name_of,

@@ -11,7 +11,7 @@ from shared import subjects
 from shared.contracts import AgentReport, Goal, Task, TaskPriority, TaskRequest, decode
 from shared.errors import Reject
 from shared.tasks.submission import MAX_BYTES, Submission
-from shared.text.shorten import flatten
+from shared.text.display import flatten
 from shared.trace import current_trace
 
 MAX_AHEAD = timedelta(days=89)

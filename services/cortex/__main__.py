@@ -16,7 +16,7 @@ from shared.contracts import AgentReport, Task, TaskResult
 from shared.errors import ConfigError, StartError
 from shared.settings import Settings
 from shared.tasks.actions import Outcome
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -10,8 +10,7 @@ import msgspec
 from shared.agent.context import AgentContext
 from shared.contracts import ResultOutcome
 from shared.llm.protocol import Message
-from shared.text.excerpt import fence
-from shared.text.phrases import count
+from shared.text.display import count, fence
 
 MAX_KEPT = 12_000
 """The most characters of a step's output that are kept in a finding."""

@@ -25,7 +25,7 @@ from shared.clock import utc_now
 from shared.contracts import ResultOutcome, TaskResult, TaskStatus
 from shared.errors import ActionError
 from shared.files import write_atomically
-from shared.text.shorten import flatten
+from shared.text.display import flatten
 
 MAX_ACTIVE = 1_000
 """The most jobs, waiting and claimed, that are read; later files are left until there are fewer."""

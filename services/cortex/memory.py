@@ -6,9 +6,8 @@ from typing import Any
 from shared.agent.context import AgentContext
 from shared.contracts import CognitiveContext, Hit, Node, Source
 from shared.errors import BusError
-from shared.reasoning.patterns import FACT, patterns_for
-from shared.reasoning.recall import KNOWN, measure_relevance
-from shared.text.excerpt import fence, quote
+from shared.reasoning.recall import FACT, KNOWN, measure_relevance, patterns_for
+from shared.text.display import fence, quote
 
 MAX_RECALLED = 8
 """The most memories a run begins with."""

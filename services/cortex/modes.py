@@ -16,8 +16,8 @@ from services.cortex.run_state import Query
 from shared.agent.context import AgentContext
 from shared.contracts import Task
 from shared.errors import ActionError
-from shared.messaging.threads import history_of
-from shared.reasoning.prompt import conclude, frame_task
+from shared.messaging.correspondence import history_of
+from shared.reasoning.prompts import conclude, frame_task
 from shared.skills.mentions import open_mentions
 from shared.tasks.actions import Outcome
 from shared.tasks.context import Opened

@@ -28,7 +28,7 @@ from shared.contracts import (
 )
 from shared.contracts.base import amended
 from shared.errors import ActionError
-from shared.messaging.pending import PendingReplies
+from shared.messaging.correspondence import PendingReplies
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.said import is_said
 from shared.tasks.speaker import Speaker

@@ -26,8 +26,8 @@ from shared.contracts.base import amended
 from shared.errors import ActionError, BusError, Conflict
 from shared.tasks.actions import Outcome
 from shared.tasks.said import sign_said, strings_in
-from shared.text.shorten import flatten
-from shared.text.words import find_stems
+from shared.text.display import flatten
+from shared.text.prose import find_stems
 
 PRUNE_EVERY = 86_400.0
 """Seconds between two deletions of old results."""

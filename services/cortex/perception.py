@@ -6,7 +6,10 @@ from typing import Literal
 import msgspec
 
 from shared.agent.context import AgentContext
+from shared.language.sayings import read_sayings
 from shared.llm.protocol import Message
+
+WAYS = read_sayings(__file__, "perception")
 
 QueryType = Literal["question", "command", "research", "creative"]
 Complexity = Literal["simple", "medium", "complex"]
@@ -16,35 +19,6 @@ MEDIUM, COMPLEX = 0.35, 0.7
 about several things are complex."""
 MAX_NAMED = 20
 """The most entities and commands that are kept of a text."""
-
-QUESTION = re.compile(
-    r"\s*(?:who|whom|whose|what|when|where|why|how|which|is|are|was|were|does|do|did|can|could|should)\b",
-    re.IGNORECASE,
-)
-RESEARCH = re.compile(
-    r"\b(?:research|investigate|survey|literature|find\s+out|look\s+up|papers?|sources?|compare|study|state\s+of)\b",
-    re.IGNORECASE,
-)
-CREATIVE = re.compile(
-    r"\b(?:invent|imagine|brainstorm|compose|poem|story|slogan|tagline|essay|name\s+for|draft\s+an?)\b",
-    re.IGNORECASE,
-)
-DEEP = re.compile(
-    r"\b(?:analy[sz]e|compare|contrast|evaluate|assess|design|architect|investigate|research|optimi[sz]e|refactor|"
-    r"debug|diagnose|plan|strategy|trade-?offs?|pros\s+and\s+cons|why|migrate|implement|prove|recommend|review)\b",
-    re.IGNORECASE,
-)
-JOINT = re.compile(
-    r";|\n\s*(?:\d{1,3}[.)]|[-*•])\s|\b(?:then|after\s+that|afterwards|finally|as\s+well\s+as|and\s+also)\b|\?\s+\S",
-    re.IGNORECASE,
-)
-QUOTED = re.compile(r'"([^"\n]{1,120})"|`([^`\n]{1,120})`|“([^”\n]{1,120})”')
-ADDRESS = re.compile(r"https?://[^\s<>\"')]+")
-PATH = re.compile(
-    r"(?<![\w/@:.])(?:/|\./|\.\./|[\w.-]+/)[\w./-]*\w|\b[\w-]+\.(?:py|md|txt|json|yaml|toml|csv|sh)\b"
-)
-PROPER = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][\w-]+(?:\s+[A-Z][\w-]+)*")
-COMMAND = re.compile(r"(?<!\S)/([a-z][a-z0-9_-]*)(?![\w/.])")
 
 
 class Percept(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,13 +33,13 @@ class Percept(msgspec.Struct, frozen=True, kw_only=True):
 
 def perceive(text: str) -> Percept:
     """What rules find in ``text``; the intent is its first sentence."""
-    named = [next(filter(None, found.groups())) for found in QUOTED.finditer(text)]
-    bare = QUOTED.sub(" ", text)
-    named += ADDRESS.findall(bare)
-    bare = ADDRESS.sub(" ", bare)
-    commands = COMMAND.findall(bare)
-    paths = [found[0] for found in PATH.finditer(bare) if found[0].lstrip("/") not in commands]
-    named += paths + [found[0] for found in PROPER.finditer(bare)]
+    named = [next(filter(None, found.groups())) for found in WAYS["quoted"].finditer(text)]
+    bare = WAYS["quoted"].sub(" ", text)
+    named += WAYS["address"].findall(bare)
+    bare = WAYS["address"].sub(" ", bare)
+    commands = WAYS["command"].findall(bare)
+    paths = [found[0] for found in WAYS["path"].finditer(bare) if found[0].lstrip("/") not in commands]
+    named += paths + [found[0] for found in WAYS["proper"].finditer(bare)]
     return Percept(
         intent=_first_sentence(text),
         query_type=_query_type(text),
@@ -99,8 +73,8 @@ async def perceive_with_model(context: AgentContext, text: str) -> Percept:
 def score_complexity(text: str, entities: int = 0) -> float:
     """A score of 0 to 1 from the text's parts, length, verbs and entities."""
     words = len(text.split())
-    parts = 1 + len(JOINT.findall(text))
-    asked = {found.lower() for found in DEEP.findall(text)}
+    parts = 1 + len(WAYS["joint"].findall(text))
+    asked = {found.lower() for found in WAYS["deep"].findall(text)}
     score = min(0.5, 0.2 * (parts - 1))
     score += 0.15 * (words > 40) + 0.2 * (words > 120)
     score += min(0.5, 0.35 * bool(asked) + 0.15 * max(0, len(asked) - 1))
@@ -114,11 +88,11 @@ def complexity_of(score: float) -> Complexity:
 
 
 def _query_type(text: str) -> QueryType:
-    if RESEARCH.search(text):
+    if WAYS["research"].search(text):
         return "research"
-    if CREATIVE.search(text):
+    if WAYS["creative"].search(text):
         return "creative"
-    return "question" if QUESTION.match(text) or text.rstrip().endswith("?") else "command"
+    return "question" if WAYS["question"].match(text) or text.rstrip().endswith("?") else "command"
 
 
 def _first_sentence(text: str) -> str:

@@ -30,13 +30,11 @@ from shared.contracts import ResultOutcome, Task, TaskPlan, TaskRequest, TaskSte
 from shared.contracts.task import worst_of
 from shared.errors import ActionError
 from shared.files import write_atomically
-from shared.messaging.threads import is_email_task
-from shared.plans.agents import AgentPage, pages_of
-from shared.plans.order import group_steps
-from shared.plans.references import StepOutput
+from shared.messaging.correspondence import is_email_task
+from shared.plans import AgentPage, StepOutput, group_steps, pages_of
 from shared.skills.workspace import outputs_path
 from shared.tasks.actions import Outcome, register_action
-from shared.text.phrases import count
+from shared.text.display import count
 
 EXCERPT = 2_000
 """The most characters of a step's output in the report, and in the task's result."""

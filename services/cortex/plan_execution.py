@@ -14,8 +14,7 @@ from shared.agent.context import AgentContext
 from shared.contracts import ResultOutcome, TaskPlan, TaskStatus, TaskStep
 from shared.errors import ActionError, BusError
 from shared.llm.protocol import message_of
-from shared.plans.order import sort_steps
-from shared.plans.references import StepOutput, fill_references
+from shared.plans import StepOutput, fill_references, sort_steps
 from shared.reasoning.loop import Conclusion
 from shared.tasks.actions import Action, Outcome
 

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 
 from shared.contracts import TaskPlan
 from shared.errors import ActionError
-from shared.plans.agents import AgentPage
-from shared.text.phrases import format_list
+from shared.plans import AgentPage
+from shared.text.display import format_list
 
 
 def find_needed_agents(plan: TaskPlan, own_name: str) -> frozenset[str]:

@@ -10,8 +10,7 @@ import msgspec
 
 from shared.contracts import Task, TaskPlan, TaskRequest, TaskStep, generate_task_id
 from shared.errors import ActionError
-from shared.plans.order import sort_steps
-from shared.plans.references import StepOutput
+from shared.plans import StepOutput, sort_steps
 
 MAX_STEPS = 200
 """Steps of a plan that is written out; more are a mistake."""

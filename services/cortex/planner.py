@@ -12,9 +12,7 @@ from shared.agent.context import AgentContext
 from shared.contracts import CognitiveContext, TaskPlan, TaskStep
 from shared.errors import ActionError
 from shared.llm.protocol import Message
-from shared.plans.agents import AgentPage, format_agents
-from shared.plans.plan import Plan, PlanLimits, Step, find_fault
-from shared.plans.references import referenced_steps
+from shared.plans import AgentPage, Plan, PlanLimits, Step, find_fault, format_agents, referenced_steps
 from shared.tasks.actions import Action
 
 MAX_STEPS = 20

@@ -9,8 +9,7 @@ from services.cortex.job_queue import JobQueue, QueuedJob
 from services.cortex.night import Night
 from shared.clock import format_moment, parse_timestamp
 from shared.tasks.actions import Outcome
-from shared.text.phrases import count
-from shared.text.shorten import flatten
+from shared.text.display import count, flatten
 
 MAX_LISTED = 50
 """The most jobs of a kind that are listed."""

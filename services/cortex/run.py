@@ -36,7 +36,7 @@ from shared.agent.context import AgentContext
 from shared.contracts import ResultOutcome, TaskPlan, TaskStep
 from shared.contracts.task import worst_of
 from shared.errors import ActionError, BusError
-from shared.plans.agents import AgentPage
+from shared.plans import AgentPage
 from shared.skills.mentions import open_mentions
 from shared.tasks.actions import Outcome
 

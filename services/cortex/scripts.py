@@ -15,8 +15,8 @@ from shared.settings import Settings
 from shared.skills.changing import OK_CODES, ExitCodes, changing, explain_failure
 from shared.skills.workspace import goal_folder, open_workspace, outputs_path
 from shared.tasks.actions import Outcome, register_action
+from shared.tasks.context import workspace_path
 from shared.tasks.said import is_named, said_in
-from shared.tasks.workspaces import workspace_path
 
 SHELLS = {".sh": "sh", ".bash": "bash"}
 TAIL = 4_000

@@ -21,8 +21,8 @@ from shared.contracts import Verdict
 from shared.errors import ModelError
 from shared.skills.workspace import require_readable
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.telling import telling
-from shared.tasks.verdict import format_verdict
+from shared.tasks.context import telling
+from shared.tasks.evidence import format_verdict
 
 REPO = {"repo": "Absolute path of the repository"}
 
@@ -125,7 +125,6 @@ class Critic(Agent):
         folders = (settings.outputs, settings.workspaces, *((place,) if place and is_target_sure else ()))
         rerunner = Rerunner(
             settings,
-            self.context.judge_command,
             own_name=self.context.profile.name,
             tester=tester_of(self.context),
         )

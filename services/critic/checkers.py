@@ -16,7 +16,7 @@ from services.critic.scans import lint, scan_secrets, scan_security
 from services.critic.vulnerabilities import NAME, look_up
 from shared.contracts.checkup import NotChecked
 from shared.errors import ActionError
-from shared.text.phrases import format_list
+from shared.text.display import format_list
 
 Topic = Literal["lint", "security", "secrets", "dependencies"]
 TOPICS: tuple[Topic, ...] = ("lint", "security", "secrets", "dependencies")

@@ -37,18 +37,16 @@ class NamedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Claims(msgspec.Struct, frozen=True, kw_only=True):
-    """What one task's result claims: the ``tests`` command that passed, patches as text, files of code.
+    """What one task's result claims: that ``tests`` passed, patches as text, files of code.
 
-    ``found`` says where the command was found, ``seconds`` how long it took, ``there`` how many files are
-    there, ``missing`` which are not. An inspection (``inspected``) claims versions and numbers of findings of
-    its ``tools``, and how often each of the repository's ``rules`` is broken, by rule and source.
+    ``there`` says how many files are there, ``missing`` which are not. An inspection (``inspected``) claims
+    versions and numbers of findings of its ``tools``, and how often each of the repository's ``rules`` is
+    broken, by rule and source.
     """
 
     task: str
     author: str = ""
-    tests: tuple[str, ...] = ()
-    found: str = ""
-    seconds: float = 0.0
+    tests: bool = False
     patches: tuple[str, ...] = ()
     files: tuple[NamedFile, ...] = ()
     there: int = 0
@@ -63,14 +61,10 @@ def read_claims(name: str, result: Mapping[str, Any], folders: tuple[Path, ...])
     metadata = as_mapping(result.get("metadata"))
     paths = [path for path in as_texts(result.get("output_paths")) if path.startswith("/")]
     there, missing = _look_up(paths, folders)
-    tests = _passing_tests(metadata)
-    seconds = tests.get("seconds")
     return Claims(
         task=name,
         author=str(result.get("agent") or ""),
-        tests=_words(tests.get("command")),
-        found=str(tests.get("found", "")),
-        seconds=max(0.0, seconds) if isinstance(seconds, int | float) else 0.0,
+        tests=_has_passing_tests(metadata),
         patches=(*_inline_patches(metadata), *_patch_files(there)),
         files=tuple(file for file in there if Path(file.name).suffix in CODE)[:MAX_FILES],
         there=len(there),
@@ -93,22 +87,13 @@ def find_named_folder(text: str) -> Path | None:
     return None
 
 
-def _passing_tests(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The account of tests that are said to pass, of several commands the first's; {} if there is none."""
+def _has_passing_tests(metadata: Mapping[str, Any]) -> bool:
+    """Whether there is an account of tests that are said to pass."""
     for value in map(as_mapping, metadata.values()):
         if {"exit_code", "passed", "command"} <= set(value):
             passes = value["exit_code"] == 0 and not value.get("problem") and not value.get("incomplete")
-            suites = value.get("suites")
-            first = as_mapping(suites[0]) if isinstance(suites, Sequence) and len(suites) > 1 else value
-            return first if passes else {}
-    return {}
-
-
-def _words(command: Any) -> tuple[str, ...]:
-    try:
-        return tuple(shlex.split(command)) if isinstance(command, str) else ()
-    except ValueError:
-        return ()
+            return passes and isinstance(value["command"], str) and bool(value["command"].strip())
+    return False
 
 
 def _inline_patches(metadata: Mapping[str, Any]) -> Iterator[str]:

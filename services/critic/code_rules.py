@@ -10,8 +10,7 @@ import msgspec
 
 from services.critic.imports import Graph, module_name
 from services.critic.rules import is_within
-from shared.source.places import is_test
-from shared.source.syntax import parse_module
+from shared.source import is_test, parse_module
 
 Place = tuple[str, int, str]
 """Where a rule is broken: file, line, and how."""

@@ -16,7 +16,7 @@ from shared.contracts.checkup import DriftRule, Finding
 from shared.errors import ActionError
 from shared.projects.environment import Environment
 from shared.sandbox import CommandResult, run_command
-from shared.source.tree import Tree, read_text
+from shared.source import Tree, read_text
 
 
 def has_contracts(tree: Tree) -> bool:

@@ -9,8 +9,8 @@ from services.critic.claims import as_list, as_mapping
 from services.critic.findings import clean
 from services.critic.rules import AnyRule, Forbidden, Layers, Protected, compile_pattern
 from shared.contracts.checkup import DriftRule
-from shared.source.syntax import parse_ini, parse_yaml
-from shared.source.tree import Tree, read_text, read_toml_table
+from shared.projects.reading import ProjectFiles
+from shared.source import Tree, parse_ini, parse_yaml, read_text
 
 TABLE = ("tool", "importlinter")
 CONTRACT_FILES = ("pyproject.toml", ".importlinter", "setup.cfg")
@@ -84,7 +84,7 @@ def read_contracts(tree: Tree, known: frozenset[str]) -> list[AnyRule]:
 
 def _read_settings(tree: Tree, path: str) -> dict[str, Any]:
     if path.endswith(".toml"):
-        return read_toml_table(tree, path, *TABLE)
+        return ProjectFiles(tree.root).table(path, *TABLE)
     return _parse_ini(read_text(tree.root, path))
 
 

@@ -23,17 +23,19 @@ class Tested(NamedTuple):
     before: TestRun | None = None
 
 
-Tester = Callable[[Path, str], Awaitable[Tested | None]]
-"""Runs the tests of a repository with a patch (empty: as it is); None if nobody is there who can."""
+Tester = Callable[[Path, str], Awaitable[Tested]]
+"""Runs the tests of a repository with a patch (empty: as it is); raises ActionError if that cannot be."""
 
 
 def tester_of(context: AgentContext) -> Tester:
-    """A tester that gives the current task's subtasks to the engineer; it raises ActionError."""
+    """A tester that gives the current task's subtasks to the engineer."""
 
-    async def run(repo: Path, patch: str) -> Tested | None:
+    async def run(repo: Path, patch: str) -> Tested:
         engineer = (await context.directory.read()).get(TESTER)
         if engineer is None or not {TRY, RUN} <= set(engineer.actions):
-            return None
+            raise ActionError(f"{TESTER} is not at work, which runs tests", "Start it")
+        if not patch.isascii() and patch != patch.encode("utf-8", "replace").decode("utf-8"):
+            raise ActionError("The patch is not UTF-8, so no task can carry it")
         action, params = (TRY, {"repo": str(repo), "patch": patch}) if patch else (RUN, {"repo": str(repo)})
         text = f"Run the tests of {repo} again{' with the patch under review' if patch else ''}"
         result = await context.delegation.run(TESTER, text, action, params)
@@ -57,13 +59,16 @@ def judge_tests(record: ReviewRecord, claims: Sequence[Claims], tested: Tested) 
     """Note what a run of tests shows about the ``claims`` that tests pass, and about their patches."""
     after, before = tested
     counts = format_counts(after)
+    if after.flaky:
+        counts += f" ({after.flaky[0]} failed once and then passed)"
     if before is not None:
         counts = f"without the patch {format_counts(before)}; with it {counts}"
     new = _new_failures(tested)
     for claim in claims:
         how = "its patch was tried on a copy" if claim.patches else "its tests were run again"
         if not after.command:
-            record.confirm(claim.task, f"{how}; there are no tests to run")
+            note = record.skip if claim.tests else record.confirm
+            note(claim.task, f"{how}; there are no tests to run")
         elif after.passed < 0 or ((after.incomplete or after.problem) and not after.failures):
             record.skip(claim.task, f"{how}, which says nothing: {after.problem or counts}")
         elif (after.exit_code and claim.tests) or (claim.patches and new):

@@ -7,7 +7,7 @@ import msgspec
 
 from services.critic.imports import ROOTS, Graph
 from services.critic.rules import THIRD_PARTY
-from shared.source.tree import Tree, read_text
+from shared.source import Tree, read_text
 from shared.text.markdown import read_blocks
 
 DOCUMENT = re.compile(

@@ -33,10 +33,8 @@ from services.critic.rules import AnyRule, is_broken_by
 from shared.agent.context import AgentContext
 from shared.contracts.checkup import DriftRule, Finding
 from shared.llm.protocol import Message
-from shared.source.places import is_vendored
-from shared.source.tree import Tree, read_text
-from shared.text.excerpt import fence
-from shared.text.phrases import count, format_list
+from shared.source import Tree, is_vendored, read_text
+from shared.text.display import count, fence, format_list
 
 NO_RULES = "No rule to check: no document about the code and no contract of a checker states one"
 NOT_READ = "no checker here reads a rule of this form"

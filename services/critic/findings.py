@@ -9,8 +9,8 @@ from typing import Literal
 import msgspec
 
 from shared.contracts.checkup import Finding, NotChecked, Severity, ToolRun
-from shared.source.places import is_shown, is_test
-from shared.text.shorten import flatten
+from shared.source import is_shown, is_test
+from shared.text.display import flatten
 
 LONGEST = 300
 """Characters of a message: a sentence, not the code it is about."""

@@ -10,9 +10,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from shared.source.places import is_test, is_vendored
-from shared.source.syntax import parse_module
-from shared.source.tree import Tree, read_text
+from shared.source import Tree, is_test, is_vendored, parse_module, read_text
 
 ROOTS = ("src", "lib", "python")
 """Folders that hold packages without being one."""

@@ -22,9 +22,9 @@ from shared.projects.environment import Note
 from shared.projects.preparation import prepare
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
-from shared.source.tree import Tree, read_tree
+from shared.source import Tree, read_tree
 from shared.tasks.actions import Outcome
-from shared.text.phrases import count, format_list
+from shared.text.display import count, format_list
 
 Reader = Callable[[Tree], Awaitable[Sequence[ReadRule]]]
 """Finds the rules that the documents of a repository state."""

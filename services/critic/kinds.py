@@ -9,9 +9,8 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from shared.contracts.checkup import NotChecked
-from shared.source.places import is_vendored
-from shared.source.tree import MAX_CHECKED, Tree, read_text
-from shared.text.phrases import count, format_list
+from shared.source import MAX_CHECKED, Tree, is_vendored, read_text
+from shared.text.display import count, format_list
 
 ANY = "any"
 """The kind of every file."""

@@ -12,8 +12,8 @@ from services.critic.review import is_found
 from shared.agent.context import AgentContext
 from shared.contracts import Checked, Verdict
 from shared.llm.protocol import Message
-from shared.tasks.verdict import format_verdict
-from shared.text.excerpt import fence
+from shared.tasks.evidence import format_verdict
+from shared.text.display import fence
 
 QUOTED = 4_000
 """The most characters of a result that the model reads."""

@@ -20,7 +20,7 @@ from shared.errors import ActionError
 from shared.projects.environment import Environment
 from shared.sandbox import CommandResult, run_command
 from shared.sandbox.visible_files import search_path
-from shared.source.tree import read_text
+from shared.source import read_text
 
 SCRIPTS = ("JavaScript", "TypeScript")
 SECONDS = 60.0

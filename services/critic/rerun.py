@@ -1,6 +1,11 @@
-"""Running again what results claim: in the jail, on a copy of the project, so that no claim is believed."""
+"""Checking again what results claim, so that no claim is believed: patches and code in the jail, on a copy.
+
+Tests are run again by the engineer.
+"""
 
 import asyncio
+import re
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -10,21 +15,28 @@ from typing import Any
 
 import msgspec
 
-from services.critic import rerun_checks as checks
 from services.critic.checkers import CHECKERS
-from services.critic.claims import Claims, Rerun, ReviewRecord, last_line, read_claims
+from services.critic.claims import (
+    CODE,
+    Claims,
+    NamedFile,
+    Rerun,
+    ReviewRecord,
+    last_line,
+    read_claims,
+    read_file,
+)
 from services.critic.delegated_tests import Tester, judge_tests
 from services.critic.drift import check_drift
 from services.critic.kinds import sort_files
 from shared.contracts import Checked, TaskStatus
 from shared.errors import ActionError
-from shared.projects import prepare
 from shared.sandbox import is_older, remove_tree
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
 from shared.skills.workspace import goal_folder
-from shared.source.tree import Tree, read_tree
-from shared.text.phrases import count
+from shared.source import Tree, read_tree
+from shared.text.display import count
 
 NO_RECORDS: Mapping[str, str] = MappingProxyType({})
 PREFIX = "review-"
@@ -37,12 +49,9 @@ MAX_BYTES = 500_000_000
 class Rerunner:
     """Runs claims again in copies among the workspaces, each for at most the setting ``command_timeout``."""
 
-    def __init__(
-        self, settings: Settings, judge: checks.Judge, *, own_name: str, tester: Tester | None = None
-    ) -> None:
+    def __init__(self, settings: Settings, *, own_name: str, tester: Tester) -> None:
         self._settings = settings
         self._tester = tester
-        self._judge = judge
         self._own_name = own_name
         self._record = ReviewRecord(settings.command_timeout)
 
@@ -87,7 +96,7 @@ class Rerunner:
         if claim.task not in recorded:
             return claim
         self._record.confirm(claim.task, recorded[claim.task], Checked(records=1))
-        return msgspec.structs.replace(claim, tests=())
+        return msgspec.structs.replace(claim, tests=False)
 
     def _skip(self, claims: Sequence[Claims], why: str) -> None:
         """Note that nothing could be run of the claims that need a repository."""
@@ -99,63 +108,51 @@ class Rerunner:
         self, claims: Sequence[Claims], repo: Path | None, folder: Path, is_target_sure: bool
     ) -> None:
         for number, claim in enumerate(claims):
-            await checks.check_files(self._record, claim, folder / f"files-{number}")
+            await check_files(self._record, claim, folder / f"files-{number}")
         if not any(claim.tests or claim.patches for claim in claims):
             return
         if repo is None:
             self._skip(claims, "there is no repository to run it on")
             return
-        if not any(claim.patches for claim in claims) and await self._have_tested(claims, repo):
-            return
-        copy = folder / "copy" / (repo.name or "root")
-        await asyncio.to_thread(copy_tree, repo, copy, self._settings)
-        skipped, faults = self._record.skipped, self._record.refuted
-        copy = await self._apply_all(claims, repo, copy, folder, is_target_sure)
         tested = [claim for claim in claims if claim.tests]
+        patched = [claim for claim in claims if claim.patches]
+        skipped, faults = self._record.skipped, self._record.refuted
+        patches: list[str] = []
+        if patched:
+            copy = folder / "copy" / (repo.name or "root")
+            await asyncio.to_thread(copy_tree, repo, copy, self._settings)
+            patches = await self._apply_all(claims, repo, copy, folder, is_target_sure)
         if self._record.skipped > skipped:
             # Tests run without the changes they were made with show nothing.
             for claim in tested:
                 self._record.skip(claim.task, "what was changed could not be put in place")
-            return
-        if self._record.refuted == faults and await self._have_tested(claims, repo):
-            return
-        if tested:
-            site = await self._prepare(repo, copy, folder / "preparing.log")
-            for claim in tested:
-                await checks.rerun_tests(self._record, claim, self._judge, site)
+        elif tested or self._record.refuted == faults:
+            concerned = tested if self._record.refuted > faults else [*tested, *patched]
+            await self._test(list({each.task: each for each in concerned}.values()), patches, repo)
 
-    async def _prepare(self, repo: Path, copy: Path, log: Path) -> checks.TestSite:
-        """``copy`` with an environment for each project in it."""
-        prepared = await prepare(
-            copy,
-            source=repo,
-            cache=self._settings.environments,
-            note=_ignore,
-            timeout=self._settings.command_timeout,
-            log=log,
-        )
-        return checks.TestSite(repo, copy.resolve(), prepared)
-
-    async def _have_tested(self, claims: Sequence[Claims], repo: Path) -> bool:
-        """Whether the tests were run in the project's own environment, with every patch of the claims."""
-        patch = "\n".join(dict.fromkeys(patch for claim in claims for patch in claim.patches))
-        concerned = [claim for claim in claims if claim.tests or claim.patches]
+    async def _test(self, concerned: Sequence[Claims], patches: Sequence[str], repo: Path) -> None:
+        """Have the tests run with ``patches``, and note what that shows about the claims ``concerned``."""
         try:
-            tested = await self._tester(repo, patch) if self._tester and concerned else None
-        except ActionError:
-            return False
-        if tested is not None:
-            judge_tests(self._record, concerned, tested)
+            tested = await self._tester(repo, "\n".join(patches))
+        except ActionError as error:
             for claim in concerned:
-                self._record.add_run(claim.task, tested.after.command, exit_code=tested.after.exit_code)
-        return tested is not None
+                if claim.tests:
+                    self._record.skip(claim.task, f"its tests were not run again: {error}")
+            return
+        judge_tests(self._record, concerned, tested)
+        for claim in concerned:
+            self._record.add_run(claim.task, tested.after.command, exit_code=tested.after.exit_code)
 
     async def _apply_all(
         self, claims: Sequence[Claims], repo: Path, copy: Path, folder: Path, is_target_sure: bool
-    ) -> Path:
-        """The copy with every patch, each checked, also for rules that it is the first to break."""
+    ) -> list[str]:
+        """Apply every patch to the copy, each checked, also for rules that it is the first to break.
+
+        Returns those that make the last copy: one that was applied by itself takes the place of those before.
+        """
+        applied: list[str] = []
         patches = [(claim.task, patch) for claim in claims for patch in claim.patches]
-        before = await asyncio.to_thread(checks.find_violations, copy) if patches else {}
+        before = await asyncio.to_thread(find_violations, copy) if patches else {}
         for number, (task, patch) in enumerate(patches):
             file = folder / f"{number}.patch"
             whole = patch if patch.endswith("\n") else patch + "\n"
@@ -166,14 +163,15 @@ class Rerunner:
                 note = self._record.refute if is_target_sure else self._record.skip
                 note(task, f"its patch does not apply: {problem}")
             elif problem is not None:
+                applied = [patch] if copy == fresh else [*applied, patch]
                 self._record.confirm(task, "its patch applies", Checked(patches=1))
-                names = [name for name in checks.changed_files(patch) if (copy / name).is_file()]
-                await checks.check_code(self._record, task, copy, names)
-            after = await asyncio.to_thread(checks.find_violations, copy)
+                names = [name for name in changed_files(patch) if (copy / name).is_file()]
+                await check_code(self._record, task, copy, names)
+            after = await asyncio.to_thread(find_violations, copy)
             for key in after.keys() - before.keys():
                 self._record.refute(task, after[key])
             before |= after
-        return copy
+        return applied
 
     async def _apply(
         self, task: str, patch: Path, repo: Path, copy: Path, fresh: Path
@@ -191,10 +189,6 @@ class Rerunner:
         if result is None:
             return copy, None
         return copy, last_line(result) if result.exit_code else ""
-
-
-async def _ignore(note: str) -> None:
-    """Progress that is not shown: what a review prepares, the tests had prepared before."""
 
 
 @asynccontextmanager
@@ -315,3 +309,73 @@ async def _repeat_rules(record: ReviewRecord, claim: Claims, tree: Tree) -> list
             record.refute(claim.task, f"the rule {rule.rule!r}: {counts}")
         held, broken = held + 1, broken + bool(rule.violations)
     return [f"{count(held, 'stated rule')} ({broken} broken)"] if held else []
+
+
+# --- code that results hand over --------------------------------------------------------------------
+
+BROKEN = "E9,F63,F7,F82"
+"""The rules of ruff that find code that cannot work: syntax, undefined names."""
+OWN_PYTHON = (sys.executable, "-I")
+RUFF = (
+    *(*OWN_PYTHON, "-m", "ruff", "check", "--isolated", "--no-cache", "--quiet"),
+    *("--output-format", "concise", "--select", BROKEN),
+)
+LOAD_JSON = "import json, sys; json.load(open(sys.argv[1]))"
+
+Violations = dict[tuple[str, str], str]
+"""The places where code breaks the rules its repository states, by rule and message."""
+
+
+async def check_files(record: ReviewRecord, claim: Claims, folder: Path) -> None:
+    """Check the files that ``claim`` names, in copies beneath ``folder``."""
+    names = []
+    for number, file in enumerate(claim.files):
+        place = folder / str(number) / Path(file.name).name
+        await asyncio.to_thread(_copy_file, file, place)
+        names.append(str(place.relative_to(folder)))
+    if names:
+        await check_code(record, claim.task, folder, names)
+
+
+async def check_code(record: ReviewRecord, task: str, folder: Path, names: Sequence[str]) -> None:
+    """Compile and lint the Python among ``names``, and parse shell and JSON; the first fault is noted."""
+    for command in _checks(names):
+        result = await record.execute(task, command, folder)
+        if result is None:
+            return
+        if result.timed_out or result.problem:
+            record.skip(task, f"its code: {Path(command[0]).name} {result.find_failure()}")
+            return
+        if result.exit_code:
+            record.refute(task, f"its code does not hold: {last_line(result)}")
+            return
+    record.count(Checked(code=sum(name.endswith(CODE) for name in names)))
+
+
+def _checks(names: Sequence[str]) -> list[list[str]]:
+    python = [name for name in names if name.endswith((".py", ".pyi"))]
+    checks = [[*OWN_PYTHON, "-m", "compileall", "-q", "-f", *python], [*RUFF, *python]] if python else []
+    checks += [["bash", "-n", name] for name in names if name.endswith((".sh", ".bash"))]
+    return checks + [[*OWN_PYTHON, "-c", LOAD_JSON, name] for name in names if name.endswith(".json")]
+
+
+def find_violations(root: Path) -> Violations:
+    """The places where the code beneath ``root`` breaks the rules that are stated there."""
+    return {
+        (rule.source, broken.message): (
+            f"it breaks the rule {rule.rule!r} [{rule.source}]: {broken.message} [{broken.source}]"
+        )
+        for rule in check_drift(read_tree(root)).rules
+        for broken in rule.violations
+    }
+
+
+def changed_files(patch: str) -> list[str]:
+    """The files that a unified diff leaves behind."""
+    found = re.findall(r"^\+\+\+ (?:b/)?([^\t\n]+)", patch, re.MULTILINE)
+    return [name for name in found if name != "/dev/null" and ".." not in Path(name).parts][:200]
+
+
+def _copy_file(file: NamedFile, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(read_file(file))

@@ -11,8 +11,7 @@ from services.critic.claims import Rerun, as_list, as_mapping, as_texts, find_na
 from services.critic.findings import clean
 from shared.contracts.checkup import Checked, Decision, Inspection, TestRun, Verdict
 from shared.contracts.task import ResultOutcome, TaskStatus
-from shared.tasks.evidence import find_unproved
-from shared.tasks.verdict import list_checks
+from shared.tasks.evidence import find_unproved, list_checks
 
 PLACE = re.compile(r"(?P<path>[^:\s][^:\n]*?)(?::(?P<line>\d+)(?::\d+)?)?")
 ENDED = frozenset(str(status) for status in TaskStatus if status.final)

@@ -23,10 +23,10 @@ from services.critic.findings import (
 )
 from services.critic.kinds import ANY, Sources
 from shared.contracts.checkup import Finding, Severity
+from shared.projects.reading import ProjectFiles
 from shared.sandbox import CommandResult, run_command
-from shared.source.places import is_shown, is_test, is_vendored
-from shared.source.tree import Tree, read_toml_table
-from shared.text.phrases import count
+from shared.source import Tree, is_shown, is_test, is_vendored
+from shared.text.display import count
 
 SELECTED = "E9,F,B,PLE,ASYNC210,ASYNC220,ASYNC221,ASYNC222,ASYNC251,RUF006"
 """ruff's rules for a project that selects none: syntax, undefined and unused names, likely bugs, coroutines
@@ -133,10 +133,10 @@ def own_config(tree: Tree) -> tuple[str, list[str]]:
     """
     for name in RUFF_CONFIG:
         keys = ("tool", "ruff") if name == "pyproject.toml" else ()
-        ruff = read_toml_table(tree, name, *keys)
+        ruff = ProjectFiles(tree.root).table(name, *keys)
         if not ruff:
             continue
-        rules = ruff | read_toml_table(tree, name, *keys, "lint")
+        rules = ruff | ProjectFiles(tree.root).table(name, *keys, "lint")
         if "select" in rules or "extend" in rules:
             return name, []
         added = [rule for rule in rules.get("extend-select", []) if re.fullmatch(r"[A-Z]+\d*", str(rule))]
@@ -189,7 +189,7 @@ def _ruff_severity(code: str, file: str) -> Severity:
 
 def _oldest_python(tree: Tree) -> str:
     """The oldest Python the project supports, as ruff names it; the newest one if it does not say."""
-    wanted = read_toml_table(tree, "pyproject.toml", "project").get("requires-python", "")
+    wanted = ProjectFiles(tree.root).table("pyproject.toml", "project").get("requires-python", "")
     match = re.search(r"(?:>=|~=|==)\s*3\.(\d+)", str(wanted))
     name = f"py3{match[1]}" if match else VERSIONS[-1]
     return name if name in VERSIONS else VERSIONS[-1]
@@ -226,7 +226,7 @@ async def scan_security(sources: Sources, *, timeout: float) -> Check:
     because it could name a file to be written.
     """
     tree = sources.tree
-    own = read_toml_table(tree, "pyproject.toml", "tool", "bandit")
+    own = ProjectFiles(tree.root).table("pyproject.toml", "tool", "bandit")
     excluded = tuple(
         f"{str(name).removeprefix('./').rstrip('/')}/" for name in as_list(own.get("exclude_dirs"))
     )
@@ -262,7 +262,7 @@ async def _run_bandit(tree: Tree, files: list[str], timeout: float) -> tuple[lis
         issues = msgspec.json.decode(report, type=_BanditOutput).results
     except msgspec.MsgspecError:
         return [], f"bandit ended with exit code {result.exit_code} and without a report"
-    own = read_toml_table(tree, "pyproject.toml", "tool", "bandit").get("skips")
+    own = ProjectFiles(tree.root).table("pyproject.toml", "tool", "bandit").get("skips")
     own = own if isinstance(own, list) else []
     return [found for issue in issues if issue.test_id not in own and (found := _rate_issue(issue))], ""
 

@@ -17,10 +17,8 @@ from services.critic.kinds import Sources
 from shared.contracts.checkup import Finding, NotChecked, ToolRun
 from shared.errors import ActionError
 from shared.sandbox import run_command
-from shared.source.places import is_shown, is_test, is_vendored
-from shared.source.syntax import parse_json, parse_toml
-from shared.source.tree import Tree, read_text
-from shared.text.phrases import count, format_list
+from shared.source import Tree, is_shown, is_test, is_vendored, parse_json, parse_toml, read_text
+from shared.text.display import count, format_list
 
 MAX_BYTES = 20_000_000
 """The most of a lock file that is read; those of large JavaScript projects have some megabytes."""

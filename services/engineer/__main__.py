@@ -9,7 +9,6 @@ import msgspec
 
 from services.engineer import report
 from services.engineer.delivery import deliver, make_patch
-from services.engineer.discovery import Discovery
 from services.engineer.git import read_history
 from services.engineer.retention import remove_without_end
 from services.engineer.testing import Limits, Site, discover, prepare_tests, run_tests
@@ -22,6 +21,7 @@ from shared.contracts import HistoryReading, Task, TestRun
 from shared.errors import ActionError
 from shared.files import write_atomically
 from shared.gate.registries import open_reach
+from shared.projects.reading.discovery import Discovery
 from shared.sandbox import Reach
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
@@ -37,9 +37,8 @@ from shared.skills.workspace import (
     slug,
 )
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile
-from shared.tasks.telling import telling
-from shared.tasks.workspaces import workspace_path
+from shared.tasks.context import telling, workspace_path
+from shared.tasks.profiles import Profile
 
 REPO = {"repo": "Absolute path of the repository"}
 PERIOD_LIMIT = 50

@@ -2,18 +2,18 @@
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from services.engineer import go_events
+from services.engineer import console_results as console
 from services.engineer.console_results import script_place
-from services.engineer.events import read_events
+from services.engineer.events import list_running, parse_go, read_events, read_go_results
 from services.engineer.invocation import Invocation
 from services.engineer.results import UNPROVED, Results, add_up, failure, format_cut, read_junit, tally
-from services.engineer.runners import RUNNERS, TestCommand
 from shared.errors import ActionError
+from shared.projects.reading.test_commands import TestCommand
 from shared.sandbox.confined import ConfinedFolder
 
 LONGEST_LINE = 2_000
@@ -36,6 +36,43 @@ CRASHED = re.compile(
 
 
 CONSOLE = "console text"
+
+
+class Runner(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of test runner.
+
+    ``parsers`` read what it prints; the first that finds results counts. ``ecosystem`` is that of the
+    environment its tests need (as in Preparation).
+    """
+
+    parsers: tuple[Callable[[str, Path], Results | None], ...]
+    ecosystem: str = ""
+
+
+JAVASCRIPT = (
+    console.parse_jest,
+    console.parse_vitest,
+    console.parse_tap,
+    console.parse_mocha,
+    console.parse_ava,
+)
+PYTHON = (console.parse_unittest, console.parse_pytest)
+RUNNERS = {
+    "pytest": Runner(parsers=(console.parse_pytest,), ecosystem="python"),
+    "unittest": Runner(parsers=(console.parse_unittest,), ecosystem="python"),
+    "django": Runner(parsers=PYTHON, ecosystem="python"),
+    "node": Runner(parsers=(*JAVASCRIPT, console.parse_plain), ecosystem="javascript"),
+    "cargo": Runner(parsers=(console.parse_cargo,), ecosystem="rust"),
+    "go": Runner(parsers=(console.parse_go,), ecosystem="go"),
+    "ctest": Runner(parsers=(console.parse_ctest,), ecosystem="c"),
+    "java": Runner(parsers=(console.parse_maven, console.parse_gradle), ecosystem="java"),
+    "any": Runner(  # make, a script and the like: what they start in turn is not known
+        parsers=(
+            *(console.parse_cargo, console.parse_go, console.parse_ctest, console.parse_maven),
+            *(console.parse_gradle, *JAVASCRIPT, *PYTHON, console.parse_plain),
+        )
+    ),
+}
 
 
 class Collected(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,9 +140,9 @@ def _read_results(
         return Collected(results=results, counted_by="JUnit report")
     if results := _read_jest(invocation.jest, root):
         return Collected(results=results, counted_by="JSON of Jest")
-    if command.runner == "go" and (lines := go_events.parse_json(output)):
-        running = go_events.running(lines)
-        results = go_events.read_results(lines, root)
+    if command.runner == "go" and (lines := parse_go(output)):
+        running = list_running(lines)
+        results = read_go_results(lines, root)
         if results and running:
             results = msgspec.structs.replace(results, cut=format_cut(running, 0))
         hung = tuple(running) if stopped else ()

@@ -4,8 +4,10 @@ import re
 import shlex
 from pathlib import Path
 
+from services.engineer.collecting import RUNNERS
 from services.engineer.results import Results
-from services.engineer.runners import RUNNERS, TestCommand
+from shared.projects.reading.test_commands import TestCommand
+from shared.projects.toolchains import PACKAGES, format_package
 from shared.sandbox import CommandResult
 
 PLUGINS = {
@@ -26,53 +28,6 @@ PLUGINS = {
 }
 """The plugin that brings an option, by the option's start."""
 
-PACKAGES = {
-    "go": ("golang-go", "go"),
-    "gofmt": ("golang-go", "go"),
-    "cargo": ("cargo", "rust"),
-    "rustc": ("rustc", "rust"),
-    "mvn": ("maven", "maven"),
-    "gradle": ("gradle", "gradle"),
-    "java": ("default-jdk", "openjdk"),
-    "javac": ("default-jdk", "openjdk"),
-    "node": ("nodejs", "node"),
-    "npm": ("npm", "node"),
-    "npx": ("npm", "node"),
-    "cmake": ("cmake", "cmake"),
-    "ctest": ("cmake", "cmake"),
-    "ninja": ("ninja-build", "ninja"),
-    "meson": ("meson", "meson"),
-    "autoreconf": ("autoconf automake libtool", "autoconf automake libtool"),
-    "gcc": ("build-essential", "gcc"),
-    "cc": ("build-essential", "gcc"),
-    "g++": ("build-essential", "gcc"),
-    "c++": ("build-essential", "gcc"),
-    "clang": ("clang", "llvm"),
-    "make": ("make", "make"),
-    "ruby": ("ruby", "ruby"),
-    "bundle": ("ruby-bundler", "ruby"),
-    "php": ("php-cli", "php"),
-    "composer": ("composer", "composer"),
-    "mix": ("elixir", "elixir"),
-    "dotnet": ("dotnet-sdk-8.0", "dotnet"),
-    "swift": ("swiftlang", "swift"),
-    "bats": ("bats", "bats-core"),
-    "valgrind": ("valgrind", "valgrind"),
-    "expect": ("expect", "expect"),
-    "tclsh": ("tcl", "tcl-tk"),
-    "pkg-config": ("pkg-config", "pkg-config"),
-    "protoc": ("protobuf-compiler", "protobuf"),
-    "just": ("just", "just"),
-    "lua": ("lua5.4", "lua"),
-    "perl": ("perl", "perl"),
-    "prove": ("perl", "perl"),
-    "ghc": ("ghc", "ghc"),
-    "cabal": ("cabal-install", "cabal-install"),
-    "zig": ("zig", "zig"),
-    "jq": ("jq", "jq"),
-    "uv": ("pipx; pipx install uv", "uv"),
-}
-"""The packages of Debian and of Homebrew that have a program."""
 NOT_FOUND = (
     r"^(?:/bin/)?(?:ba|da)?sh: (?:\S+: )?(?:line )?\d*:? ?([\w./+-]+): (?:command )?not found$",
     r"^(?:/\S*/)?env: [‘'\"]?([\w./+-]+)[’'\"]?: No such file or directory$",
@@ -151,8 +106,7 @@ def format_missing(program: str) -> Diagnosis:
     name = program.rpartition("/")[2] or "cc"
     cause = f"The program {name} is not installed"
     if name in PACKAGES:
-        debian, brew = PACKAGES[name]
-        return cause, f"Install it: apt install {debian} (Debian), brew install {brew} (macOS)"
+        return cause, format_package(name)
     return cause, "Install it, or the project's dependencies, and put its folder on the PATH"
 
 

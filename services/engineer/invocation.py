@@ -1,21 +1,27 @@
-"""How a test command is started: its words, its environment, and what makes its runner report each test."""
+"""How a test command is started, and watched: its words, its environment, what has its runner report."""
 
+import asyncio
+import contextlib
 import itertools
 import os
 import re
 import shlex
 import shutil
-from collections.abc import Sequence
+import signal
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from services.engineer.guesses import configures_pytest, option_names
-from services.engineer.recognition import recognise
-from services.engineer.runners import TestCommand
+from services.engineer.events import count_events
 from services.engineer.working_copy import WorkingCopy
-from shared.projects.environment import format_path
-from shared.projects.surroundings import Surroundings
+from shared.projects.environment import Surroundings, format_path
+from shared.projects.reading.guesses import option_names
+from shared.projects.reading.project_files import ProjectFiles
+from shared.projects.reading.pytest_settings import read_pytest_settings
+from shared.projects.reading.test_commands import TestCommand, recognise
+from shared.sandbox import CommandResult, Reach, run_command
 
 REPORTERS = Path(__file__).with_name("reporters")
 PYTHON_WORDS = ("python", "python3")
@@ -140,7 +146,7 @@ def _report(
 def _pyoption_names(cwd: Path, copy: WorkingCopy, results: Path) -> tuple[str, ...]:
     # A cache elsewhere rather than none: without one, pytest refuses projects that set cache_dir or --ff.
     options: tuple[str, ...] = ("-p", "mailroom_pytest", "-o", f"cache_dir={results / 'cache'}")
-    if not (configures_pytest(cwd) or configures_pytest(copy.root)):
+    if not any(read_pytest_settings(ProjectFiles(folder, copy.root)) for folder in (cwd, copy.root)):
         # Else pytest looks for settings in the folders above, which are not the project's.
         options += ("-c", os.devnull, "--rootdir", str(copy.root))
     return options
@@ -203,7 +209,7 @@ def _node_options(given: str, results: Path) -> str:
 
 def _ctest(command: TestCommand, cwd: Path, results: Path) -> tuple[str, ...]:
     """Configure, build and test beside the project, with the options of its CI and those its tests need."""
-    flags = [word for word in command.before if word.startswith("-D")] or [*option_names(cwd)]
+    flags = [word for word in command.before if word.startswith("-D")] or [*option_names(ProjectFiles(cwd))]
     build = "build-mailroom"
     given = list(command.argv[1:])
     kept = [
@@ -229,4 +235,89 @@ def _after(command: TestCommand, argv: tuple[str, ...]) -> tuple[str, ...]:
         "sh",
         "-c",
         "\n".join([*(f"{{ {line} ; }} || exit" for line in before), f"exec {shlex.join(argv)}"]),
+    )
+
+
+# --- running it under a watch -----------------------------------------------------------------------
+
+OUTPUT_LIMIT = 4_000_000
+LOOK_EVERY = 1.0
+"""Seconds between two looks at a command that runs."""
+TELL_EVERY = 20.0
+"""Seconds between two notes on its progress."""
+
+Note = Callable[[str], Awaitable[None]]
+
+
+async def run_watched(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    timeout: float,
+    quiet: float,
+    env: Mapping[str, str],
+    readable: Sequence[Path],
+    writable: Sequence[Path],
+    log: Path,
+    events: Path,
+    note: Note,
+    reach: Reach | None = None,
+) -> CommandResult:
+    """The result of ``argv``, interrupted after ``timeout`` seconds, or ``quiet`` ones without progress.
+
+    Progress is output, or an event of a test. Raises ActionError as run_command does.
+    """
+    started = changed = told = time.monotonic()
+    size = (-1, -1)
+    running = asyncio.ensure_future(
+        run_command(
+            argv,
+            cwd=cwd,
+            timeout=timeout,
+            writable=writable,
+            readable=readable,
+            env=env,
+            output_limit=OUTPUT_LIMIT,
+            log_path=log,
+            reach=reach,
+            # Test runners report what they have when interrupted from the keyboard; SIGTERM just ends them.
+            stop_signal=signal.SIGINT,
+        )
+    )
+    try:
+        while not (await asyncio.wait({running}, timeout=LOOK_EVERY))[0]:
+            now = time.monotonic()
+            latest = (_size(log), _size(events))
+            changed, size = (now, latest) if latest != size else (changed, size)
+            if now - changed > quiet:
+                running.cancel()
+                await asyncio.wait({running})
+                return _interrupted(argv, log, now - started)
+            if now - told > TELL_EVERY:
+                told = now
+                await note(await asyncio.to_thread(_progress, events, now - started))
+    finally:
+        if not running.done():
+            running.cancel()
+            await asyncio.wait({running})
+    return running.result()
+
+
+def _size(path: Path) -> int:
+    with contextlib.suppress(OSError):
+        return path.stat(follow_symlinks=False).st_size
+    return 0
+
+
+def _progress(events: Path, seconds: float) -> str:
+    ended, failed = count_events(events)
+    counted = f"{ended:,} tests so far, {failed:,} failed" if ended else "the tests run"
+    return f"{counted} ({seconds:.0f} s)"
+
+
+def _interrupted(argv: Sequence[str], log: Path, seconds: float) -> CommandResult:
+    data = log.read_bytes()[-OUTPUT_LIMIT:] if log.is_file() else b""
+    output = data.decode("utf-8", "replace")
+    return CommandResult(
+        argv=tuple(argv), exit_code=-signal.SIGINT, output=output, seconds=seconds, timed_out=True
     )

@@ -14,8 +14,7 @@ from shared.skills.changing import RanCommand
 from shared.skills.repository import find_any
 from shared.tasks.actions import Outcome
 from shared.tasks.evidence import CODER, find_unproved
-from shared.text.phrases import count
-from shared.text.shorten import flatten
+from shared.text.display import count, flatten
 
 SHOWN = 10
 """How many failing tests, changes or left-out files the text names; the rest is counted."""

@@ -11,7 +11,7 @@ import msgspec
 from shared.contracts import TestFailure
 from shared.errors import ActionError
 from shared.sandbox.confined import ConfinedFolder
-from shared.text.phrases import count
+from shared.text.display import count
 
 MAX_FAILURES = 100
 MAX_MESSAGE = 500

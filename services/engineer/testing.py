@@ -10,24 +10,23 @@ from pathlib import Path
 
 import msgspec
 
-from services.engineer import go_events
-from services.engineer.collecting import Collected, collect, strip_output
+from services.engineer.collecting import RUNNERS, Collected, collect, strip_output
 from services.engineer.diagnosis import diagnose, format_missing
-from services.engineer.discovery import Discovery, find_tests
-from services.engineer.invocation import Invocation, invoke
-from services.engineer.recognition import VALUED
+from services.engineer.events import format_go, parse_go
+from services.engineer.invocation import Invocation, Note, invoke, run_watched
 from services.engineer.results import Results
-from services.engineer.runners import RUNNERS, TestCommand
-from services.engineer.watch import Note, run_watched
 from services.engineer.working_copy import WorkingCopy
 from shared.contracts import Connection, TestRun, TestSuite
 from shared.errors import ActionError
 from shared.log import logger
 from shared.projects import Environment, prepare
-from shared.projects.manifests import UNFORESEEN, find_unreadable
-from shared.projects.surroundings import Surroundings, find_surroundings
+from shared.projects.environment import Surroundings, find_surroundings
+from shared.projects.reading import ProjectFiles, read_project
+from shared.projects.reading.discovery import Discovery
+from shared.projects.reading.project_files import UNFORESEEN
+from shared.projects.reading.test_commands import VALUED, TestCommand
 from shared.sandbox import CommandResult, Reach
-from shared.text.phrases import count
+from shared.text.display import count
 
 NOTHING_FOUND = "No way to test this project was found"
 NAME_ONE = 'Name one in pyproject.toml: [tool.mailroom] test = "...", or in .mailroom.yaml: test: ...'
@@ -71,17 +70,18 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
 
 def discover(root: Path) -> Discovery | TestRun:
     """The test commands of a project; if there are none, a TestRun whose ``problem`` says why."""
+    project = read_project(root)
     try:
-        found = find_tests(root)
+        found = project.tests
     except ActionError as error:
         return TestRun(problem=str(error), cure="Correct it")
     except UNFORESEEN as error:
         logger(__name__).exception("project_unreadable", folder=str(root))
         problem = f"The project's files could not be read ({type(error).__name__}: {error})"
-        return TestRun(problem=problem, cure=NAME_ONE, notes=tuple(name_unreadable(root)))
+        return TestRun(problem=problem, cure=NAME_ONE, notes=tuple(name_unreadable(project.files)))
     if found.commands:
         return found
-    notes = tuple(name_unreadable(root))
+    notes = tuple(name_unreadable(project.files))
     return TestRun(problem=NOTHING_FOUND, cure=NAME_ONE, not_run=found.not_run, notes=notes)
 
 
@@ -97,17 +97,17 @@ async def run_tests(found: Discovery, site: Site) -> TestRun:
     prepared = tuple(each.preparation for each in site.prepared)
     left_out = [note for each in prepared for note in each.notes if note.startswith("Left out")]
     folders = dict.fromkeys((".", *(each.folder for each in found.commands)))
-    unread = await asyncio.to_thread(name_unreadable, site.copy.root, folders)
+    unread = await asyncio.to_thread(name_unreadable, ProjectFiles(site.copy.root), folders)
     notes = tuple(dict.fromkeys((*run.notes, *unread, *left_out)))
     return msgspec.structs.replace(run, prepared=prepared, not_run=found.not_run, notes=notes)
 
 
-def name_unreadable(root: Path, folders: Iterable[str] = (".",)) -> list[str]:
+def name_unreadable(files: ProjectFiles, folders: Iterable[str] = (".",)) -> list[str]:
     """A sentence for each manifest in ``folders`` that cannot be read."""
     return [
         f"{Path(folder, name)} was left out, since it cannot be read: {why}"
         for folder in folders
-        for name, why in find_unreadable(root / folder)
+        for name, why in files.at(folder).list_unreadable()
     ]
 
 
@@ -213,7 +213,7 @@ async def _collect(
     )
     if command.runner == "go" and found.counted_by == "go test -json":
         # A log is for people.
-        text = go_events.as_text(go_events.parse_json(result.output))
+        text = format_go(parse_go(result.output))
         await asyncio.to_thread(site.log.write_text, text, "utf-8", "replace")
     return found
 

@@ -16,8 +16,7 @@ from services.frontier.full_text import read_full_texts
 from services.frontier.relevance import Rater, merge_interests, ratings_of, remembered_interests
 from services.frontier.reported_items import ReportedItems, item_key, store_discoveries
 from services.frontier.selection import Selector, all_items, without_private
-from services.frontier.sources import SourceAnswer, Sources, join_problems, parse_options
-from services.frontier.stories import tell_stories
+from services.frontier.sources import SourceAnswer, Sources, join_problems, parse_options, tell_stories
 from services.frontier.synthesis import find_unsourced, synthesize
 from shared import subjects
 from shared.agent.base import Agent, Outbox
@@ -31,8 +30,8 @@ from shared.skills.news import report_news
 from shared.skills.papers import build_query, cite_papers, report_papers
 from shared.skills.workspace import outputs_path, slug, write_output
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile
-from shared.text.phrases import count
+from shared.tasks.profiles import Profile
+from shared.text.display import count
 
 MAX_TOPICS = 20
 """Topics of one discovery: at arXiv's pace they take a minute."""

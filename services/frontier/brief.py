@@ -10,15 +10,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from services.frontier.confidence import depth_of, describe_support, judge_confidence
 from services.frontier.relevance import ratings_of
-from services.frontier.synthesis import NUMBER
+from services.frontier.synthesis import NUMBER, depth_of, describe_support, judge_confidence
 from shared.contracts import DiscoveryResult
 from shared.skills.papers import abstract_url, cite_papers
 from shared.tasks.actions import Outcome
-from shared.text.phrases import count
-from shared.text.sentences import last_sentence_end
-from shared.text.shorten import shorten
+from shared.text.display import count, shorten
+from shared.text.prose import last_sentence_end
 from shared.web.quoting import escape
 
 CITED = re.compile(rf"\s*{NUMBER.pattern}")

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.documents import extract_text
+from shared.web.fetching import fetch_configured
 from shared.web.quoting import clean
-from shared.web.service import fetch_configured
 
 MAX_TEXT = 12_000
 """Characters of a paper that are kept: its beginning, and its end, where it concludes."""

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 from services.gateway.api import TABLE
 from services.gateway.context import Gateway
 from services.gateway.files import Files
-from services.gateway.hooks.incoming import hook_routes
+from services.gateway.hooks import hook_routes
 from services.gateway.login import login_routes
 from services.gateway.openapi import describe
 from services.gateway.problems import title_of, to_response
@@ -34,7 +34,7 @@ PAGES = (
     "/chat/{rest:path}",
     "/today",
     "/today/{rest:path}",
-    "/schedule",
+    "/timetable",
     "/deliveries",
     "/figures",
 )

@@ -5,11 +5,11 @@ from typing import NamedTuple
 import msgspec
 from starlette.requests import Request
 
-from services.gateway.desk.words import SpokenWords
 from services.gateway.index.index import LogIndex
 from services.gateway.metrics.exposition import Exposition
-from services.gateway.security.access_log import AccessLog
+from services.gateway.security.authentication import AccessLog
 from services.gateway.security.scopes import Person
+from services.gateway.spoken_words import SpokenWords
 from shared.bus import Bus
 from shared.settings import Settings
 

@@ -8,9 +8,7 @@ from starlette.routing import Route
 
 from services.gateway.context import Gateway
 from services.gateway.problems import to_response
-from services.gateway.security.access_log import AccessLog
-from services.gateway.security.authentication import Authenticator
-from services.gateway.security.cookies import set_cookie
+from services.gateway.security.authentication import AccessLog, Authenticator, set_cookie
 from services.gateway.security.openid import PENDING_LIFETIME, OpenId
 from services.gateway.security.sites import Site
 from shared.contracts import AccessAct

@@ -15,26 +15,25 @@ import uvicorn
 from services.gateway.app import build_app
 from services.gateway.context import Gateway
 from services.gateway.delivery.service import deliver_for_ever
-from services.gateway.desk.words import SpokenWords
-from services.gateway.hooks.outgoing import Deliveries
+from services.gateway.hooks import Deliveries
 from services.gateway.index.index import LogIndex
 from services.gateway.index.store import Store
 from services.gateway.mailbox import MailboxSearch
 from services.gateway.metrics.exposition import Exposition
-from services.gateway.security.access_log import AccessLog
-from services.gateway.security.connections import PatientProtocol
-from services.gateway.trail.sealer import Sealer
-from services.gateway.trail.witness import Witnesses
+from services.gateway.sealing import Sealer, Witnesses
+from services.gateway.security.authentication import AccessLog
+from services.gateway.security.limits import PatientProtocol
+from services.gateway.spoken_words import SpokenWords
 from shared import log, settings, subjects
 from shared.access.address import write_address
 from shared.agent.control import RESTART_STATUS, ControlFollower
 from shared.bus import Bus
-from shared.bus.liveness import Holder
+from shared.bus.peers import Holder
 from shared.contracts import Presence, generate_iso_timestamp
 from shared.errors import BusError, MailroomError, StartError
 from shared.heartbeat import Heartbeat, heartbeat_path, limit_start
 from shared.settings import Settings
-from shared.tasks.profile import Profile, load_profile
+from shared.tasks.profiles import Profile, load_profile
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 CONNECT_WAIT = 15.0

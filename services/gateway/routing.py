@@ -25,6 +25,8 @@ from shared.errors import MailroomError
 from shared.log import logger
 
 JSON = "application/json"
+FRESH = "mailroom-fresh"
+"""The header of a request whose answer has to count all that the log holds by then, as commands want it."""
 _NO_ID = re.compile(r"[\s\x00*>]|^\.|\.$|\.\.")
 """What no id has, and what would make another subject of the bus of that which an id is part of."""
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
@@ -73,6 +75,8 @@ class Endpoint:
         request.scope[ROUTE] = self.path
         try:
             person = require_scope(request, self.scope)
+            if FRESH in request.headers:
+                await gateway.index.wait_until_complete()
             arguments = await self._arguments(gateway, request, person)
             return self._response(await self.handler(**arguments))
         except msgspec.ValidationError as error:

@@ -12,12 +12,12 @@ from services.memory.allocator import limit_heaps
 from services.memory.briefing.service import BriefingService
 from services.memory.engine import MemoryEngine
 from services.memory.ingest.folder import IngestFolder
-from services.memory.ingest.model_kinds import ModelKinds
+from services.memory.ingest.kinds import ModelKinds
 from services.memory.linking.judging import ModelJudge
 from services.memory.maintenance import Maintenance
-from services.memory.past.service import PastService
-from services.memory.picture.service import LayoutService
-from services.memory.recall import RecallService
+from services.memory.past import PastService
+from services.memory.picture import LayoutService
+from services.memory.retrieval.planted import RecallService
 from services.memory.writes.log_follower import LogFollower
 from services.memory.writes.submission import parse_add, parse_link
 from shared import subjects
@@ -25,7 +25,7 @@ from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.bus.consumer import ConsumerConfig
 from shared.bus.lease import Lease
-from shared.bus.liveness import Holder
+from shared.bus.peers import Holder
 from shared.contracts import (
     BriefQuery,
     EdgesQuery,

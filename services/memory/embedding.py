@@ -16,7 +16,7 @@ from shared.errors import ActionError, StartError
 from shared.settings import Settings
 
 if TYPE_CHECKING:
-    from services.memory.local_embedder import LocalEmbedder, Vectors
+    from services.memory.local_model import LocalEmbedder, Vectors
 
     Embedder: TypeAlias = "LocalEmbedder | HostedEmbedder"
     """Both have a ``model_name`` for their vectors, a ``slug`` for file names, and ``dimensions``."""
@@ -158,7 +158,7 @@ def open_embedder(settings: Settings) -> "Embedder":
     server that does not answer, or the files of Mailroom's own model missing or broken.
     """
     if not settings.embedding:
-        from services.memory.local_embedder import LocalEmbedder
+        from services.memory.local_model import LocalEmbedder
 
         return LocalEmbedder(settings.models)
     choice = parse_choice(settings.embedding)

@@ -38,12 +38,11 @@ from shared.settings import Settings
 if TYPE_CHECKING:
     from services.memory.embedding import Embedder
     from services.memory.rebuild import Rebuild
-    from services.memory.retrieval.aligner import Aligner
-    from services.memory.retrieval.reranker import Reranker
+    from services.memory.retrieval.reading_models import Aligner, Reranker
     from services.memory.retrieval.view import View
     from services.memory.storage.commit_table import CommitTable
-    from services.memory.storage.rows import Vectors
     from services.memory.storage.store import Store
+    from services.memory.storage.tables import Vectors
 
 READERS = 4
 """Threads for reading: more than cores, since they wait for one another's short locks."""
@@ -126,8 +125,7 @@ class MemoryEngine:
         cure: no model, the folder not writable, of another version, or open in another process.
         """
         from services.memory.embedding import open_embedder
-        from services.memory.retrieval.aligner import Aligner
-        from services.memory.retrieval.reranker import Reranker
+        from services.memory.retrieval.reading_models import Aligner, Reranker
 
         path = settings.state_dir / "memory"
         embedder = await asyncio.to_thread(open_embedder, settings)
@@ -470,7 +468,7 @@ class MemoryEngine:
         self._use(self._store, load_view(self._store))
 
     def _adopt(self, rebuilt: "Rebuild") -> None:
-        from services.memory.storage.replacement import replace
+        from services.memory.storage.disk import replace
 
         rebuilt.close()
         with self._stored:

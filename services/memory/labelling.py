@@ -10,7 +10,7 @@ from shared.errors import BusError, ModelError
 from shared.llm.protocol import Message
 from shared.log import logger
 from shared.reasoning.model import ModelSession
-from shared.text.excerpt import quote
+from shared.text.display import quote
 
 PAUSE = 300.0
 """Seconds in which a model that failed is not asked again: others wait for each answer."""

@@ -30,8 +30,7 @@ log = logger(__name__)
 
 def open_store(path: Path, embedder: "Embedder", *, synced: bool = True) -> "Store":
     """The store in ``path``, whose commits are ``synced``; raises StartError with the cure."""
-    from services.memory.storage.disk import Disk
-    from services.memory.storage.replacement import settle
+    from services.memory.storage.disk import Disk, settle
     from services.memory.storage.store import Store
 
     share_heap()

@@ -16,8 +16,8 @@ from services.memory.linking.linker import (
     merge_duplicates,
     remove_faded_edges,
 )
-from services.memory.linking.made import list_made
-from services.memory.recall import RecallService
+from services.memory.linking.plan import list_made
+from services.memory.retrieval.planted import RecallService
 from services.memory.writes.staging import OVERTAKEN
 from shared.contracts import MemoryWrite, MemoryWritten
 from shared.errors import ActionError, MailroomError

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from services.memory.loading import load_view, open_store
-from services.memory.storage.replacement import DRAFT
+from services.memory.storage.disk import DRAFT
 from services.memory.writes.change import LoggedWrite
 from services.memory.writes.writer import Writer
 
 if TYPE_CHECKING:
     from services.memory.embedding import Embedder
-    from services.memory.storage.rows import Vectors
+    from services.memory.storage.tables import Vectors
 
 
 class KnownVectors:

@@ -7,19 +7,17 @@ import msgspec
 
 from services.nexus.answers.model_answer import Answerer
 from services.nexus.answers.unsupported_claims import remove_reminder_claims
-from services.nexus.briefings.overnight import OvernightReports
-from services.nexus.briefings.schedule import PREFIX, BriefingSchedule
+from services.nexus.briefings.making import PREFIX, BriefingMaker
 from services.nexus.briefings.sources import BriefingOptions, BriefingSources
+from services.nexus.briefings.told import OvernightReports
 from services.nexus.conversation.store import Conversations
 from services.nexus.desk import Desk, tool_response
-from services.nexus.reminders.service import ReminderService
-from services.nexus.reminders.store import ReminderStore, retry_timers
 from services.nexus.routing.decision import UNCLEAR, Decision
 from services.nexus.routing.model_choice import choose_tool
 from services.nexus.routing.request import Request
-from services.nexus.routing.sentence_type import is_question
-from services.nexus.schedules.service import ScheduleService
-from services.nexus.schedules.store import PREFIX as SCHEDULE_PREFIX
+from services.nexus.timetable.keeping import TimetableKeeper
+from services.nexus.timetable.reminders import ReminderService
+from services.nexus.timetable.scheduled_goals import ScheduledGoals
 from services.nexus.tools.tool import Call
 from shared import subjects
 from shared.agent.base import Agent, Outbox
@@ -29,23 +27,25 @@ from shared.bus.records import read_submitted
 from shared.clock import read_zone
 from shared.contracts import (
     AgentReport,
+    DueKind,
     Email,
     GoalDue,
     Question,
-    ReminderDue,
     Response,
     StopAnswer,
     Task,
     TaskResult,
+    TimerDue,
 )
 from shared.errors import ActionError, ConfigError, ModelError, Reject
+from shared.language.sentence_type import is_question
 from shared.llm.protocol import Message, message_of
-from shared.messaging.threads import history_of, is_email_task
+from shared.messaging.correspondence import history_of, is_email_task
 from shared.settings import Settings
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from shared.tasks.speaker import Speaker
-from shared.text.cues import asks_about_work
+from shared.text.questions import asks_about_work
 
 MEMORY = "memory"
 """The tool that answers from memory: with a model, the model writes the answer."""
@@ -65,14 +65,19 @@ class Nexus(Agent):
         super().__init__(profile, settings, bus)
         options = _parse_options(profile)
         self.zone = read_zone(settings.time_zone)
-        self.store = ReminderStore(bus)
-        self.reminders = ReminderService(self.context, self.store)
+        self.timetable = TimetableKeeper(bus, settings)
+        self.reminders = ReminderService(self.context, self.timetable)
+        self.schedules = ScheduledGoals(self.context, self.timetable)
         self.overnight = OvernightReports(bus)
-        sources = BriefingSources(self.context, self.store, self.overnight, options)
-        self.briefings = BriefingSchedule(self.context, sources, options)
-        self.schedules = ScheduleService(self.context)
-        self.answerer = Answerer(self.context, self.store)
-        self.desk = Desk(self.context, self.store, self.answerer, self.schedules)
+        sources = BriefingSources(self.context, self.timetable, self.overnight, options)
+        self.briefings = BriefingMaker(self.context, self.timetable, sources, options)
+        self.timetable.kinds = {
+            DueKind.MAIL: self.reminders.fire,
+            DueKind.GOAL: self.schedules.fire,
+            DueKind.BRIEFING: self.briefings.fire,
+        }
+        self.answerer = Answerer(self.context, self.timetable)
+        self.desk = Desk(self.context, self.answerer, self.schedules)
         self.conversations = Conversations(bus, with_model=lambda: self.context.models.model.available)
         self.context.actions.register(self.reminders)
         self.context.actions.register(self.briefings)
@@ -80,9 +85,7 @@ class Nexus(Agent):
 
     async def on_start(self) -> None:
         """Set the timers, while the first messages are handled."""
-        self.context.spawn(retry_timers(self.store.set_all_timers))
-        self.context.spawn(retry_timers(self.briefings.set_timers))
-        self.context.spawn(retry_timers(self.schedules.book.start))
+        self.context.spawn(self.timetable.start(self.briefings.plan))
 
     # --- actions ---------------------------------------------------------------------------------
 
@@ -168,16 +171,10 @@ class Nexus(Agent):
             return _as_outcome(await self._answerer().answer(request.text, _history(task)))
         return _as_outcome(await self._perform(request, decision, parameters))
 
-    async def on_due(self, due: GoalDue | ReminderDue) -> Outbox:
+    async def on_due(self, due: GoalDue | TimerDue) -> Outbox:
         """Fire a reminder, start a briefing, or begin a run of a goal on a schedule."""
-        if not isinstance(due, ReminderDue):
-            return ()
-        if due.reminder_id.startswith(SCHEDULE_PREFIX):
-            await self.schedules.book.on_due(due)
-            return ()
-        if due.reminder_id.startswith(PREFIX):
-            return await self.briefings.start(due)
-        await self.reminders.on_due(due)
+        if isinstance(due, TimerDue):
+            await self.timetable.on_due(due)
         return ()
 
     async def on_result(self, result: TaskResult) -> Outbox:
@@ -219,9 +216,9 @@ class Nexus(Agent):
 
     async def _run_task(self, task: Task) -> Outcome:
         """As any agent; claims of a model about reminders are removed if their record did not change."""
-        _, before = await self.store.read()
+        before = await self.timetable.position()
         outcome = await super().on_task(task)
-        if task.context.get("action") or (await self.store.read())[1] != before:
+        if task.context.get("action") or await self.timetable.position() != before:
             return outcome
         text, has_claims = remove_reminder_claims(outcome.output)
         if not has_claims:

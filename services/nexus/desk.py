@@ -1,54 +1,35 @@
 """The desk: the tools, which of them a message is for, and what follows from what a tool answers."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from services.nexus.answers.model_answer import Answerer
 from services.nexus.conversation.asking import read_asked
-from services.nexus.reminders.store import ReminderStore
 from services.nexus.routing.decider import Decider
 from services.nexus.routing.decision import UNCLEAR, Decision
-from services.nexus.routing.registry import load_tools
 from services.nexus.routing.request import REQUEST_KEY, Request
-from services.nexus.schedules.service import ScheduleService
-from services.nexus.tools.tool import Answer, Call, Effect
-from services.nexus.tools.unclear import ask_for_whole, ask_which
-from shared import subjects
+from services.nexus.timetable.scheduled_goals import ScheduledGoals
+from services.nexus.tools.talk import ask_for_whole, ask_which
+from services.nexus.tools.tool import Answer, Call, Effect, ToolContext, load_tools
 from shared.agent.base import Outbox
 from shared.agent.context import AgentContext
-from shared.bus import Entry
 from shared.bus.records import read_task
-from shared.clock import parse_timestamp, read_zone
-from shared.contracts import MAX_TEXT, Email, Response, ResultOutcome, Said, Task, TaskResult, TaskStatus
+from shared.contracts import MAX_TEXT, Response, ResultOutcome, Task, TaskResult, TaskStatus
 from shared.errors import MailroomError
-from shared.queries.office import OfficeReader
-from shared.tasks.said import sign_said
 from shared.tasks.speaker import Speaker
-from shared.text.shorten import shorten
+from shared.text.display import shorten
 
 
 class Desk:
-    """What the tools work with: the agent's context, memory's answers, reminders, schedules, other agents."""
+    """The tools, what decides which one a message is for, and what they work with."""
 
-    def __init__(
-        self, context: AgentContext, store: ReminderStore, answerer: Answerer, schedules: ScheduleService
-    ) -> None:
+    def __init__(self, context: AgentContext, answerer: Answerer, schedules: ScheduledGoals) -> None:
         self.context = context
-        self.store = store
-        self.answerer = answerer
-        self.schedules = schedules
-        self.office = OfficeReader(context.bus)
-        self.zone = read_zone(context.settings.time_zone)
         self.tools = load_tools()
         self.decider = Decider(context.memory, self.tools)
-
-    def now(self, request: Request) -> datetime:
-        """When the person wrote, in the people's time zone."""
-        moment = parse_timestamp(request.asked_at) if request.asked_at else datetime.now(UTC)
-        return moment.astimezone(self.zone)
+        self._work = ToolContext(context, answerer, schedules)
 
     async def run(
         self, request: Request, decision: Decision, parameters: msgspec.Struct | None = None
@@ -63,8 +44,8 @@ class Desk:
             return ask_for_whole(decision.tool, request)
         try:
             if parameters is None:
-                parameters = tool.read(self, request) if tool.read else tool.parameters()
-            return await tool.run(self, request, parameters)
+                parameters = tool.read(self._work, request) if tool.read else tool.parameters()
+            return await tool.run(self._work, request, parameters)
         except MailroomError as error:
             return Answer(text=str(error), outcome=ResultOutcome.FAILED, confidence=0.0)
 
@@ -99,7 +80,7 @@ class Desk:
             text=request.text,
             assignee=assignee,
             requester=self.context.profile.name,
-            said=self._said(request),
+            said=self._work.sign(request),
             asker=request.asker,
             context={
                 "action": action,
@@ -126,33 +107,6 @@ class Desk:
             call.assignee, request.text, call.action, call.params, key="tool"
         )
         return tool_response(result, route, call.note)
-
-    def make_goal(self, request: Request) -> tuple[Entry, str]:
-        """The submission of a goal for ``request``, and its id, which is derived from the request's."""
-        goal_id = f"goal_{self.context.bus.derive_id('goal', request.asker, request.letter_id)}"
-        goal = {
-            "text": request.text,
-            "goal_id": goal_id,
-            "requester": request.asker,
-            "context": {"route": subjects.CONDUCTOR, "letter_id": request.letter_id},
-            "said": self._said(request),
-        }
-        return Entry(subjects.SUBMIT, msgspec.json.encode(goal), goal_id), goal_id
-
-    def make_letter(self, request: Request, agent: str, subject: str, body: str) -> Email:
-        """A letter of the desk to an agent, once for each request."""
-        return Email(
-            id=self.context.bus.derive_id("letter", request.letter_id, agent),
-            sender=self.context.profile.name,
-            recipient=agent,
-            subject=subject[:500],
-            body=body,
-            cause=request.letter_id,
-        )
-
-    def _said(self, request: Request) -> Said | None:
-        """What the asker said, if that is a person: the broker and the dispatcher checked who it is."""
-        return sign_said(self.context.bus, request.text) if request.asker == subjects.USER else None
 
 
 def tool_response(result: TaskResult, route: str, note: str = "") -> Response:

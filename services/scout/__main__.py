@@ -5,10 +5,9 @@ from pathlib import Path
 
 import msgspec
 
-from services.scout.citations import check_citations
 from services.scout.documents import parse
 from services.scout.repository import find_licence, format_reading, read_repository, sources_of
-from services.scout.research import CITING, Researcher
+from services.scout.research import CITING, Researcher, check_citations
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.contracts import Task
@@ -16,8 +15,8 @@ from shared.errors import ActionError, ModelError
 from shared.skills.documents import PLAIN, read_document
 from shared.skills.workspace import outputs_path
 from shared.tasks.actions import Outcome, register_action
+from shared.tasks.context import workspace_path
 from shared.tasks.said import is_named
-from shared.tasks.workspaces import workspace_path
 from shared.web.quoting import clean, quote
 
 READING = ("search_web", "fetch_page", "read_document", "read_repository")

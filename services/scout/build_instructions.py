@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from services.scout.documents import Code, Document
-from services.scout.statements import cite, format_code
 from shared.contracts.checkup import Statement
-from shared.source.syntax import parse_yaml
-from shared.source.tree import Tree, read_text
-from shared.text.phrases import format_list
+from shared.projects.reading.ci import list_commands
+from shared.projects.reading.manifests import cite, format_code
+from shared.projects.reading.project_files import ProjectFiles
+from shared.projects.reading.task_files import MAKEFILES
+from shared.source import Tree
+from shared.text.display import format_list
 from shared.web.quoting import clean
 
 HEADINGS = re.compile(
@@ -69,42 +71,6 @@ def commands_in(block: Code) -> list[tuple[int, str]]:
     return [(number, row) for number, row in plain if PROGRAMS.match(row)]
 
 
-def commands_in_yaml(path: str, text: str) -> list[tuple[int, str]]:
-    """The commands of a CI file: its run, script and command entries, each with its line."""
-    import yaml
-
-    found: list[tuple[int, str]] = []
-    budget = 5_000  # nodes: more than any real CI file has, and aliases cannot blow it up
-
-    def walk(node: yaml.Node, key: str) -> None:
-        nonlocal budget
-        budget -= 1
-        if budget < 0:
-            return
-        if isinstance(node, yaml.MappingNode):
-            for name, value in node.value:
-                walk(value, str(name.value))
-        elif isinstance(node, yaml.SequenceNode):
-            for value in node.value:
-                walk(value, key)
-        elif key in ("run", "script", "command", "commands"):
-            first = node.start_mark.line + (2 if getattr(node, "style", "") in ("|", ">") else 1)
-            found.extend(
-                (first + at, row.strip())
-                for at, row in enumerate(str(node.value).splitlines())
-                if row.strip()
-            )
-
-    try:
-        tree = yaml.compose(text, Loader=yaml.SafeLoader)
-        if tree is not None:
-            walk(tree, "")
-    except (yaml.YAMLError, RecursionError, ValueError):
-        return []
-    return found
-
-
-MAKEFILES = ("Makefile", "GNUmakefile", "makefile")
 TARGET = re.compile(r"^([A-Za-z0-9][\w./-]*(?: [A-Za-z0-9][\w./-]*)*)\s*:(?![:=])([^#]*)(?:##\s*(.*))?")
 USUAL = frozenset(
     "all build test tests check lint format install setup run serve start docs clean dist release".split()
@@ -137,21 +103,21 @@ CI = re.compile(
 )
 
 
-def read_building(tree: Tree) -> list[Statement]:
+def read_building(tree: Tree, files: ProjectFiles) -> list[Statement]:
     """What the Makefile, other build files, container files and CI say, in that order."""
     statements = []
     for path in tree.files:
         if path in MAKEFILES:
-            statements += read_makefile(path, read_text(tree.root, path))
+            statements += read_makefile(path, files.text(path))
     statements += [cite(text, path) for path, text in OTHERS.items() if path in tree.files]
     for path in [path for path in tree.files if path.count("/") <= 1]:
         name = PurePosixPath(path).name
         if name in ("Dockerfile", "Containerfile"):
-            statements += _read_dockerfile(path, read_text(tree.root, path))
+            statements += _read_dockerfile(path, files.text(path))
         elif re.fullmatch(r"(?:docker-)?compose\.ya?ml", name):
-            statements += _read_compose(path, read_text(tree.root, path))
+            statements += _read_compose(path, files)
     for path in ci_files(tree)[:5]:
-        statements += _read_ci(path, read_text(tree.root, path))
+        statements += _read_ci(path, files.text(path))
     return statements
 
 
@@ -160,12 +126,12 @@ def ci_files(tree: Tree) -> list[str]:
     return [path for path in tree.files if CI.fullmatch(path)]
 
 
-def make_targets(tree: Tree) -> set[str] | None:
+def make_targets(tree: Tree, files: ProjectFiles) -> set[str] | None:
     """The targets of the Makefile; None if there is none, or it includes others."""
     found: set[str] = set()
     for path in tree.files:
         if path in MAKEFILES:
-            text = read_text(tree.root, path)
+            text = files.text(path)
             if re.search(r"^-?s?include\s|^[^\t#]*%.*:|\$\(eval|^\$[({].*:", text, re.MULTILINE):
                 return None
             found.update(*(match[1].split() for match in map(TARGET.match, text.splitlines()) if match))
@@ -208,24 +174,18 @@ def _read_dockerfile(path: str, text: str) -> list[Statement]:
     return [cite(f"Has a container image on {format_list(bases)}{command}", path, first)]
 
 
-def _read_compose(path: str, text: str) -> list[Statement]:
-    try:
-        data = parse_yaml(text)
-    except ValueError:
+def _read_compose(path: str, files: ProjectFiles) -> list[Statement]:
+    services = files.table(path, "services")
+    if not services:
         return []
-    services = data.get("services") if isinstance(data, dict) else None
-    if not isinstance(services, dict) or not services:
-        return []
-    line = next(
-        (number for number, row in enumerate(text.splitlines(), start=1) if row.startswith("services")), 1
-    )
+    line = files.find_line(path, r"^services") or 1
     names = format_list([str(name) for name in services], 10)
     return [cite(f"`docker compose up` starts {names}", path, line)]
 
 
 def _read_ci(path: str, text: str) -> list[Statement]:
     if path.endswith((".yml", ".yaml")):
-        rows = commands_in_yaml(path, text)
+        rows = list_commands(text)
     else:
         rows = [
             (number, row.strip()) for number, row in enumerate(text.splitlines(), start=1) if row[:1] != "#"

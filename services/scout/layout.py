@@ -9,12 +9,10 @@ from pathlib import PurePosixPath
 import msgspec
 
 from services.scout.documents import parse
-from services.scout.statements import cite, format_code
 from shared.contracts.checkup import Statement
-from shared.source.places import is_test
-from shared.source.syntax import parse_module
-from shared.source.tree import Tree, read_text
-from shared.text.phrases import count, format_list
+from shared.projects.reading.manifests import cite, format_code
+from shared.source import Tree, is_test, parse_module, read_text
+from shared.text.display import count, format_list
 from shared.web.quoting import clean
 
 LANGUAGES = """

@@ -8,30 +8,39 @@ from urllib.parse import unquote, urlsplit
 from services.scout.build_instructions import all_commands, ci_files, make_targets
 from services.scout.documents import Document
 from services.scout.layout import CodeSurvey
-from services.scout.licence import LICENCES, licence_files, licence_in
-from services.scout.manifest import Manifest
-from services.scout.python_manifest import lowest_python
-from services.scout.statements import cite, format_code
 from shared.contracts.checkup import Statement
-from shared.source.places import is_test
-from shared.source.tree import Tree, read_text
-from shared.text.phrases import format_list
+from shared.projects.reading import Project
+from shared.projects.reading.manifests import (
+    LICENCES,
+    Manifest,
+    cite,
+    format_code,
+    licence_files,
+    licence_in,
+    lowest_python,
+)
+from shared.projects.reading.project_files import ProjectFiles
+from shared.source import Tree, is_test, read_text
+from shared.text.display import format_list
 from shared.web.quoting import clean
 
 NAMED_FILE = re.compile(r"[\w.-]+(?:/[\w.-]+)+\.[A-Za-z0-9]{1,6}")
 
 
-def read_questions(
-    tree: Tree, readmes: list[Document], manifests: tuple[Manifest, ...], found: CodeSurvey
-) -> list[Statement]:
+def read_questions(project: Project, readmes: list[Document], found: CodeSurvey) -> list[Statement]:
     """The open questions: what is missing, then contradictions, then the authors' own notes."""
+    tree, manifests = project.tree, project.manifests
     return [
         *_missing(tree, readmes, manifests, found),
         *(cite(manifest.problem, manifest.path) for manifest in manifests if manifest.problem),
         *_versions(tree, manifests),
         *_licences(tree, manifests),
         *_pythons(readmes, manifests),
-        *[statement for readme in readmes[:1] for statement in _broken_references(tree, readme)],
+        *[
+            statement
+            for readme in readmes[:1]
+            for statement in _broken_references(tree, project.files, readme)
+        ],
         *_notes(found),
         *(cite(f"The reading is not complete: {cut}", ".") for cut in (tree.cut, found.cut) if cut),
     ]
@@ -115,7 +124,7 @@ def _pythons(readmes: list[Document], manifests: tuple[Manifest, ...]) -> list[S
     return []
 
 
-def _broken_references(tree: Tree, readme: Document) -> list[Statement]:
+def _broken_references(tree: Tree, files: ProjectFiles, readme: Document) -> list[Statement]:
     missing: dict[str, int] = {}
     places = {*tree.files, *(str(parent) for path in tree.files for parent in PurePosixPath(path).parents)}
     tops = {path.split("/")[0] for path in tree.files if "/" in path}
@@ -131,7 +140,7 @@ def _broken_references(tree: Tree, readme: Document) -> list[Statement]:
         cite(f"The README names {format_code(path)}, which does not exist", readme.path, line)
         for path, line in missing.items()
     ]
-    return [*statements[:8], *_unknown_targets(tree, readme)]
+    return [*statements[:8], *_unknown_targets(tree, files, readme)]
 
 
 def _local_path(target: str) -> str:
@@ -148,8 +157,8 @@ def _local_path(target: str) -> str:
     return path if "." in path or target.endswith("/") else ""
 
 
-def _unknown_targets(tree: Tree, readme: Document) -> list[Statement]:
-    known = make_targets(tree)
+def _unknown_targets(tree: Tree, files: ProjectFiles, readme: Document) -> list[Statement]:
+    known = make_targets(tree, files)
     if known is None:
         return []
     for line, words in all_commands(readme):

@@ -1,22 +1,18 @@
 """A repository read for a newcomer: its purpose, how it is built and laid out, and open questions."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 
 from services.scout.build_instructions import read_building, read_commands
 from services.scout.documents import Document, Paragraph, parse
 from services.scout.layout import read_layout, survey_code
-from services.scout.licence import read_licence
-from services.scout.manifest import Manifest, read_cargo, read_composer, read_go_mod, read_package_json
 from services.scout.open_questions import read_questions
-from services.scout.python_manifest import read_pyproject, read_setup_cfg, read_setup_py
-from services.scout.statements import cite
 from shared.contracts.checkup import RepositoryReading, Statement
-from shared.source.tree import Limits, Tree, read_text, read_tree
-from shared.web.quoting import clean
+from shared.projects.reading import Project, read_project
+from shared.projects.reading.manifests import Manifest, cite
+from shared.source import Limits
 
-README = re.compile(r"readme(?:\.md|\.markdown|\.rst|\.txt)?", re.IGNORECASE)
 ELSEWHERE = re.compile(
     r"(?i)\b(install|usage|licen[cs]e|contribut|changelog|table of contents|contents|toc|badges?|sponsor"
     r"|support|backers|acknowledge?ments|authors?|credits|status|news|translations?|links?|documentation|docs)"
@@ -25,12 +21,9 @@ ADDRESS = re.compile(r"https?://|[^@]@[^@]")
 MAX_SOURCES = 50
 
 
-def read_readmes(tree: Tree) -> list[Document]:
-    """The documents at the root whose name is README, Markdown first."""
-    order = {".md": 0, ".markdown": 0, ".rst": 1, "": 2, ".txt": 2}
-    names = [path for path in tree.files if README.fullmatch(path)]
-    names.sort(key=lambda name: (order.get(name[len("readme") :].lower(), 3), name))
-    return [parse(name, text) for name in names if (text := read_text(tree.root, name)).strip()]
+def read_readmes(project: Project) -> list[Document]:
+    """The documents at the top whose name is README, Markdown first."""
+    return [parse(name, text) for name in project.docs if (text := project.files.text(name)).strip()]
 
 
 def read_purpose(readmes: list[Document], manifests: tuple[Manifest, ...]) -> list[Statement]:
@@ -70,34 +63,9 @@ def _is_prose(text: str) -> bool:
     return len(words) >= 5 and marks <= 1 and not text.rstrip().endswith(":")
 
 
-def read_manifests(tree: Tree) -> tuple[Manifest, ...]:
-    """The manifests in the root, or at most six in the folders below it if the root has none."""
-    readers: dict[str, Callable[[str, str], Manifest]] = {
-        "pyproject.toml": read_pyproject,
-        "setup.cfg": read_setup_cfg,
-        "setup.py": read_setup_py,
-        "package.json": read_package_json,
-        "Cargo.toml": read_cargo,
-        "go.mod": read_go_mod,
-        "composer.json": read_composer,
-    }
-    found = [path for path in tree.files if path in readers]
-    if not found:
-        found = [path for path in tree.files if path.count("/") == 1 and path.split("/")[1] in readers][:6]
-    manifests = []
-    for path in sorted(found, key=lambda path: list(readers).index(path.split("/")[-1])):
-        try:
-            manifests.append(readers[path.split("/")[-1]](path, read_text(tree.root, path)))
-        except (ValueError, RecursionError) as error:
-            reason = clean(str(error), 160) or "nested too deeply"
-            manifests.append(Manifest(path=path, problem=f"{path} cannot be read: {reason}"))
-    return tuple(manifests)
-
-
 def find_licence(root: Path) -> list[Statement]:
     """What declares the licence of the folder ``root``; raises ActionError as read_repository does."""
-    tree = read_tree(root)
-    return read_licence(tree, read_manifests(tree))
+    return list(read_project(root).licence)
 
 
 def read_repository(root: Path, limits: Limits | None = None) -> RepositoryReading:
@@ -105,21 +73,21 @@ def read_repository(root: Path, limits: Limits | None = None) -> RepositoryReadi
 
     Raises ActionError unless ``root`` is the absolute path of a readable folder.
     """
-    tree = read_tree(root, limits)
-    readmes = read_readmes(tree)
-    manifests = read_manifests(tree)
+    project = read_project(root, limits)
+    tree, manifests = project.tree, project.manifests
+    readmes = read_readmes(project)
     found = survey_code(tree)
     build = [statement for readme in readmes[:1] for statement in read_commands(readme)]
     build += [statement for manifest in manifests for statement in manifest.build]
-    build += read_building(tree)
+    build += read_building(tree, project.files)
     entries = [statement for manifest in manifests for statement in manifest.entries]
     return RepositoryReading(
         name=next((m.name for m in manifests if m.name and "/" not in m.path), "") or tree.root.name,
         purpose=_unique(read_purpose(readmes, manifests)),
         build=_unique(build),
-        licence=_unique(read_licence(tree, manifests)),
+        licence=_unique(project.licence),
         layout=_unique([*read_layout(tree), *entries]),
-        questions=_unique(read_questions(tree, readmes, manifests, found)),
+        questions=_unique(read_questions(project, readmes, found)),
         languages=found.lines,
         files=len(tree.files),
     )
@@ -150,5 +118,5 @@ def sources_of(reading: RepositoryReading) -> tuple[str, ...]:
     return tuple(dict.fromkeys(statement.source for statement in said))[:MAX_SOURCES]
 
 
-def _unique(statements: list[Statement]) -> tuple[Statement, ...]:
+def _unique(statements: Iterable[Statement]) -> tuple[Statement, ...]:
     return tuple({statement.text: statement for statement in statements}.values())

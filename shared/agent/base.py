@@ -13,18 +13,18 @@ from shared.contracts import (
     Envelope,
     GoalDue,
     Question,
-    ReminderDue,
     StopAnswer,
     Task,
     TaskResult,
+    TimerDue,
 )
 from shared.errors import ActionError, Reject
 from shared.llm.protocol import message_of
-from shared.messaging.threads import history_of, is_email_task
-from shared.reasoning.prompt import conclude, decline, frame_task
+from shared.messaging.correspondence import history_of, is_email_task
+from shared.reasoning.prompts import conclude, decline, frame_task
 from shared.settings import Settings
 from shared.tasks.actions import Outcome
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 
 Outbox = Sequence[Envelope | Entry]
 """A handler's return value: messages committed together before the handled one is acknowledged."""
@@ -101,7 +101,7 @@ class Agent:
         """Handle another agent's report; by default nothing is done, and it stays in the audit log."""
         return ()
 
-    async def on_due(self, due: GoalDue | ReminderDue) -> Outbox:
+    async def on_due(self, due: GoalDue | TimerDue) -> Outbox:
         """Handle a timer that this agent set."""
         return ()
 

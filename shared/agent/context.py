@@ -17,20 +17,17 @@ from shared.llm.protocol import Message
 from shared.log import logger
 from shared.memory import Memory
 from shared.messaging.approvals import Approvals
-from shared.messaging.delegation import Delegation
-from shared.messaging.directory import Directory
+from shared.messaging.correspondence import RequestReply, Threads
+from shared.messaging.delegation import Delegation, Directory
 from shared.messaging.peer_actions import PeerActions, offered_actions
-from shared.messaging.requests import RequestReply
-from shared.messaging.threads import Threads
 from shared.reasoning.checkpoint import Checkpoints
-from shared.reasoning.limits import Caps
 from shared.reasoning.loop import AgentLoop, Conclusion
 from shared.reasoning.model import ModelSession
-from shared.reasoning.tools import FINISH, REST, Toolbox
+from shared.reasoning.tools import FINISH, REST, Caps, Toolbox
 from shared.settings import Settings
 from shared.tasks.actions import ActionRegistry
 from shared.tasks.context import TaskContext, current_task, require_current_task
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from shared.tasks.said import NewInstructions
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ import msgspec
 
 from shared import subjects
 from shared.agent.base import Agent, Outbox
-from shared.agent.dependencies import wait_for_dependencies
 from shared.agent.executor import TaskExecutor
+from shared.agent.references import wait_for_dependencies
 from shared.bus import Delivery, Entry
 from shared.bus.claim import Claim, claim, dead_letter_for
 from shared.bus.entry import seal
-from shared.bus.liveness import ANSWER_TIMEOUT, MISSING
+from shared.bus.peers import ANSWER_TIMEOUT, MISSING
 from shared.bus.records import read_result, read_submitted, read_task, retry_on_conflict, submission_entry
-from shared.bus.replacement import is_handled
+from shared.bus.wire import is_handled
 from shared.contracts import (
     AgentReport,
     CancelGoal,
@@ -24,12 +24,12 @@ from shared.contracts import (
     Envelope,
     GoalDue,
     Question,
-    ReminderDue,
     Response,
     StopAnswer,
     Task,
     TaskPriority,
     TaskResult,
+    TimerDue,
     decode,
 )
 from shared.contracts.base import amended
@@ -130,7 +130,7 @@ class Dispatcher:
             raise Reject(f"it says it is from {claimed or 'nobody'!r}, but {sender!r} sent it")
         if isinstance(envelope, TaskResult) and envelope.agent != sender:
             raise Reject(f"it is the result of {envelope.agent!r}, but {sender!r} sent it")
-        if isinstance(envelope, GoalDue | ReminderDue) and sender != self._name:
+        if isinstance(envelope, GoalDue | TimerDue) and sender != self._name:
             raise Reject(f"{self._name} sets its own timers, and {sender!r} sent it one that is due")
         addressee = envelope.assignee if isinstance(envelope, Task) else envelope.recipient
         if addressee and addressee != self._name:
@@ -260,7 +260,7 @@ def _handlers_of(agent: Agent) -> dict[type, tuple[Handler, ...]]:
         StopAnswer: (agent.on_stop_answer,),
         CancelGoal: (agent.on_cancel,),
         GoalDue: (agent.on_due,),
-        ReminderDue: (agent.on_due,),
+        TimerDue: (agent.on_due,),
         AgentReport: (agent.on_report,),
         Response: (_keep_on_record,),
     }

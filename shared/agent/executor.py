@@ -8,7 +8,7 @@ from shared import subjects
 from shared.agent.base import Agent
 from shared.agent.references import open_references
 from shared.bus import Claim
-from shared.bus.claim_watch import ClaimWatch
+from shared.bus.claim import ClaimWatch
 from shared.bus.records import read_task
 from shared.bus.throttle import Throttle, throttle
 from shared.contracts import Task, TaskResult, TaskStatus

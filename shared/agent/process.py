@@ -20,13 +20,12 @@ from shared.agent.executor import TaskExecutor
 from shared.agent.skill_loading import offer_modules
 from shared.bus import Bus
 from shared.bus.consumer import Consumer, ConsumerConfig
-from shared.bus.liveness import Holder
-from shared.bus.peers import Peers
+from shared.bus.peers import Holder, Peers
 from shared.contracts import AgentControl, MemoryWrite, Node, Presence, Source, generate_iso_timestamp
 from shared.errors import BusError, BusUnavailable, MailroomError, StartError
 from shared.heartbeat import Heartbeat, heartbeat_path, limit_start
 from shared.settings import Settings
-from shared.tasks.profile import Profile, load_profile
+from shared.tasks.profiles import Profile, load_profile
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
 GARBAGE = 20_000

@@ -9,7 +9,7 @@ from types import ModuleType
 
 from shared.agent.context import AgentContext
 from shared.errors import ConfigError
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 
 CURE = "Correct 'skills' in its profile.yaml"
 OWN = "mailroom_own_agent"

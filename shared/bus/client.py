@@ -10,7 +10,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
-from shared.bus.cancellation import keeping_cancellation
+from shared.bus.connecting import keeping_cancellation
 from shared.bus.entry import parse_block
 
 Receive = Callable[[str, str, bytes, bytes], Awaitable[None] | None]

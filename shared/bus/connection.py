@@ -24,9 +24,8 @@ from shared.bus.commit import Committer
 from shared.bus.connecting import connect_once, read_seed, require_more_time
 from shared.bus.consumer import Consumer, ConsumerConfig, DeadLetterHandler, Handler
 from shared.bus.entry import SALT, Entry, Stored, block_of, is_stored, parse_block, read, read_stored, stored
-from shared.bus.salt import make_salt
 from shared.bus.throttle import wait_for_turn
-from shared.bus.wire import headers_of
+from shared.bus.wire import headers_of, make_salt
 from shared.contracts import generate_id
 from shared.errors import BusError, BusUnavailable, NoResponders, Refused
 from shared.log import logger

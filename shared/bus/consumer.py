@@ -11,8 +11,7 @@ from shared import subjects
 from shared.bus.client import BusClient
 from shared.bus.entry import Delivery
 from shared.bus.failures import Failures, backoff
-from shared.bus.lanes import Lane, choose, take
-from shared.bus.pulls import HEARTBEAT, Pull
+from shared.bus.pulls import HEARTBEAT, Lane, Pull, choose, take
 from shared.errors import (
     BusError,
     BusFull,

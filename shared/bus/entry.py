@@ -8,7 +8,7 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from shared.bus.cancellation import keeping_cancellation
+from shared.bus.connecting import keeping_cancellation
 from shared.contracts import Envelope
 from shared.errors import BusError, BusUnavailable
 from shared.subjects import Address

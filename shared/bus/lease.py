@@ -9,7 +9,7 @@ import msgspec
 from shared import subjects
 from shared.bus.connection import Bus
 from shared.bus.entry import Stored
-from shared.bus.liveness import Holder, Liveness
+from shared.bus.peers import Holder, Liveness
 from shared.errors import BusError
 from shared.log import logger
 

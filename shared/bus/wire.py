@@ -1,12 +1,42 @@
-"""How a message that is to be stored looks on the wire, and what the server answers."""
+"""How a message looks on the wire, salted; and what stands for one that was erased."""
 
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator, Mapping
+from os import register_at_fork, urandom
 from typing import Any
 
 import msgspec
 
-from shared.bus.entry import EXPECTED, EXPECTED_ON, SALT, Entry
-from shared.bus.salt import make_salt
+from shared.bus.entry import EXPECTED, EXPECTED_ON, SALT, Entry, Stored
 from shared.errors import BatchesBlocked, BusError, BusFull, Conflict
+
+LENGTH = 22
+"""Characters of six random bits each: 132 bits."""
+_AT_ONCE = 500
+"""How many salts are made of one request to the kernel."""
+
+
+def _make_salts() -> Iterator[str]:
+    while True:
+        text = urlsafe_b64encode(urandom(_AT_ONCE * LENGTH * 6 // 8)).decode()
+        yield from (text[at : at + LENGTH] for at in range(0, len(text), LENGTH))
+
+
+_salts = _make_salts()
+
+
+def make_salt() -> str:
+    """The next salt."""
+    return next(_salts)
+
+
+def _begin_anew() -> None:
+    global _salts  # noqa: PLW0603  # a fork must not use the salts of its parent
+    _salts = _make_salts()
+
+
+register_at_fork(after_in_child=_begin_anew)
+
 
 WRONG_LAST_SEQUENCE = (10071, 10164)
 DUPLICATE_IN_BATCH = 10201
@@ -67,3 +97,50 @@ def error_of(error: dict[str, Any]) -> BusError:
     if code in (*BUS_FULL, BATCH_INCOMPLETE):
         return BusFull(f"The bus is full ({description})", "Free disk space, or raise nats_max_store")
     return BusError(f"The bus refused a commit: {description} ({code})")
+
+
+HEADER = "Mailroom-Replaces"
+"""The header of such a message, with the sequence of what it replaces, and WAITING or HANDLED."""
+HANDLED, WAITING = "handled", "waiting"
+"""Whether what it replaces had reached its recipients, so that nobody acts on it again."""
+FIELD = "replaces"
+"""Where such a message says, beside its own fields, what it replaces."""
+_FIELD = f'"{FIELD}":{{"seq":'.encode()
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """What a message replaces: its sequence in OFFICE and when it was stored."""
+
+    seq: int
+    time: str
+
+
+class _Body(msgspec.Struct):
+    replaces: Origin | None = None
+
+
+def find_origin(data: bytes) -> Origin | None:
+    """What a message says that it replaces; a claim of its sender, for showing it where it belongs."""
+    if _FIELD not in data:
+        return None
+    try:
+        return msgspec.json.decode(data, type=_Body).replaces
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def restored(stored: Stored) -> Stored:
+    """A message as it is shown: at the time of what it replaces, if it says so."""
+    origin = find_origin(stored.data)
+    return stored._replace(time=origin.time) if origin else stored
+
+
+def place_of(stored: Stored) -> int:
+    """The sequence by which a message is shown among others: that of what it replaces, if it says so."""
+    origin = find_origin(stored.data)
+    return origin.seq if origin else stored.seq
+
+
+def is_handled(headers: Mapping[str, object]) -> bool:
+    """Whether a message replaces one that its recipients acted on."""
+    return str(headers.get(HEADER, "")).endswith(HANDLED)

@@ -4,7 +4,6 @@ from typing import Union
 
 import msgspec
 
-from shared.contracts.access import AccessAct, AccessChanged
 from shared.contracts.base import (
     MAX_TEXT,
     NAME,
@@ -65,13 +64,6 @@ from shared.contracts.delivery import (
     ReplyOutcome,
     Urgency,
 )
-from shared.contracts.layout import (
-    Layout,
-    LayoutQuery,
-    PlacedEdge,
-    PlacedNode,
-    Standing,
-)
 from shared.contracts.mail import (
     AgentReport,
     CancelGoal,
@@ -109,19 +101,32 @@ from shared.contracts.memory import (
 )
 from shared.contracts.queries import (
     BriefQuery,
+    ChangeOfNode,
     Direction,
     EdgePage,
     EdgesQuery,
     GetQuery,
+    HistoryQuery,
     Hit,
+    Layout,
+    LayoutQuery,
     ListQuery,
     MemoryQuery,
+    NodeChange,
+    NodeHistory,
     NodePage,
+    NodeState,
     Path,
     PathsQuery,
+    PlacedEdge,
+    PlacedNode,
+    Standing,
     Strategy,
     Traversal,
     TraverseQuery,
+    VersionChange,
+    VersionPage,
+    VersionsQuery,
     Visit,
 )
 from shared.contracts.records import (
@@ -143,15 +148,10 @@ from shared.contracts.records import (
     OfficeState,
     Presence,
     PutAside,
-    Reminder,
-    ReminderDue,
-    Reminders,
-    ReminderStatus,
     Setback,
     StateChanged,
     TaskChanged,
 )
-from shared.contracts.schedule import NightState, Schedule, Schedules, ScheduleStatus
 from shared.contracts.spans import Span, SpanKind
 from shared.contracts.task import (
     ResultOutcome,
@@ -164,17 +164,8 @@ from shared.contracts.task import (
     TaskStatus,
     TaskStep,
 )
-from shared.contracts.trail import ArchiveOrder, MessagesArchived, Seal
-from shared.contracts.versions import (
-    ChangeOfNode,
-    HistoryQuery,
-    NodeChange,
-    NodeHistory,
-    NodeState,
-    VersionChange,
-    VersionPage,
-    VersionsQuery,
-)
+from shared.contracts.timetable import Due, DueKind, DueStatus, NightState, TimerDue, Timetable
+from shared.contracts.trail import AccessAct, AccessChanged, ArchiveOrder, MessagesArchived, Seal
 
 ENVELOPES = {str(cls.__struct_config__.tag): cls for cls in Envelope.__subclasses__()}
 """The envelope classes by their ``type``: every subclass of Envelope above."""

@@ -1,4 +1,4 @@
-"""Queries to memory, and their answers."""
+"""Queries to memory and their answers: nodes, the past, and the picture of the graph."""
 
 from typing import Annotated, Literal
 
@@ -226,3 +226,148 @@ class BriefQuery(Contract, frozen=True, kw_only=True):
     max_chars: Annotated[int, between(1_000, 60_000)] = 8_000
     per_section: Annotated[int, between(0, 100)] = 0
     include_contradictions: bool = True
+
+
+ChangeOfNode = Literal["added", "changed", "forgotten"]
+
+
+class NodeChange(Contract, frozen=True, kw_only=True):
+    """What one write did to a node."""
+
+    id: str
+    kind: str
+    title: str
+    change: ChangeOfNode = "added"
+
+
+class VersionsQuery(Contract, frozen=True, kw_only=True):
+    """A page of graph versions, the latest first: those before ``before``, 0 for the latest of all.
+
+    At most ``limit`` (1 to 200). Writes that only counted accesses are left out.
+    """
+
+    before: Count = 0
+    limit: Annotated[int, between(1, 200)] = 50
+
+
+class VersionChange(Contract, frozen=True, kw_only=True):
+    """What made a graph version: the write of ``sender`` at ``at``, and what it changed.
+
+    ``person`` is who it was if the sender is ``user`` and gave a name. ``write`` is the id of the write,
+    ``cause`` what it answers. ``nodes`` are at most 20 of the ``changed`` ones; ``linked`` and ``unlinked``
+    count edges. ``sender`` is empty if the log no longer has the write.
+    """
+
+    version: Count
+    at: OptionalTimestamp = ""
+    sender: str = ""
+    person: str = ""
+    write: str = ""
+    cause: str = ""
+    nodes: tuple[NodeChange, ...] = ()
+    changed: Count = 0
+    linked: Count = 0
+    unlinked: Count = 0
+
+
+class VersionPage(Contract, frozen=True, kw_only=True):
+    """A page of versions; ``next`` goes into ``before`` for the following one, and is 0 on the last.
+
+    ``version`` is the present one, ``first`` the oldest that ``at`` can name. A page may be shorter than its
+    limit, even empty, although another one follows.
+    """
+
+    versions: tuple[VersionChange, ...] = ()
+    next: Count = 0
+    version: Count = 0
+    first: Count = 0
+
+
+class HistoryQuery(Contract, frozen=True, kw_only=True):
+    """The states that a node had, the latest first, at most ``limit`` (1 to 100)."""
+
+    id: Token
+    limit: Annotated[int, between(1, 100)] = 50
+
+
+class NodeState(Contract, frozen=True, kw_only=True):
+    """What a node was from graph version ``version`` on, and who wrote that and when.
+
+    ``fields`` are those in which it differs from the state before; ``sender`` and ``person`` as in a
+    VersionChange.
+    """
+
+    version: Count
+    node: Node
+    change: ChangeOfNode = "added"
+    fields: tuple[str, ...] = ()
+    at: OptionalTimestamp = ""
+    sender: str = ""
+    person: str = ""
+    write: str = ""
+    cause: str = ""
+
+
+class NodeHistory(Contract, frozen=True, kw_only=True):
+    """The states of a node, the latest first; ``omitted`` counts the older ones that did not fit."""
+
+    id: str
+    states: tuple[NodeState, ...] = ()
+    omitted: Count = 0
+    version: Count = 0
+
+
+MAX_PLACED = 2_000
+"""The most nodes of one picture: a browser draws so many in a frame."""
+
+Standing = Literal["current", "superseded", "forgotten"]
+"""Whether a node holds, another one took its place (or its ``valid_to`` passed), or it was retired."""
+
+
+class LayoutQuery(Contract, frozen=True, kw_only=True):
+    """Where to draw memory's nodes, as it is or as it was at graph version ``at``.
+
+    At most ``limit`` nodes (1 to 2000): those near the node ``anchor``, or else those with the most edges,
+    the most important and the most recent. ``forgotten`` adds retired nodes, the latest first.
+    """
+
+    at: Version = 0
+    anchor: OptionalToken = ""
+    limit: Annotated[int, between(1, MAX_PLACED)] = 500
+    forgotten: bool = False
+
+
+class PlacedNode(Contract, frozen=True, kw_only=True):
+    """A node and its place: ``x`` and ``y`` are -1 to 1; ``degree`` counts all of its edges."""
+
+    id: str
+    kind: str
+    title: str
+    agent: str = ""
+    importance: Unit = 0.5
+    standing: Standing = "current"
+    degree: Count = 0
+    x: float = 0.0
+    y: float = 0.0
+
+
+class PlacedEdge(Contract, frozen=True, kw_only=True):
+    """An edge between two placed nodes, which ``start`` and ``end`` count from 0 in the layout's order."""
+
+    start: Count
+    end: Count
+    relation: Relation = Relation.RELATED_TO
+    weight: Unit = 1.0
+
+
+class Layout(Contract, frozen=True, kw_only=True):
+    """The picture of the graph at ``version``; ``total`` nodes and ``total_edges`` edges are there in all.
+
+    A node keeps its place from one version to the next until a quarter of the picture is new.
+    """
+
+    version: Count
+    nodes: tuple[PlacedNode, ...] = ()
+    edges: tuple[PlacedEdge, ...] = ()
+    total: Count = 0
+    total_edges: Count = 0

@@ -1,10 +1,8 @@
-"""Records of the office: tasks, goals, dead letters, presence, approvals, reminders."""
+"""Records of the office: tasks, goals, dead letters, presence, approvals."""
 
 import hashlib
 from enum import StrEnum
 from typing import Annotated, Any, Literal
-
-import msgspec
 
 from shared.contracts.base import (
     AgentName,
@@ -18,7 +16,6 @@ from shared.contracts.base import (
     Timestamp,
     Token,
     at_most,
-    generate_iso_timestamp,
     require_token,
     text_up_to,
 )
@@ -370,50 +367,3 @@ class ApprovalAnswer(Envelope, frozen=True, kw_only=True, tag="approval_answer.v
     def allows(self, request: ApprovalRequest) -> bool:
         """Whether it grants ``request``, to the letter."""
         return self.granted and self.digest == request.digest
-
-
-class ReminderStatus(StrEnum):
-    """The status of a reminder; the last two are final."""
-
-    SCHEDULED = "scheduled"
-    FIRED = "fired"
-    SNOOZED = "snoozed"
-    ACKNOWLEDGED = "acknowledged"
-    CANCELLED = "cancelled"
-
-
-class Reminder(Contract, frozen=True, kw_only=True):
-    """One reminder; ``due_at`` is in UTC, ``count`` how often it was set (a snooze sets it again).
-
-    ``repeats`` are the lines DTSTART and RRULE of RFC 5545 (shared.recurrence), local time of the office if
-    it names no zone; empty for a single reminder. Older records have days and a time: ``mon,thu 14:00``.
-    """
-
-    reminder_id: Token
-    text: Annotated[str, text_up_to(1_000)]
-    person: AgentName
-    due_at: Timestamp
-    status: ReminderStatus = ReminderStatus.SCHEDULED
-    count: int = 1
-    created_at: str = msgspec.field(default_factory=generate_iso_timestamp)
-    fired_at: str = ""
-    repeats: str = ""
-
-
-class Reminders(Envelope, frozen=True, kw_only=True, tag="reminders.v1"):
-    """The reminders of an office: the open ones and the latest closed ones.
-
-    ``changed`` are the ids that the last change, made for ``cause``, was about; ``undo`` are these
-    reminders as they were.
-    """
-
-    reminders: tuple[Reminder, ...] = ()
-    changed: tuple[str, ...] = ()
-    undo: tuple[Reminder, ...] = ()
-
-
-class ReminderDue(Envelope, frozen=True, kw_only=True, tag="reminder_due.v1"):
-    """A reminder is due; ``count`` is that of the reminder at the time it was set."""
-
-    reminder_id: Token
-    count: int = 1

@@ -1,8 +1,9 @@
-"""The trail: seals over the log, which prove that nothing in it was changed, and what of it was archived."""
+"""The trail: seals over the log, and who came in through the gateway or was kept out."""
 
-from typing import Literal
+from enum import StrEnum
+from typing import Annotated, Literal
 
-from shared.contracts.base import Count, Envelope, Hash, Text, Timestamp, require_token
+from shared.contracts.base import Count, Envelope, Hash, Text, Timestamp, at_most, require_token
 
 
 class Seal(Envelope, frozen=True, kw_only=True, tag="seal.v1"):
@@ -57,3 +58,30 @@ class MessagesArchived(Envelope, frozen=True, kw_only=True, tag="messages_archiv
     def __post_init__(self) -> None:
         super().__post_init__()
         require_token("cause", self.cause)
+
+
+class AccessAct(StrEnum):
+    """What was done, or refused."""
+
+    SIGNED_IN = "signed_in"
+    SIGN_IN_REFUSED = "sign_in_refused"
+    SIGNED_OUT = "signed_out"
+    TOKEN_ADDED = "token_added"  # noqa: S105  # an act
+    TOKEN_REVOKED = "token_revoked"  # noqa: S105
+    TOKEN_REFUSED = "token_refused"  # noqa: S105
+    HOOK_REFUSED = "hook_refused"
+    HOOK_FAILED = "hook_failed"
+    REPLY_REFUSED = "reply_refused"
+
+
+class AccessChanged(Envelope, frozen=True, kw_only=True, tag="access_changed.v1"):
+    """Someone signed in or out, a token was made or revoked, or something was refused; never a secret.
+
+    ``person`` is who did it, as far as that is known, ``address`` the network address it came from, ``about``
+    the name of the token, webhook or channel.
+    """
+
+    act: AccessAct
+    address: Annotated[str, at_most(100)] = ""
+    about: Annotated[str, at_most(100)] = ""
+    reason: Annotated[str, at_most(500)] = ""

@@ -8,8 +8,8 @@ from urllib.parse import unquote, urlsplit
 
 from shared.delivery.message import DeliveryError
 from shared.skills.mail import LOCAL
+from shared.text.display import flatten
 from shared.text.network_errors import format_network_error
-from shared.text.shorten import flatten
 
 TIMEOUT = 20.0
 """Seconds that a server has for each step."""

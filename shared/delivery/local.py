@@ -8,7 +8,7 @@ from shared.contracts import Urgency
 from shared.delivery.config import Apprise
 from shared.delivery.message import DeliveryError, Message
 from shared.log import logger
-from shared.text.shorten import flatten
+from shared.text.display import flatten
 
 TOLD = "told"
 """The event of the gateway's log that ``mailroom up`` prints."""

@@ -17,7 +17,7 @@ from shared.delivery.config import Mail
 from shared.delivery.imap import open_mailbox
 from shared.delivery.mail_text import UNREADABLE, read_text
 from shared.delivery.message import DeliveryError
-from shared.text.shorten import flatten
+from shared.text.display import flatten
 
 PATIENCE = 25.0
 """Seconds that a search may take; a server that searches every mail's text can take long."""

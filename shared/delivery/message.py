@@ -6,8 +6,7 @@ import msgspec
 
 from shared.contracts import DeliveryKind, Urgency
 from shared.errors import MailroomError
-from shared.text.printable import cut
-from shared.text.shorten import flatten, flatten_lines
+from shared.text.display import cut, flatten, flatten_lines
 
 LONGEST = 3_000
 """The most characters of a text on a telephone; mail has all of it."""

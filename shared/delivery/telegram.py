@@ -7,8 +7,8 @@ import msgspec
 from shared.delivery.config import Telegram
 from shared.delivery.http import refusal
 from shared.delivery.message import LABELS, DeliveryError, Message, Reply
+from shared.text.display import shorten
 from shared.text.network_errors import format_network_error
-from shared.text.shorten import shorten
 
 TIMEOUT = 10.0
 """Seconds that the server has to answer."""

@@ -16,7 +16,7 @@ DESCRIPTORS = 2
 
 
 class Session(NamedTuple):
-    """What one command may reach: see shared.sandbox.reach.Reach, of which this is the part for the gate.
+    """What one command may reach: see shared.sandbox.jail.Reach, of which this is the part for the gate.
 
     ``upstream`` is the machine's own proxy (``http://user:password@host:port``), empty if it has none, and
     ``direct`` what is reached without that one, as in the variable NO_PROXY.

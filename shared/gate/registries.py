@@ -20,7 +20,7 @@ import msgspec
 from shared import settings
 from shared.errors import ActionError
 from shared.sandbox import Reach
-from shared.sandbox.reach import LOOPBACK
+from shared.sandbox.jail import LOOPBACK
 from shared.sandbox.visible_files import is_closed
 
 if TYPE_CHECKING:
@@ -38,16 +38,6 @@ PUBLIC = {
 PYPI = "https://pypi.org/simple"
 SOURCE_KEYS = ("registry", "local-registry", "directory", "git", "branch", "tag", "rev", "replace-with")
 """The keys of a table [source.X] of cargo."""
-OWN_FILES = tuple(
-    ".npmrc .yarnrc.yml bunfig.toml requirements.txt requirements-dev.txt pyproject.toml uv.toml Pipfile "
-    "pip.conf .cargo/config.toml".split()
-)
-"""Files of a repository that may name a registry."""
-NAMED = re.compile(
-    r"""(?:@[\w.-]+:)?(?:registry|npmRegistryServer|-i|(?:--)?(?:extra-)?index-url|url|index)"""
-    r"""\s*[=: ]\s*["']?((?:sparse\+)?https?://[^\s"']+)"""
-)
-"""A line there that does."""
 
 
 class Registry(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,8 +72,10 @@ class _Found(msgspec.Struct, frozen=True, kw_only=True):
     settings: str = ""
 
 
-def registry_reach(ecosystem: str, repo: Path | None = None) -> Registry:
+def registry_reach(ecosystem: str, named: Iterable[str] = ()) -> Registry:
     """The registries of ``ecosystem``, a key of PUBLIC; raises ActionError for another.
+
+    ``named`` are the addresses of registries that a repository names.
 
     The names of the public registries may lead to private addresses, because a company's name server may send
     them to a mirror, and nothing in a repository decides what they resolve to.
@@ -99,7 +91,7 @@ def registry_reach(ecosystem: str, repo: Path | None = None) -> Registry:
         environment=found.environment,
         readable=tuple(folders),
         settings=found.settings,
-        named=tuple(host for host in _find_named(repo) if host not in hosts) if repo else (),
+        named=tuple(dict.fromkeys(host for each in named if (host := _host(each)) and host not in hosts)),
     )
 
 
@@ -117,12 +109,6 @@ def open_reach(entries: Iterable[str], *, trusted: Iterable[str] = ()) -> Regist
         elif kind in PUBLIC:
             opened = opened.join(registry_reach(kind))
     return opened
-
-
-def _find_named(repo: Path) -> list[str]:
-    lines = (line for name in OWN_FILES for line in _read_lines(repo / name))
-    found = (_host(matched[1]) for line in lines if (matched := NAMED.match(line)))
-    return list(dict.fromkeys(filter(None, found)))
 
 
 def _host(address: str) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from shared.errors import ModelError
 from shared.llm.config import ModelConfig
 from shared.llm.protocol import Message, Pieces, Thought, Tool, ToolCall
-from shared.text.excerpt import sendable
+from shared.text.display import sendable
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):

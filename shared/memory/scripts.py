@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 from shared import settings
 from shared.bus import Bus
-from shared.bus.discovery import find_url
+from shared.bus.connecting import find_url
 from shared.contracts import Hit, Node, Source
 from shared.memory.client import Memory
-from shared.text.sentences import split_title
+from shared.text.prose import split_title
 
 CONNECT_WAIT = 5.0
 """Seconds a script waits for a server that may be just starting."""

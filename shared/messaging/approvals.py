@@ -14,7 +14,7 @@ from shared.contracts import ApprovalAnswer, ApprovalRequest, Task
 from shared.errors import BusUnavailable, Conflict, NotApproved
 from shared.log import logger
 from shared.tasks.context import TaskContext, current_task, require_current_task
-from shared.text.shorten import flatten
+from shared.text.display import flatten
 
 MAX_OPEN, MAX_OPEN_OF_TASK = 100, 10
 """The most requests of one process, and of one task of it, that may wait for a person."""

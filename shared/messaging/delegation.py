@@ -1,16 +1,19 @@
-"""Subtasks that an agent submits to others, and their results."""
+"""Subtasks that an agent submits to others, and the directory of agents at work."""
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from shared import subjects
 from shared.bus import Bus
-from shared.bus.records import cancel_task, read_submitted, read_task, submission_entry
-from shared.contracts import Task, TaskResult, TaskStatus
+from shared.bus.records import cancel_task, read_presences, read_submitted, read_task, submission_entry
+from shared.contracts import Presence, Task, TaskResult, TaskStatus
 from shared.errors import ActionError, BusError, Conflict
 from shared.log import logger
-from shared.messaging.pending import PendingReplies
+from shared.messaging.correspondence import PendingReplies
+from shared.plans import format_agents, pages_of
 from shared.tasks.context import TaskContext, require_current_task
 from shared.tasks.said import pass_on
 from shared.tasks.speaker import Speaker
@@ -128,3 +131,36 @@ class Delegation:
     async def _result(self, task: Task) -> TaskResult | None:
         state = await read_task(self._bus, task)
         return state.result if state else None
+
+
+CACHE_SECONDS = 10.0
+"""Seconds for which the presences that were read are reused."""
+NO_MAIL = frozenset({subjects.MEMORY_DAEMON, subjects.CONDUCTOR})
+"""Agents that do not answer mail."""
+
+
+class Directory:
+    """Which agents are at work now."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._known: dict[str, Presence] = {}
+        self._read_at = 0.0
+
+    async def read(self) -> dict[str, Presence]:
+        """One presence of each agent at work, by name, including the reader's own; raises BusError."""
+        if not self._read_at or time.monotonic() - self._read_at > CACHE_SECONDS:
+            present = await read_presences(self._bus)
+            self._known = {each.agent: each for each in present if each.agent != subjects.GATEWAY}
+            self._read_at = time.monotonic()
+        return self._known
+
+    async def text(self, me: str) -> str:
+        """Every agent at work but ``me``, and how to write to it, for a prompt; empty if unreadable."""
+        try:
+            known = await self.read()
+        except BusError as error:
+            log.warning("no_directory", reason=str(error))
+            return ""
+        others = {name: presence for name, presence in known.items() if name not in (me, *NO_MAIL)}
+        return format_agents(pages_of(others).values(), actions=False)

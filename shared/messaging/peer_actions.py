@@ -5,9 +5,8 @@ import asyncio
 from shared import subjects
 from shared.contracts import TaskStatus
 from shared.errors import ActionError, BusError, Conflict
-from shared.messaging.delegation import Delegation
-from shared.messaging.directory import NO_MAIL, Directory
-from shared.messaging.requests import RequestReply
+from shared.messaging.correspondence import RequestReply
+from shared.messaging.delegation import NO_MAIL, Delegation, Directory
 from shared.tasks.actions import Outcome, register_action
 
 ANSWER_WAIT = 300.0

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from shared import subjects
 from shared.bus import Bus, Stored
@@ -14,30 +16,10 @@ from shared.queries.records import count_subjects, read_last, read_newest_of_eac
 from shared.sandbox import Reach
 from shared.text.times import parse_time
 from shared.trace import HEADER, join_trace
+from shared.views.approvals import Approval, Reaching
 
-Scope = Literal["command", "task", "goal"]
 MOST = 200
 """The most requests of one agent that are read, unless more are wanted."""
-
-
-class Approval(NamedTuple):
-    """A request, its answer if there is one, and its state: waiting, granted, refused, expired, over or
-    changed.
-
-    It is over if its goal ended before anyone answered, and changed if its text is not the one that was asked
-    first: nobody can grant it then.
-    """
-
-    request: ApprovalRequest
-    answer: ApprovalAnswer | None
-    state: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """The request with its state, the note of the answer, and who gave it (empty if not known)."""
-        answer = {"agent": self.request.sender, "state": self.state}
-        if given := self.answer:
-            answer |= {"note": given.note, "answered_at": given.created_at, "answered_by": given.person}
-        return {**self.request.to_dict(), "digest": self.request.digest, **answer}
 
 
 def agent_of(approval: Approval) -> str:
@@ -72,11 +54,11 @@ async def _complete(bus: Bus, asked: Iterable[Stored]) -> list[Approval]:
         approval = _to_approval(each, answered.get(subject_of[each.approval_id]))
         asked_on = subjects.approval_asked(each.sender, each.approval_id)
         changed = counts.get(asked_on, 0) > 1 and await _is_changed(bus, asked_on)
-        found.append(approval._replace(state="changed") if changed else approval)
+        found.append(replace(approval, state="changed") if changed else approval)
     waiting = {each.request.goal_id for each in found if each.state == "waiting"}
     ended = await _read_ended(bus, waiting)
     return [
-        each._replace(state="over") if each.state == "waiting" and each.request.goal_id in ended else each
+        replace(each, state="over") if each.state == "waiting" and each.request.goal_id in ended else each
         for each in found
     ]
 
@@ -105,12 +87,12 @@ def _parse_request(stored: Stored) -> ApprovalRequest | None:
 
 
 def _to_approval(request: ApprovalRequest, stored: Stored | None) -> Approval:
-    expires = parse_time(request.expires_at)
+    expires, opens = parse_time(request.expires_at), describe_reach(request.reach)
     answer = _parse_answer(stored)
     counts = answer is not None and (answer.allows(request) or not answer.granted)
     if answer is not None and stored is not None and counts and parse_time(stored.time) <= expires:
-        return Approval(request, answer, "granted" if answer.granted else "refused")
-    return Approval(request, None, "waiting" if datetime.now(UTC) < expires else "expired")
+        return Approval(request, answer, "granted" if answer.granted else "refused", opens)
+    return Approval(request, None, "waiting" if datetime.now(UTC) < expires else "expired", opens)
 
 
 def _parse_answer(stored: Stored | None) -> ApprovalAnswer | None:
@@ -134,7 +116,7 @@ async def answer_request(
     prefix: str,
     granted: bool,
     note: str,
-    scope: Scope = "command",
+    scope: Reaching = "command",
     hosts: tuple[str, ...] = (),
     *,
     person: str = "",
@@ -177,7 +159,7 @@ async def answer_request(
     raise _already_answered(_require_one(await find_approvals(bus, prefix), prefix))
 
 
-def _require_reach(request: ApprovalRequest, scope: Scope, hosts: tuple[str, ...]) -> None:
+def _require_reach(request: ApprovalRequest, scope: Reaching, hosts: tuple[str, ...]) -> None:
     """Raise MailroomError if the options of a grant do not fit the request."""
     Reach(hosts=hosts)
     short = request.approval_id[:12]

@@ -16,8 +16,8 @@ from shared.queries.records import (
     scan,
     unknown_agent_error,
 )
-from shared.queries.summaries import format_sender
 from shared.trail.archives import read_message, scan_log
+from shared.views.timeline import format_sender
 
 POLL_INTERVAL = 0.5
 """Seconds between reads if no message arrives."""

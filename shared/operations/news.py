@@ -1,12 +1,11 @@
 """Papers and news that frontier told: reading them, and telling it what a person thinks of one."""
 
-import msgspec
-
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.contracts import AgentReport, DiscoveryResult, generate_id
 from shared.errors import MailroomError, NotFound
 from shared.queries.records import count_subjects, read_last
+from shared.views.news import ToldItem
 
 FRONTIER = "frontier"
 JUDGED = "item_judged"
@@ -14,18 +13,6 @@ JUDGED = "item_judged"
 VERDICTS = {"keep": "kept", "open": "opened", "dismiss": "dismissed"}
 MAX_READ = 2_000
 """The most items that are read."""
-SHORT_ID = 10
-"""Characters of an id that are shown."""
-
-
-class ToldItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A paper or an item of news that was told."""
-
-    id: str
-    title: str
-    text: str = ""
-    link: str = ""
-    told_at: str = ""
 
 
 async def read_told_items(bus: Bus) -> list[ToldItem]:

@@ -17,7 +17,7 @@ from shared import settings
 from shared.errors import MailroomError, StartError
 from shared.files import write_atomically
 from shared.skills.repository import ENVIRONMENT, find_any
-from shared.text.printable import clean
+from shared.text.display import clean
 
 NOWHERE = "/dev/null/no-repository"
 """A git folder that cannot exist: git then works as outside of any repository."""

@@ -13,7 +13,7 @@ from shared.errors import BusError, Refused, TooLate
 from shared.queries.progress import GoalFollower, Progress
 from shared.queries.records import read_goal
 from shared.tasks.said import names_something, words_in
-from shared.text.shorten import flatten
+from shared.text.display import flatten
 from shared.trail.archives import read_message
 
 GOAL_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")

@@ -11,10 +11,9 @@ import msgspec
 from shared.contracts import Preparation
 from shared.gate.registries import Registry
 from shared.projects.environment import Environment, Request, format_path
-from shared.projects.made_files import keep_made, list_files, restore_made
-from shared.projects.manifests import as_table, get_table, read_text, read_toml
+from shared.projects.reading.project_files import ProjectFiles, as_table, get_table
 from shared.projects.steps import Steps
-from shared.projects.store import Record, Slot, hold, measure
+from shared.projects.store import Record, Slot, hold, keep_made, list_files, measure, restore_made
 from shared.projects.toolchains import find_program, require_programs
 
 DEPENDENCIES = ("dependencies", "dev-dependencies", "build-dependencies")
@@ -44,13 +43,14 @@ async def prepare_rust(request: Request, steps: Steps) -> Environment:
     require_programs(("cargo", "cc"), "the project (Rust)")
     tool = await _ask(steps, ["cargo", "--version"])
     read = _list_named(request, ("Cargo.toml", "Cargo.lock", "rust-toolchain", "rust-toolchain.toml"))
-    vendored = "replace-with" in read_text(request.place / ".cargo/config.toml")
-    locked = ("--locked",) if (request.place / "Cargo.lock").is_file() else ()
+    files = ProjectFiles(request.place)
+    vendored = "replace-with" in files.text(".cargo/config.toml")
+    locked = ("--locked",) if files.has("Cargo.lock") else ()
     fetching = Fetching(
         ecosystem="rust",
         tool=tool,
         read=read,
-        command=("cargo", "fetch", *locked) if _has_crates(request.place, read) and not vendored else (),
+        command=("cargo", "fetch", *locked) if _has_crates(files, read) and not vendored else (),
         fetching={"CARGO_HOME": "{home}", "CARGO_NET_RETRY": "1", "CARGO_TERM_COLOR": "never"},
         offline={"CARGO_HOME": "{home}", "CARGO_NET_OFFLINE": "true", "CARGO_TERM_COLOR": "never"},
         settings="config.toml",
@@ -63,11 +63,11 @@ def _list_packages(lock: Mapping[str, Any]) -> list[Any]:
     return packages if isinstance(packages, list) else []
 
 
-def _has_crates(folder: Path, read: Sequence[str]) -> bool:
+def _has_crates(files: ProjectFiles, read: Sequence[str]) -> bool:
     """Whether a manifest names a package of a registry or of git; without one no network is needed."""
-    if lock := read_toml(folder / "Cargo.lock"):
+    if lock := files.table("Cargo.lock"):
         return any(as_table(package).get("source") for package in _list_packages(lock))
-    for manifest in (read_toml(folder / name) for name in read if name.endswith("Cargo.toml")):
+    for manifest in (files.table(name) for name in read if name.endswith("Cargo.toml")):
         targets = [as_table(table) for table in get_table(manifest, "target").values()]
         for table in (manifest, get_table(manifest, "workspace"), *targets):
             for package in (each for name in DEPENDENCIES for each in get_table(table, name).values()):
@@ -81,10 +81,9 @@ async def prepare_go(request: Request, steps: Steps) -> Environment:
     require_programs(("go",), "the project (Go)")
     tool = await _ask(steps, ["go", "version"])
     read = _list_named(request, ("go.mod", "go.sum", "go.work", "go.work.sum"))
-    text = read_text(request.place / "go.mod") + read_text(request.place / "go.work")
-    needs = (
-        re.search(r"(?m)^\s*(require|use)\b", text) and not (request.place / "vendor/modules.txt").is_file()
-    )
+    files = ProjectFiles(request.place)
+    text = files.text("go.mod") + files.text("go.work")
+    needs = re.search(r"(?m)^\s*(require|use)\b", text) and not files.has("vendor/modules.txt")
     offline = {"GOPROXY": "off", "GOTOOLCHAIN": "local", "GOTELEMETRY": "off", "GOSUMDB": "off"}
     fetching = Fetching(
         ecosystem="go",

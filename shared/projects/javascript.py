@@ -10,11 +10,11 @@ from typing import Any
 from shared.contracts import Preparation
 from shared.gate import PORT
 from shared.projects.environment import Environment, Request, format_path
-from shared.projects.made_files import keep_made, list_files, restore_made
-from shared.projects.manifests import get_table, read_json, read_text
-from shared.projects.node_managers import Manager, Program, choose_manager, find_manager, fits_engines
+from shared.projects.node_managers import Program, find_manager, fits_engines
+from shared.projects.reading.node_scripts import Manager, choose_manager
+from shared.projects.reading.project_files import ProjectFiles, get_table, read_text
 from shared.projects.steps import StepFailedError, Steps
-from shared.projects.store import Record, Slot, hold, measure
+from shared.projects.store import Record, Slot, hold, keep_made, list_files, measure, restore_made
 from shared.projects.toolchains import find_program
 
 STALE = 7 * 86_400.0
@@ -60,11 +60,12 @@ QUIET = {
 
 async def prepare_javascript(request: Request, steps: Steps) -> Environment:
     """The environment of a JavaScript project; raises ActionError if none can be made."""
-    manifest = read_json(request.place / "package.json")
-    manager = choose_manager(request.place, manifest)
+    files = ProjectFiles(request.place)
+    manifest = files.table("package.json")
+    manager = choose_manager(files)
     program = await find_manager(steps, manager)
     read = await asyncio.to_thread(_list_read, request.place)
-    if not _has_dependencies(request.place, manifest):
+    if not _has_dependencies(files):
         steps.notes.append("The project has no dependencies")
         return _describe(request, manager, program, await _ask_node(steps, manifest), read, cached=True)
     sources = await asyncio.to_thread(_list_sources, request.place, manifest)
@@ -82,10 +83,11 @@ async def prepare_javascript(request: Request, steps: Steps) -> Environment:
 
 def replaces_modules(folder: Path) -> bool:
     """Whether the node_modules of ``folder`` in a working copy are replaced when that is prepared."""
-    manifest = read_json(folder / "package.json")
+    files = ProjectFiles(folder)
+    manifest = files.table("package.json")
     needs = manifest.get("dependencies") or manifest.get("devDependencies")
     # Other managers may have to be fetched: without them, what is there is used as it is.
-    return bool(needs) and choose_manager(folder, manifest).name == "npm"
+    return bool(needs) and choose_manager(files).name == "npm"
 
 
 def _reuse(request: Request, manager: Manager, slot: Slot) -> Record | None:
@@ -115,12 +117,10 @@ async def _ask_node(steps: Steps, manifest: Mapping[str, Any]) -> str:
     return f"Node {node}"
 
 
-def _has_dependencies(folder: Path, manifest: Mapping[str, Any]) -> bool:
+def _has_dependencies(files: ProjectFiles) -> bool:
+    manifest = files.table("package.json")
     names = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
-    return (
-        any(manifest.get(name) for name in (*names, "workspaces"))
-        or (folder / "pnpm-workspace.yaml").is_file()
-    )
+    return any(manifest.get(name) for name in (*names, "workspaces")) or files.has("pnpm-workspace.yaml")
 
 
 def _list_read(folder: Path) -> tuple[str, ...]:
@@ -287,22 +287,22 @@ def find_fault(folder: Path, manager: Manager) -> str:
     modules = folder / "node_modules"
     if not modules.is_dir() or modules.is_symlink():
         return "-"
-    manifest = read_json(folder / "package.json")
-    if manifest.get("workspaces") or (folder / "pnpm-workspace.yaml").is_file():
+    files = ProjectFiles(folder)
+    if files.table("package.json").get("workspaces") or files.has("pnpm-workspace.yaml"):
         return "those of a workspace are spread over its members"
     if manager.name == "npm" and manager.lock:
-        return _compare_npm(folder, modules, manager.lock)
+        return _compare_npm(files, manager.lock)
     if manager.name == "pnpm" and manager.lock:
-        same = read_text(modules / ".pnpm/lock.yaml") == read_text(folder / manager.lock)
+        same = read_text(modules / ".pnpm/lock.yaml") == files.text(manager.lock)
         return "" if same else "they are of another lock"
     return "there is no lock to compare them with"
 
 
-def _compare_npm(folder: Path, modules: Path, lock: str) -> str:
-    installed = get_table(read_json(modules / ".package-lock.json"), "packages")
+def _compare_npm(files: ProjectFiles, lock: str) -> str:
+    installed = files.table("node_modules/.package-lock.json", "packages")
     if not installed:
         return "npm has not noted what it installed"
-    locked = get_table(read_json(folder / lock), "packages")
+    locked = files.table(lock, "packages")
     for name, package in locked.items():
         if not name or not isinstance(package, dict) or package.get("optional") or package.get("devOptional"):
             continue

@@ -1,87 +1,17 @@
-"""The package managers of JavaScript: which one a project names, how it is called; the versions of Node."""
+"""The package managers of JavaScript: how the one of a project is started; the versions of Node."""
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from shared.errors import ActionError
 from shared.projects.environment import format_path
-from shared.projects.manifests import read_json, read_text, read_yaml
+from shared.projects.reading.node_scripts import Manager
+from shared.projects.reading.project_files import ProjectFiles
 from shared.projects.steps import StepFailedError, Steps
 from shared.projects.store import Slot, hold, open_slot
 from shared.projects.toolchains import find_program, format_package
-
-LOCKS = {
-    "pnpm-lock.yaml": "pnpm",
-    "yarn.lock": "yarn",
-    "bun.lock": "bun",
-    "bun.lockb": "bun",
-    "package-lock.json": "npm",
-    "npm-shrinkwrap.json": "npm",
-}
-PNPM = {"9": "9.15.9", "6": "8.15.9", "5": "7.33.7"}
-"""Major version of a pnpm lock: a release that understands it and runs on every Node since 18."""
-YARN_CLASSIC = "1.22.22"
-YARN_BERRY = {"4": "2.4.3", "5": "3.8.7", "6": "3.8.7", "7": "3.8.7", "8": "4.9.4"}
-"""``__metadata.version`` of a lock of Yarn: a release that writes it."""
-VERSION = re.compile(r"\d+\.\d+\.\d+(-[\w.]+)?")
-
-
-class Manager(msgspec.Struct, frozen=True, kw_only=True):
-    """A package manager: ``name`` is npm, pnpm, yarn or bun, ``version`` empty for any, ``lock`` a file.
-
-    ``is_berry`` tells Yarn since 2 from Yarn 1; ``release`` is the program of Yarn that lies in the project.
-    """
-
-    name: str
-    version: str = ""
-    lock: str = ""
-    is_berry: bool = False
-    release: str = ""
-
-    @property
-    def package(self) -> str:
-        """What it is called in the npm registry."""
-        return "@yarnpkg/cli-dist" if self.is_berry else self.name
-
-
-def choose_manager(folder: Path, manifest: Mapping[str, Any]) -> Manager:
-    """The manager that package.json names, else that of the lock; npm if there is neither."""
-    locks = [name for name in LOCKS if (folder / name).is_file()]
-    named = re.match(
-        r"(npm|pnpm|yarn|bun)@(\d+\.\d+\.\d+(?:-[\w.]+)?)", str(manifest.get("packageManager", ""))
-    )
-    lock = next((each for each in locks if not named or LOCKS[each] == named[1]), "")
-    name = named[1] if named else LOCKS.get(lock, "npm")
-    version = named[2] if named else ""
-    if name == "pnpm":
-        return Manager(
-            name=name, lock=lock, version=version or _read_pnpm_version(folder / lock if lock else folder)
-        )
-    if name == "yarn":
-        return _choose_yarn(folder, lock, version)
-    return Manager(name=name, lock=lock, version=version if name != "npm" else "")
-
-
-def _read_pnpm_version(lock: Path) -> str:
-    match = re.search(r"(?m)^lockfileVersion:\s*'?(\d+)", read_text(lock))
-    return PNPM.get(match[1] if match else "", PNPM["9"])
-
-
-def _choose_yarn(folder: Path, lock: str, version: str) -> Manager:
-    metadata = re.search(r"(?m)^__metadata:\n\s+version:\s*\"?(\d+)", read_text(folder / "yarn.lock"))
-    release = str(read_yaml(folder / ".yarnrc.yml").get("yarnPath", ""))
-    if not (folder / release).is_file() or ".." in Path(release).parts:
-        release = ""
-    is_berry = bool(metadata or release or (version and not version.startswith("1.")))
-    if not version:
-        version = (
-            YARN_BERRY.get(metadata[1] if metadata else "", YARN_BERRY["8"]) if is_berry else YARN_CLASSIC
-        )
-    return Manager(name="yarn", version=version, lock=lock, is_berry=is_berry, release=release)
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,7 +64,7 @@ async def _fetch(steps: Steps, manager: Manager) -> Program:
             await _install(steps, slot, wanted, manager)
     program = slot.folder / "node_modules/.bin" / manager.name
     modules = slot.folder / "node_modules" / manager.package
-    version = str(read_json(modules / "package.json").get("version", manager.version))
+    version = str(ProjectFiles(modules).table("package.json").get("version", manager.version))
     return Program(words=(str(program),), version=version, folder=slot.folder, path=(program.parent,))
 
 

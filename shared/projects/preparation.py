@@ -12,12 +12,11 @@ from shared.contracts import Preparation
 from shared.errors import ActionError, ConfigError
 from shared.gate.registries import PUBLIC
 from shared.log import logger
-from shared.projects.diagnosis import CURES
 from shared.projects.environment import Environment, Note, Request, format_path
 from shared.projects.fetched import prepare_go, prepare_java, prepare_rust
-from shared.projects.manifests import UNFORESEEN
-from shared.projects.recognition import Project, find_projects
-from shared.projects.steps import Steps
+from shared.projects.reading.project_files import UNFORESEEN, ProjectFiles
+from shared.projects.reading.recognition import FoundProject, find_projects
+from shared.projects.steps import CURES, Steps
 from shared.projects.store import LIMIT, clean
 from shared.projects.toolchains import list_needs, require_programs
 from shared.sandbox import Reach
@@ -54,7 +53,7 @@ async def prepare(
     log.write_bytes(b"")
     deadline = time.monotonic() + timeout
     config = _read_settings()
-    projects = await asyncio.to_thread(find_projects, root)
+    projects = await asyncio.to_thread(find_projects, ProjectFiles(root))
     environments = []
     for project in projects:
         if folders is None or project.folder in folders:
@@ -88,7 +87,7 @@ def _allow_hosts(config: Settings | None) -> Reach:
     return Reach(hosts=tuple(names), allow_private=tuple(names))
 
 
-async def _prepare_one(project: Project, request: Request) -> Environment:
+async def _prepare_one(project: FoundProject, request: Request) -> Environment:
     started = time.monotonic()
     steps = Steps(request, project.ecosystem)
     try:
@@ -111,7 +110,7 @@ async def _prepare_one(project: Project, request: Request) -> Environment:
     return msgspec.structs.replace(environment, preparation=preparation)
 
 
-def _report_failure(project: Project, steps: Steps, error: ActionError) -> Environment:
+def _report_failure(project: FoundProject, steps: Steps, error: ActionError) -> Environment:
     cure = error.cure or (CURES.get(project.ecosystem, "") if steps.refused else "")
     preparation = Preparation(
         ecosystem=project.ecosystem, folder=project.folder, problem=error.cause, cure=cure
@@ -124,7 +123,7 @@ def _report_failure(project: Project, steps: Steps, error: ActionError) -> Envir
     )
 
 
-def _find_preparer(project: Project) -> Preparer:
+def _find_preparer(project: FoundProject) -> Preparer:
     """The preparer of a kind, imported when it is needed."""
     if project.kind == "python":
         from shared.projects.python import prepare_python
@@ -139,7 +138,7 @@ def _find_preparer(project: Project) -> Preparer:
     return lambda request, steps: _prepare_other(request, steps, project)
 
 
-async def _prepare_other(request: Request, steps: Steps, project: Project) -> Environment:
+async def _prepare_other(request: Request, steps: Steps, project: FoundProject) -> Environment:
     """The environment of a project whose tools are only checked; raises ActionError if one is missing."""
     names = list_needs(project.kind, request.place)
     require_programs(names, f"the project ({project.kind})")

@@ -13,16 +13,14 @@ from packaging.version import InvalidVersion, Version
 from shared.contracts import Preparation
 from shared.errors import ActionError
 from shared.projects.environment import Environment, Request, format_path
-from shared.projects.existing import find_existing
-from shared.projects.interpreters import Interpreter, choose_interpreter, format_version
-from shared.projects.made_files import keep_made, list_files, restore_made
-from shared.projects.manifests import find_unreadable, get_table, read_text, read_toml
-from shared.projects.python_manifest import REBUILT, PythonPlan, normalise, read_python
+from shared.projects.reading.project_files import ProjectFiles, read_text
+from shared.projects.reading.pytest_settings import list_plugins, needs_pytest
+from shared.projects.reading.python_manifest import REBUILT, PythonPlan, normalise, read_python
 from shared.projects.steps import StepFailedError, Steps
-from shared.projects.store import Record, Slot, hold, measure
-from shared.projects.test_environments import list_plugins, needs_pytest
-from shared.projects.virtual_environment import list_installed, make_view
-from shared.text.phrases import format_list
+from shared.projects.store import Record, Slot, hold, keep_made, list_files, measure, restore_made
+from shared.projects.toolchains import Interpreter, choose_interpreter, format_version
+from shared.projects.virtual_environments import find_existing, list_installed, make_view
+from shared.text.display import format_list
 
 STALE = 7 * 86_400.0
 """Seconds after which an environment without a lock is made again: newer versions may be out."""
@@ -43,8 +41,9 @@ UNREAD = re.compile(
 
 async def prepare_python(request: Request, steps: Steps) -> Environment:
     """The environment of a Python project; raises ActionError if none can be made."""
-    plan = await asyncio.to_thread(read_python, request.place)
-    existing, why = await find_existing(request, plan)
+    files = ProjectFiles(request.place)
+    plan = await asyncio.to_thread(read_python, files)
+    existing, why = await find_existing(request, files, plan)
     if existing:
         return _show(request, plan, existing, request.source, _name_existing(existing), cached=True)
     interpreter, remark = await asyncio.to_thread(
@@ -57,7 +56,7 @@ async def prepare_python(request: Request, steps: Steps) -> Environment:
         record = await asyncio.to_thread(_reuse, request, plan, slot)
         cached = record is not None
         if record is None:
-            record = await _Installation(request, plan, steps, slot, interpreter, version).run()
+            record = await _Installation(request, files, plan, steps, slot, interpreter, version).run()
     steps.notes = list(record.notes)
     kept, root = slot.folder / "venv", Path(record.root)
     return _show(request, plan, kept, root, record.interpreter, cached=cached, prefix=interpreter.prefix)
@@ -131,6 +130,7 @@ class _Installation:
     def __init__(
         self,
         request: Request,
+        files: ProjectFiles,
         plan: PythonPlan,
         steps: Steps,
         slot: Slot,
@@ -138,6 +138,7 @@ class _Installation:
         version: str,
     ) -> None:
         self.request = request
+        self.files = files
         self.plan = plan
         self.steps = steps
         self.slot = slot
@@ -145,7 +146,7 @@ class _Installation:
         self.version = version
         self.venv = slot.folder / "venv"
         self.editable = not plan.backend.startswith(REBUILT)
-        unreadable = (name for name, _ in find_unreadable(request.place))
+        unreadable = (name for name, _ in files.list_unreadable())
         self.own = {"UV_NO_CONFIG": "1"} if "uv.toml" in unreadable else {}
 
     async def run(self) -> Record:
@@ -188,7 +189,7 @@ class _Installation:
                 await self._add_loose(plan)
                 return
         unread = UNREAD.search(error.output)
-        lines = [line for name in plan.files for line in read_text(self.request.place / name).splitlines()]
+        lines = [line for name in plan.files for line in self.files.text(name).splitlines()]
         self.plan = plan.without_manifests(line.partition(" #")[0].strip() for line in lines)
         if unread is None or self.plan == plan:
             raise error
@@ -249,8 +250,8 @@ class _Installation:
     async def _sync(self) -> None:
         named = [word for name in self.plan.groups for word in ("--group", name)]
         named += [word for name in self.plan.extras for word in ("--extra", name)]
-        tables = read_toml(self.request.place / "pyproject.toml")
-        members = ["--all-packages"] if get_table(tables, "tool", "uv", "workspace") else []
+        workspace = self.files.table("pyproject.toml", "tool", "uv", "workspace")
+        members = ["--all-packages"] if workspace else []
         # A group for tests holds what they need; the default groups have linters and documentation.
         named += ["--no-default-groups"] if self.plan.groups else []
         editable = [] if self.editable else ["--no-editable"]
@@ -322,11 +323,10 @@ class _Installation:
 
     async def _add_missing(self) -> None:
         """Install pytest and its plugins if the tests need them and no manifest names them."""
-        folder = self.request.place
-        if not await asyncio.to_thread(needs_pytest, folder):
+        if not await asyncio.to_thread(needs_pytest, self.files):
             return
         installed = list_installed(self.venv)
-        lacking = [name for name in ("pytest", *list_plugins(folder)) if normalise(name) not in installed]
+        lacking = [name for name in ("pytest", *list_plugins(self.files)) if normalise(name) not in installed]
         if lacking:
             names = ", ".join(lacking)
             self.steps.notes.append(f"The tests need {names}, which no manifest names: installed as well")

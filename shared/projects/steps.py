@@ -1,11 +1,11 @@
-"""Runs the steps of a preparation in the jail, and keeps a record of them."""
+"""Runs the steps of a preparation in the jail, keeps a record of them, and says why one failed."""
 
 import asyncio
 import contextlib
 import re
 import shlex
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,8 +13,9 @@ import msgspec
 from shared.contracts import CommandRecord, Connection
 from shared.errors import ActionError
 from shared.gate.registries import PUBLIC, Registry, registry_reach
-from shared.projects.diagnosis import explain, list_refused
 from shared.projects.environment import Request, format_path
+from shared.projects.reading.project_files import ProjectFiles, list_registries
+from shared.projects.toolchains import format_package
 from shared.sandbox import CommandResult, Limits, Reach, run_command
 
 OUTPUT_LIMIT = 2_000_000
@@ -38,7 +39,9 @@ class Steps:
     def __init__(self, request: Request, ecosystem: str) -> None:
         self.request = request
         registry = (
-            registry_reach(ecosystem, request.place) if ecosystem in PUBLIC else Registry(reach=Reach())
+            registry_reach(ecosystem, list_registries(ProjectFiles(request.place)))
+            if ecosystem in PUBLIC
+            else Registry(reach=Reach())
         )
         self.registry = msgspec.structs.replace(registry, reach=registry.reach.join(request.reach))
         self.records: list[CommandRecord] = []
@@ -132,3 +135,144 @@ def _read_last_line(log: Path) -> str:
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
     lines = [line.strip() for line in re.split(r"[\r\n]", plain) if re.search(r"\w", line)]
     return lines[-1][:160] if lines else ""
+
+
+# --- why a step failed ------------------------------------------------------------------------------
+
+HEADERS = {
+    "Python.h": "python3-dev",
+    "ffi.h": "libffi-dev",
+    "openssl/": "libssl-dev",
+    "libpq-fe.h": "libpq-dev",
+    "mysql.h": "default-libmysqlclient-dev",
+    "libxml/": "libxml2-dev",
+    "libxslt/": "libxslt1-dev",
+    "zlib.h": "zlib1g-dev",
+    "bzlib.h": "libbz2-dev",
+    "lzma.h": "liblzma-dev",
+    "jpeglib.h": "libjpeg-dev",
+    "sqlite3.h": "libsqlite3-dev",
+    "yaml.h": "libyaml-dev",
+    "curl/": "libcurl4-openssl-dev",
+    "cairo": "libcairo2-dev",
+    "gmp.h": "libgmp-dev",
+    "ldap.h": "libldap2-dev",
+    "sasl/": "libsasl2-dev",
+    "krb5": "libkrb5-dev",
+    "portaudio.h": "portaudio19-dev",
+    "hdf5.h": "libhdf5-dev",
+}
+"""Start of a C header: the Debian package that has it."""
+MISSING = (
+    r"(?m)^(?:sh|/bin/sh|bash|env)?:? ?(?:\d+: |line \d+: )?‘?'?([\w.+-]+)'?’?: (?:command )?not found",
+    r"(?m)error: (?:command|linker) ['`\"]([\w.+/-]+)['`\"] (?:failed: )?(?:not found|No such file)",
+    r"\[Errno 2\] No such file or directory: '([\w.+-]+)'",
+    r"(pg_config|mysql_config|pkg-config|llvm-config|cargo|rustc|cmake|ninja|swig|gfortran)"
+    r"(?: executable)?(?: is)? (?:not found|not installed|required)",
+    r"(?:Could not find|Unable to find|can't find) (?:a )?(?:program |compiler )?['`\"]?"
+    r"(cmake|cargo|gcc|g\+\+|make)",
+)
+"""Messages that a program is missing; the first group is its name."""
+NETWORK_FAILED = re.compile(
+    r"(?i)\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH|tunneling socket|CONNECT tunnel failed"
+    r"|Could not resolve|dns error|Temporary failure in name resolution|Failed to fetch"
+    r"|spurious network error|client error \(Connect\)|failed to download|no such host"
+    r"|Proxy CONNECT|403 Forbidden)\b"
+)
+NOISE = re.compile(
+    r"(?i)^(npm (warn|notice)|warning|note|hint|info|debug|a complete log|see also|for more information"
+    r"|\[?notice|npm error (a complete log|code|errno|path|syscall|command|\s*/)|resolved \d"
+    r"|downloading|building"
+    r"|×|╰|├|\^|~)"
+)
+CURES = {
+    "rust": "run `cargo vendor` in the project, or name a mirror in ~/.cargo/config.toml",
+    "go": "run `go mod vendor` in the project, or name a mirror in GOPROXY",
+    "java": "name a mirror in ~/.m2/settings.xml",
+    "python": "name an index that is, in pip.conf or uv.toml",
+    "javascript": "name a registry that is, in ~/.npmrc",
+}
+
+
+def list_refused(connections: Iterable[Connection]) -> tuple[str, ...]:
+    """The hosts that were asked for and sent nothing back."""
+    answered = {each.host for each in connections if each.allowed and each.received}
+    # The gate reports a bounded number of connections, and the rest as one without a port.
+    return tuple(dict.fromkeys(each.host for each in connections if each.port and each.host not in answered))
+
+
+def explain(line: str, result: CommandResult, named: Iterable[str] = ()) -> tuple[str, str]:
+    """The cause and the cure of a step that failed.
+
+    ``line`` is the step, ``named`` the hosts that the project's own files name.
+    """
+    shown = line if len(line) <= 80 else f"{line[:79]}…"
+    output = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", result.output)
+    denied = [
+        each for each in result.connections if each.why and each.host in list_refused(result.connections)
+    ]
+    failed = result.timed_out or NETWORK_FAILED.search(output)
+    if denied and (failed or any(each.host in output for each in denied)):
+        return _explain_network(shown, denied, tuple(named))
+    if result.timed_out:
+        cure = "Give it more time (test_timeout and command_timeout in mailroom.toml)"
+        return f"{shown} did not end in {result.seconds:.0f} s", cure
+    if program := _find_missing(output):
+        return f"{shown} failed: it needs {program}, which is not installed", format_package(program)
+    if match := re.search(r"fatal error: ['\"]?([\w./+-]+\.h(?:pp)?)['\"]?(?::| file)", output):
+        package = next((name for start, name in HEADERS.items() if match[1].startswith(start)), "")
+        cure = f"Install it (apt install {package})" if package else "Install the library that it belongs to"
+        return f"{shown} failed: the C header {match[1]} is missing", cure
+    reason = "; ".join(_find_reason(output)) or result.problem or f"exit code {result.exit_code}"
+    return f"{shown} failed: {reason}", "The log has all of what it printed"
+
+
+def _explain_network(shown: str, denied: list[Connection], named: tuple[str, ...]) -> tuple[str, str]:
+    hosts = tuple(dict.fromkeys(each.host for each in denied))
+    whys = "; ".join(dict.fromkeys(f"{each.host}: {each.why}" for each in denied))
+    cause = f"{shown} failed: {', '.join(hosts)} could not be reached ({whys})"
+    strange = [each.host for each in denied if not each.allowed and "not among the hosts" in each.why]
+    if not strange:
+        return cause, ""
+    setting = f'reach = ["{strange[0]}"] in mailroom.toml'
+    if any(name.split(":")[0] == strange[0] for name in named):
+        return cause, f"The project's own files name this host; allow it if you trust it: {setting}"
+    return cause, f"If what is installed needs this host and you trust it, allow it: {setting}"
+
+
+def _find_missing(output: str) -> str:
+    for pattern in MISSING:
+        if match := re.search(pattern, output):
+            return match[1].rpartition("/")[2]
+    return ""
+
+
+def _find_reason(output: str) -> Iterator[str]:
+    """The lines that say what was wrong, as one or two clauses."""
+    if match := re.search(r"(?s)╰─▶ (.+?)(?:\n\s*\n|\n\s*hint:|\Z)", output):
+        yield _shorten(" ".join(match[1].split()))
+        return
+    if causes := re.findall(r"(?m)^\s*cause: (.+)$", output):
+        yield _shorten(causes[-1])
+        inner = r"(?m)^\s+(?:\S+: )?(fatal error: .+|[\w.]+(?:Error|Exception|Exit): .+)$"
+        if raised := re.findall(inner, output):
+            yield _shorten(raised[-1])
+        return
+    lines = [
+        re.sub(r"^➤ YN\d+: (?:[│└┌·] )?", "", line.strip()) for line in output.splitlines() if line.strip()
+    ]
+    marked = [
+        line
+        for line in lines
+        if re.match(r"(?i)(npm err(or|!)|error|fatal|ERR_|\S*Error\b|.*\berror:)", line)
+    ]
+    useful = [line for line in marked if not NOISE.match(line)] or [
+        line for line in lines if not NOISE.match(line)
+    ]
+    for line in useful[:1] if marked else useful[-1:]:
+        yield _shorten(re.sub(r"(?i)^(npm err(or|!)|error:)\s*", "", line))
+
+
+def _shorten(text: str) -> str:
+    text = text.rstrip(". ")
+    return text if len(text) <= 300 else f"{text[:299]}…"

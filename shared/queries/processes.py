@@ -9,8 +9,8 @@ from typing import Literal
 import msgspec
 
 from shared import subjects
-from shared.bus.discovery import lock_path, read_supervisor
-from shared.bus.liveness import Holder
+from shared.bus.connecting import lock_path, read_supervisor
+from shared.bus.peers import Holder
 from shared.contracts import Presence
 from shared.heartbeat import UNRESPONSIVE, read_heartbeats
 from shared.settings import Settings

@@ -29,37 +29,17 @@ from shared.queries.records import (
     read_goals,
     read_tasks,
 )
-from shared.queries.spending import Spent, read_goal_spending, read_left
+from shared.queries.spending import read_goal_spending, read_left
 from shared.settings import Settings
 from shared.text.times import parse_time
 from shared.trail.archives import scan_log
+from shared.views.results import GoalResults
 
 C = TypeVar("C", bound=Contract)
 PARTS = frozenset({"tests", "inspection"})
 """The data of tasks that check something; what they could not check is named in it."""
 MARGIN = timedelta(seconds=1)
 """Patches are searched from this much before the submission: the clocks of processes differ."""
-
-
-class GoalResults(msgspec.Struct, frozen=True, kw_only=True):
-    """The results of a goal's tasks by their names; ``findings`` are those of tools and broken rules."""
-
-    tests: tuple[TestRun, ...] = ()
-    inspections: tuple[Inspection, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    not_checked: tuple[NotChecked, ...] = ()
-    patches: tuple[str, ...] = ()
-    unchecked: bool = False
-    """Whether tests could not be run to their end, or a folder not be checked."""
-    spent: Spent | None = None
-    """What models used for the goal; None if that was not read."""
-    left: str = ""
-    """What is left of the budgets."""
-
-    @property
-    def failing(self) -> int:
-        """How many tests fail or end with an error."""
-        return sum(max(run.failed, 0) + max(run.errors, 0) for run in self.tests)
 
 
 async def read_results(bus: Bus, goal: Goal) -> GoalResults:

@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 
-import msgspec
-
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.records import read_record
@@ -15,22 +13,14 @@ from shared.contracts.cognition import spending_of
 from shared.errors import BusError
 from shared.queries.records import end_of_search, read_goal
 from shared.settings import Settings
-from shared.text.phrases import count
 from shared.text.times import parse_time
 from shared.trail.archives import scan_log
+from shared.views.results import Spent, format_spent
 
 MARGIN = timedelta(seconds=1)
 """Results are searched from this much before the submission: the clocks of processes differ."""
 MODEL = (SpanKind.MODEL, SpanKind.MORE)
 """The spans that count calls of a model."""
-
-
-class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens in and out, US dollars, and the ``agents`` whose models used them."""
-
-    tokens: int = 0
-    cost: float = 0.0
-    agents: tuple[str, ...] = ()
 
 
 async def read_goal_spending(bus: Bus, goal: Goal) -> Spent:
@@ -107,14 +97,6 @@ def format_left(settings: Settings, today: dict[str, DailySpending]) -> str:
     left = [f"{max(0, tokens - used):,} of {tokens:,} tokens"] if tokens else []
     left += [f"${max(0.0, cost - spent.cost):.2f} of ${cost:.2f}"] if cost else []
     return f"left today: {' and '.join(left)} for {agent}"
-
-
-def format_spent(tokens: int, cost: float) -> str:
-    """``0 tokens``, ``12,345 tokens, $0.0123``, or that no price is set."""
-    if not tokens:
-        return "0 tokens"
-    price = f", ${cost:.2f}" if cost >= 1 else f", ${cost:.4f}" if cost else " (no price is set)"
-    return f"{count(tokens, 'token')}{price}"
 
 
 async def read_night_state(bus: Bus) -> NightState:

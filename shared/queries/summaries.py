@@ -4,47 +4,16 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from shared import contracts, subjects
 from shared.contracts import Envelope, Goal, ResultOutcome, TaskChanged, TaskStatus, decode
 from shared.contracts.base import MAX_PERSON
-from shared.text.phrases import count
-from shared.text.printable import clean
+from shared.text.display import clean, count
+from shared.views.timeline import MessageSummary
 
 SHOWN_CONNECTIONS = 4
 """How many connections of a command are shown."""
 MAX_SUMMARY = 400
 """The most characters of a message's text."""
-
-
-class MessageSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A message; ``recipient`` is empty if it has no single one, ``status`` if the message reports none.
-
-    ``person`` is who of the people sent it, if that is known.
-    """
-
-    sender: str
-    recipient: str = ""
-    kind: str
-    text: str
-    id: str = ""
-    cause: str = ""
-    goal_id: str = ""
-    task_id: str = ""
-    status: str = ""
-    person: str = ""
-
-    @property
-    def parties(self) -> str:
-        """``sender → recipient``, or the sender alone; a person by name, as ``ada (user)``."""
-        sender = format_sender(self.sender, self.person)
-        return f"{sender} → {self.recipient}" if self.recipient else sender
-
-
-def format_sender(sender: str, person: str) -> str:
-    """The sender of a message; a person by name, as ``ada (user)``."""
-    return f"{person} ({sender})" if person else sender
 
 
 def summarize(subject: str, data: bytes) -> MessageSummary:
@@ -322,12 +291,12 @@ _FORMATS: dict[type, tuple[str, Callable[[Any], str]]] = {
         lambda e: f"{e.agent} at {e.kind}: {e.completed} completed, {e.failed} failed",
     ),
     contracts.ExperienceIndex: ("experience", lambda e: f"{count(len(e.records), 'kind')} of tasks known"),
-    contracts.Reminders: ("reminders", lambda e: f"{count(len(e.reminders), 'reminder')} kept"),
-    contracts.Schedules: ("schedules", lambda e: f"{count(len(e.schedules), 'schedule')} kept"),
+    contracts.Due: ("later", lambda e: f"{e.what} {e.due_id} {e.status}: {e.text}"),
+    contracts.Timetable: ("timetable", lambda e: f"{count(len(e.ids), 'item')} kept"),
     contracts.NightState: ("night", lambda e: e.held or (f"until {e.ends_at}" if e.ends_at else "by day")),
     contracts.TaskPlan: ("plan", lambda e: f"{count(len(e.steps), 'step')} for {e.task_id}"),
     contracts.GoalDue: ("due", lambda e: f"is it done: {e.what}" if e.what else "the deadline of the goal"),
-    contracts.ReminderDue: ("due", lambda e: e.reminder_id),
+    contracts.TimerDue: ("due", lambda e: e.due_id),
     contracts.CognitiveMessage: ("stage", lambda e: str(e.payload.get("stage", "") or e.message_type)),
 }
 """Kind and text of each type of envelope."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from shared.llm.protocol import Message, Thought, ToolCall
-from shared.text.excerpt import excerpt
+from shared.text.display import excerpt
 
 MAX_THOUGHT = 50_000
 """Characters of a model message that are kept, and of the parameters of all its calls together."""

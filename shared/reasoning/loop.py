@@ -20,18 +20,21 @@ from shared.errors import (
 from shared.llm.protocol import Message, Thought, Tool, Usage
 from shared.log import logger
 from shared.reasoning.conversation import Call, Conversation
-from shared.reasoning.limits import Caps, Limits
-from shared.reasoning.tool_parsing import (
+from shared.reasoning.tools import (
+    FINISH,
+    REST,
+    Caps,
+    Limits,
     Proposal,
+    Toolbox,
     detect_action,
     fill_arguments,
     inline_arguments,
     is_answer,
 )
-from shared.reasoning.tools import FINISH, REST, Toolbox
 from shared.spans import referring_to, span
 from shared.tasks.actions import Outcome
-from shared.text.excerpt import excerpt, quote, sendable
+from shared.text.display import excerpt, quote, sendable
 
 T = TypeVar("T")
 

@@ -17,8 +17,7 @@ from shared.errors import ActionError
 from shared.jailer import JailSpec
 from shared.sandbox.execution import Ending, OutputCapture, execute, open_log, signed_code
 from shared.sandbox.gate_client import gate, launch, proxy_environment
-from shared.sandbox.jail import Limits, compose_spec
-from shared.sandbox.reach import Reach
+from shared.sandbox.jail import Limits, Reach, compose_spec
 from shared.sandbox.self_test import check_jail
 from shared.sandbox.visible_files import HOME, TEMPORARY, manager_homes, search_path, visible_mounts
 from shared.spans import OpenSpan, span

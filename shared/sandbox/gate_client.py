@@ -21,8 +21,8 @@ from shared.errors import ActionError
 from shared.gate import PORT, SOCKET, Session, decode_report, encode_session
 from shared.jailer import Mount
 from shared.log import logger
+from shared.sandbox.jail import Reach
 from shared.sandbox.jailer_client import CERTIFICATES, PLACE, ROOT, find_certificates, remove_orphans
-from shared.sandbox.reach import Reach
 from shared.settings import environment
 
 log = logger(__name__)

@@ -22,8 +22,8 @@ from shared.skills.workspace import (
     snapshots_path,
 )
 from shared.tasks.actions import Outcome
-from shared.tasks.workspaces import workspace_name, workspace_path
-from shared.text.shorten import flatten
+from shared.tasks.context import workspace_name, workspace_path
+from shared.text.display import flatten
 
 LONGEST_NOTE = 300
 """Characters of a command in the journal; a longer one is cut and gets a digest."""

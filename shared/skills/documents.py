@@ -14,10 +14,10 @@ from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
 from shared.skills import extraction
 from shared.skills.skill import Skill
-from shared.source.tree import NO_BREAKS
+from shared.source import NO_BREAKS
 from shared.tasks.actions import Outcome, register_action
+from shared.tasks.context import workspace_path
 from shared.tasks.said import is_named
-from shared.tasks.workspaces import workspace_path
 from shared.web.quoting import clean, quote
 
 PLAIN = frozenset(("", ".md", ".markdown", ".rst", ".txt", ".text"))

@@ -10,9 +10,9 @@ from shared.sandbox import run_command
 from shared.skills.files import cite_lines
 from shared.skills.skill import Skill
 from shared.skills.workspace import open_workspace, require_existing
-from shared.source.tree import MAX_CHECKED
+from shared.source import MAX_CHECKED
 from shared.tasks.actions import Outcome, register_action
-from shared.text.phrases import format_list
+from shared.text.display import format_list
 
 SUFFIXES = (".py", ".pyi", ".pyw", ".ipynb", ".toml")
 """What ruff and bandit read."""

@@ -16,8 +16,8 @@ from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
+from shared.text.display import flatten, flatten_lines
 from shared.text.network_errors import format_network_error
-from shared.text.shorten import flatten, flatten_lines
 from shared.web.quoting import clean
 
 LONGEST = 90_000

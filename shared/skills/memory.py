@@ -3,11 +3,11 @@
 from shared.contracts import Hit, Node, Source
 from shared.errors import ActionError, BusError
 from shared.memory import WriteRefused
-from shared.reasoning.patterns import SKILL_CHANNEL
+from shared.reasoning.recall import SKILL_CHANNEL
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.speaker import Speaker
-from shared.text.sentences import split_title
+from shared.text.prose import split_title
 from shared.web.quoting import clean
 
 MOST = 50

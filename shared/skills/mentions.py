@@ -14,7 +14,7 @@ from shared.settings import Settings
 from shared.skills.documents import PACKED, extract_text, locate
 from shared.skills.web import fetch_page
 from shared.tasks.said import is_address_named
-from shared.web.address import printable_url
+from shared.web.fetching import printable_url
 from shared.web.quoting import clean, quote
 
 MOST = 8

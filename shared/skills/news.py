@@ -15,9 +15,9 @@ import msgspec
 from shared.errors import ActionError
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
-from shared.text.phrases import count
+from shared.text.display import count
+from shared.web.fetching import fetch_configured
 from shared.web.quoting import clean
-from shared.web.service import fetch_configured
 
 ACCEPT = "application/rss+xml, application/atom+xml, application/xml;q=0.9"
 

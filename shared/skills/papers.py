@@ -13,9 +13,9 @@ from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
-from shared.text.phrases import count
+from shared.text.display import count
+from shared.web.fetching import Service
 from shared.web.quoting import clean
-from shared.web.service import Service
 
 PAUSE = 3.0
 """Seconds between two requests, as arXiv's terms of use ask."""

@@ -6,8 +6,8 @@ from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
+from shared.web.fetching import Service
 from shared.web.quoting import clean
-from shared.web.service import Service
 
 LONGEST = 16
 """The most days Open-Meteo forecasts."""

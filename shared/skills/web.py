@@ -18,8 +18,7 @@ from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
 from shared.tasks.context import current_task
 from shared.tasks.said import is_address_named, strings_in
-from shared.web.address import parse_address, printable_url
-from shared.web.fetching import WebResponse, fetch
+from shared.web.fetching import WebResponse, fetch, parse_address, printable_url
 from shared.web.quoting import clean, quote
 
 PDF = "application/pdf"

@@ -16,7 +16,7 @@ from shared.errors import ActionError, NotApproved
 from shared.files import write_atomically
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
-from shared.tasks.workspaces import workspace_name, workspace_path
+from shared.tasks.context import workspace_name, workspace_path
 
 if TYPE_CHECKING:
     from shared.policy import Ruling

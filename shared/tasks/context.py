@@ -1,18 +1,24 @@
-"""The attempt at a task that a handler is working on."""
+"""The attempt at a task that a handler is working on: its workspace, and its notes on long work."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from shared.bus import Claim, Entry
 from shared.contracts import ResultOutcome, Task, TaskResult, TaskStatus
+from shared.errors import BusError
 from shared.llm.protocol import Usage
+from shared.settings import Settings
 from shared.spans import SpanRecorder
 from shared.tasks.actions import Outcome
-from shared.text.excerpt import sendable
+from shared.text.display import sendable
 
 MAX_LISTED = 20
 """Files, and sources, that the output of an unfinished task names; its result has all of them."""
@@ -191,3 +197,36 @@ def require_current_task() -> TaskContext:
     if task is None:
         raise RuntimeError("No task is being worked on here")
     return task
+
+
+def workspace_name(task: Task) -> str:
+    """The name of a task's workspace and of the folder of its outputs: its goal's id, else its own."""
+    return task.parent_goal_id or task.goal_id or task.task_id
+
+
+def workspace_path(settings: Settings, task: Task) -> Path:
+    """The path of a task's workspace, which may not exist."""
+    return settings.workspaces.absolute() / workspace_name(task)
+
+
+TELL_EVERY = 20.0
+"""Seconds between two notes."""
+
+
+@contextlib.asynccontextmanager
+async def telling(note: Callable[[str], Awaitable[None]], what: str) -> AsyncIterator[None]:
+    """A block of work, during which ``note`` is told ``what`` goes on, and for how long, every TELL_EVERY."""
+    working = asyncio.create_task(_tell(note, what))
+    try:
+        yield
+    finally:
+        working.cancel()
+        await asyncio.wait({working})
+
+
+async def _tell(note: Callable[[str], Awaitable[None]], what: str) -> None:
+    begun = time.monotonic()
+    with contextlib.suppress(BusError):  # the work itself finds out if its claim is lost
+        while True:
+            await asyncio.sleep(TELL_EVERY)
+            await note(f"{what} ({time.monotonic() - begun:.0f} s)")

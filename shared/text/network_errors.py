@@ -4,7 +4,7 @@ import errno
 import re
 import socket
 
-from shared.text.printable import clean
+from shared.text.display import clean
 
 REASONS = (
     (r"network is (unreachable|down)|temporary failure in name resolution|no route to host", "no network"),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from shared.text.sentences import split_sentences
+from shared.text.prose import split_sentences
 
 FORGOTTEN = "[forgotten]"
 """What stands where a text was erased."""

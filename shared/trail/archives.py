@@ -1,6 +1,7 @@
-"""What of OFFICE was archived, and reading the log with it: from bundles that are here, and the server."""
+"""What of OFFICE was archived or erased, by whose order, and reading the log with it."""
 
 import asyncio
+import contextlib
 import itertools
 import re
 from collections.abc import AsyncGenerator, Collection, Sequence
@@ -15,34 +16,18 @@ import msgspec
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.bulk import Span
-from shared.contracts import ArchiveOrder
+from shared.contracts import ArchiveOrder, MemoryWrite, MessagesErased
 from shared.errors import MailroomError, NotFound
 from shared.log import logger
 from shared.queries.records import scan
 from shared.text.times import parse_time
 from shared.trail.bundle_file import Item, read_items
+from shared.views.timeline import ArchivedPart
 
 PAGE = 1_000
 AT_ONCE = 20
 """Messages that are read from the server at the same time."""
 log = logger(__name__)
-
-
-class ArchivedPart(msgspec.Struct, frozen=True, kw_only=True):
-    """Where messages lie that were archived: ``bundle`` is to be in ``folder``; whether it is there, and may
-    hold what was stored from ``since`` until ``until``.
-    """
-
-    bundle: str
-    folder: str
-    is_here: bool
-    since: str
-    until: str
-
-    def __str__(self) -> str:
-        if self.is_here:
-            return f"also read from the bundle {self.bundle} in {self.folder}"
-        return f"what lies in the bundle {self.bundle}, which is not in {self.folder}: put it there"
 
 
 class Archive(NamedTuple):
@@ -232,3 +217,46 @@ async def find_archived(bus: Bus, begin: str = "", end: str = "") -> list[Archiv
         if (not begin or parse_time(each.order.until) >= parse_time(begin))
         and (not end or parse_time(each.order.since) <= parse_time(end))
     ]
+
+
+class ErasedBy(msgspec.Struct, kw_only=True):
+    """A person's order to forget: who gave it, when it was stored, how many messages were erased by it."""
+
+    order: str
+    person: str
+    at: str
+    messages: int = 0
+
+
+class Erasures(msgspec.Struct, kw_only=True):
+    """The erased messages of a stream: the commitments to them by their sequences, and the orders.
+
+    What is on record without an order that a person gave is not among them.
+    """
+
+    leaves: dict[int, bytes] = {}
+    orders: list[ErasedBy] = []
+
+
+async def read_erasures(bus: Bus, stream: str) -> Erasures:
+    """What was erased of a stream until now; who reads this after a message was gone finds its record."""
+    found = Erasures(leaves={}, orders=[])
+    records: dict[str, dict[int, bytes]] = {}
+    async for stored in scan(bus, subjects.OFFICE, subjects.ERASED):
+        with contextlib.suppress(ValueError, RecursionError):
+            record = MessagesErased.from_json(stored.data)
+            if record.stream == stream and record.messages:
+                leaves = {each.seq: bytes.fromhex(each.leaf) for each in record.messages}
+                records.setdefault(record.cause, {}).update(leaves)
+    if not records:
+        return found
+    async for stored in scan(bus, subjects.MEMORY, subjects.memory_write(subjects.USER)):
+        if b'"forget":["' not in stored.data:
+            continue
+        with contextlib.suppress(ValueError, RecursionError):
+            order = MemoryWrite.from_json(stored.data)
+            if order.forget and (leaves := records.pop(order.id, {})):
+                found.leaves |= leaves
+                told = ErasedBy(order=order.id, person=order.person, at=stored.time, messages=len(leaves))
+                found.orders.append(told)
+    return found

@@ -11,9 +11,8 @@ from shared.bus.entry import seal as make_entry
 from shared.contracts import ArchiveOrder, Seal
 from shared.errors import ActionError, BusError, Conflict
 from shared.queries.records import last_sequence, scan
-from shared.trail.archives import read_archives
+from shared.trail.archives import read_archives, read_erasures
 from shared.trail.bundle_file import BundleWriter, erased_line, message_line, seal_line
-from shared.trail.erasures import read_erasures
 from shared.trail.seals import find_flaw, find_void, read_seals, without_marks
 
 MESSAGES, SIZE = 20_000, 128 * 1024 * 1024

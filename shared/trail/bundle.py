@@ -12,12 +12,9 @@ from shared import subjects
 from shared.bus import Bus, Stored
 from shared.contracts import Seal
 from shared.queries.records import last_sequence
-from shared.trail.archives import read_archives, read_log
+from shared.trail.archives import read_archives, read_erasures, read_log
 from shared.trail.bundle_file import erased_line, message_line, seal_line
-from shared.trail.erasures import read_erasures
-from shared.trail.leaf import make_leaf
-from shared.trail.seals import find_void, read_seals, without_marks
-from shared.trail.tree import path_of
+from shared.trail.seals import find_void, make_leaf, path_of, read_seals, without_marks
 
 READ_TIMEOUT = 30.0
 

@@ -17,8 +17,7 @@ from shared.bus.entry import parse_block
 from shared.contracts import Seal
 from shared.errors import ActionError
 from shared.files import sync_folder
-from shared.trail.leaf import make_leaf
-from shared.trail.tree import root_of
+from shared.trail.seals import make_leaf, root_of
 
 GZIP = b"\x1f\x8b"
 ANOTHER = "It is not the bundle that this office wrote, or was changed: 'mailroom audit verify' says more"

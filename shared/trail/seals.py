@@ -1,19 +1,62 @@
-"""Seals: made, checked and read."""
+"""Seals over the log: commitments to messages, the tree of RFC 6962 over them, making and checking seals."""
 
 import contextlib
 from base64 import b64decode, b64encode
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
+from struct import Struct
 
 from shared import subjects
-from shared.bus import Bus
+from shared.bus import Bus, Stored
 from shared.bus.elsewhere import read_elsewhere
 from shared.contracts import Seal
 from shared.contracts.base import amended
 from shared.errors import ConfigError
 from shared.queries.records import scan
-from shared.trail.tree import root_of
+
+NODE = b"\x01"
+"""What the hash of two nodes begins with."""
+
+
+def root_of(leaves: Sequence[bytes]) -> bytes:
+    """The root over hashes of leaves; of no leaf, the hash of nothing."""
+    level = list(leaves)
+    if not level:
+        return sha256().digest()
+    while len(level) > 1:
+        level = _next_level(level)
+    return level[0]
+
+
+def path_of(leaves: Sequence[bytes], index: int) -> list[tuple[bool, bytes]]:
+    """The path from a leaf to the root: each hash beside it on the way, and whether that stands before it."""
+    path: list[tuple[bool, bytes]] = []
+    level = list(leaves)
+    while len(level) > 1:
+        beside = index ^ 1
+        if beside < len(level):
+            path.append((beside < index, level[beside]))
+        level, index = _next_level(level), index // 2
+    return path
+
+
+def root_by_path(leaf: bytes, path: Sequence[tuple[bool, bytes]]) -> bytes:
+    """The root that a path leads to."""
+    for before, beside in path:
+        leaf = _join(beside, leaf) if before else _join(leaf, beside)
+    return leaf
+
+
+def _next_level(level: Sequence[bytes]) -> list[bytes]:
+    """The hashes of pairs; one without a neighbour stays as it is, which makes the tree of the RFC."""
+    above = [_join(level[at], level[at + 1]) for at in range(0, len(level) - 1, 2)]
+    return [*above, level[-1]] if len(level) % 2 else above
+
+
+def _join(left: bytes, right: bytes) -> bytes:
+    return sha256(NODE + left + right).digest()
+
 
 SPAN = 1_000
 """The most messages of one seal."""
@@ -146,3 +189,25 @@ def read_kept(path: Path) -> list[Seal]:
     if not kept:
         raise ConfigError(f"{path} has no seal", "A seal is a line of JSON, as a witness gets it")
     return kept
+
+
+LEAF = b"\x00"
+"""What the hash of a leaf begins with, so that none is taken for one of a tree (RFC 6962)."""
+_lengths = Struct(">6I")
+
+
+def make_leaf(stored: Stored) -> bytes:
+    """The commitment to a message: to its place, its time, its subject, and all bytes of headers and body.
+
+    It has to be read in bulk or exactly. A SHA-256 over the byte LEAF, the lengths of the six parts (four
+    bytes each, the first byte the highest), and the parts.
+    """
+    parts = (
+        stored.stream.encode(),
+        b"%d" % stored.seq,
+        stored.time.encode(),
+        stored.subject.encode(),
+        stored.block,
+        stored.data,
+    )
+    return sha256(b"".join((LEAF, _lengths.pack(*map(len, parts)), *parts))).digest()

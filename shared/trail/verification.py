@@ -15,22 +15,21 @@ from shared.errors import ActionError, MailroomError
 from shared.queries.records import call_server, last_sequence
 from shared.queries.seals import SEALS, Cut, name_of, read_cuts
 from shared.settings import Settings
-from shared.trail.archives import Archive, pages_of, read_archives
+from shared.trail.archives import Archive, ErasedBy, Erasures, pages_of, read_archives, read_erasures
 from shared.trail.bundle_file import Erased
-from shared.trail.erasures import ErasedBy, Erasures, read_erasures
-from shared.trail.leaf import make_leaf
 from shared.trail.seals import (
     MARK,
     NO_MARK,
     find_flaw,
     find_void,
+    make_leaf,
     marks_of,
     read_kept,
     read_seals,
     read_witness,
+    root_of,
     says_loss,
 )
-from shared.trail.tree import root_of
 
 MAX_LISTED = 20
 """The most problems that are described; the others are only counted."""

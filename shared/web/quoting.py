@@ -2,7 +2,7 @@
 
 import re
 
-from shared.text.shorten import flatten
+from shared.text.display import flatten
 
 MAX_QUOTED = 60_000
 """The most characters that are quoted, so that a result fits into an envelope."""

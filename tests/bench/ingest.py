@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from services.memory.local_embedder import LocalEmbedder
+from services.memory.local_model import LocalEmbedder
 from services.memory.writes.change import embedded_text
 from shared.contracts import ListQuery, MemoryWrite, Node
 from shared.memory import Memory

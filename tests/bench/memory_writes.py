@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.local_embedder import LocalEmbedder
+from services.memory.local_model import LocalEmbedder
 from services.memory.writes.change import embedded_text
 from shared.contracts import MemoryQuery
 from tests.bench.machine import cpu_seconds

@@ -20,7 +20,7 @@ from shared.agent.process import AgentProcess
 from shared.bus.records import read_task, submission_entry
 from shared.contracts import Node, Question, Task, TaskStatus
 from shared.memory import Memory
-from shared.tasks.profile import Profile, load_profile
+from shared.tasks.profiles import Profile, load_profile
 from tests.bench.plan import Plan
 from tests.bench.rows import Row, at_most, compare
 from tests.support.briefing import (

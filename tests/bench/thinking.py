@@ -16,12 +16,10 @@ from shared.bus import Entry
 from shared.bus.records import submission_entry
 from shared.contracts import Task, generate_id
 from shared.llm.protocol import Message, Thought, Tool, ToolCall, Usage
-from shared.reasoning.limits import Caps
 from shared.reasoning.loop import AgentLoop, Checkpoint
-from shared.reasoning.tool_parsing import Proposal
-from shared.reasoning.tools import Toolbox
+from shared.reasoning.tools import Caps, Proposal, Toolbox
 from shared.tasks.actions import ActionRegistry, Bound, register_action
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from tests.bench.plan import Plan
 from tests.bench.rows import Row, at_most, compare
 from tests.support.team import Team, open_team

@@ -108,7 +108,7 @@ async def talk(ada: httpx2.AsyncClient, plan: dict[str, Any]) -> None:
         answer = await ada.post("/desk/sessions/morning/messages", json={"text": words})
         assert answer.is_success, answer.text
     for text in plan["reminders"]:
-        answer = await ada.post("/reminders", json={"text": text})
+        answer = await ada.post("/timetable", json={"text": text})
         assert answer.is_success, answer.text
 
 

@@ -289,7 +289,7 @@ async def test_the_latest_goal_is_the_same_however_it_began(one: OneOffice, way:
             await begin(one, "By the API", act("wait"))
         case _:
             (planned,) = await one.command("schedule", "list")
-            await one.command("schedule", "run", planned["schedule_id"])
+            await one.command("schedule", "run", planned["due_id"])
 
     async def latest() -> str:
         first = (await one.get("/goals", limit=1))["goals"][0]["goal_id"]
@@ -301,12 +301,12 @@ async def test_the_latest_goal_is_the_same_however_it_began(one: OneOffice, way:
 
 
 async def test_reminders_schedules_and_jobs_are_the_same(one: OneOffice, page: Desk) -> None:
-    reminders = [each["reminder_id"] for each in await one.command("reminders", "list")]
-    assert reminders == [each["reminder_id"] for each in (await one.get("/reminders"))["reminders"]]
-    schedules = [each["schedule_id"] for each in await one.command("schedule", "list")]
-    assert schedules == [each["schedule_id"] for each in (await one.get("/schedules"))["schedules"]]
+    reminders = [each["due_id"] for each in await one.command("reminders", "list")]
+    assert reminders == [each["id"] for each in (await one.get("/timetable", what="mail"))["items"]]
+    schedules = [each["due_id"] for each in await one.command("schedule", "list")]
+    assert schedules == [each["id"] for each in (await one.get("/timetable", what="goal"))["items"]]
     queue = await one.command("queue", "list")
-    night = (await one.get("/schedule"))["night"]
+    night = (await one.get("/timetable"))["night"]
     waiting = [each["id"] for each in night["jobs"] if each["state"] == "waiting"]
     assert [each["id"] for each in queue["jobs"]] == waiting
     assert (len(reminders), len(schedules), len(waiting)) == (1, 1, 1)
@@ -314,7 +314,7 @@ async def test_reminders_schedules_and_jobs_are_the_same(one: OneOffice, page: D
     said = await one.ask("What is queued for tonight?")
     assert schedules[0] in said or "Water the plants" in said
     assert "Count the beans" in said
-    shown = await page.open("/schedule")
+    shown = await page.open("/timetable")
     for text in ("call Ana", "Water the plants", "Count the beans"):
         await shown.get_by_text(text).first.wait_for()
 

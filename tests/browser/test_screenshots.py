@@ -30,7 +30,7 @@ VIEWS = {
     "agents": "/agents/engineer",
     "memory": "/memory",
     "chat": "/chat/morning",
-    "schedule": "/schedule",
+    "timetable": "/timetable",
     "figures": "/figures",
 }
 NARROW = ("inbox", "goal", "chat")

@@ -16,7 +16,7 @@ SHEETS = """[...document.querySelectorAll("head link[href^='/web/styles/']")]
 """The style sheets of views that count now."""
 PATHS = {"morning": "/today", "board": "/goals", "memory": "/memory"}
 
-VIEWS = {"inbox": "/", "board": "/goals", "memory": "/memory", "chat": "/chat", "schedule": "/schedule"}
+VIEWS = {"inbox": "/", "board": "/goals", "memory": "/memory", "chat": "/chat", "timetable": "/timetable"}
 """Those whose own tests look at them only when they are filled; they look at the other views as they are."""
 
 

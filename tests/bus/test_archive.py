@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.supervisor.forgetting import carry_out
+from services.cli.supervisor.provisioning import carry_out
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
@@ -36,7 +36,6 @@ from shared.operations.forgetting import count_archived, count_messages
 from shared.queries import checks
 from shared.queries.checks import check_streams, read_growth
 from shared.queries.records import call_server, last_sequence, scan
-from shared.queries.timeline import GoalTimeline, read_timeline
 from shared.text.quotations import Quotations
 from shared.text.times import seconds_between
 from shared.trail import archiving
@@ -44,9 +43,11 @@ from shared.trail.archives import read_archives, read_log, read_message, scan_lo
 from shared.trail.archiving import find_sealed_before, write_archive
 from shared.trail.bundle import prove, write_bundle
 from shared.trail.verification import Verification, verify_stream
+from shared.views.timeline import GoalTimeline
 from tests.bus.conftest import AGENTS
 from tests.bus.test_erasure import SECRET, TRACE, kill_before, order, take
 from tests.bus.test_seals import all_sealed, fill, quick, sealed  # noqa: F401  # a fixture
+from tests.support.indexing import read_timeline
 from tests.support.server import Server
 
 TASKS = 8

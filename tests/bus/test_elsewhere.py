@@ -14,7 +14,7 @@ import nkeys
 import pytest
 
 from services.cli.supervisor.programs import find_server, free_port, is_listening
-from services.gateway.trail import witness
+from services.gateway import sealing
 from shared import settings
 from shared.bus.elsewhere import read_elsewhere, store_elsewhere
 from shared.contracts import Seal
@@ -188,15 +188,15 @@ def test_no_secret_of_a_witness_is_shown() -> None:
 
 
 async def test_the_file_of_the_gateway_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(witness, "OWN_SIZE", 20_000)
-    monkeypatch.setattr(witness, "OWN_KEPT", 5)
+    monkeypatch.setattr(sealing, "OWN_SIZE", 20_000)
+    monkeypatch.setattr(sealing, "OWN_KEPT", 5)
     path, last = tmp_path / "seals", list[Seal]()
     first = make_seal("MEMORY", None, [b"x" * 32], "gateway")
-    witness._append(path, first.to_json() + b"\n")
+    sealing._append(path, first.to_json() + b"\n")
     for number in range(100):
         last.append(make_seal("OFFICE", last[-1] if last else None, [b"%032d" % number], "gateway"))
-        witness._append(path, last[-1].to_json() + b"\n")
-        await asyncio.to_thread(witness._shorten, path)
+        sealing._append(path, last[-1].to_json() + b"\n")
+        await asyncio.to_thread(sealing._shorten, path)
     assert path.stat().st_size < 25_000
     kept = read_kept(path)
     assert kept[-1] == last[-1]

@@ -12,7 +12,7 @@ from shared import subjects
 from shared.bus import Bus, Delivery, Entry
 from shared.bus.entry import SALT, seal
 from shared.bus.records import read_task, step_entry, submission_entry
-from shared.bus.replacement import HEADER, is_handled
+from shared.bus.wire import HEADER, is_handled
 from shared.contracts import (
     DeadLetter,
     Email,
@@ -35,9 +35,10 @@ from shared.errors import BusError
 from shared.operations.erasure.eraser import delete, describe
 from shared.operations.erasure.orders import carry_out_orders, count_orders, find_erased
 from shared.queries.records import scan
-from shared.queries.timeline import TaskTimeline, read_timeline
 from shared.trail.verification import verify_stream
+from shared.views.timeline import TaskTimeline
 from tests.bus.conftest import consume, server_in
+from tests.support.indexing import read_timeline
 from tests.support.server import Server
 from tests.support.waiting import eventually
 

@@ -13,7 +13,7 @@ from shared.agent.executor import TaskExecutor
 from shared.bus.consumer import ConsumerConfig
 from shared.bus.entry import Entry
 from shared.contracts import DeadLetter
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from tests.bus.conftest import ACK_WAIT, AGENTS, pull_one
 from tests.support.server import Server
 

@@ -13,8 +13,7 @@ from shared import subjects
 from shared.bus import Bus, Delivery, Entry
 from shared.bus.client import BusClient
 from shared.bus.consumer import PATIENCE, Consumer
-from shared.bus.lanes import SHARE, Lane, choose, take
-from shared.bus.pulls import PROBE_WAIT, Pull
+from shared.bus.pulls import PROBE_WAIT, SHARE, Lane, Pull, choose, take
 from tests.bus.conftest import ACK_WAIT, consume
 from tests.support.server import Server
 from tests.support.waiting import eventually

@@ -12,8 +12,7 @@ import pytest
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.lease import Lease
-from shared.bus.liveness import Holder
-from shared.bus.peers import Peers
+from shared.bus.peers import Holder, Peers
 from tests.support.server import Server
 from tests.support.waiting import eventually
 

@@ -13,8 +13,7 @@ import pytest
 from shared import subjects
 from shared.bus import Bus, Delivery
 from shared.bus.consumer import Consumer
-from shared.bus.liveness import Holder
-from shared.bus.peers import Peers
+from shared.bus.peers import Holder, Peers
 from shared.contracts import Presence
 from shared.errors import BusUnavailable
 from tests.bus.conftest import AGENTS, consume

@@ -10,9 +10,8 @@ import msgspec
 import nats
 import pytest
 
-from services.gateway.trail import sealer as sealing
-from services.gateway.trail.sealer import Sealer
-from services.gateway.trail.witness import Witnesses
+from services.gateway import sealing
+from services.gateway.sealing import Sealer, Witnesses
 from shared import subjects
 from shared.bus import Bus, Entry, Stored
 from shared.bus.elsewhere import read_elsewhere

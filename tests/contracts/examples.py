@@ -121,31 +121,21 @@ LETTER = c.Email(
     user_session_id="browser-1",
     hops=1,
 )
-REMINDER = c.Reminder(
-    reminder_id="call-the-bank-1",
-    text="Call the bank",
-    person="user",
-    due_at=LATER,
-    status=c.ReminderStatus.SNOOZED,
-    count=2,
-    created_at=AT,
-    fired_at=AT,
-    repeats="DTSTART:20260105T140000\nRRULE:FREQ=WEEKLY;BYDAY=MO,TH",
-)
-SCHEDULE = c.Schedule(
-    schedule_id="s4f2a90",
+DUE = c.Due(
+    **header(148, "nexus", "nexus"),
+    due_id="s4f2a90",
+    what=c.DueKind.GOAL,
     text="Check up on /srv/shop",
     requester="user",
+    at=LATER,
+    status=c.DueStatus.PAUSED,
     repeats="DTSTART;TZID=Europe/Zurich:20260105T070000\nRRULE:FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR",
     words="every weekday at 7",
-    status=c.ScheduleStatus.PAUSED,
-    next_at=LATER,
     runs=3,
     missed=1,
     last_at=AT,
-    last_goal="goal_7",
+    last="goal_7",
     note="1 run was missed while the office was stopped",
-    created_at=AT,
 )
 EFFECT = c.Effect(
     what="run the tests: pytest -q", step="t-1-3-", repeatable=True, started_at=AT, finished_at=LATER
@@ -963,15 +953,8 @@ EXAMPLES: tuple[c.Contract, ...] = (
         cost=0.01,
         calls=3,
     ),
-    c.Reminders(
-        **header(48, "nexus", "nexus"),
-        reminders=(REMINDER,),
-        changed=("call-the-bank-1",),
-        undo=(REMINDER,),
-    ),
-    REMINDER,
-    c.Schedules(**header(148, "nexus", "nexus"), schedules=(SCHEDULE,)),
-    SCHEDULE,
+    DUE,
+    c.Timetable(**header(48, "nexus", "nexus"), ids=("s4f2a90",), changed=("s4f2a90",), undo=(DUE,)),
     c.NightState(
         **header(149, "cortex", "cortex"),
         began_at=AT,
@@ -982,7 +965,7 @@ EXAMPLES: tuple[c.Contract, ...] = (
         cost=0.02,
         held="The night's budget is spent",
     ),
-    c.ReminderDue(**header(49, "nexus", "nexus"), reminder_id="call-the-bank-1", count=2),
+    c.TimerDue(**header(49, "nexus", "nexus"), due_id="s4f2a90"),
     c.Experience(
         **header(50, "conductor", "conductor"),
         agent="engineer",

@@ -42,7 +42,7 @@ REQUIRED = {
     **dict.fromkeys(("created_version", "retired_version", "access_count", "omitted", "origin"), counts),
     **dict.fromkeys(("ids", "retire", "forget", "orders", "anchors"), st.lists(tokens, max_size=2)),
     "accessed": st.dictionaries(tokens, counts, max_size=2),
-    **dict.fromkeys(("approval_id", "session_id", "reminder_id", "schedule_id", "question_id"), tokens),
+    **dict.fromkeys(("approval_id", "session_id", "due_id", "question_id"), tokens),
     **dict.fromkeys(("expires_at", "due_at", "given_at", "begun_at"), moments),
     **dict.fromkeys(("original_sender", "asker"), names),
     "check": names,
@@ -60,14 +60,14 @@ REQUIRED = {
 
 OPTIONAL = {
     **dict.fromkeys(("cause", "goal_id", "parent_goal_id", "in_reply_to", "retry_of", "request_id"), tokens),
-    "last_goal": tokens,
+    "last": tokens,
     **dict.fromkeys(("sender", "recipient"), names),
     **dict.fromkeys(("person", "asked_by", "owner"), people),
     **dict.fromkeys(
         ("deadline", "since", "until", "updated_at", "last_accessed_at", "valid_from", "valid_to"),
         moments,
     ),
-    **dict.fromkeys(("finished_at", "touched_at", "began_at", "ends_at", "next_at", "last_at"), moments),
+    **dict.fromkeys(("finished_at", "touched_at", "began_at", "ends_at", "last_at"), moments),
     "asked_at": moments,
 }
 """What a field of this name holds where it is not empty and empty is its default."""
@@ -82,7 +82,6 @@ SPECIAL = {
     (c.CancelGoal, "goal_id"): tokens,
     (c.GoalDue, "goal_id"): tokens,
     (c.Said, "by"): names,
-    (c.Reminder, "person"): names,
     (c.Said, "until"): moments,
     (c.Said, "signature"): tokens,
     (c.MemoryRefused, "cause"): tokens,
@@ -137,7 +136,8 @@ SPECIAL = {
     **{(c.Setback, name): counts for name in ("plan", "told")},
     (c.Setback, "task"): tokens,
     (c.ContextPacket, "best"): units,
-    **{(c.Schedule, name): counts for name in ("runs", "missed")},
+    (c.Due, "at"): moments,
+    **{(c.Due, name): counts for name in ("runs", "missed")},
     **{(c.NightState, name): counts for name in ("base_tokens", "tokens")},
     **{(cls, "channel"): names for cls in (c.Delivery, c.DeliveryReply)},
     **{(c.Delivery, name): tokens for name in ("delivery_id", "about", "bundle")},

@@ -12,7 +12,7 @@ from shared.policy import Ruling
 from shared.settings import Settings
 from shared.tasks.actions import Outcome
 from shared.tasks.context import TaskContext, current_task
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 
 SKILLS = ("files.Files", "shell.Shell", "git.Git", "python.Python", "lint.Lint")
 PROFILE = Profile(

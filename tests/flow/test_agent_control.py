@@ -29,7 +29,7 @@ async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Offi
     folder: Path = tmp_path_factory.mktemp("office")
     running = Office(folder, **install_slow_agent(folder), MAILROOM_DRAIN_TIMEOUT="0.5")
     try:
-        await running.open(["conductor", "critic", "slow"])
+        await running.open(["conductor", "critic", "slow", "gateway"])
         running.server.announce()
         yield running
     finally:
@@ -178,7 +178,7 @@ async def test_the_command_controls_agents_and_says_what_holds(office: Office) -
     resumed = await asyncio.to_thread(run, "agents", "resume", "slow", "--json")
     assert json.loads(resumed.stdout) == {"agent": "slow", "do": "resume", "paused": False}
     listed = await asyncio.to_thread(run, "agents", "--json")
-    assert {each["agent"] for each in json.loads(listed.stdout)} == {"conductor", "critic", "slow"}
+    assert {each["agent"] for each in json.loads(listed.stdout)} == {"conductor", "critic", "gateway", "slow"}
     refused = await asyncio.to_thread(run, "agents", "pause", "conductor")
     assert refused.returncode == 1
     assert "It can be restarted" in " ".join(refused.stderr.split())

@@ -6,6 +6,8 @@ import subprocess
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.entry import seal
@@ -19,6 +21,8 @@ from shared.contracts import (
     generate_id,
 )
 from tests.support.server import Server
+
+pytestmark = pytest.mark.usefixtures("office_gateway")
 
 
 async def run(office: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -198,6 +202,7 @@ async def test_a_hand_written_answer_counts(office_server: Server) -> None:
 
 
 async def test_nothing_to_list_is_said(fresh_office_server: Server) -> None:
+    await asyncio.to_thread(fresh_office_server.start_gateway)
     assert (await run(fresh_office_server, "list")).stdout == "Nothing waits for approval.\n"
     assert (await run(fresh_office_server, "list", "--all")).stdout == "There are no requests yet.\n"
     assert json.loads((await run(fresh_office_server, "list", "--json")).stdout) == []

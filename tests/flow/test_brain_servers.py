@@ -12,7 +12,7 @@ import pytest
 
 from services.cli.commands.doctor import check_model
 from shared import settings
-from shared.bus.discovery import RunningInstance
+from shared.bus.connecting import RunningInstance
 from shared.errors import ModelError, ModelUnavailable
 from shared.llm import LanguageModel, Message, Thought, Tool, ToolCall, Usage, ask_for
 from shared.llm.anthropic import AnthropicProvider

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from services.cli.commands.chat.answering import ask_nexus
-from services.nexus.tools.calendar_add import write_event
+from services.nexus.tools.appointments import write_event
 from shared import settings
 from shared.contracts import Question, Response
 from shared.errors import ActionError

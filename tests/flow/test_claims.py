@@ -12,19 +12,20 @@ import yaml
 
 from shared import subjects
 from shared.agent.base import Agent
-from shared.bus import Stored, claim_watch
+from shared.bus import Stored, claim
 from shared.bus.entry import Entry
 from shared.bus.records import cancel_task, submission_entry
 from shared.contracts import Node, Source, Task, TaskStatus
 from shared.errors import ActionError, BusUnavailable
 from shared.llm.protocol import Message
-from shared.queries.timeline import TaskTimeline, read_timeline
 from shared.sandbox import run_command
 from shared.skills.workspace import open_workspace
 from shared.tasks.actions import register_action
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from shared.text.times import seconds_between
+from shared.views.timeline import TaskTimeline
 from shared.web.fetching import fetch
+from tests.support.indexing import read_timeline
 from tests.support.team import Team, open_team
 from tests.support.waiting import eventually
 
@@ -64,7 +65,7 @@ async def clerk(team: Team) -> Clerk:
 @pytest.fixture
 def never_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """No task takes so long that it is claimed for that."""
-    monkeypatch.setattr(claim_watch, "CLAIM_AFTER", 1e6)
+    monkeypatch.setattr(claim, "CLAIM_AFTER", 1e6)
 
 
 async def steps(team: Team, agent: str = "clerk") -> list[Stored]:

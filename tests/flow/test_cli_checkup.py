@@ -26,6 +26,8 @@ from tests.support.conductor import result_of
 from tests.support.server import ROOT, Server, environment, run_mailroom
 from tests.support.up import processes_of
 
+pytestmark = pytest.mark.usefixtures("office_gateway")
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 

@@ -16,6 +16,8 @@ from shared.contracts import Email, Task, TaskStatus, generate_task_id
 from tests.support.conductor import claim_task, result_of, write_dead_letter
 from tests.support.server import Server
 
+pytestmark = pytest.mark.usefixtures("office_gateway")
+
 STATES = (TaskStatus.COMPLETED, TaskStatus.IN_PROGRESS)
 
 

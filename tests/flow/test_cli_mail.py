@@ -12,7 +12,7 @@ from shared import settings
 from shared.agent.base import Agent
 from shared.agent.process import AgentProcess
 from shared.bus import Bus
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from tests.support.server import Server
 
 

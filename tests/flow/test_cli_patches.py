@@ -16,6 +16,8 @@ from tests.flow.test_cli import run, stand_in
 from tests.support.conductor import result_of
 from tests.support.server import Server
 
+pytestmark = pytest.mark.usefixtures("office_gateway")
+
 LINES = "".join(f"line {number}\n" for number in range(30))
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import msgspec
+import pytest
 
 from shared import subjects
 from shared.bus.entry import seal
@@ -17,6 +18,8 @@ from shared.contracts import (
 )
 from tests.flow.test_cli import heard, run, stand_in
 from tests.support.server import ROOT, Server
+
+pytestmark = pytest.mark.usefixtures("office_gateway")
 
 
 async def ended_goal(office: Server, status: TaskStatus = TaskStatus.FAILED) -> str:

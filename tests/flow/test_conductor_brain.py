@@ -30,10 +30,10 @@ from shared.contracts import (
     TaskStatus,
 )
 from shared.errors import BusUnavailable
-from shared.queries.metrics_reader import read_metrics
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from tests.flow.test_conductor_goals import Judge, Stage, Worker, fail, refuse
+from tests.support.indexing import read_metrics
 from tests.support.team import open_team
 
 pytestmark = pytest.mark.timeout(30)

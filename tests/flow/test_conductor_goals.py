@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from services.conductor import goal_store, planner
+from services.conductor import goal_runner, planner
 from services.conductor.__main__ import Conductor
 from services.conductor.planner import Planner
 from services.conductor.playbook import Playbook, PlaybookStep
@@ -35,7 +35,7 @@ from shared.contracts import (
 )
 from shared.errors import ActionError
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from tests.support.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(30)
@@ -475,14 +475,14 @@ async def posted(stage: Stage, condition: Callable[[StateChanged], object]) -> S
 async def test_a_board_that_cannot_list_every_goal_is_still_posted_once_a_change(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(goal_store, "MAX_LISTED", 1)
+    monkeypatch.setattr(goal_runner, "MAX_LISTED", 1)
     stage.worker.gate.clear()
     for number in range(3):
         await stage.submit(f"g{number}", {"playbook": "one"})
         await stage.until(lambda goal: goal.tasks, f"g{number}")
-    await asyncio.sleep(2 * goal_store.POST_EVERY)
+    await asyncio.sleep(2 * goal_runner.POST_EVERY)
     posts = len(await stage.messages(subjects.OFFICE_STATE))
-    await asyncio.sleep(3 * goal_store.POST_EVERY)
+    await asyncio.sleep(3 * goal_runner.POST_EVERY)
     assert len(await stage.messages(subjects.OFFICE_STATE)) == posts
     board = await posted(stage, lambda board: board.active)
     assert len(board.active) == 1

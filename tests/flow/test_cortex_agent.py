@@ -22,7 +22,7 @@ from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.changing import snapshots_of
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from tests.support.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(30)

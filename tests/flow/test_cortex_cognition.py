@@ -26,7 +26,7 @@ from shared.contracts import (
     TaskStatus,
     generate_task_id,
 )
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from tests.flow.test_cortex_agent import CORTEX, HELPER, ROOT, Helper, archived
 from tests.support.team import Team, open_team
 

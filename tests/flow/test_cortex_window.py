@@ -21,7 +21,7 @@ from shared.bus.entry import seal
 from shared.bus.records import read_record
 from shared.contracts import DailySpending, NightState, TaskStatus, generate_id
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from tests.flow.test_cortex_agent import archived, drop, gone
 from tests.support.team import Team, open_team
 

@@ -9,8 +9,8 @@ import yaml
 
 from services.critic.__main__ import Critic
 from shared.contracts import Inspection, ResultOutcome, TaskStatus, Verdict
-from shared.tasks.profile import load_profile
-from shared.text.phrases import count
+from shared.tasks.profiles import load_profile
+from shared.text.display import count
 from tests.flow.test_critic_checks import AWS, BUGGY
 from tests.support.team import Team, open_team
 from tests.unit.test_source_tree import plant

@@ -11,7 +11,7 @@ from services.critic.inspection import format_inspection, inspect_repository, ju
 from services.critic.kinds import sort_files
 from shared.contracts import Inspection, NotChecked, ResultOutcome
 from shared.errors import ActionError
-from shared.source.tree import MAX_CHECKED, read_tree
+from shared.source import MAX_CHECKED, read_tree
 from tests.unit.test_source_tree import plant
 
 SHELL = '#!/bin/bash\ncd "$1"\nrm -rf "$FOO/"*\n'

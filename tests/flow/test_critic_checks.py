@@ -13,7 +13,7 @@ from services.critic.kinds import Sources, sort_files
 from services.critic.scans import lint, scan_secrets, scan_security
 from shared.contracts import Finding, Inspection, ResultOutcome
 from shared.errors import ActionError
-from shared.source.tree import read_tree
+from shared.source import read_tree
 from tests.unit.test_source_tree import plant
 
 # Put together here, so that no scanner takes this file for a leak.

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from shared import subjects
-from shared.contracts import AccessChanged, ApprovalAnswer, DeliveryReply, Reminders, ReplyOutcome
+from shared.contracts import AccessChanged, ApprovalAnswer, DeliveryReply, DueKind, ReplyOutcome
+from shared.queries.timetable import read_timetable
 from tests.flow.test_delivery import Channels, ask_permission, open_gateway
 from tests.support.replying import code_in, pressed, put, reply_to, wrote
 from tests.support.waiting import eventually
@@ -142,7 +143,7 @@ async def test_the_desk_answers_in_the_thread(channels: Channels) -> None:
     await open_gateway(channels, "nexus", "memory")
     async with channels.gateway.client() as client:
         reminder = {"text": "Remind me in 1 second to call the bank"}
-        made = (await client.post("/api/v1/reminders", json=reminder)).json()["reminder"]
+        made = (await client.post("/api/v1/timetable", json=reminder)).json()["item"]
     await eventually(lambda: channels.mail.mails and channels.web.sent, 60)
     put(channels.imap, reply_to(channels.mail.mails[0], "snooze 2 hours"))
     await eventually(lambda: len(channels.mail.mails) == 2, 60)
@@ -156,11 +157,6 @@ async def test_the_desk_answers_in_the_thread(channels: Channels) -> None:
     channels.web.updates.append(pressed(1, 7, data))
     await eventually(lambda: len(channels.web.sent) == 2, 60)
     assert "is done" in channels.web.sent[1]["text"]
-    stored = await channels.gateway.office.user.last(
-        subjects.OFFICE, subjects.record(subjects.NEXUS, "reminders", "all")
-    )
-    assert stored
-    assert [(each.reminder_id, each.status) for each in Reminders.from_json(stored.data).reminders] == [
-        (made["reminder_id"], "acknowledged")
-    ]
+    known = await read_timetable(channels.gateway.office.user)
+    assert [(each.due_id, each.status) for each in known.of(DueKind.MAIL)] == [(made["id"], "done")]
     assert [each.outcome for each in await replies(channels)] == ["snoozed", "asked", "done"]

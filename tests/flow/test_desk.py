@@ -28,7 +28,7 @@ from shared.contracts import (
 from shared.errors import ActionError, Conflict, Refused, Reject, Retry
 from shared.llm.protocol import Usage
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from tests.support.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(30)

@@ -17,7 +17,7 @@ from shared.errors import ActionError
 from shared.settings import Settings
 from shared.tasks.actions import collect_actions
 from shared.tasks.context import TaskContext, current_task
-from shared.tasks.profile import load_profile
+from shared.tasks.profiles import load_profile
 
 PROFILE = Path(__file__).parents[2] / "services" / "engineer" / "profile.yaml"
 

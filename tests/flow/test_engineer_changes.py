@@ -17,7 +17,7 @@ from shared.policy import Ruling
 from shared.settings import Settings
 from shared.tasks.actions import Outcome
 from shared.tasks.context import TaskContext, current_task
-from shared.tasks.profile import load_profile
+from shared.tasks.profiles import load_profile
 from tests.flow.hands import Journal
 
 PROFILE = load_profile(Path(__file__).parents[2] / "services" / "engineer" / "profile.yaml")

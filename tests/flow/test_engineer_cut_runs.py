@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from services.engineer import go_events
 from services.engineer.console_results import parse_cargo
+from services.engineer.events import parse_go, read_go_results
 from services.engineer.report import format_headline, outcome_of
 from shared.contracts import ResultOutcome, TestRun
 from tests.support.python import make_environment
@@ -272,10 +272,10 @@ def test_a_go_package_that_does_not_say_that_it_ended_is_cut(tmp_path):
         {"Action": "pass", "Package": "example.org/x", "Test": "TestA"},
         {"Action": "pass", "Package": "example.org/x"},
     ]
-    cut = go_events.read_results(go_events.parse_json("\n".join(map(json.dumps, said))), tmp_path)
+    cut = read_go_results(parse_go("\n".join(map(json.dumps, said))), tmp_path)
     assert cut.cut == "The run ended early in the package example.org/x"
     said.insert(2, {"Action": "output", "Package": "example.org/x", "Output": "PASS\n"})
-    whole = go_events.read_results(go_events.parse_json("\n".join(map(json.dumps, said))), tmp_path)
+    whole = read_go_results(parse_go("\n".join(map(json.dumps, said))), tmp_path)
     assert (whole.passed, whole.cut) == (1, "")
 
 

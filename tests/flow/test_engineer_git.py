@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from services.engineer.git import read_history, read_only_git
-from services.engineer.project_files import list_files
 from services.engineer.report import format_history
+from services.engineer.working_copy import list_files
 from shared.errors import ActionError
 from shared.skills.repository import find_repository
 

@@ -158,7 +158,7 @@ async def test_a_command_without_progress_is_stopped_and_its_last_line_told(run)
 
 
 async def test_what_takes_too_long_as_a_whole_is_stopped_and_what_ran_is_named(run, notes, monkeypatch):
-    monkeypatch.setattr("services.engineer.watch.TELL_EVERY", 1.0)
+    monkeypatch.setattr("services.engineer.invocation.TELL_EVERY", 1.0)
     text = "import time\ndef test_one(): pass\ndef test_two(): time.sleep(100)\n"
     result = await run({"pytest.ini": QUICK, "test_a.py": text}, seconds=6.0)
     assert result.timed_out
@@ -359,7 +359,7 @@ async def test_a_program_that_is_missing_behind_make_is_named(run):
     result = await run({"Makefile": "test:\n\t@sh -c 'gradle test'\n"})
     if shutil.which("gradle") is None:
         assert result.problem == "The program gradle is not installed"
-        assert result.cure == "Install it: apt install gradle (Debian), brew install gradle (macOS)"
+        assert result.cure == "Install it (apt install gradle or brew install gradle)"
 
 
 async def test_a_program_that_is_not_there(run):

@@ -12,7 +12,7 @@ import yaml
 from services.critic.__main__ import Critic
 from services.engineer.__main__ import Engineer
 from shared.contracts import Goal, ResultOutcome
-from shared.tasks.profile import Profile, load_profile
+from shared.tasks.profiles import Profile, load_profile
 from tests.flow.test_conductor_brain import Thoughtful
 from tests.flow.test_conductor_goals import Stage
 from tests.flow.test_critic_agent import PROFILE

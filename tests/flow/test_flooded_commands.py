@@ -12,16 +12,18 @@ import pytest_asyncio
 from shared import subjects
 from shared.bus.records import MAX_PROCESSES
 from shared.contracts import (
+    Due,
+    DueKind,
     Email,
     Goal,
     OfficeState,
     Presence,
-    Reminder,
-    Reminders,
     StateChanged,
     TaskStatus,
+    Timetable,
 )
 from shared.operations import letters
+from shared.queries.timetable import due_record
 from tests.support.server import ROOT, Server, mailroom_command
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
@@ -41,6 +43,7 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Serv
         await running.start()
         running.announce()
         await fill(running)
+        running.start_gateway()
         yield running
     finally:
         await running.close()
@@ -73,19 +76,20 @@ async def fill(server: Server) -> None:
         for goal in goals
     ]
     await publish(server, "conductor", [*changes, (subjects.OFFICE_STATE, board.to_json())])
-    reminders = Reminders(
-        sender="nexus",
-        reminders=tuple(
-            Reminder(
-                reminder_id=f"r{n}",
-                text=f"Water plant {n}",
-                person="user",
-                due_at=(NOW + timedelta(hours=n)).isoformat(),
-            )
-            for n in range(MANY)
-        ),
-    )
-    await publish(server, "nexus", [(subjects.record("nexus", "reminders", "all"), reminders.to_json())])
+    reminders = [
+        Due(
+            sender="nexus",
+            due_id=f"r{n}",
+            what=DueKind.MAIL,
+            text=f"Water plant {n}",
+            requester="user",
+            at=(NOW + timedelta(hours=n)).isoformat(),
+        )
+        for n in range(MANY)
+    ]
+    contents = Timetable(sender="nexus", ids=tuple(each.due_id for each in reminders))
+    kept = [(due_record(each.due_id), each.to_json()) for each in reminders]
+    await publish(server, "nexus", [*kept, (subjects.CONTENTS, contents.to_json())])
     mails = [
         Email(sender="critic", recipient="user", subject=f"Subject {n}", body=f"Is it {find(n)}so?")
         for n in range(2 * MANY)
@@ -148,7 +152,7 @@ async def test_reminders_are_a_page_of_the_next(server: Server) -> None:
     assert "Water plant 30" not in text
     assert f"and {MANY - 30:,} more: --limit lists more" in text
     text, told = listed(server, "reminders", "list", "--limit", "2", "--json")
-    assert [each["reminder_id"] for each in msgspec.json.decode(text)] == ["r0", "r1"]
+    assert [each["due_id"] for each in msgspec.json.decode(text)] == ["r0", "r1"]
     assert f"and {MANY - 2:,} more" in told
 
 

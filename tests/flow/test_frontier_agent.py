@@ -14,7 +14,7 @@ import yaml
 from services.frontier.__main__ import Frontier
 from services.frontier.reported_items import ReportedItems
 from services.memory.__main__ import MemoryService
-from services.memory.model import fetch
+from services.memory.local_model import fetch
 from shared import subjects
 from shared.bus.records import submission_entry
 from shared.contracts import (
@@ -31,7 +31,7 @@ from shared.errors import Conflict
 from shared.memory import Memory
 from shared.operations.news import find_told_item, judging_report, read_told_items
 from shared.settings import load
-from shared.tasks.profile import Profile, load_profile
+from shared.tasks.profiles import Profile, load_profile
 from tests.flow.discovery_pages import ENTRY, FEED, NO_PAPERS, PAPERS, RSS
 from tests.flow.test_skills_world_documents import make_pdf
 from tests.support.http import Site

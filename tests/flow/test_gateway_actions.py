@@ -201,12 +201,12 @@ async def test_two_people_answer_and_one_of_them_counts(
     )
     assert sorted(each.status_code for each in answers) == [200, 409]
     won, lost = sorted(answers, key=lambda each: each.status_code)
-    assert won.json()["answer"]["by"] in ("ada", "bob")
-    assert f"already by {won.json()['answer']['by']}" in lost.json()["detail"]
+    assert won.json()["answer"]["person"] in ("ada", "bob")
+    assert f"already by {won.json()['answer']['person']}" in lost.json()["detail"]
     inbox = await get(ada, "/inbox")
     assert item["id"] not in [each["id"] for each in inbox["waiting"]]
     (answered,) = [each for each in inbox["answered"] if each["id"] == item["id"]]
-    assert (answered["by"], answered["outcome"]) == (won.json()["answer"]["by"], won.json()["state"])
+    assert (answered["by"], answered["outcome"]) == (won.json()["answer"]["person"], won.json()["state"])
     everything = await get(bob, "/approvals", all=True)
     assert request.approval_id in [each["approval_id"] for each in everything["approvals"]]
     assert (await get(bob, "/approvals"))["approvals"] == []

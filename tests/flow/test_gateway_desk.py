@@ -160,73 +160,80 @@ async def test_what_is_asked_back_is_in_the_answer_and_an_answer_can_be_stopped(
 
 async def test_reminders_and_the_schedule(gateway: RunningGateway) -> None:
     async with gateway.client(Scope.READ, "looker") as reader:
-        refused = await reader.post("/api/v1/reminders", json={"text": "call Ana tomorrow at 9:00"})
+        refused = await reader.post("/api/v1/timetable", json={"text": "call Ana tomorrow at 9:00"})
         assert refused.status_code == 403
     async with gateway.client() as client:
-        made = await client.post("/api/v1/reminders", json={"text": "call Ana tomorrow at 9:00"})
+        made = await client.post("/api/v1/timetable", json={"text": "call Ana tomorrow at 9:00"})
         assert made.status_code == 201, made.text
-        reminder = made.json()["reminder"]
+        reminder = made.json()["item"]
         assert reminder["text"] == "call Ana"
-        unclear = await client.post("/api/v1/reminders", json={"text": "call Ana"})
+        unclear = await client.post("/api/v1/timetable", json={"text": "call Ana"})
         assert unclear.status_code == 422
         assert unclear.json()["detail"]
-        listed = (await client.get("/api/v1/reminders")).json()["reminders"]
-        assert [each["reminder_id"] for each in listed] == [reminder["reminder_id"]]
+        listed = (await client.get("/api/v1/timetable?what=mail")).json()["items"]
+        assert [each["id"] for each in listed] == [reminder["id"]]
         night = gateway.config.state_dir / "job_queue" / "tonight"
         await asyncio.to_thread(night.mkdir, parents=True, exist_ok=True)
         at = (datetime.now(UTC) + timedelta(days=3)).isoformat()
         job = {"id": "job-1", "task": "<b>frontier.daily_discovery</b>", "priority": "high", "run_at": at}
         (night / "job-1.json").write_text(json.dumps(job))
         (night / "broken.json").write_text("{")
-        schedule = (await client.get("/api/v1/schedule")).json()
-        kinds = {each["kind"] for each in schedule["upcoming"]}
-        assert {"briefing", "reminder", "job"} <= kinds
-        times = [datetime.fromisoformat(each["at"]) for each in schedule["upcoming"]]
+        timetable = (await client.get("/api/v1/timetable")).json()
+        assert {"briefing", "mail", "job"} <= {each["what"] for each in timetable["items"]}
+        times = [datetime.fromisoformat(each["at"]) for each in timetable["items"]]
         assert times == sorted(times)
         assert all(time > datetime.now(UTC) - timedelta(minutes=1) for time in times)
-        assert schedule["night"]["jobs"][0]["id"] in ("job-1", "broken")
-        path = f"/api/v1/reminders/{reminder['reminder_id']}"
+        assert timetable["night"]["jobs"][0]["id"] in ("job-1", "broken")
+        path = f"/api/v1/timetable/{reminder['id']}"
         moved = await client.post(f"{path}/snooze", json={"until": "in 3 days at 10:00"})
         assert moved.status_code in (200, 422)
-        assert (await client.delete(path)).json()["reminder"]["status"] == "cancelled"
+        assert (await client.delete(path)).json()["item"]["status"] == "cancelled"
         assert (await client.delete(path)).status_code == 200
-        assert (await client.delete("/api/v1/reminders/rnothing")).status_code == 404
-        assert (await client.delete("/api/v1/reminders/call%20Ana")).status_code == 404
-        assert (await client.get("/api/v1/reminders")).json()["reminders"] == []
+        assert (await client.delete("/api/v1/timetable/rnothing")).status_code == 404
+        assert (await client.delete("/api/v1/timetable/call%20Ana")).status_code == 404
+        assert (await client.get("/api/v1/timetable?what=mail")).json()["items"] == []
+        (over,) = (await client.get("/api/v1/timetable?what=mail&everything=true")).json()["items"]
+        assert over["status"] == "cancelled"
 
 
 async def test_goals_on_a_schedule_and_jobs_of_the_night(gateway: RunningGateway) -> None:
     async with gateway.client(Scope.READ, "looker") as reader:
-        wanted = {"text": "Look at /srv/shop", "when": "every weekday at 7"}
-        assert (await reader.post("/api/v1/schedules", json=wanted)).status_code == 403
-        assert (await reader.post("/api/v1/night/jobs", json={"text": "Look"})).status_code == 403
+        job = {"what": "job", "text": "Look"}
+        wanted = {"what": "goal", "text": "Look at /srv/shop", "when": "every weekday at 7"}
+        assert (await reader.post("/api/v1/timetable", json=wanted)).status_code == 403
+        assert (
+            await reader.post("/api/v1/timetable", json={"what": "job", "text": "Look"})
+        ).status_code == 403
     async with gateway.client() as client:
-        made = await client.post("/api/v1/schedules", json=wanted)
+        made = await client.post("/api/v1/timetable", json=wanted)
         assert made.status_code == 201, made.text
-        schedule = made.json()["schedule"]
+        schedule = made.json()["item"]
         assert (schedule["text"], schedule["every"]) == ("Look at /srv/shop", "every weekday at 07:00")
         assert len(schedule["next_runs"]) == 3
-        unclear = await client.post("/api/v1/schedules", json={"text": "Look", "when": "now and then"})
+        unclear = await client.post("/api/v1/timetable", json={**wanted, "when": "now and then"})
         assert unclear.status_code == 422
         assert "every night at 2" in unclear.json()["detail"] + str(unclear.json())
-        path = f"/api/v1/schedules/{schedule['schedule_id']}"
+        path = f"/api/v1/timetable/{schedule['id']}"
         assert "is paused" in (await client.post(f"{path}/pause")).json()["text"]
-        assert (await client.get("/api/v1/schedules")).json()["schedules"][0]["status"] == "paused"
+        assert (await client.get("/api/v1/timetable?what=goal")).json()["items"][0]["status"] == "paused"
         assert "goes on" in (await client.post(f"{path}/resume")).json()["text"]
         begun = (await client.post(f"{path}/run")).json()
         assert begun["goal_id"] in begun["text"]
-        upcoming = (await client.get("/api/v1/schedule")).json()["upcoming"]
-        assert "goal" in {each["kind"] for each in upcoming}
+        (planned,) = (await client.get("/api/v1/timetable?what=goal")).json()["items"]
+        assert (planned["status"], planned["runs"]) == ("waiting", 1)
+        assert (await client.post(f"{path}/snooze", json={})).status_code == 422
         assert "is removed" in (await client.delete(path)).json()["text"]
         assert (await client.delete(path)).status_code == 404
         at = (datetime.now(UTC) + timedelta(days=3)).replace(microsecond=0).isoformat()
-        job = (await client.post("/api/v1/night/jobs", json={"text": "Look", "when": at})).json()
+        job = (
+            await client.post("/api/v1/timetable", json={"what": "job", "text": "Look", "when": at})
+        ).json()
         assert job["text"].startswith(f"Queued as {job['id']}. It waits until ")
-        queued = (await client.get("/api/v1/schedule")).json()["night"]["jobs"]
+        queued = (await client.get("/api/v1/timetable")).json()["night"]["jobs"]
         assert job["id"] in [each["id"] for each in queued if each["state"] == "waiting"]
-        assert "is cancelled" in (await client.delete(f"/api/v1/night/jobs/{job['id']}")).json()["text"]
-        assert (await client.delete(f"/api/v1/night/jobs/{job['id']}")).status_code == 422
-        assert (await client.post("/api/v1/night/jobs/all%20of%20them/run")).status_code == 404
+        assert "is cancelled" in (await client.delete(f"/api/v1/timetable/{job['id']}")).json()["text"]
+        assert (await client.delete(f"/api/v1/timetable/{job['id']}")).status_code == 422
+        assert (await client.post("/api/v1/timetable/all%20of%20them/run")).status_code == 404
 
 
 async def test_three_agents_answer_with_their_contracts(gateway: RunningGateway) -> None:

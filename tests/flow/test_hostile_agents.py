@@ -10,7 +10,7 @@ import pytest
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import CancelGoal, DeadLetter, Presence, TaskStatus
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from tests.flow.test_cli_dead import run, send
 from tests.flow.test_conductor_goals import Judge, Planned, Stage, Worker
 from tests.support.server import Server

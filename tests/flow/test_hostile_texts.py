@@ -17,7 +17,7 @@ from shared.delivery.message import LONGEST, Message
 from shared.delivery.outlets import make_outlet
 from shared.settings import Settings
 from shared.skills.mail import MailServer, submit_message, write_message
-from shared.text.printable import escape_invisible, quote_exactly
+from shared.text.display import escape_invisible, quote_exactly
 from tests.support.channels import SECRET, MailStub, WebStub
 
 EVIL = "Reply-To: evil@example.org"

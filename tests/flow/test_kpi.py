@@ -12,7 +12,7 @@ from shared.bus.records import step_entry, submission_entry
 from shared.contracts import CommandJudged, CommandVerdict, Task, TaskStatus
 from tests.support.server import Server
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("office_gateway")]
 
 
 async def do(bus: Bus, number: int) -> None:

@@ -10,7 +10,7 @@ import yaml
 
 from shared import subjects
 from shared.contracts import Email, TaskStatus
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from tests.flow.test_thinking import Worker, answer_to, ask, calls, result, says, team_of, write
 from tests.support.team import Team, open_team
 

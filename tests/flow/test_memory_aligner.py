@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.memory.model import fetch
-from services.memory.retrieval.aligner import Aligner, _KeptVectors
-from services.memory.retrieval.reranker import MAX_TOKENS
+from services.memory.local_model import fetch
+from services.memory.retrieval.reading_models import MAX_TOKENS, Aligner, _KeptVectors
 from shared.errors import StartError
 from shared.settings import load
 
@@ -77,5 +76,5 @@ def test_texts_that_are_read_for_the_first_time_are_counted_meanwhile(aligner: A
 
 
 def test_a_missing_model_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StartError, match=r"services.memory.model"):
+    with pytest.raises(StartError, match=r"services.memory.local_model"):
         Aligner(tmp_path).align("Who?", ["Ada."])

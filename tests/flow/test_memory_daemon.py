@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from services.memory.engine import MemoryEngine
-from services.memory.model import fetch
+from services.memory.local_model import fetch
 from services.memory.retrieval.ranking import MEANING
 from services.memory.writes.change import LoggedWrite
 from services.memory.writes.writer import BatchResult

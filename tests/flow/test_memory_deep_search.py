@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from services.memory.engine import CLOSE_READERS, MAX_WAITING, MemoryEngine
-from services.memory.model import fetch
+from services.memory.local_model import fetch
 from services.memory.retrieval.deep_search import (
     AFTER,
     BEFORE,

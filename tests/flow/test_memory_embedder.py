@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.memory.local_embedder import LocalEmbedder
-from services.memory.model import fetch
+from services.memory.local_model import LocalEmbedder, fetch
 from shared.errors import StartError
 from shared.settings import load
 

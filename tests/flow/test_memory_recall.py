@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from services.memory import recall
-from services.memory.recall import RecallService
+from services.gateway.metrics.learning import compute_recall
+from services.memory.retrieval import planted
+from services.memory.retrieval.planted import RecallService
 from shared import settings
 from shared.contracts import MemoryWrite, Node
 from shared.memory import Memory, RecallMeasured
-from shared.queries.learning_metrics import compute_recall
 from tests.support.direct_memory import DirectMemory
 from tests.support.office import Office
 
@@ -45,7 +45,7 @@ def chatter(first: int, many: int) -> list[str]:
 async def test_planted_facts_are_found_among_what_memory_holds(
     memory: DirectMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recall, "FRESH", 0.0)
+    monkeypatch.setattr(planted, "FRESH", 0.0)
     service = RecallService(memory.engine)
     await write(memory, chatter(0, 19))
     assert await service.measure() == [], "among so few everything is found"
@@ -72,7 +72,7 @@ async def test_the_days_are_kept_and_give_the_trend(memory: DirectMemory) -> Non
     await write(memory, chatter(0, 30))
     earlier = [RecallMeasured(day=f"2026-01-0{day}", good=10, total=20, nodes=30) for day in range(1, 5)]
     stale = RecallMeasured(day=TODAY, good=1, total=20, nodes=30)
-    await memory.engine.write_note(recall.COURSE, msgspec.json.encode([*earlier, stale]).decode())
+    await memory.engine.write_note(planted.COURSE, msgspec.json.encode([*earlier, stale]).decode())
 
     course = await RecallService(memory.engine).measure()
     assert course[:-1] == earlier
@@ -88,7 +88,7 @@ async def test_the_days_are_kept_and_give_the_trend(memory: DirectMemory) -> Non
 async def test_kpi_shows_what_memory_measured(tmp_path: Path) -> None:
     office = Office(tmp_path)
     try:
-        await office.open(["memory"])
+        await office.open(["memory", "gateway"])
         await Memory(office.user).add(
             *(Node(kind="fact", title=title) for title in chatter(0, 25)), insist=True
         )

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from services.memory.model import fetch
-from services.memory.retrieval.reranker import Reranker
+from services.memory.local_model import fetch
+from services.memory.retrieval.reading_models import Reranker
 from shared.errors import StartError
 from shared.settings import load
 
@@ -54,7 +54,7 @@ def test_several_ask_at_once(reranker: Reranker) -> None:
 
 def test_files_that_are_missing_or_broken(tmp_path: Path) -> None:
     reranker = Reranker(tmp_path)
-    with pytest.raises(StartError, match=r"no .*reranker_en/tokenizer.json.*services.memory.model"):
+    with pytest.raises(StartError, match=r"no .*reranker_en/tokenizer.json.*services.memory.local_model"):
         reranker.read(QUESTION, OTHERS)
     (tmp_path / "reranker_en").mkdir()
     for name in ("tokenizer.json", "model.onnx"):

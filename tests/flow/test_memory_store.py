@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from services.memory.storage import store as store_module
-from services.memory.storage.lance_tables import import_lancedb
 from services.memory.storage.store import Store
+from services.memory.storage.tables import import_lancedb
 from services.memory.writes.change import LoggedWrite
 from services.memory.writes.staging import fold
 from shared.contracts import Edge, EdgeKey, MemoryWrite, Node, Relation
@@ -320,7 +320,7 @@ def test_the_import_of_lancedb_leaves_the_rest_client_out() -> None:
     """If it does not ask for these modules any more, the import hook is useless and should go."""
     program = (
         "import sys\n"
-        "from services.memory.storage.lance_tables import UNUSED, import_lancedb\n"
+        "from services.memory.storage.tables import UNUSED, import_lancedb\n"
         "import_lancedb()\n"
         "found = [module for name, module in sys.modules.items() if name.startswith(UNUSED)]\n"
         "print(len(found), sum(hasattr(module, '__file__') for module in found))"

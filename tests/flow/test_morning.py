@@ -13,9 +13,9 @@ import pytest
 
 from services.frontier.__main__ import Frontier
 from services.memory.__main__ import MemoryService
-from services.memory.model import fetch
+from services.memory.local_model import fetch
 from services.nexus.__main__ import Nexus
-from services.nexus.reminders.state import to_timestamp
+from services.nexus.timetable.items import to_timestamp
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import (
@@ -23,13 +23,13 @@ from shared.contracts import (
     ApprovalRequest,
     DailySpending,
     DeadLetter,
+    Due,
+    DueKind,
+    DueStatus,
     Email,
     Goal,
     Node,
     OfficeState,
-    Reminder,
-    Reminders,
-    ReminderStatus,
     SentEmail,
     StateChanged,
     TaskResult,
@@ -37,10 +37,11 @@ from shared.contracts import (
 )
 from shared.memory import Memory
 from shared.settings import load
-from shared.tasks.profile import Profile, load_profile
+from shared.tasks.profiles import Profile, load_profile
 from tests.flow.discovery_pages import ENTRY, FEED
 from tests.support.briefing import CORTEX, NightWorker, write_calendar
 from tests.support.http import Site
+from tests.support.later import keep_items
 from tests.support.team import Team, open_team
 
 SERVICES = Path(__file__).parents[2] / "services"
@@ -158,11 +159,17 @@ async def plant_office(team: Team) -> None:
     due = to_timestamp(today().replace(hour=23, minute=59, second=59))
     gone = to_timestamp(today() - timedelta(hours=1))
     reminders = (
-        Reminder(reminder_id="r1", text="call Ana", person="user", due_at=due),
-        Reminder(reminder_id="r2", text="pay rent", person="user", due_at=gone, status=ReminderStatus.FIRED),
+        Due(due_id="r1", what=DueKind.MAIL, text="call Ana", requester="user", at=due),
+        Due(
+            due_id="r2",
+            what=DueKind.MAIL,
+            text="pay rent",
+            requester="user",
+            at=gone,
+            status=DueStatus.FIRED,
+        ),
     )
-    record = subjects.record("nexus", "reminders", "all")
-    await nexus.commit([seal(record, Reminders(sender="nexus", reminders=reminders), expect=0)])
+    await keep_items(nexus, *reminders)
 
 
 async def plant_job(team: Team) -> None:

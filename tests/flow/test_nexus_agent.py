@@ -13,7 +13,7 @@ from services.nexus.__main__ import Nexus
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import Email, Hit, MemoryQuery, Node, Question, RoutingDecision, TaskStatus
-from shared.tasks.profile import Profile, load_profile
+from shared.tasks.profiles import Profile, load_profile
 from tests.flow.discovery_pages import PAPERS
 from tests.support.http import Site
 from tests.support.team import Team, open_team

@@ -14,8 +14,9 @@ import yaml
 from services.nexus.__main__ import Nexus
 from shared import subjects
 from shared.bus.records import submission_entry
-from shared.contracts import Email, Hit, Node, Question, Response, Task, TaskStatus, generate_task_id
-from shared.tasks.profile import load_profile
+from shared.contracts import DueKind, Email, Hit, Node, Question, Response, Task, TaskStatus, generate_task_id
+from shared.queries.timetable import read_timetable
+from shared.tasks.profiles import load_profile
 from tests.support.team import Team, open_team
 
 NEXUS = load_profile(Path(__file__).parents[2] / "services" / "nexus" / "profile.yaml")
@@ -114,8 +115,7 @@ async def test_invented_citations_are_taken_out_and_it_says_so(desk: Desk) -> No
 async def test_what_did_not_happen_is_not_claimed(desk: Desk, claim: str) -> None:
     async with desk(composed(f"It hangs beside the kitchen door [note1]. {claim}", "note1")) as team:
         response = await ask(team, "Where is the key?")
-        stored = await team.user.last(subjects.OFFICE, subjects.record("nexus", "reminders", "all"))
-        assert stored is None
+        assert (await read_timetable(team.user)).of(DueKind.MAIL) == []
         assert await submissions(team) == []
     answer, _, note = response.text.partition("\n\n")
     assert answer == "It hangs beside the kitchen door [note1]."
@@ -181,8 +181,7 @@ async def test_a_model_that_fails_leaves_the_answer_to_memory(desk: Desk) -> Non
 async def test_reminders_are_set_by_rule_and_not_by_the_model(desk: Desk) -> None:
     async with desk(composed("I have set it.")) as team:
         response = await ask(team, "Remind me in 2 hours to call Ana")
-        stored = await team.user.last(subjects.OFFICE, subjects.record("nexus", "reminders", "all"))
-        assert stored is not None
+        assert len((await read_timetable(team.user)).of(DueKind.MAIL)) == 1
         listed = await team.perform("nexus", "list_reminders")
     assert response.text.startswith("I shall remind you on")
     assert len(listed.metadata["reminders"]) == 1

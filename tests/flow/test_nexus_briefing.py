@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -12,14 +12,15 @@ import msgspec
 import pytest
 
 from services.nexus.__main__ import Nexus
-from services.nexus.reminders.state import to_timestamp
-from services.nexus.reminders.store import set_timer
+from services.nexus.timetable.items import to_timestamp
+from services.nexus.timetable.keeping import set_timer
 from shared import subjects
 from shared.bus.entry import seal
-from shared.contracts import AgentReport, Reminder, ReminderDue, Reminders
+from shared.contracts import AgentReport, Due, DueKind, DueStatus, TimerDue
 from shared.errors import ConfigError
+from shared.queries.timetable import read_timetable
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile, load_profile
+from shared.tasks.profiles import Profile, load_profile
 from tests.support.briefing import (
     CORTEX,
     FRONTIER,
@@ -31,6 +32,7 @@ from tests.support.briefing import (
     write_calendar,
 )
 from tests.support.http import Site
+from tests.support.later import keep_items
 from tests.support.team import Team, open_team
 
 NEXUS = load_profile(Path(__file__).parents[2] / "services" / "nexus" / "profile.yaml")
@@ -91,9 +93,8 @@ async def test_the_morning_briefing_tells_what_there_is(team: Team) -> None:
     cortex = await team.connect("cortex")
     due = datetime.now(ZONE).replace(hour=23, minute=59, second=59)
     nexus = await team.connect("nexus")
-    reminder = Reminder(reminder_id="r1", text="call Ana", person="user", due_at=to_timestamp(due))
-    record = subjects.record("nexus", "reminders", "all")
-    await nexus.commit([seal(record, Reminders(sender="nexus", reminders=(reminder,)), expect=0)])
+    reminder = Due(due_id="r1", what=DueKind.MAIL, text="call Ana", requester="user", at=to_timestamp(due))
+    await keep_items(nexus, reminder)
     agent = await join(team)
     for report in (job(1), job(1), job(2)):
         again = msgspec.structs.replace(report, id=job(0).id)
@@ -179,7 +180,7 @@ async def test_at_its_time_a_briefing_is_made_once_also_over_a_restart(team: Tea
         await asyncio.sleep(0.05)
     path = team.config.inbox / "morning" / f"{today()}.md"
     assert path.exists()
-    again = ReminderDue(sender="nexus", recipient="nexus", reminder_id=f"brief_morning_{today()}")
+    again = TimerDue(sender="nexus", recipient="nexus", due_id="morning")
     bus = await team.connect("nexus")
     await set_timer(bus, "again", again, datetime.now(UTC))
     await asyncio.sleep(0.8)
@@ -195,15 +196,26 @@ async def test_one_that_came_due_while_nobody_was_there_is_made_at_the_start(tea
     await staff(team)
     bus = await team.connect("nexus")
     yesterday = (datetime.now(ZONE) - timedelta(days=1)).date()
-    for name in (f"morning_{yesterday}", f"evening_{yesterday}", f"evening_{today()}"):
-        due = ReminderDue(sender="nexus", recipient="nexus", reminder_id=f"brief_{name}")
-        await set_timer(bus, f"brief_{name}", due, datetime.now(UTC))
-    await asyncio.sleep(0.5)
+    items = [
+        Due(
+            due_id=kind,
+            what=DueKind.BRIEFING,
+            text=f"The {kind} briefing",
+            requester="user",
+            at=to_timestamp(datetime.combine(yesterday, time.fromisoformat(clock), ZONE)),
+            repeats=f"DTSTART:20240101T{clock.replace(':', '')}\nRRULE:FREQ=DAILY",
+        )
+        for kind, clock in (("morning", "00:00:00"), ("evening", "23:59:59"))
+    ]
+    await keep_items(bus, *items)
     await join(team, morning="00:00", evening="23:59:59")
-    while len(await reports(team)) < 2:
+    while len(await reports(team)) < 1:
         await asyncio.sleep(0.05)
     assert [path.name for path in (team.config.inbox / "morning").iterdir()] == [f"{today()}.md"]
-    assert [path.name for path in (team.config.inbox / "evening").iterdir()] == [f"{today()}.md"]
+    known = {each.due_id: each for each in (await read_timetable(team.user)).of(DueKind.BRIEFING)}
+    assert {kind: each.runs for kind, each in known.items()} == {"morning": 1, "evening": 0}
+    assert all(datetime.fromisoformat(each.at) > datetime.now(UTC) for each in known.values())
+    assert not (team.config.inbox / "evening").exists()
 
 
 async def test_only_cortex_reports_overnight_jobs(team: Team) -> None:
@@ -227,3 +239,19 @@ async def test_an_inbox_that_cannot_be_written_is_said(team: Team) -> None:
 async def test_a_time_that_is_none_is_said_at_the_start(team: Team) -> None:
     with pytest.raises(ConfigError, match="'morning' of the nexus profile is '7 am'"):
         Nexus(Profile(name="nexus", description="x", options={"morning": "7 am"}), team.config, team.user)
+
+
+async def test_one_whose_time_is_taken_away_is_paused_and_goes_on_with_another(team: Team) -> None:
+    seen = []
+    for clock in ("06:00", "", "06:30"):
+        agent = await join(team, morning=clock, evening="")
+        await agent.timetable.start(agent.briefings.plan)
+        (item,) = (await read_timetable(team.user)).of(DueKind.BRIEFING)
+        seen.append((item.status, item.repeats.partition("\n")[0], item.at > datetime.now(UTC).isoformat()))
+        await team.leave(agent)
+    begins = "DTSTART:20240101T0"
+    assert seen == [
+        (DueStatus.WAITING, f"{begins}60000", True),
+        (DueStatus.PAUSED, f"{begins}60000", True),
+        (DueStatus.WAITING, f"{begins}63000", True),
+    ]

@@ -17,24 +17,26 @@ from shared.contracts import (
     ApprovalRequest,
     CancelGoal,
     DeadLetter,
+    Due,
+    DueKind,
     Email,
     Envelope,
     GoalDue,
     MemoryWrite,
     Node,
     Question,
-    ReminderDue,
-    Reminders,
     Response,
     Source,
     StopAnswer,
     Task,
     TaskResult,
     TaskStatus,
+    TimerDue,
     decode,
     generate_task_id,
 )
 from shared.memory import Memory, WriteRefused
+from shared.queries.timetable import read_timetable
 from tests.support.office import Office
 from tests.support.waiting import eventually
 
@@ -140,10 +142,8 @@ async def perform(office: Office, bus: Bus, assignee: str, action: str, **params
     return await office.result(assignee, task.task_id, bus.name)
 
 
-async def reminders(office: Office) -> Reminders:
-    stored = await office.user.last(subjects.OFFICE, subjects.record(subjects.NEXUS, "reminders", "all"))
-    assert stored
-    return Reminders.from_json(stored.data)
+async def reminders(office: Office) -> list[Due]:
+    return (await read_timetable(office.user)).of(DueKind.MAIL)
 
 
 async def buried(office: Office, agent: str) -> list[str]:
@@ -186,7 +186,7 @@ async def test_the_desk_does_and_tells_nothing_of_a_person_for_an_agent(office: 
 async def test_a_task_of_an_agent_has_no_action_done_that_is_a_persons(office: Office) -> None:
     await ask(office, office.user, f"remind me in 3 days to {BANK}")
     before = await reminders(office)
-    known = next(each.reminder_id for each in before.reminders)
+    known = next(each.due_id for each in before)
     params: dict[str, dict[str, Any]] = {
         "set_reminder": {"text": "pay mallory tomorrow at 9"},
         "snooze_reminder": {"reminder": known},
@@ -218,7 +218,7 @@ async def test_a_task_of_an_agent_has_no_action_done_that_is_a_persons(office: O
 async def test_forged_timers_reports_and_orders_do_nothing(office: Office) -> None:
     await ask(office, office.user, f"remind me in 3 days to {BANK}")
     before = await reminders(office)
-    (known,) = before.reminders
+    (known,) = before
     await office.submit({"goal_id": "g1", "text": "wait", "context": {"assignee": "scout", "action": "x"}})
     await eventually(lambda: office.goal("g1"), 30)
     asked = Question(sender="user", recipient="nexus", text="What time is it?", user_session_id="mine")
@@ -227,8 +227,8 @@ async def test_forged_timers_reports_and_orders_do_nothing(office: Office) -> No
     async with office.server.connection(ENGINEER) as engineer:
         header = {"sender": ENGINEER, "recipient": subjects.NEXUS}
         for envelope in (
-            ReminderDue(**header, reminder_id=known.reminder_id, count=known.count),
-            ReminderDue(**header, reminder_id="brief_morning_2026-01-01", count=1),
+            TimerDue(**header, due_id=known.due_id),
+            TimerDue(**header, due_id="morning"),
             StopAnswer(**header, question_id=asked.id, session_id="mine"),
             GoalDue(sender=ENGINEER, recipient=subjects.CONDUCTOR, goal_id="g1"),
             CancelGoal(sender=ENGINEER, recipient=subjects.CONDUCTOR, goal_id="g1"),

@@ -33,7 +33,7 @@ async def office(tmp_path: Path, site: Site) -> AsyncIterator[Office]:
         MAILROOM_BRAIN="",
     )
     try:
-        await running.open()
+        await running.open(list(running.members))
         yield running
     finally:
         await running.close()

@@ -16,12 +16,12 @@ from shared.contracts import Goal, Node, PatternOrigin, ResultOutcome, Source
 from shared.contracts.cognition import TRIALS
 from shared.errors import ActionError
 from shared.memory import Memory
-from shared.queries.metrics_reader import read_metrics
-from shared.reasoning.patterns import pattern_of, recall_patterns
+from shared.reasoning.recall import pattern_of, recall_patterns
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from tests.flow.test_conductor_brain import Critic, NoMemory, answer, plan
 from tests.flow.test_conductor_goals import Stage
+from tests.support.indexing import read_metrics
 from tests.support.office import Office
 from tests.support.team import Team
 

@@ -32,7 +32,7 @@ async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Offi
     folder: Path = tmp_path_factory.mktemp("office")
     running = Office(folder, **install_slow_agent(folder))
     try:
-        await running.open(["conductor", "critic", "slow"])
+        await running.open(["conductor", "critic", "slow", subjects.GATEWAY])
         running.server.announce()
         yield running
     finally:

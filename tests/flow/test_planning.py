@@ -6,7 +6,7 @@ import pytest
 
 from services.conductor.planner import Planner
 from services.conductor.playbook import load_playbooks
-from services.memory.local_embedder import LocalEmbedder
+from services.memory.local_model import LocalEmbedder
 from shared import settings
 from shared.contracts import Goal
 from shared.errors import ActionError

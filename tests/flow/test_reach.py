@@ -23,10 +23,11 @@ from shared.contracts import (
     generate_task_id,
 )
 from shared.errors import BusError, MailroomError
-from shared.operations.approvals import Approval, answer_request, read_approvals
+from shared.operations.approvals import answer_request, read_approvals
 from shared.policy import Ruling
 from shared.queries.summaries import summarize
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
+from shared.views.approvals import Approval
 from tests.flow.gates import Canary
 from tests.support.team import Team, open_team
 

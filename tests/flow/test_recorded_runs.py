@@ -7,15 +7,19 @@ from typing import Any
 import pytest
 
 from services.critic.__main__ import Critic
+from services.engineer.__main__ import Engineer
 from shared import subjects
 from shared.agent.base import Agent
 from shared.bus.records import submission_entry
 from shared.contracts import Task, TaskChanged, TaskResult, TestRun, Verdict, generate_task_id
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile, load_profile
+from shared.tasks.profiles import Profile, load_profile
 from tests.flow.test_critic_agent import PROFILE
+from tests.flow.test_engineer_agent import PROFILE as ENGINEER
 from tests.support.team import Team, open_team
 from tests.unit.test_source_tree import plant
+
+FAILING = "import unittest\n\nclass It(unittest.TestCase):\n    def test_it(self):\n        self.fail()\n"
 
 
 class Claimant(Agent):
@@ -45,9 +49,10 @@ class Claimant(Agent):
 
 @pytest.fixture
 async def team(tmp_path: Path) -> AsyncIterator[Team]:
-    async with open_team(tmp_path, ["critic", "engineer"]) as team:
+    async with open_team(tmp_path, ["critic", "engineer", "claimant"]) as team:
         await team.join(Critic, load_profile(PROFILE))
-        await team.join(Claimant, Profile(name="engineer", description="Tests."))
+        await team.join(Claimant, Profile(name="claimant", description="Tests."))
+        await team.join(Engineer, load_profile(ENGINEER))
         yield team
 
 
@@ -56,13 +61,13 @@ async def review_of(team: Team, repo: Path, **params: Any) -> tuple[Verdict, Tas
     task = Task(
         task_id=generate_task_id(),
         text="x",
-        assignee="engineer",
+        assignee="claimant",
         requester="user",
         context={"action": "run_tests", "params": params},
     )
     await team.user.commit([submission_entry(task)])
-    done = (await team.result("engineer", "user", task.task_id)).to_dict()
-    steps = subjects.task("engineer", "user", task.task_id, "*")
+    done = (await team.result("claimant", "user", task.task_id)).to_dict()
+    steps = subjects.task("claimant", "user", task.task_id, "*")
     request = {"seq": 1, "next_by_subj": steps, "batch": 100}
     found = [each async for each in team.user.read(subjects.OFFICE, request)]
     written = [each for each in found if each.subject.rpartition(".")[2] in subjects.AT_WORK]
@@ -86,7 +91,7 @@ async def test_a_run_on_record_is_not_repeated(team: Team, tmp_path: Path) -> No
     [{"counted_by": ""}, {"counted_by": "JUnit report", "noted": False}],
 )
 async def test_what_is_not_on_record_is_run(team: Team, tmp_path: Path, params: dict[str, Any]) -> None:
-    repo = plant(tmp_path / "shop", {"test_it.py": "def test_it():\n    assert False\n"})
+    repo = plant(tmp_path / "shop", {"test_it.py": FAILING})
     verdict, reviewed = await review_of(team, repo, **params)
     assert verdict.decision == "sent_back", verdict.reasons
     assert reviewed.metadata["runs"]

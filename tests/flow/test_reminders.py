@@ -10,26 +10,27 @@ from typing import Any
 import pytest
 
 from services.nexus.__main__ import Nexus
-from services.nexus.reminders import store as reminder_store
-from services.nexus.reminders.state import MAX_OPEN, to_timestamp
-from services.nexus.reminders.store import set_timer
+from services.nexus.timetable import keeping
+from services.nexus.timetable.items import LIMITS, to_timestamp
+from services.nexus.timetable.keeping import set_timer
 from shared import subjects
-from shared.bus.entry import seal
 from shared.contracts import (
+    Due,
+    DueKind,
+    DueStatus,
     Email,
     Question,
-    Reminder,
-    ReminderDue,
-    Reminders,
-    ReminderStatus,
     TaskStatus,
+    TimerDue,
+    Timetable,
 )
-from shared.tasks.profile import load_profile
+from shared.queries.timetable import due_record, read_timetable
+from shared.tasks.profiles import load_profile
+from tests.support.later import keep_items
 from tests.support.team import Team, open_team
 from tests.support.waiting import eventually
 
 NEXUS = load_profile(Path(__file__).parents[2] / "services" / "nexus" / "profile.yaml")
-RECORD = subjects.record("nexus", "reminders", "all")
 
 
 @pytest.fixture
@@ -44,10 +45,8 @@ async def join(team: Team) -> Any:
     return await team.join(Nexus, NEXUS)
 
 
-async def recorded(team: Team) -> dict[str, Reminder]:
-    stored = await team.user.last(subjects.OFFICE, RECORD)
-    found = Reminders.from_json(stored.data).reminders if stored else ()
-    return {each.text: each for each in found}
+async def recorded(team: Team) -> dict[str, Due]:
+    return {each.text: each for each in (await read_timetable(team.user)).of(DueKind.MAIL)}
 
 
 async def mail(team: Team) -> list[dict[str, Any]]:
@@ -59,7 +58,7 @@ async def reminded(team: Team, text: str) -> list[dict[str, Any]]:
     return [letter for letter in await mail(team) if letter.get("subject") == f"Reminder: {text}"]
 
 
-async def stands(team: Team, text: str, status: ReminderStatus) -> None:
+async def stands(team: Team, text: str, status: DueStatus) -> None:
     async def reached() -> bool:
         found = (await recorded(team)).get(text)
         return found is not None and found.status is status
@@ -67,14 +66,15 @@ async def stands(team: Team, text: str, status: ReminderStatus) -> None:
     await eventually(reached, 10)
 
 
-async def write_record(team: Team, *reminders: Reminder) -> None:
-    """What a nexus that was killed left behind: the record, and no timer."""
-    bus = await team.connect("nexus")
-    await bus.commit([seal(RECORD, Reminders(sender="nexus", reminders=reminders), expect=0)])
+async def write_record(team: Team, *reminders: Due) -> None:
+    """What a nexus that was killed left behind: the records, and no timer."""
+    await keep_items(await team.connect("nexus"), *reminders)
 
 
-def reminder(text: str, due: datetime, **more: Any) -> Reminder:
-    return Reminder(reminder_id=f"r{text}", text=text, person="user", due_at=to_timestamp(due), **more)
+def reminder(text: str, due: datetime, **more: Any) -> Due:
+    return Due(
+        due_id=f"r{text}", what=DueKind.MAIL, text=text, requester="user", at=to_timestamp(due), **more
+    )
 
 
 async def test_plain_words_become_a_reminder_that_goes_off_once(team: Team) -> None:
@@ -86,15 +86,15 @@ async def test_plain_words_become_a_reminder_that_goes_off_once(team: Team) -> N
     assert response["cause"] == question.id
     assert response["text"].startswith("I shall remind you on ")
     assert "(Europe/Zurich, UTC+0" in response["text"]
-    await stands(team, "stretch", ReminderStatus.FIRED)
+    await stands(team, "stretch", DueStatus.FIRED)
     found = (await recorded(team))["stretch"]
-    due, asked = datetime.fromisoformat(found.due_at), datetime.fromisoformat(question.created_at)
+    due, asked = datetime.fromisoformat(found.at), datetime.fromisoformat(question.created_at)
     assert due - asked == timedelta(seconds=1)
-    assert datetime.fromisoformat(found.fired_at) - due < timedelta(seconds=3)
+    assert datetime.fromisoformat(found.last_at) - due < timedelta(seconds=3)
     await asyncio.sleep(0.5)
     (letter,) = await reminded(team, "stretch")
     assert letter["type"] == "email.v1"
-    assert f"mailroom reminders snooze {found.reminder_id}" in letter["body"]
+    assert f"mailroom reminders snooze {found.due_id}" in letter["body"]
     assert "late" not in letter["body"]
 
 
@@ -106,9 +106,7 @@ async def test_the_same_question_again_sets_no_second_one(team: Team) -> None:
     again = question.to_json().replace(b'"user_session_id":""', b'"user_session_id":"s2"')
     await team.user.store(subjects.mail("nexus", "user"), again)
     await asyncio.sleep(0.4)
-    stored = await team.user.last(subjects.OFFICE, RECORD)
-    assert stored is not None
-    assert len(Reminders.from_json(stored.data).reminders) == 1
+    assert len((await read_timetable(team.user)).items) == 3  # and the two briefings
 
 
 async def test_a_letter_that_waited_too_long_goes_off_at_once_and_says_so(team: Team) -> None:
@@ -118,7 +116,7 @@ async def test_a_letter_that_waited_too_long_goes_off_at_once_and_says_so(team: 
     )
     await team.write(question, "nexus")
     await join(team)
-    await stands(team, "eat", ReminderStatus.FIRED)
+    await stands(team, "eat", DueStatus.FIRED)
     texts = [letter.get("text", "") for letter in await mail(team)]
     assert any("before I came to it, so it goes off now: eat" in text for text in texts)
     (letter,) = await reminded(team, "eat")
@@ -146,11 +144,11 @@ async def test_what_is_not_clear_is_asked_back_and_nothing_is_set(team: Team, te
 
 
 async def test_one_that_came_due_while_nobody_was_there_is_late_and_says_so(team: Team) -> None:
-    daily = {"repeats": "mon,tue,wed,thu,fri,sat,sun 09:00"}
+    daily = {"repeats": "DTSTART:20240101T090000\nRRULE:FREQ=DAILY"}
     missed = reminder("run", datetime.now(UTC) - timedelta(days=3), **daily)
     await write_record(team, reminder("tea", datetime.now(UTC) - timedelta(hours=2)), missed)
     nexus = await join(team)
-    await stands(team, "tea", ReminderStatus.FIRED)
+    await stands(team, "tea", DueStatus.FIRED)
     (letter,) = await reminded(team, "tea")
     assert "It comes late" in letter["body"]
 
@@ -158,35 +156,35 @@ async def test_one_that_came_due_while_nobody_was_there_is_late_and_says_so(team
         return bool(await reminded(team, "run"))
 
     await eventually(told)
-    for count in (1, 2):
-        due = ReminderDue(sender="nexus", recipient="nexus", reminder_id="rrun", count=count)
-        await set_timer(nexus.context.bus, f"again{count}", due, datetime.now(UTC))
+    for number in (1, 2):
+        due = TimerDue(sender="nexus", recipient="nexus", due_id="rrun")
+        await set_timer(nexus.context.bus, f"again{number}", due, datetime.now(UTC))
     await asyncio.sleep(0.5)
     (letter,) = await reminded(team, "run")
     assert "It comes late" in letter["body"]
     assert "It goes off again on" in letter["body"]
     waits = (await recorded(team))["run"]
-    assert (waits.status, waits.count) == (ReminderStatus.SCHEDULED, 2)
-    assert datetime.now(UTC) < datetime.fromisoformat(waits.due_at) < datetime.now(UTC) + timedelta(days=1)
+    assert (waits.status, waits.runs) == (DueStatus.WAITING, 1)
+    assert datetime.now(UTC) < datetime.fromisoformat(waits.at) < datetime.now(UTC) + timedelta(days=1)
 
 
 async def test_a_timer_lost_between_record_and_broker_is_set_at_the_start(team: Team) -> None:
     await write_record(team, reminder("tea", datetime.now(UTC) + timedelta(seconds=1.5)))
     await join(team)
     await asyncio.sleep(0.3)
-    assert (await recorded(team))["tea"].status is ReminderStatus.SCHEDULED
-    await stands(team, "tea", ReminderStatus.FIRED)
+    assert (await recorded(team))["tea"].status is DueStatus.WAITING
+    await stands(team, "tea", DueStatus.FIRED)
     assert len(await reminded(team, "tea")) == 1
 
 
 async def test_a_timer_that_goes_off_twice_or_for_an_earlier_setting_tells_once(team: Team) -> None:
     nexus = await join(team)
     done = await team.perform("nexus", "set_reminder", text="tea in 1 second")
-    reminder_id = done.metadata["reminder"]["reminder_id"]
-    await stands(team, "tea", ReminderStatus.FIRED)
-    for count in (1, 1, 2, 7):
-        due = ReminderDue(sender="nexus", recipient="nexus", reminder_id=reminder_id, count=count)
-        await set_timer(nexus.context.bus, f"again{count}", due, datetime.now(UTC))
+    reminder_id = done.metadata["reminder"]["due_id"]
+    await stands(team, "tea", DueStatus.FIRED)
+    for number in (1, 1, 2, 7):
+        due = TimerDue(sender="nexus", recipient="nexus", due_id=reminder_id)
+        await set_timer(nexus.context.bus, f"again{number}", due, datetime.now(UTC))
     await asyncio.sleep(1.2)
     assert len(await reminded(team, "tea")) == 1
 
@@ -194,34 +192,34 @@ async def test_a_timer_that_goes_off_twice_or_for_an_earlier_setting_tells_once(
 async def test_one_further_ahead_than_the_broker_keeps_timers_is_set_again_on_the_way(
     team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reminder_store, "MAX_TIMER", timedelta(seconds=0.5))
+    monkeypatch.setattr(keeping, "MAX_TIMER", timedelta(seconds=0.5))
     await join(team)
     await team.perform("nexus", "set_reminder", text="tea in 3 seconds")
     await asyncio.sleep(1.5)
-    assert (await recorded(team))["tea"].status is ReminderStatus.SCHEDULED
-    await stands(team, "tea", ReminderStatus.FIRED)
+    assert (await recorded(team))["tea"].status is DueStatus.WAITING
+    await stands(team, "tea", DueStatus.FIRED)
     found = (await recorded(team))["tea"]
-    assert found.fired_at >= found.due_at
+    assert found.last_at >= found.at
     assert len(await reminded(team, "tea")) == 1
 
 
 async def test_put_off_done_and_cancelled(team: Team) -> None:
     await join(team)
     await team.perform("nexus", "set_reminder", text="tea in 1 second")
-    await stands(team, "tea", ReminderStatus.FIRED)
+    await stands(team, "tea", DueStatus.FIRED)
     snooze_until = await team.perform("nexus", "snooze_reminder", reminder="tea", minutes=1 / 60)
-    assert snooze_until.metadata["reminder"]["count"] == 2
-    await stands(team, "tea", ReminderStatus.SNOOZED)
-    await stands(team, "tea", ReminderStatus.FIRED)
+    assert snooze_until.metadata["reminder"]["runs"] == 1
+    await stands(team, "tea", DueStatus.SNOOZED)
+    await stands(team, "tea", DueStatus.FIRED)
     assert len(await reminded(team, "tea")) == 2
     await team.perform("nexus", "finish_reminder", reminder="tea")
-    await stands(team, "tea", ReminderStatus.ACKNOWLEDGED)
+    await stands(team, "tea", DueStatus.DONE)
     refused = await team.perform("nexus", "snooze_reminder", reminder="tea")
     assert "is done, so it cannot be put off" in refused.error_message
     other = await team.perform("nexus", "set_reminder", text="bread", when="in 1 second")
-    await team.perform("nexus", "cancel_reminder", reminder=other.metadata["reminder"]["reminder_id"][:5])
+    await team.perform("nexus", "cancel_reminder", reminder=other.metadata["reminder"]["due_id"][:5])
     await asyncio.sleep(1.5)
-    assert (await recorded(team))["bread"].status is ReminderStatus.CANCELLED
+    assert (await recorded(team))["bread"].status is DueStatus.CANCELLED
     assert await reminded(team, "bread") == []
 
 
@@ -241,7 +239,7 @@ async def test_one_that_is_not_there_is_said_in_a_sentence(team: Team) -> None:
 
 async def test_more_than_the_most_are_refused(team: Team) -> None:
     later = datetime.now(UTC) + timedelta(days=2)
-    await write_record(team, *(reminder(f"t{number}", later) for number in range(MAX_OPEN)))
+    await write_record(team, *(reminder(f"t{number}", later) for number in range(LIMITS[DueKind.MAIL].kept)))
     await join(team)
     result = await team.perform("nexus", "set_reminder", text="tea in 1 hour")
     assert "1,000 reminders are waiting" in result.error_message
@@ -303,7 +301,7 @@ async def test_many_that_are_set_and_due_at_the_same_moment_all_go_off_once(team
 
     async def all_went_off() -> bool:
         found = await recorded(team)
-        return len(found) == count and {each.status for each in found.values()} == {ReminderStatus.FIRED}
+        return len(found) == count and {each.status for each in found.values()} == {DueStatus.FIRED}
 
     await eventually(all_went_off, 20)
     subjects_told = [letter["subject"] for letter in await mail(team) if "subject" in letter]
@@ -329,11 +327,47 @@ async def test_short_answers_complete_and_change_also_after_a_restart(team: Team
     assert "at 09:00" in await say("at 9")
     assert "at 10:00" in await say("make it 10 instead")
     assert "is cancelled" in await say("cancel that")
-    assert (await recorded(team))["pay rent"].status is ReminderStatus.CANCELLED
+    assert (await recorded(team))["pay rent"].status is DueStatus.CANCELLED
     assert "at 10:00" in await say("undo the last change of my reminders")
-    assert (await recorded(team))["pay rent"].status is ReminderStatus.SNOOZED
+    assert (await recorded(team))["pay rent"].status is DueStatus.SNOOZED
     for text in ("tea with Ana", "tea with Bob"):
         await say(f"remind me in 2 hours to have {text}")
     assert "Which one?" in await say("cancel the reminder about tea")
     assert "tea with Bob) is cancelled" in await say("the second one")
-    assert (await recorded(team))["have tea with Ana"].status is ReminderStatus.SCHEDULED
+    assert (await recorded(team))["have tea with Ana"].status is DueStatus.WAITING
+
+
+async def test_a_record_that_is_damaged_is_named_and_the_others_go_on(team: Team) -> None:
+    soon = datetime.now(UTC) + timedelta(seconds=1.5)
+    await write_record(team, reminder("tea", soon), reminder("bread", soon), reminder("milk", soon))
+    bus = await team.connect("nexus")
+    await bus.store(due_record("rbread"), b'{"type":"due.v1","due_id":')
+    await join(team)
+    for text in ("tea", "milk"):
+        await stands(team, text, DueStatus.FIRED)
+    listed = await team.perform("nexus", "list_reminders")
+    assert [each["text"] for each in listed.metadata["reminders"]] == ["tea", "milk"]
+    assert listed.output.endswith("Not shown, because their records are damaged: rbread.")
+    added = await team.perform("nexus", "set_reminder", text="jam in 2 hours")
+    assert added.status is TaskStatus.COMPLETED
+    assert list((await read_timetable(team.user)).damaged) == ["rbread"]
+    assert await reminded(team, "bread") == []
+    await bus.store(subjects.CONTENTS, b"{")
+    listed = await team.perform("nexus", "list_reminders")
+    assert {each["text"] for each in listed.metadata["reminders"]} == {"tea", "milk", "jam"}
+    await team.perform("nexus", "finish_reminder", reminder="milk")
+    known = await read_timetable(team.user)
+    assert {"rtea", "rmilk", "rbread", "morning", "evening"} < set(known.contents.ids)
+
+
+async def test_a_damaged_record_of_a_briefing_is_written_anew_at_the_start(team: Team) -> None:
+    await write_record(team, reminder("tea", datetime.now(UTC) + timedelta(seconds=1)))
+    bus = await team.connect("nexus")
+    contents = Timetable(sender="nexus", ids=("rtea", "morning"))
+    await bus.store(subjects.CONTENTS, contents.to_json())
+    await bus.store(due_record("morning"), b"{")
+    await join(team)
+    await stands(team, "tea", DueStatus.FIRED)
+    known = await read_timetable(team.user)
+    assert known.records["morning"].value.status is DueStatus.WAITING
+    assert not known.damaged

@@ -15,12 +15,11 @@ import pytest
 
 from shared import subjects
 from shared.bus.records import submission_entry
-from shared.contracts import Reminders, ReminderStatus, Task
+from shared.contracts import DueKind, DueStatus, Task
+from shared.queries.timetable import read_timetable
 from tests.support.office import Office
 from tests.support.server import ROOT
 from tests.support.waiting import eventually
-
-RECORD = subjects.record("nexus", "reminders", "all")
 
 
 @pytest.fixture
@@ -34,10 +33,8 @@ async def desk(tmp_path: Path) -> AsyncIterator[Office]:
         await running.close()
 
 
-async def statuses(office: Office) -> dict[str, ReminderStatus]:
-    stored = await office.user.last(subjects.OFFICE, RECORD)
-    found = Reminders.from_json(stored.data).reminders if stored else ()
-    return {each.text: each.status for each in found}
+async def statuses(office: Office) -> dict[str, DueStatus]:
+    return {each.text: each.status for each in (await read_timetable(office.user)).of(DueKind.MAIL)}
 
 
 async def letters(office: Office) -> Counter[str]:
@@ -70,7 +67,7 @@ async def test_killed_at_any_point_each_reminder_goes_off_once(desk: Office) -> 
 
     async def all_went_off() -> bool:
         found = await statuses(desk)
-        return len(found) == count and set(found.values()) == {ReminderStatus.FIRED}
+        return len(found) == count and set(found.values()) == {DueStatus.FIRED}
 
     await eventually(all_went_off, 30)
     await asyncio.sleep(1)
@@ -89,7 +86,7 @@ async def test_a_frozen_process_that_wakes_up_late_reminds_nobody_again(desk: Of
 
     async def all_went_off() -> bool:
         found = await statuses(desk)
-        return len(found) == count and set(found.values()) == {ReminderStatus.FIRED}
+        return len(found) == count and set(found.values()) == {DueStatus.FIRED}
 
     await eventually(all_went_off, 30)
     desk.signal("nexus", signal.SIGCONT)
@@ -128,7 +125,7 @@ async def test_the_command_sets_lists_puts_off_and_ends(desk: Office) -> None:
     snooze_until = await run("snooze", "plants", "--for", "2h")
     assert "is put off until" in snooze_until.stdout
     assert (await run("snooze", "plants", "--for", "soon")).returncode == 2
-    assert "is done" in (await run("done", again["reminder_id"])).stdout
+    assert "is done" in (await run("done", again["due_id"])).stdout
     cancelled = json.loads((await run("cancel", "Ana", "--json")).stdout)
     assert cancelled["status"] == "cancelled"
     assert (await run("list")).stdout.startswith("There are no open reminders.")

@@ -12,7 +12,7 @@ from shared import subjects
 from shared.agent.base import Agent
 from shared.contracts import AgentReport, Goal, ResultOutcome, TaskStatus
 from shared.tasks.actions import register_action
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from shared.tasks.said import is_named
 from tests.flow.test_conductor_brain import answer, plan, script, task
 from tests.flow.test_conductor_brain import stage as brainy

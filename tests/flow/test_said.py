@@ -16,7 +16,7 @@ from shared.agent.base import Agent
 from shared.bus.records import submission_entry
 from shared.contracts import Said, Task, TaskResult, TaskStatus
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from shared.tasks.said import SaidChecker, sign_said
 from tests.flow.test_conductor_brain import Critic, Thoughtful, answer, plan, script
 from tests.flow.test_conductor_goals import Stage, Worker

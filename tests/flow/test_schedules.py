@@ -7,26 +7,29 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from services.nexus.__main__ import Nexus
-from services.nexus.schedules.book import ScheduleBook
-from services.nexus.schedules.store import PREFIX
+from services.nexus.timetable.keeping import TimetableKeeper
 from shared import subjects
 from shared.bus.entry import seal
 from shared.contracts import (
+    Due,
+    DueKind,
+    DueStatus,
     Goal,
     NightState,
     Question,
-    ReminderDue,
-    Schedule,
     StateChanged,
     Task,
     TaskStatus,
+    TimerDue,
     generate_id,
 )
 from shared.contracts.records import OfficeState
-from shared.tasks.profile import Profile
+from shared.queries.timetable import due_record, read_timetable
+from shared.tasks.profiles import Profile
 from tests.support.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(60)
@@ -42,19 +45,23 @@ class Desk:
         self.team, self.nexus = team, nexus
         self.now = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(hours=1)
         self.service = self.another_process()
-        nexus.schedules.book.clock = lambda: self.now
+        nexus.timetable.clock = lambda: self.now
 
-    def another_process(self) -> ScheduleBook:
-        return ScheduleBook(self.nexus.context.bus, self.team.config, lambda: self.now)
+    def another_process(self) -> TimetableKeeper:
+        keeper = TimetableKeeper(self.nexus.context.bus, self.team.config, lambda: self.now)
+        keeper.kinds = self.nexus.timetable.kinds
+        return keeper
 
     async def add(self, when: str, text: str = "Check up on /srv/shop") -> str:
         added = await self.team.perform("nexus", "schedule_goal", text=text, when=when)
         assert added.status is TaskStatus.COMPLETED, added.error_message
-        return str(added.metadata["schedule"]["schedule_id"])
+        return str(added.metadata["schedule"]["due_id"])
 
-    async def find(self, schedule_id: str) -> Schedule:
-        known, _ = await self.service.store.read()
-        return next(each for each in known.schedules if each.schedule_id == schedule_id)
+    async def kept(self) -> list[Due]:
+        return (await read_timetable(self.team.user)).of(DueKind.GOAL)
+
+    async def find(self, schedule_id: str) -> Due:
+        return next(each for each in await self.kept() if each.due_id == schedule_id)
 
     async def ask(self, text: str) -> dict[str, Any]:
         question = Question(id=generate_id(), sender="user", recipient="nexus", text=text)
@@ -88,8 +95,8 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
         yield Desk(team, await team.join(Nexus, NEXUS))
 
 
-def due(schedule_id: str) -> ReminderDue:
-    return ReminderDue(sender="nexus", recipient="nexus", reminder_id=f"{PREFIX}{schedule_id}")
+def due(schedule_id: str) -> TimerDue:
+    return TimerDue(sender="nexus", recipient="nexus", due_id=schedule_id)
 
 
 async def test_every_minute_for_an_hour_is_sixty_goals_though_each_timer_comes_four_times(desk: Desk) -> None:
@@ -101,7 +108,7 @@ async def test_every_minute_for_an_hour_is_sixty_goals_though_each_timer_comes_f
     goals = await desk.goals(schedule_id)
     assert len(goals) == len({goal["goal_id"] for goal in goals}) == 60
     found = await desk.find(schedule_id)
-    assert (found.runs, found.missed, found.last_goal) == (60, 0, goals[-1]["goal_id"])
+    assert (found.runs, found.missed, found.last) == (60, 0, goals[-1]["goal_id"])
     assert {(goal["text"], goal["requester"]) for goal in goals} == {("Check up on /srv/shop", "user")}
     assert all(goal["said"]["by"] == "nexus" for goal in goals)
 
@@ -110,7 +117,7 @@ async def test_a_run_waits_for_the_end_of_the_one_before(desk: Desk) -> None:
     schedule_id = await desk.add(EVERY_MINUTE)
     desk.now += timedelta(minutes=1)
     await desk.service.on_due(due(schedule_id))
-    first = (await desk.find(schedule_id)).last_goal
+    first = (await desk.find(schedule_id)).last
     await desk.end(first, TaskStatus.IN_PROGRESS)
     desk.now += timedelta(minutes=1)
     await desk.service.on_due(due(schedule_id))
@@ -141,7 +148,7 @@ async def test_the_budget_of_a_night_holds_runs_until_it_ends_and_single_ones_un
             )
             await cortex.commit([seal(subjects.record("cortex", "night", "now"), night)])
 
-        async def run_at(schedule_id: str, moment: datetime) -> Schedule:
+        async def run_at(schedule_id: str, moment: datetime) -> Due:
             desk.now = moment
             await desk.service.on_due(due(schedule_id))
             return await desk.find(schedule_id)
@@ -156,10 +163,10 @@ async def test_the_budget_of_a_night_holds_runs_until_it_ends_and_single_ones_un
         held = await run_at(hourly, tonight + timedelta(hours=3))
         assert (held.runs, held.note.count("the night's budget is spent: 1,000 of 1,000 tokens")) == (2, 1)
         waits = await run_at(once, tonight + timedelta(hours=3))
-        assert (waits.runs, waits.next_at) == (0, next_night.isoformat())
+        assert (waits.runs, datetime.fromisoformat(waits.at)) == (0, next_night)
         begun = await desk.team.perform("nexus", "run_schedule", schedule=hourly)
         assert begun.status is TaskStatus.COMPLETED, begun.error_message
-        await desk.end((await desk.find(hourly)).last_goal)
+        await desk.end((await desk.find(hourly)).last)
         assert (await run_at(hourly, tonight + timedelta(hours=9))).runs == 4  # by day
         assert (await run_at(once, next_night)).runs == 1
         await cortex.close()
@@ -172,21 +179,15 @@ async def test_a_run_that_was_missed_begins_at_the_start_and_a_timer_of_the_brok
     await desk.team.leave(desk.nexus)
     # As after three hours in which no process was there, by the clock of the machine.
     bus = await desk.team.connect("nexus")
-    desk.service.store._bus = bus
-    known, seq = await desk.service.store.read()
-    (schedule,) = known.schedules
+    record = (await read_timetable(bus)).records[schedule_id]
     early = (datetime.now(UTC) - timedelta(hours=3)).isoformat()
-    record = type(known)(id=generate_id(), sender="nexus", schedules=(_with(schedule, next_at=early),))
-    await bus.commit([seal(subjects.record("nexus", "schedules", "all"), record, expect=seq)])
+    missed = msgspec.structs.replace(record.value, id=generate_id(), at=early)
+    await bus.commit([seal(due_record(schedule_id), missed, expect=record.seq)])
     await bus.close()
     await desk.team.join(Nexus, NEXUS)
     while not (goals := await desk.goals(schedule_id)):
         await asyncio.sleep(0.05)
     assert len(goals) == 1
-
-
-def _with(schedule: Schedule, **changes: Any) -> Schedule:
-    return Schedule(**{**{name: getattr(schedule, name) for name in schedule.__struct_fields__}, **changes})
 
 
 async def test_it_is_listed_paused_resumed_begun_and_removed(desk: Desk) -> None:
@@ -228,26 +229,24 @@ async def test_agents_can_neither_add_nor_change_a_schedule(desk: Desk) -> None:
         await helper.commit([seal(subjects.task("nexus", "helper", task.task_id, "new"), task, expect=0)])
         result = await desk.team.result("nexus", "helper", task.task_id)
         assert "is for people alone, and helper is an agent" in result.error_message
-    assert (await desk.find(schedule_id)).status == "active"
-    assert len((await desk.service.store.read())[0].schedules) == 1
+    assert (await desk.find(schedule_id)).status is DueStatus.WAITING
+    assert len(await desk.kept()) == 1
 
 
 async def test_a_time_that_is_not_clear_is_asked_about_and_nothing_is_kept(desk: Desk) -> None:
     asked = await desk.team.perform("nexus", "schedule_goal", text="Look", when="now and then")
     assert asked.status is TaskStatus.FAILED
     assert "every weekday at 7" in asked.error_message or "Name one time" in asked.error_message
-    assert (await desk.service.store.read())[0].schedules == ()
+    assert await desk.kept() == []
 
 
 async def test_a_message_puts_a_goal_on_a_schedule_and_says_how_to_stop_it(desk: Desk) -> None:
     answer = await desk.ask("every night at 2 run the tests of /srv/shop")
-    (schedule,) = (await desk.service.store.read())[0].schedules
+    (schedule,) = await desk.kept()
     assert schedule.text == "run the tests of /srv/shop"
-    assert answer["text"].startswith(
-        f"{schedule.schedule_id} runs every day at 02:00: run the tests of /srv/shop"
-    )
-    assert f"mailroom schedule remove {schedule.schedule_id}" in answer["text"]
+    assert answer["text"].startswith(f"{schedule.due_id} runs every day at 02:00: run the tests of /srv/shop")
+    assert f"mailroom schedule remove {schedule.due_id}" in answer["text"]
     asked = await desk.ask("/schedule run the tests of /srv/shop")
     assert asked["outcome"] == "failed"
-    assert len((await desk.service.store.read())[0].schedules) == 1
-    assert "is removed" in (await desk.ask(f"/schedule remove {schedule.schedule_id}"))["text"]
+    assert len(await desk.kept()) == 1
+    assert "is removed" in (await desk.ask(f"/schedule remove {schedule.due_id}"))["text"]

@@ -7,7 +7,7 @@ import pytest
 
 from services.scout.__main__ import Scout
 from shared.contracts import RepositoryReading, TaskStatus
-from shared.tasks.profile import load_profile
+from shared.tasks.profiles import load_profile
 from tests.support.http import Site
 from tests.support.team import Team, open_team
 from tests.unit.test_source_tree import plant

@@ -9,12 +9,12 @@ from typing import Any
 import yaml
 
 from services.memory.__main__ import MemoryService
-from services.memory.model import fetch
+from services.memory.local_model import fetch
 from services.scout.__main__ import Scout
 from shared.bus.records import submission_entry
 from shared.contracts import Task, TaskResult, TaskStatus, generate_task_id
 from shared.settings import load
-from shared.tasks.profile import load_profile
+from shared.tasks.profiles import load_profile
 from tests.support.http import Site
 from tests.support.team import Team, open_team
 

@@ -5,13 +5,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
 from shared import subjects
 from shared.bus.records import submission_entry
 from shared.contracts import Task, TaskResult, TaskStatus
-from shared.queries.task_details import read_activity
-from shared.queries.waterfall import Row, RowKind
+from shared.views.activity import Activity, Row, RowKind
 from tests.support.office import Office
 from tests.support.waiting import eventually
 
@@ -26,7 +26,7 @@ async def submit(office: Office, task_id: str, text: str, **context: Any) -> Non
 
 
 async def rows_of(office: Office, name: str) -> list[Row]:
-    (details,) = (await read_activity(office.user, name)).tasks
+    (details,) = msgspec.json.decode(await shown(office, name, "--json"), type=Activity).tasks
     return details.rows
 
 
@@ -55,15 +55,15 @@ async def test_thoughts_calls_and_their_cost_are_told_after_the_end(tmp_path: Pa
     path.write_text(yaml.safe_dump(script))
     office = Office(tmp_path, MAILROOM_BRAIN=f"scripted:{path}", MAILROOM_BRAIN_PRICE="3/15")
     try:
-        await office.open(["engineer"])
+        await office.open(["engineer", subjects.GATEWAY])
         await submit(office, "talk", "Say something")
         assert (await office.result("engineer", "talk")).status is TaskStatus.COMPLETED
         # Submitted, claimed, for each of two calls a checkpoint before and after it, a note and an effect,
         # and the end: as many as before there were spans. Of the two notes, at most one a second is stored.
         steps = await office.stored(subjects.task("engineer", "*", "talk", "*"))
         assert 9 <= len(steps) <= 11, [subject for _, subject, _ in steps]
-        (activity,) = (await read_activity(office.user, "talk")).tasks
         text, as_json = await shown(office, "talk"), await shown(office, "talk", "--json")
+        (activity,) = msgspec.json.decode(as_json, type=Activity).tasks
     finally:
         await office.close()
     thoughts = [row for row in activity.rows if row.kind is RowKind.MODEL]
@@ -91,7 +91,7 @@ async def test_thoughts_calls_and_their_cost_are_told_after_the_end(tmp_path: Pa
 async def test_without_a_model_the_commands_of_an_action_are_told(tmp_path: Path) -> None:
     office = Office(tmp_path)
     try:
-        await office.open(["engineer"])
+        await office.open(["engineer", subjects.GATEWAY])
         params = {"command": "printf '\\033[2J<img src=x onerror=alert(1)>'"}
         await submit(office, "plain", "Say it", action="run_shell", params=params)
         await office.result("engineer", "plain")
@@ -120,7 +120,7 @@ async def test_an_attempt_that_was_killed_is_told_apart(tmp_path: Path) -> None:
     path.write_text(yaml.safe_dump(script))
     office = Office(tmp_path, MAILROOM_BRAIN=f"scripted:{path}")
     try:
-        await office.open(["engineer"])
+        await office.open(["engineer", subjects.GATEWAY])
         await submit(office, "talk", "Say two things")
 
         async def thinks_again() -> bool:

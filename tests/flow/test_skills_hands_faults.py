@@ -14,7 +14,7 @@ from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.bus.records import read_task_state, submission_entry
 from shared.contracts import ApprovalAnswer, ApprovalRequest, Task, TaskResult, TaskStatus
-from shared.tasks.profile import load_profile
+from shared.tasks.profiles import load_profile
 from tests.support.office import Office
 from tests.support.team import Team, open_team
 from tests.support.waiting import eventually

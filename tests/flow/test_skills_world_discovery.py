@@ -12,7 +12,7 @@ from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.news import drop_duplicates, parse_feed, plain_link, read_news, strip_markup
 from shared.skills.papers import abstract_url, build_query, find_papers
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from tests.flow.discovery_pages import ATOM, NO_PAPERS, PAPERS, REFUSAL, RSS
 from tests.support.http import Request, Site
 from tests.support.team import open_team

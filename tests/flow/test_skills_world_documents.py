@@ -17,7 +17,7 @@ from shared.contracts import Said, Task, TaskResult, TaskStatus
 from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.documents import locate, read_document
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from shared.tasks.said import is_named
 from tests.support.team import Team, open_team
 

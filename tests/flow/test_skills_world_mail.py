@@ -18,7 +18,7 @@ from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.mail import read_server, write_message
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from tests.support.team import Team, open_team
 
 PROFILE = Profile(name="clerk", description="Writes mail.", skills=("shared.skills.mail.MailSkill",))

@@ -16,7 +16,7 @@ from shared.errors import ActionError
 from shared.settings import Settings
 from shared.skills.search import search
 from shared.skills.weather import read_forecast
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from tests.support.http import Site
 from tests.support.team import open_team
 

@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 
 import shared.skills.web
-import shared.web.address
+import shared.web.fetching
 from shared.errors import ActionError
 from shared.skills.web import SIZE, fetch_page
-from shared.web.address import parse_address, require_public, resolve
 from shared.web.fetching import MAX_SIZE as FETCHED
-from shared.web.fetching import fetch
+from shared.web.fetching import fetch, parse_address, require_public, resolve
 from tests.flow.test_skills_world_documents import make_pdf
 from tests.support.http import Request, Site
 
@@ -165,7 +164,7 @@ async def test_a_name_that_resolves_inside_is_refused(monkeypatch: pytest.Monkey
             (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 80)) for address in ("1.1.1.1", "10.0.0.7")
         ]
 
-    monkeypatch.setattr(shared.web.address, "look_up_host", answer)
+    monkeypatch.setattr(shared.web.fetching, "look_up_host", answer)
     with pytest.raises(
         ActionError, match=r"rebind.example.org resolves to 10\.0\.0\.7, which is not a public address"
     ):
@@ -362,7 +361,7 @@ async def test_a_name_is_resolved_once_and_the_next_address_is_tried(
         async def answer(host: str, port: int, **_: Any) -> list[Any]:
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, port)) for one in answers.pop(0)]
 
-        monkeypatch.setattr(shared.web.address, "look_up_host", answer)
+        monkeypatch.setattr(shared.web.fetching, "look_up_host", answer)
         name = f"rebind.example.org:{site.port}"
         site.pages["/a"] = (200, {"Content-Type": "text/plain"}, b"pinned")
         page = await fetch_page(f"http://{name}/a", timeout=5, allowed=(name,))
@@ -390,7 +389,7 @@ async def test_tls_is_asked_for_under_the_name_though_the_address_is_pinned(
     async def answer(_: str, port: int) -> list[Any]:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
-    monkeypatch.setattr(shared.web.address, "look_up_host", answer)
+    monkeypatch.setattr(shared.web.fetching, "look_up_host", answer)
     async with server:
         with pytest.raises(ActionError, match="cannot be fetched"):
             await fetch(
@@ -405,7 +404,7 @@ async def test_a_name_or_port_that_is_not_public_is_not_even_looked_up(
     async def answer(*_: Any) -> list[Any]:
         raise AssertionError("looked up")
 
-    monkeypatch.setattr(shared.web.address, "look_up_host", answer)
+    monkeypatch.setattr(shared.web.fetching, "look_up_host", answer)
     for url in (
         "http://intranet/",
         "http://example.org:22/",

@@ -12,12 +12,11 @@ import pytest
 from shared import settings
 from shared.contracts import Briefing, GraphVersion
 from shared.errors import BusUnavailable
-from shared.reasoning import persona as soul
-from shared.reasoning.persona import compose_prompt, fetch_soul
+from shared.reasoning import prompts as soul
+from shared.reasoning.prompts import SystemPrompt, compose_prompt, fetch_soul
 from shared.reasoning.recall import MemoryRecall
-from shared.reasoning.system_prompt import SystemPrompt
 from shared.settings import Settings
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from tests.support.http import HttpServer, Request
 from tests.support.logs import capture_log
 

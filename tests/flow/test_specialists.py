@@ -263,7 +263,7 @@ def mailroom(*arguments: str) -> str:
 
 def test_without_mailroom_up_it_is_refused_with_what_to_do(tmp_path: Path) -> None:
     script = (
-        "import asyncio;from shared import settings;from shared.tasks.specialists import require_supervision;"
+        "import asyncio;from shared import settings;from shared.tasks.profiles import require_supervision;"
         "require_supervision(settings.load())"
     )
     done = subprocess.run(

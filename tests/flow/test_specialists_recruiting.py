@@ -16,7 +16,7 @@ from shared.llm import LanguageModel, Message, ask_for
 from shared.llm.factory import OfflineModel
 from shared.llm.scripted import ScriptedModel
 from shared.settings import Settings
-from shared.tasks.specialists import Supervision, read_specialists, write_profile, write_supervision
+from shared.tasks.profiles import Supervision, read_specialists, write_profile, write_supervision
 
 T = TypeVar("T")
 SEARCH, SHELL, MAIL = (

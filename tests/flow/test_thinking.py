@@ -29,7 +29,7 @@ from shared.contracts import (
 )
 from shared.errors import ActionError, ConfigError, Reject
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from tests.support.model_server import Answer, serve_model
 from tests.support.team import Team, open_team
 

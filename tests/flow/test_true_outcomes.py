@@ -22,7 +22,7 @@ REVIEW = "Judge as JSON whether these results do what the goal asks"
 async def opened(folder: Path, worker: str = "engineer", **environment: str) -> AsyncIterator[Office]:
     office = Office(folder, **environment)
     try:
-        await office.open(["conductor", worker, "critic"])
+        await office.open(["conductor", worker, "critic", "gateway"])
         yield office
     finally:
         await office.close()

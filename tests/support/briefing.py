@@ -13,7 +13,7 @@ from shared.agent.base import Agent
 from shared.bus import Bus
 from shared.contracts import Edge, EdgePage, EdgesQuery, GetQuery, Node, NodePage, Relation
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from tests.support.http import HttpServer, Request
 
 DAYS = 3

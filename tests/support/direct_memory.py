@@ -9,7 +9,7 @@ from typing import Self
 import msgspec
 
 from services.memory.engine import MemoryEngine
-from services.memory.model import fetch
+from services.memory.local_model import fetch
 from services.memory.writes.change import LoggedWrite
 from shared.contracts import EdgesQuery, ListQuery, MemoryWrite, MemoryWritten, Node
 from shared.settings import Settings, load

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from importlib.util import resolve_name
 from pathlib import Path
 
 from services.cli.command import COMMANDS, MEMORY_COMMANDS
@@ -22,7 +23,8 @@ AGENTS = ("conductor", "cortex", "critic", "engineer", "frontier", "gateway", "n
 """Not the memory daemon: its libraries start threads when they are imported, which a fork would lose."""
 
 COMMAND = "services.cli"
-_COMMANDS = {place.partition(":")[0] for place in (*COMMANDS.values(), *MEMORY_COMMANDS.values())}
+_PLACES = {place.partition(":")[0] for place, _ in (*COMMANDS.values(), *MEMORY_COMMANDS.values())}
+_COMMANDS = {resolve_name(f".{place}", "services.cli.commands") for place in _PLACES}
 IMPORTED = ["uvloop", "shared.agent.process", *(f"services.{name}.__main__" for name in (*AGENTS, "cli"))]
 
 _context = multiprocessing.get_context("forkserver")

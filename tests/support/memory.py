@@ -12,10 +12,10 @@ import numpy as np
 
 from services.memory.linking.linker import CycleResult, link_cycle
 from services.memory.retrieval.view import View
-from services.memory.storage import rows
+from services.memory.storage import tables
 from services.memory.storage.disk import Disk
-from services.memory.storage.rows import EDGES, NODES, Tables, Vectors
 from services.memory.storage.store import Store
+from services.memory.storage.tables import EDGES, NODES, Tables, Vectors
 from services.memory.writes.change import Change, EdgeTuple, KnownState, LoggedWrite, embedded_text
 from services.memory.writes.staging import fold
 from shared.contracts import (
@@ -205,8 +205,8 @@ class World:
         edges = {key_of(one): one for each in nodes for one in self.view.graph.edges_of(each.id)}
         return View.build(
             Tables(
-                rows.write_nodes(nodes),
-                rows.write_edges([edges[key] for key in sorted(edges, reverse=True)]),
+                tables.write_nodes(nodes),
+                tables.write_edges([edges[key] for key in sorted(edges, reverse=True)]),
                 {},
                 list(self._vectors),
                 self._stack(self._vectors),
@@ -226,8 +226,8 @@ def make_tables(stated: Sequence[Stated], edges: Sequence[Edge] = (), version: i
     """What the store would hold of them."""
     known = {one.id: its_vector for one, its_vector in stated if its_vector is not None}
     return Tables(
-        nodes=rows.write_nodes([one for one, _ in stated]),
-        edges=rows.write_edges(edges) if edges else EDGES.empty_table(),
+        nodes=tables.write_nodes([one for one, _ in stated]),
+        edges=tables.write_edges(edges) if edges else EDGES.empty_table(),
         access={},
         vector_ids=list(known),
         vectors=np.array(list(known.values()), np.float32).reshape(-1, DIMENSIONS),

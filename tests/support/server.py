@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -15,13 +16,16 @@ from nats.aio.client import Client
 from services.cli.agents import load_agents
 from services.cli.supervisor.provisioning import provision_streams, write_config
 from shared import settings, subjects
+from shared.access.address import find_address
 from shared.bus import Bus
 from shared.bus.client import BusClient
-from tests.support.forking import may_fork, run_command
+from shared.errors import StartError
+from tests.support.forking import ForkedProcess, may_fork, run_command
 from tests.support.nats_server import NatsServer
 from tests.support.stores import fill_store, keep_store, store_of
 
 ROOT = Path(__file__).resolve().parents[2]
+GATEWAY_TIMEOUT = 40.0
 INHERITED = ("PATH", "HOME", "LANG", "XDG_CACHE_HOME")
 """The variables that a process under test gets from the environment of the tests."""
 
@@ -76,6 +80,7 @@ class Server:
         self.config = settings.load(self.environment)
         self.agents = list(agents) or [member.name for member in load_agents(self.config)]
         self._nats: NatsServer | None = None
+        self._gateway: subprocess.Popen[bytes] | ForkedProcess | None = None
         self._buses: list[Bus] = []
 
     @property
@@ -109,6 +114,31 @@ class Server:
         record.write_text(
             json.dumps({"pid": os.getpid(), "url": self.url, "started_at": "", "state_dir": ""})
         )
+
+    def start_gateway(self) -> None:
+        """Start the gateway, which commands ask, and wait until it listens."""
+        command = [sys.executable, "-m", "services.gateway"]
+        variables = {**self.environment, "NATS_URL": self.url}
+        log = self.config.logs / "gateway.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        if may_fork(command, variables):
+            self._gateway = ForkedProcess(command, variables, log)
+        else:
+            with log.open("ab") as output:
+                self._gateway = subprocess.Popen(
+                    command, env=variables, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+                )
+        deadline = time.monotonic() + GATEWAY_TIMEOUT
+        while not self._gateway_listens():
+            assert self._gateway.poll() is None, log.read_text()[-2000:]
+            assert time.monotonic() < deadline, log.read_text()[-2000:]
+            time.sleep(0.02)
+
+    def _gateway_listens(self) -> bool:
+        try:
+            return bool(find_address(self.config))
+        except StartError:
+            return False
 
     async def connect(self, name: str = subjects.USER) -> Bus:
         """A connection as ``name``; ``close`` closes it if the test does not."""
@@ -150,7 +180,10 @@ class Server:
         self._nats = await NatsServer.start(config, log=self.config.logs / "nats.log")
 
     def end(self) -> None:
-        """Kill the server if it was started: stopping takes half a second, and nothing reads its store."""
+        """Kill what was started: stopping takes half a second, and nothing reads the store."""
+        if self._gateway is not None:
+            self._gateway.kill()
+            self._gateway.wait()
         if self._nats is not None:
             self.kill()
 

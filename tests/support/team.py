@@ -15,7 +15,7 @@ from shared.bus import Bus
 from shared.bus.entry import seal
 from shared.bus.records import read_task_state, submission_entry
 from shared.contracts import Envelope, Task, TaskResult, generate_task_id
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 from tests.support.server import Server
 
 

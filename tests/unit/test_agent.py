@@ -19,7 +19,7 @@ from shared.contracts import CancelGoal, Email, GoalDue, Question, Task, TaskRes
 from shared.errors import ActionError, ConfigError, Reject
 from shared.skills.skill import Skill
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile
+from shared.tasks.profiles import Profile
 
 
 class Clerk(Agent):

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from services.memory.ingest.kind_choice import score_piece
-from services.memory.ingest.kinds import choose_kind, score_kinds
+from services.memory.ingest.kinds import choose_kind, score_kinds, score_piece
 from services.memory.ingest.reading import read_document
 from tests.bench.notes import FOLDER, HALVES, MODIFIED, read_gold, read_sentences
 

@@ -5,7 +5,7 @@ import pytest
 from shared.contracts import DailySpending
 from shared.errors import BudgetSpent, ModelUnavailable
 from shared.llm.remote import CircuitBreaker
-from shared.reasoning.usage import Budget, Usage
+from shared.reasoning.model import Budget, Usage
 
 
 def day(**spent: float) -> DailySpending:

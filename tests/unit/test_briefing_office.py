@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from services.nexus.briefings.office_lines import done_lines, due_reminders, failed_lines, missed_reminders
-from shared.contracts import Goal, Reminder, ReminderStatus, ResultOutcome, TaskStatus
+from shared.contracts import Due, DueKind, DueStatus, Goal, ResultOutcome, TaskStatus
 
 FINDINGS = ResultOutcome.FINDINGS
 NOW = datetime(2026, 3, 18, 18, 0, tzinfo=UTC)
@@ -23,15 +23,15 @@ def test_a_goal_that_a_person_stopped_has_not_failed() -> None:
     assert [line.text.partition(":")[0] for line in lines] == ["broken"]
 
 
-def make_reminder(text: str, due: datetime, status: ReminderStatus = ReminderStatus.SCHEDULED) -> Reminder:
-    return Reminder(reminder_id=text, text=text, person="user", due_at=due.isoformat(), status=status)
+def make_reminder(text: str, due: datetime, status: DueStatus = DueStatus.WAITING) -> Due:
+    return Due(due_id=text, what=DueKind.MAIL, text=text, requester="user", at=due.isoformat(), status=status)
 
 
 def test_what_is_due_before_the_day_that_is_told_has_its_weekday() -> None:
     reminders = [
         make_reminder("lock", datetime(2026, 3, 18, 22, 0, tzinfo=UTC)),
         make_reminder("bank", datetime(2026, 3, 19, 9, 0, tzinfo=UTC)),
-        make_reminder("oven", datetime(2026, 3, 18, 12, 0, tzinfo=UTC), ReminderStatus.FIRED),
+        make_reminder("oven", datetime(2026, 3, 18, 12, 0, tzinfo=UTC), DueStatus.FIRED),
     ]
     until = datetime(2026, 3, 20, tzinfo=UTC)
     told = [line.text for line in due_reminders(reminders, until, UTC, fired=False)]

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from shared.bus.cancellation import keeping_cancellation
+from shared.bus.connecting import keeping_cancellation
 
 
 async def test_it_is_not_lost_to_a_result_of_the_same_turn() -> None:

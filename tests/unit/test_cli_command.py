@@ -15,17 +15,18 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from services.cli.command import COMMANDS, MEANT, SECTIONS, cli
+from services.cli.command import COMMANDS, MEANT, MEMORY_COMMANDS, SECTIONS, cli
 from services.cli.commands.memory.session import suggest_kind
 from services.cli.commands.options import NumberType, read_stdin
 from services.cli.commands.up import format_usage
 from services.cli.connection import find_url
 from services.cli.supervisor.lock import InstanceLock
 from shared import settings
-from shared.bus.discovery import RunningInstance, find_instance
+from shared.bus.connecting import RunningInstance, find_instance
 from shared.contracts import Goal, generate_iso_timestamp
 from shared.errors import BusUnavailable, MailroomError, StartError
 from shared.queries.checks import check_disk
+from shared.views.goals import LatestGoals
 
 
 def run(*arguments: str, text: str | None = None) -> Result:
@@ -34,11 +35,14 @@ def run(*arguments: str, text: str | None = None) -> Result:
 
 def test_every_command_of_the_table_exists() -> None:
     context = click.Context(cli)
-    for name in COMMANDS:
-        command = cli.get_command(context, name)
-        assert isinstance(command, click.Command), name
-        assert command.name == name
-        assert command.get_short_help_str(), name
+    of_memory = cli.get_command(context, "memory")
+    assert isinstance(of_memory, click.Group)
+    for group, table in ((cli, COMMANDS), (of_memory, MEMORY_COMMANDS)):
+        for name, (_, sentence) in table.items():
+            command = group.get_command(context, name)
+            assert isinstance(command, click.Command), name
+            assert command.name == name
+            assert command.get_short_help_str(500) == sentence, name
     assert cli.get_command(context, "nothing") is None
 
 
@@ -351,7 +355,8 @@ def test_a_long_text_of_a_goal_is_shortened_off_a_terminal(monkeypatch: pytest.M
     now = generate_iso_timestamp()
     reason = "None fits: " + "a playbook; " * 100
     goal = Goal(goal_id="g1", text="Look", requester="user", submitted_at=now, reason=reason)
-    monkeypatch.setattr("services.cli.commands.tasks.run_connected", lambda _: ([goal], 0))
+    found = LatestGoals(goals=[goal], others=0)
+    monkeypatch.setattr("services.cli.api.get", lambda *_: found)
     lines = run("tasks").output.splitlines()
     assert max(map(len, lines)) <= 202
     assert lines[2].endswith("…")

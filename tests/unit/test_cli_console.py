@@ -29,13 +29,12 @@ from shared.contracts import (
     TaskStatus,
     generate_iso_timestamp,
 )
-from shared.operations.approvals import Approval
 from shared.operations.letters import Mail
-from shared.queries.metrics import Metrics, PolicyMetrics, Velocity
 from shared.queries.progress import Progress
-from shared.queries.results import GoalResults
-from shared.queries.spending import Spent
-from shared.text.printable import clean, clean_block
+from shared.text.display import clean, clean_block
+from shared.views.approvals import Approval
+from shared.views.metrics import Metrics, PolicyMetrics, Velocity
+from shared.views.results import GoalResults, Spent
 
 
 def screen_of(width: int = 80) -> tuple[Console, io.StringIO]:
@@ -110,7 +109,7 @@ def test_on_a_terminal_lines_break_between_words_and_a_path_stays_whole() -> Non
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, color_system=None, width=80)
     approvals.print_approval(Approval(request, None, "waiting"), console)
-    agents._print_agent([presence], console, in_full=True)
+    agents._print_agent([presence], console, in_full=True, most=9)
     lines = screen.getvalue().splitlines()
     assert any(path in line for line in lines)
     assert [line for line in lines if line != line.rstrip()] == []

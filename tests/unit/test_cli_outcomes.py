@@ -24,7 +24,8 @@ from shared.contracts import (
     ToolRun,
     Verdict,
 )
-from shared.queries.results import GoalResults, collect_results
+from shared.queries.results import collect_results
+from shared.views.results import GoalResults
 
 DONE, FINDINGS = ResultOutcome.DONE, ResultOutcome.FINDINGS
 NOT_CHECKED, NONE = ResultOutcome.NOT_CHECKED, ResultOutcome.NONE

@@ -15,19 +15,18 @@ from services.conductor.model_decisions import (
     quote_results,
     tasks_of,
 )
-from services.conductor.outcome import format_undone
 from services.conductor.state_machine import (
     BY_MODEL,
     MAX_REPAIRS,
     apply_plan,
+    format_undone,
     give_up_repair,
     may_repair,
     needs_repair,
     review_needs_repair,
 )
 from shared.contracts import Goal, GoalTask, Presence, TaskStatus
-from shared.plans.agents import pages_of
-from shared.plans.plan import Step
+from shared.plans import Step, pages_of
 
 AT = "2026-01-02T03:04:05+00:00"
 SCOUT = Presence(

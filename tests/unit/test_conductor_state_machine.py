@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.conductor.outcome import outcome_of_goal
 from services.conductor.review import MAX_REVIEWS, apply_verdict, review_task, send_back
 from services.conductor.state_machine import (
     ALLOWED,
@@ -17,6 +16,7 @@ from services.conductor.state_machine import (
     all_ended,
     end,
     mark_issued,
+    outcome_of_goal,
     ready_tasks,
     record_result,
     skip_blocked,

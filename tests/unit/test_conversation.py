@@ -5,16 +5,19 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
+from services.nexus.conversation import pending
+from services.nexus.conversation import resolve as resolving
 from services.nexus.conversation.asking import format_question, read_asked
 from services.nexus.conversation.ellipsis import find_subject, swap
 from services.nexus.conversation.mentions import find_mentioned
-from services.nexus.conversation.pending import NOTHING, settle
-from services.nexus.conversation.resolve import NOT_ASKED, resolve
+from services.nexus.conversation.pending import NOTHING
+from services.nexus.conversation.resolve import NOT_ASKED
 from services.nexus.conversation.resolved import Resolved
 from services.nexus.conversation.store import answer, begin, history_of
 from services.nexus.routing.request import Request
 from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Response
 from shared.contracts.conversation import CUT, MAX_TURNS
+from shared.language.utterance import read_utterance
 
 NOW = datetime(2026, 3, 18, 13, 5, tzinfo=UTC)
 TIME = AskedBack(template="Remind me next Friday {answer} to call Ana", expects="time")
@@ -31,6 +34,14 @@ WHICH = AskedBack(
     choices=tuple(Choice(label=each, text=f"/{each} x") for each in ("news", "papers", "web search"))
 )
 PLACE = AskedBack(template="Tell the weather in {answer}", expects="text")
+
+
+def settle(text: str, asks: AskedBack) -> Resolved | None:
+    return pending.settle(read_utterance(text), asks)
+
+
+def resolve(text: str, conversation: Conversation, now: datetime, *, with_model: bool = False) -> Resolved:
+    return resolving.resolve(read_utterance(text), conversation, now, with_model=with_model)
 
 
 @pytest.mark.parametrize(

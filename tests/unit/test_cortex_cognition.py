@@ -23,10 +23,9 @@ from services.cortex.plan_parser import request_of, step_of
 from services.cortex.planner import ModelPlan, ModelStep, PlanScope, find_plan_fault
 from shared.contracts import CognitiveContext, Task, TaskPriority
 from shared.errors import ActionError
-from shared.plans.agents import AgentPage
-from shared.plans.references import StepOutput
+from shared.plans import AgentPage, StepOutput
 from shared.tasks.actions import Action, collect_actions, register_action
-from shared.text.excerpt import fence
+from shared.text.display import fence
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from services.cortex.plan_needs import find_needed_agents, require_tools
 from shared.contracts import TaskPlan, TaskStep
 from shared.errors import ActionError
-from shared.plans.agents import AgentPage
+from shared.plans import AgentPage
 
 OWN = ("find_code",)
 PAGES = {

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from services.critic.drift import NOT_READ, Drift, check_drift
-from shared.source.tree import read_tree
+from shared.source import read_tree
 from tests.unit.test_source_tree import plant
 
 LONG = "def long():\n" + "    x = 1\n" * 50

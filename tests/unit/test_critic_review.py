@@ -17,7 +17,7 @@ from shared.contracts import (
     TestRun,
     ToolRun,
 )
-from shared.tasks.verdict import format_verdict
+from shared.tasks.evidence import format_verdict
 from tests.unit.test_source_tree import plant
 
 
@@ -325,13 +325,12 @@ def test_claims_of_odd_shapes_are_none(tmp_path: Path) -> None:
         {},
         {"metadata": [1], "output_paths": "x"},
         {"metadata": {"tests": {"exit_code": 0, "passed": 1, "command": ["pytest"]}}},
-        {"metadata": {"tests": {"exit_code": 0, "passed": 1, "command": "'open"}}},
         {"metadata": {"patch": 5, "diff": "no diff", "inspection": {"tools": [1, {"name": "ruff"}]}}},
         {"output_paths": [1, "relative.py", "/etc/passwd", f"{tmp_path}/../x.py", "/a\0b"]},
     ]
     for result in odd:
         claims = read_claims("t", result, (tmp_path,))
-        assert (claims.tests, claims.patches, claims.files, claims.missing) == ((), (), (), ()), result
+        assert (claims.tests, claims.patches, claims.files, claims.missing) == (False, (), (), ()), result
         assert (claims.tools, claims.rules) == ({}, {})
 
 

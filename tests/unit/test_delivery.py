@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import settings as limits
 from hypothesis import strategies as st
 
-from services.gateway.delivery.commands import parse_decision, parse_reminder
-from services.gateway.delivery.timing import (
+from services.gateway.delivery.replies import parse_decision, parse_reminder
+from services.gateway.delivery.sender import (
     CROWD,
     LONGEST_PAUSE,
     TURNS,

@@ -5,7 +5,7 @@ import contextlib
 from typing import Any
 
 from services.cli.supervisor.programs import free_port
-from services.gateway.delivery import listener
+from services.gateway.delivery import replies
 from shared.delivery.config import Mail
 from shared.delivery.message import Reply
 from tests.support.channels import SECRET, ImapStub
@@ -23,7 +23,7 @@ class Taken:
 
 
 async def test_a_server_that_was_away_is_asked_again(monkeypatch: Any) -> None:
-    monkeypatch.setattr(listener, "PAUSE", 0.05)
+    monkeypatch.setattr(replies, "PAUSE", 0.05)
     port, taken = free_port(), Taken()
     mail = Mail(
         smtp="smtp://127.0.0.1",
@@ -33,7 +33,7 @@ async def test_a_server_that_was_away_is_asked_again(monkeypatch: Any) -> None:
         imap_password=SECRET,
         poll=0.05,
     )
-    task = asyncio.create_task(listener.listen("post", mail, taken))  # type: ignore[arg-type]
+    task = asyncio.create_task(replies.listen("post", mail, taken))  # type: ignore[arg-type]
     await asyncio.sleep(0.3)
     assert not task.done()
     with ImapStub(port) as imap:

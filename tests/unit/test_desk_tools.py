@@ -10,18 +10,17 @@ import pytest
 from services.nexus.routing.decider import decide_by_likeness, is_vague
 from services.nexus.routing.decision import fits
 from services.nexus.routing.features import normalise
-from services.nexus.routing.languages import SENTENCES, find_language
+from services.nexus.routing.languages import find_language, read_languages
 from services.nexus.routing.likeness import fingerprint, load_weights
-from services.nexus.routing.registry import load_tools
 from services.nexus.routing.rules import decide_by_rule, qualify
-from services.nexus.routing.speech_acts import Act, find_act
+from services.nexus.tools.appointments import read_event
 from services.nexus.tools.arithmetic import compute
-from services.nexus.tools.capabilities import GROUPS, explain
 from services.nexus.tools.clock import NO_DAY, tell_time
-from services.nexus.tools.event import read_event
-from services.nexus.tools.stop import list_goals, names_else
-from services.nexus.tools.tool import Effect, Words
+from services.nexus.tools.office import GROUPS, explain_capabilities
+from services.nexus.tools.tool import Effect, Words, load_tools
+from services.nexus.tools.work import list_goals, names_else
 from shared.contracts import Goal
+from shared.language.speech_acts import Act, find_act
 from tests.bench.desk.fitting import taught_fingerprint
 from tests.bench.desk.slots import judge
 
@@ -50,7 +49,7 @@ def test_every_tool_has_a_line_that_describes_it_and_examples() -> None:
 def test_what_the_desk_can_do_is_one_screen_with_every_tool() -> None:
     grouped = [name for tools, _ in GROUPS.values() for name in tools.split()]
     assert sorted(grouped) == sorted(name for name, tool in TOOLS.items() if not tool.hidden)
-    lines = asyncio.run(explain(None, None, Words())).text.splitlines()  # type: ignore[arg-type]
+    lines = asyncio.run(explain_capabilities(None, None, Words())).text.splitlines()  # type: ignore[arg-type]
     assert len(lines) < 20
     assert max(map(len, lines)) <= 80
     assert any(line.startswith("- Schedules:") for line in lines)
@@ -181,7 +180,7 @@ def test_a_command_names_its_tool() -> None:
 )
 def test_languages_are_told_apart(text: str, language: str) -> None:
     assert find_language(text) == language
-    assert not language or language in SENTENCES
+    assert not language or language in read_languages().languages
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ LONGEST = {"ARCHITECTURE.md": 250, "README.md": 180}
 
 SHORT = re.compile(r"`([a-z_]+(?:/[a-z_]+)+(?:\.[a-z]+)?)/?`")
 """A path as documents shorten it: the end of one in the repository."""
-OF_THE_OFFICE = ("gateway/", "specialists/", "job_queue/", "souls/", "folder/")
+OF_THE_OFFICE = ("gateway/", "keys/", "specialists/", "job_queue/", "souls/", "folder/")
 """Beginnings of paths in the state folder, or in one of a reader."""
 
 

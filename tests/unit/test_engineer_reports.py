@@ -6,14 +6,20 @@ from pathlib import Path
 import msgspec
 
 from services.engineer.collecting import collect
-from services.engineer.events import count_events, read_events
-from services.engineer.go_events import as_text, parse_json, read_results, running
+from services.engineer.events import (
+    count_events,
+    format_go,
+    list_running,
+    parse_go,
+    read_events,
+    read_go_results,
+)
 from services.engineer.invocation import Invocation
 from services.engineer.report import format_tests, outcome_of
 from services.engineer.results import needs_network
-from services.engineer.runners import TestCommand
 from services.engineer.testing import add_suites
 from shared.contracts import NotChecked, ResultOutcome, TestFailure, TestSuite
+from shared.projects.reading.test_commands import TestCommand
 
 ROOT = Path("/copy/project")
 AT = "    at x (a.test.js:3:1)"
@@ -97,16 +103,16 @@ GO = """\
 
 
 def test_go():
-    lines = parse_json(GO)
-    results = read_results(lines, ROOT)
+    lines = parse_go(GO)
+    results = read_go_results(lines, ROOT)
     assert results is not None
     assert (results.passed, results.failed, results.skipped, results.errors) == (1, 1, 1, 1)
     assert [(each.test, each.message, each.source) for each in results.failures] == [
         ("example.org/cart.TestAdd/one", "got 2", "cart_test.go:9"),
         ("example.org/pay", "the package was not tested", "example.org/pay"),
     ]
-    assert running(lines) == ["example.org/post.TestHangs"]
-    assert as_text(lines) == "    cart_test.go:9: got 2\n"
+    assert list_running(lines) == ["example.org/post.TestHangs"]
+    assert format_go(lines) == "    cart_test.go:9: got 2\n"
 
 
 def test_jest(tmp_path):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.engineer.collecting import strip_output
+from services.engineer.collecting import RUNNERS, strip_output
 from services.engineer.console_results import (
     parse_ava,
     parse_cargo,
@@ -31,7 +31,6 @@ from services.engineer.results import (
     format_place,
     read_junit,
 )
-from services.engineer.runners import RUNNERS
 
 ROOT = Path("/copy/project")
 

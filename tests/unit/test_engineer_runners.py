@@ -4,16 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from services.engineer.discovery import Discovery, find_tests
-from services.engineer.runners import TestCommand
 from shared.errors import ActionError
+from shared.projects.reading import read_project
+from shared.projects.reading.discovery import Discovery
+from shared.projects.reading.test_commands import TestCommand
 
 NODE = '{\n  "name": "x",\n  "scripts": {\n    "test": "jest"\n  }\n}\n'
 UNITTEST = "import unittest\n\n\nclass T(unittest.TestCase):\n    pass\n"
 
 
 def found_in(folder: Path, files: dict[str, str]) -> Discovery:
-    return find_tests(lay_out(folder, files))
+    return read_project(lay_out(folder, files)).tests
 
 
 def lay_out(folder: Path, files: dict[str, str]) -> Path:
@@ -157,7 +158,7 @@ def test_finds_nothing_where_there_is_nothing(tmp_path, files):
 def test_a_statement_that_makes_no_sense_is_told_with_its_place(tmp_path, hint):
     lay_out(tmp_path, {".mailroom.yaml": f"test: {hint}\n"})
     with pytest.raises(ActionError, match=r"\.mailroom\.yaml:1: "):
-        find_tests(tmp_path)
+        assert read_project(tmp_path).tests
 
 
 def test_the_lock_file_tells_the_package_manager(tmp_path):

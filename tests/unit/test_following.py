@@ -13,17 +13,16 @@ from services.nexus.routing.following import (
     ROLES,
     TALK,
     Before,
-    is_part,
     is_whole,
     rank,
     read_following,
 )
 from services.nexus.routing.likeness import load_weights
-from services.nexus.routing.registry import load_tools
 from services.nexus.routing.request import Request
-from services.nexus.tools.tool import Effect
+from services.nexus.tools.tool import Effect, load_tools
 from shared.contracts import ListQuery, Node, NodePage
 from shared.errors import BusError
+from shared.language.utterance import read_utterance
 from shared.memory import Memory
 
 TOOLS = load_tools()
@@ -47,7 +46,7 @@ TOOLS = load_tools()
     ],
 )
 def test_a_part_is_no_sentence(text: str, part: bool) -> None:
-    assert is_part(text) is part
+    assert read_utterance(text).is_part is part
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,19 @@ from services.critic.contracts import list_settings
 from services.critic.document import declared_packages
 from services.critic.drift import check_drift
 from services.critic.vulnerabilities import read_locked
-from services.engineer.discovery import Discovery, find_tests
 from services.engineer.testing import name_unreadable
 from services.scout.repository import read_repository
 from shared.errors import ActionError
 from shared.gate.registries import registry_reach
 from shared.projects.fetched import _has_crates
 from shared.projects.javascript import replaces_modules
-from shared.projects.manifests import find_unreadable, read_yaml
-from shared.projects.python_manifest import is_requirement, read_python
-from shared.projects.recognition import find_projects
-from shared.projects.test_environments import list_plugins, needs_pytest, read_ci
-from shared.source.syntax import parse_ini, parse_json, parse_module, parse_toml, parse_yaml
-from shared.source.tree import read_tree
+from shared.projects.reading import ProjectFiles, project_files, read_project
+from shared.projects.reading.ci import read_ci_needs
+from shared.projects.reading.discovery import Discovery
+from shared.projects.reading.project_files import list_registries
+from shared.projects.reading.pytest_settings import list_plugins, needs_pytest
+from shared.projects.reading.python_manifest import is_requirement, read_python
+from shared.source import parse_ini, parse_json, parse_module, parse_toml, parse_yaml, read_tree
 
 NAMES = """\
 pyproject.toml setup.py setup.cfg tox.ini tox.toml noxfile.py requirements.txt requirements-dev.txt uv.lock
@@ -109,16 +109,20 @@ def write(root: Path, content: bytes) -> None:
 
 def read_all(root: Path) -> None:
     """Every reader of a project's files."""
-    find_projects(root)
-    read_python(root)
-    needs_pytest(root)
-    list_plugins(root)
+    project = read_project(root)
+    assert isinstance(project.parts, tuple)
+    assert isinstance(project.locks, tuple)
+    assert isinstance(project.scripts, dict)
+    read_python(project.files)
+    needs_pytest(project.files)
+    list_plugins(project.files)
     replaces_modules(root)
-    _has_crates(root, ("Cargo.toml",))
+    _has_crates(project.files, ("Cargo.toml",))
+    named = list_registries(project.files)
     for ecosystem in ("python", "javascript", "rust", "go", "java"):
-        registry_reach(ecosystem, root)
+        registry_reach(ecosystem, named)
     try:
-        assert isinstance(find_tests(root), Discovery)
+        assert isinstance(project.tests, Discovery)
     except ActionError as error:
         assert "test" in str(error)
     assert read_repository(root).files
@@ -160,7 +164,7 @@ def test_nothing_in_the_place_of_a_file_ends_a_reader(tmp_path, make):
     (tmp_path / "plain.py").write_text("")
     read_all(tmp_path)
     if make is not make_closed or os.geteuid():
-        assert "pyproject.toml" in dict(find_unreadable(tmp_path))
+        assert "pyproject.toml" in dict(read_project(tmp_path).unreadable)
 
 
 def test_what_cannot_be_read_is_named(tmp_path):
@@ -170,11 +174,12 @@ def test_what_cannot_be_read_is_named(tmp_path):
     (tmp_path / "Cargo.toml").write_text("[package]\nname = 'x'\n")
     (tmp_path / ".github" / "workflows").mkdir(parents=True)
     (tmp_path / ".github" / "workflows" / "ci.yml").write_text("a: !!bool foo\n")
-    named = dict(find_unreadable(tmp_path))
+    named = dict(read_project(tmp_path).unreadable)
     assert set(named) == {"pyproject.toml", "package.json", "setup.cfg", ".github/workflows/ci.yml"}
     assert "line 1" in named["pyproject.toml"]
     assert named["setup.cfg"] == "it is not text"
-    assert sum("was left out, since it cannot be read: " in note for note in name_unreadable(tmp_path)) == 4
+    notes = name_unreadable(ProjectFiles(tmp_path))
+    assert sum("was left out, since it cannot be read: " in note for note in notes) == 4
 
 
 @pytest.mark.parametrize("parse", [parse_ini, parse_json, parse_module, parse_toml, parse_yaml])
@@ -188,7 +193,9 @@ def test_what_is_malformed_is_a_value_error_and_nothing_else(parse, content):
 
 def test_references_that_grow_are_refused(tmp_path):
     (tmp_path / "a.yaml").write_text(BOMB)
-    assert read_yaml(tmp_path / "a.yaml") == {}
+    files = ProjectFiles(tmp_path)
+    assert files.table("a.yaml") == {}
+    assert "values" in files.explain("a.yaml")
     assert parse_yaml("a: &a {b: 1}\nc: *a\n") == {"a": {"b": 1}, "c": {"b": 1}}
 
 
@@ -198,10 +205,71 @@ def test_what_redirects_output_is_no_requirement(tmp_path):
         "\tpip install one>two 2>&1 && pip install three\n"
     )
     (tmp_path / "r.txt").write_text("")
-    needs = read_ci(tmp_path)
+    needs = read_ci_needs(ProjectFiles(tmp_path))
     assert (needs.requirements, needs.files) == (("six", "attrs>=2", "one"), ("r.txt",))
     (tmp_path / "tox.ini").write_text("[testenv]\ndeps =\n  six\n  2>>$@.log\n")
-    plan = read_python(tmp_path)
+    plan = read_python(ProjectFiles(tmp_path))
     assert (plan.requirements, plan.unread) == (("six",), ("2>>$@.log",))
     assert not is_requirement("a >> b")
     assert is_requirement("a @ git+https://example.org/a ; python_version > '3'")
+
+
+def test_a_link_is_followed_within_the_project_alone(tmp_path):
+    project, elsewhere = tmp_path / "shop", tmp_path / "elsewhere.json"
+    (project / "web").mkdir(parents=True)
+    elsewhere.write_text('{"scripts": {"test": "ava"}}')
+    (project / "shared.json").write_text('{"scripts": {"test": "jest"}}')
+    (project / "package.json").symlink_to(elsewhere)
+    (project / "web" / "package.json").symlink_to("../shared.json")
+    files = ProjectFiles(project)
+    assert files.table("package.json") == {}
+    assert files.list_unreadable() == [("package.json", "it leads out of the project")]
+    assert files.at("web").table("package.json", "scripts") == {"test": "jest"}
+
+
+def test_a_file_is_read_once_and_not_beyond_its_bound(tmp_path):
+    (tmp_path / "package.json").write_text('{"name": "a"}')
+    (tmp_path / "Makefile").write_text("a" * 2_000_001)
+    (tmp_path / "package-lock.json").write_text(f'{{"a": "{"a" * 2_000_001}"}}')
+    files = ProjectFiles(tmp_path)
+    assert files.table("package.json") == {"name": "a"}
+    (tmp_path / "package.json").write_text('{"name": "b"}')
+    assert files.table("package.json") == {"name": "a"}
+    assert files.list_unreadable() == [("Makefile", "it is larger than 2,000,000 bytes")]
+    assert files.table("package-lock.json")
+
+
+def test_what_is_kept_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(project_files, "KEPT", 20)
+    (tmp_path / "inner").mkdir()
+    for name in ("a.json", "inner/b.json"):
+        (tmp_path / name).write_text('{"name": "old"}')
+    files = ProjectFiles(tmp_path)
+    assert [files.table("a.json"), files.at("inner").table("b.json")] == [{"name": "old"}] * 2
+    for name in ("a.json", "inner/b.json"):
+        (tmp_path / name).write_text('{"name": "new"}')
+    assert (files.table("a.json"), files.at("inner").table("b.json")) == ({"name": "old"}, {"name": "new"})
+
+
+def test_the_parts_of_a_project(tmp_path):
+    files = {
+        "README.rst": "Shop\n====\n",
+        "readme.md": "# Shop\n",
+        "LICENSE": "MIT License\n",
+        "package.json": '{"name": "shop", "license": "MIT", "scripts": {"test": "jest"}}',
+        "yarn.lock": "",
+        ".github/workflows/ci.yml": "on: push\njobs: {a: {steps: [{run: yarn test}]}}\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    project = read_project(tmp_path)
+    assert project.docs == ("readme.md", "README.rst")
+    assert [each.text for each in project.licence] == [
+        "The licence is declared as MIT",
+        "LICENSE has the text of the MIT licence",
+    ]
+    assert project.manifests[0].name == "shop"
+    assert (project.locks, project.scripts) == (("yarn.lock",), {"test": "jest"})
+    assert [script.text for script in project.ci] == ["yarn test"]
+    assert [command.argv for command in project.tests.commands] == [("yarn", "run", "test")]

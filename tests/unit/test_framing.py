@@ -3,7 +3,7 @@
 import pytest
 
 from shared.contracts import Task
-from shared.reasoning.prompt import MAX_INPUT, MAX_INPUTS, frame_task
+from shared.reasoning.prompts import MAX_INPUT, MAX_INPUTS, frame_task
 from shared.tasks.context import Opened
 
 

@@ -13,10 +13,9 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from services.gateway.security import exchange, limits
+from services.gateway.security.exchange import format_page_policy, hash_source
 from services.gateway.security.guard import Guard, secure
-from services.gateway.security.limits import Rate, RateLimit, Streams, read_body
-from services.gateway.security.policy import format_page_policy, hash_source
-from services.gateway.security.refusals import Refused
+from services.gateway.security.limits import Rate, RateLimit, Refused, Streams, read_body
 from services.gateway.security.sites import Sites
 from shared import settings
 from shared.access.people import read_owner_name

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from services.gateway.hooks.template import fill
+from services.gateway.hooks import fill
 from shared import settings
 from shared.access.hooks import HookFile
-from shared.delivery.signing import (
+from shared.delivery.http import (
     DELIVERY,
     SIGNATURE,
     TIMESTAMP,

@@ -8,7 +8,7 @@ import pytest
 
 from shared.contracts import Task
 from shared.errors import BusUnavailable
-from shared.messaging.pending import PendingReplies
+from shared.messaging.correspondence import PendingReplies
 from shared.tasks.context import TaskContext
 
 
@@ -66,7 +66,7 @@ def test_hops_are_what_the_task_says_or_none(hops: Any, counted: int):
 
 
 async def test_who_waits_goes_on_waiting_while_the_server_is_away(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("shared.messaging.pending.POLL", (0.001, 0.001))
+    monkeypatch.setattr("shared.messaging.correspondence.POLL", (0.001, 0.001))
     looks = iter([BusUnavailable("No answer"), None, BusUnavailable("No answer"), "found"])
 
     async def begin() -> bool:

@@ -5,7 +5,7 @@ import pytest
 from services.conductor.learning import ENOUGH, MetaLearner, record_name, score
 from shared.contracts import Experience, Goal, GoalTask, TaskResult, TaskStatus
 from shared.contracts.cognition import RECENT, kind_of
-from shared.plans.agents import AgentPage
+from shared.plans import AgentPage
 
 AT = "2026-01-02T03:04:05+00:00"
 GOAL = Goal(goal_id="g", text="x", requester="user", submitted_at=AT, playbook="checkup")

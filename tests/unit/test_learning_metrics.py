@@ -2,9 +2,9 @@
 
 import pytest
 
-from shared.contracts import Goal, ResultOutcome, Setback, TaskStatus
-from shared.queries import planted_commands
-from shared.queries.learning_metrics import (
+from services.gateway.metrics import planted_commands
+from services.gateway.metrics.computing import best_score
+from services.gateway.metrics.learning import (
     TaskEnd,
     adaptations,
     compute_improvement,
@@ -13,8 +13,9 @@ from shared.queries.learning_metrics import (
     handoffs,
     pattern_uses,
 )
-from shared.queries.metrics import Metrics, best_score
-from shared.queries.planted_commands import judge_planted
+from services.gateway.metrics.planted_commands import judge_planted
+from shared.contracts import Goal, ResultOutcome, Setback, TaskStatus
+from shared.views.metrics import Metrics
 
 AT = "2026-01-02T03:04:05+00:00"
 

@@ -7,7 +7,7 @@ import time
 
 import msgspec
 
-from shared.bus.liveness import Holder
+from shared.bus.peers import Holder
 
 HERE = Holder.this("me")
 

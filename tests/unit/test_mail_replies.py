@@ -7,9 +7,8 @@ import pytest
 
 from shared.contracts import DeliveryKind, Urgency
 from shared.delivery.config import Mail
-from shared.delivery.mail import LONGEST_REPLY, compose, parse_reply
+from shared.delivery.mail import LONGEST_REPLY, compose, parse_reply, strip_quoted
 from shared.delivery.message import Message, Reply
-from shared.delivery.reply_text import strip_quoted
 
 OFFICE = "office@example.org"
 MAIL = Mail(smtp="smtp://mail.example.org", sender=OFFICE, to="ada@example.org", imap="imaps://a@b")

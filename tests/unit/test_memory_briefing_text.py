@@ -26,7 +26,7 @@ from services.memory.briefing.page import (
 )
 from services.memory.briefing.sections import ORDER
 from shared.contracts import Node
-from shared.text.shorten import flatten, shorten
+from shared.text.display import flatten, shorten
 
 MARKDOWN = MarkdownIt("commonmark").enable("table").enable("strikethrough")
 HOSTILE = (

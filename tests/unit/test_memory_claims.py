@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from services.memory.linking.chances import SURE, Pair, estimate
 from services.memory.linking.rules import are_duplicates
-from services.memory.linking.sayings import strip_saying
+from services.memory.linking.statements import strip_saying
 from services.memory.linking.tokens import tokenize
-from services.memory.local_embedder import LocalEmbedder
-from services.memory.model import is_complete
+from services.memory.local_model import LocalEmbedder, is_complete
 from shared.settings import load as load_settings
 from tests.support.memory import note
 

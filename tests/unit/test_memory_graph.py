@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from services.memory.graph import edge_rows, network
 from services.memory.graph.graph import Graph
-from services.memory.storage.rows import EDGES, NODES
+from services.memory.storage.tables import EDGES, NODES
 from shared.contracts import Edge, EdgesQuery, Node, Relation
 
 NOW = "2026-03-01T12:00:00.000001+00:00"

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from services.memory.ingest.chats import convert_chat
-from services.memory.ingest.dialects import normalise_markup
 from services.memory.ingest.fields import tag_speaker
-from services.memory.ingest.kind_choice import score_piece
-from services.memory.ingest.kinds import choose_kind
+from services.memory.ingest.kinds import choose_kind, score_piece
+from services.memory.ingest.markdown import normalise_markup
 from services.memory.ingest.pieces import Piece
 from services.memory.ingest.reading import read_document
 

@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 
 from services.memory.ingest.calendars import parse_calendar
-from services.memory.ingest.kind_choice import score_piece
-from services.memory.ingest.mails import parse_mails
-from services.memory.ingest.markdown import parse_note
+from services.memory.ingest.chats import parse_mails
+from services.memory.ingest.kinds import score_piece
+from services.memory.ingest.markdown import convert_rst, parse_note
 from services.memory.ingest.pieces import IngestError, Piece
 from services.memory.ingest.reading import read_document, read_file
 from services.memory.ingest.records import parse_toml
-from services.memory.ingest.rst import convert_rst
 
 KNOWN = date(2026, 6, 1)
 MODIFIED = 1_780_000_000.0

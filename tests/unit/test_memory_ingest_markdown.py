@@ -13,14 +13,11 @@ from services.memory.ingest.fields import (
     parse_date,
     parse_front_matter,
 )
-from services.memory.ingest.kind_choice import lean, score_piece
-from services.memory.ingest.kinds import choose_kind, score_kinds
-from services.memory.ingest.markdown import parse_note
+from services.memory.ingest.kinds import choose_kind, lean, score_kinds, score_piece
+from services.memory.ingest.markdown import convert_org, parse_note
 from services.memory.ingest.naming import make_piece
-from services.memory.ingest.org import convert_org
-from services.memory.ingest.passages import LONG, read_passages
+from services.memory.ingest.passages import LONG, read_passages, split_text
 from services.memory.ingest.pieces import MAX_BODY, Document, NoteLink
-from services.memory.ingest.splitting import split_text
 
 KNOWN = date(2026, 6, 1)
 

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from services.memory.ingest.drafting import draft_nodes
 from services.memory.ingest.naming import make_piece
-from services.memory.ingest.passages import read_passages
+from services.memory.ingest.passages import LOG_LINES, parse_log, read_passages
 from services.memory.ingest.pieces import Document, IngestError, Piece, join_title
 from services.memory.ingest.reading import MAX_BYTES, read_document
 from services.memory.ingest.records import parse_json, parse_table, parse_yaml
-from services.memory.ingest.splitting import LOG_LINES, parse_log
 
 
 def test_a_table_is_read_by_its_header() -> None:

@@ -10,13 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.memory.retrieval import keywords as module
-from services.memory.retrieval.keywords import K1, B, Keywords, plain_words, query_words
+from services.memory.retrieval.keywords import (
+    K1,
+    MANY,
+    B,
+    Keywords,
+    encode,
+    plain_words,
+    query_words,
+    split_words,
+)
 from services.memory.retrieval.node_index import NodeIndex
 from services.memory.retrieval.postings import Codes
 from services.memory.retrieval.search import RARITY, Search, SearchState
 from services.memory.retrieval.view import View
-from services.memory.retrieval.word_splitting import MANY, encode, split_words
-from services.memory.storage.rows import write_nodes
+from services.memory.storage.tables import write_nodes
 from shared.contracts import MemoryQuery, Node
 from tests.support.memory import NOW, make_tables, note, put, search_ids, vector
 

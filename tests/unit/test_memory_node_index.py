@@ -10,7 +10,7 @@ from services.memory.graph.decay import parse_time
 from services.memory.retrieval.node_index import COLUMNS, MANY, NodeIndex
 from services.memory.retrieval.node_table import CONFIDENT, DONE, GENERIC, read_times
 from services.memory.retrieval.sessions import OFFSETS
-from services.memory.storage.rows import write_nodes
+from services.memory.storage.tables import write_nodes
 from shared.contracts import Node, Source
 from tests.support.memory import at, note
 

@@ -6,9 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from services.memory.picture.drawing import NOTHING, draw
-from services.memory.picture.forces import relax, scatter
-from services.memory.picture.selection import Selection, select
+from services.memory.picture import NOTHING, Selection, draw, relax, scatter, select
 from shared.contracts import Layout, LayoutQuery
 from tests.support.memory import NOW, World, edge, node
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from services.memory.retrieval import ranking
-from services.memory.retrieval.keywords import query_words
+from services.memory.retrieval.keywords import query_words, split_words
 from services.memory.retrieval.ranking import (
     DATE,
     MEANING,
@@ -20,7 +20,6 @@ from services.memory.retrieval.ranking import (
     sum_neighbours,
 )
 from services.memory.retrieval.sessions import OFFSETS
-from services.memory.retrieval.word_splitting import split_words
 
 NOW = datetime(2026, 3, 20, 12, tzinfo=UTC).timestamp()
 

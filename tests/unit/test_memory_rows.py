@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from services.memory.storage.rows import drop_retired, find_texts, newest, split
+from services.memory.storage.tables import drop_retired, find_texts, newest, split
 
 
 def table(*rows: tuple[str, int], retired: tuple[int, ...] = ()) -> pa.Table:

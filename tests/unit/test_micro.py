@@ -13,10 +13,8 @@ from shared.errors import ActionError, ModelUnavailable, Reject
 from shared.llm.protocol import Message, Thought, Tool, ToolCall, Usage
 from shared.llm.structured_output import ask_for
 from shared.reasoning.conversation import Conversation
-from shared.reasoning.limits import Caps
 from shared.reasoning.loop import AgentLoop, Checkpoint, Conclusion
-from shared.reasoning.tool_parsing import detect_action
-from shared.reasoning.tools import Toolbox
+from shared.reasoning.tools import Caps, Toolbox, detect_action
 from shared.tasks.actions import ActionRegistry, Bound, Outcome, register_action
 
 USAGE = Usage(input_tokens=100, output_tokens=10, calls=1)

@@ -11,8 +11,8 @@ from services.nexus.answers.memory_answer import (
     quote_node,
 )
 from shared.contracts import Hit, Node, Response, Source
-from shared.text.shorten import shorten
-from shared.text.words import find_terms, stem_term
+from shared.text.display import shorten
+from shared.text.prose import find_terms, stem_term
 
 CHECK_UP = Node(
     id="n1",

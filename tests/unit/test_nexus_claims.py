@@ -11,8 +11,8 @@ from services.nexus.answers.model_answer import (
 )
 from services.nexus.answers.unsupported_claims import remove_unsupported
 from services.nexus.routing.model_choice import ToolChoice, check_choice
-from services.nexus.routing.registry import load_tools
-from shared.contracts import ContextItem, ContextPacket, Reminder
+from services.nexus.tools.tool import load_tools
+from shared.contracts import ContextItem, ContextPacket, Due, DueKind
 
 FALSE = """
     I have set a reminder for tomorrow.
@@ -119,7 +119,9 @@ def test_brackets_that_are_no_ids_stand() -> None:
 
 
 def test_where_nothing_true_is_left_it_says_so_and_what_there_is() -> None:
-    reminder = Reminder(reminder_id="r1", text="tea", person="user", due_at="2027-01-01T00:00:00+00:00")
+    reminder = Due(
+        due_id="r1", what=DueKind.MAIL, text="tea", requester="user", at="2027-01-01T00:00:00+00:00"
+    )
     response = checked_response(ModelAnswer(text="I set your reminder."), PACKET, (reminder,))
     assert response.text.startswith("Memory holds nothing that answers this.")
     assert "There is one open reminder: see 'mailroom reminders list'." in response.text

@@ -25,8 +25,14 @@ from services.nexus.answers.weighing import (
     measure,
 )
 from shared.contracts import Hit, Node, Source
-from shared.text.cues import asks_about_work, asks_past
-from shared.text.subjects import count_missing, find_names, find_numbered, find_phrases
+from shared.text.questions import (
+    asks_about_work,
+    asks_past,
+    count_missing,
+    find_names,
+    find_numbered,
+    find_phrases,
+)
 
 QUESTION = "On which day do we deploy the storefront?"
 

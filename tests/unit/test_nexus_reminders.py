@@ -6,28 +6,30 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from services.nexus.conversation.pending import settle
-from services.nexus.reminders.changes import change_reminders, choose_reminders
 from services.nexus.reminders.intents import ReminderIntent, find_intent
 from services.nexus.reminders.requests import ReminderRequest, read_new, read_reminder_request
-from services.nexus.reminders.service import format_template
-from services.nexus.reminders.state import (
-    MAX_ENDED,
-    add_reminder,
+from services.nexus.reminders.when import format_time_answer
+from services.nexus.routing.rules import INTENTS, decide_by_rule
+from services.nexus.timetable.items import (
+    LIMITS,
+    drop_oldest,
     due_time,
     end,
-    find_reminders,
     finish,
     fire,
     to_timestamp,
+    undo_change,
 )
-from services.nexus.reminders.when import format_time_answer
-from services.nexus.routing.registry import load_tools
-from services.nexus.routing.rules import INTENTS, decide_by_rule
-from shared.contracts import AskedBack, Reminder, Reminders, ReminderStatus
+from services.nexus.timetable.reminder_changes import change_reminders, choose_reminders, find_reminders
+from services.nexus.timetable.reminders import format_template
+from services.nexus.tools.tool import load_tools
+from shared.contracts import AskedBack, Due, DueKind, DueStatus
 from shared.errors import ActionError
+from shared.language.utterance import read_utterance
 
 NOW = datetime(2026, 11, 25, 15, 20, tzinfo=UTC)
-OPEN = frozenset({ReminderStatus.SCHEDULED, ReminderStatus.FIRED})
+WEEKDAYS = "DTSTART:20240101T152000\nRRULE:FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR"
+OPEN = frozenset({DueStatus.WAITING, DueStatus.FIRED})
 
 ERRANDS = """
     Remind me to run the tests tomorrow                | SET
@@ -137,15 +139,15 @@ def test_what_to_be_reminded_of(text: str, what: str) -> None:
     assert read_new(text, NOW, UTC).text == what
 
 
-def reminder(number: int, **more: object) -> Reminder:
-    fields = {"reminder_id": f"r{number:04d}", "text": f"tea {number}", "person": "user"}
-    return Reminder(**{**fields, "due_at": to_timestamp(NOW), **more})  # type: ignore[arg-type]
+def reminder(number: int, **more: object) -> Due:
+    fields = {"due_id": f"r{number:04d}", "what": DueKind.MAIL, "text": f"tea {number}", "requester": "user"}
+    return Due(**{**fields, "at": to_timestamp(NOW), **more})  # type: ignore[arg-type]
 
 
-def changed(found: Reminder, words: str, now: datetime) -> Reminder:
+def changed(found: Due, words: str, now: datetime) -> Due:
     """The reminder after a request about it."""
     request = read_reminder_request(words, now, UTC)
-    _, (after,), _ = change_reminders(Reminders(reminders=(found,)), [found], request, now, UTC)
+    (after,), _ = change_reminders([found], request, now, UTC)
     return after
 
 
@@ -153,14 +155,14 @@ def test_putting_off_counts_from_now_where_it_went_off_and_else_from_its_time() 
     later = NOW + timedelta(hours=5)
     fired = fire(reminder(1), NOW, UTC)
     assert due_time(changed(fired, "snooze it", later)) == later + timedelta(minutes=30)
-    waiting = reminder(1, due_at=to_timestamp(later))
+    waiting = reminder(1, at=to_timestamp(later))
     snoozed = changed(waiting, "snooze it for 30 minutes", NOW)
     assert due_time(snoozed) == later + timedelta(minutes=30)
-    assert (snoozed.count, snoozed.status) == (2, ReminderStatus.SNOOZED)
+    assert snoozed.status is DueStatus.SNOOZED
 
 
 def test_a_move_keeps_what_it_does_not_name() -> None:
-    tomorrow = reminder(1, due_at=to_timestamp(NOW + timedelta(days=1, hours=2)))  # Thursday at 17:20
+    tomorrow = reminder(1, at=to_timestamp(NOW + timedelta(days=1, hours=2)))  # Thursday at 17:20
     for words, wanted in (
         ("move the tea reminder to 10am", "11-26 10:00"),
         ("move the tea reminder to 18:00", "11-26 18:00"),
@@ -178,7 +180,7 @@ def test_a_move_keeps_what_it_does_not_name() -> None:
 
 
 def test_a_new_time_of_day_moves_all_of_what_repeats_and_a_day_only_the_next_time() -> None:
-    daily = reminder(1, repeats="mon,tue,wed,thu,fri 15:20", due_at=to_timestamp(NOW + timedelta(days=1)))
+    daily = reminder(1, repeats=WEEKDAYS, at=to_timestamp(NOW + timedelta(days=1)))
     moved = changed(daily, "move the tea reminder to 10am", NOW)
     assert (f"{due_time(moved):%m-%d %H:%M}", "100000" in moved.repeats) == ("11-26 10:00", True)
     once = changed(daily, "move the tea reminder to Saturday", NOW)
@@ -227,7 +229,7 @@ def complete(asked: ReminderRequest, said: str, answer: str) -> str:
     asks = AskedBack(
         template=format_template(asked, said), expects="text" if asked.missing == "text" else "time"
     )
-    found = settle(answer, asks)
+    found = settle(read_utterance(answer), asks)
     return (found.joined or found.text).removeprefix("/reminder_set ") if found else ""
 
 
@@ -261,49 +263,57 @@ def test_words_of_a_time() -> None:
 
 
 def test_one_that_repeats_waits_for_its_next_time_when_it_went_off() -> None:
-    daily = reminder(1, repeats="mon,tue,wed,thu,fri,sat,sun 15:20")
+    daily = reminder(1, repeats="DTSTART:20240101T152000\nRRULE:FREQ=DAILY")
     late = NOW + timedelta(days=2, hours=1)
     fired = fire(daily, late, UTC)
-    assert (fired.status, fired.count) == (ReminderStatus.SCHEDULED, 2)
+    assert (fired.status, fired.runs) == (DueStatus.WAITING, 1)
     assert due_time(fired) == NOW + timedelta(days=3)
     snoozed = changed(fired, "snooze it", late)
     assert due_time(snoozed) == late + timedelta(minutes=30)
     assert due_time(fire(snoozed, late + timedelta(minutes=30), UTC)) == NOW + timedelta(days=3)
     assert finish(fired, late, UTC) == fired
     done = finish(snoozed, late, UTC)
-    assert (due_time(done), done.status, done.count) == (due_time(fired), ReminderStatus.SCHEDULED, 4)
-    assert end(fired, ReminderStatus.CANCELLED).status is ReminderStatus.CANCELLED
+    assert (due_time(done), done.status) == (due_time(fired), DueStatus.WAITING)
+    assert end(fired, DueStatus.CANCELLED).status is DueStatus.CANCELLED
 
 
 def test_the_last_of_what_repeats_ends_it() -> None:
     rule = "DTSTART:20261124T152000\nRRULE:FREQ=DAILY;COUNT=2"
-    assert fire(reminder(1, repeats=rule), NOW, UTC).status is ReminderStatus.FIRED
+    assert fire(reminder(1, repeats=rule), NOW, UTC).status is DueStatus.FIRED
 
 
 def test_an_ended_one_stays_ended() -> None:
-    done = end(reminder(1), ReminderStatus.ACKNOWLEDGED)
-    assert end(done, ReminderStatus.ACKNOWLEDGED) == done
+    done = end(reminder(1), DueStatus.DONE)
+    assert end(done, DueStatus.DONE) == done
     with pytest.raises(ActionError, match="is done already"):
-        end(done, ReminderStatus.CANCELLED)
+        end(done, DueStatus.CANCELLED)
 
 
 def test_the_latest_that_are_over_are_kept_and_all_that_wait() -> None:
-    reminders = Reminders(reminders=(reminder(0),))
-    for number in range(1, MAX_ENDED + 50):
-        reminders = add_reminder(reminders, reminder(number, status=ReminderStatus.CANCELLED))
-    kept = [each.reminder_id for each in reminders.reminders]
-    assert len(kept) == MAX_ENDED + 1
+    over = LIMITS[DueKind.MAIL].over
+    ended = [reminder(number, status=DueStatus.CANCELLED) for number in range(1, over + 50)]
+    kept = [each.due_id for each in drop_oldest([reminder(0), *ended])]
+    assert len(kept) == over + 1
     assert kept[0] == "r0000"
-    assert kept[-1] == f"r{MAX_ENDED + 49:04d}"
-    assert add_reminder(reminders, reminder(0)) is reminders
+    assert kept[-1] == f"r{over + 49:04d}"
+
+
+def test_undoing_leaves_what_went_off_since() -> None:
+    one, two = reminder(1), reminder(2)
+    known = [end(one, DueStatus.CANCELLED), fire(two, NOW, UTC)]
+    assert undo_change(known, [one, two]) == [one]
+    with pytest.raises(ActionError, match="no change of a reminder"):
+        undo_change(known, [two])
+    with pytest.raises(ActionError, match="Another reminder was changed since"):
+        undo_change(known, [one], ["r0009"])
 
 
 def test_one_is_found_by_id_its_beginning_its_words_or_its_time() -> None:
     late = to_timestamp(NOW.replace(hour=21, minute=0))
-    reminders = Reminders(reminders=(reminder(1), reminder(2), reminder(12, due_at=late)))
+    reminders = [reminder(1), reminder(2), reminder(12, at=late)]
 
     def ids(words: str) -> list[str]:
-        return [each.reminder_id for each in find_reminders(reminders, words, preferred=OPEN, zone=UTC)]
+        return [each.due_id for each in find_reminders(reminders, words, preferred=OPEN, zone=UTC)]
 
     assert ids("r0001") == ["r0001"]
     assert ids("tea 12") == ["r0012"]
@@ -315,12 +325,12 @@ def test_one_is_found_by_id_its_beginning_its_words_or_its_time() -> None:
 
 
 def test_it_is_what_was_spoken_of_or_the_only_one() -> None:
-    reminders = Reminders(reminders=(reminder(1), reminder(2)))
+    reminders = [reminder(1), reminder(2)]
     request = ReminderRequest(intent=ReminderIntent.CANCEL)
-    assert [each.reminder_id for each in choose_reminders(reminders, request, ("r0002",), UTC)] == ["r0002"]
+    assert [each.due_id for each in choose_reminders(reminders, request, ("r0002",), UTC)] == ["r0002"]
     assert len(choose_reminders(reminders, request, (), UTC)) == 2
     with pytest.raises(ActionError, match="no open reminders"):
-        choose_reminders(Reminders(), request, (), UTC)
+        choose_reminders([], request, (), UTC)
 
 
 @pytest.mark.parametrize(
@@ -332,7 +342,7 @@ def test_long_messages_are_understood_quickly(word: str) -> None:
     for message in (text, text[:3_900]):
         find_intent(message)
         read_reminder_request(message, NOW, UTC)
-        settle(message, AskedBack(template="Remind me {answer} to x", expects="time"))
+        settle(read_utterance(message), AskedBack(template="Remind me {answer} to x", expects="time"))
     assert time.perf_counter() - begun < 2
 
 

@@ -4,10 +4,19 @@ import pytest
 
 from shared.contracts import Presence, TaskStep
 from shared.errors import ActionError
-from shared.plans.agents import MAX_TEXT, AgentPage, format_agents, pages_of
-from shared.plans.order import find_circle, group_steps, sort_steps
-from shared.plans.plan import step_key
-from shared.plans.references import StepOutput, fill_references, referenced_steps
+from shared.plans import (
+    MAX_SHOWN,
+    AgentPage,
+    StepOutput,
+    fill_references,
+    find_circle,
+    format_agents,
+    group_steps,
+    pages_of,
+    referenced_steps,
+    sort_steps,
+    step_key,
+)
 
 SCOUT = Presence(
     agent="scout",
@@ -37,7 +46,7 @@ def test_the_pages_say_who_can_do_what_with_which_parameters() -> None:
 def test_long_pages_are_cut_between_lines_and_say_so() -> None:
     actions = {f"action_{number}": "x" * 200 for number in range(500)}
     text = format_agents([AgentPage(name="scout", actions=actions, at_work=True)])
-    assert len(text) < MAX_TEXT + 100
+    assert len(text) < MAX_SHOWN + 100
     assert text.endswith("\n(cut off here)")
 
 

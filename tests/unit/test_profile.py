@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from shared.errors import ConfigError
 from shared.subjects import RESERVED_NAMES
-from shared.tasks.profile import Profile, load_profile
+from shared.tasks.profiles import Profile, load_profile
 
 ROOT = Path(__file__).resolve().parents[2]
 FIELDS = ", ".join(Profile.__struct_fields__)

@@ -8,20 +8,26 @@ from pathlib import Path
 import pytest
 
 from shared.contracts import Connection
-from shared.projects import interpreters
-from shared.projects.diagnosis import explain, list_refused
+from shared.projects import toolchains
 from shared.projects.fetched import _has_crates
-from shared.projects.interpreters import Interpreter, choose_interpreter, find_interpreters
-from shared.projects.made_files import keep_made, list_files, restore_made
-from shared.projects.node_managers import choose_manager, fits_engines
+from shared.projects.node_managers import fits_engines
 from shared.projects.python import find_version
-from shared.projects.python_locks import convert_version
-from shared.projects.python_manifest import PythonPlan, read_python
-from shared.projects.recognition import find_projects
-from shared.projects.store import Record, clean, open_slot
-from shared.projects.test_environments import list_plugins, needs_pytest
-from shared.projects.toolchains import format_package, list_needs
-from shared.projects.virtual_environment import make_view
+from shared.projects.reading import ProjectFiles
+from shared.projects.reading.node_scripts import choose_manager
+from shared.projects.reading.pytest_settings import list_plugins, needs_pytest
+from shared.projects.reading.python_locks import convert_version
+from shared.projects.reading.python_manifest import PythonPlan, read_python
+from shared.projects.reading.recognition import find_projects
+from shared.projects.steps import explain, list_refused
+from shared.projects.store import Record, clean, keep_made, list_files, open_slot, restore_made
+from shared.projects.toolchains import (
+    Interpreter,
+    choose_interpreter,
+    find_interpreters,
+    format_package,
+    list_needs,
+)
+from shared.projects.virtual_environments import make_view
 from shared.sandbox import CommandResult
 from tests.support.registries import write_files
 
@@ -31,7 +37,9 @@ PACKAGE = (
 
 
 def read(folder: Path, **files: str) -> PythonPlan:
-    return read_python(write_files(folder, {name.replace("__", "."): text for name, text in files.items()}))
+    return read_python(
+        ProjectFiles(write_files(folder, {name.replace("__", "."): text for name, text in files.items()}))
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,7 +78,7 @@ def read(folder: Path, **files: str) -> PythonPlan:
 )
 def test_projects_are_found(tmp_path: Path, files: dict[str, str], found: list[tuple[str, str]]) -> None:
     write_files(tmp_path, files)
-    assert [(project.folder, project.kind) for project in find_projects(tmp_path)] == found
+    assert [(project.folder, project.kind) for project in find_projects(ProjectFiles(tmp_path))] == found
 
 
 def test_groups_for_tests_win_over_development(tmp_path: Path) -> None:
@@ -131,9 +139,9 @@ jobs:
           python -m pip install -r more.txt flake8 && pytest
 """
     write_files(tmp_path, {".github/workflows/tests.yml": workflow, "more.txt": "", "setup.py": ""})
-    plan = read_python(tmp_path)
+    plan = read_python(ProjectFiles(tmp_path))
     assert (plan.requirements, plan.files) == (("pytest", "responses>=0.2"), ("more.txt",))
-    assert needs_pytest(tmp_path)
+    assert needs_pytest(ProjectFiles(tmp_path))
 
 
 def test_requirement_files_of_a_project_that_is_no_package(tmp_path: Path) -> None:
@@ -240,7 +248,7 @@ def test_malformed_manifests_are_empty(tmp_path: Path) -> None:
     ],
 )
 def test_whether_tests_need_pytest(tmp_path: Path, files: dict[str, str], needed: bool) -> None:
-    assert needs_pytest(write_files(tmp_path, files)) is needed
+    assert needs_pytest(ProjectFiles(write_files(tmp_path, files))) is needed
 
 
 def test_plugins_that_settings_presuppose(tmp_path: Path) -> None:
@@ -248,7 +256,12 @@ def test_plugins_that_settings_presuppose(tmp_path: Path) -> None:
         "[pytest]\naddopts = -ra --cov=shop -n auto\nasyncio_mode = auto\nrequired_plugins = pytest-mock>=3\n"
     )
     write_files(tmp_path, {"pytest.ini": settings})
-    assert list_plugins(tmp_path) == ("pytest-cov", "pytest-xdist", "pytest-asyncio", "pytest-mock")
+    assert list_plugins(ProjectFiles(tmp_path)) == (
+        "pytest-cov",
+        "pytest-xdist",
+        "pytest-asyncio",
+        "pytest-mock",
+    )
 
 
 def test_interpreters_are_no_virtual_environments() -> None:
@@ -276,7 +289,7 @@ def test_interpreter_is_chosen(
     known = [
         Interpreter(path=Path(f"/p/{minor}/bin/python"), version=(3, minor)) for minor in (11, 13, 12, 9)
     ]
-    monkeypatch.setattr(interpreters, "find_interpreters", lambda: tuple(known))
+    monkeypatch.setattr(toolchains, "find_interpreters", lambda: tuple(known))
     interpreter, remark = choose_interpreter(requires, wanted)
     assert ".".join(map(str, interpreter.version)) == chosen
     assert bool(remark) == (wanted == "3.10")
@@ -294,15 +307,17 @@ def test_interpreter_is_chosen(
     ],
 )
 def test_manager_of_a_lock(tmp_path: Path, files: dict[str, str], name: str, version: str) -> None:
-    manager = choose_manager(write_files(tmp_path, {"package.json": "{}", **files}), {})
+    manager = choose_manager(ProjectFiles(write_files(tmp_path, {"package.json": "{}", **files})))
     assert (manager.name, manager.version) == (name, version)
 
 
 def test_named_manager_wins_over_the_lock(tmp_path: Path) -> None:
     write_files(tmp_path, {"package-lock.json": "{}", "pnpm-lock.yaml": "lockfileVersion: '9.0'\n"})
-    manager = choose_manager(tmp_path, {"packageManager": "pnpm@9.1.0+sha512.abc"})
+    files = {"package.json": '{"packageManager": "pnpm@9.1.0+sha512.abc"}'}
+    manager = choose_manager(ProjectFiles(write_files(tmp_path, files)))
     assert (manager.name, manager.version, manager.lock) == ("pnpm", "9.1.0", "pnpm-lock.yaml")
-    odd = choose_manager(tmp_path, {"packageManager": "pnpm@https://example.org/x.tgz"})
+    files = {"package.json": '{"packageManager": "pnpm@https://example.org/x.tgz"}'}
+    odd = choose_manager(ProjectFiles(write_files(tmp_path, files)))
     assert odd.version == "9.15.9"
 
 
@@ -340,7 +355,7 @@ def test_engines(wanted: str, fits: bool) -> None:
 )
 def test_whether_crates_are_fetched(tmp_path: Path, manifest: str, lock: str, needed: bool) -> None:
     write_files(tmp_path, {"Cargo.toml": manifest, **({"Cargo.lock": lock} if lock else {})})
-    assert _has_crates(tmp_path, ("Cargo.toml",)) is needed
+    assert _has_crates(ProjectFiles(tmp_path), ("Cargo.toml",)) is needed
 
 
 def test_tools_of_c(tmp_path: Path) -> None:

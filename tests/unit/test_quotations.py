@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from shared import settings
-from shared.bus.replacement import Origin, find_origin, is_handled
+from shared.bus.wire import Origin, find_origin, is_handled
 from shared.contracts import Email, Task, decode
 from shared.operations.erasure.files import find_quoting_files, overwrite_quotations
 from shared.operations.erasure.redaction import kind_of, quotes, redact

@@ -7,6 +7,7 @@ import pytest
 
 from shared.errors import ActionError
 from shared.gate.registries import PUBLIC, Registry, open_reach, registry_reach
+from shared.projects.reading.project_files import ProjectFiles, list_registries
 
 
 @pytest.fixture
@@ -139,8 +140,11 @@ def test_what_a_repository_names_is_told_and_not_opened(home: Path, tmp_path: Pa
         repo / "pyproject.toml",
         '[project.urls]\nHome = "https://home.example"\n[[tool.uv.index]]\nurl = "https://whl.example/cpu"\n',
     )
-    assert registry_reach("javascript", repo).named == ("evil.example", "whl.example")
-    assert "evil.example" not in registry_reach("javascript", repo).reach.hosts
+    assert registry_reach("javascript", list_registries(ProjectFiles(repo))).named == (
+        "evil.example",
+        "whl.example",
+    )
+    assert "evil.example" not in registry_reach("javascript", list_registries(ProjectFiles(repo))).reach.hosts
 
 
 def test_entries_are_opened_and_only_trusted_hosts_may_be_private(home: Path) -> None:

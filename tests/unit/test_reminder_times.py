@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.nexus.reminders.requests import ReminderRequest, read_reminder_request
-from services.nexus.reminders.time_parser import read_time
 from services.nexus.reminders.when import read_time_alone
-from services.nexus.routing.calendar_range import parse_calendar_range
+from shared.language.times.calendar_range import parse_calendar_range
+from shared.language.times.time_parser import read_time
 from shared.recurrence import (
     Recurrence,
     describe_recurrence,
@@ -253,11 +253,7 @@ def test_what_repeats_in_english(text: str, told: str) -> None:
     assert describe_recurrence(rule) == told
 
 
-def test_records_of_earlier_versions_are_read() -> None:
-    old = parse_recurrence("mon,tue,wed,thu,fri 07:30")
-    assert describe_recurrence(old) == "every weekday at 07:30"
-    assert next_occurrence(old, NOW, ZONE) == datetime(2026, 3, 19, 7, 30, tzinfo=ZONE)
-    assert parse_recurrence("mon 09:00 UTC").zone == "UTC"
+def test_what_is_no_rule_is_refused() -> None:
     with pytest.raises(ValueError, match="no rule"):
         parse_recurrence("whenever")
 

@@ -10,9 +10,9 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from services.conductor.checkup_report import compose_checkup
-from services.conductor.markdown import code, escape, prose
 from services.conductor.playbook import load_playbooks
 from services.conductor.report import _compose, compose_plain, headline, memories_of
+from services.conductor.report_sections import code, escape, prose
 from shared.contracts import (
     Checked,
     DriftRule,

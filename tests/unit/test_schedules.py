@@ -8,21 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.nexus.schedules.state import (
-    MAX_ACTIVE,
-    MAX_ENDED,
-    add_schedule,
+from services.nexus.schedules.times import describe, read_rule, read_when
+from services.nexus.timetable.items import (
+    LIMITS,
     advance,
-    find_schedule,
+    drop_oldest,
+    due_time,
+    find_scheduled,
     list_next,
     pause,
     remove,
-    replace_schedule,
+    require_room,
     resume,
 )
-from services.nexus.schedules.times import describe, read_rule, read_when
-from shared.clock import parse_timestamp
-from shared.contracts import Schedule, Schedules, ScheduleStatus
+from shared.contracts import Due, DueKind, DueStatus
 from shared.errors import ActionError
 from shared.recurrence import format_recurrence, next_occurrence
 
@@ -34,15 +33,14 @@ def at(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=ZURICH)
 
 
-def make(when: str, now: datetime = NOW, **fields: object) -> Schedule:
+def make(when: str, now: datetime = NOW, **fields: object) -> Due:
     found = read_when(when, now, ZURICH)
     first = found.first.isoformat()
-    known = {"schedule_id": "s1", "text": "Check up on /srv/shop", "requester": "user"}
-    return Schedule(**{**known, "repeats": found.repeats, "next_at": first, **fields})  # type: ignore[arg-type]
+    known = {"due_id": "s1", "what": DueKind.GOAL, "text": "Check up on /srv/shop", "requester": "user"}
+    return Due(**{**known, "repeats": found.repeats, "at": first, **fields})  # type: ignore[arg-type]
 
 
-def moment(schedule: Schedule) -> datetime:
-    return parse_timestamp(schedule.next_at)
+moment = due_time
 
 
 @pytest.mark.parametrize(
@@ -129,7 +127,7 @@ def test_what_is_more_than_a_day_late_is_noted_and_does_not_run() -> None:
     assert "Monday 30 November 2026 at 07:00" in run.after.note
     assert "more than a day" in run.after.note
     once = advance(make("tomorrow at 7:00"), at("2026-12-24T12:00"), ZURICH)
-    assert (once.moment, once.after.status, once.after.next_at) == (None, ScheduleStatus.ENDED, "")
+    assert (once.moment, once.after.status, list_next(once.after, ZURICH)) == (None, DueStatus.DONE, [])
 
 
 def test_a_run_is_left_out_while_the_one_before_works_and_that_is_said() -> None:
@@ -151,15 +149,15 @@ def test_a_single_run_ends_its_schedule_and_so_does_the_last_of_a_rule() -> None
     assert not once.repeats
     run = advance(once, moment(once), ZURICH)
     assert run.moment == at("2026-11-24T07:00")
-    assert run.after.status is ScheduleStatus.ENDED
+    assert run.after.status is DueStatus.DONE
     twice = make("FREQ=DAILY;BYHOUR=7;UNTIL=20261125")
     run = advance(twice, moment(twice), ZURICH)
-    assert run.after.status is ScheduleStatus.ENDED
+    assert run.after.status is DueStatus.DONE
 
 
 def test_pausing_makes_up_for_nothing() -> None:
     paused = pause(make("every day at 7:00"))
-    assert (paused.status, paused.next_at) == (ScheduleStatus.PAUSED, "")
+    assert (paused.status, list_next(paused, ZURICH)) == (DueStatus.PAUSED, [])
     again = resume(paused, at("2026-12-01T12:00"), ZURICH)
     assert moment(again) == at("2026-12-02T07:00")
     with pytest.raises(ActionError, match="no further run"):
@@ -167,22 +165,21 @@ def test_pausing_makes_up_for_nothing() -> None:
 
 
 def test_schedules_are_found_by_id_and_words_and_old_ones_are_dropped() -> None:
-    known = Schedules()
-    for number in range(MAX_ACTIVE):
-        known = add_schedule(
-            known, make("every day at 7:00", schedule_id=f"s{number:03}", text=f"Look {number:03}")
-        )
+    most, over = LIMITS[DueKind.GOAL][:2]
+    known = [
+        make("every day at 7:00", due_id=f"s{number:03}", text=f"Look {number:03}") for number in range(most)
+    ]
+    require_room(known[:-1], known[-1:])
     with pytest.raises(ActionError, match="200 schedules already"):
-        add_schedule(known, make("every day at 7:00", schedule_id="more"))
-    assert find_schedule(known, "s017").text == "Look 017"
-    assert find_schedule(known, "look 199").schedule_id == "s199"
+        require_room(known, [make("every day at 7:00", due_id="more")])
+    assert find_scheduled(known, "s017").text == "Look 017"
+    assert find_scheduled(known, "look 199").due_id == "s199"
     with pytest.raises(ActionError, match="may mean 10 schedules"):
-        find_schedule(known, "s01")
-    for each in known.schedules[:60]:
-        known = replace_schedule(known, remove(each))
-    assert len(known.schedules) == MAX_ACTIVE - 60 + MAX_ENDED
+        find_scheduled(known, "s01")
+    known = drop_oldest([*(remove(each) for each in known[:60]), *known[60:]])
+    assert len(known) == most - 60 + over
     with pytest.raises(ActionError, match="no schedule 's059'"):
-        find_schedule(known, "s059")
+        find_scheduled(known, "s059")
 
 
 @settings(deadline=None, max_examples=40)

@@ -1,7 +1,13 @@
 """What an answer cites against what was read, and the passages that are quoted without a model."""
 
-from services.scout.citations import check_citations
-from services.scout.research import Passage, choose_passages, rank_by_meaning, rank_by_words, split_passages
+from services.scout.research import (
+    Passage,
+    check_citations,
+    choose_passages,
+    rank_by_meaning,
+    rank_by_words,
+    split_passages,
+)
 from shared.skills.web import Page
 
 READ = ("https://a.example/x", "https://b.example/wiki/Tea_(drink)/", "README.md:3", "/srv/docs/plan.pdf:1")

@@ -2,8 +2,9 @@
 
 import pytest
 
-from services.scout.build_instructions import commands_in_yaml, read_commands
+from services.scout.build_instructions import read_commands
 from services.scout.documents import Document, parse
+from shared.projects.reading.ci import list_commands
 from shared.web.quoting import MAX_QUOTED, quote
 
 MARKDOWN = """---
@@ -142,7 +143,7 @@ def test_odd_documents_do_not_break_the_reader(name: str, text: str) -> None:
 def test_ci_commands_have_their_lines() -> None:
     text = "jobs:\n  test:\n    steps:\n      - run: pytest -q\n"
     text += "      - name: x\n        run: |\n          make lint\n          echo y\n"
-    assert commands_in_yaml(".github/workflows/t.yml", text) == [
+    assert list_commands(text) == [
         (4, "pytest -q"),
         (7, "make lint"),
         (8, "echo y"),
@@ -151,7 +152,7 @@ def test_ci_commands_have_their_lines() -> None:
 
 @pytest.mark.parametrize("text", ["a: [", "a: &a [*a]", "\t", "- " * 3_000, "a: &b {x: *b}"])
 def test_broken_and_endless_yaml_gives_nothing(text: str) -> None:
-    assert commands_in_yaml("x.yml", text) == []
+    assert list_commands(text) == []
 
 
 def test_quoted_text_cannot_pass_for_our_own() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from services.scout.repository import format_reading, read_repository, sources_of
 from shared.contracts import RepositoryReading, Statement
-from shared.source.tree import Limits
+from shared.source import Limits
 from tests.unit.test_source_tree import plant
 
 README = """# Kettle

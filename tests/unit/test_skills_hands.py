@@ -8,8 +8,8 @@ from shared.settings import Settings
 from shared.skills.changing import LONGEST_NOTE, shorten
 from shared.skills.files import _line_of_only
 from shared.skills.workspace import slug, snapshots_path
-from shared.tasks.workspaces import workspace_name, workspace_path
-from shared.text.printable import escape_invisible
+from shared.tasks.context import workspace_name, workspace_path
+from shared.text.display import escape_invisible
 
 
 def task(**fields: str) -> Task:

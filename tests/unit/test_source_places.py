@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.source.places import is_test
+from shared.source import is_test
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import ActionError
-from shared.source.tree import Limits, read_text, read_tree
+from shared.source import Limits, read_text, read_tree
 
 
 def plant(root: Path, files: Mapping[str, str | bytes]) -> Path:

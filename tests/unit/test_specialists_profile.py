@@ -11,12 +11,12 @@ import pytest
 from shared import settings
 from shared.errors import ActionError
 from shared.settings import Settings
-from shared.tasks.profile import Profile
-from shared.tasks.specialists import (
+from shared.tasks.profiles import (
     KEPT_RETIRED,
     MAX_SKILLS,
     MAX_WORDS,
     SKILLS,
+    Profile,
     Supervision,
     check_profile,
     choose_skills,

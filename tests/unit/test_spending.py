@@ -8,8 +8,9 @@ import pytest
 from shared.contracts import DailySpending, NightState
 from shared.errors import ConfigError
 from shared.llm.config import configured_model, configured_small_model
-from shared.queries.spending import format_left, format_night, format_spent
+from shared.queries.spending import format_left, format_night
 from shared.settings import Settings, load
+from shared.views.results import format_spent
 
 
 def spent(tokens: int, cost: float = 0.0) -> DailySpending:

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from shared.errors import Conflict
-from shared.tasks.telling import telling
+from shared.tasks.context import telling
 
 
 async def test_long_work_is_noted_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.tasks.telling.TELL_EVERY", 0.01)
+    monkeypatch.setattr("shared.tasks.context.TELL_EVERY", 0.01)
     notes: list[str] = []
     twice = asyncio.Event()
 
@@ -27,7 +27,7 @@ async def test_long_work_is_noted_until_it_ends(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_a_note_that_is_refused_disturbs_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.tasks.telling.TELL_EVERY", 0.0)
+    monkeypatch.setattr("shared.tasks.context.TELL_EVERY", 0.0)
 
     async def note(text: str) -> None:
         raise Conflict("The claim is lost")

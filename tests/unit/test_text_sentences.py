@@ -1,7 +1,7 @@
 """Sentences: split at punctuation and line breaks, and counted off from the beginning."""
 
-from shared.text.phrases import format_list
-from shared.text.sentences import last_sentence_end, split_sentences
+from shared.text.display import format_list
+from shared.text.prose import last_sentence_end, split_sentences
 
 
 def test_sentences_and_lines_are_split_without_their_list_marks() -> None:

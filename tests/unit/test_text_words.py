@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.text.words import STOP_WORDS, stem
+from shared.text.prose import STOP_WORDS, stem
 
 
 @pytest.mark.parametrize("forms", ["deploy deploys deployed deploying", "memory memories", "run running"])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.text.sentences import MAX_TITLE, split_title
+from shared.text.prose import MAX_TITLE, split_title
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from shared.contracts import Checked, Goal, Verdict
-from shared.tasks.verdict import format_verdict, list_checks, verdict_of
+from shared.tasks.evidence import format_verdict, list_checks, verdict_of
 
 EVERYTHING = Checked(
     tests=1,

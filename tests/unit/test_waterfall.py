@@ -5,10 +5,11 @@ import time
 import msgspec
 import pytest
 
+from services.gateway.pages.task_details import build_activity
+from services.gateway.pages.waterfall import build_waterfall
 from shared.contracts import SpanKind, TaskStatus
 from shared.queries.pieces import SHORT, Piece, PieceKind, make_piece
-from shared.queries.task_details import build_activity
-from shared.queries.waterfall import Row, RowKind, build_waterfall
+from shared.views.activity import Row, RowKind
 from tests.support.course import Course, at, effect, goal_of, span
 
 

@@ -9,7 +9,7 @@ from shared.bus.records import read_task, submission_entry, task_steps
 from shared.contracts import Task, TaskResult, TaskStatus, generate_task_id
 from shared.errors import BusUnavailable, MailroomError
 from shared.queries.records import Listener
-from shared.text.printable import clean
+from shared.text.display import clean
 
 TIMEOUT = 20.0
 """Seconds until an agent must have answered; if it runs, it takes a tenth of a second."""

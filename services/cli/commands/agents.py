@@ -5,17 +5,13 @@ from typing import Any
 import click
 from rich.console import Console
 
+from services.cli import api
 from services.cli.commands.completion import AgentName
 from services.cli.commands.options import json_option
-from services.cli.connection import run_connected
 from services.cli.output.console import open_console, print_block, print_json, print_result
-from shared.bus import Bus
-from shared.bus.records import MAX_PROCESSES, read_presences
 from shared.contracts import Presence
-from shared.operations.control import Do, control_agent
-from shared.queries.records import unknown_agent_error
-from shared.text.phrases import count
-from shared.text.printable import clean, clean_block
+from shared.text.display import clean, clean_block, count
+from shared.views.agents import Controlled, Processes
 
 
 class AgentsGroup(click.Group):
@@ -81,41 +77,33 @@ def restart(name: str, as_json: bool) -> None:
     _control(name, "restart", as_json)
 
 
-def _control(name: str, do: Do, as_json: bool) -> None:
-    control = run_connected(lambda bus: control_agent(bus, name, do))
+def _control(name: str, do: str, as_json: bool) -> None:
+    control = api.post(f"/agents/{api.segment(name)}/{do}", Controlled)
     state = {"pause": "is paused", "resume": "takes tasks", "restart": "starts again"}[do]
     more = ", paused" if do == "restart" and control.paused else ""
     print_result({"agent": name, "do": do, "paused": control.paused}, f"{name} {state}{more}", as_json)
 
 
 def _show(name: str, as_json: bool) -> None:
-    running = run_connected(lambda bus: _read_presences_of(bus, name))
+    found = api.get("/processes", Processes, {"agent": name})
+    running = found.processes
     if as_json:
         print_json(running)
         return
     console = open_console()
     for agent in dict.fromkeys(presence.agent for presence in running):
         processes = [presence for presence in running if presence.agent == agent]
-        _print_agent(processes, console, in_full=bool(name))
+        _print_agent(processes, console, in_full=bool(name), most=found.most)
     if not running:
         click.echo("No agent is running.")
     elif not name:
         print_block("mailroom agents NAME shows how to write to one, and its actions.", console)
 
 
-async def _read_presences_of(bus: Bus, name: str) -> list[Presence]:
-    """The processes of ``name``, or of all; raises MailroomError if no agent of that name runs."""
-    presences = await read_presences(bus)
-    named = [presence for presence in presences if name in ("", presence.agent)]
-    if name and not named:
-        raise unknown_agent_error(name, presences)
-    return named
-
-
-def _print_agent(processes: list[Presence], console: Console, *, in_full: bool) -> None:
+def _print_agent(processes: list[Presence], console: Console, *, in_full: bool, most: int) -> None:
     latest = processes[-1]
     number = count(len(processes), "process", "processes")
-    number += " (no more are read)" if len(processes) >= MAX_PROCESSES else ""
+    number += " (no more are read)" if len(processes) >= most else ""
     head = f"{latest.agent}  {number}, version {clean(latest.version)}"
     head += ", paused" if any(process.paused for process in processes) else ""
     console.print(head, style="bold")

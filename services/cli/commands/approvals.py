@@ -1,6 +1,5 @@
 """``mailroom approvals``: listing and answering the agents' requests for approval."""
 
-from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,8 +8,8 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from services.cli import api
 from services.cli.commands.options import agent_option, json_option, limit_option
-from services.cli.connection import run_connected
 from services.cli.output.console import (
     open_console,
     print_block,
@@ -19,18 +18,9 @@ from services.cli.output.console import (
     print_rest,
     print_result,
 )
-from shared.operations.approvals import (
-    MOST,
-    Approval,
-    Scope,
-    agent_of,
-    answer_request,
-    describe_reach,
-    read_approvals,
-)
-from shared.queries.records import select_fairly
-from shared.text.printable import clean, escape_invisible
+from shared.text.display import clean, escape_invisible
 from shared.text.times import format_span, parse_time, seconds_between
+from shared.views.approvals import Approval, Approvals, Decision, Reaching
 
 STYLES = {
     "waiting": "yellow",
@@ -69,22 +59,20 @@ def list_approvals(everything: bool, agent: str, limit: int, as_json: bool) -> N
 
     Those of each agent come in turn, so that one that asks without end hides no other.
     """
-    page = run_connected(lambda bus: read_approvals(bus, max(limit, MOST), agent=agent))
-    found = [each for each in page.approvals if everything or each.state == "waiting"]
-    shown = select_fairly(found, agent_of, limit)
-    left = Counter(map(agent_of, found)) - Counter(map(agent_of, shown)) + Counter(page.older)
+    query: api.Query = {"all": everything, "agent": agent.removeprefix("*"), "limit": limit}
+    page = api.get("/approvals", Approvals, query)
     if as_json:
-        print_json([each.to_dict() for each in shown])
-        print_rest(left, as_json=True)
+        print_json([each.to_dict() for each in page.approvals])
+        print_rest(page.more, as_json=True)
         return
-    if not found:
+    if not page.approvals:
         click.echo("There are no requests yet." if everything else "Nothing waits for approval.")
         return
     console = open_console()
-    for each in shown:
+    for each in page.approvals:
         print_approval(each, console)
-    print_rest(left, as_json=False)
-    if any(each.state == "waiting" for each in found):
+    print_rest(page.more, as_json=False)
+    if any(each.state == "waiting" for each in page.approvals):
         click.echo("mailroom approvals grant|refuse ID")
 
 
@@ -108,7 +96,7 @@ def print_approval(approval: Approval, console: Console) -> None:
     if approval.answer is not None and approval.answer.note:
         _print_padded(f"Note: {clean(approval.answer.note)}", console)
     if request.reach:
-        _print_padded(f"Opens {clean(describe_reach(request.reach))}", console)
+        _print_padded(f"Opens {clean(approval.opens)}", console)
         if approval.state == "waiting":
             host = " --host NAME" if "network" in request.reach else ""
             command = f"mailroom approvals grant {request.approval_id[:12]} --for command|task|goal{host}"
@@ -141,7 +129,7 @@ note_option = click.option("--note", default="", help="A note to the agent, kept
     "--host", "hosts", multiple=True, metavar="NAME", help="A further host to open; may be repeated."
 )
 @json_option
-def grant(approval_id: str, note: str, scope: Scope, hosts: tuple[str, ...], as_json: bool) -> None:
+def grant(approval_id: str, note: str, scope: Reaching, hosts: tuple[str, ...], as_json: bool) -> None:
     """Grant the request ID, for its goal.
 
     ID may be shortened as long as it is unique. A host's NAME is example.org or *.example.org, if
@@ -167,10 +155,11 @@ def _answer(
     granted: bool,
     note: str,
     as_json: bool,
-    scope: Scope = "command",
+    scope: Reaching = "command",
     hosts: tuple[str, ...] = (),
 ) -> None:
-    request = run_connected(lambda bus: answer_request(bus, approval_id, granted, note, scope, hosts))
+    decision = Decision(granted=granted, note=note[:2_000], scope=scope, hosts=hosts)
+    request = api.post(f"/approvals/{api.segment(approval_id)}", Approval, decision).request
     word, may = ("granted", "may") if granted else ("refused", "may not")
     value: dict[str, Any] = {
         "approval_id": request.approval_id,

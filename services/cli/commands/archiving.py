@@ -13,15 +13,14 @@ from rich.filesize import decimal
 from services.cli.commands.options import TimeType, format_examples, json_option
 from services.cli.connection import run_connected
 from services.cli.output.console import open_console, print_result
-from services.cli.output.files import not_written
+from services.cli.output.reports import not_written
 from shared import subjects
 from shared.bus import Bus
 from shared.contracts import MessagesArchived
 from shared.operations.erasure.orders import count_archives
 from shared.operations.erasure.retention import Retention
 from shared.queries.records import call_server, count_from, scan
-from shared.text.phrases import count
-from shared.text.printable import clean
+from shared.text.display import clean, count
 from shared.text.times import format_span
 from shared.trail.archives import read_archives
 from shared.trail.archiving import READ_TIMEOUT, find_sealed_before, write_archive

@@ -15,15 +15,14 @@ from services.cli.commands.archiving import archive
 from services.cli.commands.options import format_examples, json_option, since_option
 from services.cli.connection import run_connected
 from services.cli.output.console import colour, open_console, print_json, print_json_line, print_result
-from services.cli.output.files import replaced_file
+from services.cli.output.reports import replaced_file
 from shared import settings, subjects
 from shared.bus import Bus, Stored
 from shared.contracts import Seal
 from shared.errors import NotFound
 from shared.queries.audit_log import read_audit_log
 from shared.settings import Settings
-from shared.text.phrases import count
-from shared.text.printable import clean
+from shared.text.display import clean, count
 from shared.text.times import format_date
 from shared.trail.bundle import Written, prove, write_bundle
 from shared.trail.seals import read_kept

@@ -10,7 +10,7 @@ from services.cli.commands.memory.nodes import brief_options, print_agent_brief
 from services.cli.commands.options import format_examples
 from services.cli.output.console import open_console, print_block, print_json
 from shared import subjects
-from shared.text.printable import clean_block
+from shared.text.display import clean_block
 
 KINDS = ("morning", "evening")
 TIMEOUT = 180.0

@@ -34,7 +34,7 @@ from services.cli.supervisor.logs import COLOURS, LogLine
 from services.cli.supervisor.supervisor import Supervisor
 from shared import log, settings
 from shared.bus import Bus
-from shared.bus.discovery import find_instance
+from shared.bus.connecting import find_instance
 from shared.errors import StartError
 from shared.operations.submission import make_body, submit_and_follow, submit_once
 

@@ -1,20 +1,21 @@
-"""What the shell completes: agents, goals, sessions and kinds of memory, as the office has them now."""
+"""What the shell completes: agents, goals, sessions and kinds of memory, as the office has them now.
 
-import asyncio
+The bus is imported when something is completed: other commands may not need it.
+"""
+
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
-from services.cli.connection import connect
 from shared import subjects
-from shared.bus import Bus
-from shared.bus.records import read_presences
 from shared.contracts import KINDS
 from shared.errors import MailroomError
-from shared.queries.conversations import list_conversations
-from shared.queries.records import count_subjects
+
+if TYPE_CHECKING:
+    from shared.bus import Bus
 
 PATIENCE = 2.0
 """Seconds that a completion may take; without an office there is none."""
@@ -24,20 +25,26 @@ Named = tuple[str, str]
 """What is completed, and a few words on it."""
 
 
-async def list_goals(bus: Bus) -> list[Named]:
+async def list_goals(bus: "Bus") -> list[Named]:
     """The ids of all goals, the latest first, and the words for the latest."""
+    from shared.queries.records import count_subjects
+
     names = await count_subjects(bus, subjects.OFFICE, subjects.goal("*"))
     ids = sorted((name.rpartition(".")[2] for name in names), reverse=True)
     return [("last", "the latest goal"), *((each, "") for each in ids)]
 
 
-async def list_agents(bus: Bus) -> list[Named]:
+async def list_agents(bus: "Bus") -> list[Named]:
     """The agents at work."""
+    from shared.bus.records import read_presences
+
     return [(name, "") for name in sorted({presence.agent for presence in await read_presences(bus)})]
 
 
-async def list_sessions(bus: Bus) -> list[Named]:
+async def list_sessions(bus: "Bus") -> list[Named]:
     """The sessions that can be continued, with how each began."""
+    from shared.queries.conversations import list_conversations
+
     return [(each.session_id, each.title[:60]) for each in await list_conversations(bus)]
 
 
@@ -46,7 +53,7 @@ class OfficeName(click.ParamType[str]):
 
     name = "text"
 
-    def __init__(self, read: Callable[[Bus], Awaitable[list[Named]]]) -> None:
+    def __init__(self, read: Callable[["Bus"], Awaitable[list[Named]]]) -> None:
         self._read = read
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -66,7 +73,11 @@ def complete(names: Iterable[Named], incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(name, help=words or None) for name, words in found[:MAX_ITEMS]]
 
 
-def _read_now(read: Callable[[Bus], Awaitable[list[Named]]]) -> list[Named]:
+def _read_now(read: Callable[["Bus"], Awaitable[list[Named]]]) -> list[Named]:
+    import asyncio
+
+    from services.cli.connection import connect
+
     async def connected() -> list[Named]:
         async with asyncio.timeout(PATIENCE), connect(wait=0.0) as bus:
             return await read(bus)

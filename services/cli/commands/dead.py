@@ -29,7 +29,7 @@ from shared.operations.dead_letters import (
     resend,
 )
 from shared.queries.records import select_fairly
-from shared.text.printable import clean, clean_block
+from shared.text.display import clean, clean_block
 from shared.text.times import format_date, format_span, seconds_between
 
 numbers_argument = click.argument("numbers", metavar="NUMBER...", nargs=-1, type=NumberType(1))

@@ -20,7 +20,7 @@ from shared.delivery.message import DeliveryError, Message
 from shared.delivery.outlets import describe, make_outlet
 from shared.errors import NotFound
 from shared.queries.deliveries import read_deliveries, read_replies
-from shared.text.printable import clean
+from shared.text.display import clean
 from shared.text.times import format_date
 
 WEEK = timedelta(days=7)

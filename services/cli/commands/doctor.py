@@ -16,7 +16,7 @@ from services.cli.connection import connect
 from services.cli.output.console import open_console, print_block, print_json
 from shared import settings, subjects
 from shared.bus import Bus
-from shared.bus.discovery import find_instance
+from shared.bus.connecting import find_instance
 from shared.errors import ConfigError, MailroomError
 from shared.llm.config import configured_model, configured_small_model
 from shared.llm.remote import probe as probe_model
@@ -47,7 +47,7 @@ from shared.queries.checks import (
 from shared.queries.open_batches import WATCHED, find_open_batches, format_open_batches
 from shared.queries.processes import Process, find_troubled
 from shared.settings import Settings
-from shared.text.printable import clean
+from shared.text.display import clean
 
 RUN_NOTHING = (subjects.USER, subjects.GATEWAY, subjects.MEMORY_DAEMON, subjects.CONDUCTOR, subjects.NEXUS)
 """Whose containers have no jail, as they run no commands."""
@@ -57,7 +57,7 @@ STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 _MODEL_CHECK = """
 import sys
 from pathlib import Path
-from services.memory.model import is_complete
+from services.memory.local_model import is_complete
 sys.exit(0 if is_complete(Path(sys.argv[1])) else 1)
 """
 
@@ -201,7 +201,7 @@ async def check_embedder(folder: Path) -> Check:
     )
     if await process.wait():
         finding = f"the model is missing or damaged in {folder}"
-        return fail("embedder", finding, "python -m services.memory.model")
+        return fail("embedder", finding, "python -m services.memory.local_model")
     return ok("embedder", f"the model is in {folder}, its checksums are right")
 
 

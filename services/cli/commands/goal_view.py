@@ -13,10 +13,9 @@ from services.cli.output.console import format_end, print_block, print_wrapped, 
 from services.cli.output.outcomes import format_cost, format_headline
 from shared.contracts import Goal, GoalTask, ResultOutcome, TaskStatus, generate_iso_timestamp
 from shared.queries.progress import Progress
-from shared.queries.results import GoalResults
-from shared.text.phrases import count
-from shared.text.printable import clean, clean_block
+from shared.text.display import clean, clean_block, count
 from shared.text.times import format_clock, format_span, seconds_between
+from shared.views.results import GoalResults
 
 ANSWER_WITHIN = 10
 """The answer begins within these first lines of a report, if it is repeated there."""

@@ -20,8 +20,7 @@ from shared.files import write_atomically
 from shared.llm import Message, make_model
 from shared.llm.config import EXAMPLE, NoKey, configured_model
 from shared.settings import Settings
-from shared.text.printable import clean
-from shared.text.shorten import shorten
+from shared.text.display import clean, shorten
 
 TRY_TIMEOUT = 30.0
 """Seconds the model has for the call that tries it."""

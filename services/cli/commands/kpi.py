@@ -7,36 +7,28 @@ import click
 import msgspec
 from rich.console import Console
 
+from services.cli import api
 from services.cli.commands.options import json_option, since_option
-from services.cli.connection import run_connected
 from services.cli.output.console import make_table, open_console, print_block, print_json, shorten
-from shared.bus import Bus
-from shared.memory import Memory
-from shared.queries.learning_metrics import (
-    TARGETS,
-    Improvement,
-    Recall,
-    Share,
-    compute_recall,
-    read_recall,
-)
-from shared.queries.metrics import (
+from shared.text.display import clean, count
+from shared.text.times import format_span, format_utc
+from shared.views.metrics import (
     RELEVANT,
     TARGET_SECONDS,
+    TARGETS,
     ContextHits,
     DriftMetrics,
+    Improvement,
     Metrics,
+    PlantedSafety,
     PolicyMetrics,
+    Recall,
+    Share,
     Velocity,
 )
-from shared.queries.metrics_reader import read_metrics
-from shared.queries.planted_commands import PlantedSafety
-from shared.text.phrases import count
-from shared.text.printable import clean
-from shared.text.times import format_span
 
 SPAN = timedelta(days=30)
-"""What is read of the log unless a time is given: months of it take minutes."""
+"""What counts unless a time is given."""
 FIGURES = 54
 """Columns of the figures by agent, which are never cut."""
 HANG = 13
@@ -53,6 +45,12 @@ SHARES = {
 """What each share counts, and why there may be none."""
 
 
+class _Figures(msgspec.Struct, frozen=True):
+    """What of the gateway's answer is printed."""
+
+    metrics: Metrics
+
+
 @click.command()
 @since_option
 @click.option("--agents", "by_agent", is_flag=True, help="Add a table by agent and kind of task.")
@@ -60,17 +58,11 @@ SHARES = {
 def kpi(since: datetime | None, by_agent: bool, as_json: bool) -> None:
     """Show metrics with their targets: time, safety, learning.
 
-    Computed on every call from the log of the last 30 days, or since TIME; "no data" if it has none.
+    They count the last 30 days, or what ended since TIME; "no data" if there is nothing to count.
     A trend compares the later half with the earlier one.
     """
-
-    async def read(bus: Bus) -> Metrics:
-        with open_console(stderr=True).status("Reading the log"):
-            metrics = await read_metrics(bus, since or datetime.now(UTC) - SPAN)
-            recall = compute_recall(await read_recall(Memory(bus)))
-            return msgspec.structs.replace(metrics, recall=recall)
-
-    metrics = run_connected(read)
+    begin = format_utc(since or datetime.now(UTC) - SPAN)
+    metrics = api.get("/kpi", _Figures, {"since": begin}).metrics
     if as_json:
         print_json(metrics)
         return

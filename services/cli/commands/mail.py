@@ -41,10 +41,10 @@ from shared.operations.letters import (
     send,
     send_and_wait,
 )
-from shared.queries.summaries import format_sender
-from shared.text.printable import clean, clean_block
+from shared.text.display import clean, clean_block
 from shared.text.times import format_date, format_span, seconds_between
 from shared.trail.archives import find_archived
+from shared.views.timeline import format_sender
 
 if TYPE_CHECKING:
     from rich.console import Console

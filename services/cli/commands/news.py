@@ -1,26 +1,21 @@
 """``mailroom news``: the papers and news that frontier told; keep or dismiss them."""
 
+from typing import Any
+
 import click
 
+from services.cli import api
 from services.cli.commands.options import NumberType, json_option
-from services.cli.connection import run_connected
 from services.cli.output.console import open_console, print_block, print_json
-from shared import subjects
-from shared.bus import Bus
-from shared.bus.entry import seal
-from shared.operations.news import (
-    FRONTIER,
-    SHORT_ID,
-    VERDICTS,
-    ToldItem,
-    find_told_item,
-    judging_report,
-    read_told_items,
-)
-from shared.text.printable import clean
+from shared.text.display import clean
 from shared.text.times import format_date
+from shared.views.news import NewsList, ToldItem
 
+SHORT_ID = 10
+"""Characters of an id that are shown."""
 id_argument = click.argument("item", metavar="ID")
+
+VERDICTS = {"keep": "Kept", "dismiss": "Dismissed"}
 
 
 @click.group()
@@ -36,7 +31,7 @@ def news() -> None:
 @json_option
 def list_news(limit: float, as_json: bool) -> None:
     """List the papers and news that were told, latest first."""
-    found = run_connected(read_told_items)[: int(limit)]
+    found = api.get("/news", NewsList, {"limit": int(limit)}).news
     if as_json:
         print_json(found)
         return
@@ -54,7 +49,7 @@ def list_news(limit: float, as_json: bool) -> None:
 @json_option
 def show(item: str, as_json: bool) -> None:
     """Show an item: its title, its text, its address."""
-    found = run_connected(lambda bus: find_told_item(bus, item))
+    found = api.get(f"/news/{api.segment(item)}", ToldItem)
     if as_json:
         print_json(found)
         return
@@ -81,14 +76,9 @@ def dismiss(item: str, as_json: bool) -> None:
 
 
 def _judge(prefix: str, verdict: str, as_json: bool) -> None:
-    found = run_connected(lambda bus: _send(bus, prefix, verdict))
+    found = api.get(f"/news/{api.segment(prefix)}", ToldItem)
+    api.post(f"/news/{api.segment(found.id)}", Any, {"verdict": verdict})
     if as_json:
         print_json({"verdict": verdict, "item": found})
     else:
-        click.echo(f"{VERDICTS[verdict].capitalize()}: {clean(found.title)}")
-
-
-async def _send(bus: Bus, prefix: str, verdict: str) -> ToldItem:
-    item = await find_told_item(bus, prefix)
-    await bus.commit([seal(subjects.mail(FRONTIER, subjects.USER), judging_report(item, verdict))])
-    return item
+        click.echo(f"{VERDICTS[verdict]}: {clean(found.title)}")

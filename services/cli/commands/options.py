@@ -17,8 +17,8 @@ from services.cli.output.outcomes import FAIL_ON
 from shared.contracts import MAX_TEXT, Contract, TestRun, TestSuite, ToolRun
 from shared.errors import MailroomError
 from shared.files import write_atomically
-from shared.queries.results import GoalResults
 from shared.text.times import SPAN, format_utc, parse_span, parse_time
+from shared.views.results import GoalResults
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 C = TypeVar("C", bound=Contract)

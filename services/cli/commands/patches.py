@@ -22,7 +22,7 @@ from shared.operations.patches import (
     record_applied,
 )
 from shared.queries.results import DeliveredPatch
-from shared.text.printable import clean_block
+from shared.text.display import clean_block
 
 names_argument = click.argument("names", metavar="[PROJECT]...", nargs=-1)
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from services.cli.commands.options import format_examples, json_option
 from services.cli.output.console import open_console, print_json_line, print_wrapped
 from shared.errors import MailroomError
-from shared.text.printable import clean
+from shared.text.display import clean
 
 NEWLINE = "\u2424"
 """Stands for a newline within a command, so that each command is one line."""

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
+from services.cli import api
 from services.cli.commands.completion import GoalName
 from services.cli.commands.options import (
     fail_on_option,
@@ -16,7 +17,6 @@ from services.cli.commands.options import (
     report_options,
     write_reports,
 )
-from services.cli.connection import run_connected
 from services.cli.output.activity import print_activity
 from services.cli.output.console import (
     format_status,
@@ -27,17 +27,12 @@ from services.cli.output.console import (
     status_style,
 )
 from services.cli.output.outcomes import exit_code, format_cost, format_headline
-from shared import settings
-from shared.bus import Bus
-from shared.queries.results import GoalResults, add_spending, expand_goal_id, read_results
-from shared.queries.summaries import format_sender
-from shared.queries.task_details import Activity, read_activity
-from shared.queries.timeline import GoalTimeline, TaskTimeline, TimelineEntry, read_timeline
-from shared.tasks.verdict import format_verdict, verdict_of
-from shared.text.phrases import count
-from shared.text.printable import clean
+from shared.tasks.evidence import format_verdict, verdict_of
+from shared.text.display import clean, count
 from shared.text.times import format_clock, format_date, format_span, seconds_between
-from shared.trail.archives import ArchivedPart, find_archived
+from shared.views.activity import Activity
+from shared.views.results import GoalResults
+from shared.views.timeline import Course, GoalTimeline, TaskTimeline, TimelineEntry, format_sender
 
 Row = TaskTimeline | TimelineEntry
 
@@ -61,37 +56,25 @@ def show(
     and the result.
     """
     if thoughts:
-        print_activity(run_connected(lambda bus: _read_activity(bus, name)), open_console(), as_json=as_json)
+        activity = api.get(f"/activity/{api.segment(name)}", Activity)
+        print_activity(activity, open_console(), as_json=as_json)
         return
-    timeline, results, archived = run_connected(lambda bus: _read(bus, name))
+    course = api.get(f"/courses/{api.segment(name)}", Course)
+    results, archived = course.results, course.archived
     write_reports(results, junit, sarif)
     console = open_console()
     if as_json:
         more: dict[str, object] = {"spent": results.spent} if results.spent else {}
         more |= {"archived": archived} if archived else {}
-        print_json(msgspec.to_builtins(timeline) | msgspec.to_builtins(more))
-    elif isinstance(timeline, GoalTimeline):
-        _print_goal(timeline, results, console)
-    else:
-        _print_task(timeline, console)
+        print_json(msgspec.to_builtins(course.goal or course.task) | msgspec.to_builtins(more))
+    elif course.goal:
+        _print_goal(course.goal, results, console)
+    elif course.task:
+        _print_task(course.task, console)
     for part in archived:
         click.echo(f"{'Shown' if part.is_here else 'Not shown'}: {clean(str(part))}", err=True)
-    if fail_on and isinstance(timeline, GoalTimeline):
-        raise SystemExit(exit_code(timeline.goal, results, fail_on))
-
-
-async def _read(bus: Bus, name: str) -> tuple[GoalTimeline | TaskTimeline, GoalResults, list[ArchivedPart]]:
-    """The goal or task, and the bundles in which messages of it lie."""
-    timeline = await read_timeline(bus, await expand_goal_id(bus, name))
-    if isinstance(timeline, TaskTimeline):
-        return timeline, GoalResults(), await find_archived(bus, timeline.task.created_at)
-    goal, results = timeline.goal, await read_results(bus, timeline.goal)
-    archived = await find_archived(bus, goal.submitted_at, goal.ended_at)
-    return timeline, await add_spending(bus, settings.load(), goal, results), archived
-
-
-async def _read_activity(bus: Bus, name: str) -> Activity:
-    return await read_activity(bus, await expand_goal_id(bus, name))
+    if fail_on and course.goal:
+        raise SystemExit(exit_code(course.goal.goal, results, fail_on))
 
 
 def _print_goal(timeline: GoalTimeline, results: GoalResults, console: Console) -> None:

@@ -30,14 +30,13 @@ from shared.queries.records import call_server, read_goals, read_latest_goals
 from shared.queries.spending import (
     format_left,
     format_night,
-    format_spent,
     read_night_state,
     read_today,
 )
 from shared.settings import Settings
-from shared.text.phrases import count
-from shared.text.printable import clean
+from shared.text.display import clean, count
 from shared.text.times import format_span, seconds_between
+from shared.views.results import format_spent
 
 WATCHED = 0.6
 """Seconds of watching for commits that are left open."""

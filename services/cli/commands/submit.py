@@ -34,8 +34,9 @@ from shared.bus import Bus
 from shared.contracts import Goal, TaskPriority
 from shared.operations.submission import GOAL_ID, make_body, submit_and_follow, submit_once
 from shared.queries.progress import Progress
-from shared.queries.results import GoalResults, add_spending, read_results
+from shared.queries.results import add_spending, read_results
 from shared.text.times import format_utc
+from shared.views.results import GoalResults
 
 T = TypeVar("T")
 Ended = tuple[Goal, GoalResults]

@@ -30,9 +30,10 @@ from shared.bus import Stored
 from shared.queries.audit_log import AuditFollower, Gap, read_audit_log
 from shared.queries.records import read_goal
 from shared.queries.results import expand_goal_id
-from shared.queries.summaries import MessageSummary, summarize
-from shared.text.printable import clean
+from shared.queries.summaries import summarize
+from shared.text.display import clean
 from shared.text.times import format_clock
+from shared.views.timeline import MessageSummary
 
 NOTICE_AFTER = 1.0
 """Seconds without a message after which a notice says that the command waits."""

@@ -6,9 +6,9 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from services.cli import api
 from services.cli.commands.completion import GoalName
 from services.cli.commands.options import json_option, limit_option
-from services.cli.connection import run_connected
 from services.cli.output.console import (
     format_end,
     open_console,
@@ -21,10 +21,9 @@ from services.cli.output.console import (
 )
 from services.cli.output.outcomes import format_headline
 from shared.contracts import Goal, GoalTask
-from shared.operations.goals import cancel_goal
-from shared.queries.records import read_latest_goals
-from shared.text.phrases import count
+from shared.text.display import count
 from shared.text.times import format_span, parse_time, seconds_between
+from shared.views.goals import LatestGoals
 
 RECENT = timedelta(hours=24)
 """Goals that ended longer ago are listed with --all only."""
@@ -41,7 +40,8 @@ def tasks(everything: bool, limit: int, as_json: bool) -> None:
 
     Of many, those that are open and those that changed last.
     """
-    goals, others = run_connected(lambda bus: read_latest_goals(bus, limit))
+    found = api.get("/latest-goals", LatestGoals, {"limit": limit})
+    goals, others = found.goals, found.others
     shown = goals if everything else [goal for goal in goals if _is_current(goal)]
     hidden = len(goals) - len(shown)
     if as_json:
@@ -90,6 +90,9 @@ def _format_task(task: GoalTask) -> Text:
 @json_option
 def cancel(goal_id: str, reason: str, as_json: bool) -> None:
     """Cancel the goal ID and its open tasks."""
+    from services.cli.connection import run_connected
+    from shared.operations.goals import cancel_goal
+
     goal = run_connected(lambda bus: cancel_goal(bus, goal_id, reason))
     text = f"Requested; the conductor has not acted on it yet: mailroom show {goal.goal_id}"
     if goal.status.final:

@@ -15,7 +15,6 @@ import msgspec
 from services.cli.agents import load_agents
 from services.cli.commands.options import NumberType, json_option
 from services.cli.connection import find_url
-from services.cli.supervisor.forgetting import carry_out_without_end
 from services.cli.supervisor.lifecycle import (
     run_until_stopped,
     start_in_background,
@@ -26,16 +25,17 @@ from services.cli.supervisor.lock import InstanceLock, is_held
 from services.cli.supervisor.logs import print_log_line
 from services.cli.supervisor.provisioning import (
     carry_out_left,
+    carry_out_without_end,
     deal_keys,
     provision_named,
     write_config,
 )
 from shared import log, settings, subjects
 from shared.access.links import create_link
-from shared.bus.discovery import RunningInstance, find_instance, read_supervisor
+from shared.bus.connecting import RunningInstance, find_instance, read_supervisor
 from shared.errors import MailroomError, StartError
 from shared.settings import Settings
-from shared.text.phrases import count
+from shared.text.display import count
 from shared.text.times import format_date
 
 EXAMPLE = "Check up on the repository at"

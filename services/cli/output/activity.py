@@ -10,11 +10,9 @@ from rich.text import Text
 from services.cli.output.console import print_json
 from shared.contracts import TaskResult
 from shared.errors import NotFound
-from shared.queries.task_details import Activity, TaskDetails
-from shared.queries.waterfall import Row, RowKind
-from shared.text.phrases import count
-from shared.text.printable import clean, clean_block
+from shared.text.display import clean, clean_block, count
 from shared.text.times import format_clock, format_span, seconds_between
+from shared.views.activity import Activity, Row, RowKind, TaskDetails
 
 NARROW, WIDE = 40, 120
 """The least and the most columns that are used; elsewhere than on a terminal it is 80."""

@@ -4,7 +4,7 @@ import click
 
 from services.cli.output.console import open_console, print_block
 from shared.contracts import Response
-from shared.text.printable import clean, clean_block
+from shared.text.display import clean, clean_block
 
 
 def print_answer(answer: Response, *, why: bool = False) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from shared.text.printable import clean
+from shared.text.display import clean
 
 _STATUSES = {
     "submitted": ("·", "dim"),

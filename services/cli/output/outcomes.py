@@ -7,11 +7,10 @@ from rich.text import Text
 
 from services.cli.output.console import format_end, format_status, shorten
 from shared.contracts import Finding, Goal, NotChecked, ResultOutcome, TaskStatus, TestFailure, TestRun
-from shared.queries.results import GoalResults
-from shared.queries.spending import Spent, format_spent
-from shared.tasks.verdict import format_verdict, verdict_of
-from shared.text.phrases import count
+from shared.tasks.evidence import format_verdict, verdict_of
+from shared.text.display import count
 from shared.text.times import format_span, seconds_between
+from shared.views.results import GoalResults, Spent, format_spent
 
 FAIL_ON = ("tests", "high", "medium", "any")
 """What ``--fail-on`` takes: failing tests, then findings of so many SEVERITIES as well."""

@@ -1,13 +1,18 @@
-"""Findings as SARIF 2.1.0 and test results as JUnit XML, for the services that run a project's checks."""
+"""Files that a command writes: whole or not at all; findings as SARIF 2.1.0, tests as JUnit XML."""
 
+import contextlib
 import json
+import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
 from urllib.parse import quote
 from xml.etree import ElementTree
 
 from shared.contracts import Finding, TestRun, TestSuite, ToolRun
+from shared.errors import ActionError
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {"high": "error", "medium": "warning", "low": "note"}
@@ -142,3 +147,31 @@ def _counts(tests: int, failures: int, errors: int, skipped: int, seconds: float
 
 def _xml(text: str) -> str:
     return UNPRINTABLE.sub("\ufffd", text)
+
+
+@contextlib.contextmanager
+def replaced_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, which takes the place of ``path`` at the end of the block.
+
+    After an error or Ctrl-C ``path`` is as it was. Raises ActionError if it cannot be written.
+    """
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    except OSError as error:
+        raise not_written(path, error) from None
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+        part.chmod(0o644)
+        part.replace(path)
+    except OSError as error:
+        raise not_written(path, error) from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def not_written(path: Path, error: OSError) -> ActionError:
+    """The error that ``path`` cannot be written."""
+    cure = "Name another place, or free disk space"
+    return ActionError(f"{path} cannot be written: {error.strerror}", cure)

@@ -18,7 +18,7 @@ from services.cli.supervisor.lock import InstanceLock, is_held, unusable_state_d
 from services.cli.supervisor.logs import LogLine, print_log_json, print_log_line, read_last_error, rotate
 from services.cli.supervisor.supervisor import Supervisor, is_ready
 from shared import log
-from shared.bus.discovery import RunningInstance, find_instance
+from shared.bus.connecting import RunningInstance, find_instance
 from shared.errors import StartError
 from shared.settings import Settings, environment
 

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import IO, Self
 
-from shared.bus.discovery import lock_path
+from shared.bus.connecting import lock_path
 from shared.errors import StartError
 
 

@@ -1,22 +1,28 @@
-"""Provisioning of a nats-server: keys, accounts, streams."""
+"""Provisioning of a nats-server: keys, accounts, streams; and what people ordered to be forgotten."""
 
+import asyncio
 import contextlib
 import json
 import shutil
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from services.cli.supervisor.logs import LogLine
 from shared import subjects
+from shared.access import command_token
 from shared.bus import Bus
 from shared.bus.identity import OFFICE_ACCOUNT, ensure_keys, write_server_config
 from shared.bus.provision import provision
-from shared.errors import BusUnavailable, Denied, StartError
+from shared.errors import BusUnavailable, Denied, MailroomError, StartError
 from shared.files import write_atomically
 from shared.operations.erasure.orders import carry_out_archives, carry_out_orders, has_work
 from shared.operations.erasure.positions import count_in_hand
 from shared.operations.recovery import deliver_lost_again
 from shared.settings import Settings
+from shared.text.display import count
 
 NAMED_WAIT = 3.0
 """Seconds until the server that NATS_URL names must answer."""
@@ -30,13 +36,16 @@ MIN_STORE = 64 * 1024 * 1024
 def write_config(
     settings: Settings, agents: Sequence[str], *, folder: Path | None = None, store: str = ""
 ) -> bool:
-    """Create missing keys and write the server's configuration; returns whether that changed.
+    """Create missing keys and the commands' token, and write the server's configuration, if it changes.
+
+    Returns whether it did.
 
     ``folder`` gets the configuration (default ``<state_dir>/nats``), ``store`` is the folder of JetStream's
     files as the server sees it. Raises StartError if the disk is full or not writable.
     """
     folder = folder or settings.state_dir / "nats"
     keys = ensure_keys(settings.keys, [*agents, subjects.USER, subjects.ADMIN, subjects.ERASER])
+    command_token.keep_command_token(settings)
     try:
         write_atomically(settings.keys / PUBLIC_KEYS, json.dumps(keys).encode(), mode=0o600)
         folder.mkdir(parents=True, exist_ok=True)
@@ -78,10 +87,11 @@ def _store_limit(folder: Path) -> int:
 def deal_keys(settings: Settings, names: Sequence[str], folder: Path) -> None:
     """Copy the key of each identity to ``<folder>/<name>``, a folder of its own for a container to mount.
 
-    The admin's gets the public keys of all too. Raises StartError if it cannot be written.
+    The admin's gets the public keys of all too, the gateway's and the user's the token of the commands.
+    Raises StartError if it cannot be written.
     """
-    files = [(name, f"{name}.nk") for name in names]
-    for name, file in (*files, (subjects.ADMIN, PUBLIC_KEYS)):
+    shared = [(name, command_token.NAME) for name in (subjects.GATEWAY, subjects.USER)]
+    for name, file in (*((name, f"{name}.nk") for name in names), (subjects.ADMIN, PUBLIC_KEYS), *shared):
         target = folder / name / file
         key = (settings.keys / file).read_bytes()
         try:
@@ -198,3 +208,74 @@ async def _enforces_rights(settings: Settings) -> bool:
         return bool(answer["data"]["account"] == OFFICE_ACCOUNT)
     finally:
         await bus.close()
+
+
+INTERVAL = 1.0
+"""Seconds between two looks for orders while there are some."""
+AFTERWARDS = 5.0
+"""Seconds for which that goes on after an order was heard of: it is heard before it is stored."""
+LOOK = 15.0
+"""Seconds between two looks while nothing is heard: a message may be lost with the connection."""
+AGAIN, LATEST = 15.0, 600.0
+"""Seconds until an order is tried again that could not be carried out wholly: twice as many each time, at
+most."""
+
+
+async def carry_out_without_end(config: Settings, url: str, report: Callable[[LogLine], None]) -> None:
+    """Carry out orders until cancelled, also those that were left when the office stopped."""
+    told, pause = "", AGAIN
+    while True:
+        try:
+            bus = await Bus.connect(subjects.ERASER, url, config.keys / f"{subjects.ERASER}.nk")
+            try:
+                heard, soon = await _listen(bus), 0.0
+                while True:
+                    has_some = await has_work(bus)
+                    left = await carry_out(bus, config, report) if has_some else 0
+                    if heard.is_set():
+                        heard.clear()
+                        soon = time.monotonic() + AFTERWARDS
+                    if left or has_some or time.monotonic() < soon:
+                        await asyncio.sleep(pause if left else INTERVAL)
+                    else:
+                        with suppress(TimeoutError):
+                            async with asyncio.timeout(LOOK):
+                                await heard.wait()
+                    pause = min(2 * pause, LATEST) if left else AGAIN
+            finally:
+                await bus.close()
+        except (MailroomError, OSError) as error:
+            if str(error) != told:
+                report(LogLine("office", "warning", f"what is to be forgotten is not erased yet: {error}"))
+            told = str(error)
+            await asyncio.sleep(AGAIN)
+
+
+async def _listen(bus: Bus) -> asyncio.Event:
+    """Set, from now on, when there is a message that leads to something to erase or to delete."""
+    heard = asyncio.Event()
+
+    async def hear(*_: object) -> None:
+        heard.set()
+
+    for subject in subjects.ORDERS_OF_ERASURE:
+        await bus.subscribe(subject, hear)
+    return heard
+
+
+async def carry_out(bus: Bus, config: Settings, report: Callable[[LogLine], None]) -> int:
+    """Carry out the orders that there are; returns how many messages, and bundles, are left for later."""
+    done = await carry_out_orders(bus, config)
+    left = sum(carried.busy + len(carried.waiting) for carried in done.values())
+    for order, carried in done.items():
+        waits = f"; {count(carried.busy, 'message')} in work is left until later" if carried.busy else ""
+        report(LogLine("office", "info", f"erased what quoted a forgotten memory (order {order}){waits}"))
+        for reason in carried.waiting:
+            report(LogLine("office", "warning", f"order {order} waits: {reason}"))
+    archived = await carry_out_archives(bus)
+    if archived.deleted:
+        what = f"{count(archived.deleted, 'archived message')} deleted on the server"
+        report(LogLine("office", "info", what))
+    for reason in archived.waiting:
+        report(LogLine("office", "warning", f"archived messages stay on the server: {reason}"))
+    return left + len(archived.waiting)

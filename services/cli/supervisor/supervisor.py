@@ -14,7 +14,6 @@ import msgspec
 
 from services.cli.agents import SERVICES, InstalledAgent, read_agents
 from services.cli.supervisor.child import Child, Program
-from services.cli.supervisor.forgetting import carry_out_without_end
 from services.cli.supervisor.lock import InstanceLock, unusable_state_dir
 from services.cli.supervisor.logs import LogFollower, LogLine, rotate
 from services.cli.supervisor.programs import (
@@ -22,24 +21,25 @@ from services.cli.supervisor.programs import (
     MEMORY,
     SERVER,
     SERVER_NAME,
+    SpecialistSupervisor,
     agent_programs,
     choose_port,
     server_program,
 )
 from services.cli.supervisor.provisioning import (
+    carry_out_without_end,
     provision_named,
     provision_streams,
     read_in_hand,
     recover,
     write_config,
 )
-from services.cli.supervisor.specialists import SpecialistSupervisor
 from services.cli.supervisor.watchdog import Watchdog, end_orphans
-from shared.bus.discovery import RunningInstance
+from shared.bus.connecting import RunningInstance
 from shared.contracts import generate_iso_timestamp
 from shared.files import write_atomically
 from shared.settings import Settings
-from shared.tasks.specialists import PREFIX
+from shared.tasks.profiles import PREFIX
 
 GRACE_MARGIN = 3.0
 """Seconds a process gets to end on top of the settings' drain_timeout."""

@@ -19,9 +19,9 @@ from services.gateway.api import (
     mail,
     memory,
     messages,
-    schedule,
     session,
     tasks,
+    timetable,
     tokens,
 )
 from services.gateway.routing import Endpoint
@@ -42,7 +42,7 @@ TABLE: tuple[Endpoint, ...] = (
     *memory.ENDPOINTS,
     *forgetting.ENDPOINTS,
     *desk.ENDPOINTS,
-    *schedule.ENDPOINTS,
+    *timetable.ENDPOINTS,
     *briefings.ENDPOINTS,
     *deliveries.ENDPOINTS,
     *agents_directly.ENDPOINTS,

@@ -8,7 +8,10 @@ from services.gateway.pages.agents import AgentView, read_agents
 from services.gateway.problems import Failure
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
+from shared.bus.records import MAX_PROCESSES, read_presences
 from shared.operations.control import Do, control_agent
+from shared.queries.records import unknown_agent_error
+from shared.views.agents import Controlled, Processes
 
 
 class AgentList(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,19 +20,24 @@ class AgentList(msgspec.Struct, frozen=True, kw_only=True):
     agents: list[AgentView]
 
 
-class Controlled(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for an agent from now on."""
+class ProcessesQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Of which agent; empty: of all."""
 
-    agent: str
-    do: str
-    paused: bool
-    by: str
-    at: str
+    agent: str = ""
 
 
 async def list_agents(call: Call) -> AgentList:
     """Every agent: its processes, load, mailbox by lane, spending today, and what it may publish and read."""
     return AgentList(agents=await read_agents(call.gateway))
+
+
+async def list_processes(call: Call, query: ProcessesQuery) -> Processes:
+    """What each process says of itself: its instructions, actions with their schemas, skills."""
+    presences = await read_presences(call.gateway.bus)
+    named = [presence for presence in presences if query.agent in ("", presence.agent)]
+    if query.agent and not named:
+        raise unknown_agent_error(query.agent, presences)
+    return Processes(processes=named, most=MAX_PROCESSES)
 
 
 async def pause_agent(call: Call) -> Controlled:
@@ -64,6 +72,7 @@ async def _control(call: Call, do: Do) -> Controlled:
 ONE = f"{API}/agents/{{name}}"
 ENDPOINTS = (
     Endpoint("GET", f"{API}/agents", list_agents, scope=Scope.READ, tag="agents"),
+    Endpoint("GET", f"{API}/processes", list_processes, scope=Scope.READ, tag="agents"),
     Endpoint("POST", f"{ONE}/pause", pause_agent, scope=Scope.ADMIN, tag="agents"),
     Endpoint("POST", f"{ONE}/resume", resume_agent, scope=Scope.ADMIN, tag="agents"),
     Endpoint("POST", f"{ONE}/restart", restart_agent, scope=Scope.ADMIN, tag="agents"),

@@ -7,9 +7,8 @@ import msgspec
 from starlette.responses import Response as HttpResponse
 
 from services.gateway.context import Call
-from services.gateway.desk.asking import ask, wait_for_answer
-from services.gateway.desk.sessions import read_response, read_turn
-from services.gateway.pages.task import message_id_of, read_result, submit_action, wait_for_result
+from services.gateway.conversations import ask, read_response, read_turn, wait_for_answer
+from services.gateway.pages.agents import message_id_of, read_result, submit_action, wait_for_result
 from services.gateway.problems import Failure, not_found
 from services.gateway.routing import JSON, Endpoint
 from services.gateway.security.scopes import Scope

@@ -7,42 +7,28 @@ import msgspec
 
 from services.gateway.api.messages import API
 from services.gateway.context import Call, Gateway
-from services.gateway.inbox.open_requests import forget_requests, read_requests
+from services.gateway.inbox import forget_requests, read_requests
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
-from shared.contracts import ApprovalAnswer
 from shared.operations.approvals import (
-    Approval,
+    MOST,
     agent_of,
     answer_request,
     describe_no,
-    describe_reach,
     describe_yes,
     find_approvals,
+    read_approvals,
 )
-from shared.operations.approvals import Scope as Reaching
 from shared.operations.risk import Grade, grade_risk
 from shared.queries.records import select_fairly
-from shared.text.printable import escape_invisible
-from shared.text.shorten import flatten
+from shared.text.display import escape_invisible, flatten
+from shared.views.approvals import Approval, Decision
 
-MAX_LIMIT = 200
-
-
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """A person's answer; ``by`` is empty if it came with the key of ``user``."""
-
-    granted: bool
-    by: str
-    at: str
-    note: str
-    scope: str
-    hosts: tuple[str, ...]
+MAX_LIMIT = 2_000
 
 
-class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
-    """A request; ``state`` is waiting, granted, refused, expired, over (its goal ended), or changed: its text
-    is not the one that was asked first, and it cannot be granted.
+class ApprovalView(Approval, frozen=True, kw_only=True):
+    """A request as people decide about it.
 
     ``what`` is the whole of what it asks for, invisible characters as their code points; ``rule`` and ``why``
     say why it is asked, ``reach`` what a grant opens of the network, ``on_yes`` and ``on_no`` what follows.
@@ -52,14 +38,12 @@ class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
 
     approval_id: str
     agent: str
-    state: str
     what: str
     rule: str
     why: str
     risk: Grade
     risk_reason: str
     reach: tuple[str, ...]
-    opens: str
     needs_hosts: bool
     on_yes: str
     on_no: str
@@ -68,7 +52,6 @@ class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
     task_id: str
     asked_at: str
     expires_at: str
-    answer: Answer | None = None
 
 
 class ApprovalsQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,22 +70,18 @@ class ApprovalList(msgspec.Struct, frozen=True, kw_only=True):
     more: dict[str, int]
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The answer: ``scope`` is how far a grant of reach goes, ``hosts`` are opened beside what was asked."""
-
-    granted: bool
-    note: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
-    scope: Reaching = "command"
-    hosts: tuple[str, ...] = ()
-
-
 async def list_approvals(call: Call, query: ApprovalsQuery) -> ApprovalList:
     """The requests for approval that wait; with ``all`` the latest whatever their state."""
-    found, older = await read_requests(call.gateway)
+    if query.limit > MOST:
+        found, older = await read_approvals(call.gateway.bus, query.limit)
+    else:
+        found, older = await read_requests(call.gateway)
     chosen = [each for each in found if query.all or each.state == "waiting"]
     chosen = [each for each in chosen if query.goal in ("", each.request.goal_id)]
     chosen = [each for each in chosen if query.agent in ("", each.request.sender)]
     shown = select_fairly(chosen, agent_of, query.limit)
+    if query.agent:
+        older = {name: number for name, number in older.items() if name == query.agent}
     more = Counter(map(agent_of, chosen)) - Counter(map(agent_of, shown)) + Counter(older)
     return ApprovalList(approvals=[view_approval(call.gateway, each) for each in shown], more=dict(more))
 
@@ -128,20 +107,22 @@ async def answer_approval(call: Call, body: Decision) -> ApprovalView:
 
 def view_approval(gateway: Gateway, approval: Approval) -> ApprovalView:
     """A request as people decide about it."""
-    request, given = approval.request, approval.answer
+    request = approval.request
     goal = gateway.index.store.goal(request.goal_id) if request.goal_id else None
     risk = grade_risk(request)
     return ApprovalView(
+        request=request,
+        answer=approval.answer,
+        state=approval.state,
+        opens=approval.opens,
         approval_id=request.approval_id,
         agent=request.sender,
-        state=approval.state,
         what=escape_invisible(request.what),
         rule=request.rule,
         why=request.why,
         risk=risk.grade,
         risk_reason=risk.reason,
         reach=request.reach,
-        opens=describe_reach(request.reach),
         needs_hosts="network" in request.reach,
         on_yes=describe_yes(request),
         on_no=describe_no(request),
@@ -150,18 +131,6 @@ def view_approval(gateway: Gateway, approval: Approval) -> ApprovalView:
         task_id=request.task_id,
         asked_at=request.created_at,
         expires_at=request.expires_at,
-        answer=_view_answer(given) if given else None,
-    )
-
-
-def _view_answer(given: ApprovalAnswer) -> Answer:
-    return Answer(
-        granted=given.granted,
-        by=given.person,
-        at=given.created_at,
-        note=given.note,
-        scope=given.scope,
-        hosts=given.hosts,
     )
 
 

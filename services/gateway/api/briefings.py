@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from services.gateway.context import Call
-from services.gateway.pages.task import message_id_of
+from services.gateway.pages.agents import message_id_of
 from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
@@ -15,8 +15,9 @@ from shared import subjects
 from shared.bus.records import read_record
 from shared.clock import read_zone
 from shared.contracts import AgentReport
-from shared.operations.news import ToldItem, find_told_item, judging_report, read_told_items
+from shared.operations.news import find_told_item, judging_report, read_told_items
 from shared.queries.records import count_subjects
+from shared.views.news import NewsList, ToldItem
 
 API = "/api/v1"
 BRIEFINGS = f"{API}/briefings"
@@ -105,13 +106,7 @@ class WantedBriefing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class NewsQuery(msgspec.Struct, frozen=True, kw_only=True):
     """How many."""
 
-    limit: Annotated[int, msgspec.Meta(ge=1, le=500)] = 50
-
-
-class NewsList(msgspec.Struct, frozen=True, kw_only=True):
-    """Papers and news that were told."""
-
-    news: list[ToldItem]
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 50
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -185,6 +180,11 @@ async def list_news(call: Call, query: NewsQuery) -> NewsList:
     return NewsList(news=(await read_told_items(call.gateway.bus))[: query.limit])
 
 
+async def read_news(call: Call) -> ToldItem:
+    """An item by its id or the beginning of it."""
+    return await find_told_item(call.gateway.bus, call.path["id"])
+
+
 async def judge_news(call: Call, body: Judgement) -> Accepted:
     """Keep or dismiss an item by its id or the beginning of it, or say that it was opened."""
     item = await find_told_item(call.gateway.bus, call.path["id"])
@@ -212,5 +212,6 @@ ENDPOINTS = (
     Endpoint("GET", f"{BRIEFINGS}/{{day}}/{{kind}}", read_day_briefing, scope=Scope.READ, tag="briefings"),
     Endpoint("POST", BRIEFINGS, make_briefing, scope=Scope.SUBMIT, tag="briefings", status=202),
     Endpoint("GET", f"{API}/news", list_news, scope=Scope.READ, tag="briefings"),
+    Endpoint("GET", f"{API}/news/{{id}}", read_news, scope=Scope.READ, tag="briefings"),
     Endpoint("POST", f"{API}/news/{{id}}", judge_news, scope=Scope.SUBMIT, tag="briefings", status=202),
 )

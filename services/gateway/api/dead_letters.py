@@ -7,7 +7,7 @@ import msgspec
 
 from services.gateway.api.messages import API
 from services.gateway.context import Call, Gateway
-from services.gateway.inbox.dead import read_dead
+from services.gateway.inbox import read_dead
 from services.gateway.problems import Failure
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope

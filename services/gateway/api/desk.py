@@ -7,17 +7,22 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from services.gateway.context import Call
-from services.gateway.desk.asking import Asked, Note, ask, follow, stop, wait_for_answer
-from services.gateway.desk.sessions import (
+from services.gateway.conversations import (
+    Asked,
+    Note,
     Session,
     SessionSummary,
     Turn,
+    ask,
+    follow,
     list_sessions,
     read_history,
     read_session,
     read_turn,
     require_own,
     require_readable,
+    stop,
+    wait_for_answer,
 )
 from services.gateway.problems import Failure, not_found
 from services.gateway.routing import JSON, Endpoint

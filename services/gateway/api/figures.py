@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from functools import partial
 from importlib.metadata import version
 
 import msgspec
@@ -10,12 +11,13 @@ from starlette.responses import Response
 from services.gateway.context import Call
 from services.gateway.index.reader import ask
 from services.gateway.metrics.exposition import CONTENT_TYPE
-from services.gateway.metrics.targets import Figures, read_figures, with_recall
+from services.gateway.metrics.learning import read_recall
+from services.gateway.metrics.targets import Figures, read_figures, read_metrics, with_recall
 from services.gateway.routing import Endpoint
 from shared.access.scopes import Scope
 from shared.bus.records import read_presences
 from shared.memory import Memory
-from shared.queries.learning_metrics import read_recall
+from shared.text.times import format_utc, parse_time
 
 FRESH = 5.0
 """Seconds for which computed figures are used again."""
@@ -33,8 +35,24 @@ class _Known:
 _known = _Known()
 
 
-async def read_kpi(call: Call) -> Figures:
-    """The metrics of the last 30 days with their targets, and their course by day."""
+class KpiQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """``since`` is the time, in ISO 8601, from which on the metrics count; empty: the last 30 days."""
+
+    since: str = ""
+
+
+async def read_kpi(call: Call, query: KpiQuery) -> Figures:
+    """The metrics with their targets, and their course by day in the last 30 days."""
+    figures = await _read_figures(call)
+    if not query.since:
+        return figures
+    since = format_utc(parse_time(query.since))
+    metrics = await ask(call.gateway.index.store, partial(read_metrics, since=since))
+    metrics = msgspec.structs.replace(metrics, recall=figures.metrics.recall)
+    return msgspec.structs.replace(figures, metrics=metrics, since=since)
+
+
+async def _read_figures(call: Call) -> Figures:
     async with _known.reading:
         if _known.figures is None or time.monotonic() - _known.read_at >= FRESH:
             figures = await ask(call.gateway.index.store, read_figures)
@@ -43,7 +61,7 @@ async def read_kpi(call: Call) -> Figures:
     return _known.figures
 
 
-async def read_metrics(call: Call) -> Response:
+async def export_metrics(call: Call) -> Response:
     """The figures in Prometheus' text format."""
     return Response(await call.gateway.exposition.page(), headers={"Content-Type": CONTENT_TYPE})
 
@@ -59,6 +77,6 @@ async def describe_bus(call: Call) -> Response:
 
 ENDPOINTS = (
     Endpoint("GET", "/api/v1/kpi", read_kpi, scope=Scope.READ, tag="figures"),
-    Endpoint("GET", "/metrics", read_metrics, scope=Scope.READ, tag="figures"),
+    Endpoint("GET", "/metrics", export_metrics, scope=Scope.READ, tag="figures"),
     Endpoint("GET", "/asyncapi.json", describe_bus, scope=Scope.READ, tag="figures"),
 )

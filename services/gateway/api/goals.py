@@ -16,6 +16,7 @@ from shared.contracts.base import MAX_TEXT
 from shared.operations.submission import derive_goal_id, make_body, submit_keyed
 from shared.tasks.submission import MAX_BYTES
 from shared.text.times import format_utc, parse_time
+from shared.views.goals import LatestGoals
 
 ONE = f"{API}/goals/{{goal_id}}"
 MAX_LIMIT = 200
@@ -90,6 +91,19 @@ async def list_goals(call: Call, query: GoalsQuery) -> GoalPage:
     )
 
 
+class LatestQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """How many."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 30
+
+
+async def list_latest_goals(call: Call, query: LatestQuery) -> LatestGoals:
+    """The records of the goals that are open, and of those that changed last."""
+    store = call.gateway.index.store
+    found = sorted(store.latest_goals(query.limit), key=lambda goal: parse_time(goal.submitted_at))
+    return LatestGoals(goals=found, others=sum(store.count_goals().values()) - len(found))
+
+
 def require_whole_paths(text: str, context: dict[str, Any]) -> None:
     """Raise Failure if a goal names its folder relative to one that the office does not know.
 
@@ -137,5 +151,6 @@ async def submit_goal(call: Call, body: NewGoal) -> SubmittedGoal:
 
 ENDPOINTS = (
     Endpoint("GET", f"{API}/goals", list_goals, scope=Scope.READ, tag="goals"),
+    Endpoint("GET", f"{API}/latest-goals", list_latest_goals, scope=Scope.READ, tag="goals"),
     Endpoint("POST", f"{API}/goals", submit_goal, scope=Scope.SUBMIT, tag="goals", status=202, location=ONE),
 )

@@ -9,10 +9,7 @@ from services.gateway.api.approvals import ApprovalView, view_approval
 from services.gateway.api.dead_letters import DeadLetterView, view_dead_letter
 from services.gateway.api.messages import API
 from services.gateway.context import Call, Gateway
-from services.gateway.inbox.dead import read_dead
-from services.gateway.inbox.open_requests import read_requests
-from services.gateway.inbox.put_aside import put_item_aside, read_put_aside
-from services.gateway.inbox.questions import read_questions
+from services.gateway.inbox import put_item_aside, read_dead, read_put_aside, read_questions, read_requests
 from services.gateway.pages.goal_summaries import GoalSummary, summarize_goals
 from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
@@ -22,7 +19,7 @@ from shared.operations.approvals import agent_of
 from shared.operations.letters import Mail
 from shared.queries.office import select_failed
 from shared.queries.records import select_fairly
-from shared.text.shorten import flatten
+from shared.text.display import flatten
 from shared.text.times import parse_time
 
 RECENT = timedelta(days=1)
@@ -177,8 +174,8 @@ def _answered(
             kind="approval",
             title=flatten(each.what, TEXT),
             outcome=each.state,
-            by=each.answer.by,
-            at=each.answer.at,
+            by=each.answer.person,
+            at=each.answer.created_at,
             goal_id=each.goal_id,
             note=each.answer.note,
         )

@@ -30,7 +30,7 @@ from shared.contracts import (
     VersionPage,
     VersionsQuery,
 )
-from shared.contracts.layout import MAX_PLACED
+from shared.contracts.queries import MAX_PLACED
 from shared.errors import Refused
 from shared.memory import Memory
 

@@ -8,8 +8,7 @@ from starlette.responses import Response
 from services.gateway.context import Call
 from services.gateway.problems import Failure
 from services.gateway.routing import JSON, Endpoint
-from services.gateway.security.authentication import Authenticator, Credential
-from services.gateway.security.cookies import clear_cookie, set_cookie
+from services.gateway.security.authentication import Authenticator, Credential, clear_cookie, set_cookie
 from services.gateway.security.scopes import Person, Scope
 from shared.access.scopes import list_scopes
 from shared.contracts import AccessAct

@@ -1,6 +1,6 @@
-"""One task: everything that is on record of it."""
+"""What happened in a goal or task: everything on record of a task, the course, what was done inside."""
 
-import asyncio
+from collections.abc import Sequence
 
 import msgspec
 
@@ -8,17 +8,20 @@ from services.gateway.api.messages import API
 from services.gateway.context import Call, Gateway
 from services.gateway.index.courses import read_sent
 from services.gateway.index.rows import MessageRow
+from services.gateway.pages.task_details import build_activity
+from services.gateway.pages.timeline import read_messages, read_timeline
 from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
-from shared.bus import Stored
-from shared.queries.task_details import TaskDetails, build_activity
-from shared.trail.archives import read_message
+from shared import subjects
+from shared.errors import NotFound
+from shared.queries.results import add_spending, expand_goal_id, read_results
+from shared.trail.archives import find_archived
+from shared.views.activity import Activity, TaskDetails
+from shared.views.timeline import Course, TaskTimeline
 
 MAX_MESSAGES = 2_000
 """Messages of a task that are read; of a longer one the last part is left out."""
-AT_ONCE = 40
-"""Messages that are asked for side by side."""
 TYPES = frozenset({"task", "state", "result", "thought", "approval", "gate", "policy"})
 """The types of messages that say what happened inside a task."""
 
@@ -39,19 +42,24 @@ async def read_task_page(call: Call) -> TaskPage:
     if not rows:
         raise not_found(f"task {task_id[:130]!r}")
     position = str(gateway.index.position)
-    wanted = [row for row in rows[:MAX_MESSAGES] if row.type in TYPES]
-    goal_ids = {row.goal_id for row in wanted if row.goal_id}
-    answers = [row for goal_id in sorted(goal_ids)[:1] for row in _answers(gateway, goal_id)]
-    activity = build_activity(await _read(gateway, [*wanted, *answers]))
-    found = [each for each in activity.tasks if each.task_id == task_id]
-    if not found:
+    details = await _read_details(gateway, task_id, rows[:MAX_MESSAGES])
+    if details is None:
         raise not_found(f"task {task_id[:130]!r} that was submitted")
     return TaskPage(
-        details=found[0],
+        details=details,
         messages=rows[:MAX_MESSAGES],
         truncated=len(rows) > MAX_MESSAGES,
         position=position,
     )
+
+
+async def _read_details(gateway: Gateway, task_id: str, rows: Sequence[MessageRow]) -> TaskDetails | None:
+    """What is on record of a task; None if no message submits it."""
+    wanted = [row for row in rows if row.type in TYPES]
+    goal_ids = {row.goal_id for row in wanted if row.goal_id}
+    answers = [row for goal_id in sorted(goal_ids)[:1] for row in _answers(gateway, goal_id)]
+    activity = build_activity(await read_messages(gateway.bus, [*wanted, *answers]))
+    return next((each for each in activity.tasks if each.task_id == task_id), None)
 
 
 def _answers(gateway: Gateway, goal_id: str) -> list[MessageRow]:
@@ -60,13 +68,41 @@ def _answers(gateway: Gateway, goal_id: str) -> list[MessageRow]:
     return [row for row in rows if ".answered." in row.subject]
 
 
-async def _read(gateway: Gateway, rows: list[MessageRow]) -> list[Stored]:
-    found: list[Stored] = []
-    for start in range(0, len(rows), AT_ONCE):
-        page = rows[start : start + AT_ONCE]
-        read = await asyncio.gather(*(read_message(gateway.bus, row.stream, row.seq) for row in page))
-        found += [stored for stored in read if stored is not None]
-    return found
+async def read_course(call: Call) -> Course:
+    """The messages of a goal or of a task, by task, with what it found and used.
+
+    The name may be the beginning or the end of a goal's id, and ``last`` is the latest goal.
+    """
+    gateway = call.gateway
+    bus, name = gateway.bus, await expand_goal_id(gateway.bus, call.path["name"])
+    timeline = await read_timeline(bus, gateway.index.store, name)
+    if isinstance(timeline, TaskTimeline):
+        return Course(task=timeline, archived=await find_archived(bus, timeline.task.created_at))
+    goal, results = timeline.goal, await read_results(bus, timeline.goal)
+    return Course(
+        goal=timeline,
+        results=await add_spending(bus, gateway.settings, goal, results),
+        archived=await find_archived(bus, goal.submitted_at, goal.ended_at),
+    )
 
 
-ENDPOINTS = (Endpoint("GET", f"{API}/tasks/{{task_id}}", read_task_page, scope=Scope.READ, tag="tasks"),)
+async def read_activity(call: Call) -> Activity:
+    """What happened inside the tasks of a goal, or inside one task: thoughts, calls, memories, commands."""
+    bus, store = call.gateway.bus, call.gateway.index.store
+    name = await expand_goal_id(bus, call.path["name"])
+    if (goal := store.goal(name)) is not None:
+        rows = [
+            row for row in store.all_of_goal(name) if row.type in TYPES or row.subject == subjects.goal(name)
+        ]
+        return build_activity(await read_messages(bus, rows), goal)
+    if not store.all_of_task(name, 1):
+        raise NotFound(f"There is no goal or task {name[:130]!r}", "'mailroom tasks --all' lists the goals")
+    details = await _read_details(call.gateway, name, store.all_of_task(name))
+    return Activity(tasks=[details] if details else [])
+
+
+ENDPOINTS = (
+    Endpoint("GET", f"{API}/tasks/{{task_id}}", read_task_page, scope=Scope.READ, tag="tasks"),
+    Endpoint("GET", f"{API}/courses/{{name:path}}", read_course, scope=Scope.READ, tag="tasks"),
+    Endpoint("GET", f"{API}/activity/{{name:path}}", read_activity, scope=Scope.READ, tag="tasks"),
+)

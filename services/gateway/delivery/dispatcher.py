@@ -11,7 +11,7 @@ import msgspec
 from services.gateway.context import Gateway
 from services.gateway.delivery.events import Event, make_event
 from services.gateway.delivery.journal import Journal
-from services.gateway.delivery.timing import first_attempt
+from services.gateway.delivery.sender import first_attempt
 from services.gateway.index.reading import LogReader
 from shared import subjects
 from shared.contracts import Delivery, DeliveryKind

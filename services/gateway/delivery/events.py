@@ -6,7 +6,7 @@ from datetime import timedelta
 import msgspec
 
 from services.gateway.context import Gateway
-from services.gateway.inbox.questions import is_question
+from services.gateway.inbox import is_question
 from shared import subjects
 from shared.access.address import public_address
 from shared.bus import Stored
@@ -24,8 +24,7 @@ from shared.contracts import (
     decode,
 )
 from shared.operations.letters import Mail, parse_mail
-from shared.text.printable import quote_exactly
-from shared.text.shorten import flatten
+from shared.text.display import flatten, quote_exactly
 
 TITLE, LINE, BODY = 200, 400, 8_000
 """The most characters of a title, of a line and of a text."""
@@ -95,7 +94,7 @@ async def _mail_event(
             title=flatten(envelope.subject, TITLE),
             text=_COMMAND.sub("", envelope.body).strip()[:BODY],
             about=found[1],
-            link=f"{address}/schedule",
+            link=f"{address}/timetable",
         )
     mail = parse_mail(stored)
     if mail is None or not await is_question(gateway, mail):

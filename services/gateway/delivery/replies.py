@@ -1,23 +1,20 @@
-"""What follows from a person's reply: an answer to a request, a reminder done, a letter, or a question.
+"""What people reply on a channel: read, shown to be genuine, and carried out."""
 
-Whatever it is, it happens once: what a reply does has an id that follows from the reply.
-"""
-
+import asyncio
 import re
 import time
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from services.gateway.context import Gateway
+from services.gateway.conversations import ask, read_history
 from services.gateway.delivery.codes import LIFE, MAX_WRONG, Codes
-from services.gateway.delivery.commands import Command, parse_decision, parse_reminder
 from services.gateway.delivery.dispatcher import Dispatcher, Wake
 from services.gateway.delivery.events import ASKED, Event
 from services.gateway.delivery.journal import Journal
-from services.gateway.desk.asking import ask
-from services.gateway.desk.sessions import read_history
-from services.gateway.inbox.open_requests import forget_requests
+from services.gateway.inbox import forget_requests
 from shared import subjects
 from shared.clock import parse_timestamp
 from shared.contracts import (
@@ -29,12 +26,66 @@ from shared.contracts import (
     ReplyOutcome,
 )
 from shared.contracts.base import MAX_PERSON
-from shared.delivery.config import AnyChannel, Mail
+from shared.delivery.config import AnyChannel, Mail, Telegram
 from shared.delivery.message import Reply
 from shared.errors import BusError, MailroomError
+from shared.language.times.time_parser import choose
+from shared.log import logger
 from shared.operations.approvals import answer_request
 from shared.operations.letters import compose_reply, read_mail_item, send
-from shared.text.shorten import flatten
+from shared.text.display import flatten
+
+_APPROVE, _REFUSE = ("approve", "approved", "grant"), ("refuse", "refused", "deny", "reject")
+_WORDS = {**dict.fromkeys(_APPROVE, "approve"), **dict.fromkeys(_REFUSE, "refuse")}
+_WEAK = {"yes": "approve", "ok": "approve", "okay": "approve", "no": "refuse"}
+"""What begins other sentences too: "ok, what is it for?" decides nothing."""
+_CODE = re.compile(r"[A-Za-z0-9]{6}")
+_POLITE = re.compile(r"(please|thanks|thank you|go ahead|do it)?[\s.!]*$", re.IGNORECASE)
+_REMINDER = re.compile(r"(done|snooze|cancel)\b[\s:,.!]*(.{0,100})$", re.IGNORECASE)
+_LATER = re.compile(
+    r"(?:please,? )?(?:later|(?:(?:remind|tell|ask) me )?(?:again )?"
+    r"((?:in|for|until|till|at|on|next|this|tomorrow|tonight|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b.{0,40}?))"
+    r"[\s.!,]*(?:please)?[\s.!]*$",
+    re.IGNORECASE,
+)
+"""A moment alone, or "remind me again" with one."""
+
+
+class Command(NamedTuple):
+    """An act of LABELS, its ``code`` and the ``rest`` of the line; an empty act is a message for the desk."""
+
+    act: str = ""
+    code: str = ""
+    rest: str = ""
+
+
+def parse_decision(text: str) -> Command:
+    """The answer to a request: ``approve CODE`` or ``refuse CODE why``."""
+    line = text.strip().split("\n")[0]
+    words = line.split()
+    first = words[0].strip(".,:;!*").casefold() if words else ""
+    act = _WORDS.get(first, "") or _WEAK.get(first, "")
+    if not act:
+        return Command()
+    given = words[1].strip(".,:;!*()\"'") if len(words) > 1 else ""
+    code = given if _CODE.fullmatch(given) else ""
+    rest = " ".join(words[1:])
+    asks = "?" in line or (first in _WEAK and not _POLITE.match(rest))
+    if asks and not (code and any(each.isdigit() or each.isupper() for each in code)):
+        return Command()
+    return Command(act, code, " ".join(words[2 if code else 1 :])[:500])
+
+
+def parse_reminder(text: str) -> Command:
+    """The answer to a reminder: ``done``, ``cancel``, ``snooze``, ``snooze 2 hours``, ``tomorrow at 9``."""
+    line = text.strip().split("\n")[0].strip()
+    if found := _REMINDER.match(line):
+        return Command(found[1].casefold(), "", found[2].strip())
+    later = _LATER.match(line)
+    if later is None or (later[1] and not choose(later[1]).chosen):
+        return Command()
+    return Command("snooze", "", later[1] or "")
+
 
 ASKING = (ReplyOutcome.ASKED, ReplyOutcome.DONE, ReplyOutcome.SNOOZED)
 """What the front desk is asked to do."""
@@ -212,3 +263,52 @@ def _say_until(rest: str) -> str:
 
 def _title(delivery: Delivery | None) -> str:
     return f"Re: {delivery.title.removeprefix('Re: ')}"[:500] if delivery else "Mailroom"
+
+
+PAUSE, LONGEST_PAUSE = 2.0, 300.0
+"""Seconds until a channel is read again after an error; each pause is twice the one before."""
+
+log = logger(__name__)
+
+
+async def listen(name: str, channel: AnyChannel, replies: Replies) -> None:
+    """Take the replies of a channel without end."""
+    from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
+
+    def note(state: RetryCallState) -> None:
+        log.warning("replies_unread", channel=name, reason=str(state.outcome and state.outcome.exception()))
+
+    errors = retry_if_exception_type((MailroomError, OSError))
+    pauses = wait_exponential(PAUSE, max=LONGEST_PAUSE)
+    asking, offset = AsyncRetrying(retry=errors, wait=pauses, before_sleep=note), 0
+    while True:
+        offset = await asking(_take, name, channel, replies, offset)
+
+
+async def _take(name: str, channel: AnyChannel, replies: Replies, offset: int) -> int:
+    """Take what came since ``offset``, and wait for more; the next offset."""
+    if isinstance(channel, Mail):
+        await _take_mail(name, channel, replies)
+        await asyncio.sleep(channel.poll)
+    elif isinstance(channel, Telegram):
+        return await _take_updates(name, channel, replies, offset)
+    return offset
+
+
+async def _take_mail(name: str, channel: Mail, replies: Replies) -> None:
+    """Take each new mail, and mark it as read after that: a crash between has it read again, once taken."""
+    from shared.delivery.mail import mark_read, read_replies
+
+    for number, reply in await asyncio.to_thread(read_replies, channel):
+        await replies.take(name, channel, reply)
+        await asyncio.to_thread(mark_read, channel, [number])
+
+
+async def _take_updates(name: str, channel: Telegram, replies: Replies, offset: int) -> int:
+    """Take what came; the server forgets it when it is asked for what follows."""
+    from shared.delivery.telegram import TelegramOutlet
+
+    found, following = await TelegramOutlet(channel).read_replies(offset)
+    for reply in found:
+        await replies.take(name, channel, reply)
+    return following

@@ -1,21 +1,152 @@
-"""Sends what is told on one channel: one message at a time, tried again with pauses, given up after a day."""
+"""Sends what is told on one channel: when, what goes into one message, tried again with pauses."""
 
 import asyncio
+import random
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from services.gateway.context import Gateway
 from services.gateway.delivery.codes import Codes
 from services.gateway.delivery.journal import Journal
-from services.gateway.delivery.timing import GIVE_UP, choose, end_of_quiet, pause_after
-from services.gateway.delivery.writing import write_message
-from services.gateway.inbox.open_requests import read_requests
-from shared.clock import parse_timestamp
+from services.gateway.inbox import read_requests
+from shared.clock import localize, parse_timestamp
 from shared.contracts import Delivery, DeliveryKind, DeliveryStatus, Urgency
-from shared.delivery.config import AnyChannel, Span
-from shared.delivery.message import DeliveryError
+from shared.delivery.config import AnyChannel, Mail, Span, Telegram
+from shared.delivery.message import DeliveryError, Message
 from shared.delivery.outlets import make_outlet
 from shared.errors import Conflict, MailroomError
 from shared.log import logger
+
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=2), timedelta(minutes=15)
+"""Between two attempts; each pause is about twice the one before."""
+GIVE_UP = timedelta(days=1)
+"""After which a delivery is no longer attempted."""
+WAITED = timedelta(minutes=1)
+"""What waited for so long is told together."""
+CROWD = 20
+"""So is what comes when more than this waits: an agent can write as much as it likes."""
+MOST_BUNDLED = 30
+"""The most deliveries in one message."""
+TURNS = 5
+"""Attempts at one message, about a minute, until others have their turn: it may be at fault itself."""
+ALONE = (DeliveryKind.APPROVAL, DeliveryKind.QUESTION, DeliveryKind.ANSWER)
+"""What is never bundled: a person answers it."""
+
+
+def end_of_quiet(now: datetime, span: Span | None, zone: tzinfo | None) -> datetime | None:
+    """When the quiet hours end that it is in at ``now``; None outside of them. The end is not quiet."""
+    if span is None:
+        return None
+    here = now.astimezone(zone)
+    wall = here.time().replace(tzinfo=None)
+    over_night = span.start > span.end
+    begun, ended = wall >= span.start, wall >= span.end
+    if not (begun or not ended if over_night else begun and not ended):
+        return None
+    day = here.date() + timedelta(days=int(over_night and begun))
+    return localize(datetime.combine(day, span.end), zone)
+
+
+def first_attempt(urgency: Urgency, now: datetime, span: Span | None, zone: tzinfo | None) -> datetime | None:
+    """When something of that urgency is told first; None for at once."""
+    return None if urgency is Urgency.HIGH else end_of_quiet(now, span, zone)
+
+
+def pause_after(attempts: int) -> timedelta:
+    """The pause after so many attempts, with a fifth of chance."""
+    seconds = min(LONGEST_PAUSE.total_seconds(), FIRST_PAUSE.total_seconds() * 2.0 ** min(attempts - 1, 20))
+    return timedelta(seconds=seconds) * random.uniform(0.8, 1.2)  # noqa: S311  # spreads load
+
+
+def choose(waiting: Iterable[Delivery], now: datetime, *, bundles: bool) -> list[Delivery]:
+    """What the next message of a channel tells: one delivery, or several that waited; nothing if none is due.
+
+    Those that were bundled before stay together, so that the message stays the same.
+    """
+    due = sorted(
+        (each for each in waiting if is_due(each, now)),
+        key=lambda each: (each.attempts // TURNS, each.first_at),
+    )
+    if not due:
+        return []
+    first, crowded = due[0], len(due) > CROWD
+    if first.bundle:
+        return [each for each in due if each.bundle == first.bundle]
+    if not bundles or not _may_be_bundled(first, now, crowded):
+        return [first]
+    return [each for each in due if _may_be_bundled(each, now, crowded)][:MOST_BUNDLED]
+
+
+def is_due(delivery: Delivery, now: datetime) -> bool:
+    """Whether a delivery is to be attempted now; one whose attempt was interrupted is."""
+    if delivery.status is DeliveryStatus.SENDING or not delivery.due_at:
+        return True
+    return parse_timestamp(delivery.due_at) <= now
+
+
+def _may_be_bundled(delivery: Delivery, now: datetime, crowded: bool) -> bool:
+    """Whether it may go with others; one that was attempted may not, for its message is to stay the same."""
+    waited = crowded or now - parse_timestamp(delivery.first_at) >= WAITED
+    return waited and delivery.kind not in ALONE and not delivery.attempts
+
+
+ACTS = {DeliveryKind.APPROVAL: ("approve", "refuse"), DeliveryKind.REMINDER: ("done", "snooze")}
+"""What people can reply to a kind."""
+
+
+async def write_message(
+    group: Sequence[Delivery], channel: AnyChannel, codes: Codes, journal: Journal
+) -> Message:
+    """The message for a delivery; for several, one that lists them."""
+    if len(group) > 1 or group[0].bundle:
+        return _bundle(group, channel, codes)
+    told = group[0]
+    answers = can_be_answered(channel)
+    mail = isinstance(channel, Mail)
+    reply = await journal.read_reply(told.about) if told.kind is DeliveryKind.ANSWER else None
+    return Message(
+        id=told.delivery_id,
+        kind=told.kind,
+        urgency=told.urgency,
+        title=told.title,
+        text=told.text,
+        link=told.link,
+        at=told.first_at,
+        acts=ACTS.get(told.kind, ()) if answers else (),
+        answerable=answers,
+        code=codes.code(told.delivery_id) if mail and told.kind is DeliveryKind.APPROVAL else "",
+        token=codes.token(told.delivery_id) if mail else "",
+        thread=reply.thread if reply else "",
+        to=reply.address if reply else "",
+        again=told.uncertain,
+        items={"goal_id": told.goal_id, "about": told.about},
+    )
+
+
+def can_be_answered(channel: AnyChannel) -> bool:
+    """Whether replies on a channel are read."""
+    return isinstance(channel, Telegram) or (isinstance(channel, Mail) and bool(channel.imap))
+
+
+def _bundle(group: Sequence[Delivery], channel: AnyChannel, codes: Codes) -> Message:
+    ordered = sorted(group, key=lambda each: (-each.urgency.rank, each.first_at))
+    lines = [
+        "\n".join(filter(None, (f"- {each.title}", each.text.strip().split("\n")[0][:300], each.link)))
+        for each in ordered
+    ]
+    name = group[0].bundle
+    return Message(
+        id=name,
+        kind=ordered[0].kind,
+        urgency=max((each.urgency for each in group), key=lambda urgency: Urgency(urgency).rank),
+        title=f"{len(group)} things while it was quiet: {ordered[0].title}"[:200],
+        text="\n\n".join(lines),
+        at=ordered[0].first_at,
+        answerable=can_be_answered(channel),
+        token=codes.token(name) if isinstance(channel, Mail) else "",
+        again=any(each.uncertain for each in group),
+    )
+
 
 LONGEST_WAIT = 30.0
 """Seconds after which it is looked again what is due: the clock of a machine may jump."""

@@ -5,10 +5,8 @@ import asyncio
 from services.gateway.context import Gateway
 from services.gateway.delivery.dispatcher import Dispatcher
 from services.gateway.delivery.journal import Journal
-from services.gateway.delivery.listener import listen
-from services.gateway.delivery.replies import Replies
-from services.gateway.delivery.sender import Sender
-from services.gateway.delivery.writing import can_be_answered
+from services.gateway.delivery.replies import Replies, listen
+from services.gateway.delivery.sender import Sender, can_be_answered
 from services.gateway.index.rows import STREAMS, Position
 from shared.bus.records import retry_until_taken
 from shared.clock import read_zone

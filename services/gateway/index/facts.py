@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from services.gateway.metrics.computing import best_score, read_inspection
 from shared import subjects
 from shared.bus import Stored
 from shared.contracts import (
@@ -18,7 +19,6 @@ from shared.contracts import (
 )
 from shared.contracts.cognition import kind_of, spending_of
 from shared.contracts.spans import Span, SpanKind
-from shared.queries.metrics import best_score, read_inspection
 
 TABLES = """
 CREATE TABLE tasks (
@@ -31,8 +31,8 @@ CREATE TABLE tasks (
 );
 CREATE INDEX tasks_by_end ON tasks (ended_at);
 CREATE INDEX open_tasks ON tasks (agent) WHERE ended_at = '';
-CREATE TABLE scores (day TEXT NOT NULL, score REAL NOT NULL);
-CREATE INDEX scores_by_day ON scores (day);
+CREATE TABLE scores (at TEXT NOT NULL, score REAL NOT NULL);
+CREATE INDEX scores_by_time ON scores (at);
 CREATE TABLE usage (
     day TEXT NOT NULL, agent TEXT NOT NULL, model TEXT NOT NULL, calls INTEGER NOT NULL,
     input INTEGER NOT NULL, output INTEGER NOT NULL, cost REAL NOT NULL, PRIMARY KEY (day, agent, model)
@@ -250,4 +250,4 @@ def _drift(meta: dict[str, Any], at: str) -> tuple[int | None, int | None, int |
 
 def _scores(at: str, context: object) -> Iterator[Change]:
     if (best := best_score(context)) is not None:
-        yield Change(_SCORE, (at[:10], best))
+        yield Change(_SCORE, (at, best))

@@ -26,15 +26,14 @@ from services.gateway.trail.lost_ends import find_lost
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.bulk import Span
-from shared.bus.replacement import restored
+from shared.bus.wire import restored
 from shared.contracts import MemoryForgotten, MessagesErased, generate_iso_timestamp
-from shared.errors import BusError
+from shared.errors import BusError, BusUnavailable
 from shared.log import logger
 from shared.queries.pieces import make_piece
 from shared.queries.records import last_sequence, scan
 from shared.queries.seals import CUTS, Cut
-from shared.trail.archives import Archive, read_archives, read_log
-from shared.trail.erasures import read_erasures
+from shared.trail.archives import Archive, read_archives, read_erasures, read_log
 
 ARRIVED = 4_000
 """Live messages that wait at most to be indexed: what is beyond that is read from the streams."""
@@ -44,6 +43,8 @@ RETRY = 1.0
 """Seconds until the log is read again after an error."""
 SILENCE = 5.0
 """Seconds after which the log is looked at although nothing was heard: live messages may get lost."""
+COMPLETE_WAIT = 10.0
+"""Seconds for which somebody waits who wants all of the log."""
 PAGE = 500
 
 _RECORDS: dict[str, tuple[type[MemoryForgotten | MessagesErased], str]] = {
@@ -162,8 +163,10 @@ class LogIndex:
                 self._take(page)
                 self.behind = max(0, self.behind - len(page))
                 await asyncio.sleep(0)
+        self._position = self._position.joined(Position(*ends))  # the last messages may have been removed
         self.behind = 0
         self.problem = ""
+        self._wake()
 
     async def _compare_end(self, stream: str, end: int) -> None:
         """Raise _CutOff if a stream, of which ``end`` is the last message, lost some that are indexed.
@@ -302,6 +305,19 @@ class LogIndex:
     async def wait_for_change(self) -> None:
         """Return when more is indexed."""
         await self._changed.wait()
+
+    async def wait_until_complete(self) -> None:
+        """Return when all is indexed that the log holds now; raises BusUnavailable after COMPLETE_WAIT."""
+        ends = Position(*[await last_sequence(self._bus, stream) for stream in STREAMS])
+        try:
+            async with asyncio.timeout(COMPLETE_WAIT):
+                while self._position.joined(ends) != self._position:
+                    await self._changed.wait()
+        except TimeoutError:
+            behind = f"{self.behind:,} messages of the log" if self.behind else "the end of the log"
+            raise BusUnavailable(
+                f"The gateway has not read {behind} yet", self.problem or "Try again in a moment"
+            ) from None
 
     async def events(self, after: Position, wanted: Filter) -> AsyncGenerator[list[Recent], None]:
         """The messages after a position that ``wanted`` admits, without end, none missing and none twice.

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from typing import Any, Protocol, TypeVar
 
-from services.gateway.index.database import open_reading
 from services.gateway.index.rows import MessageRow, Position
-from services.gateway.index.store import Filter, Store
+from services.gateway.index.store import Filter, Store, open_reading
 from services.gateway.problems import Failure
 
 LONGEST = 5.0

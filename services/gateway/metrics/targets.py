@@ -3,39 +3,43 @@
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from services.gateway.index.reader import Tables
-from services.gateway.metrics.figure import Figure, Point
-from services.gateway.metrics.learning_figures import (
-    add_handled,
-    learning_figures,
-    read_handled,
-    recall_figure,
-)
-from shared.contracts import ApprovalAnswer, ApprovalRequest, CommandJudged, TaskStatus
-from shared.memory import RecallMeasured
-from shared.queries.learning_metrics import compute_recall
-from shared.queries.metrics import (
-    RELEVANT,
-    TARGET_SECONDS,
-    ContextHits,
-    DriftMetrics,
+from services.gateway.metrics.computing import (
     Inspected,
     JournalEntry,
-    Metrics,
     PolicyTracker,
     Sample,
-    Velocity,
     compute_context_hits,
     compute_drift,
     compute_experiences,
     compute_velocity,
 )
-from shared.queries.planted_commands import judge_planted
-from shared.text.phrases import count
+from services.gateway.metrics.figures import (
+    Figure,
+    Handled,
+    Point,
+    add_handled,
+    learning_figures,
+    read_handled,
+    recall_figure,
+)
+from services.gateway.metrics.learning import compute_recall
+from services.gateway.metrics.planted_commands import judge_planted
+from shared.contracts import ApprovalAnswer, ApprovalRequest, CommandJudged, TaskStatus
+from shared.memory import RecallMeasured
+from shared.text.display import count
+from shared.views.metrics import (
+    RELEVANT,
+    TARGET_SECONDS,
+    ContextHits,
+    DriftMetrics,
+    Metrics,
+    Velocity,
+)
 
 DAYS = 30
 """Days of a course, today included; days are those of UTC."""
@@ -44,7 +48,7 @@ MAX_SAMPLES = 5_000
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of the last 30 days, and the metrics that they come from, as ``mailroom kpi`` has them."""
+    """The figures of the last 30 days, and the metrics since ``since``, as ``mailroom kpi`` prints them."""
 
     figures: list[Figure]
     metrics: Metrics
@@ -84,22 +88,8 @@ def read_figures(store: Tables, now: datetime | None = None) -> Figures:
     """The figures up to ``now`` (default: the present)."""
     today = (now or datetime.now(UTC)).date()
     days = [(today - timedelta(days=back)).isoformat() for back in reversed(range(DAYS))]
-    tasks = [_Task(*row) for row in store.query(_TASKS, [days[0]])]
-    scores: list[tuple[str, float]] = store.query("SELECT day, score FROM scores WHERE day >= ?", [days[0]])
-    policy = _read_policy(store, days[0])
-    handled = read_handled(store, days[0])
-    metrics = Metrics(
-        messages=store.count,
-        tasks=_count(task.status for task in tasks),
-        velocity=_velocity(tasks),
-        velocity_by_agent=_velocity_by_agent(tasks),
-        context_hits=compute_context_hits([score for _, score in scores]),
-        drift=_drift(tasks),
-        safety=policy.metrics(),
-        agents=compute_experiences(_sample(task) for task in tasks[-MAX_SAMPLES:]),
-        planted=judge_planted(),
-    )
-    metrics = add_handled(metrics, handled)
+    counted = _read_counted(store, days[0])
+    metrics, tasks, handled = _compute(counted), counted.tasks, counted.handled
     by_day = {day: list(group) for day, group in groupby(tasks, key=lambda task: task.day)}
 
     def course(compute: Callable[[list[_Task]], float | None]) -> list[Point]:
@@ -107,13 +97,54 @@ def read_figures(store: Tables, now: datetime | None = None) -> Figures:
 
     figures = [
         _velocity_figure(metrics.velocity, course(lambda found: _p50(_velocity(found)))),
-        _context_figure(metrics.context_hits, _course_of_scores(scores, days)),
+        _context_figure(metrics.context_hits, _course_of_scores(counted.scores, days)),
         _drift_figure(metrics.drift, course(lambda found: _violations(_drift(found)))),
-        _safety_figure(metrics, _course_of_policy(policy, days)),
+        _safety_figure(metrics, _course_of_policy(counted.policy, days)),
         *learning_figures(metrics, handled, days),
         *_other_figures(store, days, tasks, course),
     ]
     return Figures(figures=figures, metrics=metrics, since=days[0])
+
+
+class _Counted(NamedTuple):
+    """What the index holds since a moment; scores are with their days."""
+
+    messages: int
+    tasks: list[_Task]
+    scores: list[tuple[str, float]]
+    policy: PolicyTracker
+    handled: Handled
+
+
+def read_metrics(store: Tables, since: str) -> Metrics:
+    """The metrics of what ended since a moment in ISO 8601, without the recall of planted facts."""
+    return _compute(_read_counted(store, since))
+
+
+def _read_counted(store: Tables, since: str) -> _Counted:
+    return _Counted(
+        messages=store.count,
+        tasks=[_Task(*row) for row in store.query(_TASKS, [since])],
+        scores=store.query("SELECT substr(at, 1, 10), score FROM scores WHERE at >= ?", [since]),
+        policy=_read_policy(store, since),
+        handled=read_handled(store, since),
+    )
+
+
+def _compute(counted: _Counted) -> Metrics:
+    tasks = counted.tasks
+    metrics = Metrics(
+        messages=counted.messages,
+        tasks=_count(task.status for task in tasks),
+        velocity=_velocity(tasks),
+        velocity_by_agent=_velocity_by_agent(tasks),
+        context_hits=compute_context_hits([score for _, score in counted.scores]),
+        drift=_drift(tasks),
+        safety=counted.policy.metrics(),
+        agents=compute_experiences(_sample(task) for task in tasks[-MAX_SAMPLES:]),
+        planted=judge_planted(),
+    )
+    return add_handled(metrics, counted.handled)
 
 
 def with_recall(figures: Figures, measured: Sequence[RecallMeasured]) -> Figures:

@@ -1,22 +1,39 @@
-"""Agents as the dashboard shows them: processes, mailboxes, spending, rights, control."""
+"""Agents as the dashboard shows them: processes, mailboxes, spending, rights, paused ones, single actions."""
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
-from services.gateway.context import Gateway
+from services.gateway.context import Call, Gateway
+from services.gateway.index.index import LogIndex
+from services.gateway.index.rows import MessageRow, Position
+from services.gateway.index.store import Filter
 from shared import subjects
 from shared.agent.control import UNPAUSABLE
 from shared.bus import Bus
 from shared.bus.identity import rights_of
 from shared.bus.records import read_presences, read_record
-from shared.contracts import AgentControl, DailySpending, Presence
+from shared.contracts import (
+    TOKEN,
+    AgentControl,
+    DailySpending,
+    Goal,
+    Presence,
+    TaskResult,
+    TaskStatus,
+    generate_id,
+)
 from shared.errors import BusError
 from shared.operations.control import read_controls
+from shared.operations.submission import make_body, submit_once
 from shared.queries.processes import Process, find_late, find_troubled
 from shared.queries.records import call_server
+from shared.trail.archives import read_message
 
 KEY_ENDING = ".nk"
 API_PREFIX = "$JS.API."
@@ -228,4 +245,99 @@ def _view_rights(name: str, agents: Sequence[str]) -> AgentRights:
         read=sorted({*reads, *rights.subscribe}),
         ask=[*rights.request, *rights.signed_request],
         serve=list(rights.serve),
+    )
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """What was read, and the number of the last message of the index that could change it."""
+
+    paused: frozenset[str]
+    number: int
+
+
+_known: WeakKeyDictionary[LogIndex, _Known] = WeakKeyDictionary()
+_LAST = "SELECT coalesce(max(number), 0) FROM messages WHERE type = 'control'"
+
+
+async def read_paused(gateway: Gateway) -> frozenset[str]:
+    """The names of the agents that are paused."""
+    ((number,),) = gateway.index.store.query(_LAST)
+    known = _known.get(gateway.index)
+    if known is None or known.number != number:
+        controls = await read_controls(gateway.bus)
+        paused = frozenset(name for name, control in controls.items() if control.paused)
+        known = _known[gateway.index] = _Known(paused, number)
+    return known.paused
+
+
+REASONLESS = "It ended without a reason"
+
+
+def message_id_of(call: Call) -> str:
+    """The id of what a request sends: its Idempotency-Key, so that it is sent once, or a new one."""
+    return call.key if TOKEN.fullmatch(call.key) else generate_id()
+
+
+async def submit_action(
+    call: Call, goal_id: str, agent: str, text: str, context: dict[str, Any], **more: Any
+) -> Position:
+    """Have an agent do what the context says, unless that was asked for before under this id.
+
+    ``more`` are further fields of the submission. Returns the position of the log from which to follow it.
+    Raises Refused if the id is that of another goal.
+    """
+    position = call.gateway.index.position
+    body = make_body(text, {**context, "assignee": agent}, goal_id, person=call.person.name)
+    await submit_once(call.gateway.bus, body | more)
+    return position
+
+
+async def wait_for_result(
+    gateway: Gateway, goal_id: str, after: Position, seconds: float
+) -> TaskResult | None:
+    """The result of the one task of a goal; None if it has not ended within so many seconds."""
+    if result := await read_result(gateway, goal_id):
+        return result
+    try:
+        async with asyncio.timeout(seconds):
+            async with aclosing(gateway.index.events(after, Filter(goal=goal_id))) as events:
+                async for _ in events:
+                    if result := await read_result(gateway, goal_id):
+                        return result
+    except TimeoutError:
+        pass
+    return None
+
+
+async def read_result(gateway: Gateway, goal_id: str) -> TaskResult | None:
+    """The result of the one task of a goal, under the goal's id, if it has ended; else None.
+
+    If the goal ended without one, such as when it was refused, a result with its reason.
+    """
+    for row in gateway.index.store.all_of_goal(goal_id):
+        if _ends_first_task(row):
+            stored = await read_message(gateway.bus, row.stream, row.seq)
+            if stored is not None:
+                result = TaskResult.from_json(stored.data)
+                return msgspec.structs.replace(result, task_id=goal_id, spans=())
+    goal = gateway.index.store.goal(goal_id)
+    return _result_of(goal) if goal is not None and goal.status.final else None
+
+
+def _ends_first_task(row: MessageRow) -> bool:
+    match row.subject.split("."):
+        case ["task", assignee, subjects.CONDUCTOR, _, step]:
+            return step in subjects.FINAL_STEPS and assignee != subjects.CRITIC
+    return False
+
+
+def _result_of(goal: Goal) -> TaskResult:
+    failed = goal.status is not TaskStatus.COMPLETED
+    return TaskResult(
+        task_id=goal.goal_id,
+        agent=subjects.CONDUCTOR,
+        status=goal.status,
+        output=goal.answer,
+        error_message=(goal.reason or REASONLESS) if failed else "",
+        goal_id=goal.goal_id,
     )

@@ -12,16 +12,19 @@ from services.gateway.context import Gateway
 from services.gateway.index.courses import read_pieces, read_sent
 from services.gateway.index.index import LogIndex
 from services.gateway.index.rows import MessageRow
+from services.gateway.pages.waterfall import build_waterfall
 from services.gateway.problems import not_found
 from shared import subjects
 from shared.bus import Bus
 from shared.contracts import NAME, DailySpending, Finding, Goal, Instruction, NotChecked, TestRun
 from shared.queries.pieces import Piece, PieceKind
-from shared.queries.results import GoalResults, read_results
-from shared.queries.waterfall import Row, RowKind, build_waterfall
-from shared.tasks.verdict import format_verdict, verdict_of
+from shared.queries.results import read_results
+from shared.tasks.evidence import format_verdict, verdict_of
 from shared.text.times import seconds_between
-from shared.trail.archives import ArchivedPart, find_archived
+from shared.trail.archives import find_archived
+from shared.views.activity import Row, RowKind
+from shared.views.results import GoalResults
+from shared.views.timeline import ArchivedPart
 
 MAX_ROWS = 5_000
 """Rows of the waterfall in a page; those of further tasks are left out, and counted."""

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import msgspec
 
 from services.gateway.context import Gateway
-from services.gateway.inbox.open_requests import read_open_requests
-from services.gateway.pages.paused import read_paused
+from services.gateway.inbox import read_open_requests
+from services.gateway.pages.agents import read_paused
 from shared import subjects
 from shared.contracts import Goal, TaskStatus
-from shared.text.shorten import flatten
+from shared.text.display import flatten
 from shared.text.times import seconds_between
 
 MAX_TITLE = 300

@@ -14,10 +14,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from services.gateway.security import limits
 from services.gateway.security.authentication import Authenticator, Credential, read_credential
-from services.gateway.security.exchange import Ended, Exchange
-from services.gateway.security.limits import ClientGone, RateLimit, Streams, read_body
-from services.gateway.security.policy import API_POLICY, HEADERS, format_page_policy
-from services.gateway.security.refusals import Refused, send_refusal
+from services.gateway.security.exchange import API_POLICY, HEADERS, Ended, Exchange, format_page_policy
+from services.gateway.security.limits import ClientGone, RateLimit, Refused, Streams, read_body, send_refusal
 from services.gateway.security.sites import (
     Site,
     Sites,

@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.briefing.links import find_bound
 from services.memory.briefing.page import SECTION
 from services.memory.briefing.ranking import (
     BASE_WEIGHT,
@@ -21,7 +20,7 @@ from services.memory.briefing.ranking import (
     REVIEW_TAGS,
     rank_all,
 )
-from services.memory.briefing.scope import RECENT, AgentScope
+from services.memory.briefing.scope import RECENT, AgentScope, find_bound
 from services.memory.briefing.sections import (
     ACTIVE,
     CONTEXT,

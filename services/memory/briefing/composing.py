@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from services.memory.briefing.links import Link, find_links
 from services.memory.briefing.page import (
     REST,
     SECTION,
@@ -23,11 +22,11 @@ from services.memory.briefing.page import (
     render_markdown,
 )
 from services.memory.briefing.ranking import MIN_IMPORTANCE, MIN_WEIGHT, is_current, rank
-from services.memory.briefing.scope import AgentScope, find_scope, is_private
+from services.memory.briefing.scope import AgentScope, Link, find_links, find_scope, is_private
 from services.memory.briefing.sections import ACTIVE, EVENTS, LASTING, ORDER, PATTERNS, UNRESOLVED
 from services.memory.briefing.selection import Selection, select_nodes
 from shared.contracts import Briefing, BriefingSection, BriefQuery, Node, Relation
-from shared.text.shorten import flatten
+from shared.text.display import flatten
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View

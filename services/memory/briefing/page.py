@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from shared.contracts import Node
-from shared.text.shorten import flatten
+from shared.text.display import flatten
 
 SECTION = 100
 """The most items of a section, unless a query says otherwise: its room ends before that."""

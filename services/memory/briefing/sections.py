@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.memory.briefing import ranking
-from services.memory.briefing.links import NO_TIE
 from services.memory.briefing.page import NEAR, OWN, REST
 from services.memory.briefing.page import SHARED as FOR_ALL
-from services.memory.briefing.scope import RECENT, AgentScope
+from services.memory.briefing.scope import NO_TIE, RECENT, AgentScope
 from services.memory.retrieval.node_index import Mask, NodeColumns
 from services.memory.retrieval.node_table import CONFIDENT, DONE, DONE_WORDS, GENERIC
 from shared.memory.ownership import GLOBAL

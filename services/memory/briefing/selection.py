@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from services.memory.briefing.candidates import Candidates, find_candidates
-from services.memory.briefing.links import Link, find_bound, find_links
 from services.memory.briefing.page import SECTION
 from services.memory.briefing.ranking import MIN_WEIGHT, is_flagged, is_uncertain
-from services.memory.briefing.scope import AgentScope
+from services.memory.briefing.scope import AgentScope, Link, find_bound, find_links
 from services.memory.briefing.sections import EVENTS, LASTING, SHARED, Facts, Placement, assign_sections
-from services.memory.linking.open_questions import find_questioned
+from services.memory.linking.plan import find_questioned
 from shared.contracts import Node, Relation
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from shared.contracts import Briefing, BriefQuery, Edge, MemoryWrite
 from shared.errors import ActionError
 from shared.settings import Settings
 from shared.subjects import MEMORY_DAEMON
-from shared.tasks.specialists import read_names
+from shared.tasks.profiles import read_names
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from services.memory.graph.decay import effective_weights
 from services.memory.graph.edge_rows import CODES, NODE, RELATIONS, EdgeRows, enlarged, number_ids
-from services.memory.storage.rows import EDGES
+from services.memory.storage.tables import EDGES
 from shared.contracts import Edge, Node
 from shared.contracts.queries import Direction
 

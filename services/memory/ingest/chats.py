@@ -1,10 +1,20 @@
-"""Exports and copies of chats, put in one form: ``2026-05-12 09:15 Jana: text``, a line a message."""
+"""Chats and mails, message by message: copies, exports of Slack, Telegram and Discord, eml and mbox."""
 
 import re
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
+from email.message import EmailMessage
+from email.utils import getaddresses
+from typing import Any, NamedTuple
 
 import msgspec
+
+from services.memory.ingest.fields import clean_tags, parse_date, tag_speaker
+from services.memory.ingest.naming import make_piece
+from services.memory.ingest.passages import first_words, read_passages, split_text
+from services.memory.ingest.pieces import MAX_BODY, IngestError, Piece, hash_text, join_title
+from shared.delivery.mail import strip_quoted
+from shared.delivery.mail_text import UNREADABLE, parse_mail, read_text
 
 _CLOCK = r"(?P<hour>\d{1,2})[:.](?P<minute>\d\d)(?:[:.]\d\d)?(?:\s?(?P<half>[AaPp])\.?[Mm]\.?)?(?:\s?Uhr)?"
 _DATE = r"(?P<first>\d{1,4})(?P<mark>[./-])(?P<second>\d{1,2})(?P=mark)(?P<third>\d{2,4})"
@@ -113,3 +123,133 @@ def _find_day(parts: dict[str, str], known: date, american: bool) -> str:
         return f"{date(year, month, day)} "
     except ValueError:
         return ""
+
+
+DATES = (
+    *("date", "created_at", "created", "timestamp", "time", "datetime", "when", "valid_from", "day"),
+    *("ts", "sent_at", "date_unixtime"),
+)
+"""Fields that date a record."""
+
+SAID = ("text", "content", "message", "body")
+SPEAKERS = ("from", "sender", "author", "actor", "user_profile", "username", "user")
+"""Fields of a record that is a message: what was said, and by whom; the first that is there counts."""
+NO_WORDS = ("subtype", "service", "action")
+"""Fields of messages that nobody wrote: somebody joined a channel, or left it."""
+EPOCH = re.compile(r"(\d{10})(?:\d{3})?(?:\.\d{1,9})?")
+"""Seconds or milliseconds since 1970."""
+
+
+class Said(NamedTuple):
+    """A message: when, by whom, and what; without words if nobody wrote it."""
+
+    when: str
+    who: str
+    text: str
+
+    def pieces(self, line: int) -> Iterator[Piece]:
+        """It as a piece, or several if it is long."""
+        for number, (_, part) in enumerate(split_text(self.text, MAX_BODY) if self.text else (), 1):
+            body = f"{self.who}: {part}"
+            title = first_words(body)
+            yield Piece(
+                title=title if number == 1 else f"{title} ({number})",
+                body=body,
+                key=hash_text("passage", body, self.when),
+                line=line,
+                default_kind="episodic",
+                tags=tag_speaker(self.who),
+                date=self.when,
+                prose=part,
+                said=True,
+            )
+
+
+def find_said(value: Any) -> Said | None:
+    """The message that a record is; None if it is something else."""
+    if not isinstance(value, dict):
+        return None
+    fields = {str(name).strip().lower(): member for name, member in value.items()}
+    texts = (fields.get(name) for name in SAID)
+    text = next((_join_parts(text) for text in texts if isinstance(text, str | list)), None)
+    times = (fields.get(name) for name in DATES)
+    when = next((date for time in times if (date := parse_date(time) or _read_epoch(time))), "")
+    who = next((name for key in SPEAKERS if (name := _name_speaker(fields.get(key)))), "")
+    if text is None or not when or not who or "title" in fields or "kind" in fields:
+        return None
+    return Said(when, who, "" if any(fields.get(name) for name in NO_WORDS) else text.strip())
+
+
+def _join_parts(text: str | list[Any]) -> str:
+    """The text of a message, which may be a list of texts and of links and mentions with a text."""
+    parts = text if isinstance(text, list) else [text]
+    told = (part.get("text") if isinstance(part, dict) else part for part in parts)
+    return "".join(part for part in told if isinstance(part, str))
+
+
+def _name_speaker(value: Any) -> str:
+    if isinstance(value, dict):
+        names = (value.get(key) for key in ("real_name", "display_name", "nickname", "name", "username"))
+        return next((name for name in names if isinstance(name, str) and name), "")
+    return value if isinstance(value, str) else ""
+
+
+def _read_epoch(value: Any) -> str:
+    match = EPOCH.fullmatch(str(value)) if isinstance(value, str | int | float) else None
+    return datetime.fromtimestamp(int(match[1]), UTC).isoformat(timespec="microseconds") if match else ""
+
+
+_BETWEEN = re.compile(rb"(?m)(?:\A|(?<=\n\n)|(?<=\r\n\r\n))From \S+ .*\r?\n")
+"""The line before each mail of an mbox."""
+_GREETING = re.compile(
+    r"(?i)\W*(?:hi|hello|hey|dear|good (?:morning|afternoon|evening)|hallo|liebe[rs]?|sehr geehrte[rs]?|moin"
+    r"|(?:best|kind|warm) (?:regards|wishes)|(?:all the )?(?:best|yours)(?=,|\n)|regards|cheers|thanks"
+    r"|viele grüße|mit freundlichen grüßen)\b"
+    r"[^.!?\n]{0,40}[,!.]?(?:\n[^\n]{1,40})?$"
+)
+"""What a mail begins and ends with."""
+MOST_NAMED = 5
+
+
+def parse_mails(data: bytes, known: date) -> tuple[Piece, ...]:
+    """The pieces of a mail, or of all mails of an mbox; raises IngestError if there is none.
+
+    Each mail is a piece that says who wrote to whom, when and about what, and one for each passage. Mails
+    that are made to break the parser are left out.
+    """
+    parts = [part for part in _BETWEEN.split(data) if part.strip()]
+    pieces = tuple(piece for part in parts for piece in _read_mail(part, known))
+    if not pieces:
+        raise IngestError("there is no mail in it that can be read")
+    return pieces
+
+
+def _read_mail(data: bytes, known: date) -> Iterator[Piece]:
+    try:
+        mail = parse_mail(data)
+        if not mail.get("From"):
+            return
+        text = strip_quoted(read_text(mail))
+        sent = getattr(mail.get("Date"), "datetime", None)
+        writer, readers = _names(mail, "From"), _names(mail, "To", "Cc")
+        subject, number = str(mail.get("Subject") or "no subject"), str(mail.get("Message-ID") or "")
+    except UNREADABLE:
+        return
+    day = parse_date(sent)
+    title = join_title(f"{writer}: {' '.join(subject.split())}")
+    told = f"Mail from {writer} to {readers or 'unknown'}" + (f", {day[:10]}" if day else "") + f": {subject}"
+    key = hash_text("mail", number or told)
+    tags = tag_speaker(writer)
+    yield Piece(
+        title=title, body=told, key=key, kind="episodic", tags=tags, date=day, prose=subject, whole=True
+    )
+    for passage in read_passages(text, title):
+        if _GREETING.match(passage.text) or passage.text in writer.split():
+            continue
+        piece = make_piece(passage, (title,), day, known, title)
+        yield msgspec.structs.replace(piece, tags=clean_tags([*tags, *piece.tags]), said=True)
+
+
+def _names(mail: EmailMessage, *headers: str) -> str:
+    people = getaddresses([str(value) for header in headers for value in mail.get_all(header, [])])
+    return ", ".join([name or address for name, address in people if name or address][:MOST_NAMED])

@@ -11,8 +11,7 @@ from urllib.parse import unquote
 import msgspec
 
 from services.memory.ingest.fields import MAX_TAGS
-from services.memory.ingest.kind_choice import score_piece
-from services.memory.ingest.kinds import choose_kind
+from services.memory.ingest.kinds import choose_kind, score_piece
 from services.memory.ingest.pieces import (
     SEPARATOR,
     Document,

@@ -5,14 +5,13 @@ from typing import Any
 
 import msgspec
 
-from services.memory.forgetting.redaction import is_forgotten
+from services.memory.forgetting import is_forgotten
 from services.memory.ingest import drafting
 from services.memory.ingest.client import MemoryClient, run_all
 from services.memory.ingest.drafting import FileDrafts, NodeDraft
-from services.memory.ingest.identity import keep_ids
-from services.memory.ingest.kind_choice import KindChooser
+from services.memory.ingest.identity import SharedTexts, keep_ids
+from services.memory.ingest.kinds import KindChooser
 from services.memory.ingest.pieces import NoteLink, default_importance
-from services.memory.ingest.sharing import SharedTexts
 from services.memory.writes.gate import find_rejection
 from shared.contracts import Edge, EdgeKey, Node, Rejection, Relation
 from shared.memory.ownership import CHANNEL

@@ -1,8 +1,12 @@
-"""Markdown notes: each passage is a piece below the note; links lead to others."""
+"""Markdown notes, passage by passage, with links; Obsidian, Logseq, org and reStructuredText as Markdown."""
 
+import operator
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import groupby
+from typing import Literal
 
 import msgspec
 
@@ -10,7 +14,7 @@ from services.memory.ingest import fields
 from services.memory.ingest.dates import find_day
 from services.memory.ingest.drafting import find_links
 from services.memory.ingest.naming import clean_markup, is_day, is_general, make_piece
-from services.memory.ingest.passages import BULLET, MAX_LEAD, MESSAGE, read_passages
+from services.memory.ingest.passages import BULLET, FENCE, MAX_LEAD, MESSAGE, read_passages
 from services.memory.ingest.pieces import Document, Piece, join_title
 from shared.text.markdown import Block, read_blocks
 
@@ -191,3 +195,212 @@ def _with_outline(
         whole=True,
     )
     return (outline, *pieces)
+
+
+_COMMENT = re.compile(r"(?<![\w%])%%(?!%)[^\n]*?%%|(?:^|(?<=\n))%%[ \t]*\n.*?\n%%[ \t]*(?=\n|$)", re.DOTALL)
+_HTML_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_QUERIES = frozenset(
+    "dataview dataviewjs tasks query button toc {toctree} {contents} {include} {literalinclude} {image}"
+    " {figure} {automodule} {autoclass} {autofunction} {currentmodule} {module} {index}".split()
+)
+"""The languages of blocks that are no text but a question to the program."""
+_TAG = re.compile(
+    r"`[^`\n]*`|</?(?:a|abbr|b|br|center|details|div|em|figcaption|figure|font|h[1-6]|hr|i|img|kbd|li|ol|p|picture|small|source"
+    r"|span|strong|sub|summary|sup|table|tbody|td|th|thead|tr|u|ul|video)(?:\s[^<>]{0,2000})?/?>",
+    re.IGNORECASE,
+)
+"""HTML in Markdown that shows nothing itself, and code, in which it is text."""
+_ROLE_OF_HOST = re.compile(r"\{[\w:+.-]+\}`~?([^`<\n]*?)\s*(?:<[^`\n]*>)?`")
+_FENCES = re.compile(r"\s*(?::{3,}.*|\([\w:.-]+\)=|\[[^\]^][^\]]*\]:\s+<?(?:https?:|mailto:|[./#])\S*.*)$")
+"""Fences, targets and the addresses of links: what MyST and Markdown do not show."""
+_CALLOUT = re.compile(r"^(\s*(?:>\s*)+)\[!\w+\][+-]?\s*")
+_BLOCK_ID = re.compile(r"\s\^[A-Za-z0-9-]+$")
+# What is marked contains no such mark itself: a line of many open ones is read once, not once for each.
+_HIGHLIGHT = re.compile(r"==(?=\S)((?:(?!==).)+)(?<=\S)==")
+_STRUCK = re.compile(r"~~(?=\S)(?:(?!~~).)+(?<=\S)~~")
+_NO_TEXT = re.compile(r"\s*(?:>\s*)*(?:[-*+]|\d+[.)])?\s*(?:\[[ xX]\])?\s*$")
+_HIDDEN = re.compile(
+    r"^\s*(?:[-*+]\s+)?(?:id|collapsed|icon|public|background-color|heading|query-[\w-]+|logseq\.[\w.-]+)::"
+)
+_PROPERTY = re.compile(r"^(\s*(?:[-*+]\s+)?[\w-]{1,40})::(?=\s)")
+_STATE = re.compile(
+    r"^(\s*[-*+]\s+)(?:(TODO|DOING|LATER|NOW|WAITING|WAIT)|(DONE|CANCELED|CANCELLED))\s+(?:\[#[A-C]\]\s+)?"
+)
+_PICTURES = re.compile(r"\s*(?:\[?!\[[^\[\]]*\]\([^()]*\)(?:\]\([^()]*\))?\s*)+$")
+
+
+def normalise_markup(text: str) -> str:
+    """The text without comments, HTML tags, what is struck out, queries, directives, ids of blocks, and lines
+    of pictures alone; callouts, highlights, properties, roles and tasks as Markdown has them. It keeps its
+    lines.
+    """
+    lines: list[str] = []
+    for is_code, part in groupby(_mark_code(text.split("\n")), key=operator.itemgetter(0)):
+        block = "\n".join(line for _, line in part)
+        if not is_code:
+            block = _drop_comments(block)
+            block = _TAG.sub(_leave_lines, block) if "<" in block else block
+            block = "\n".join(map(_normalise, block.split("\n")))
+        lines.append(block)
+    return "\n".join(lines)
+
+
+def _drop_comments(block: str) -> str:
+    block = _COMMENT.sub(_leave_lines, block)
+    end = block.rfind("-->") + 3  # behind the last end every beginning would look for one up to the end
+    return _HTML_COMMENT.sub(_leave_lines, block[:end]) + block[end:] if end > 2 else block
+
+
+def _leave_lines(match: re.Match[str]) -> str:
+    return match[0] if match[0].startswith("`") else "\n" * match[0].count("\n")
+
+
+def _mark_code(lines: Iterable[str]) -> Iterator[tuple[bool, str]]:
+    """Each line with whether it is of a block of code; those of a query are empty."""
+    fence, is_query = "", False
+    for line in lines:
+        match = FENCE.match(line)
+        if not fence:
+            is_query = bool(match) and line.strip(" `~\t").lower().partition(" ")[0] in _QUERIES
+            fence = match[1] if match else ""
+            yield bool(match), "" if is_query else line
+        else:
+            yield True, "" if is_query else line
+            if match and match[1].startswith(fence) and not line.strip(" `~\t"):
+                fence = ""
+
+
+def _normalise(line: str) -> str:
+    if _HIDDEN.match(line) or _PICTURES.fullmatch(line) or _FENCES.match(line):
+        return ""
+    line = _ROLE_OF_HOST.sub(r"`\1`", line)
+    line = _CALLOUT.sub(r"\1", line)
+    line = _BLOCK_ID.sub("", line)
+    line = _HIGHLIGHT.sub(r"\1", line)
+    line = _PROPERTY.sub(r"\1:", line)
+    line = _STATE.sub(lambda state: f"{state[1]}[{' ' if state[2] else 'x'}] ", line)
+    if not _STRUCK.search(line):
+        return line
+    left = re.sub(r"(?<=\S)  +", " ", _STRUCK.sub("", line))
+    return "" if _NO_TEXT.match(left) else left
+
+
+_HEADLINE = re.compile(
+    r"(?P<stars>\*+)\s+(?:(?P<state>TODO|NEXT|WAITING|DONE|CANCELLED)\s+)?(?P<text>.*?)\s*$"
+)
+_KEYWORD = re.compile(r"#\+(title|date|author|filetags):\s*(.*)", re.IGNORECASE)
+_TAGS = re.compile(r"\s+:([\w@:]+):$")
+_STAMP = re.compile(r"[<\[](\d{4}-\d\d-\d\d)(?: [^\W\d_]{2,4}\.?)?(?: [^<>\[\]]{1,30})?[>\]]")
+_DONE = frozenset({"DONE", "CANCELLED"})
+
+
+def convert_org(text: str) -> str:
+    """An Org text as Markdown, line for line: headlines are headings, those with a state are check boxes."""
+    return "\n".join(_convert_org(line) for line in text.split("\n"))
+
+
+def _convert_org(line: str) -> str:
+    line = _STAMP.sub(r"\1", line)
+    if headline := _HEADLINE.match(line):
+        tags = _TAGS.search(headline["text"])
+        words = headline["text"][: tags.start()] if tags else headline["text"]
+        words += "".join(f" #{tag}" for tag in tags[1].split(":")) if tags else ""
+        if headline["state"]:
+            return f"- [{'x' if headline['state'] in _DONE else ' '}] {words}"
+        return f"{'#' * min(6, 1 + len(headline['stars']))} {words}"
+    if keyword := _KEYWORD.match(line):
+        name = keyword[1].lower()
+        return {"title": f"# {keyword[2]}", "date": f"Date: {keyword[2]}"}.get(name, "")
+    folded = line.strip().lower()
+    if folded.startswith(("#+begin_src", "#+begin_example", "#+end_src", "#+end_example")):
+        return "```"
+    return "" if folded.startswith(("#+", ":properties:", ":end:")) else line
+
+
+_RULE = re.compile(r"([=\-~^\"'`#*+.:_])\1+\s*$")
+_DIRECTIVE = re.compile(r"\s*\.\. (?:(?P<name>[\w:-]+)::\s*(?P<words>.*)|.*)$")
+_OPTION = re.compile(r"\s+:[\w-]+:")
+_ROLE = re.compile(r":[\w:+.-]+:`~?([^`<]*?)\s*(?:<[^`>]*>)?`")
+_LINK = re.compile(r"`([^`<]+?)\s*<[^`>]+>`__?|`([^`]+)`__?(?!\w)")
+_CODE = frozenset("code code-block sourcecode literalinclude parsed-literal testcode doctest".split())
+_TEXT = frozenset(
+    "note warning tip hint important caution attention danger error seealso admonition topic sidebar"
+    " versionadded versionchanged deprecated versionremoved rubric epigraph container".split()
+)
+"""Directives whose content is text; that of all others is for the program."""
+
+
+@dataclass
+class _Block:
+    """What is indented further than ``indent``, and whether its code has begun."""
+
+    indent: int
+    mode: Literal["text", "code", "skip"]
+    begun: bool = False
+
+
+def convert_rst(text: str) -> str:
+    """A reStructuredText as Markdown, line for line."""
+    converted: list[str] = []
+    blocks: list[_Block] = []
+    for line in _convert_headings(text.split("\n")):
+        depth = len(line) - len(line.lstrip())
+        while blocks and line.strip() and depth <= blocks[-1].indent:
+            _close(blocks.pop(), converted)
+        converted.append(_convert_rst(line, depth, blocks))
+    while blocks:
+        _close(blocks.pop(), [*converted, ""] if converted[-1] else converted)
+    return "\n".join(converted)
+
+
+def _convert_headings(lines: list[str]) -> list[str]:
+    """The lines with the headings of Markdown; their levels are in the order in which their rules come."""
+    rules: list[tuple[str, bool]] = []
+    converted = list(lines)
+    for number in range(1, len(lines)):
+        rule, title = _RULE.match(lines[number]), lines[number - 1].strip()
+        if not rule or not title or len(lines[number].strip()) < len(title) or _RULE.match(title):
+            continue
+        over = number > 1 and lines[number - 2].strip() == lines[number].strip()
+        if (kind := (rule[1], over)) not in rules:
+            rules.append(kind)
+        converted[number - 1] = f"{'#' * min(6, 1 + rules.index(kind))} {title}"
+        converted[number] = ""
+        if over:
+            converted[number - 2] = ""
+    return converted
+
+
+def _convert_rst(line: str, depth: int, blocks: list[_Block]) -> str:
+    block = blocks[-1] if blocks else None
+    if block and block.mode == "skip":
+        return ""
+    if block and block.mode == "code":
+        if block.begun:
+            return line
+        block.begun = not line.strip()
+        return "" if line.strip() else "```"  # options, then the empty line before the code
+    if directive := _DIRECTIVE.match(line):
+        name = directive["name"] or ""
+        mode: Literal["text", "code", "skip"] = (
+            "code" if name in _CODE else "text" if name in _TEXT else "skip"
+        )
+        blocks.append(_Block(depth, mode))
+        return _convert_inline(directive["words"]) if mode == "text" else ""
+    if block and _OPTION.match(line):
+        return ""
+    if line.rstrip().endswith("::"):
+        blocks.append(_Block(depth, "code"))
+        line = line.rstrip()[:-1] if line.strip() != "::" else ""
+    return _convert_inline(line.lstrip() if block else line)
+
+
+def _close(block: _Block, converted: list[str]) -> None:
+    """End code at the empty line before what follows it."""
+    if block.mode == "code" and block.begun and not converted[-1].strip():
+        converted[-1] = "```"
+
+
+def _convert_inline(line: str) -> str:
+    line = _ROLE.sub(r"`\1`", line)
+    return _LINK.sub(lambda match: match[1] or match[2], line).replace("``", "`")

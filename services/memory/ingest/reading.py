@@ -9,18 +9,19 @@ from pathlib import Path
 import msgspec
 
 from services.memory.ingest.calendars import parse_calendar
-from services.memory.ingest.chats import convert_chat
-from services.memory.ingest.dialects import normalise_markup
+from services.memory.ingest.chats import convert_chat, parse_mails
 from services.memory.ingest.fields import find_named_date
-from services.memory.ingest.mails import parse_mails
-from services.memory.ingest.markdown import find_top_day, parse_note
+from services.memory.ingest.markdown import (
+    convert_org,
+    convert_rst,
+    find_top_day,
+    normalise_markup,
+    parse_note,
+)
 from services.memory.ingest.naming import is_day, make_piece
-from services.memory.ingest.org import convert_org
-from services.memory.ingest.passages import is_chat, read_passages
+from services.memory.ingest.passages import is_chat, parse_log, read_passages
 from services.memory.ingest.pieces import Document, IngestError, Piece
 from services.memory.ingest.records import parse_json, parse_table, parse_toml, parse_yaml
-from services.memory.ingest.rst import convert_rst
-from services.memory.ingest.splitting import parse_log
 from shared.errors import ActionError
 
 MAX_BYTES = 10_000_000

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from services.memory.ingest.chats import DATES, find_said
 from services.memory.ingest.fields import (
     parse_agent_name,
     parse_created,
@@ -18,9 +19,8 @@ from services.memory.ingest.fields import (
     parse_tags,
 )
 from services.memory.ingest.kinds import find_headed_kind
-from services.memory.ingest.messages import DATES, find_said
+from services.memory.ingest.passages import first_words, split_text
 from services.memory.ingest.pieces import MAX_BODY, IngestError, Piece, join_title, parse_kind
-from services.memory.ingest.splitting import first_words, split_text
 
 MAX_VALUES = 2_000_000
 """The most values of one file: YAML's references make a small file a huge one."""

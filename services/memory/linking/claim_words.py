@@ -4,7 +4,7 @@ import tomllib
 from functools import lru_cache
 from pathlib import Path
 
-from shared.text.words import stem_term
+from shared.text.prose import stem_term
 
 _TABLES = tomllib.loads(Path(__file__).with_name("english.toml").read_text("utf-8"))
 

@@ -10,7 +10,7 @@ from services.memory.linking import rules
 from services.memory.writes.change import embedded_text
 from shared.contracts import Edge, EdgeKey, MemoryWrite, Node, Relation
 from shared.reasoning.model import ModelSession
-from shared.text.excerpt import excerpt
+from shared.text.display import excerpt
 
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View

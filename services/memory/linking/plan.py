@@ -1,17 +1,19 @@
-"""What a cycle of the linker is going to write, and memory as it will be after that."""
+"""What a cycle of the linker is going to write, what it has made, and its open questions."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from services.memory.linking.rules import choose_survivor, merge_nodes, move_edges
+from services.memory.linking.rules import UNDECIDED, choose_survivor, merge_nodes, move_edges
 from services.memory.writes.change import EdgeTuple
 from shared.contracts import Edge, EdgeKey, MemoryWrite, Node, Relation
 
 if TYPE_CHECKING:
+    from services.memory.graph.graph import Graph
     from services.memory.retrieval.view import View
+
 
 MAX_AUTOMATIC = 50
 """The most edges of a node that the linker made (issue 3)."""
@@ -233,3 +235,48 @@ def _degree(edges: Iterable[Edge]) -> int:
 
 def _key(edge: Edge) -> EdgeTuple:
     return edge.from_id, edge.to_id, edge.relation.value
+
+
+def list_made(view: "View", limit: int) -> dict[str, Any]:
+    """The last ``limit`` edges that were made automatically, newest first, as ``made``.
+
+    Each has its ends with their titles, its weight when it was written, ``by`` and ``rule`` (why), ``score``
+    (the cosine, if texts were compared), when it was made, and the graph version it was last written at.
+    ``edges_by_kind`` counts all of them, by relation and then by rule.
+    """
+    edges = view.graph.latest_made(limit)
+    titles = {node.id: node.title for node in view.nodes(list({e for edge in edges for e in _ends(edge)}))}
+    return {"edges_by_kind": view.graph.count_made(), "made": [_describe(edge, titles) for edge in edges]}
+
+
+def _ends(edge: Edge) -> tuple[str, str]:
+    return edge.from_id, edge.to_id
+
+
+def _describe(edge: Edge, titles: dict[str, str]) -> dict[str, Any]:
+    why: dict[str, Any] = {
+        name: edge.provenance[name] for name in ("by", "rule", "score") if name in edge.provenance
+    }
+    return {
+        "from": edge.from_id,
+        "from_title": titles.get(edge.from_id, ""),
+        "relation": edge.relation.value,
+        "to": edge.to_id,
+        "to_title": titles.get(edge.to_id, ""),
+        "weight": edge.weight,
+        **why,
+        "made_at": edge.created_at,
+        "version": edge.version,
+    }
+
+
+def find_questioned(graph: "Graph", ids: Iterable[str], moment: float) -> dict[str, str]:
+    """The older sides among live nodes, each with the newer one that may take its place."""
+    places = graph.find_places(ids)
+    if not places:
+        return {}
+    steps = graph.steps([*places.values()], "in", (Relation.CONTRADICTS,), 0.0, moment)
+    is_open = graph.find_made_by(steps.rows, UNDECIDED)
+    origins, newer = steps.origins[is_open].tolist(), graph.names(steps.targets[is_open].tolist())
+    known = [*places]
+    return {known[origin]: other for origin, other in zip(origins, newer, strict=True)}

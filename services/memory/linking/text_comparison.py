@@ -4,8 +4,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from services.memory.retrieval.word_splitting import split_words
-from shared.text import words
+from services.memory.retrieval.keywords import split_words
+from shared.text import prose
 
 MAX_CHARACTERS = 8_000
 """Longer texts are not compared word by word, only as a whole: the model has read but a third of that."""
@@ -13,7 +13,7 @@ MAX_CHARACTERS = 8_000
 _TOKEN = re.compile(r"\d+(?:[.,:/-]\d+)*|\w+(?:['’.-]\w+)*|[:=\n]|[.!?;](?=\s|$)")
 _POSSESSIVE = re.compile(r"['’]s$")
 
-STOP_WORDS = words.STOP_WORDS | frozenset(
+STOP_WORDS = prose.STOP_WORDS | frozenset(
     """
     those these us one being am done having shall should can could may might must into so than then there here
     very also just about while if whom whose now

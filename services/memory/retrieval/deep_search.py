@@ -7,8 +7,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.retrieval.aligner import Aligner
 from services.memory.retrieval.ranking import lift_siblings
+from services.memory.retrieval.reading_models import Aligner
 from services.memory.retrieval.sessions import NONE
 from shared.contracts import Hit, MemoryQuery, Node
 from shared.contracts.base import amended

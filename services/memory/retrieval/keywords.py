@@ -1,7 +1,8 @@
-"""An inverted index of words in RAM, and its copy on disk that makes the next start faster."""
+"""An inverted index of words in RAM, its copy on disk, and how texts are split into words."""
 
 import hashlib
 import os
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -10,14 +11,102 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from services.memory.retrieval.arrays import GrowingArray, capacity_for
 from services.memory.retrieval.node_index import NodeIndex
 from services.memory.retrieval.postings import Codes, Counts, Postings, Slots, StoredPostings, renumber
-from services.memory.retrieval.word_splitting import encode, fold_words, split_words
+from services.memory.retrieval.vectors import GrowingArray, capacity_for
 from shared.log import logger
-from shared.text import words
+from shared.text import prose
+
+MAX_WORD = 64
+"""Longer words are cut: no search needs more of them."""
+
+REMEMBERED = 300_000
+"""Words as they are written that are kept with what they are reduced to: working that out takes 3 us."""
+
+MANY = 32
+"""So many texts are encoded at once; for fewer the arrays cost more than they save."""
+
+Numbers = NDArray[np.int64]
+
+_WORD = re.compile(r"\w+")
+_LOWER = bytes(
+    ord(chr(byte).lower()) if byte < 128 and (chr(byte).isalnum() or byte == ord("_")) else ord(" ")
+    for byte in range(256)
+)
+"""What ``\\w+`` and ``casefold`` make of ASCII: words in lower case between blanks."""
+
+
+_BASES = {
+    form: base
+    for base, *forms in map(
+        str.split, Path(__file__).with_name("irregular.txt").read_text("utf-8").splitlines()
+    )
+    for form in forms
+}
+"""Irregular verbs and nouns: what is asked with "buy" was mostly told with "bought"."""
+
+
+class _StemCache(dict[str, tuple[str, ...]]):
+    """What each word as it is written is reduced to, worked out when it is first asked for."""
+
+    def __missing__(self, raw: str) -> tuple[str, ...]:
+        parts = [part for part in raw.split("_") if part] if "_" in raw else []
+        if len(self) >= REMEMBERED:
+            self.clear()
+        reduced = self[raw] = tuple(prose.stem(_BASES.get(word, word)[:MAX_WORD]) for word in (raw, *parts))
+        return reduced
+
+
+_reduced = _StemCache()
+
+
+def fold_words(text: str) -> list[str]:
+    """The words of a text as they are written, case folded."""
+    return _WORD.findall(text.casefold())
+
+
+def split_words(text: str) -> list[str]:
+    """The words of a text, case folded and reduced to their stems; snake_case whole and in parts."""
+    return list(chain.from_iterable(map(_reduced.__getitem__, fold_words(text))))
+
+
+def encode(texts: Sequence[str], terms: Codes) -> tuple[Numbers, Numbers]:
+    """How many words (of ``split_words``) each text has, and the numbers of all these words in ``terms``."""
+    if len(texts) >= MANY and all(map(str.isascii, texts)):
+        return _encode_many(texts, terms)
+    found = [list(map(terms.__getitem__, split_words(text))) for text in texts]
+    lengths = np.fromiter(map(len, found), np.int64, len(found))
+    return lengths, np.fromiter(chain.from_iterable(found), np.int64, int(lengths.sum()))
+
+
+def _encode_many(texts: Sequence[str], terms: Codes) -> tuple[Numbers, Numbers]:
+    """The same for texts in ASCII, of which only the words that differ are looked at one by one."""
+    lower = pa.array([text.encode().translate(_LOWER) for text in texts], pa.binary()).cast(pa.string())
+    split = pc.ascii_split_whitespace(lower)
+    raw = split.flatten()
+    blank = pc.equal(raw, "").to_numpy(zero_copy_only=False)
+    encoded = raw.dictionary_encode()
+    places = encoded.indices.to_numpy()[~blank]
+    known = terms.of_raw
+    if len(known) > REMEMBERED:
+        known.clear()
+    written = encoded.dictionary.to_pylist()
+    for word in written:
+        if word not in known:
+            known[word] = [terms[term] for term in _reduced[word]] if word else []
+    codes = [known[word] for word in written]
+    counts = np.fromiter(map(len, codes), np.int64, len(codes))
+    flat = np.fromiter(chain.from_iterable(codes), np.int64, int(counts.sum()))
+    each = counts[places]  # a word in snake_case has several codes
+    rows = pc.list_parent_indices(split).to_numpy()[~blank]
+    lengths = np.bincount(rows, each, len(texts)).astype(np.int64)
+    first = np.repeat((np.cumsum(counts) - counts)[places] - (np.cumsum(each) - each), each)
+    return lengths, flat[first + np.arange(len(first))]
+
 
 K1 = 0.9
 B = 0.4
@@ -53,7 +142,7 @@ def query_words(text: str) -> set[str]:
     return found - STOP_WORDS or found
 
 
-PLAIN_STOP_WORDS = words.STOP_WORDS | frozenset("him how where why s t d ll re ve m".split())
+PLAIN_STOP_WORDS = prose.STOP_WORDS | frozenset("him how where why s t d ll re ve m".split())
 """With more question words, and what contractions such as it's or I'd leave behind."""
 
 STOP_WORDS = frozenset(chain.from_iterable(map(split_words, PLAIN_STOP_WORDS)))

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from services.memory.graph.decay import parse_time
-from services.memory.retrieval.arrays import GrowingArray
 from services.memory.retrieval.node_table import (
     NodeRows,
     code_marks,
@@ -29,8 +28,8 @@ from services.memory.retrieval.node_table import (
 )
 from services.memory.retrieval.postings import Postings, renumber
 from services.memory.retrieval.sessions import Sessions
-from services.memory.retrieval.vectors import Vectors, VectorTable
-from services.memory.storage.rows import write_nodes
+from services.memory.retrieval.vectors import GrowingArray, Vectors, VectorTable
+from services.memory.storage.tables import write_nodes
 from shared.contracts import Node
 from shared.memory.ownership import owner_of
 

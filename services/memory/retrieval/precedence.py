@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from services.memory.graph.decay import parse_time
 from shared.contracts import Hit, MemoryQuery, Node
 from shared.contracts.base import amended
-from shared.text.cues import asks_about_work, asks_past
-from shared.text.subjects import find_phrases
-from shared.text.words import find_stems, find_terms
+from shared.text.prose import find_stems, find_terms
+from shared.text.questions import asks_about_work, asks_past, find_phrases
 
 WIDE = 24
 """How many hits are put in order at least, so that those behind the asked number can come forward."""

@@ -11,12 +11,18 @@ from numpy.typing import NDArray
 
 from services.memory.graph.decay import parse_time
 from services.memory.retrieval import ranking
-from services.memory.retrieval.arrays import top_slots
-from services.memory.retrieval.keywords import K1, STOP_WORDS, B, Keywords, WordMatches, query_words
+from services.memory.retrieval.keywords import (
+    K1,
+    STOP_WORDS,
+    B,
+    Keywords,
+    WordMatches,
+    query_words,
+    split_words,
+)
 from services.memory.retrieval.node_index import Mask, NodeIndex
 from services.memory.retrieval.sessions import OFFSETS
-from services.memory.retrieval.vectors import Vectors, VectorTable
-from services.memory.retrieval.word_splitting import split_words
+from services.memory.retrieval.vectors import Vectors, VectorTable, top_slots
 from shared.contracts import ListQuery, MemoryQuery
 
 BEST = 300

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.retrieval.arrays import GrowingArray
+from services.memory.retrieval.vectors import GrowingArray
 
 REACH = 2
 """How many nodes before and after one bear on it: three found no more of the evidence in conversations."""

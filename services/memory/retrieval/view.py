@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.memory.graph.graph import Graph
-from services.memory.linking.open_questions import find_questioned
-from services.memory.retrieval.arrays import top_places
+from services.memory.linking.plan import find_questioned
 from services.memory.retrieval.keywords import Keywords, load_keywords, query_words, save_keywords
 from services.memory.retrieval.node_index import Mask, NodeColumns, NodeIndex
 from services.memory.retrieval.node_table import searchable_text
@@ -19,12 +18,12 @@ from services.memory.retrieval.postings import renumber
 from services.memory.retrieval.precedence import wants_history
 from services.memory.retrieval.search import Search, SearchState, admit
 from services.memory.retrieval.sessions import OFFSETS, REACH
-from services.memory.retrieval.vectors import Vectors, build_vectors
+from services.memory.retrieval.vectors import Vectors, build_vectors, top_places
 from shared.contracts import Hit, ListQuery, MemoryQuery, Node, NodePage
 from shared.contracts.base import amended
 
 if TYPE_CHECKING:
-    from services.memory.storage.rows import Tables
+    from services.memory.storage.tables import Tables
     from services.memory.writes.change import Change
 
 LEAST_WASTED = 1_000

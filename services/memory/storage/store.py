@@ -11,17 +11,20 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from services.memory.storage import rows
+from services.memory.storage import tables
 from services.memory.storage.commit_table import Commit, CommitTable
 from services.memory.storage.disk import Disk, Wal, open_error
-from services.memory.storage.lance_tables import (
+from services.memory.storage.tables import (
+    NODES,
     SCHEMA_VERSION,
+    VERSIONS,
     LanceTables,
     StoredRows,
+    Tables,
+    Vectors,
     lay_out,
     vector_table,
 )
-from services.memory.storage.rows import NODES, VERSIONS, Tables, Vectors
 from services.memory.writes.change import Change, join_text
 from shared.contracts import Edge, Node
 from shared.errors import StartError
@@ -109,7 +112,7 @@ class Store:
             ids, vectors = self._rows.read_vectors(self._vectors, at, has_old=self._has_old(self._vectors))
         return Tables(
             nodes=nodes.result(),
-            edges=rows.drop_retired(edges.result()),
+            edges=tables.drop_retired(edges.result()),
             access=self.commits.access(),
             vector_ids=ids,
             vectors=vectors,
@@ -151,9 +154,9 @@ class Store:
         with self._writing():
             self._store(
                 {
-                    "nodes": rows.write_nodes(_states(change.nodes, change.replaced_nodes, self.version)),
-                    "edges": rows.write_edges(_states(change.edges, change.replaced_edges, self.version)),
-                    self._vectors: rows.write_vectors(ids, versions, vectors),
+                    "nodes": tables.write_nodes(_states(change.nodes, change.replaced_nodes, self.version)),
+                    "edges": tables.write_edges(_states(change.edges, change.replaced_edges, self.version)),
+                    self._vectors: tables.write_vectors(ids, versions, vectors),
                 },
                 Commit(
                     version=change.version,
@@ -174,7 +177,7 @@ class Store:
         """The vectors of this model, and the row in them of each text that any state of a node had."""
         texts = self._rows.read("nodes", ["id", "version", "title", "body"])
         keys, vectors = self._rows.read_all_vectors(self._vectors)
-        return rows.find_rows(texts, keys), vectors
+        return tables.find_rows(texts, keys), vectors
 
     def missing_vectors(self, limit: int) -> list[tuple[str, int, str]]:
         """Texts without a vector of this model, at most ``limit``: id, version since which it has it, text.
@@ -204,7 +207,7 @@ class Store:
         """
         ids, versions = [node_id for node_id, _ in keys], [version for _, version in keys]
         with self._writing():
-            table = rows.write_vectors(ids, versions, vectors)
+            table = tables.write_vectors(ids, versions, vectors)
             # Texts of the past may be among them: one old row is enough to have the newest looked for.
             self._store({self._vectors: table}, Commit(version=self.version), {self._vectors: 1})
         if self._missing is not None:
@@ -262,9 +265,9 @@ class Store:
         was_pending = bool(self._state.get("pending"))
         self._commit_rows(new, commit, replaced)
         if lacking and not was_pending:
-            self._missing = rows.list_texts(lacking)  # all others have theirs
+            self._missing = tables.list_texts(lacking)  # all others have theirs
         elif lacking and self._missing is not None:
-            self._missing = pa.concat_tables([self._missing, rows.list_texts(lacking)])
+            self._missing = pa.concat_tables([self._missing, tables.list_texts(lacking)])
 
     def _commit_rows(self, new: Mapping[str, pa.Table], commit: Commit, replaced: Mapping[str, int]) -> None:
         counts = {
@@ -303,7 +306,7 @@ class Store:
         if self._missing is None:
             texts = self._rows.read("nodes", ["id", "version", "title", "body"])
             done = self._rows.read(self._vectors, ["id", "version"])
-            self._missing = rows.find_texts(texts, done)
+            self._missing = tables.find_texts(texts, done)
         return self._missing
 
     def _drop_other_models(self) -> None:

@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from services.memory.engine import MemoryEngine
-from services.memory.forgetting.service import NOTE, REFUSED, Forgetting
-from services.memory.writes.answers import AnswerRegistry
-from services.memory.writes.batcher import MAX_BATCH, MAX_ROWS, Announcer, Batcher, count_rows, fill
+from services.memory.forgetting import NOTE, REFUSED, Forgetting
+from services.memory.writes.batcher import (
+    MAX_BATCH,
+    MAX_ROWS,
+    Announcer,
+    AnswerRegistry,
+    Batcher,
+    count_rows,
+    fill,
+)
 from services.memory.writes.change import LoggedWrite
 from services.memory.writes.write_log import LogEntry, WriteLog, read_entry
 from shared import subjects

@@ -7,18 +7,6 @@ from typing import Any
 
 import msgspec
 
-from services.memory.writes.authorship import (
-    TRUSTED,
-    author_of,
-    dispute,
-    may_change,
-    may_change_edge,
-    proposal_id,
-    propose_retiring,
-    require_counter,
-    sign_edge,
-    sign_node,
-)
 from services.memory.writes.change import (
     MAX_COUNT,
     Change,
@@ -34,6 +22,18 @@ from services.memory.writes.change import (
     merge_edge,
     merge_node,
     read_vectors,
+)
+from services.memory.writes.submission import (
+    TRUSTED,
+    author_of,
+    dispute,
+    may_change,
+    may_change_edge,
+    proposal_id,
+    propose_retiring,
+    require_counter,
+    sign_edge,
+    sign_node,
 )
 from shared import subjects
 from shared.contracts import Direction, Edge, EdgeKey, MemoryWrite, Node, Relation

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from services.memory.embedding import Embedder
     from services.memory.rebuild import KnownVectors
     from services.memory.retrieval.view import View
-    from services.memory.storage.rows import Vectors
     from services.memory.storage.store import Store
+    from services.memory.storage.tables import Vectors
 
 MAX_EVENT_IDS = 1_000
 """The most ids that a version event names; a reader that needs more asks what changed since."""

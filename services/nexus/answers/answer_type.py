@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from shared.text.words import EMPTY_WORDS, find_stems, stem_term
+from shared.text.prose import EMPTY_WORDS, find_stems, stem_term
 
 _MONTHS = "january february march april may june july august september october november december"
 _DAYS = "monday tuesday wednesday thursday friday saturday sunday"

@@ -19,8 +19,8 @@ import msgspec
 from services.nexus.answers.answer_type import find_type
 from services.nexus.answers.evidence import OPENING, UNTOLD, Evidence, hide_subject, multiply
 from services.nexus.answers.weighing import Asked, is_noted, measure
-from shared.text.subjects import FUNCTION_WORDS, split_words
-from shared.text.words import EMPTY_WORDS, find_stems, find_terms, stem_term
+from shared.text.prose import EMPTY_WORDS, find_stems, find_terms, stem_term
+from shared.text.questions import FUNCTION_WORDS, split_words
 
 FILE = Path(__file__).with_name("certainty.json")
 UNLIKELY, LIKELY = -3.5, -0.5

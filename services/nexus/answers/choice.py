@@ -11,9 +11,8 @@ from services.nexus.answers.answer_type import fits_type, lacks_amount
 from services.nexus.answers.certainty import is_told, weigh_certainty
 from services.nexus.answers.evidence import KEPT_HERE, Evidence, find_later, multiply
 from services.nexus.answers.weighing import LEAST, LEAST_NAMED, Asked, weigh, weigh_terms
-from shared.text.cues import asks_past
-from shared.text.subjects import count_missing, find_phrases
-from shared.text.words import find_stems, find_terms, stem_term
+from shared.text.prose import find_stems, find_terms, stem_term
+from shared.text.questions import asks_past, count_missing, find_phrases
 
 SAME, CHANGE_SAME = 0.68, 0.74
 """The cosine of sentences that say the same; and if the newer one tells of a change."""

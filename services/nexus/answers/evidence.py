@@ -13,9 +13,8 @@ import msgspec
 from shared.clock import parse_timestamp
 from shared.contracts import Hit, Node
 from shared.memory import Memory
-from shared.text.sentences import split_sentences
-from shared.text.subjects import find_phrases
-from shared.text.words import EMPTY_WORDS, find_stems, find_terms
+from shared.text.prose import EMPTY_WORDS, find_stems, find_terms, split_sentences
+from shared.text.questions import find_phrases
 
 READ = 20
 """Hits that are read; 4 hold the answer nearly always, but bookkeeping may stand before them."""

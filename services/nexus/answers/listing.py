@@ -7,7 +7,7 @@ from datetime import date
 import msgspec
 
 from shared.contracts import Hit
-from shared.text.words import find_stems, find_terms
+from shared.text.prose import find_stems, find_terms
 
 _MONTHS = "january february march april may june july august september october november december".split()
 _TOPIC = re.compile(

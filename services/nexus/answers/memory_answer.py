@@ -9,13 +9,12 @@ import msgspec
 
 from services.nexus.answers.choice import Chosen
 from services.nexus.answers.evidence import ASKED, Evidence, find_speaker
-from services.nexus.routing.sentence_type import is_question, is_statement
 from shared.clock import parse_timestamp
 from shared.contracts import ContextItem, ContextPacket, Hit, Node, Response
+from shared.language.sentence_type import is_question, is_statement
 from shared.memory.ownership import author_of
-from shared.text.sentences import split_sentences
-from shared.text.shorten import flatten, shorten
-from shared.text.words import find_stems, find_terms, stem_term
+from shared.text.display import flatten, shorten
+from shared.text.prose import find_stems, find_terms, split_sentences, stem_term
 
 TOKEN_CHARACTERS = 4
 """Characters per token of English text, the usual rule of thumb for language models."""

@@ -23,31 +23,32 @@ from services.nexus.answers.memory_answer import (
 from services.nexus.answers.unsupported_claims import remove_unsupported
 from services.nexus.answers.weighing import is_noted
 from services.nexus.conversation.words import SpokenAnswer
-from services.nexus.reminders.state import ENDED
-from services.nexus.reminders.store import ReminderStore
-from services.nexus.routing.sentence_type import is_question
+from services.nexus.timetable.keeping import TimetableKeeper
 from shared import subjects
 from shared.agent.context import AgentContext
 from shared.clock import read_zone
 from shared.contracts import (
     MAX_TEXT,
     ContextPacket,
+    Due,
+    DueKind,
     Hit,
     Node,
-    Reminder,
     Response,
     ResultOutcome,
 )
 from shared.errors import BusError, ModelError
+from shared.language.sentence_type import is_question
 from shared.llm.protocol import Message
 from shared.llm.structured_output import read_answer
 from shared.memory.ownership import may_read
+from shared.queries.timetable import ENDED
 from shared.reasoning.recall import measure_relevance
 from shared.skills.mentions import open_mentions
 from shared.tasks.context import current_task
-from shared.text.cues import asks_about_work
-from shared.text.shorten import flatten, shorten
-from shared.text.words import find_terms
+from shared.text.display import flatten, shorten
+from shared.text.prose import find_terms
+from shared.text.questions import asks_about_work
 
 CITATION = re.compile(r"\[([A-Za-z0-9][A-Za-z0-9_-]{0,127})\]")
 """How an answer cites: the id of a memory in brackets."""
@@ -65,14 +66,14 @@ MAX_MEMORIES = 8
 class Answerer:
     """Answers questions from memory: by the model, or by quotations if there is no model or it fails."""
 
-    def __init__(self, context: AgentContext, store: ReminderStore, reader: str = subjects.USER) -> None:
+    def __init__(self, context: AgentContext, keeper: TimetableKeeper, reader: str = subjects.USER) -> None:
         self._context = context
-        self._store = store
+        self._keeper = keeper
         self._reader = reader
 
     def read_by(self, name: str) -> "Answerer":
         """One whose answers hold only what an agent, or ``user``, may read."""
-        return Answerer(self._context, self._store, name)
+        return Answerer(self._context, self._keeper, name)
 
     async def _search(self, text: str, **options: Any) -> list[Hit]:
         hits = await self._context.memory.search(text, **options)
@@ -90,8 +91,8 @@ class Answerer:
         before = [message.text for message in history if message.role == "user"][-1:]
         try:
             packet, _ = await self.search("\n".join([*before, text]))
-            reminders, _ = await self._store.read()
-            shown = reminders.reminders if self._reader == subjects.USER else ()
+            known = await self._keeper.read()
+            shown = known.of(DueKind.MAIL) if self._reader == subjects.USER else ()
             messages = [*history, question_prompt(text, packet, await self._open_mentioned(text))]
             answer = await self._write(messages, packet, question_id)
         except ModelError as error:
@@ -242,7 +243,7 @@ def question_prompt(question: str, packet: ContextPacket, mentioned: str = "") -
     )
 
 
-def checked_response(answer: ModelAnswer, packet: ContextPacket, reminders: Sequence[Reminder]) -> Response:
+def checked_response(answer: ModelAnswer, packet: ContextPacket, reminders: Sequence[Due]) -> Response:
     """The response to the person: invented citations and false claims are removed, and notes say so."""
     cut = shorten(answer.text, MAX_ANSWER)
     known = {item.evidence_id: item for item in packet.bullets}
@@ -291,7 +292,7 @@ def _claims_note(removed: Sequence[str], question: str) -> list[str]:
     ]
 
 
-def _reminders_note(reminders: Sequence[Reminder]) -> str:
+def _reminders_note(reminders: Sequence[Due]) -> str:
     if not reminders:
         return "(There are no open reminders.)"
     count = "is one open reminder" if len(reminders) == 1 else f"are {len(reminders)} open reminders"

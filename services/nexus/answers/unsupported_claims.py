@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Collection
 
-from shared.text.sentences import SENTENCE_BREAK
+from shared.text.prose import SENTENCE_BREAK
 
 _NOT = re.compile(r"(?i)\b(?:no(?!\s+(?:worries|problem))|not|never|nothing|none|cannot|unable)\b|n['’]t\b")
 _VERBS = (

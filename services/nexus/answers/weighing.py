@@ -9,8 +9,8 @@ import msgspec
 from services.nexus.answers.answer_type import CALENDAR, KINDS, find_type
 from services.nexus.answers.evidence import Evidence, find_speaker
 from shared.contracts import Node
-from shared.text.subjects import count_missing, find_names, find_numbered
-from shared.text.words import find_stems, find_terms
+from shared.text.prose import find_stems, find_terms
+from shared.text.questions import count_missing, find_names, find_numbered
 
 WEIGHTS: Mapping[str, float] = {
     "mark": 0.341,

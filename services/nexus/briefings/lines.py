@@ -32,9 +32,9 @@ _PAGES = {
     "approval": "/",
     "mail": "/",
     "dead": "/",
-    "reminder": "/schedule",
-    "calendar": "/schedule",
-    "job": "/schedule",
+    "reminder": "/timetable",
+    "calendar": "/timetable",
+    "job": "/timetable",
     "memory": "/memory/{}",
     "spending": "/figures",
 }

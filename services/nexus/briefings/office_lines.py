@@ -8,15 +8,16 @@ from shared.clock import parse_timestamp
 from shared.contracts import (
     AgentReport,
     DailySpending,
+    Due,
+    DueStatus,
     Goal,
-    Reminder,
-    ReminderStatus,
     ResultOutcome,
     TaskResult,
     TaskStatus,
 )
 from shared.queries.office import Waiting
-from shared.text.phrases import count
+from shared.queries.timetable import WAITING
+from shared.text.display import count
 from shared.web.quoting import clean
 
 PART = 120
@@ -122,30 +123,30 @@ def _say_outcome(goal: Goal) -> str:
 
 
 def due_reminders(
-    reminders: Iterable[Reminder], until: datetime, zone: tzinfo | None, *, fired: bool = True
+    reminders: Iterable[Due], until: datetime, zone: tzinfo | None, *, fired: bool = True
 ) -> list[Line]:
     """The reminders due before ``until``, and with ``fired`` those that went off and are not done.
 
     What is due before the last day has its weekday: a reminder of tonight, told with those of tomorrow.
     """
     lines = []
-    for each in sorted(reminders, key=lambda one: one.due_at):
-        due = parse_timestamp(each.due_at)
-        went_off = each.status is ReminderStatus.FIRED
-        waits = each.status in (ReminderStatus.SCHEDULED, ReminderStatus.SNOOZED)
+    for each in sorted(reminders, key=lambda one: one.at):
+        due = parse_timestamp(each.at)
+        went_off = each.status is DueStatus.FIRED
+        waits = each.status in WAITING
         if (went_off and fired) or (waits and due < until):
             local = due.astimezone(zone)
             early = waits and local.date() < (until - timedelta(seconds=1)).astimezone(zone).date()
             clock = f"{local:%A %H:%M}" if early else f"{local:%H:%M}"
             said = f"{each.text}: went off at {clock}, not done" if went_off else f"{clock} {each.text}"
-            lines.append(line(said, Source(kind="reminder", id=each.reminder_id)))
+            lines.append(line(said, Source(kind="reminder", id=each.due_id)))
     return lines
 
 
-def missed_reminders(reminders: Iterable[Reminder], zone: tzinfo | None) -> list[Line]:
+def missed_reminders(reminders: Iterable[Due], zone: tzinfo | None) -> list[Line]:
     """The reminders that went off and are not done."""
     return due_reminders(
-        (each for each in reminders if each.status is ReminderStatus.FIRED),
+        (each for each in reminders if each.status is DueStatus.FIRED),
         datetime.max.replace(tzinfo=UTC),
         zone,
     )

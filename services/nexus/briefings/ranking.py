@@ -15,7 +15,7 @@ from shared.contracts import Goal
 from shared.errors import MailroomError
 from shared.llm.protocol import Message
 from shared.reasoning.model import ModelSession
-from shared.text.support import is_supported
+from shared.text.prose import is_supported
 from shared.web.quoting import clean, quote
 
 INTEREST, PROJECT, RECENT, URGENT = 0.6, 0.25, 0.15, 0.2

@@ -9,9 +9,13 @@ from typing import Any
 
 import msgspec
 
-from services.nexus.briefings.deadlines import find_deadlines
 from services.nexus.briefings.lines import Line, Section, Source, line
-from services.nexus.briefings.memory_lines import find_contradictions, learned_since, read_current_nodes
+from services.nexus.briefings.memory_lines import (
+    find_contradictions,
+    find_deadlines,
+    learned_since,
+    read_current_nodes,
+)
 from services.nexus.briefings.office_lines import (
     done_lines,
     due_reminders,
@@ -22,12 +26,12 @@ from services.nexus.briefings.office_lines import (
     spent_lines,
     waiting_lines,
 )
-from services.nexus.briefings.overnight import OvernightReports
 from services.nexus.briefings.ranking import find_projects, rank_items, tell_new
-from services.nexus.reminders.store import ReminderStore
+from services.nexus.briefings.told import OvernightReports
+from services.nexus.timetable.keeping import TimetableKeeper
 from shared.agent.context import AgentContext
 from shared.clock import localize, parse_timestamp, read_zone
-from shared.contracts import Goal, TaskResult, TaskStatus
+from shared.contracts import Due, DueKind, Goal, TaskResult, TaskStatus
 from shared.errors import ActionError, BusError, MailroomError
 from shared.queries.office import OfficeReader
 from shared.tasks.actions import Outcome
@@ -38,8 +42,6 @@ START_WAIT = 3.0
 """Seconds to wait for an agent that is just starting: all agents are ready within about one."""
 POLL_INTERVAL = 0.25
 """Seconds between two reads of the directory, or of memory's health."""
-LIVE = frozenset({"waits", "weather", "queue", "contradictions", "spent", "tomorrow", "calendar"})
-"""Sections that tell what is true now: made again, they replace what was told before."""
 
 
 class BriefingOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,12 +78,12 @@ class BriefingSources:
     def __init__(
         self,
         context: AgentContext,
-        store: ReminderStore,
+        keeper: TimetableKeeper,
         overnight: OvernightReports,
         options: BriefingOptions,
     ) -> None:
         self._context = context
-        self._store = store
+        self._keeper = keeper
         self._overnight = overnight
         self._options = options
         self._zone = read_zone(context.settings.time_zone)
@@ -141,8 +143,8 @@ class BriefingSources:
         return Section(lines=tuple(done_lines(await self._office.goals(), span.since)))
 
     async def _missed(self, span: Span) -> Section:
-        goals, (reminders, _) = await self._office.goals(), await self._store.read()
-        lines = [*failed_lines(goals, span.since), *missed_reminders(reminders.reminders, self._zone)]
+        goals, reminders = await self._office.goals(), await self._reminders()
+        lines = [*failed_lines(goals, span.since), *missed_reminders(reminders, self._zone)]
         return Section(lines=tuple(lines))
 
     async def _spent(self, span: Span) -> Section:
@@ -164,14 +166,14 @@ class BriefingSources:
 
     async def _due(self, span: Span) -> Section:
         """Today's reminders and deadlines, and the deadlines of the days after."""
-        reminders, _ = await self._store.read()
-        lines = due_reminders(reminders.reminders, self._end_of(span.day), self._zone)
+        reminders = await self._reminders()
+        lines = due_reminders(reminders, self._end_of(span.day), self._zone)
         return await self._with_deadlines(lines, span.day, 7)
 
     async def _tomorrow(self, span: Span) -> Section:
         """The calendar, reminders and deadlines of the next day."""
-        reminders, _ = await self._store.read()
-        due = due_reminders(reminders.reminders, self._end_of(span.about), self._zone, fired=False)
+        reminders = await self._reminders()
+        due = due_reminders(reminders, self._end_of(span.about), self._zone, fired=False)
         section = await self._with_deadlines(due, span.about, 0)
         if not self._context.settings.calendar:
             return section
@@ -182,6 +184,9 @@ class BriefingSources:
             problem=" ".join(each for each in (calendar.problem, section.problem) if each),
             missed=calendar.missed or section.missed,
         )
+
+    async def _reminders(self) -> list[Due]:
+        return (await self._keeper.read()).of(DueKind.MAIL)
 
     async def _with_deadlines(self, lines: list[Line], day: date, ahead: int) -> Section:
         try:

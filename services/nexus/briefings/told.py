@@ -1,4 +1,4 @@
-"""What a day was told: the record of a briefing, to which later ones add."""
+"""Records of briefings: what a day was told, to which later ones add, and what the night brought."""
 
 from collections.abc import Sequence
 from datetime import date, datetime, tzinfo
@@ -6,10 +6,8 @@ from typing import Any
 
 import msgspec
 
-from services.nexus.briefings.head import make_head
 from services.nexus.briefings.lines import Line, Section, added_lines, merge_sections, read_section
-from services.nexus.briefings.page import format_page, format_title
-from services.nexus.briefings.sources import LIVE
+from services.nexus.briefings.page import format_page, format_title, make_head
 from shared import subjects
 from shared.bus import Bus, Entry
 from shared.bus.entry import seal
@@ -19,6 +17,8 @@ from shared.contracts import AgentReport
 
 RECORD = "briefing"
 """The kind of the records of briefings."""
+LIVE = frozenset({"waits", "weather", "queue", "contradictions", "spent", "tomorrow", "calendar"})
+"""Sections that tell what is true now: made again, they replace what was told before."""
 NOT_ADDED = frozenset({"weather", "calendar", "tomorrow"})
 """Sections whose changes are no news: they are replaced without a word."""
 MAX_FINDING = 500
@@ -130,3 +130,43 @@ class ToldStore:
 
     def _subject(self, kind: str, day: date) -> str:
         return subjects.record(self._bus.name, RECORD, f"{day}_{kind}")
+
+
+MAX_OVERNIGHT = 100
+"""How many reports of overnight jobs are kept."""
+
+
+class OvernightReports:
+    """The record of cortex's overnight jobs: one report whose metadata holds the reports, oldest first."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._subject = subjects.record(bus.name, "overnight", "all")
+
+    async def add(self, report: AgentReport) -> Entry | None:
+        """The entry that adds ``report`` to the record; None if it is in it already."""
+        reports, seq = await self._read()
+        if any(each.report_id == report.report_id for each in reports):
+            return None
+        kept = [*reports, report][-MAX_OVERNIGHT:]
+        record = AgentReport(
+            sender=self._bus.name,
+            report_id="overnight",
+            agent=self._bus.name,
+            report_type="overnight_jobs",
+            summary=f"{len(kept)} overnight jobs",
+            metadata={"reports": [each.to_dict() for each in kept]},
+        )
+        return seal(self._subject, record, expect=seq)
+
+    async def since(self, start: datetime) -> list[AgentReport]:
+        """The reports of jobs that ended after ``start``, oldest first."""
+        reports, _ = await self._read()
+        ended = ((each, str(each.metadata.get("completed_at") or each.created_at)) for each in reports)
+        return [each for each, moment in ended if parse_timestamp(moment) > start]
+
+    async def _read(self) -> tuple[list[AgentReport], int]:
+        record = await read_record(self._bus, self._subject, AgentReport)
+        if record is None:
+            return [], 0
+        return msgspec.convert(record.value.metadata.get("reports", []), list[AgentReport]), record.seq

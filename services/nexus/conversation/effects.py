@@ -6,12 +6,17 @@ from datetime import datetime
 from services.nexus.conversation.asking import format_question
 from services.nexus.conversation.ellipsis import swap, swap_alike
 from services.nexus.conversation.mentions import find_mentioned
-from services.nexus.conversation.phrases import is_time, plain
 from services.nexus.conversation.resolved import Resolved
-from services.nexus.reminders.days import read_amount
-from services.nexus.reminders.time_phrases import find_phrases
 from services.nexus.reminders.when import format_time_answer
 from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Mentioned, Response
+from shared.language.sayings import read_sayings
+from shared.language.times.days import read_amount
+from shared.language.times.time_phrases import find_phrases
+from shared.language.utterance import Utterance, read_utterance
+
+WAYS = read_sayings(__file__, "effects")
+ENDING = WAYS["ending"]
+PART_OF_HOUR = WAYS["part_of_hour"]
 
 MAX_WORDS = 9
 """The most words of a message that alters what was done."""
@@ -23,84 +28,7 @@ EFFECTS = frozenset(
     ).split()
 )
 """The routes of answers after which something is otherwise than before."""
-_AHEAD = r"(?:(?:no|please|ok|okay|actually|oh|well|wait|hm+|sorry|then|and|so|never\s*mind|forget\s+it)\s+)*"
-_END = re.compile(
-    rf"{_AHEAD}(?:(?:cancel|stop|abort|delete|remove|drop|scrap|kill|call\s+off|get\s+rid\s+of)"
-    r"\s+(?:that|it|this|them|the\s+(?:goal|reminder|job|event|schedule)|that\s+one"
-    r"|that\s+(?:goal|reminder|job|event|schedule))(?:\s+off)?"
-    r"|(?:stop|quit)\s+(?:doing|running|repeating)\s+(?:that|it|this)"
-    r"|take\s+(?:that|it|this)(?:\s+one)?\s+(?:out|off)(?:\s+(?:of\s+)?the\s+\w+)?"
-    r"|never\s*mind(?:\s+(?:that|cancel\s+(?:that|it)))?|call\s+(?:it|that)\s+off|(?:turn|switch)\s+(?:it|that)\s+off"
-    r"|i\s+changed\s+my\s+mind|(?:i'd\s+)?(?:rather|better)\s+not|(?:please\s+)?don'?t(?:\s+do\s+(?:it|that))?)"
-    rf"(?:\s+(?:please|again|then|after\s+all))*"
-)
-_STOP = re.compile(rf"{_AHEAD}(?:stop|cancel|abort)(?:\s+(?:please|now|leave\s+it))*")
-_DROPPED = re.compile(rf"{_AHEAD}(?:just\s+)?forget\s+(?:about\s+)?(?:it|that)")
-"""What is said of something that was not done."""
-_TAKES_BACK = re.compile(r"no\s+wait|wait\s+no|actually\s+(?:no|not|don'?t)")
-"""What takes back what was done if nothing follows it; else what follows says what is wanted."""
-ENDING = re.compile(
-    r"(?i)\W*(?:please\s+)?(?:cancel|stop|delete|remove|drop|scrap|scratch|strike|skip|pause|kill|take\s+out|get\s+rid\s+of)\s+"
-    r"|\W*take\s+.*\b(?:out|off)\b"
-)
-"""How a message begins that ends what it names."""
-_UNDO = re.compile(
-    rf"{_AHEAD}(?:(?:undo|revert)(?:\s+(?:that|it|this|the\s+last\s+(?:one|thing|change)))?"
-    r"|(?:take|bring|put)\s+(?:that|it)\s+back)(?:\s+(?:please|again|then))*"
-)
-_FORGET = re.compile(
-    rf"{_AHEAD}(?:forget|erase|unlearn|delete|remove|drop|scratch|strike)\s+(?:that|it|this|that\s+(?:one|fact|memory|last\s+bit))"
-    r"(?:\s+(?:again|please|then|from\s+(?:your\s+)?memory))*|(?:please\s+)?don'?t\s+(?:keep|remember|store|save)\s+(?:that|it|this)"
-)
-"""What is said to have that forgotten which was kept or quoted last."""
-_END_ALL = re.compile(
-    rf"{_AHEAD}(?:cancel|delete|remove|drop|clear|scrap|stop)\s+(?:(?:all\s+of\s+)?(?:them|these|those)(?:\s+all)?|all|everything"
-    r"|both(?:\s+of\s+them)?|the\s+(?:whole\s+)?lot)(?:\s+(?:please|then))*"
-)
-_REASON = re.compile(
-    r"(?i)(?:\s*[,;–—]|\s+(?=because\b|since\b))"
-    r"(?!\s*(?:and|but|or|please|not|then|cancel|stop|scrap|drop|kill)\b)[^?]+$"
-)
-"""Why something is ended: "cancel that, paid already"."""
-_MORE = re.compile(r"(?i)\W*(?:and|also|again|another)\b")
-_BEFORE = re.compile(
-    r"(?i)^\W*(?:(?:no|oh|actually|wait|sorry|hm+|well|ok(?:ay)?|please|rather|better|but|or|then|maybe|say|only|just"
-    r"|(?:can|could)\s+you|i\s+(?:meant?|said)|let['’]?s\s+say|how\s+about"
-    r"|(?:make|change|move|push|shift|set|put|have|bring|delay|postpone|snooze)\s+(?:it|that|this)"
-    r"(?:\s+(?:to|until|till|by|back|forward))*)\b[\s,.:!-]*)+"
-)
-_AFTER = re.compile(
-    r"(?i)[\s,.!]*\b(?:please|pls|instead|rather|then|thanks|thank\s+you|sorry|i\s+think|for\s+me"
-    r"|(?:would|will|might)\s+(?:be|do|suit|work)(?:\s+(?:me|\w+er|fine|good|great|nicer))?"
-    r"|is\s+(?:better|fine|good|enough|ok)|works?(?:\s+better)?|suits(?:\s+me)?(?:\s+better)?)\W*$"
-)
-_CALLED = re.compile(
-    r"(?i)\W*(?:(?:please|no|and|ok|actually)[\s,]+)*(?:(?:change|edit)\s+(?:the|its)\s+(?:text|name|wording|title)\s+(?:to|into)"
-    r"|(?:rather\s+)?call\s+(?:it|that)|rename\s+(?:it|that)\s+(?:to|as|into)?)\s+(?P<name>\S.*)"
-)
-"""Another text for the reminder that was told of last."""
-_LENGTH = (
-    r"(?:\d+|an?|half\s+an?|one|two|three|four|five|ten|fifteen|twenty|thirty|a\s+quarter\s+of\s+an|a\s+couple\s+of)\s+"
-    r"(?:min\w*|h|hrs?|hours?|days?|weeks?|months?)(?:\s+and\s+a\s+half)?"
-)
-_PUSHED = re.compile(
-    rf"(?i)\W*(?:(?:no|oh|actually|wait|sorry|hm+|well|ok(?:ay)?|please|can\s+you|could\s+you)\b[\s,.!]*)*"
-    rf"(?:push|move|shift|delay|postpone|put|bring)\s+(?:it|that|this)(?:\s+(?:back|off|out|(?P<earlier>forward|up|ahead)))?"
-    rf"(?:\s+by)?\s+(?P<amount>(?:another\s+)?{_LENGTH})"
-)
-"""How long something is put off by: "push it back an hour"; without "later" or "earlier"."""
-_BY = re.compile(rf"(?i)(?:by\s+)?{_LENGTH}\s+(?P<way>earlier|sooner|before|later|after|more|back|forward)")
-PART_OF_HOUR = re.compile(r"(?i)(quarter\s+past|half\s+past|quarter\s+to)")
-"""A time of which the hour is not said."""
 _MINUTES = {"quarter past": "15", "half past": "30", "quarter to": "45"}
-_ANOTHER = re.compile(
-    r"(?i)\W*(?:and\s+|also\s+|then\s+)*(?:(?:set|give\s+me|add)\s+)?(?:another(?:\s+(?:one|reminder))?|one\s+more|a\s+second\s+one)\s+"
-    r"(?P<amount>.+?)\s+(?P<way>earlier|sooner|before|later|after)(?:\s+(?:that|please|as\s+well|too))*\W*"
-)
-_SAME = re.compile(
-    r"(?i)(?:(?:and|also|please)\s+)*(?:the\s+)?same(?:\s+(?:one|again|thing|reminder))*\s+"
-    r"(?P<time>\S.*?)(?:\s+(?:too|as\s+well|please))*[.! ]*"
-)
 _SET_FOR = re.compile(
     r"^(?:I shall remind you"
     r"|That was to be) on \w+ (?P<at>\d+ \w+ \d{4} at \d\d:\d\d) \([^)]*\)[^:\n]*: (?P<text>.+)",
@@ -139,23 +67,23 @@ def has_effect(turn: ConversationTurn) -> bool:
     return not turn.failed and (bool(turn.goal_id) or turn.route in EFFECTS)
 
 
-def find_ended(text: str, conversation: Conversation) -> Resolved | None:
+def find_ended(said: Utterance, conversation: Conversation) -> Resolved | None:
     """What "cancel that" ends, and "undo that" takes back: what was named last, or was done last."""
-    words = plain(text)
-    if not _DROPPED.fullmatch(words):
-        words = plain(_REASON.sub("", text))
-    if _FORGET.fullmatch(words) and (kept := _find_kept(conversation)):
+    text, words = said.text, said.plain
+    if not WAYS["dropped"].fullmatch(words):
+        words = read_utterance(WAYS["reason"].sub("", text)).plain
+    if WAYS["forget"].fullmatch(words) and (kept := _find_kept(conversation)):
         return kept
     last = conversation.turns[-1]
-    drops = bool(_DROPPED.fullmatch(words)) and last.route not in _HELD
+    drops = bool(WAYS["dropped"].fullmatch(words)) and last.route not in _HELD
     if drops and not has_effect(last):
         return Resolved(text=text, reply="All right.", route="tool:small_talk")
-    if _END_ALL.fullmatch(words):
+    if WAYS["end_all"].fullmatch(words):
         return _end_all(conversation)
-    undoes = bool(_UNDO.fullmatch(words))
-    stops = bool(_STOP.fullmatch(words))
-    ends = drops or undoes or stops or _END.fullmatch(words) or _TAKES_BACK.fullmatch(plain(text))
-    if not ends:
+    undoes = bool(WAYS["undo"].fullmatch(words))
+    stops = bool(WAYS["stop"].fullmatch(words))
+    ends = WAYS["end"].fullmatch(words) or WAYS["takes_back"].fullmatch(said.plain)
+    if not (drops or undoes or stops or ends):
         return None
     recent = conversation.turns[-2:] if stops else conversation.turns
     turn = next((each for each in reversed(recent) if has_effect(each)), None)
@@ -214,27 +142,27 @@ def end(named: Mentioned) -> Resolved:
     return Resolved(text=routed.format(ref=named.ref), understood=shown.format(ref=named.ref))
 
 
-def alter(text: str, conversation: Conversation) -> Resolved | None:
+def alter(said: Utterance, conversation: Conversation) -> Resolved | None:
     """What a bare time changes: the reminder, the schedule or the event that was told of last."""
-    turn = conversation.turns[-1]
-    if another := _ANOTHER.fullmatch(text):
+    text, turn = said.bare, conversation.turns[-1]
+    if another := WAYS["another"].fullmatch(text):
         return _set_another(another, turn)
-    if same := _SAME.fullmatch(text.strip()):
+    if same := WAYS["same"].fullmatch(text):
         return _set_same(format_time_answer(same["time"]), turn)
-    if len(text.split()) > MAX_WORDS or _MORE.match(text) or text.rstrip().endswith("?"):
+    if said.length > MAX_WORDS or WAYS["more"].match(text) or said.asks:
         return None
-    bare = _AFTER.sub("", _AFTER.sub("", _BEFORE.sub("", text.strip()))).strip(" .!,")
+    bare = WAYS["after"].sub("", WAYS["after"].sub("", WAYS["before"].sub("", text))).strip(" .!,")
     named = [each.ref for each in conversation.mentioned if each.what == "reminder"]
-    if (called := _CALLED.fullmatch(text.strip())) and len(named) == 1 and not turn.failed:
+    if (called := WAYS["called"].fullmatch(text)) and len(named) == 1 and not turn.failed:
         whole = f"Rename reminder {named[0]} to {called['name'].strip(' .!')}"
         return Resolved(text=whole, understood=whole)
     if (part := PART_OF_HOUR.fullmatch(bare)) and (told := _SET_FOR.search(turn.answer)):
         bare = (
             f"{told['at'][-5:-2]}{_MINUTES[' '.join(part[1].lower().split())]}"  # of the hour that was told
         )
-    if (pushed := _PUSHED.fullmatch(_AFTER.sub("", text.strip()).strip(" .!,"))) and named:
+    if (pushed := WAYS["pushed"].fullmatch(WAYS["after"].sub("", text).strip(" .!,"))) and named:
         bare = f"{pushed['amount']} {'earlier' if pushed['earlier'] else 'later'}"
-    by = _BY.fullmatch(bare)
+    by = WAYS["by"].fullmatch(bare)
     time = "" if by else format_time_answer(bare)
     if not (by or time) or turn.failed:
         return None
@@ -243,11 +171,11 @@ def alter(text: str, conversation: Conversation) -> Resolved | None:
         return Resolved(text=whole, understood=whole)
     schedules = [each.ref for each in conversation.mentioned if each.what == "schedule"]
     if turn.route == "tool:schedule" and schedules and time:
-        whole = swap(turn.meant or turn.text, bare if is_time(plain(bare)) else time)
+        whole = swap(turn.meant or turn.text, bare if read_utterance(bare).is_time else time)
         return Resolved(text=f"/schedule {whole}", understood=whole, replaces=schedules[0])
     jobs = [each.ref for each in conversation.mentioned if each.what == "job"]
     if turn.route == "tool:night_job" and len(jobs) == 1 and time:
-        whole = swap(turn.meant or turn.text, bare if is_time(plain(bare)) else time)
+        whole = swap(turn.meant or turn.text, bare if read_utterance(bare).is_time else time)
         return Resolved(text=f"/night_job {whole}", understood=whole, replaces=jobs[0])
     if turn.route == "tool:calendar_add":
         reply = "I add events and cannot change them; move it in your calendar. Nothing was changed."
@@ -282,24 +210,13 @@ def _set_same(time: str, turn: ConversationTurn) -> Resolved | None:
 
 KEPT = frozenset({"tool:remember", "tool:correct"})
 _SAID_KEPT = re.compile(r"I shall remember: (?P<fact>[^\n]+)")
-_AMENDS = re.compile(
-    r"(?i)\W*(?:(?:no|oh|oops|sorry|wait|actually|rather|well|hm+)[\s,.!-]+)*"
-    r"(?:(?:make|change)\s+(?:it|that|this)(?:\s+(?:to|into))?\s+|i\s+(?:meant?|said)\s+|rather\s+|it['’]?s\s+)?(?P<other>.+?)"
-    r"(?:[\s,]+(?:i\s+meant?|sorry|rather|instead|please))*\W*"
-)
 
 
-def amend(text: str, turn: ConversationTurn) -> Resolved | None:
+def amend(said: Utterance, turn: ConversationTurn) -> Resolved | None:
     """What "make that 19" corrects in the fact that was kept last, if it has such a value or thing."""
     kept = _SAID_KEPT.match(turn.answer) if turn.route in KEPT and not turn.failed else None
-    found = _AMENDS.fullmatch(text.strip())
-    if (
-        not kept
-        or not found
-        or len(text.split()) > MAX_WORDS
-        or _MORE.match(text)
-        or text.rstrip().endswith("?")
-    ):
+    found = WAYS["amends"].fullmatch(said.bare)
+    if not kept or not found or said.length > MAX_WORDS or WAYS["more"].match(said.text) or said.asks:
         return None
     whole = swap_alike(kept["fact"], found["other"])
     return Resolved(text=f"/correct {whole}", understood=whole) if whole else None

@@ -3,10 +3,12 @@
 import math
 import re
 
-from services.nexus.conversation.phrases import CLOCK, DAY, is_time
+from shared.language.sayings import read_sayings
+from shared.language.utterance import read_utterance
 
-_WORD = r"[\w'’@/.~+#&%-]+"
-_STOP = (
+WAYS = read_sayings(__file__, "ellipsis")
+
+_STOP = frozenset(
     "a an the my our your his her their its this that these those is are was were be been am do does"
     " did has have had can"
     " could will would should shall may might must not no who whom whose what which when where why"
@@ -15,34 +17,13 @@ _STOP = (
     " and or but if so then"
     " please just also only still yet again today tomorrow yesterday tonight now ever".split()
 )
-_DETERMINER = r"(?:the|my|our|your|his|her|their|an?|any|all|this|these|those)"
-_LINKED_NAME = (
-    r"[A-ZÀ-Þ][\w’'-]*(?:\s+[A-ZÀ-Þ][\w’'-]*)*"
-    rf"|(?:{_DETERMINER}\s+)?{_WORD}(?:\s+{_WORD}){{0,2}}(?=\W*$)"
-)
-_PREPOSITION = re.compile(r"(?P<prep>in|on|at|near|around|of|for|about|with|from|by)\s+\S", re.IGNORECASE)
-_LINKED = re.compile(
-    rf"\b(?P<prep>of|for|about|on|with|from|by|in|at)\s+(?P<name>{_WORD}(?:\s+{_WORD}){{0,3}})\W*$"
-)
-_QUANTITY = re.compile(r"(?<![\w.])\d[\d.,]*\s*(?:%|percent\b)?")
-_ASKED = re.compile(
-    rf"\b(?:how\s+many|how\s+much|which|what|any|list|show(?:\s+me)?"
-    rf"|all)\s+(?:of\s+)?(?P<name>(?!{_DETERMINER}\b)\w+)",
-    re.IGNORECASE,
-)
-_SUBJECT = re.compile(
-    rf"\b(?:is|are|was|were|does|did|do|has|have|can|will|should)\s+(?P<name>{_WORD})", re.IGNORECASE
-)
-_NOUNS = re.compile(rf"\b{_DETERMINER}\s+(?P<name>{_WORD}(?:\s+{_WORD}){{0,3}})", re.IGNORECASE)
-_NAMES = re.compile(r"(?<=\s)(?!I\b)[A-ZÀ-Þ][\w’'-]+(?:\s+[A-ZÀ-Þ][\w’'-]+)*")
 _GOAL = re.compile(r"\b(?:goal\s+)?goal_[A-Za-z0-9_]{6,}\b")
-_ONE = re.compile(r"(?:(?:the|my|our)\s+)?(?P<kind>[\w-]+)\s+ones?", re.IGNORECASE)
 
 
 def swap(before: str, other: str) -> str:
     """The message ``before`` with ``other`` in place of what is of its kind: a time, a number, a name."""
     before, other = before.strip(), other.strip(" ?.!,")
-    if is_time(other.lower()):
+    if read_utterance(other).is_time:
         span = _find_time(before, other)
     else:
         span = _find_quantity(before, other) or _find_name(before, other)
@@ -63,12 +44,12 @@ def swap_alike(before: str, other: str) -> str:
     Nothing is replaced unless exactly one part of ``before`` is of its kind.
     """
     other = other.strip(" ?.!,")
-    if is_time(other.lower()):
-        kinds = [kind for kind in (CLOCK, DAY) if re.search(kind, other, re.IGNORECASE)]
-        named = [len(re.findall(rf"(?i)\b(?:{kind})", before)) for kind in kinds]
+    if read_utterance(other).is_time:
+        kinds = (("clock", "clock_begins"), ("day", "day_begins"))
+        named = [len(WAYS[begins].findall(before)) for kind, begins in kinds if WAYS[kind].search(other)]
         span = _find_time(before, other) if named and max(named) == 1 else None
     elif re.fullmatch(r"\d[\d.,]*\s*(?:%|percent)?", other):
-        span = _find_quantity(before, other) if len(_QUANTITY.findall(before)) == 1 else None
+        span = _find_quantity(before, other) if len(WAYS["quantity"].findall(before)) == 1 else None
     else:
         span = _find_same_noun(before, other)
     return f"{before[: span[0]]}{span[2]}{before[span[1] :]}" if span else ""
@@ -77,9 +58,9 @@ def swap_alike(before: str, other: str) -> str:
 def _find_same_noun(before: str, other: str) -> Span | None:
     """The noun phrase of ``before`` with the last word of ``other``, which has another one before it."""
     words = other.lower().split()
-    if not re.match(rf"(?i){_DETERMINER}\s", other) or len(words) > MAX_PHRASE:
+    if not WAYS["determined"].match(other) or len(words) > MAX_PHRASE:
         return None
-    phrases = [span for span in map(_trim, _NOUNS.finditer(before)) if span]
+    phrases = [span for span in map(_trim, WAYS["nouns"].finditer(before)) if span]
     alike = [(start, end) for start, end in phrases if before[start:end].lower().split()[-1] == words[-1]]
     return (*alike[0], other) if len(alike) == 1 else None
 
@@ -101,7 +82,7 @@ def _end_of_possession(message: str, end: int) -> int:
     """Where a noun phrase ends that may end in "Ana's": behind what she has."""
     if not re.search(r"['’]s$", message[:end]):
         return end
-    for word in re.finditer(_WORD, message[end:]):
+    for word in WAYS["word"].finditer(message[end:]):
         if word[0].lower() in (*_STOP, *_VERBS) or message[end:][: word.start()].strip(" -'’"):
             break
         return end + word.end()
@@ -109,16 +90,16 @@ def _end_of_possession(message: str, end: int) -> int:
 
 
 def _find_time(before: str, other: str) -> Span | None:
-    has_clock = re.search(CLOCK, other, re.IGNORECASE)
-    has_day = re.search(DAY, re.sub(CLOCK, " ", other, flags=re.IGNORECASE), re.IGNORECASE)
-    pattern = CLOCK if has_clock and not has_day else DAY
-    found = re.search(rf"\b(?:{pattern})(?!\w)", before, re.IGNORECASE)
+    has_clock = WAYS["clock"].search(other)
+    has_day = WAYS["day"].search(WAYS["clock"].sub(" ", other))
+    whole = WAYS["whole_clock" if has_clock and not has_day else "whole_day"]
+    found = whole.search(before)
     if not found and has_clock and not has_day:
         found = re.search(r"\bat\s+\d{1,2}\b", before, re.IGNORECASE)
     if not found:
         return None
     new, end = other, found.end()
-    if has_clock and has_day and (clock := re.match(rf"\s*(?:{CLOCK})(?!\w)", before[end:], re.IGNORECASE)):
+    if has_clock and has_day and (clock := WAYS["then_clock"].match(before[end:])):
         end += clock.end()
     if other.lower() == "the day after" and found[0].lower() == "tomorrow":
         return found.start(), found.end(), "the day after tomorrow"
@@ -136,7 +117,7 @@ def _find_time(before: str, other: str) -> Span | None:
 def _find_quantity(before: str, other: str) -> Span | None:
     if not re.fullmatch(r"\d[\d.,]*\s*(?:%|percent)?", other):
         return None
-    amounts = list(_QUANTITY.finditer(before))
+    amounts = list(WAYS["quantity"].finditer(before))
     percent = "%" in other or "percent" in other
     alike = [each for each in amounts if ("%" in each[0] or "percent" in each[0]) == percent]
     if not alike:
@@ -153,14 +134,14 @@ def _number(amount: str) -> float:
 
 
 def _find_name(before: str, other: str) -> Span | None:
-    if linked := _PREPOSITION.match(other):
-        found = re.search(rf"\b{linked['prep']}\s+(?:{_LINKED_NAME})", before)
-        if found and not is_time(found[0].lower()):
+    if linked := WAYS["preposition"].match(other):
+        found = re.search(rf"\b{linked['prep']}\s+(?:{WAYS.expand('linked_name')})", before)
+        if found and not read_utterance(found[0]).is_time:
             return found.start(), found.end(), other
         if linked["prep"].lower() not in ("of", "for", "about"):
             return None
-    if one := _ONE.fullmatch(other):
-        found = re.search(rf"\b{_DETERMINER}\s+(?P<kind>{_WORD})\s+{_WORD}", before, re.IGNORECASE)
+    if one := WAYS["one"].fullmatch(other):
+        found = WAYS["kind_of_thing"].search(before)
         return (found.start("kind"), found.end("kind"), one["kind"]) if found else None
     bare = re.sub(r"(?i)^(?:for|of|about|on|with|from|by|at)\s+", "", other)
     return _find_noun(before, bare)
@@ -168,15 +149,15 @@ def _find_name(before: str, other: str) -> Span | None:
 
 def _find_noun(before: str, other: str) -> Span | None:
     """The noun phrase of ``before`` that is most like ``other``: of the same head, or a name."""
-    words = [word.lower() for word in re.findall(_WORD, other)]
-    phrases = [span for span in map(_trim, _NOUNS.finditer(before)) if span]
+    words = [word.lower() for word in WAYS["word"].findall(other)]
+    phrases = [span for span in map(_trim, WAYS["nouns"].finditer(before)) if span]
     if words:
         head = words[-1].rstrip("s")
         for start, end in phrases:
             if before[start:end].lower().split()[-1].rstrip("s") == head:
                 return start, end, other
     name = _name_noun(before)
-    if name and not re.match(rf"{_DETERMINER}\s", other, re.IGNORECASE):
+    if name and not WAYS["determined"].match(other):
         return (*name, other)
     for find in (_linked_noun, _asked_noun, _phrase_noun, _subject_noun):
         if found := find(before):
@@ -187,7 +168,7 @@ def _find_noun(before: str, other: str) -> Span | None:
 def _with_determiner(old: str, new: str) -> str:
     """``new`` with what it leaves out of ``old``: "silver" for "the gold plan" is "the silver plan"."""
     first, *rest = old.split()
-    if not rest or not re.fullmatch(r"[a-z][\w-]*", new) or not re.fullmatch(_DETERMINER, first.lower()):
+    if not rest or not re.fullmatch(r"[a-z][\w-]*", new) or not WAYS["determiner"].fullmatch(first):
         return new
     return " ".join([first, new, *rest[1:]])
 
@@ -195,7 +176,7 @@ def _with_determiner(old: str, new: str) -> str:
 def _trim(found: re.Match[str]) -> tuple[int, int] | None:
     """The phrase up to its last noun: it ends before a verb, a preposition or a time."""
     start, end = found.start("name"), found.start("name")
-    for word in re.finditer(_WORD, found["name"]):
+    for word in WAYS["word"].finditer(found["name"]):
         lower = word[0].lower().strip(".")
         if lower in _STOP or lower in _VERBS or (end > start and lower.endswith(("ed", "ing"))):
             break
@@ -213,17 +194,17 @@ _VERBS = frozenset(
 
 
 def _name_noun(before: str) -> tuple[int, int] | None:
-    days = [each.span() for each in re.finditer(rf"\b(?:{DAY})(?!\w)", before, re.IGNORECASE)]
+    days = [each.span() for each in WAYS["whole_day"].finditer(before)]
     names = [
         each
-        for each in _NAMES.finditer(before)
-        if not is_time(each[0].lower()) and not any(start <= each.start() < end for start, end in days)
+        for each in WAYS["names"].finditer(before)
+        if not read_utterance(each[0]).is_time and not any(start <= each.start() < end for start, end in days)
     ]
     return names[-1].span() if names else None
 
 
 def _asked_noun(before: str) -> tuple[int, int] | None:
-    found = _ASKED.search(before)
+    found = WAYS["asked"].search(before)
     if not found or found["name"].lower() in (*_STOP, "time", "day", "date"):
         return None
     second = re.match(r"\s+(?P<head>\w+s)\b", before[found.end() :])
@@ -234,19 +215,23 @@ def _asked_noun(before: str) -> tuple[int, int] | None:
 
 def _linked_noun(before: str) -> tuple[int, int] | None:
     """The noun behind the last preposition, if it ends the message."""
-    found = _LINKED.search(re.sub(rf"(?i)[\s,]+(?:{DAY}|{CLOCK})\W*$", "", before))
-    if not found or is_time(f"{found['prep']} {found['name']}".lower()) or is_time(found["name"].lower()):
+    found = WAYS["linked"].search(WAYS["time_at_end"].sub("", before))
+    if (
+        not found
+        or read_utterance(f"{found['prep']} {found['name']}").is_time
+        or read_utterance(found["name"]).is_time
+    ):
         return None
     return found.span("name")
 
 
 def _phrase_noun(before: str) -> tuple[int, int] | None:
-    phrases = [span for span in map(_trim, _NOUNS.finditer(before)) if span]
+    phrases = [span for span in map(_trim, WAYS["nouns"].finditer(before)) if span]
     return phrases[-1] if phrases else None
 
 
 def _subject_noun(before: str) -> tuple[int, int] | None:
-    found = _SUBJECT.search(before)
+    found = WAYS["subject"].search(before)
     if not found or found["name"].lower() in _STOP:
         return None
     return found.span("name")

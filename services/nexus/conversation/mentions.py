@@ -2,8 +2,13 @@
 
 import re
 
-from shared.contracts import Mentioned, Response
+from services.nexus.conversation.resolved import Resolved
+from shared.contracts import Conversation, Mentioned, Response
 from shared.contracts.conversation import CUT, MAX_MENTIONED
+from shared.language.sayings import read_sayings
+from shared.language.utterance import Utterance
+
+WAYS = read_sayings(__file__, "mentions")
 
 _GOAL = re.compile(r"\bgoal_[A-Za-z0-9_]{6,}\b")
 _REMINDER = re.compile(r"\br[0-9a-f]{10}\b")
@@ -12,6 +17,7 @@ JOB = re.compile(r"\bjob-\d{8}-\d{3}\b")
 _SCHEDULE = re.compile(r"\bs[0-9a-f]{7}\b")
 GONE = "In place of: "
 """How a line begins that names what is no longer there."""
+_PATH = re.compile(r"(?<![\w/.])(?:~|\.{1,2})?/[^\s\"'`,;]+")
 _ITEM = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<text>\S.*)$")
 
 
@@ -55,3 +61,23 @@ def find_mentioned(response: Response) -> tuple[Mentioned, ...]:
 
 def _cut(text: str) -> str:
     return " ".join(text.split())[:CUT]
+
+
+def find_goal(conversation: Conversation) -> str:
+    """The goal that the last answer started, or told of alone."""
+    turn = conversation.turns[-1]
+    named = [each.ref for each in conversation.mentioned if each.what == "goal"]
+    return turn.goal_id or (named[0] if turn.route == "tool:goals" and len(named) == 1 else "")
+
+
+def look_at(said: Utterance, conversation: Conversation) -> Resolved | None:
+    """An order about the folder of the last work, with its path in place of "it": "and lint it too"."""
+    found = WAYS["look"].fullmatch(said.bare)
+    if not found or not find_goal(conversation):
+        return None
+    work = next((each for each in reversed(conversation.turns) if each.goal_id), None)
+    paths = list(dict.fromkeys(_PATH.findall(work.meant or work.text))) if work else []
+    if len(paths) != 1:
+        return None
+    whole = f"{found['order']} {paths[0].rstrip('.,;:!?')}{found['rest']}".strip()
+    return Resolved(text=whole, understood=whole)

@@ -5,10 +5,13 @@ import re
 from services.nexus.conversation.context import is_reading
 from services.nexus.conversation.effects import ENDING, ENDS, end, has_effect
 from services.nexus.conversation.ellipsis import find_subject
-from services.nexus.conversation.goals import find_goal
-from services.nexus.conversation.phrases import ORDINALS, plain
+from services.nexus.conversation.mentions import find_goal
 from services.nexus.conversation.resolved import Resolved
 from shared.contracts import Conversation, ConversationTurn, Mentioned
+from shared.language.sayings import read_sayings
+from shared.language.utterance import Utterance, read_utterance
+
+WAYS = read_sayings(__file__, "references")
 
 MAX_WORDS = 14
 """The most words of a question that is read for its pronouns."""
@@ -16,89 +19,7 @@ PERSON_TURNS = 3
 """The turns, from the last one back, in which the person is looked for that a pronoun means."""
 NOTHING_HELD = "Memory holds nothing"
 """How an answer begins that has none: what it names besides is advice."""
-_PLACES = (
-    rf"(?:number\s+|no\.?\s*|#)\d{{1,2}}"
-    rf"|(?:the\s+)?(?:{'|'.join(ORDINALS)}|last)(?:\s+(?:one|result|entry|item))?"
-)
-_NAMED = re.compile(
-    rf"(?:the\s+)?(?:{'|'.join(ORDINALS)}|last)\s+(?:one|result|entry|item|goal|reminder|paper|request)\b"
-    r"|(?<!\bon )(?<!\bby )(?<!\bto )(?<!\btill )(?<!\buntil )(?<!\bsince )"
-    rf"\bthe\s+(?:{'|'.join(ORDINALS)}|last)(?=\s*(?:$|[?.!,]|(?:please|is|are|was|has|can|to|until|about)\b))"
-    rf"|\b(?:number|no\.|item)\s*\d{{1,2}}\b(?![-/.]?\d)|#\d{{1,2}}\b",
-    re.IGNORECASE,
-)
-_FRONT = re.compile(r"(?i)\W*(?:(?:and|ok(?:ay)?|so|then|please|now|about)\b[\s,]*)*")
-"""What stands before a thing that is named first, with what is to be done said after it."""
-_MORE = re.compile(
-    r"(?:(?:and|ok|please)\s+)*(?:(?:tell\s+me\s+)?(?:a\s+bit\s+)?more(?:\s+(?:about|on)\s+(?:that|it"
-    r"|this))?(?:\s+details?)?|more\s+details?|go\s+on"
-    r"|details|elaborate|what\s+else|anything\s+else\s+(?:about|on)\s+(?:that|it))(?:\s+please)?"
-)
-_AGAIN = re.compile(
-    r"(?:please\s+)?(?:say\s+(?:that|it)\s+again|repeat\s+(?:that|it)|come\s+again"
-    r"|what\s+did\s+you\s+say|pardon)(?:\s+please)?"
-)
-_WHENCE = re.compile(
-    r"(?:(?:and|but|so|ok) )*(?:who told you(?: (?:that|this|it|so))?|where (?:does|did) (?:that|this"
-    r"|it) come from"
-    r"|where (?:is|was) (?:that|this|it) from|where did you (?:get|read|hear|find) (?:that|this|it)(?: from)?"
-    r"|how do you know(?: (?:that|this|it))?|(?:what(?:'s| is)|name) (?:your|the) source(?: (?:for"
-    r"|of) (?:that|this|it))?|says who)"
-)
-"""What asks for the source of the last answer."""
 _CITED = re.compile(r"\((?P<source>(?:[^()]*,\s*)?\d{4}-\d\d-\d\d)\)")
-_BARE = re.compile(
-    r"(?:(?:and|but|so|ok|hm+)\s+)*(?P<word>why|when|where|who|how|since\s+when|how\s+come|by\s+whom"
-    r"|how\s+many|how\s+much|why\s+not|how\s+so)(?:\s+(?:is|was)\s+(?:that|it|this))?(?:\s+(?:exactly"
-    r"|then|though))?"
-)
-_ASKS = re.compile(
-    r"(?:(?:and|but|so|ok|oh)[,\s]+)*(?P<rest>(?:who|whom|whose|when|where|why|what|which|how|is|are"
-    r"|was|were|does|did|do|has|have|had|can|will|would|should)\b.*)",
-    re.IGNORECASE,
-)
-_ORDERS = re.compile(r"(?i)(?:can|could|will|would)\s+you\b|do\s+(?:it|that|this)\b")
-"""How a question begins that is an order; its tool knows what "it" is."""
-_SAID = re.compile(
-    r"(?i)\b(?P<verb>decided?|sa(?:id|ys?)|told|wrote|noted?|claim(?:s|ed)?|thinks?|thought|agreed?"
-    r"|approved?|suggested?|kn[eo]ws?|known|learn(?:ed|t)"
-    r"|announced?|heard?|found\s+out|changed?|recorded|remember(?:ed)?|added?)\s+(?P<it>that|it|this"
-    r"|so)\b(?!\s+\w)"
-)
-_IDIOM = re.compile(
-    r"(?i)\b(?:what|which)\s+(?:time|day|date|year|month|weekday)\s+(?:is|was)\s+(?:it|that)"
-    r"|\bthink\s+(?:of|about)\s+(?:it|that)|\bis\s+it\s+(?:raining|snowing|cold|warm|hot|sunny|going\s+to|time|possible"
-    r"|ok|true|a\b)|\bhow(?:['’]s|\s+is)\s+it\s+going|\bit\s+(?:rain|snow)|\bis\s+that\s+(?:all|ok"
-    r"|you)|\bhow\s+long\s+(?:does|did|will)\s+it\s+take\s+to|\bdoes\s+it\s+(?:rain|snow)"
-)
-_AUX = (
-    r"(?:is|was|are|were|be|been|has|have|had|do|does|did|can|will|would|should|cost|costs|mean|means"
-    r"|take|takes|work|works|run|runs"
-    r"|start|end|begin|happen|happened|again|now|still|already|done|due|for|from|in|on|at|by|to|with"
-    r"|called|use|uses|so|then)"
-)
-_IT = re.compile(rf"(?i)\bit\b(?:['’]s\b)?|\b(?:that|this)\b(?=\s*(?:$|[?.!,]|{_AUX}\b))")
-_PERSON = re.compile(r"(?i)\b(?P<it>he|she|him|her|his|hers)\b")
-_PEOPLE = re.compile(r"(?i)\b(?P<it>they|them|their|those|these)\b")
-_THERE = re.compile(r"(?i)\bthere\b(?=\s*(?:$|[?.!,]|today|tomorrow|now|on|at|this|next))")
-_NO_SUBJECT = re.compile(
-    r"(?i)(?:it|that|this|them|they|those|these|me|us|you|i|we|all|one|ones)|my\s+\w+|(?:the\s+)?(?:others?|rest|first|last)(?:\s+ones?)?"
-)
-_NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-ZÀ-Þ][a-zà-ÿ]+(?:\s+[A-ZÀ-Þ][a-zà-ÿ]+)*")
-_PLACED = re.compile(r"\b(?:in|at|near|from|to|into)\s+$")
-"""What stands before the name of a place rather than that of a person."""
-_BEGINS = re.compile(
-    r"\W*(?P<name>[A-ZÀ-Þ][a-zà-ÿ]+(?:\s+[A-ZÀ-Þ][a-zà-ÿ]+)*)"
-    r"\s+(?:is|was|has|will|can|lives|works|likes|loves|hates|left|went|\w{3,}ed)\b"
-)
-"""A name with which a statement begins: "Nina moved"."""
-_IN_PLACE = re.compile(
-    r"(?i)\b(?:in|near|(?:mov(?:e[sd]?|ing)|went|go(?:es|ing)?|drove|drives?|travel\w*)\s+to)\s+$"
-)
-"""What stands before the name of a place, never before that of a person who is talked about."""
-_STREET = re.compile(
-    r"\b(?:Lane|Street|Road|Avenue|Square|Drive|Hill|Park|Platz)$|(?:stra(?:ß|ss)e|weg|gasse|allee)$"
-)
 _DESK_WORDS = frozenset(
     f"tool:{name}"
     for name in "statement unclear refuse small_talk capabilities language correct remember forget".split()
@@ -108,16 +29,13 @@ _SOURCE = re.compile(r"\s*\((?:[^()]*,\s*)?\d{4}-\d\d-\d\d\)|\s*\[[\w-]+\]")
 _DATE = re.compile(r"\((?:[^()]*,\s*)?(?P<day>\d{4}-\d\d-\d\d)\)")
 
 
-def find_numbered(text: str, conversation: Conversation) -> Resolved | None:
+def find_numbered(said: Utterance, conversation: Conversation) -> Resolved | None:
     """A message that names by number what the last answer listed, with its id in place of the number."""
-    found = _NAMED.search(text)
+    text = said.text
+    found = WAYS["named"].search(text)
     listed = conversation.mentioned
-    alone = re.fullmatch(
-        rf"(?:(?:and|show|open|tell\s+me\s+(?:more\s+)?about|what\s+about)\s+)*(?P<place>{_PLACES}"
-        rf"|\d{{1,2}})",
-        plain(text),
-    )
-    if not (found or alone) or len(text.split()) > MAX_WORDS:
+    alone = WAYS["alone"].fullmatch(said.plain)
+    if not (found or alone) or said.length > MAX_WORDS:
         return None
     if not listed:
         return None
@@ -140,7 +58,9 @@ def find_numbered(text: str, conversation: Conversation) -> Resolved | None:
 
 def _name_in(text: str, found: re.Match[str], named: str) -> str:
     """``text`` with ``named`` for what ``found`` names by number, also if "it" stands for that afterwards."""
-    fronted = _FRONT.fullmatch(text[: found.start()]) and re.match(r"\s*[,:;–—-]\s*", text[found.end() :])
+    fronted = WAYS["front"].fullmatch(text[: found.start()]) and re.match(
+        r"\s*[,:;–—-]\s*", text[found.end() :]
+    )
     rest = text[found.end() + fronted.end() :] if fronted else ""
     if rest and (it := re.search(r"(?i)\b(?:it|that|this)\b", rest)):
         return f"{rest[: it.start()]}{named}{rest[it.end() :]}"
@@ -162,18 +82,10 @@ _STOPPED = frozenset({"tool:queue", "tool:goals", "tool:schedule", "tool:night_j
 
 
 def _position(word: str, count: int) -> int | None:
-    words = plain(word.replace("#", " ")).split()
-    if "last" in words:
+    named = read_utterance(word.replace("#", " "))
+    if "last" in named.plain.split():
         return count - 1
-    number = next(
-        (
-            int(each) if each.isdigit() else ORDINALS[each]
-            for each in words
-            if each.isdigit() or each in ORDINALS
-        ),
-        0,
-    )
-    return number - 1 if 1 <= number <= count else None
+    return named.ordinal - 1 if 1 <= named.ordinal <= count else None
 
 
 def _describe(named: Mentioned) -> str:
@@ -184,24 +96,24 @@ def _describe(named: Mentioned) -> str:
     )
 
 
-def refer(text: str, conversation: Conversation) -> Resolved | None:
+def refer(said: Utterance, conversation: Conversation) -> Resolved | None:
     """A question about what was said, with that in place of its pronoun; None for any other message."""
-    turn, words = conversation.turns[-1], plain(text)
-    if _AGAIN.fullmatch(words):
+    text, words, turn = said.text, said.plain, conversation.turns[-1]
+    if WAYS["again"].fullmatch(words):
         return Resolved(text=text, reply=turn.answer or "I had not answered yet.")
-    if _WHENCE.fullmatch(words) and (source := _find_source(turn)):
+    if WAYS["whence"].fullmatch(words) and (source := _find_source(turn)):
         return Resolved(text=text, reply=source)
-    if _MORE.fullmatch(words):
+    if WAYS["more"].fullmatch(words):
         return _tell_more(turn)
     if re.fullmatch(r"(?:and )?who(?: is|'s) (?:that|this|he|she|it)", words):
         person = _find_person(conversation)
         return _ask(f"Who is {person}?") if person else None
-    if bare := _BARE.fullmatch(words):
+    if bare := WAYS["bare"].fullmatch(words):
         return _expand(bare["word"], words, turn)
-    asks = _ASKS.fullmatch(text.strip())
-    if not asks or len(words.split()) > MAX_WORDS or (_IDIOM.search(text) and not find_goal(conversation)):
+    asks = WAYS["asks"].fullmatch(said.bare)
+    if not asks or said.length > MAX_WORDS or (WAYS["idiom"].search(text) and not find_goal(conversation)):
         return None
-    if _ORDERS.match(asks["rest"]) and turn.route != "nexus" and not find_goal(conversation):
+    if WAYS["orders"].match(asks["rest"]) and turn.route != "nexus" and not find_goal(conversation):
         return None
     whole = _replace_pronoun(asks["rest"], conversation)
     return _ask(whole[0].upper() + whole[1:]) if whole else None
@@ -246,23 +158,23 @@ def _expand(word: str, words: str, turn: ConversationTurn) -> Resolved | None:
 def _find_subject(conversation: Conversation) -> str:
     """What was talked about last: the subject of the last message that has one other than a pronoun."""
     subjects = (find_subject(turn.meant or turn.text) for turn in reversed(conversation.turns))
-    return next((each for each in subjects if each and not _NO_SUBJECT.fullmatch(each)), "")
+    return next((each for each in subjects if each and not WAYS["no_subject"].fullmatch(each)), "")
 
 
 def _replace_pronoun(question: str, conversation: Conversation) -> str:
     turn, subject = conversation.turns[-1], _find_subject(conversation)
-    if (said := _SAID.search(question)) and (turn.route == "nexus" or not is_reading(turn)):
+    if (said := WAYS["said"].search(question)) and (turn.route == "nexus" or not is_reading(turn)):
         fact = find_statement(turn)
         return f"{question[: said.start('it')]}that {fact}{question[said.end('it') :]}" if fact else ""
-    if (goal := find_goal(conversation)) and (it := _IT.search(question)):
+    if (goal := find_goal(conversation)) and (it := WAYS["it"].search(question)):
         return f"{question[: it.start()]}goal {goal}{question[it.end() :]}"
-    if (person := _PERSON.search(question)) and (name := _find_person(conversation)):
+    if (person := WAYS["person"].search(question)) and (name := _find_person(conversation)):
         ending = "'s" if person["it"].lower() in ("his", "hers") or _is_possessive(question, person) else ""
         return f"{question[: person.start()]}{name}{ending}{question[person.end() :]}"
-    if subject and (it := _IT.search(question) or _PEOPLE.search(question)):
+    if subject and (it := WAYS["it"].search(question) or WAYS["people"].search(question)):
         ending = "'s" if it[0].lower() == "their" else ""
         return f"{question[: it.start()]}{subject}{ending}{question[it.end() :]}"
-    if (there := _THERE.search(question)) and (
+    if (there := WAYS["there"].search(question)) and (
         place := re.search(r"\bin\s+[A-ZÀ-Þ]\w+", turn.meant or turn.text)
     ):
         return f"{question[: there.start()]}{place[0]}{question[there.end() :]}"
@@ -295,12 +207,12 @@ def _find_name_in(answer: str, message: str) -> str:
             answer,
         )
     ]
-    named = [*_NAME.finditer(answer), *_NAME.finditer(message)]
-    named = [each for each in named if not _IN_PLACE.search(each.string[: each.start()])]
-    named.sort(key=lambda each: bool(_PLACED.search(each.string[: each.start()])))
+    named = [*WAYS["name"].finditer(answer), *WAYS["name"].finditer(message)]
+    named = [each for each in named if not WAYS["in_place"].search(each.string[: each.start()])]
+    named.sort(key=lambda each: bool(WAYS["placed"].search(each.string[: each.start()])))
     names += [each[0] for each in named]
-    names += [begins["name"]] if (begins := _BEGINS.match(message)) else []
-    names = [each for each in names if each.split()[0] not in _NOT_NAMES and not _STREET.search(each)]
+    names += [begins["name"]] if (begins := WAYS["begins"].match(message)) else []
+    names = [each for each in names if each.split()[0] not in _NOT_NAMES and not WAYS["street"].search(each)]
     return names[0] if names else ""
 
 

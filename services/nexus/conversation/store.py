@@ -12,11 +12,9 @@ from typing import Any
 import msgspec
 
 from services.nexus.conversation.mentions import find_mentioned
-from services.nexus.conversation.phrases import plain
 from services.nexus.conversation.resolve import resolve
 from services.nexus.conversation.resolved import Resolved
 from services.nexus.routing.request import Request
-from services.nexus.routing.sentence_type import is_question, is_statement
 from shared import subjects
 from shared.agent.base import Outbox
 from shared.bus import Bus, Entry
@@ -36,6 +34,8 @@ from shared.contracts import (
     Told,
 )
 from shared.contracts.conversation import CUT, MAX_TOLD, MAX_TURNS
+from shared.language.sentence_type import is_question, is_statement
+from shared.language.utterance import read_utterance
 from shared.queries.conversations import conversation_subject, read_conversation
 
 FORMS = frozenset({"reminders"})
@@ -75,8 +75,8 @@ class Conversations:
         if any(turn.id == request.letter_id for turn in conversation.turns):
             return ()
         with_model = self._with_model()
-        resolved = resolve(request.text, conversation, datetime.now(UTC), with_model=with_model)
-        if plain(resolved.understood) == plain(request.text):  # it stands for itself
+        resolved = resolve(request.utterance, conversation, datetime.now(UTC), with_model=with_model)
+        if read_utterance(resolved.understood).plain == request.utterance.plain:  # it stands for itself
             resolved = msgspec.structs.replace(resolved, understood="")
         history = request.history or (history_of(conversation) if with_model else ())
         last = next((turn for turn in reversed(conversation.turns) if turn.route not in TALK), None)

@@ -6,7 +6,7 @@ from shared import subjects
 from shared.bus import Bus
 from shared.contracts import AnswerWords
 from shared.errors import BusError
-from shared.text.sentences import SENTENCE_BREAK
+from shared.text.prose import SENTENCE_BREAK
 
 MAX_BUFFERED = 4_000
 """Characters without the end of a sentence after which no more is told: the whole answer follows anyway."""

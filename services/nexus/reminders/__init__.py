@@ -1,1 +1,1 @@
-"""Reminders: times in words, recurrence, and the records of what is due."""
+"""What people say about times and reminders, read: moments, what repeats, and what is wanted."""

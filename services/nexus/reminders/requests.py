@@ -6,19 +6,20 @@ from itertools import islice
 
 import msgspec
 
-from services.nexus.reminders.days import is_short, read_amount
 from services.nexus.reminders.intents import (
     LEAD,
-    ME,
     RENAME,
-    START,
     WATCH,
     ReminderIntent,
     find_intent,
 )
-from services.nexus.reminders.time_parser import ParsedTime, Phrases, choose, resolve
-from services.nexus.reminders.time_phrases import AMOUNT, HOURS, find_phrases
 from services.nexus.reminders.timers import spell_out
+from shared.language.sayings import read_sayings
+from shared.language.times.days import is_short, read_amount
+from shared.language.times.time_parser import ParsedTime, Phrases, choose, resolve
+from shared.language.times.time_phrases import find_delay, find_phrases
+
+WAYS = read_sayings(__file__, "requests")
 
 ANSWERED = ", that is: "
 """What stands between a request and a short answer that completes it."""
@@ -54,40 +55,6 @@ class ReminderRequest(msgspec.Struct, frozen=True, kw_only=True):
     also: tuple["ReminderRequest", ...] = ()
 
 
-_WORDS = re.compile(
-    r"(?i)\b(?:reminders?|alarms?|please|as\s+(?:done|complete[d]?|finished)|(?:is|are)\s+(?:done"
-    r"|finished)|ones?|all(?:\s+of)?|both|my|the|that|this"
-    r"|those|these|it|them|about|anymore|any\s+more|again|later|off|back|forward|done|mark|tick"
-    r"|check|close|cross|with|already|to\s+the|named|called|need|longer)\b"
-)
-_VERB = re.compile(
-    rf"(?i){START}(?:snooze|postpone|delay|defer|put|push|move|shift|reschedule|change|bring|set"
-    rf"|cancel|delete|remove|drop|scrap|clear|kill"
-    rf"|forget|get\s+rid\s+of|turn|stop\s+reminding\s+{ME}|stop|(?:you\s+)?(?:don['’]?t|do\s+not"
-    rf"|no\s+need\s+to)\s+(?:(?:need|have)\s+to\s+)?remind\s+{ME}|i\s+don['’]?t"
-    rf"|i\s+do\s+not|i\s+no|i['’]?m|done|finished|remind\s+{ME}|restore|un-?cancel)\b"
-)
-_ALL = re.compile(r"(?i)\b(?:all|every|both|each)\b|\breminders\b")
-_EVENT = re.compile(
-    r"(?i)\s*\b(?:when(?:ever)?|once|as\s+soon\s+as|after|if|until)\s+(?:the|my|our|a|an|i|we|he|she"
-    r"|it|they|you|[A-Z]\w+|goal)\b.*$"
-)
-_AWAY = re.compile(
-    rf"(?i)(?:\b(?:for|by|in)\s+)?(?:\b(?:another"
-    rf"|about)\s+)?(?<![\w.-])(?P<amount>{AMOUNT.pattern.removeprefix('(?i)').replace('?P<', '?P<x_')}"
-    r"(?:\s*,?\s*(?:and\s+)?\d+\s*min(?:ute)?s?)?)(?:\s+(?P<way>later|earlier|sooner|back|forward|more))?"
-)
-_SAME_TIME = re.compile(r"(?i)[\s,]*\b(?:(?:at|but)\s+)?(?:the\s+)?same\s+(?:time|hour)\b")
-"""What is said of a time that is not moved."""
-_TO = re.compile(r"(?i)\b(?:until|till|to|for|at|on)\s+")
-_LINKS = re.compile(
-    r"(?i)^(?:(?:please|for|to|that|about|re|regarding|concerning|of|on|at|and|me|,|:|-|–|—|\?)(?=\s|$|,|:)\s*)+"
-)
-_AND = re.compile(
-    r"(?i)\s*(?:,?\s+and(?:\s+(?:also|then))?(?:\s+(?:remind\s+me|to))?|;|\.\s+(?:also,?\s+)?remind\s+me)\s+"
-)
-
-
 def read_reminder_request(text: str, now: datetime, zone: tzinfo | None) -> ReminderRequest:
     """What ``text`` asks for about reminders, seen from ``now`` in ``zone`` (None: this machine's)."""
     intent = find_intent(text)
@@ -103,9 +70,9 @@ def read_reminder_request(text: str, now: datetime, zone: tzinfo | None) -> Remi
     away, until, rest = None, "", text
     if intent in (ReminderIntent.SNOOZE, ReminderIntent.MOVE):
         away, until, rest = _read_delay(text)
-    about = _strip(_VERB.sub("", rest, count=1))
+    about = _strip(WAYS["verb"].sub("", rest, count=1))
     return ReminderRequest(
-        intent=intent, about=about, everything=bool(_ALL.search(rest)), away=away, time=until
+        intent=intent, about=about, everything=bool(WAYS["all"].search(rest)), away=away, time=until
     )
 
 
@@ -130,7 +97,7 @@ def read_new(text: str, now: datetime, zone: tzinfo | None) -> ReminderRequest:
 def _split(body: str) -> tuple[Phrases, Phrases] | None:
     """Two reminders of one message; what one of them does not say, it has from the other."""
     inside = find_phrases(body)
-    for link in islice(_AND.finditer(body), MAX_LINKS):
+    for link in islice(WAYS["and"].finditer(body), MAX_LINKS):
         if any(
             each.match.start() < link.start() + 1 < each.match.end() or each.kind == "repeat"
             for each in inside
@@ -165,7 +132,7 @@ def _read_one(phrases: Phrases, now: datetime, zone: tzinfo | None, text: str) -
         what = "wake up"
     if not what and (named := re.search(r"(?i)\b(?:alarm|timer)\b", text)):
         what = named[0].lower()
-    event = _EVENT.search(what) if found.missing == "time" and not phrases.chosen else None
+    event = WAYS["event"].search(what) if found.missing == "time" and not phrases.chosen else None
     if found.missing == "time" and WATCH.fullmatch(text.strip()):
         found = msgspec.structs.replace(found, missing="event", why="")
     elif event:
@@ -192,12 +159,8 @@ def _read_text(rest: str, said: str) -> str:
     if len(before.split()) < MIN_TOLD or not rest.startswith(before):
         return clean_text(rest)
     wanted = clean_text(re.sub(r"^(?:[\s.,;–—-]|so\b|please\b)+", "", rest[len(before) :]))
-    before = _OPEN.sub("", before)
+    before = WAYS["open"].sub("", before)
     return f"{wanted} ({before})" if wanted else before
-
-
-_OPEN = re.compile(r"(?i)[\s,]+(?:so|please|pls|is|are|was|on|in|at)$")
-"""How a clause ends whose time was taken out of it, or that leads to a request."""
 
 
 def format_question(missing: str, found: ParsedTime, what: str) -> str:
@@ -219,17 +182,10 @@ def format_question(missing: str, found: ParsedTime, what: str) -> str:
     return f"{why}At what time{day}? For example: {example}"
 
 
-_FRAGMENT = re.compile(
-    r"(?i)^(?:(?:in|the|exactly|around|about|some\s?time|late|early|before|after|say|or\s+so|ish)\b[\s,]*)+(?=to\b|that\b)"
-    r"|^(?:to\s+)?(?:i|we)(?:['’]ve|\s+have|\s+need|\s+ought|['’]m\s+supposed|\s+am\s+supposed)(?:\s+got)?\s+to\s+(?=\w)"
-)
-"""What a time leaves before the text, and that something has to be done: "the 3rd I have to pay"."""
-
-
 def clean_text(text: str) -> str:
     """What to be reminded of, without the words that lead to it and courtesies."""
-    what = _FRAGMENT.sub("", text.strip(" \t\n,;:?!"))
-    what = _LINKS.sub("", what).strip(" \t\n,;:?")
+    what = WAYS["fragment"].sub("", text.strip(" \t\n,;:?!"))
+    what = WAYS["links"].sub("", what).strip(" \t\n,;:?")
     what = re.sub(r"(?i)[\s,]+(?:it['’]?s|it\s+is|on|at|some\s?time|which\s+is)$", "", what)
     what = re.sub(r"[\s,]+(?:please|pls|thanks|thank you|thx)\W*$", "", what, flags=re.IGNORECASE).strip()
     what = what if ". " in what else what.rstrip(".")
@@ -239,22 +195,22 @@ def clean_text(text: str) -> str:
 
 
 def _strip(text: str) -> str:
-    words = _WORDS.sub(" ", text)
+    words = WAYS["words"].sub(" ", text)
     words = re.sub(r"(?i)^\W*(?:(?:to|for|of|on)\b\s*)*", "", " ".join(words.split()))
     return words.strip(" \"'“”.,!?")
 
 
 def _read_delay(text: str) -> tuple[timedelta | None, str, str]:
     """How long a reminder is put off, or the words of its new time, and the text without either."""
-    text = _SAME_TIME.sub(" ", text)
-    for link in _TO.finditer(text):
+    text = WAYS["same_time"].sub(" ", text)
+    for link in WAYS["to"].finditer(text):
         words = text[link.end() :].strip(" .!?")
         chosen = choose(words)
         if chosen.chosen and not clean_text(chosen.rest) and not re.match(r"(?i)for", link[0]):
             return None, words, text[: link.start()]
-    if bare := re.search(rf"(?i)\s(?:to|until|till)\s+(\d{{1,2}}|{'|'.join(HOURS)})\W*$", text):
+    if bare := WAYS["bare_hour"].search(text):
         return None, f"at {bare[1]}", text[: bare.start()]
-    if found := _AWAY.search(text):
+    if found := find_delay(text):
         words = found["amount"]
         away = read_amount(words)
         sign = -1 if (found["way"] or "").lower() in ("earlier", "sooner", "forward") else 1

@@ -8,25 +8,17 @@ import msgspec
 
 from services.nexus.reminders.intents import ReminderIntent
 from services.nexus.reminders.requests import ReminderRequest, clean_text, format_question, read_new
-from services.nexus.reminders.time_parser import FARTHEST, ParsedTime, choose, resolve
 from shared.clock import localize
+from shared.language.sayings import read_sayings
+from shared.language.times.time_parser import FARTHEST, ParsedTime, choose, resolve
 
-_LEAD = re.compile(
-    r"(?i)^\W*(?:(?:ok|okay|yes|yeah|sure|no|sorry|actually|well|then|oh|um|let['’]?s\s+say"
-    r"|let['’]?s\s+do|make\s+(?:it|that)|do\s+it|i\s+mean[t]?|say|how\s+about|maybe|rather|please|better|next\s+time"
-    r"|wait|remind\s+me|just|change\s+(?:it|that)\s+to|move\s+(?:it|that)\s+to)\b[\s,!.]*)+"
-)
-_TAIL = re.compile(
-    r"(?i)[\s,.!]*\b(?:please|thanks|thank\s+you|instead|then|would\s+be\s+(?:great|good|fine)"
-    r"|is\s+(?:fine|good|ok)|works)\b\W*$"
-)
-_BARE = re.compile(r"(?i)(?:morning|afternoon|evening|night)")
+WAYS = read_sayings(__file__, "when")
 
 
 def format_time_answer(text: str) -> str:
     """``text`` as a phrase of time, such as "at 9" for "9 please"; empty if it says anything else."""
-    words = _TAIL.sub("", _TAIL.sub("", _LEAD.sub("", text.strip()))).strip(" .!?,")
-    ways = ["in the {}"] if _BARE.fullmatch(words) else ["{}", "at {}", "on the {}", "on {}", "in {}"]
+    words = WAYS["tail"].sub("", WAYS["tail"].sub("", WAYS["lead"].sub("", text.strip()))).strip(" .!?,")
+    ways = ["in the {}"] if WAYS["bare"].fullmatch(words) else ["{}", "at {}", "on the {}", "on {}", "in {}"]
     for phrase in (way.format(words.removeprefix("the ") if "the" in way else words) for way in ways):
         chosen = choose(phrase)
         if chosen.chosen and not clean_text(chosen.rest):

@@ -14,21 +14,23 @@ from services.nexus.routing.following import (
     FOLLOWS,
     TALK,
     Before,
-    is_part,
     is_whole,
     rank,
-    refers,
 )
 from services.nexus.routing.likeness import Weights, load_weights
 from services.nexus.routing.request import Request
 from services.nexus.routing.rules import QUALIFIED, TONIGHT, decide_by_rule, qualify, read_command
-from services.nexus.routing.speech_acts import Act, find_act
 from services.nexus.tools.tool import Effect, Tool
 from shared.contracts import ListQuery
 from shared.errors import BusError
+from shared.language.sayings import read_sayings
+from shared.language.speech_acts import Act
+from shared.language.utterance import read_utterance
 from shared.memory import Memory
-from shared.text.shorten import shorten
-from shared.text.subjects import find_names
+from shared.text.display import shorten
+from shared.text.questions import find_names
+
+WAYS = read_sayings(__file__, "decider")
 
 LEAST_SURE = {Effect.READS: 0.15, Effect.WRITES: 0.5, Effect.STARTS: 0.6}
 """The least probability with which a tool is run that reads, writes, or starts work.
@@ -66,17 +68,8 @@ DEFAULTS = {
     Act.QUOTED: "refuse",
 }
 """What a message is for if its act forbids what it is most like."""
-_ASKED = re.compile(
-    r"(?i)\?|\b(?:what|which|who|whom|whose|when|where|why|how|whether|if|any\s+(?:idea|clue|chance)|know|remember|recall|forgot(?:ten)?)\b"
-)
-"""What may ask within a statement: "I forgot what we decided"."""
-_ADDS = re.compile(r"(?i)^\W*(?:and|also|plus)\b|\b(?:as\s+well|too|also)\W*$")
-_NOW = re.compile(r"(?i)\b(?:now|at\s+once|right\s+away|immediately)\b")
 VAGUE_WORDS = 4
 """The most words of a message that names nothing."""
-_VAGUE = re.compile(
-    r"(?i)\b(?:it|that|this|them|these|those)\b(?!\s+(?!up\b|now\b|for\b|again\b|please\b)\w)"
-)
 
 
 class Decider:
@@ -93,7 +86,7 @@ class Decider:
         if request.understood:  # it is the message before with other words
             decision = await self.decide(request.text)
             outside = decision.tool in _ELSEWHERE and decision.sure < SURE_ELSEWHERE
-            if outside and last_tool(request) == "memory" and find_act(request.text) is Act.QUESTION:
+            if outside and last_tool(request) == "memory" and request.utterance.act is Act.QUESTION:
                 return msgspec.structs.replace(decision, tool="memory", why=f"it asks on: {decision.why}")
             is_another = self._is_another(decision.tool, request, decision.sure)
             return ask_which(decision) if is_another else decision
@@ -125,7 +118,8 @@ class Decider:
         text, before = request.text, Before(tool=last_tool(request), failed=request.before_failed)
         whole = f"{request.before.rstrip(' .!?')} {text}"
         vectors = await self._embed(text, whole)
-        weights, act = load_weights(), Act.REQUEST if is_part(text) else find_act(text)
+        said, weights = read_utterance(text), load_weights()
+        act = Act.REQUEST if said.is_part else said.act
         alone = decide_by_likeness(text, vectors[0], self._tools)
         scores = (weights.score(text, vectors[0]), weights.score(whole, vectors[1]))
         ranked = rank(
@@ -140,16 +134,22 @@ class Decider:
         }
         if tells(text, act):
             allowed = hear(allowed, self._tools, related)
-        if before.tool == "night_job" and "work" in allowed and _ADDS.search(text) and not _NOW.search(text):
+        if (
+            before.tool == "night_job"
+            and "work" in allowed
+            and WAYS["adds"].search(text)
+            and not WAYS["now"].search(text)
+        ):
             night = allowed.get("night_job", 0.0) + allowed.pop("work")
             allowed["night_job"] = night  # what is added to the night is done then
         first, second, *others = sorted(allowed, key=lambda name: -allowed[name])
         sure = min(allowed[first], MOST_SURE)
         names_path = "PATH" in normalise(text)
-        if alone.tool == first == last_tool(request) == "work" and refers(text) and not names_path:
-            said = f"{text.strip().rstrip('.')} (after: {shorten(request.before, MAX_BEFORE)})"
-            return msgspec.structs.replace(alone, text=said, is_joined=True)
-        says_part = self._tools[first].effect is Effect.STARTS and refers(text)
+        continues = alone.tool == first == last_tool(request) == "work" and said.refers
+        if continues and not names_path:
+            goes_on = f"{text.strip().rstrip('.')} (after: {shorten(request.before, MAX_BEFORE)})"
+            return msgspec.structs.replace(alone, text=goes_on, is_joined=True)
+        says_part = self._tools[first].effect is Effect.STARTS and said.refers
         if alone.tool == first and not (says_part and self._tools[before.tool].effect is Effect.READS):
             return msgspec.structs.replace(alone, sure=min(max(sure, alone.sure), MOST_SURE))
         why = f"it follows {before.tool}, and is for {first} ({sure:.2f}), then {second}"
@@ -161,7 +161,7 @@ class Decider:
         if unsure or self._is_another(first, request, allowed[first]):
             if act is Act.QUESTION and names_path:  # memory offers to have the office look there
                 return msgspec.structs.replace(decision, tool="memory")
-            told = tells(text, act) and (first != "correct" or not refers(text))
+            told = tells(text, act) and (first != "correct" or not said.refers)
             return msgspec.structs.replace(decision, tool="statement") if told else ask_which(decision)
         return self._read_with(request, decision, whole)
 
@@ -179,7 +179,7 @@ class Decider:
         """
         tool, last = self._tools[decision.tool], last_tool(request)
         limits = tool.effect is Effect.STARTS and re.search(r"(?i)\bnot\b", request.text)
-        if is_part(request.text) and not limits and (request.before_failed or last == UNCLEAR):
+        if request.utterance.is_part and not limits and (request.before_failed or last == UNCLEAR):
             return msgspec.structs.replace(decision, text=whole, is_joined=True)
         if decision.tool == last and tool.effect is Effect.READS and not is_whole(request.text):
             return msgspec.structs.replace(decision, text=whole)
@@ -191,7 +191,7 @@ class Decider:
         if found := decide_by_rule(text, self._tools):
             return found
         decision = decide_by_likeness(text, (await self._embed(text))[0], self._tools)
-        asks = _GOAL.search(text) and find_act(text) is Act.QUESTION
+        asks = _GOAL.search(text) and read_utterance(text).act is Act.QUESTION
         if asks and decision.tool not in _OF_GOALS:
             why = f"it asks of a goal: {decision.why}"
             return msgspec.structs.replace(decision, tool="goals", why=why)
@@ -203,7 +203,7 @@ class Decider:
 
     async def _asks_of_author(self, text: str) -> bool:
         """Whether it is a question that names the author of messages in memory, who is one of their tags."""
-        if find_act(text) is not Act.QUESTION:
+        if read_utterance(text).act is not Act.QUESTION:
             return False
         names = dict.fromkeys(name.lower() for name in find_names(text))
         try:
@@ -230,7 +230,7 @@ def decide_by_likeness(
     weights: Weights | None = None,
 ) -> Decision:
     """The tool whose examples ``text`` is most like, of those that its act allows."""
-    act = find_act(text)
+    act = read_utterance(text).act
     scores = (weights or load_weights()).score(text, vector)
     fitting = {name: score for name, score in scores.items() if name in tools and fits(tools[name], text)}
     scores = {name: score / sum(fitting.values()) for name, score in fitting.items()}
@@ -262,7 +262,7 @@ def decide_by_likeness(
 
 def tells(text: str, act: Act) -> bool:
     """Whether ``text`` only tells something: memory is not to answer it with what it holds."""
-    return act is Act.STATEMENT and not _ASKED.search(text)
+    return act is Act.STATEMENT and not WAYS["asked"].search(text)
 
 
 def hear(
@@ -283,7 +283,7 @@ def hear(
 
 def is_vague(text: str) -> bool:
     """Whether ``text`` says of nothing by name what is to be done with it: "write it up"."""
-    return len(text.split()) <= VAGUE_WORDS and bool(_VAGUE.search(text))
+    return len(text.split()) <= VAGUE_WORDS and bool(WAYS["vague"].search(text))
 
 
 def ask_which(decision: Decision) -> Decision:

@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from services.nexus.routing.request import Request
-from services.nexus.routing.speech_acts import Act
 from services.nexus.tools.tool import Effect, Tool
 from shared.contracts import RoutingDecision
+from shared.language.speech_acts import Act
 
 UNCLEAR = "unclear"
 NEARLY_SAME = 0.95

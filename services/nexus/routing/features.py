@@ -4,7 +4,10 @@ import re
 import zlib
 from collections.abc import Iterator
 
-from services.nexus.routing.speech_acts import find_act
+from shared.language.sayings import read_sayings
+from shared.language.utterance import read_utterance
+
+WAYS = read_sayings(__file__, "features")
 
 BUCKETS = 4_096
 """How many numbers the words and their parts are hashed to."""
@@ -23,47 +26,10 @@ _PATH = re.compile(
 _URL = re.compile(r"(?i)\b(?:https?://|www\.)\S+")
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+\.[\w.]+")
 _TOKEN = re.compile(r"[a-zà-ÿ']+|\d+|[?!:%€$£*+=/]")
-_CUES = {
-    "number": re.compile(r"\d"),
-    "clock": re.compile(
-        r"(?i)\b\d{1,2}[:.]\d\d\b|\b(?:at|by|until|till)\s+\d{1,2}\b|\b\d{1,2}\s?(?:am|pm|h|uhr)\b|\b(?:noon|midnight|half\s+past)\b"
-    ),
-    "day": re.compile(
-        r"(?i)\b(?:today|tomorrow|tmrw|(?:mon|tues|wednes|thurs|fri|satur|sun)day|weekend)\b|\b\d{1,2}(?:st|nd|rd|th)\b"
-    ),
-    "night": re.compile(
-        r"(?i)\b(?:to\s?ni(?:ght|te)|over\s?ni(?:ght|te)|night|(?:small|wee|quiet)\s+hours|asleep|sleep|after\s+(?:work|hours)|by\s+(?:the\s+)?morning|in\s+bed)\b"
-    ),
-    "repeated": re.compile(
-        r"(?i)\b(?:every|each|daily|nightly|weekly|monthly|hourly|yearly|once\s+an?|twice\s+an?)\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days\b"
-    ),
-    "span": re.compile(
-        r"(?i)\b(?:in|for|by)\s+(?:\d+|an?|half\s+an?|two|three|five|ten)\s+(?:min\w*|hours?|h|days?|weeks?|months?)\b"
-    ),
-    "remind": re.compile(r"(?i)\b(?:remind\w*|alarms?|timers?|nudge|ping\s+me|wake\s+me|snooze)\b"),
-    "remember": re.compile(
-        r"(?i)\b(?:remember|memori[sz]e|note\s+(?:that|down|to)|keep\s+in\s+mind|for\s+the\s+record)\b"
-    ),
-    "forget": re.compile(r"(?i)\b(?:forget|erase|unlearn|wipe)\b"),
-    "mail": re.compile(
-        r"(?i)\b(?:e-?mails?|mails?|letters?|inbox|messages?|wrote|write\s+(?:to\s+)?[A-Z])\b"
-    ),
-    "calendar": re.compile(r"(?i)\b(?:calendar|diary|agenda|appointments?)\b"),
-    "money": re.compile(r"(?i)\b(?:costs?|spend\w*|spent|tokens?|budget|dollars?|expensive|cheap\w*)\b"),
-    "office": re.compile(r"(?i)\b(?:goals?|tasks?|jobs?|queued?|schedules?d?|runs?|running)\b"),
-    "weather": re.compile(
-        r"(?i)\b(?:weather|rain\w*|snow\w*|sunny|forecast|temperature|wind\w*|storm|frost)\b"
-    ),
-    "science": re.compile(r"(?i)\b(?:papers?|arxiv|stud(?:y|ies)|literature|publi\w+|preprints?)\b"),
-    "web": re.compile(r"(?i)\b(?:web|online|internet|google|website|site|wikipedia|look\s+(?:it\s+)?up)\b"),
-    "agent": re.compile(r"(?i)\b(?:cortex|scout|engineer|critic|conductor|frontier|agents?|team)\b"),
-    "person": re.compile(r"(?<=[a-z,;] )[A-Z][a-z]+"),
-    "short": re.compile(r"^\W*(?:\S+\s*){1,3}$"),
-    "long": re.compile(r"(?s).{160,}"),
-    "we": re.compile(r"(?i)\b(?:we|us|our|ours)\b"),
-    "me": re.compile(r"(?i)\b(?:i|me|my|mine)\b"),
-    "you": re.compile(r"(?i)\b(?:you|your)\b"),
-}
+_CUES = (
+    "number clock day night repeated span remind remember forget mail calendar money office weather science"
+    " web agent person short long we me you"
+).split()
 
 
 def normalise(text: str) -> str:
@@ -83,9 +49,9 @@ def read_features(text: str) -> dict[int, float]:
 
 def _named_features(text: str) -> Iterator[tuple[str, float]]:
     text = normalise(text)
-    yield f"act {find_act(text).value}", _CUE
-    for cue, pattern in _CUES.items():
-        if pattern.search(text):
+    yield f"act {read_utterance(text).act.value}", _CUE
+    for cue in _CUES:
+        if WAYS[cue].search(text):
             yield f"cue {cue}", _CUE
     for value in ("PATH", "URL", "ADDRESS"):
         if value in text:

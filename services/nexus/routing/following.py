@@ -5,13 +5,16 @@ conversations by ``make desk-weights``.
 """
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from services.nexus.routing.speech_acts import Act, find_act
 from services.nexus.tools.tool import Effect, Tool
+from shared.language.sayings import read_sayings
+from shared.language.speech_acts import Act
+from shared.language.utterance import read_utterance
+
+WAYS = read_sayings(__file__, "following")
 
 FOLLOWS: Mapping[str, Mapping[str, float]] = {
     "reminder_set": {"reminder_change": 6, "reminder_cancel": 8, "reminder_list": 2},
@@ -60,47 +63,10 @@ NAMED_ROLES = ("memory", "work", "small_talk", "statement", "unclear", "remember
 """Tools that are a role of their own."""
 ROLES = ("same", "alters", "ends", "related", *NAMED_ROLES, "other")
 """What a tool can be to the one that was talked about."""
-MAX_WORDS = 12
-"""The most words of a message that is read as a part of a sentence."""
 SHORT = 3
 """The most words of a message that seldom stands for itself."""
-REFERRING = 4
-"""The first words of a statement, of which one refers if it goes on from what was said."""
 LEAST = 1e-3
 """Added to a probability before its logarithm is taken."""
-_LEAD = r"\W*(?:(?:no|ok|okay|and|but|so|oh|well|yes|sorry|actually|please|then|also|just|or)\b[\s,.!:]*)*"
-_PART = re.compile(
-    rf"(?i){_LEAD}(?!from\s+now\s+on\b)(?:"
-    r"(?:to|that)\s+(?!(?:is|was|be|will|would|can|should|one|it|you|me|the|my|our|all|both)\b)(?:\w|['’-])+\s+\w"
-    r"|(?:(?:the|a|an|my|our|your|his|her|their|all|both|only|just|in|on|at|by|from|for|with|without|about|of|till|until"
-    r"|not|every|each|next|half|quarter|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|to(?:day|morrow|night))\b"
-    r"|\d)(?!.*\b(?:is|are|was|were|am|be|has|have|had|do|does|did|can|could|will|would|should|shall|(?-i:may)|might|must"
-    r"|(?<!that\s)(?<!which\s)(?<!who\s)(?:went|goes|came|comes|got|took|takes|said|says|costs?|starts|ends|opens|closes|lives|needs|wants)"
-    r"|\w+['’](?:s|re|ve|ll|d|t)\s+\w+ing|remind|send|tell|show|why|who|what|when|where|how)\b))"
-)
-_ASKS = re.compile(r"\?\W*$")
-_DENIES = re.compile(r"(?i)\W*(?:no|not|nope|wrong|nah)\b")
-_WANTS = re.compile(
-    r"(?i)\W*(?:please\s+)?(?:(?:tell|give|show)\s+me|show|list|summari[sz]e|find|search|look\s+up|explain|describe|name)\s+"
-    r"(?!(?:only|just|more|also|less|fewer|in|for|by|from|with|without)\b)"
-)
-"""How an order begins that names what is wanted."""
-_SHAPES = {
-    "heard": re.compile(
-        r"(?i)^\W*(?:(?:ok(?:ay)?|cool|good|great|fine|thanks?|thx|ta|cheers|perfect|lovely|nice|right|alright|yeah|hm+|ah|oh"
-        r"|i\s+see|got\s+it|understood|sure|so|then|well|very|all|that['’]?s|that\s+is|it['’]?s|you|a\s+lot|much)\b\W*)+$"
-    ),
-    "pronoun": re.compile(
-        r"(?i)\b(?:it|that|this|they|them|these|those|ones?|him|her|s?he|his|their|there|same|others?|first|second"
-        r"|third|last|rest)\b"
-    ),
-    "joins": re.compile(r"(?i)^\W*(?:and|also|plus|but|or|then|so)\b"),
-    "ends": re.compile(r"(?i)\b(?:cancel|stop|delete|remove|drop|scrap|kill|undo|out|off|away|leave)\b"),
-    "time": re.compile(
-        r"(?i)\d|\b(?:tonight|tomorrow|today|noon|midnight|morning|evening|hours?|minutes?|later|earlier|week|month"
-        r"|every|daily|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b"
-    ),
-}
 
 
 class Before(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,25 +76,13 @@ class Before(msgspec.Struct, frozen=True, kw_only=True):
     failed: bool = False
 
 
-def is_part(text: str) -> bool:
-    """Whether ``text`` is no sentence: "to pay the tuner, Monday", "the one in lab 2", "from May sorry"."""
-    return len(text.split()) <= MAX_WORDS and bool(_PART.match(text)) and not _ASKS.search(text)
-
-
-def refers(text: str) -> bool:
-    """Whether ``text`` goes on from what was said: "no, it's on the 5th", "and she left"."""
-    begins = " ".join(text.split()[:REFERRING])  # "Milo has to take his pill" names whose
-    return any(pattern.search(begins) for pattern in (_SHAPES["pronoun"], _SHAPES["joins"])) or bool(
-        _DENIES.match(text)
-    )
-
-
 def is_whole(text: str) -> bool:
     """Whether ``text`` needs no other: "what does E07 mean?", "list our keys", but not "and by when?"."""
-    refers = _SHAPES["pronoun"].search(text) or _SHAPES["joins"].search(text)
-    if _WANTS.match(text) and len(text.split()) >= SHORT:
+    said = read_utterance(text)
+    refers = said.has_pronoun or said.joins
+    if WAYS["wants"].match(text) and said.length >= SHORT:
         return not refers
-    return find_act(text) is Act.QUESTION and len(text.split()) > SHORT and not refers
+    return said.act is Act.QUESTION and said.length > SHORT and not refers
 
 
 def rank(
@@ -196,19 +150,22 @@ def find_roles(last: str, name: str) -> tuple[str, ...]:
 
 def find_shapes(text: str, before: Before, tools: Mapping[str, Tool]) -> set[str]:
     """The names of what can be seen of a message without its meaning."""
-    act, words = find_act(text), len(text.split())
+    said = read_utterance(text)
+    act, words = said.act, said.length
     last = tools.get(before.tool)
     seen = {
         "any": True,
-        "part": is_part(text),
+        "part": said.is_part,
         "short": words <= SHORT,
         "middling": words <= 6,
         "long": words > 10,
-        "question": act is Act.QUESTION or text.rstrip().endswith("?"),
+        "question": act is Act.QUESTION or said.asks,
         "failed": before.failed,
         "after reading": last is not None and last.effect is Effect.READS,
         "after talk": before.tool in TALK,
         **{kind.value: act is kind for kind in (Act.REQUEST, Act.STATEMENT, Act.NEGATED)},
-        **{shape: bool(pattern.search(text)) for shape, pattern in _SHAPES.items()},
+        "pronoun": said.has_pronoun,
+        "joins": said.joins,
+        **{shape: bool(WAYS[shape].search(text)) for shape in ("heard", "ends", "time")},
     }
     return {shape for shape, is_so in seen.items() if is_so}

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 import msgspec
 
 from shared.delivery.mailbox import MOST_WORDS
-from shared.text.words import find_terms
+from shared.text.prose import find_terms
 
 COMMON = frozenset(
     find_terms(

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from services.nexus.routing.decision import Decision, is_allowed
-from services.nexus.routing.speech_acts import find_act
 from services.nexus.tools.tool import Tool
+from shared.language.utterance import read_utterance
 from shared.llm.protocol import Message
 from shared.llm.structured_output import describe
 from shared.reasoning.model import ModelSession
@@ -29,7 +29,7 @@ async def choose_tool(
 
     A question never starts a goal, whatever the model says.
     """
-    act = find_act(text)
+    act = read_utterance(text).act
     offered = {name: tool for name, tool in tools.items() if is_allowed(tool, act)}
     choice = await models.ask_model_for(
         [make_prompt(text, offered)], ToolChoice, lambda choice: check_choice(choice, offered)

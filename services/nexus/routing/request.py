@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from shared.contracts import MAX_TEXT, Contract, Email, Question, Response, Task, Told
+from shared.language.utterance import Utterance, read_utterance
 
 REQUEST_KEY = "visit"
 """The key of a task's context that holds the request it is for; stored tasks have it."""
@@ -46,6 +47,11 @@ class Request(Contract, frozen=True, kw_only=True):
     told: tuple[Told, ...] = ()
     just_told: str = ""
     cited: str = ""
+
+    @property
+    def utterance(self) -> Utterance:
+        """The message as it was read: once, whoever asks."""
+        return read_utterance(self.text)
 
     @classmethod
     def of(cls, message: Question | Email) -> "Request":

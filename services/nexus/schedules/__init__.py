@@ -1,1 +1,1 @@
-"""Goals on a schedule: kept in one record, begun at their times, one goal for each run."""
+"""What people say about goals on a schedule and the night, read: times, commands, and the goal."""

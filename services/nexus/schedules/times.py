@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import msgspec
 
-from services.nexus.reminders.clocks import read_clocks
-from services.nexus.reminders.time_parser import read_time
-from services.nexus.reminders.time_phrases import find_phrases
 from shared.clock import format_moment, localize
 from shared.errors import ActionError
+from shared.language.sayings import read_sayings
+from shared.language.times.clocks import read_clocks
+from shared.language.times.time_parser import read_time
+from shared.language.times.time_phrases import find_phrases
 from shared.recurrence import (
     Recurrence,
     describe_recurrence,
@@ -18,6 +19,8 @@ from shared.recurrence import (
     next_occurrence,
     parse_recurrence,
 )
+
+WAYS = read_sayings(__file__, "times")
 
 EXAMPLES = "Say when, as in 'every weekday at 7', 'every night at 2', 'every Monday at 9'"
 RULE_EXAMPLE = "Write it as in 'RRULE:FREQ=WEEKLY;BYDAY=MO;BYHOUR=7;BYMINUTE=0'"
@@ -36,18 +39,8 @@ DEFAULT_DAYS = {"MONTHLY": " on the 1st at 02:00", "YEARLY": " on 1 January at 0
 """The same for what is repeated in months and years without a day."""
 
 _EVERY = {"hourly": "every hour", "weekly": "every week", "monthly": "every month", "yearly": "every year"}
-_NUMBER = r"(?:first|second|third|fourth|last|\d{1,2}(?:st|nd|rd|th))"
-_OF_MONTH = re.compile(
-    r"(?i)(?<!since )(?<!until )(?<!till )(?<!before )(?<!after )(?<!by )\b(?:the )?"
-    rf"({_NUMBER}(?: and (?:the )?{_NUMBER})?(?: \w*day)?) of (?:the|every|each) month\b"
-)
-"""A day of the month, which on a schedule is that of every month."""
-_HALF_YEAR = re.compile(r"(?i)\b(?:every|each) half[\s-]year\b|\bhalf[\s-]yearly\b")
 _FILLERS = frozenset({"the", "and", "at", "on", "in", "of", "from", "now", "please", "then", "run", "always"})
 """Words around a time that say nothing else."""
-_REPEATED = re.compile(r"(?i)\b(?:every|each|daily|nightly|weekly|monthly|hourly)\b")
-_PART = re.compile(r"(?i)\b(?:morning|afternoon|evening|night(?:ly)?|noon)\b|\d\s?[ap]\.?m\b|\bo'clock\b")
-_NIGHTLY = re.compile(r"(?i)\b(?:(?:every|each) night|nightly)\b")
 LATEST_HOUR = 6
 """The last hour that is one of the early morning, if no half of the day is named."""
 _UNITS = re.compile(rf"(?i)\b(?:{'|'.join(_EVERY)})\b")
@@ -98,15 +91,15 @@ def read_whole(text: str, now: datetime, zone: tzinfo | None) -> When:
 
 def _as_repeated(text: str) -> str:
     """``text`` in words that the parser of times knows; a bare hour is that of 24."""
-    if not _REPEATED.search(text.replace("every month", "")):
-        text = _OF_MONTH.sub(r"the \1 of every month", text)
-    text = _HALF_YEAR.sub("every 6 months", text)
+    if not WAYS["repeated"].search(text.replace("every month", "")):
+        text = WAYS["of_month"].sub(r"the \1 of every month", text)
+    text = WAYS["half_year"].sub("every 6 months", text)
     text = _UNITS.sub(lambda unit: _EVERY[unit[0].lower()], text)
     if not has_clock(text):
-        return _NIGHTLY.sub("every day", text)
+        return WAYS["nightly"].sub("every day", text)
     if re.search(r"(?i)\bnight(?:ly)?\b", text):
         return at_night(text)
-    if _PART.search(text):
+    if WAYS["part"].search(text):
         return text
     return _spell_clocks(text)
 

@@ -11,10 +11,14 @@ from typing import Any
 
 import msgspec
 
-from services.nexus.reminders.time_parser import read_time
 from services.nexus.schedules.times import When, at_night, has_clock, read_when
 from shared.clock import localize
 from shared.errors import ActionError
+from shared.language.sayings import read_sayings
+from shared.language.times.time_parser import read_time
+
+WAYS = read_sayings(__file__, "words")
+JOB_MOVE = WAYS["job_move"]
 
 _COMMAND = re.compile(
     r"\s*(?:/(?:schedule|queue|night_job)\s+)?(?P<verb>[a-z]+)\b[ \t]*(?P<rest>.*)", re.DOTALL
@@ -22,65 +26,7 @@ _COMMAND = re.compile(
 _NAME = re.compile(r"(?=\S*\d)[A-Za-z0-9_-]+")
 """What a command names: an id, which has a digit."""
 CHANGES = ("pause", "resume", "remove", "run", "show")
-_LEAD = re.compile(
-    r"(?i)^(?:(?:hi|hey|hello|please|pls|kindly|nexus|also|and|say|then|ok(?:ay)?|not now|going forward"
-    r"|(?:can|could|would|will) you|(?:i|we)(?:'d| would)? (?:want|like|need)(?: you)?(?: to)?"
-    r"|(?:can|could) (?:this|that|it) be done"
-    r"|have (?:the )?\w+(?= (?:run|look|check|do|find|scan|make|read)\b)"
-    r"|(?:schedule|queue|plan|add|put)(?: (?:up|in))?(?: (?:this|that|it|an? job|an? goal|the task))?(?=\s*:)"
-    r"|(?:schedule|queue|plan|put|set up|automate)(?= (?:an?|the)\b))\b[\s,:;.?-]*|[\s,:;.?-]+)+"
-)
-_TAIL = re.compile(
-    r"(?i)(?:[\s,;:-]+(?:please|pls|thanks|thank you|again|for me|then|on|at|by|for|and))*[\s.,;:!?-]*$"
-)
-_BESIDE = re.compile(r"(?i)\bfrom now(?: on)?\b|\bso (?:that )?(?:i|we) can\b.*$")
-_NIGHT = re.compile(
-    r"(?i)\b(?:(?:later|sometime|for|until) )?(?:to\s?ni(?:ght|te)|over\s?ni(?:ght|te)|this evening"
-    r"|at night)\b"
-    r"|\b(?:during|in|for|through) the (?:night|(?:small|wee|quiet|night) hours)\b"
-    r"|\b(?:while|when|once|after) (?:i|i'm|we|we're|nobody|no one|everyone|everybody)\b[^,.:;]*?"
-    r"\b(?:sleep(?:ing|s)?|asleep|in bed|off|home|gone(?: home)?|leave|left|around|away|done)\b(?: tonight)?"
-    r"|\b(?:after (?:work|hours)|(?:before|by) tomorrow(?: morning)?|when it(?:'s| is) quiet)\b"
-    r"|\b(?:in|into|to|on) the (?:over)?night(?:'s)? (?:queue|list)\b"
-)
-_DAY = re.compile(
-    r"(?i)\b(?:today|tomorrow|(?:mon|tues|wednes|thurs|fri|satur|sun)day|\d{4}-\d\d-\d\d"
-    r"|\d{1,2}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\w*)\b"
-)
-"""A day other than tonight."""
-_AT = re.compile(
-    r"(?i)\bat ([01]\d|2[0-3]):([0-5]\d)\b(?:\s+in the (?:morning|night)\b)?"
-    r"(?!\s+in the (?:afternoon|evening))"
-)
-_OFTEN = re.compile(
-    r"(?i)(?:^|(?<=\s))(?:every|each)(?:\s+(?:\w+day|day|night|morning|evening|week\w*|month|year|hour|minute))?$"
-)
-"""What is left at the end of a message whose repetition was not understood."""
 JOB = re.compile(r"\bjob-\d{8}-\d{3}\b")
-_HOUR_LAST = re.compile(r"(?i)(?:^|\s)((?:1[0-2]|[1-9])(?:[:.][0-5]\d)?)(?=[\s.!]*(?:instead\b|$))")
-JOB_MOVE = re.compile(
-    r"(?is)\W*(?:(?:please|pls|ok|no|and|can you|could you|let['’]?s|actually)\b[\s,]*)*"
-    r"(?:move|shift|push|postpone|delay|reschedule|change|make|bring|have|let|start|begin|set|run)\s+"
-    r"(?P<what>(?:(?:the\s+)?job\s+)?job-\d{8}-\d{3}\b|(?:(?:tonight|to\s?night)['’]?s\s+|(?:the|my|our|that)\s+(?=(?:[\w~/.-]+\s+){0,4}job\b))"
-    r"(?:[\w~/.-]+\s+){0,5}?(?:job|scan|run|tests?|check(?:-?up)?|lint|work)?)\s*"
-    r"(?:back\s+|forward\s+)?(?:\b(?:to|at|until|till|for|start|begin|run|go)\b|\d)(?!.*:\s).*"
-)
-"""How a job that waits is given another time: "move tonight's scan to 2 am"; not "tonight's job: ..."."""
-_WORK_MOVE = re.compile(
-    r"(?i)\W*(?:(?:please|pls|ok|no|and|can you|could you|actually)\b[\s,]*)*"
-    r"(?:move|shift|push|postpone|delay|reschedule)\s+(?:the|my|our|that)\s+(?P<what>(?:[\w~/.-]+\s+){1,4}?)"
-    r"(?:back\s+|forward\s+)?(?:to|until|till|at)\s"
-)
-"""The same of what is not called a job, in a message that is for the night."""
-_NOT_ABOUT = re.compile(
-    r"(?i)\b(?:(?:to\s?night)(?:['’]?s)?|jobs?|the|my|our|that|run|work|nightly|overnight|night)\b"
-)
-_EMPTY = re.compile(
-    r"(?i)^(?:(?:do|run|make|start|repeat|begin|schedule|queue|plan)\b\s*)?"
-    r"(?:it|that|this|them|these|those|(?:some|any)thing|stuff|things|(?:an?|some)\s+(?:thing|job|goal|task|work))?"
-    r"(?:\s*\b(?:again|once more|too|as well))?$"
-)
-"""Words that do not say what is to be done."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,12 +59,12 @@ def read_scheduled(text: str, now: datetime, zone: tzinfo | None) -> tuple[When,
     """
     found = read_when(text, now, zone)
     goal = strip_words(found.rest)
-    if not found.repeats and (often := _OFTEN.search(goal)):
+    if not found.repeats and (often := WAYS["often"].search(goal)):
         raise ActionError(
             f"I could not read how often {often[0]!r} is",
             "Say it as in 'every weekday at 7', 'every night at 2', 'every Monday at 9'",
         )
-    if _EMPTY.match(goal):
+    if WAYS["empty"].match(goal):
         raise ActionError(
             "I know when, but not what is to be done",
             "Say both, as in 'every night at 2 run the tests of ~/src/shop'",
@@ -133,7 +79,7 @@ def read_night_job(text: str, now: datetime, zone: tzinfo | None) -> dict[str, A
     """
     at, rest = _read_start(text, now, zone)
     task = strip_words(rest)
-    if _EMPTY.match(task):
+    if WAYS["empty"].match(task):
         cure = "Say it, as in 'run the tests of ~/src/shop tonight'"
         raise ActionError("I know that it is for the night, but not what is to be done", cure)
     return {"task": task, **({"run_at": at.isoformat()} if at else {})}
@@ -144,17 +90,17 @@ def read_move(text: str, now: datetime, zone: tzinfo | None, job_id: str = "") -
 
     ``job_id`` is the job that the message asks for at another time.
     """
-    found = JOB_MOVE.match(text) or _WORK_MOVE.match(text)
+    found = JOB_MOVE.match(text) or WAYS["work_move"].match(text)
     if not (found or job_id):
         return None
     words = re.sub(r"(?i)\b(?:to|until|till)\s+(?=\d)", "at ", text)
-    words = at_night(words if has_clock(words) else _HOUR_LAST.sub(r" at \1", words))
+    words = at_night(words if has_clock(words) else WAYS["hour_last"].sub(r" at \1", words))
     at, _ = _read_start(words, now, zone)
-    if at is None and _DAY.search(words):
+    if at is None and WAYS["day"].search(words):
         at = read_time(words, now, zone).moment
-    if at is None and not _NIGHT.search(words):
+    if at is None and not WAYS["night"].search(words):
         raise ActionError("I do not know when it is to begin", "Say it, as in 'move tonight's scan to 2 am'")
-    about = _NOT_ABOUT.sub(" ", found["what"]) if found and not job_id else ""
+    about = WAYS["not_about"].sub(" ", found["what"]) if found and not job_id else ""
     named = JOB.search(text)
     return {
         "job_id": job_id or (named[0] if named else ""),
@@ -165,10 +111,10 @@ def read_move(text: str, now: datetime, zone: tzinfo | None, job_id: str = "") -
 
 def _read_start(text: str, now: datetime, zone: tzinfo | None) -> tuple[datetime | None, str]:
     """When a job of the night is to begin, if ``text`` says more than that it is the night, and the rest."""
-    words = _NIGHT.sub(" ", text)
-    if _DAY.search(words):
+    words = WAYS["night"].sub(" ", text)
+    if WAYS["day"].search(words):
         found = read_time(words, now, zone) if has_clock(words) else None
-    elif clock := _AT.search(words := at_night(words)):
+    elif clock := WAYS["at"].search(words := at_night(words)):
         return _next(int(clock[1]), int(clock[2]), now, zone), words.replace(clock[0], " ", 1)
     else:
         found = read_time(words, now, zone) if has_clock(words) else None
@@ -199,4 +145,4 @@ def _next(hour: int, minute: int, now: datetime, zone: tzinfo | None) -> datetim
 
 def strip_words(text: str) -> str:
     """``text`` without courtesies at its ends, and what a time leaves behind."""
-    return _TAIL.sub("", _LEAD.sub("", " ".join(_BESIDE.sub(" ", text).split())))
+    return WAYS["tail"].sub("", WAYS["lead"].sub("", " ".join(WAYS["beside"].sub(" ", text).split())))

@@ -1,1 +1,1 @@
-"""The tools of the desk: each is one object in one module, with the sentences that ask for it."""
+"""The tools of the desk, by domain, and messages that ask for them, in ``examples``."""

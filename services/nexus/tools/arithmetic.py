@@ -6,15 +6,15 @@ import operator
 import re
 from collections.abc import Callable
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from services.nexus.routing.request import Request
-from services.nexus.tools.clock import tell
-from services.nexus.tools.days import find_days
-from services.nexus.tools.tool import Answer, Tool, Words, ask_back
+from services.nexus.tools.clock import tell_clock
+from services.nexus.tools.tool import Answer, Tool, ToolContext, Words, ask_back
+from shared.language.sayings import read_sayings
+from shared.language.times.calendar_range import find_days
 
-if TYPE_CHECKING:
-    from services.nexus.desk import Desk
+WAYS = read_sayings(__file__, "arithmetic")
 
 _NUMBER = r"(?:\d+(?:\.\d+)?|\.\d+)"
 _WORDS = (
@@ -154,7 +154,7 @@ MOST = 10**15
 """Numbers beyond are not computed with: a power of a power can take minutes."""
 
 
-async def work_out(desk: "Desk", request: Request, words: Words) -> Answer:
+async def work_out(context: ToolContext, request: Request, words: Words) -> Answer:
     """The result, with what was computed; what counts days or weeks to a date is the clock's."""
     try:
         result = compute(request.text)
@@ -163,7 +163,7 @@ async def work_out(desk: "Desk", request: Request, words: Words) -> Answer:
     if result:
         return Answer(text=result)
     if find_days(request.text, date.today()):  # noqa: DTZ011 - whether one is named, whatever the day
-        return await tell(desk, request, words)
+        return await tell_clock(context, request, words)
     return ask_back("I could not read that as a sum. For example: 12% of 340, or 5 miles in km")
 
 
@@ -286,24 +286,10 @@ def _show(number: float) -> str:
     return f"{int(rounded):,}" if rounded == int(rounded) and abs(rounded) < MOST else f"{rounded:,}"
 
 
-_NUMBERED = (
-    r"(?:\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty"
-    r"|hundred|thousand|dozen|half|third|quarter|double|triple|an?|how many|convert)\b)"
-)
-_NEEDED = re.compile(
-    rf"(?is)(?=.*{_NUMBERED})(?=.*(?:[-+*/^=%√]\s*[\d(]|\d\s*[%^*/+]|{_NUMBERED}\S*(?:\s+\S+){{1,4}}\s+(?:in|into|to|as)\s+\w"
-    r"|\b(?:what|whats|how|which|much|many|plus|minus|times|divided|multiplied|per\s?cent(?:age)?|sum|average|mean|total|convert\w*"
-    r"|calculate|compute|math\w*|work(?:ed)?\s+out|halve|half|third|double|triple|squared?|cubed?|root|discount|tip|vat|tax|split|divide|add|subtract)\b))"
-)
-"""A number, and what is to be done with it."""
-_SAYS = re.compile(
-    r"(?:(?:and|what['’]?s|what\s+is)\s+)?[-(]*\d[\d\s.()]*[-+*/^][-+*/^%\d\s.()]*\s*[=?]*\s*$", re.IGNORECASE
-)
-"""A sum and nothing else."""
-TOOL = Tool(
+ARITHMETIC = Tool(
     name="arithmetic",
     description="computes sums and percentages, and converts units",
-    needs=_NEEDED,
-    says=_SAYS,
+    needs=WAYS["needed"],
+    says=WAYS["says"],
     run=work_out,
 )

@@ -3,16 +3,13 @@
 import re
 from datetime import date, datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, available_timezones
 
 from services.nexus.routing.request import Request
-from services.nexus.tools.days import WEEKDAYS, find_days, names_day
-from services.nexus.tools.tool import Answer, Tool, Words
+from services.nexus.tools.tool import Answer, Tool, ToolContext, Words
 from shared.clock import format_zone
-
-if TYPE_CHECKING:
-    from services.nexus.desk import Desk
+from shared.language.times.calendar_range import find_days, names_day
+from shared.language.times.time_phrases import WEEKDAYS
 
 _ZONES = {
     "new york": "America/New_York",
@@ -47,9 +44,9 @@ NO_DAY = "I find no day or time in that. Name it, for example: how many days unt
 _HOURS = re.compile(r"(\d{1,2})[:.](\d\d)\s*(?:to|-|until|till)\s*(\d{1,2})[:.](\d\d)")
 
 
-async def tell(desk: "Desk", request: Request, _: Words) -> Answer:
+async def tell_clock(context: ToolContext, request: Request, _: Words) -> Answer:
     """The time or date that the message asks for."""
-    return Answer(text=tell_time(request.text, desk.now(request)))
+    return Answer(text=tell_time(request.text, context.now(request)))
 
 
 def tell_time(text: str, now: datetime) -> str:
@@ -95,8 +92,8 @@ def _tell_distance(text: str, days: list[date], today: date) -> str:
         )
         first, last = min(first, last), max(first, last)
     count = abs((last - first).days)
-    if named := re.search(rf"\bhow\s+many\s+({'|'.join(WEEKDAYS)})s\b", text):
-        weekday = WEEKDAYS.index(named[1])
+    if named := re.search(r"\bhow\s+many\s+((?:mon|tues|wednes|thurs|fri|satur|sun)day)s\b", text):
+        weekday = WEEKDAYS[named[1][:3]]
         passed = sum((first + timedelta(days=n)).weekday() == weekday for n in range(1, count))
         times = f"{passed} {named[1].capitalize()}{'s' * (passed != 1)}"
         return f"{times} between {_name(first)} and {_name(last)}."
@@ -198,8 +195,8 @@ def _name(day: date) -> str:
     return f"{day:%A} {day.day} {day:%B %Y}"
 
 
-TOOL = Tool(
+CLOCK = Tool(
     name="clock",
     description="tells the time, dates, weekdays, and the days between dates",
-    run=tell,
+    run=tell_clock,
 )

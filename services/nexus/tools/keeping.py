@@ -1,58 +1,36 @@
-"""Keeping facts: the memory that a message becomes, and what memory holds like it."""
-
-import re
-from typing import TYPE_CHECKING
+"""Keeping facts: remembering what is said, correcting what memory holds, and hearing statements."""
 
 from services.nexus.answers.evidence import KEPT_HERE
 from services.nexus.answers.memory_answer import node_statement, node_stems
 from services.nexus.conversation.ellipsis import find_subject
 from services.nexus.routing.request import Request
-from services.nexus.tools.tool import Answer, ask_back
+from services.nexus.tools.tool import Answer, Effect, Tool, ToolContext, Words, ask_back
 from shared import subjects
 from shared.contracts import AskedBack, Choice, Edge, Hit, Node, Relation, ResultOutcome, Source
 from shared.contracts.conversation import SLOT
 from shared.errors import BusError
+from shared.language.sayings import read_sayings
+from shared.language.speech_acts import Act
+from shared.language.utterance import read_utterance
 from shared.memory import WriteRefused
-from shared.text.sentences import split_title
-from shared.text.shorten import flatten
-from shared.text.words import find_stems, find_terms
+from shared.text.display import flatten
+from shared.text.prose import find_stems, find_terms, split_title
 
-if TYPE_CHECKING:
-    from services.nexus.desk import Desk
+WAYS = read_sayings(__file__, "keeping")
+CORRECTS = WAYS["corrects"]
 
 ALIKE, SHARED = 0.3, 0.25
 """The least likeness of a memory that counts as about the same: its similarity (memory's ``why["vector"]``),
 and SHARED times the share of the words that it has. Memories of something else were seen at .03 to .2."""
 
-_UNNAMED = re.compile(
-    r"(?i)(?:(?:his|her|its|their)\s+\w+|it|he|she|they)(?:['’](?:s|re|ve|ll|d)\b|\s+(?:is|are|was|were|has|have|had|will|can|\w+(?:ed|s))\b|\s+left\b)"
-    r"(?!\s+(?:always|usually|often)?\s*(?:rain|snow|okay|ok)\w*)"
-)
-"""How a fact begins that does not say what it is about."""
-_TOLD_OF = re.compile(
-    r"(?i)(?:(?:ok|so|and|also|btw|fyi|well|oh|hey)\W+)*(?P<whole>(?P<owner>(?:(?:my|our|the|mrs?|ms|dr)\.?\s+)?"
-    r"(?!(?:i|we|you|he|she|it|they|there|this|that)\b)[\w-]+(?-i:\s+[A-Z]\w+)*)(?:['’]s(?:\s+[\w-]+){1,3}?)?)"
-    r"\s+(?:is|are|was|were|has|have|had|will|can|\w+(?:s|ed))\b"
-)
-"""What a statement is about, and whose that is: "Marta's address", "Marta"."""
-
-
-_JOINS = re.compile(r"(?i)^\W*(?:(?:and|also|plus|oh|ah)\b[\s,]*)+(?=(?:it|he|she|they|its|his|her|their)\b)")
-_TAIL = re.compile(
-    r"(?i)(?<=\w)\s*[,;.–-]\s*(?:(?:so|and)\s+)?(?:please\s+)?(?:(?:update|remember|note|keep|store|save|memorise)\s+(?:that|it|this)"
-    r"|(?:it\s+|that\s+)?(?:might|may|could)\s+be\s+(?:useful|good|worth|handy|helpful)(?:\s+(?:to\s+know|knowing|later))?|for\s+(?:later|your\s+information)"
-    r"|please|keep\s+(?:that\s+)?in\s+mind)(?:\s+(?:please|for\s+(?:me|us|later)|somewhere))?\W*$"
-)
-"""What asks to keep a fact after it: "the barn key is with Ed, please note that"."""
-
 
 def name_subject(fact: str, request: Request) -> str:
     """``fact`` with what was spoken of before it, if it says only "it": "the lease: it ends in May"."""
-    fact = _JOINS.sub("", fact) or fact
-    if not _UNNAMED.match(fact):
+    fact = WAYS["joins"].sub("", fact) or fact
+    if not WAYS["unnamed"].match(fact):
         return fact
     if request.just_told:
-        told = _TOLD_OF.match(request.just_told)
+        told = WAYS["told_of"].match(request.just_told)
         subject = (told["whole"] if fact.lower().startswith("it") else told["owner"]) if told else ""
     else:
         subject = find_subject(request.before)
@@ -61,22 +39,22 @@ def name_subject(fact: str, request: Request) -> str:
 
 def says_only_it(fact: str) -> bool:
     """Whether ``fact`` does not say what it is about: "it ends in May"."""
-    return bool(_UNNAMED.match(fact))
+    return bool(WAYS["unnamed"].match(fact))
 
 
-async def keep(desk: "Desk", request: Request, fact: str, replaces: str = "") -> Answer:
+async def keep(context: ToolContext, request: Request, fact: str, replaces: str = "") -> Answer:
     """Store ``fact`` as the person's own, once for each request; says what was kept, or why it was not.
 
     What says only "it" is kept with what was spoken of before; if that is not known, it is asked. It takes
     the place of the memory ``replaces``.
     """
-    fact = name_subject(_TAIL.sub("", fact) or fact, request)
+    fact = name_subject(WAYS["tail"].sub("", fact) or fact, request)
     if says_only_it(fact):
         asked = f"Who or what is that about: {flatten(fact, 200)}? Say it in a whole sentence."
         return ask_back(asked, f"remember that {SLOT}")
     title, body = split_title(fact[0].upper() + fact[1:])
     node = Node(
-        id=desk.context.bus.derive_id("said", request.letter_id),
+        id=context.agent.bus.derive_id("said", request.letter_id),
         kind="fact",
         title=title,
         body=body,
@@ -86,7 +64,7 @@ async def keep(desk: "Desk", request: Request, fact: str, replaces: str = "") ->
     )
     try:
         ends = [Edge(from_id=node.id, to_id=replaces, relation=Relation.SUPERSEDES)] if replaces else []
-        await desk.context.memory.keep_said(node, edges=ends)
+        await context.agent.memory.keep_said(node, edges=ends)
     except WriteRefused as refused:
         known = refused.rejection.existing if refused.rejection else None
         if known and find_stems(node_statement(known)) == find_stems(fact):
@@ -110,10 +88,10 @@ def offer_to_keep(before: str, fact: str) -> Answer:
     return Answer(text=f"{before} Shall I remember it? Answer yes, or say: remember that {said}", asks=asks)
 
 
-async def find_hits(desk: "Desk", text: str) -> list[Hit]:
+async def find_hits(context: ToolContext, text: str) -> list[Hit]:
     """The memories that are like ``text``, nearest first; none if memory does not answer."""
     try:
-        hits = await desk.context.memory.search(text, limit=8)
+        hits = await context.agent.memory.search(text, limit=8)
     except BusError:
         return []
     terms = find_terms(text).keys()
@@ -125,7 +103,92 @@ async def find_hits(desk: "Desk", text: str) -> list[Hit]:
     return [hit for hit in hits if is_alike(hit)]
 
 
-async def find_known(desk: "Desk", fact: str) -> str:
+async def find_known(context: ToolContext, fact: str) -> str:
     """What memory holds about the same as ``fact``, in a line; empty if nothing is."""
-    hits = await find_hits(desk, fact)
+    hits = await find_hits(context, fact)
     return flatten(node_statement(hits[0].node), 200) if hits else ""
+
+
+SHARED_WORDS = 2
+"""Words of meaning that a correction has in common with the memory that it corrects."""
+
+
+async def correct(context: ToolContext, request: Request, _: Words) -> Answer:
+    """The new fact, kept; and what memory held about it before. Of a mere statement it asks first.
+
+    What corrects the last answer takes the place of the memory that this one quoted.
+    """
+    said = CORRECTS.sub("", request.text, count=1).strip()
+    fact = name_subject(said, request)
+    if len(fact.split()) < 3:
+        return ask_back("What is right? Say the whole fact in a sentence.", f"correct that: {SLOT}")
+    quoted = await _find_corrected(context, request, said)
+    known = flatten(node_statement(quoted), 200) if quoted else await find_known(context, fact)
+    if request.utterance.act is Act.STATEMENT and not known:
+        return offer_to_keep("Memory has nothing like that yet.", fact)
+    kept = await keep(context, request, fact, quoted.id if quoted else "")
+    if not known:
+        return kept
+    held = f"{kept.text}\nUntil now memory held: {known}"
+    return Answer(text=held, outcome=kept.outcome, citations=kept.citations)
+
+
+async def _find_corrected(context: ToolContext, request: Request, said: str) -> Node | None:
+    """The memory that the last answer quoted, if the message says that it is wrong; ``said`` then names it by
+    "it", or by its words.
+    """
+    if not request.cited or not CORRECTS.match(request.text):
+        return None
+    try:
+        found = await context.agent.memory.get(request.cited)
+    except BusError:
+        return None
+    terms = find_terms(said).keys()
+    shared = sum(len(terms & node_stems(node)) for node in found[:1])
+    return found[0] if found and (says_only_it(said) or shared >= SHARED_WORDS) else None
+
+
+CORRECT = Tool(
+    name="correct",
+    description="corrects what memory holds",
+    run=correct,
+    effect=Effect.WRITES,
+)
+
+
+async def remember(context: ToolContext, request: Request, words: Words) -> Answer:
+    """What was kept, word for word, and how to have it forgotten; what corrects a memory is told as that."""
+    corrected = CORRECTS.sub("", request.text, count=1)
+    if corrected != request.text and not WAYS["remember_lead"].match(corrected):
+        return await correct(context, request, words)
+    lead = WAYS["remember_lead"] if WAYS["remember_lead"].match(request.text) else WAYS["clause"]
+    fact = lead.sub("", request.text, count=1).strip()
+    if fact == request.text.strip() and read_utterance(fact).is_part and request.before_route in _KEPT:
+        return ask_back("Is that a correction? Say the whole fact in a sentence.", f"correct that: {SLOT}")
+    if len(fact.split()) < 2 or WAYS["nothing"].fullmatch(fact):
+        return ask_back("What shall I remember? Say it in a sentence.", f"remember that {SLOT}")
+    return await keep(context, request, fact)
+
+
+_KEPT = ("tool:remember", "tool:correct")
+REMEMBER = Tool(
+    name="remember",
+    description="remembers facts for the team",
+    needs=WAYS["remember_needs"],
+    says=WAYS["remember_says"],
+    run=remember,
+    effect=Effect.WRITES,
+)
+
+
+async def acknowledge(context: ToolContext, request: Request, _: Words) -> Answer:
+    """That nothing was done, and the offer to keep it."""
+    return offer_to_keep("Nothing was started.", name_subject(request.text, request))
+
+
+STATEMENT = Tool(
+    name="statement",
+    description="hears what you tell, and offers to remember it",
+    run=acknowledge,
+    hidden=True,
+)

@@ -1,22 +1,28 @@
 """A tool of the desk: what it is for, how people ask for it, and what it does."""
 
 import functools
+import importlib
+import pkgutil
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
+from services.nexus.answers.model_answer import Answerer
 from services.nexus.conversation.asking import format_question
 from services.nexus.routing.request import Request
+from services.nexus.timetable.scheduled_goals import ScheduledGoals
+from shared import subjects
+from shared.agent.context import AgentContext
 from shared.bus import Entry
-from shared.contracts import AskedBack, Choice, Response, ResultOutcome
-
-if TYPE_CHECKING:
-    from services.nexus.desk import Desk
-
+from shared.clock import parse_timestamp, read_zone
+from shared.contracts import AskedBack, Choice, Email, Response, ResultOutcome, Said
+from shared.queries.office import OfficeReader
+from shared.tasks.said import sign_said
 
 EXAMPLES = Path(__file__).parent / "examples"
 """A file of messages for each tool."""
@@ -59,15 +65,58 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-Run = Callable[["Desk", Request, Any], Awaitable[Answer | Call]]
+class ToolContext:
+    """What tools work with: the agent's context, memory's answers, the schedules, the office as it stands."""
+
+    def __init__(self, agent: AgentContext, answerer: Answerer, schedules: ScheduledGoals) -> None:
+        self.agent = agent
+        self.answerer = answerer
+        self.schedules = schedules
+        self.office = OfficeReader(agent.bus)
+        self.zone = read_zone(agent.settings.time_zone)
+
+    def now(self, request: Request) -> datetime:
+        """When the person wrote, in the people's time zone."""
+        moment = parse_timestamp(request.asked_at) if request.asked_at else datetime.now(UTC)
+        return moment.astimezone(self.zone)
+
+    def make_goal(self, request: Request) -> tuple[Entry, str]:
+        """The submission of a goal for ``request``, and its id, which is derived from the request's."""
+        goal_id = f"goal_{self.agent.bus.derive_id('goal', request.asker, request.letter_id)}"
+        goal = {
+            "text": request.text,
+            "goal_id": goal_id,
+            "requester": request.asker,
+            "context": {"route": subjects.CONDUCTOR, "letter_id": request.letter_id},
+            "said": self.sign(request),
+        }
+        return Entry(subjects.SUBMIT, msgspec.json.encode(goal), goal_id), goal_id
+
+    def make_letter(self, request: Request, agent: str, subject: str, body: str) -> Email:
+        """A letter of the desk to an agent, once for each request."""
+        return Email(
+            id=self.agent.bus.derive_id("letter", request.letter_id, agent),
+            sender=self.agent.profile.name,
+            recipient=agent,
+            subject=subject[:500],
+            body=body,
+            cause=request.letter_id,
+        )
+
+    def sign(self, request: Request) -> Said | None:
+        """What the asker said, if that is a person: the broker and the dispatcher checked who it is."""
+        return sign_said(self.agent.bus, request.text) if request.asker == subjects.USER else None
+
+
+Run = Callable[[ToolContext, Request, Any], Awaitable[Answer | Call]]
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that the desk does.
 
     ``description`` is one line, for people and for a model; messages that ask for it are in
-    ``examples/<name>.txt``, one a line. ``run`` gets
-    the desk, the request and ``parameters``: those of a model, else what ``read`` finds in the message.
+    ``examples/<name>.txt``, one a line. ``run`` gets what tools work with, the request and ``parameters``:
+    those of a model, else what ``read`` finds in the message.
     ``route`` is what an answer names as its route. A message in which ``needs`` is not found is for another
     tool, one that ``says`` matches at its beginning is for this one. A ``hidden`` tool is not among what the
     desk says it can do. What a ``personal`` one reads is a person's; agents may not have it read, and have
@@ -79,7 +128,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     run: Run
     effect: Effect = Effect.READS
     parameters: type[msgspec.Struct] = Words
-    read: Callable[["Desk", Request], msgspec.Struct] | None = None
+    read: Callable[[ToolContext, Request], msgspec.Struct] | None = None
     route: str = ""
     needs: re.Pattern[str] | None = None
     says: re.Pattern[str] | None = None
@@ -100,6 +149,15 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 @functools.cache
 def _read_examples(name: str) -> tuple[str, ...]:
     return tuple((EXAMPLES / f"{name}.txt").read_text(encoding="utf-8").splitlines())
+
+
+@functools.cache
+def load_tools() -> dict[str, Tool]:
+    """The tools that the modules of this package define, by their names and in the order of these."""
+    names = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
+    modules = [importlib.import_module(f"{__package__}.{name}") for name in names]
+    found = [each for module in modules for each in vars(module).values() if isinstance(each, Tool)]
+    return {tool.name: tool for tool in sorted(found, key=lambda tool: tool.name)}
 
 
 def ask_back(

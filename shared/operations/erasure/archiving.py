@@ -27,8 +27,7 @@ from shared.queries.records import scan
 from shared.text.quotations import Quotations
 from shared.trail.archives import Archive, pages_of, read_archives
 from shared.trail.bundle_file import Erased, erase_in_bundle, overwrite_before
-from shared.trail.leaf import make_leaf
-from shared.trail.seals import read_seals
+from shared.trail.seals import make_leaf, read_seals
 
 READ_TIMEOUT = 30.0
 ALL = "*"

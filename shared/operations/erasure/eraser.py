@@ -9,14 +9,14 @@ from typing import Any, NamedTuple, TypeVar
 from shared import subjects
 from shared.bus import Bus, Entry, Stored
 from shared.bus.entry import SALT, seal
-from shared.bus.replacement import HANDLED, HEADER, WAITING, Origin, find_origin
+from shared.bus.wire import HANDLED, HEADER, WAITING, Origin, find_origin
 from shared.contracts import ErasedMessage, MessagesErased
 from shared.errors import BusError, Conflict
 from shared.operations.erasure.positions import BUSY, Positions
 from shared.operations.erasure.redaction import kind_of, quotes, redact
 from shared.queries.records import last_sequence, scan
 from shared.text.quotations import Quotations
-from shared.trail.leaf import make_leaf
+from shared.trail.seals import make_leaf
 
 T = TypeVar("T")
 TOGETHER = 50

@@ -10,7 +10,7 @@ import msgspec
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.records import read_presences
-from shared.bus.replacement import HANDLED, WAITING
+from shared.bus.wire import HANDLED, WAITING
 
 BUSY = "busy"
 """The state of a message that an agent may be acting on."""

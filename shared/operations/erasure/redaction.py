@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from shared.bus.entry import SALT
-from shared.bus.replacement import FIELD, Origin
+from shared.bus.wire import FIELD, Origin
 from shared.contracts import decode
 from shared.text.quotations import FORGOTTEN, Quotations
 

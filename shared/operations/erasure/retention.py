@@ -5,7 +5,7 @@ from typing import Self
 
 from shared import subjects
 from shared.bus import Bus, Stored
-from shared.bus.replacement import HANDLED
+from shared.bus.wire import HANDLED
 from shared.contracts import StateChanged
 from shared.operations.dead_letters import read_dead_letters
 from shared.operations.erasure.positions import Positions

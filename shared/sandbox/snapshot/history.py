@@ -13,8 +13,15 @@ import msgspec
 
 from shared.errors import ActionError
 from shared.sandbox.confined import ConfinedFolder
-from shared.sandbox.snapshot.inventory import FileState, Scan, is_same, is_untouched, scan
-from shared.sandbox.snapshot.restore import Restorer, format_path
+from shared.sandbox.snapshot.restore import (
+    FileState,
+    Restorer,
+    Scan,
+    format_path,
+    is_same,
+    is_untouched,
+    scan,
+)
 from shared.sandbox.snapshot.storage import ObjectStore, hold_lock
 
 KEEP = 40

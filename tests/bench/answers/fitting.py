@@ -22,7 +22,7 @@ from services.nexus.answers.evidence import Evidence
 from services.nexus.answers.weighing import LEAST as LEAST_WEIGHT
 from services.nexus.answers.weighing import LEAST_NAMED, Asked, weigh, weigh_terms
 from shared import log
-from shared.text.subjects import find_phrases
+from shared.text.questions import find_phrases
 from tests.bench.answers.samples import TEAMS, TOLD, Sample, read_store
 from tests.support.sweeper import leave_nothing
 

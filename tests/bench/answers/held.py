@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from shared.contracts import Edge, Node, Relation, Response
-from shared.text.shorten import flatten
+from shared.text.display import flatten
 from tests.bench.answers.story import Change, Story
 
 STATED = frozenset({"claim", "lookalike", "fact", "ruling"})

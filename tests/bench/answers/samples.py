@@ -13,7 +13,7 @@ from services.nexus.answers.memory_answer import may_be_shown
 from shared import subjects
 from shared.contracts import Hit, MemoryWrite, Node
 from shared.memory import Memory
-from shared.text.words import find_terms
+from shared.text.prose import find_terms
 from tests.bench.answers.figures import choose_questions
 from tests.bench.answers.ground import Ground, each, open_ground
 from tests.bench.answers.others import Team

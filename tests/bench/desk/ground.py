@@ -17,7 +17,7 @@ from shared.bus.entry import seal
 from shared.contracts import DailySpending, Node, Question, Response, ResultOutcome
 from shared.memory import Memory
 from shared.tasks.actions import Outcome, register_action
-from shared.tasks.profile import Profile, load_profile
+from shared.tasks.profiles import Profile, load_profile
 from tests.bench.desk.messages import Line, Talk
 from tests.bench.desk.slots import judge
 from tests.support.office import Office

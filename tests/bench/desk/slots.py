@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from shared.text.words import find_stems
+from shared.text.prose import find_stems
 
 TELLING = frozenset(
     (

@@ -16,12 +16,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from services.memory.ingest.kind_choice import Embed, KindChooser
+from services.memory.ingest.kinds import Embed, KindChooser
+from services.memory.ingest.passages import first_words
 from services.memory.ingest.pieces import Document, Piece
 from services.memory.ingest.reading import read_document
-from services.memory.ingest.splitting import first_words
-from services.memory.local_embedder import LocalEmbedder
-from services.memory.model import fetch
+from services.memory.local_model import LocalEmbedder, fetch
 from services.memory.writes.change import join_text
 from shared.settings import load
 

@@ -1,18 +1,28 @@
-"""One answer of the front desk: the words of its model, what agents do for it, and at last the Response."""
+"""One answer of the front desk as it is made, and what only a person may do, done after a yes."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 
+import click
 import msgspec
+from rich.console import Console
+from rich.text import Text
 
+from services.cli.commands.approvals import print_approval
+from services.cli.commands.memory.forgetting import describe_forgotten, describe_plan, erase, with_files
+from services.cli.output.answers import print_sources
+from services.cli.output.console import open_console, print_block
 from shared import subjects
 from shared.bus import Bus
 from shared.contracts import AnswerWords, Question, Response, StopAnswer, Task, TaskChanged
 from shared.errors import BusUnavailable, Refused
+from shared.operations.approvals import answer_request, find_approvals
+from shared.operations.forgetting import plan_forgetting
 from shared.queries.dead_letters import find_dead_letter
 from shared.queries.records import scan
-from shared.text.printable import clean
+from shared.text.display import clean, clean_block
 
 POLL_INTERVAL = 1.0
 """Seconds between reads if no message arrives."""
@@ -141,3 +151,116 @@ async def stop_answer(bus: Bus, question: Question) -> None:
     )
     subject = subjects.mail(subjects.NEXUS, subjects.USER)
     await bus.store(subject, request.to_json(), headers={"Nats-Msg-Id": request.id})
+
+
+class ShownAnswer:
+    """One answer on the console; on a terminal with what is done for it."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = console.is_terminal
+        self._written = ""
+        self._status = console.status("The front desk is answering") if self._live else None
+        if self._status:
+            self._status.start()
+
+    def close(self) -> None:
+        """Take the sign that it is being answered away."""
+        if self._status:
+            self._status.stop()
+            self._status = None
+
+    def show_note(self, note: Note) -> None:
+        """Show what an agent does, on a terminal."""
+        if self._live:
+            line = Text(f"  {note.agent}: {note.text}", style="dim")
+            self._console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
+
+    def show_hint(self, text: str) -> None:
+        """Show what one can do while nothing comes."""
+        click.echo(text, err=True)
+
+    def show_words(self, words: AnswerWords) -> None:
+        """Show words as they come, on a terminal."""
+        if not self._live:
+            return
+        self.close()
+        if words.number == 0 and self._written:
+            self._console.print()
+            self._written = ""
+        self._written += words.text
+        self._console.print(Text(clean_block(words.text)), end="", soft_wrap=True)
+
+    def show(self, answer: Response) -> None:
+        """Show the answer, or what is not shown of it yet, and its sources."""
+        self.close()
+        text = answer.text.strip()
+        begun = self._written.strip()
+        if begun and text.startswith(begun):
+            rest = text.removeprefix(begun)
+            self._console.print(Text(clean_block(rest)), soft_wrap=True)
+        else:
+            if begun:
+                self._console.print("\n")
+            print_block(clean_block(text), self._console)
+        if not self._console.quiet:
+            print_sources(answer)
+
+
+Ask = Callable[[str], Awaitable[bool]]
+"""Asks a person, and tells whether the answer was yes."""
+_OFFERED = re.compile(
+    r"\bmailroom (?:approvals (?P<verb>grant|refuse) (?P<approval>[0-9a-f-]{12,36})"
+    r"|memory forget (?P<memory>[\w-]+))"
+)
+ROUTES = frozenset({"tool:approve", "tool:forget"})
+"""The answers after which it is asked whether what they name is to be done."""
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """One act of a person: ``verb`` is grant, refuse or forget, ``ref`` the id of what it is about."""
+
+    verb: str
+    ref: str
+
+
+def find_offers(answer: Response) -> list[Offer]:
+    """The acts whose commands an answer names; of several memories none, for a person is to choose one."""
+    if answer.route_used not in ROUTES:
+        return []
+    offers = [
+        Offer(verb=found["verb"] or "forget", ref=found["approval"] or found["memory"])
+        for found in _OFFERED.finditer(answer.text)
+    ]
+    return [] if len(offers) > 1 and offers[0].verb == "forget" else offers
+
+
+async def carry_out(bus: Bus, offer: Offer, ask: Ask) -> None:
+    """Show what an act is about as it is stored, ask, and do it after a yes."""
+    await (_forget(bus, offer, ask) if offer.verb == "forget" else _answer(bus, offer, ask))
+
+
+async def _answer(bus: Bus, offer: Offer, ask: Ask) -> None:
+    found = [
+        each
+        for each in await find_approvals(bus, offer.ref)
+        if each.request.approval_id.startswith(offer.ref)
+    ]
+    if len(found) != 1 or found[0].state != "waiting":
+        return
+    print_approval(found[0], open_console())
+    if not await ask(f"{offer.verb.capitalize()} it?"):
+        click.echo("It waits on.")
+        return
+    request = await answer_request(bus, found[0].request.approval_id, offer.verb == "grant", "")
+    may = "granted: {} may do it" if offer.verb == "grant" else "refused: {} may not do it"
+    click.echo(f"{request.approval_id[:12]} {may.format(request.sender)}.")
+
+
+async def _forget(bus: Bus, offer: Offer, ask: Ask) -> None:
+    plan = with_files(await plan_forgetting(bus, [offer.ref]))
+    click.echo("\n".join(describe_plan(plan)))
+    if not plan.nodes or not await ask("Erase it for good? Nothing brings a text back."):
+        click.echo("It is kept.")
+        return
+    click.echo("\n".join(describe_forgotten(await erase(bus, plan))))

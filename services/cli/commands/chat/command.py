@@ -11,11 +11,17 @@ from typing import Any
 import click
 from rich.text import Text
 
-from services.cli.commands.chat.acts import carry_out, find_offers
-from services.cli.commands.chat.answering import STOP_TIMEOUT, Note, follow_answer, stop_answer
+from services.cli.commands.chat.answering import (
+    STOP_TIMEOUT,
+    Note,
+    ShownAnswer,
+    carry_out,
+    find_offers,
+    follow_answer,
+    stop_answer,
+)
 from services.cli.commands.chat.line import COMMANDS, PROMPT, Words, is_terminal, open_line
 from services.cli.commands.chat.sessions import choose_session, find_session, make_session, print_sessions
-from services.cli.commands.chat.shown import ShownAnswer
 from services.cli.commands.completion import SessionName, list_agents, list_goals, list_sessions
 from services.cli.commands.options import json_option, print_resolved, resolve_text
 from services.cli.connection import run_connected
@@ -27,7 +33,7 @@ from shared.contracts import MAX_TEXT, Question, Response, ResultOutcome
 from shared.errors import BusUnavailable, MailroomError, TooLate
 from shared.operations.goals import cancel_goal
 from shared.queries.conversations import list_conversations, read_conversation
-from shared.text.printable import clean_block
+from shared.text.display import clean_block
 
 HELP = """Write as to a colleague: a question, a request, "remind me tomorrow at 9 to call Ana".
 A short message goes on with what was said: "at 10 instead", "and who decided that?", "cancel that".

@@ -16,7 +16,7 @@ from shared.contracts import Conversation, generate_id
 from shared.contracts.base import TOKEN
 from shared.errors import NotFound
 from shared.queries.conversations import list_conversations
-from shared.text.phrases import count
+from shared.text.display import count
 from shared.text.times import format_span, seconds_between
 
 RECENT = timedelta(hours=8)

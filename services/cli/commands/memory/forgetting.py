@@ -32,8 +32,7 @@ from shared.operations.forgetting import (
     order_forgetting,
     plan_forgetting,
 )
-from shared.text.phrases import count
-from shared.text.printable import clean
+from shared.text.display import clean, count
 
 if TYPE_CHECKING:
     from rich.progress import Progress

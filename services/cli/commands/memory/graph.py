@@ -12,8 +12,7 @@ from services.cli.commands.options import SHARE, NumberType, build, combine, jso
 from services.cli.output.console import open_console, print_json, print_line, print_result
 from shared.contracts import Edge, EdgeKey, Node, Path, PathsQuery, Relation, Traversal, TraverseQuery, Visit
 from shared.errors import MailroomError
-from shared.text.phrases import count
-from shared.text.printable import clean
+from shared.text.display import clean, count
 
 Prefix = tuple[str, str]
 """The prefix of the first line of a branch, and that of its other lines."""

@@ -22,8 +22,8 @@ from shared.contracts import Edge, MemoryWrite, Node
 from shared.contracts.base import amended
 from shared.errors import ActionError, BusUnavailable, MailroomError, Refused
 from shared.memory import Memory, WriteRefused
-from shared.text.printable import clean
-from shared.text.sentences import split_title
+from shared.text.display import clean
+from shared.text.prose import split_title
 
 BATCH_RECORDS = 200
 """The most records per write."""

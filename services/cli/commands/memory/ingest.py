@@ -20,8 +20,7 @@ from shared.contracts import ListQuery
 from shared.contracts.queries import MAX_PAGE
 from shared.errors import ActionError, MailroomError
 from shared.memory import Memory
-from shared.text.phrases import count
-from shared.text.printable import clean
+from shared.text.display import clean, count
 from shared.text.times import format_span
 
 WAIT = 300.0

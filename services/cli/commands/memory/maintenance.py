@@ -11,7 +11,7 @@ from services.cli.commands.memory.session import call_memory
 from services.cli.commands.options import NumberType, json_option
 from services.cli.output.console import open_console, print_result
 from shared.memory import Memory
-from shared.text.printable import clean
+from shared.text.display import clean
 from shared.text.times import format_span
 
 NAME_WIDTH = 22

@@ -60,8 +60,7 @@ from shared.contracts.queries import MAX_PAGE
 from shared.errors import ActionError, MailroomError
 from shared.memory import Memory
 from shared.memory.ownership import author_of
-from shared.text.phrases import count
-from shared.text.printable import clean, clean_block
+from shared.text.display import clean, clean_block, count
 from shared.text.times import format_date
 
 ids_argument = click.argument("ids", metavar="ID...", nargs=-1, required=True)
@@ -163,7 +162,7 @@ def search(text: str, why: bool, as_json: bool, **options: Any) -> None:
     if any("unread" in hit.why for hit in hits):
         click.echo(
             "These are the hits of the fast search: a model of --deep is missing where memory runs. "
-            "Fetch it there with: python -m services.memory.model",
+            "Fetch it there with: python -m services.memory.local_model",
             err=True,
         )
 
@@ -405,7 +404,7 @@ async def _read_briefing(bus: Bus, query: BriefQuery, prompt: bool) -> tuple[Bri
     if not prompt:
         fields = msgspec.structs.asdict(query)
         return await memory.brief(**fields), ""
-    from shared.reasoning.persona import compose_prompt, fetch_soul, own_soul
+    from shared.reasoning.prompts import compose_prompt, fetch_soul, own_soul
     from shared.reasoning.recall import brief_for_prompt
 
     config = settings.load()

@@ -16,7 +16,7 @@ from services.cli.output.console import print_json
 from shared.contracts import KINDS, ListQuery, Rejection
 from shared.errors import NotFound, Refused
 from shared.memory import Memory, WriteRefused
-from shared.text.printable import clean
+from shared.text.display import clean
 
 T = TypeVar("T")
 SIMILARITY = 0.8

@@ -10,7 +10,7 @@ const SHAPES = {
   memory: html`<circle cx="4" cy="4" r="2" /><circle cx="12" cy="6" r="2" /><circle cx="6" cy="12" r="2" /><path d="m5.9 4.5 4.1 1M4.5 6l1 4M10.6 7.4 7.5 10.6" />`,
   chat: html`<path d="M2 3h12v8H7.5L4.5 13.5V11H2z" />`,
   morning: html`<path d="M1.5 12.5h13M4 10a4 4 0 0 1 8 0M8 1.5v2.5M2.5 4.5l1.7 1.7M13.5 4.5l-1.7 1.7" />`,
-  schedule: html`<circle cx="8" cy="8" r="6" /><path d="M8 4.5V8l2.5 1.5" />`,
+  timetable: html`<circle cx="8" cy="8" r="6" /><path d="M8 4.5V8l2.5 1.5" />`,
   deliveries: html`<path d="M8 2a4 4 0 0 1 4 4v3l1.5 2.5h-11L4 9V6a4 4 0 0 1 4-4zM6.5 13.5h3" />`,
   figures: html`<path d="M2 2v12h12M4.5 10.5 7.5 7l2.5 2 3.5-4.5" />`,
   find: html`<circle cx="7" cy="7" r="4.5" /><path d="m10.5 10.5 3.5 3.5" />`,

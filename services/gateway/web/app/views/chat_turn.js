@@ -50,7 +50,7 @@ function Answer({ answer, asked }) {
     ${answer.understood && html`<p class="taken soft">Taken as <q>${answer.understood}</q></p>`}
     <${AnswerText} answer=${answer} />
     ${answer.goal_id && html`<${GoalCard} id=${answer.goal_id} />`}
-    ${CANCEL.test(answer.text) && html`<p class="small"><a href="/schedule">Change or cancel it in the schedule</a></p>`}
+    ${CANCEL.test(answer.text) && html`<p class="small"><a href="/timetable">Change or cancel it in the timetable</a></p>`}
     <${Citations} answer=${answer} />
     ${answer.unknowns?.length > 0 && html`<p class="soft small">Memory says nothing about: ${answer.unknowns.join(", ")}.</p>`}</div>`;
 }

@@ -17,7 +17,7 @@ export const VIEWS = [
   { name: "memory", title: "Memory", paths: ["/memory", "/memory/:id"], key: "m", narrow: 4 },
   { name: "chat", title: "Chat", paths: ["/chat", "/chat/:id"], key: "c", narrow: 2 },
   { name: "morning", title: "Today", paths: ["/today", "/today/:day/:kind"], key: "b" },
-  { name: "schedule", title: "Schedule", paths: ["/schedule"], key: "s" },
+  { name: "timetable", title: "Timetable", paths: ["/timetable"], key: "s" },
   { name: "deliveries", title: "Deliveries", paths: ["/deliveries"], key: "d" },
   { name: "figures", title: "Figures", paths: ["/figures"], key: "f" },
 ];

@@ -1,0 +1,404 @@
+"""Conversations with the front desk: a question stored once, what follows, sessions from the index."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from services.gateway.context import Gateway
+from services.gateway.index.recent import Recent
+from services.gateway.index.rows import MessageRow, Position
+from services.gateway.index.store import Filter
+from services.gateway.problems import Failure, not_found
+from shared import subjects
+from shared.access.scopes import Person, Scope
+from shared.bus.wire import restored
+from shared.contracts import AnswerWords, AskedBack, ContextItem, Question, Response, StopAnswer, TaskStatus
+from shared.errors import Conflict, NotFound, TooLate
+from shared.operations.goals import cancel_goal
+from shared.queries.dead_letters import find_dead_letter
+from shared.text.display import shorten
+from shared.trail.archives import read_message
+
+MAX_TURNS = 50
+"""The most turns of a session that are read at once."""
+PAGE_SESSION = "reminders"
+"""The session of what is ordered on the page of the timetable, which is no conversation."""
+REMEMBERED = 5
+"""Turns of a conversation that go with its next question."""
+MOST_REMEMBERED = 2_000
+"""The most characters of a message among them."""
+PREVIEW = 200
+"""The most characters of a text in the list of sessions."""
+
+
+class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation: how it began, who asked, how many questions there were, and the latest answer."""
+
+    session_id: str
+    title: str
+    person: str
+    begun_at: str
+    last_at: str
+    questions: int
+    last_answer: str
+    next: int
+    """The cursor of the sessions after this one."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What the desk answered; ``citations`` are nodes of memory, addresses and tasks.
+
+    ``goal_id`` is the goal that it started, ``outcome`` is ``failed`` if what was asked for was not done,
+    ``context`` are the memories that the answer was made from, ``unknowns`` the words that none of them has.
+    ``asks`` is what it asks back, ``understood`` the whole message that a short one was taken for.
+    """
+
+    id: str
+    at: str
+    text: str
+    citations: tuple[str, ...] = ()
+    route: str = ""
+    confidence: float = 0.0
+    outcome: str = ""
+    goal_id: str = ""
+    context: tuple[ContextItem, ...] = ()
+    unknowns: tuple[str, ...] = ()
+    asks: AskedBack | None = None
+    understood: str = ""
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """A question and its answer; ``state`` is ``waiting``, ``answered`` or ``refused`` (with the ``reason``).
+
+    ``seq`` is the question's place in the audit.
+    """
+
+    id: str
+    session_id: str
+    at: str
+    person: str
+    text: str
+    seq: int
+    state: str = "waiting"
+    reason: str = ""
+    answer: Answer | None = None
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation, oldest turn first; ``earlier`` is the cursor of the turns before, 0 for none."""
+
+    session_id: str
+    turns: list[Turn]
+    earlier: int = 0
+
+
+def list_sessions(gateway: Gateway, person: Person, before: int, limit: int) -> list[SessionSummary]:
+    """The conversations that ``person`` may read, those that went on last first; ``before`` is a cursor."""
+    query = gateway.index.store.query
+    rows = query(
+        "SELECT session, first, last, count FROM (SELECT session, min(number) AS first, max(number) AS last, "
+        "count(*) AS count FROM letters WHERE session NOT IN ('', ?) GROUP BY session) "
+        "JOIN messages ON messages.number = first "
+        "WHERE (? = 0 OR last < ?) AND (? OR person = ?) ORDER BY last DESC LIMIT ?",
+        [PAGE_SESSION, before, before, person.scope is Scope.ADMIN, person.name, limit],
+    )
+    return [_summarize(query, *row) for row in rows]
+
+
+def require_readable(gateway: Gateway, session_id: str, person: Person) -> None:
+    """Raise Failure unless ``person`` may read a conversation: their own, and administrators any.
+
+    To others it is as if there were none. One that nobody has begun may be read by all.
+    """
+    owner = find_owner(gateway, session_id)
+    if owner not in (None, person.name) and person.scope is not Scope.ADMIN:
+        raise not_found(f"session {session_id!r}", "Begin one by asking something")
+
+
+def require_own(gateway: Gateway, session_id: str, person: Person) -> None:
+    """Raise Failure unless ``person`` may go on with a conversation: their own, or one of the command line's.
+
+    What was said at the machine itself, without the gateway, is for administrators to go on with.
+    """
+    require_readable(gateway, session_id, person)
+    if find_owner(gateway, session_id) not in (None, "", person.name):
+        raise Failure(403, "This conversation is another person's", "Begin one of your own")
+
+
+def find_owner(gateway: Gateway, session_id: str) -> str | None:
+    """Who began a conversation; empty for the one at the machine, None if nobody did."""
+    rows = gateway.index.store.query(
+        "SELECT person FROM letters JOIN messages USING (number) WHERE session = ? ORDER BY number LIMIT 1",
+        [session_id],
+    )
+    return str(rows[0][0]) if rows else None
+
+
+def _summarize(query: Any, session: str, first: int, last: int, questions: int) -> SessionSummary:
+    begun, title, person = _message(query, first)
+    asked, *_ = _message(query, last)
+    answers = query(
+        "SELECT answer.number FROM letters AS question JOIN letters AS answer ON answer.cause = question.id "
+        "WHERE question.number = ? LIMIT 1",
+        [last],
+    )
+    at, text, _ = _message(query, answers[0][0]) if answers else (asked, "", "")
+    return SessionSummary(
+        session_id=session,
+        title=title[:PREVIEW],
+        person=person,
+        begun_at=begun,
+        last_at=at,
+        questions=questions,
+        last_answer=text[:PREVIEW],
+        next=last,
+    )
+
+
+def _message(query: Any, number: int) -> tuple[str, str, str]:
+    ((time, text, person),) = query("SELECT time, text, person FROM messages WHERE number = ?", [number])
+    return time, text, person
+
+
+async def read_session(gateway: Gateway, session_id: str, before: int = 0) -> Session:
+    """The last turns of a conversation, or those before a cursor; raises Failure if there is none."""
+    rows = gateway.index.store.query(
+        "SELECT number, id FROM letters WHERE session = ? AND (? = 0 OR number < ?) "
+        "ORDER BY number DESC LIMIT ?",
+        [session_id, before, before, MAX_TURNS + 1],
+    )
+    if not rows and not before:
+        raise not_found(f"session {session_id!r}", "Begin one by asking something")
+    turns = [await read_turn(gateway, question_id) for _, question_id in reversed(rows[:MAX_TURNS])]
+    earlier = rows[MAX_TURNS - 1][0] if len(rows) > MAX_TURNS else 0
+    return Session(session_id=session_id, turns=[turn for turn in turns if turn], earlier=earlier)
+
+
+async def read_history(gateway: Gateway, session_id: str) -> tuple[dict[str, str], ...]:
+    """The last turns of a conversation that were answered, as messages: for a model that answers the next."""
+    rows = gateway.index.store.query(
+        "SELECT id FROM letters WHERE session = ? ORDER BY number DESC LIMIT ?", [session_id, REMEMBERED]
+    )
+    messages: list[dict[str, str]] = []
+    for (question_id,) in reversed(rows):
+        turn = await read_turn(gateway, question_id)
+        if turn is not None and turn.answer is not None:
+            messages.append({"role": "user", "text": shorten(turn.text, MOST_REMEMBERED)})
+            messages.append({"role": "assistant", "text": shorten(turn.answer.text, MOST_REMEMBERED)})
+    return tuple(messages)
+
+
+async def read_turn(gateway: Gateway, question_id: str) -> Turn | None:
+    """A question with its answer, as far as both are indexed."""
+    seq = _find(gateway, "letters.id = ? AND session != ''", question_id)
+    stored = await read_message(gateway.bus, subjects.OFFICE, seq) if seq else None
+    if stored is None:
+        return None
+    try:
+        question = Question.from_json(stored.data)
+    except ValueError:
+        return None
+    turn = Turn(
+        id=question.id,
+        session_id=question.user_session_id or question.id,
+        at=restored(stored).time,
+        person=question.person,
+        text=question.text,
+        seq=seq,
+    )
+    if found := await read_response(gateway, question_id):
+        return msgspec.structs.replace(turn, state="answered", answer=make_answer(*found))
+    if refused := await find_dead_letter(gateway.bus, subjects.NEXUS, seq):
+        return msgspec.structs.replace(turn, state="refused", reason=refused.reason)
+    return turn
+
+
+async def read_response(gateway: Gateway, question_id: str) -> tuple[Response, str] | None:
+    """The answer to a question, and when it was stored, once it is indexed."""
+    seq = _find(gateway, "cause = ?", question_id)
+    stored = await read_message(gateway.bus, subjects.OFFICE, seq) if seq else None
+    try:
+        return (Response.from_json(stored.data), restored(stored).time) if stored else None
+    except ValueError:
+        return None
+
+
+def make_answer(response: Response, at: str) -> Answer:
+    """An answer as pages show it."""
+    packet = response.context_used
+    return Answer(
+        id=response.id,
+        at=at,
+        text=response.text,
+        citations=response.citations,
+        route=response.route_used,
+        confidence=response.confidence,
+        outcome=response.outcome.value,
+        goal_id=response.goal_id,
+        context=packet.bullets if packet else (),
+        unknowns=packet.unknowns if packet else (),
+        asks=response.asks,
+        understood=response.understood,
+    )
+
+
+def _find(gateway: Gateway, where: str, value: str) -> int:
+    """The place in the audit of the first letter that passes; 0 if there is none."""
+    rows = gateway.index.store.query(
+        f"SELECT office FROM letters JOIN messages USING (number) WHERE {where} ORDER BY number LIMIT 1",  # noqa: S608
+        [value],
+    )
+    return int(rows[0][0]) if rows else 0
+
+
+PATIENCE = 600.0
+"""Seconds for which an answer is waited for; it is in the session whenever it comes."""
+STOP_PATIENCE = 10.0
+"""Seconds until an answer that was stopped should have ended."""
+
+_ANSWERS = subjects.mail(subjects.USER, subjects.NEXUS)
+_REFUSED = subjects.dead(subjects.NEXUS)
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent does for an answer: it was asked (``asked``), began (``begun``), says how far it is
+    (``noted``) or has ended (``ended``).
+    """
+
+    agent: str
+    step: str
+    task_id: str
+    text: str
+    at: str
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A question that is stored: its id, its session, and the position of the log from which to follow."""
+
+    id: str
+    session_id: str
+    position: str
+
+
+async def ask(gateway: Gateway, question: Question) -> Asked:
+    """Store a question, once for each id; raises Conflict if another one has that id."""
+    position = str(gateway.index.position)
+    known = await read_turn(gateway, question.id)
+    if known is None:
+        subject = subjects.mail(subjects.NEXUS, subjects.USER)
+        await gateway.bus.store(subject, question.to_json(), headers={"Nats-Msg-Id": question.id})
+    elif known.text != question.text:
+        raise Conflict("Another question was asked with this key", "Send a new Idempotency-Key")
+    session = question.user_session_id or question.id
+    return Asked(id=question.id, session_id=session, position=position)
+
+
+async def follow(gateway: Gateway, asked: Asked) -> AsyncGenerator[Note | AnswerWords | Turn, None]:
+    """What is done for a question, and at last its turn, answered or refused; or as it is after PATIENCE.
+
+    What a model wrote of it before comes first.
+    """
+    turn = await read_turn(gateway, asked.id)
+    if turn is not None and turn.state != "waiting":
+        for words in gateway.words.told(asked.id):
+            yield words
+        yield turn
+        return
+    tasks: set[str] = set()
+    async with aclosing(_listen(gateway, asked)) as heard:
+        async for each in heard:
+            if isinstance(each, AnswerWords):
+                yield each
+                continue
+            for event in each:
+                if note := await _note(gateway, event.row, asked.id, tasks):
+                    yield note
+            if any(event.row.subject in (_ANSWERS, _REFUSED) for event in each):
+                turn = await read_turn(gateway, asked.id)
+                if turn is not None and turn.state != "waiting":
+                    yield turn
+                    return
+    if turn := await read_turn(gateway, asked.id):
+        yield turn
+
+
+async def _listen(gateway: Gateway, asked: Asked) -> AsyncGenerator[AnswerWords | list[Recent], None]:
+    """The words of an answer, and what is indexed meanwhile, as they come, for PATIENCE seconds."""
+    heard: asyncio.Queue[AnswerWords | list[Recent]] = asyncio.Queue()
+
+    async def pass_on() -> None:
+        async with aclosing(gateway.index.events(Position.parse(asked.position), Filter())) as events:
+            async for batch in events:
+                heard.put_nowait(batch)
+
+    end = gateway.words.follow(asked.id, heard.put_nowait)
+    indexed = asyncio.create_task(pass_on())
+    try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                while not indexed.done() or not heard.empty():
+                    yield await heard.get()
+    finally:
+        indexed.cancel()
+        end()
+
+
+async def stop(gateway: Gateway, session_id: str, question_id: str, person: str) -> Turn | None:
+    """Have nexus end what it does for a question, and the conductor the goal that it started.
+
+    Returns the turn as it is then.
+    """
+    turn = await read_turn(gateway, question_id)
+    if turn is not None and turn.state == "waiting":
+        order = StopAnswer(
+            sender=subjects.USER,
+            recipient=subjects.NEXUS,
+            question_id=question_id,
+            session_id=session_id,
+            person=person,
+        )
+        asked = Asked(id=question_id, session_id=session_id, position=str(gateway.index.position))
+        subject = subjects.mail(subjects.NEXUS, subjects.USER)
+        await gateway.bus.store(subject, order.to_json(), headers={"Nats-Msg-Id": order.id})
+        turn = await wait_for_answer(gateway, asked, STOP_PATIENCE)
+    if turn is not None and turn.answer is not None and turn.answer.goal_id:
+        with contextlib.suppress(TooLate, NotFound):
+            await cancel_goal(gateway.bus, turn.answer.goal_id, "its answer was stopped", person=person)
+    return turn
+
+
+async def wait_for_answer(gateway: Gateway, asked: Asked, seconds: float) -> Turn | None:
+    """The turn once it is answered or refused; as it is after so many seconds, None if it is not indexed."""
+    try:
+        async with asyncio.timeout(seconds), aclosing(follow(gateway, asked)) as steps:
+            async for step in steps:
+                if isinstance(step, Turn):
+                    return step
+    except TimeoutError:
+        pass
+    return await read_turn(gateway, asked.id)
+
+
+async def _note(gateway: Gateway, row: MessageRow, question_id: str, tasks: set[str]) -> Note | None:
+    """What a message says about the tasks that nexus gave out for a question."""
+    match row.subject.split("."):
+        case ["task", assignee, subjects.NEXUS, task_id, step]:
+            pass
+        case _:
+            return None
+    if step in subjects.NEW.values() and task_id not in tasks:
+        stored = await read_message(gateway.bus, row.stream, row.seq)
+        if stored is None or question_id.encode() not in stored.data:
+            return None
+        tasks.add(task_id)
+        return Note(agent=assignee, step="asked", task_id=task_id, text=row.text, at=row.time)
+    if task_id not in tasks:
+        return None
+    word = {subjects.CLAIMED: "begun", subjects.NOTED: "noted"}.get(step, "ended")
+    if step in subjects.AT_WORK and row.text == TaskStatus.IN_PROGRESS:  # it says no more than that
+        return Note(agent=assignee, step=word, task_id=task_id, text="", at=row.time)
+    return Note(agent=assignee, step=word, task_id=task_id, text=row.text, at=row.time)

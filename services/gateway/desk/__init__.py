@@ -1,1 +1,0 @@
-"""Conversations with the front desk, as the log has them."""

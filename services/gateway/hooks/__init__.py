@@ -1,1 +1,0 @@
-"""Webhooks: programs elsewhere submit goals, and are told what happens."""

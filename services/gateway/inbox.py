@@ -1,0 +1,224 @@
+"""What waits for people: open requests, questions, letters, dead letters, and what was put aside."""
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from services.gateway.context import Gateway
+from services.gateway.index.index import LogIndex
+from shared import subjects
+from shared.bus.entry import seal
+from shared.bus.records import Record, read_record, retry_on_conflict
+from shared.contracts import DeadLetter, InboxChanged, PutAside, SentEmail
+from shared.operations.approvals import ApprovalPage, read_approvals
+from shared.operations.dead_letters import read_latest_letters
+from shared.operations.letters import Mail, parse_mail
+from shared.queries import office
+from shared.queries.records import count_subjects, select_fairly
+from shared.text.times import parse_time
+from shared.trail.archives import read_messages
+from shared.views.approvals import Approval
+
+MOST = 500
+"""The most dead letters of one agent that are read."""
+
+
+class _Dead(msgspec.Struct, frozen=True):
+    """What was read, the last dead letter of the index by then, and how often some had been dropped."""
+
+    letters: list[tuple[int, DeadLetter]]
+    older: dict[str, int]
+    number: int
+    drops: int
+
+
+_dead: WeakKeyDictionary[LogIndex, _Dead] = WeakKeyDictionary()
+_LAST_DEAD = "SELECT coalesce(max(number), 0) FROM messages WHERE type = 'dead'"
+
+
+async def read_dead(gateway: Gateway, limit: int) -> tuple[list[tuple[int, DeadLetter]], int]:
+    """The latest dead letters with their numbers, those of each agent in turn, and how many there are.
+
+    As of what is indexed.
+    """
+    ((number,),) = gateway.index.store.query(_LAST_DEAD)
+    if not number:
+        return [], 0
+    drops = sum((await count_subjects(gateway.bus, subjects.OFFICE, subjects.dropped("*"))).values())
+    known = _dead.get(gateway.index)
+    if known is None or (known.number, known.drops) != (number, drops):
+        known = _dead[gateway.index] = _Dead(*await read_latest_letters(gateway.bus, MOST), number, drops)
+    shown = select_fairly(known.letters, lambda found: found[1].sender, limit)
+    return shown, len(known.letters) + sum(known.older.values())
+
+
+INDEX_WAIT = 0.5
+"""Seconds that a request waits at most until the index has what it sent."""
+KEPT = 2_000
+"""Messages that are kept as they were read; they never change."""
+
+_known_letters: WeakKeyDictionary[LogIndex, OrderedDict[int, Mail | None]] = WeakKeyDictionary()
+
+
+async def read_letters(gateway: Gateway, where: str, values: Sequence[object], limit: int) -> list[Mail]:
+    """The last mail that a condition on the index's messages admits, the latest last."""
+    sql = (
+        f"SELECT office FROM messages WHERE stream = 0 AND subject GLOB 'mail.*' AND ({where}) "  # noqa: S608 - constants
+        "ORDER BY number DESC LIMIT ?"
+    )
+    numbers = [int(row[0]) for row in gateway.index.store.query(sql, [*values, limit])]
+    known = _known_letters.setdefault(gateway.index, OrderedDict())
+    missing = [number for number in numbers if number not in known]
+    found = await read_messages(gateway.bus, subjects.OFFICE, missing)
+    known |= {number: parse_mail(stored) for number, stored in found.items()}
+    mails = [known.get(number) for number in reversed(numbers)]
+    while len(known) > KEPT:
+        known.popitem(last=False)
+    return [mail for mail in mails if mail is not None]
+
+
+async def wait_until_indexed(gateway: Gateway, number: int) -> None:
+    """Return once the index has a message of OFFICE, so that who sent it finds it; INDEX_WAIT at most."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(INDEX_WAIT):
+            while gateway.index.position.office < number:
+                await gateway.index.wait_for_change()
+
+
+class _Requests(msgspec.Struct, frozen=True):
+    """What was read, and the number of the last message of the index that could change it."""
+
+    page: ApprovalPage
+    number: int
+
+
+_known_requests: WeakKeyDictionary[LogIndex, _Requests] = WeakKeyDictionary()
+
+_LAST_REQUEST = "SELECT coalesce(max(number), 0) FROM messages WHERE type = 'approval'"
+
+
+async def read_requests(gateway: Gateway) -> ApprovalPage:
+    """The latest requests for approval of each agent with their states at this moment."""
+    ((number,),) = gateway.index.store.query(_LAST_REQUEST)
+    known = _known_requests.get(gateway.index)
+    if known is None or known.number != number:
+        known = _known_requests[gateway.index] = _Requests(await read_approvals(gateway.bus), number)
+    return known.page._replace(approvals=[_as_of_now(gateway, each) for each in known.page.approvals])
+
+
+def forget_requests(gateway: Gateway) -> None:
+    """Have the requests read again, because one was just answered."""
+    _known_requests.pop(gateway.index, None)
+
+
+async def read_open_requests(gateway: Gateway) -> list[Approval]:
+    """Those of them that wait for an answer."""
+    return [each for each in (await read_requests(gateway)).approvals if each.state == "waiting"]
+
+
+def _as_of_now(gateway: Gateway, approval: Approval) -> Approval:
+    """An approval whose time may have run out, or whose goal may have ended, since it was read."""
+    if approval.state != "waiting":
+        return approval
+    if parse_time(approval.request.expires_at) <= datetime.now(UTC):
+        return msgspec.structs.replace(approval, state="expired")
+    goal_id = approval.request.goal_id
+    goal = gateway.index.store.goal(goal_id) if goal_id else None
+    ended = goal is not None and goal.status.final
+    return msgspec.structs.replace(approval, state="over") if ended else approval
+
+
+MAX_KEPT = 2_000
+"""Items that are kept: the latest."""
+
+
+async def read_put_aside(gateway: Gateway) -> dict[str, PutAside]:
+    """What was put aside, by the ids of the items."""
+    record = await _read(gateway)
+    return {each.id: each for each in record.value.put_aside} if record else {}
+
+
+async def put_item_aside(gateway: Gateway, item: PutAside) -> None:
+    """Put an item aside; the first who did stays on record."""
+
+    async def attempt() -> None:
+        record = await _read(gateway)
+        known = record.value.put_aside if record else ()
+        if any(each.id == item.id for each in known):
+            return
+        changed = InboxChanged(sender=subjects.GATEWAY, put_aside=(*known, item)[-MAX_KEPT:])
+        await gateway.bus.commit([seal(subjects.PUT_ASIDE, changed, expect=record.seq if record else 0)])
+
+    await retry_on_conflict(attempt)
+
+
+async def _read(gateway: Gateway) -> Record[InboxChanged] | None:
+    return await read_record(gateway.bus, subjects.PUT_ASIDE, InboxChanged)
+
+
+SEARCHED = 200
+"""Letters in each direction among which questions and answers are looked for: the last ones."""
+
+
+class Questions(msgspec.Struct, frozen=True, kw_only=True):
+    """Letters that wait for a person's answer, and those answered, each with the reply."""
+
+    open: list[Mail]
+    answered: list[tuple[Mail, Mail]]
+
+
+class _Questions(msgspec.Struct, frozen=True):
+    """What senders noted about letters, and the last such note of the index by then."""
+
+    sent: dict[str, SentEmail | None]
+    number: int
+
+
+_known_questions: WeakKeyDictionary[LogIndex, _Questions] = WeakKeyDictionary()
+_LAST_QUESTION = "SELECT coalesce(max(number), 0) FROM messages WHERE type = 'letter'"
+
+
+async def read_questions(gateway: Gateway) -> Questions:
+    """The questions that wait (shared.queries.office), and the letters that a person replied to."""
+    asked, written = await asyncio.gather(
+        read_letters(gateway, "recipient = 'user' AND type = 'email'", (), SEARCHED),
+        read_letters(gateway, "sender = 'user' AND type = 'email'", (), SEARCHED),
+    )
+    replies = {mail.session: mail for mail in reversed(written) if mail.session}
+    unanswered = [mail for mail in asked if mail.id not in replies]
+    asking = await asyncio.gather(*(is_question(gateway, mail) for mail in unanswered))
+    return Questions(
+        open=[mail for mail, is_one in zip(unanswered, asking, strict=True) if is_one],
+        answered=[(mail, replies[mail.id]) for mail in asked if mail.id in replies],
+    )
+
+
+async def is_question(gateway: Gateway, mail: Mail) -> bool:
+    """Whether a letter that nobody answered expects an answer."""
+    sent = await _read_sent(gateway, mail)
+    if sent is None:
+        return False
+    goal = gateway.index.store.goal(sent.email.goal_id) if sent.email.goal_id else None
+    ended = (goal.goal_id,) if goal is not None and goal.status.final else ()
+    return office.is_question(sent, ended)
+
+
+async def _read_sent(gateway: Gateway, mail: Mail) -> SentEmail | None:
+    """What the sender noted about a letter; read again only when the log has such a note."""
+    ((number,),) = gateway.index.store.query(_LAST_QUESTION)
+    known = _known_questions.get(gateway.index)
+    if known is None or known.number != number:
+        known = _known_questions[gateway.index] = _Questions({}, number)
+    if mail.id not in known.sent:
+        subject = subjects.record(mail.sender, "letter", mail.id)
+        try:
+            record = await read_record(gateway.bus, subject, SentEmail)
+        except ValueError:
+            record = None
+        known.sent[mail.id] = record.value if record else None
+    return known.sent[mail.id]

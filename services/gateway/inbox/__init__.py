@@ -1,1 +1,0 @@
-"""What waits for people: open requests, questions, letters, and what was put aside."""

@@ -1,0 +1,173 @@
+"""How the metrics are computed: velocity, context hits, drift, policy, and the experience of each agent."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from shared.contracts import ApprovalRequest, CommandJudged, CommandVerdict, Experience
+from shared.views.metrics import RELEVANT, TARGET_SECONDS, ContextHits, DriftMetrics, PolicyMetrics, Velocity
+
+
+class Sample(NamedTuple):
+    """A task that ended; ``facts`` are the arguments of ``Experience.plus``."""
+
+    ended_at: str
+    agent: str
+    kind: str
+    task_id: str
+    facts: dict[str, Any]
+
+
+def compute_velocity(seconds: Iterable[float]) -> Velocity | None:
+    """The velocity of tasks from their seconds; None without tasks."""
+    ordered = sorted(seconds)
+    if not ordered:
+        return None
+    return Velocity(
+        tasks=len(ordered),
+        p50=round(_percentile(ordered, 0.5), 3),
+        p95=round(_percentile(ordered, 0.95), 3),
+        within_target=sum(each <= TARGET_SECONDS for each in ordered) / len(ordered),
+    )
+
+
+def _percentile(ordered: list[float], share: float) -> float:
+    """The nearest-rank percentile: always one of the values, which statistics.quantiles interpolates."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def best_score(context: object) -> float | None:
+    """The best cosine of what memory gave for one question, from the ``context`` of its result or answer.
+
+    None if it says none: scores of searches are on another scale, and are not counted.
+    """
+    found = context if isinstance(context, dict) else {}
+    scores = found.get("scores")
+    given = [found.get("best"), *(scores if isinstance(scores, list) else ())]
+    numbers = [each for each in given if isinstance(each, int | float) and not isinstance(each, bool)]
+    best = max((float(number) for number in numbers), default=0.0)
+    return best if 0 < best <= 1.0001 else None
+
+
+def compute_context_hits(scores: Sequence[float]) -> ContextHits | None:
+    """The share of questions for which memory had something relevant; None without scores."""
+    if not scores:
+        return None
+    hits = sum(score > RELEVANT for score in scores)
+    mean = sum(scores) / len(scores)
+    return ContextHits(items=len(scores), hits=hits, rate=hits / len(scores), mean=round(mean, 4))
+
+
+def compute_experiences(samples: Iterable[Sample]) -> tuple[Experience, ...]:
+    """The experience with each agent and kind of task, as the conductor records it too."""
+    found: dict[tuple[str, str], Experience] = {}
+    for sample in sorted(samples, key=lambda sample: sample[:4]):
+        key = (sample.agent, sample.kind)
+        before = found.get(key) or Experience(agent=sample.agent, kind=sample.kind)
+        found[key] = before.plus(sample.task_id, **sample.facts)
+    return tuple(found[key] for key in sorted(found))
+
+
+class Inspected(NamedTuple):
+    """An inspection: when, the violations of each rule, and the rules that were not checked."""
+
+    at: str
+    violations: list[int]
+    not_checked: tuple[str, ...] = ()
+
+
+def read_inspection(metadata: Mapping[str, Any], at: str) -> Inspected | None:
+    """The inspection in the metadata of a result, which may hold anything; None if there is none."""
+    inspection = metadata.get("inspection")
+    rules = (inspection.get("drift") if isinstance(inspection, dict) else None) or metadata.get("drift")
+    if not isinstance(rules, list):
+        return None
+    found = [rule for rule in rules if isinstance(rule, dict)]
+    lists = [rule.get("violations") for rule in found]
+    unchecked = [str(rule.get("rule", ""))[:200] for rule in found if rule.get("not_checked")]
+    return Inspected(at, [len(each) if isinstance(each, list) else 0 for each in lists], tuple(unchecked))
+
+
+def compute_drift(inspections: Sequence[Inspected]) -> DriftMetrics | None:
+    """The drift of inspections; None without any."""
+    if not inspections:
+        return None
+    ordered = sorted(inspections)
+    counts = [each.violations for each in ordered]
+    return DriftMetrics(
+        inspections=len(inspections),
+        rules=sum(map(len, counts)),
+        broken=sum(count > 0 for rules in counts for count in rules),
+        violations=sum(map(sum, counts)),
+        last_violations=sum(counts[-1]),
+        not_checked=ordered[-1].not_checked,
+    )
+
+
+class JournalEntry(msgspec.Struct):
+    """A line of a task's journal: an effect that it began, and when."""
+
+    what: str = ""
+    started_at: str = ""
+
+
+class PolicyTracker:
+    """Verdicts of the policy, requests and answers by approval id, and journals by task id."""
+
+    def __init__(self) -> None:
+        self.judged: list[CommandJudged] = []
+        self.asked: dict[str, ApprovalRequest] = {}
+        self.granted: dict[str, bool] = {}
+        self.journals: dict[str, tuple[JournalEntry, ...]] = {}
+
+    def metrics(self) -> PolicyMetrics | None:
+        """The metrics; None if the policy allowed every command."""
+        if not self.judged:
+            return None
+        ran = tuple(judged.command[:200] for judged in self.judged if self._ran_unasked(judged))
+        verdicts = Counter(judged.verdict for judged in self.judged)
+        answers = [self._answer(judged) for judged in self.judged if judged.verdict == CommandVerdict.ASK]
+        return PolicyMetrics(
+            judged=len(self.judged),
+            denied=verdicts[CommandVerdict.DENY],
+            asked=verdicts[CommandVerdict.ASK],
+            granted=answers.count(True),
+            refused=answers.count(False),
+            ran=ran,
+            catch_rate=1 - len(ran) / len(self.judged),
+            rules=dict(Counter(judged.rule for judged in self.judged).most_common()),
+        )
+
+    def _ran_unasked(self, judged: CommandJudged) -> bool:
+        """Whether, by the journal of its task, a command ran after its verdict and without a grant."""
+        if judged.verdict == CommandVerdict.ASK and self._answer(judged):
+            return False
+        return any(
+            _is_run_of(effect.what, judged.command) and effect.started_at >= judged.created_at
+            for effect in self.journals.get(judged.task_id, ())
+        )
+
+    def _answer(self, judged: CommandJudged) -> bool | None:
+        """A person's answer about the command in its goal; None without one."""
+        answers = {
+            self.granted.get(approval_id)
+            for approval_id, asked in self.asked.items()
+            if asked.goal_id == judged.goal_id and _is_about(asked, judged)
+        }
+        return True if True in answers else False if False in answers else None
+
+
+def _is_about(asked: ApprovalRequest, judged: CommandJudged) -> bool:
+    """Whether a request is about a command: it names it, or else has the same rule and reason (as for cp)."""
+    if asked.what.startswith("run "):
+        return asked.what.endswith(judged.command)
+    return (asked.rule, asked.why) == (judged.rule, judged.why)
+
+
+def _is_run_of(what: str, command: str) -> bool:
+    """Whether a journal entry, which may be shortened, is about this command."""
+    note = what.removeprefix("run: ").partition("… [")[0]
+    return what.startswith("run: ") and bool(note) and " ".join(command.split()).startswith(note)

@@ -1,0 +1,100 @@
+"""What happens by itself, as one list: the timetable's items, jobs of the night, the ends of goals' time."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, tzinfo
+
+import msgspec
+
+from services.gateway.timetable.night_queue import NightJob, NightQueue
+from shared.clock import localize, parse_timestamp
+from shared.contracts import Due, Goal
+from shared.queries.timetable import WAITING
+from shared.recurrence import describe_recurrence, next_occurrence, parse_recurrence
+
+RUNS = 3  # the next times that are shown
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happens at ``at``, or did.
+
+    ``what`` is mail (a reminder), goal (on a schedule), briefing, job (of the night) or deadline (the end of
+    a goal's time). ``status`` is as in the record; what is not recorded waits. ``every`` says in English how
+    often it repeats, ``next_runs`` are the next times. ``runs`` counts how often it happened, ``missed`` the
+    runs that were left out, ``note`` says why the last one was; ``last`` is the goal that began at
+    ``last_at``.
+    """
+
+    id: str
+    what: str
+    text: str
+    at: str
+    status: str = "waiting"
+    every: str = ""
+    next_runs: list[str] = []
+    runs: int = 0
+    missed: int = 0
+    last_at: str = ""
+    last: str = ""
+    note: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is going to happen."""
+        return self.status in WAITING
+
+
+def view_due(due: Due, zone: tzinfo | None) -> Item:
+    """An item of the timetable as people see it."""
+    runs, every = [parse_timestamp(due.at)] if due.status in WAITING else [], ""
+    if due.repeats:
+        recurrence = parse_recurrence(due.repeats)
+        while runs and len(runs) < RUNS and (later := next_occurrence(recurrence, runs[-1], zone)):
+            runs.append(later)
+        try:
+            every = describe_recurrence(recurrence)
+        except (KeyError, ValueError, IndexError):  # a rule that has no short form in words
+            every = recurrence.rule
+    return Item(
+        id=due.due_id,
+        what=due.what.value,
+        text=due.text,
+        at=due.at,
+        status=due.status.value,
+        every=every,
+        next_runs=[moment.isoformat() for moment in runs],
+        runs=due.runs,
+        missed=due.missed,
+        last_at=due.last_at,
+        last=due.last,
+        note=due.note,
+    )
+
+
+def list_items(
+    dues: Iterable[Due], night: NightQueue, goals: Iterable[Goal], zone: tzinfo | None
+) -> list[Item]:
+    """All of it: what is going to happen, the next first, then the rest."""
+    now = datetime.now(UTC)
+    items = [view_due(each, zone) for each in dues]
+    items += [
+        Item(id=job.id, what="job", text=job.task or job.id, at=_begins(job, night, zone, now))
+        for job in night.jobs
+        if job.state == "waiting"
+    ]
+    items += [
+        Item(id=goal.goal_id, what="deadline", text=goal.text, at=goal.deadline)
+        for goal in goals
+        if goal.deadline
+    ]
+    return sorted(items, key=lambda each: (not each.waits, parse_timestamp(each.at)))
+
+
+def _begins(job: NightJob, night: NightQueue, zone: tzinfo | None, now: datetime) -> str:
+    """When a job may begin: at its time, else at night; now, for one that waits for neither."""
+    if night.window and not night.is_night and (job.when == "night" or not (job.run_at or job.when)):
+        return night.begins_at
+    try:
+        moment = datetime.fromisoformat(job.run_at)
+        return (moment if moment.tzinfo else localize(moment, zone)).astimezone(UTC).isoformat()
+    except (ValueError, OverflowError):
+        return now.isoformat()

@@ -1,0 +1,207 @@
+"""The overnight queue as its files are, read only."""
+
+import os
+import stat
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from shared.clock import read_night, read_zone, utc_now
+from shared.contracts import NightState
+from shared.settings import Settings
+from shared.text.display import flatten
+
+MAX_FILES = 200
+"""The most files of a folder that are read."""
+MAX_BYTES = 1_000_000
+"""The largest file that is read."""
+RECENT = 10
+"""The latest results that are shown."""
+FOLDERS = {"tonight": "waiting", "claimed": "running", "archive": "ended", "failed": "refused"}
+
+
+class NightJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job of the night; ``state`` is waiting, running, ended or refused.
+
+    ``outcome`` is how it ended, ``reason`` why it was refused or what it waits for; ``task_id`` is the task
+    that does it.
+    """
+
+    id: str
+    state: str
+    task: str = ""
+    priority: str = ""
+    run_at: str = ""
+    when: str = ""
+    at: str = ""
+    task_id: str = ""
+    outcome: str = ""
+    reason: str = ""
+
+
+class NightQueue(msgspec.Struct, frozen=True, kw_only=True):
+    """The overnight queue; not ``reachable`` if its folder is not on this machine.
+
+    ``window`` is the time in which jobs begin; empty: as soon as they are due. It begins or began at
+    ``begins_at``. ``held`` says why nothing begins now, though it is time; ``tokens`` and ``cost`` (US
+    dollars) are what models used in this night, or the last one; the limits are its budget (0: none).
+    """
+
+    reachable: bool
+    window: str = ""
+    is_night: bool = True
+    begins_at: str = ""
+    ends_at: str = ""
+    held: str = ""
+    tokens: int = 0
+    cost: float = 0.0
+    token_limit: int = 0
+    cost_limit: float = 0.0
+    folder: str = ""
+    counts: dict[str, int] = {}
+    jobs: list[NightJob] = []
+
+
+class _File(msgspec.Struct):
+    id: str = ""
+    task: str = ""
+    priority: str = ""
+    run_at: str = ""
+    when: str = ""
+    created_at: str = ""
+
+
+class _Result(msgspec.Struct):
+    task_id: str = ""
+    completed_at: str = ""
+    status: str = ""
+    outcome: str = ""
+    metadata: dict[str, Any] = {}
+
+
+def read_night_queue(settings: Settings, state: NightState, now: datetime | None = None) -> NightQueue:
+    """What waits and why, runs, ended last and was refused; ``state`` is cortex's record of the night."""
+    folder = settings.state_dir / "job_queue"
+    night = _read_night(settings, state, now or utc_now())
+    if not folder.is_dir():
+        return msgspec.structs.replace(night, folder=str(folder))
+    listed = {name: _list_files(folder / name) for name in FOLDERS}
+    jobs = [_read_job(path, "waiting") for path in listed["tonight"][:MAX_FILES]]
+    jobs += [_read_job(path, "running") for path in listed["claimed"][:MAX_FILES]]
+    jobs += [_read_ended(path) for path in _latest(listed["archive"])]
+    jobs += [_read_refused(path) for path in _latest(listed["failed"])]
+    counts = {state: len(listed[name]) for name, state in FOLDERS.items()}
+    jobs = [_with_reason(job, night) for job in jobs]
+    return msgspec.structs.replace(
+        night, reachable=True, folder=str(folder / "tonight"), counts=counts, jobs=jobs
+    )
+
+
+def _read_night(settings: Settings, state: NightState, now: datetime) -> NightQueue:
+    window = read_night(settings.night, read_zone(settings.time_zone))
+    began, ends = window.find(now)
+    return NightQueue(
+        reachable=False,
+        window="" if window.is_always else str(window),
+        is_night=began <= now,
+        begins_at=began.isoformat(),
+        ends_at=ends.isoformat(),
+        held=state.held,
+        tokens=state.tokens,
+        cost=state.cost,
+        token_limit=settings.night_tokens,
+        cost_limit=settings.night_cost,
+    )
+
+
+def _with_reason(job: NightJob, night: NightQueue) -> NightJob:
+    """A job that waits, with what it waits for: the night, or what holds it back though its time has come."""
+    if job.state != "waiting" or job.when == "now":
+        return job
+    waits = bool(night.window) and not night.is_night and (job.when == "night" or not job.run_at)
+    reason = f"waits for the night ({night.window})" if waits else night.held
+    return msgspec.structs.replace(job, reason=reason)
+
+
+def _list_files(folder: Path) -> list[Path]:
+    try:
+        names = sorted(entry.name for entry in os.scandir(folder))
+    except OSError:
+        return []
+    return [folder / name for name in names if name.lower().endswith(".json") and not name.startswith(".")]
+
+
+def _latest(paths: list[Path]) -> list[Path]:
+    return sorted(paths, key=_written_at, reverse=True)[:RECENT]
+
+
+def _written_at(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _read_job(path: Path, state: str) -> NightJob:
+    content = next(_decode(path, _File), _File())
+    return NightJob(
+        id=content.id[:128] or path.stem[:128],
+        state=state,
+        task=flatten(content.task, 300),
+        priority=content.priority[:20],
+        run_at=content.run_at[:40],
+        when=content.when[:10],
+        at=_stamp(path),
+        task_id=path.stem if state == "running" else "",
+    )
+
+
+def _read_ended(path: Path) -> NightJob:
+    content = next(_decode(path, _Result), _Result())
+    job = content.metadata.get("job")
+    task = str(job.get("task", "")) if isinstance(job, dict) else ""
+    return NightJob(
+        id=path.stem,
+        state="ended",
+        task=flatten(task, 300),
+        at=content.completed_at or _stamp(path),
+        task_id=content.task_id,
+        outcome=content.outcome or content.status,
+    )
+
+
+def _read_refused(path: Path) -> NightJob:
+    note = path.with_name(f"{path.name}.reason")
+    text = next(_read_bytes(note), b"").decode("utf-8", "replace")
+    return NightJob(id=path.stem[:128], state="refused", at=_stamp(path), reason=flatten(text, 300))
+
+
+def _decode(path: Path, kind: Any) -> Iterator[Any]:
+    """What a file holds; nothing if it is not readable as that."""
+    for data in _read_bytes(path):
+        try:
+            yield msgspec.json.decode(data, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return
+
+
+def _read_bytes(path: Path) -> Iterator[bytes]:
+    """The content of a regular file that is not too large; nothing for anything else."""
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return
+    try:
+        found = os.fstat(number)
+        if stat.S_ISREG(found.st_mode) and found.st_size <= MAX_BYTES:
+            yield os.read(number, MAX_BYTES)
+    finally:
+        os.close(number)
+
+
+def _stamp(path: Path) -> str:
+    written = _written_at(path)
+    return datetime.fromtimestamp(written, UTC).isoformat() if written else ""

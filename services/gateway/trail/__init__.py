@@ -1,1 +1,0 @@
-"""Sealing the log, and giving the seals to witnesses outside (docs/audit.md)."""

@@ -1,1 +1,0 @@
-"""The picture of the graph: which nodes are drawn, and where."""

@@ -1,0 +1,100 @@
+"""A message of a person, read once: its words, what it does, whether it is whole, and the times it names."""
+
+import re
+from functools import cached_property, lru_cache
+
+from shared.language.sayings import read_sayings
+from shared.language.speech_acts import Act, find_act
+from shared.language.times.days import ordinal
+from shared.language.times.time_parser import Phrases, choose
+
+WAYS = read_sayings(__file__, "utterance")
+MAX_PART = 12
+"""The most words of a message that is read as a part of a sentence."""
+REFERRING = 4
+"""The first words of a statement, of which one refers if it goes on from what was said."""
+
+
+class Utterance:
+    """A message: what is asked of it is found when it is first asked, and kept."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.bare = text.strip()
+        self.length = len(text.split())  # in words
+        self.asks = text.rstrip().endswith("?")
+
+    @cached_property
+    def plain(self) -> str:
+        """In lower case, without the punctuation that has no meaning in a short message."""
+        lower = self.text.lower().replace("’", "'").replace("a.m.", "am").replace("p.m.", "pm")
+        return " ".join(re.sub(r"(?<!\d)[.,:;!?\"()]+|[.,;!?\"()]+(?!\d)", " ", lower).split())
+
+    @cached_property
+    def act(self) -> Act:
+        """What it does: it asks, requests, tells, forbids, or quotes."""
+        return find_act(self.text)
+
+    @cached_property
+    def times(self) -> Phrases:
+        """The phrases in it that say when, and what it says besides."""
+        return choose(self.plain)
+
+    @cached_property
+    def is_time(self) -> bool:
+        """Whether it names times and nothing else."""
+        if WAYS["times"].fullmatch(self.plain) and WAYS["time"].search(self.plain):
+            return True
+        # "in a fortnight", "half nine", "first thing on Monday"
+        return bool(self.times.chosen) and not WAYS["beside_time"].sub(" ", self.times.rest).strip()
+
+    @cached_property
+    def clock(self) -> str:
+        """The time of day that it names, as 17:00; empty if there is none."""
+        if WAYS["noon"].search(self.plain):
+            return "12:00"
+        found = next(
+            (each for each in WAYS["at"].finditer(self.plain) if each["minute"] or each["half"]), None
+        )
+        if not found or int(found["hour"]) > 24:
+            return ""
+        hour = int(found["hour"])
+        if found["half"]:
+            hour = hour % 12 + (12 if found["half"] == "pm" else 0)
+        return f"{hour:02d}:{found['minute'] or '00'}"
+
+    @cached_property
+    def ordinal(self) -> int:
+        """The first number by place, or in digits, that it names; 0 if there is none."""
+        words = self.plain.split()
+        return next((ordinal(word) for word in words if word.isdigit() or WAYS["nth"].fullmatch(word)), 0)
+
+    @cached_property
+    def is_part(self) -> bool:
+        """Whether it is no sentence: "to pay the tuner, Monday", "the one in lab 2", "from May sorry"."""
+        short = self.length <= MAX_PART
+        return short and bool(WAYS["part"].match(self.text)) and not WAYS["asks"].search(self.text)
+
+    @cached_property
+    def has_pronoun(self) -> bool:
+        """Whether a word of it stands for something that was named before."""
+        return bool(WAYS["pronoun"].search(self.text))
+
+    @cached_property
+    def joins(self) -> bool:
+        """Whether it begins as what goes on: "and", "but"."""
+        return bool(WAYS["joins"].search(self.text))
+
+    @cached_property
+    def refers(self) -> bool:
+        """Whether it goes on from what was said: "no, it's on the 5th", "and she left"."""
+        begins = read_utterance(
+            " ".join(self.text.split()[:REFERRING])
+        )  # "Milo has to take his pill" names whose
+        return begins.has_pronoun or begins.joins or bool(WAYS["denies"].match(self.text))
+
+
+@lru_cache(1_024)
+def read_utterance(text: str) -> Utterance:
+    """The message ``text``; asked again, the same one."""
+    return Utterance(text)

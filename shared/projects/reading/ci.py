@@ -1,0 +1,318 @@
+"""What a project's CI runs: the scripts of GitHub workflows, GitLab, Travis and CircleCI."""
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import yaml
+
+from shared.projects.reading.project_files import ProjectFiles, list_workflows
+from shared.projects.reading.test_commands import UNKNOWN, split_line
+from shared.projects.reading.test_environments import TestNeeds, join_options, sort_lines
+from shared.source import parse_yaml
+
+MAX_FILES = 40
+MAX_COMBINATIONS = 64
+OTHER_SYSTEM = re.compile(r"(?i)windows|macos|freebsd|\bwin32\b|\bdarwin\b")
+NOT_TESTS = re.compile(
+    r"(?i)release|publish|deploy|\bdocs?\b|codeql|stale|scorecard|wheels|nightly|benchmark|lock"
+)
+TRIGGERS = frozenset({"push", "pull_request", "pull_request_target", "workflow_call", "merge_group"})
+EXPRESSION = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
+TERM = re.compile(r"'((?:[^']|'')*)'|([A-Za-z_][\w.-]*)")
+STRICT = re.compile(
+    r"(?i)(RUSTFLAGS|RUSTDOCFLAGS|.*COLOR.*|CARGO_.*|RUST_.*|PIP_.*|UV_.*|NPM_.*|.*TOKEN.*|.*SECRET.*|GITHUB_.*"
+    r"|COVER.*|CODECOV.*|TOX.*|CC|CXX|PATH|HOME|PYTHON|NODE_OPTIONS|.*CACHE.*|FORCE_.*)"
+)
+"""Variables that only suit the CI machine, or make warnings errors there."""
+
+
+KNOWN = {"github": {"workspace": ".", "event_name": "push"}, "runner": {"os": "Linux"}}
+"""What is known of other contexts of GitHub's expressions."""
+ACTIONS = {
+    "actions-rs/cargo": "cargo",
+    "gradle/gradle-build-action": "./gradlew",
+    "gradle/actions": "./gradlew",
+}
+"""Actions that run a command, and its program."""
+
+
+class Text(str):
+    """A scalar of a YAML file, with its 1-based ``line``: of a block, that of its first line."""
+
+    __slots__ = ("line",)
+    line: int
+
+
+class _Loader(yaml.BaseLoader):
+    """Reads every scalar as Text: 3.10 stays a version, and ``on`` a key."""
+
+    def construct_scalar(self, node: Any) -> Text:
+        value = Text(super().construct_scalar(node))
+        value.line = node.start_mark.line + (2 if node.style in ("|", ">") else 1)
+        return value
+
+
+class Script(msgspec.Struct, frozen=True, kw_only=True):
+    """A script that CI runs: where it stands (``file`` and ``line``), in which ``job`` and ``folder``.
+
+    ``foreign`` says that it runs on another system, ``services`` what CI starts beside it, ``secrets`` which
+    it needs.
+    """
+
+    text: str
+    file: str
+    line: int
+    job: str
+    folder: str = "."
+    env: dict[str, str] = {}
+    foreign: bool = False
+    services: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+
+
+def read_ci(files: ProjectFiles) -> tuple[Script, ...]:
+    """The scripts that a project's CI runs for a change, in the order of its files."""
+    scripts: list[Script] = []
+    for name in _sort_workflows(files):
+        data = _load(files.text(name))
+        if _is_triggered(data):
+            scripts += _read_workflow(files, name, data)
+    scripts += _read_gitlab(".gitlab-ci.yml", _load(files.text(".gitlab-ci.yml")))
+    for name in (".travis.yml", ".circleci/config.yml", "azure-pipelines.yml", ".woodpecker.yml"):
+        if not scripts:
+            scripts += [
+                Script(text=text, file=name, line=text.line, job="ci")
+                for text in _find_scripts(_load(files.text(name)))
+            ]
+    return tuple(scripts)
+
+
+def list_commands(text: str) -> list[tuple[int, str]]:
+    """Every line of every script in a CI file of any kind, whatever it runs for, with its number."""
+    return [
+        (script.line + number, line.strip())
+        for script in _find_scripts(_load(text))
+        for number, line in enumerate(script.splitlines())
+        if line.strip()
+    ]
+
+
+def _sort_workflows(files: ProjectFiles) -> list[str]:
+    names = [path.name for path in list_workflows(files.folder)[:MAX_FILES]]
+    likely = re.compile(r"(?i)test|^ci|build|check|main")
+    names.sort(key=lambda name: (bool(NOT_TESTS.search(name)), not likely.search(name)))
+    return [f".github/workflows/{name}" for name in names]
+
+
+def _load(text: str) -> Any:
+    try:
+        return parse_yaml(text, _Loader)  # it makes texts, lists and mappings only
+    except ValueError:
+        return {}
+
+
+def _is_triggered(data: Any) -> bool:
+    """Whether a workflow runs for changes, not only at night, by hand or for a release."""
+    on = data.get("on") if isinstance(data, dict) else None
+    return bool(TRIGGERS & set(on)) if isinstance(on, list | dict) else on in TRIGGERS
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _read_workflow(files: ProjectFiles, file: str, data: Any) -> Iterator[Script]:
+    for name, job in _mapping(_mapping(data).get("jobs")).items():
+        job = _mapping(job)
+        if NOT_TESTS.search(name) and not re.search(r"(?i)test", name):
+            continue
+        for combination in _combinations(_mapping(job.get("strategy")).get("matrix")):
+            yield from _read_job(files, file, name, data, job, combination)
+
+
+def _combinations(matrix: Any) -> list[dict[str, Any]]:
+    """The combinations of a matrix, those on Linux first."""
+    matrix = _mapping(matrix)
+    axes = {key: _list(value) for key, value in matrix.items() if key not in ("include", "exclude")}
+    products = itertools.islice(itertools.product(*axes.values()), MAX_COMBINATIONS)
+    found: list[dict[str, Any]] = []
+    found += [dict(zip(axes, values, strict=True)) for values in products] if axes else []
+    for extra in map(_mapping, _list(matrix.get("include"))):
+        hosts = [each for each in found if all(each.get(key, value) == value for key, value in extra.items())]
+        for each in hosts:
+            each |= extra
+        found += [] if hosts and axes else [dict(extra)]
+    found.sort(key=lambda each: bool(OTHER_SYSTEM.search(str(list(each.values())))))
+    return [*found[:MAX_COMBINATIONS]] or [{}]
+
+
+def _read_job(
+    files: ProjectFiles, file: str, name: str, data: Any, job: dict[str, Any], combination: dict[str, Any]
+) -> Iterator[Script]:
+    env = {**_mapping(data.get("env")), **_mapping(job.get("env"))}
+    values: dict[str, Any] = {"matrix": combination, "env": env, **KNOWN}
+    defaults = {**_run_defaults(data), **_run_defaults(job)}
+    runs_on = _substitute(str(job.get("runs-on", "")), values)
+    foreign = bool(OTHER_SYSTEM.search(runs_on))
+    services = tuple(map(str, _mapping(job.get("services"))))
+    for step in _expand_steps(files, job.get("steps")):
+        text = step.get("run") or _read_action(step)
+        if not isinstance(text, Text) or step.get("continue-on-error") == "true":
+            continue
+        values["env"] = {**env, **_mapping(step.get("env"))}
+        shell = str(step.get("shell", defaults.get("shell", "")))
+        condition, place = str(step.get("if", "")), defaults.get("working-directory", ".")
+        yield Script(
+            text=_substitute(text, values),
+            file=step.get("file", file),
+            line=text.line,
+            job=str(name),
+            folder=_substitute(str(step.get("working-directory", place)), values),
+            env=_literal(values["env"], values),
+            foreign=foreign or shell in ("pwsh", "powershell", "cmd") or _excludes_linux(condition),
+            services=services,
+            secrets=tuple(re.findall(r"secrets\.(\w+)", text)),
+        )
+
+
+def _read_action(step: dict[str, Any]) -> Text | None:
+    """The command that a well-known action runs."""
+    used, given = str(step.get("uses", "")), _mapping(step.get("with"))
+    command, arguments = str(given.get("command", "")), given.get("args") or given.get("arguments") or ""
+    program = next((program for name, program in ACTIONS.items() if used.startswith(name)), "")
+    if not program:
+        return None
+    text = Text(f"{program} {command} {arguments}")
+    text.line = getattr(step.get("uses"), "line", 1)
+    return text
+
+
+def _run_defaults(data: Any) -> dict[str, Any]:
+    return _mapping(_mapping(_mapping(data).get("defaults")).get("run"))
+
+
+def _expand_steps(files: ProjectFiles, steps: Any) -> Iterator[dict[str, Any]]:
+    """The steps of a job, those of the project's own actions in their place."""
+    for step in map(_mapping, _list(steps)):
+        used = str(step.get("uses", ""))
+        if not used.startswith("./"):
+            yield step
+            continue
+        for name in (f"{used[2:].rstrip('/')}/action.yml", f"{used[2:].rstrip('/')}/action.yaml"):
+            for inner in map(
+                _mapping, _list(_mapping(_mapping(_load(files.text(name))).get("runs")).get("steps"))
+            ):
+                yield {**inner, "file": name}
+
+
+def _excludes_linux(condition: str) -> bool:
+    return bool(re.search(r"(?i)==\s*'(windows|macos)|startsWith\([^)]*'(windows|macos)", condition))
+
+
+def _literal(env: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, str]:
+    """The variables whose values are written there, but for those that only suit the CI machine."""
+    found = {key: _substitute(str(value), values) for key, value in env.items() if not STRICT.fullmatch(key)}
+    return {key: value for key, value in found.items() if UNKNOWN not in value}
+
+
+def _substitute(text: str, values: Mapping[str, Any]) -> str:
+    """``text`` with its expressions evaluated as far as the matrix and the environment tell."""
+    return EXPRESSION.sub(lambda match: _evaluate(match[1], values), text)
+
+
+def _evaluate(expression: str, values: Mapping[str, Any]) -> str:
+    for part in expression.split("||"):
+        part = part.strip()
+        if formatted := re.fullmatch(r"format\(\s*'([^']*)'\s*,(.*)\)", part):
+            arguments = (_evaluate(each, values) for each in formatted[2].split(","))
+            known = {f"{{{number}}}": value for number, value in enumerate(arguments)}
+            return re.sub(r"\{\d+\}", lambda found, known=known: known.get(found[0], UNKNOWN), formatted[1])
+        term = TERM.fullmatch(part)
+        value: Any = values
+        if term is None:
+            return UNKNOWN
+        if term[1] is not None:
+            value = term[1].replace("''", "'")
+        else:
+            for key in term[2].split("."):
+                value = value.get(key) if isinstance(value, Mapping) else None
+        if isinstance(value, str) and value:
+            return value if "${{" not in value else UNKNOWN
+    # What the matrix leaves out is empty; of other contexts nothing is known.
+    return "" if expression.strip().startswith("matrix.") else UNKNOWN
+
+
+def _read_gitlab(file: str, data: Any) -> Iterator[Script]:
+    data = _mapping(data)
+    shared = _services(data.get("services"))
+    for name, job in data.items():
+        if not isinstance(job, dict) or name.startswith(".") or NOT_TESTS.search(name):
+            continue
+        env = _literal({**_mapping(data.get("variables")), **_mapping(job.get("variables"))}, {})
+        for key in ("before_script", "script"):
+            for text in _texts(job.get(key)):
+                services = _services(job.get("services")) or shared
+                yield Script(text=text, file=file, line=text.line, job=name, env=env, services=services)
+
+
+def _services(value: Any) -> tuple[str, ...]:
+    names = [each.get("name", "") if isinstance(each, dict) else each for each in _list(value)]
+    return tuple(str(name) for name in names if name)
+
+
+def _texts(value: Any) -> Iterator[Text]:
+    for each in _list(value):
+        if isinstance(each, Text):
+            yield each
+        elif isinstance(each, list):
+            yield from _texts(each)
+
+
+def _find_scripts(data: Any, depth: int = 0) -> Iterator[Text]:
+    """Every value of a key that holds a script, at any depth."""
+    if depth > 12:
+        return
+    for each in data if isinstance(data, list) else ():
+        yield from _find_scripts(each, depth + 1)
+    for key, value in _mapping(data).items():
+        if key in ("script", "run", "command", "commands", "bash", "before_script"):
+            yield from _texts(value)
+        if isinstance(value, list | dict):
+            yield from _find_scripts(value, depth + 1)
+
+
+# --- what CI installs -------------------------------------------------------------------------------
+
+PUBLISHING = re.compile(
+    r"(pip|setuptools|wheel|build|twine|tox|nox|uv|poetry|pdm|pipenv|hatch|codecov|coveralls|pre-commit"
+    r"|cibuildwheel|virtualenv|sphinx|black|flake8|mypy|pylint|ruff|isort)\b(?!-)"
+)
+"""Requirements in CI that no test needs: what builds, publishes, lints and installs."""
+
+
+def read_ci_needs(files: ProjectFiles) -> TestNeeds:
+    """What the project's CI (else its Makefile) installs by pip, but for tools that build and publish."""
+    for text in map(files.text, list_ci_files(files)):
+        needs = TestNeeds()
+        for line in re.findall(r"(?m)\bpip3? install ([^\n]+)", text.replace("\\\n", " ")):
+            needs = needs.join(sort_lines(files, join_options(next(split_line(line), []))))
+        wanted = (line for line in needs.requirements if not PUBLISHING.match(line))
+        needs = msgspec.structs.replace(needs, requirements=tuple(wanted))
+        if needs:
+            return needs
+    return TestNeeds()
+
+
+def list_ci_files(files: ProjectFiles) -> list[str]:
+    """The files that say what the project's CI does, those named for tests first."""
+    workflows = list_workflows(files.folder)
+    workflows.sort(key=lambda path: not re.search(r"test|ci\b|build|main", path.stem))
+    names = [str(path.relative_to(files.folder)) for path in workflows]
+    return [*names, ".gitlab-ci.yml", ".travis.yml", "appveyor.yml", "Makefile"]

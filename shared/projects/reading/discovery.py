@@ -1,0 +1,361 @@
+"""Finds the commands that test a project: what it states, else what its CI runs, else what is usual."""
+
+import itertools
+import os
+import re
+import shlex
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from shared.contracts import NotChecked
+from shared.errors import ActionError
+from shared.projects.reading import guesses
+from shared.projects.reading.ci import Script
+from shared.projects.reading.node_scripts import (
+    cite_script,
+    ends_in,
+    find_members,
+    innermost,
+    parse_call,
+    read_scripts,
+    recognise_script,
+)
+from shared.projects.reading.project_files import ProjectFiles, find_line
+from shared.projects.reading.task_files import resolve
+from shared.projects.reading.test_commands import (
+    UNKNOWN,
+    Found,
+    Recognised,
+    ShellCommand,
+    TestCommand,
+    recognise,
+    split_script,
+)
+
+MAX_COMMANDS = 12
+"""The most test commands of one project that are run."""
+BUILDS = re.compile(
+    r"^(?:(?:npm|pnpm|yarn|bun) (?:run |run-script )?"
+    r"(?:build|compile|bundle|generate|codegen|transpile)[\w:-]*)$"
+)
+NATIVE_BUILDS = re.compile(
+    r"^(?:\./)?(?:configure|autogen\.sh|bootstrap|buildconf|autoreconf|meson setup|ninja|make|gmake)"
+    r"\b(?!.* install\b)"
+)
+MACHINES = re.compile(r"-DCMAKE_(INSTALL|C_|CXX_|TOOLCHAIN|PREFIX|MAKE_PROGRAM|OSX)|-DVCPKG|-DCONAN")
+BESIDE = re.compile(r"\bdocker(?:-compose)?\b|\bpodman\b|\bkubectl\b|\bminikube\b|\bkind create\b")
+
+
+class Discovery(msgspec.Struct, frozen=True, kw_only=True):
+    """The ``commands`` that test a project, in order, and those that cannot be run here (``not_run``)."""
+
+    commands: tuple[TestCommand, ...] = ()
+    not_run: tuple[NotChecked, ...] = ()
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A test command of the CI, and what is known about the place it was found at."""
+
+    command: TestCommand
+    script: Script
+    browser: bool = False
+
+
+def find_tests(project: ProjectFiles, ci: Iterable[Script]) -> Discovery:
+    """The commands that test ``project``, whose CI runs the scripts ``ci``.
+
+    What the project states for Mailroom is all there is; what its CI runs comes before a guess. Raises
+    ActionError if the project states a command that makes no sense.
+    """
+    if stated := _find_stated(project):
+        return Discovery(commands=(stated,))
+    found = _choose(list(_find_in_ci(project, ci)))
+    if found.commands:
+        return found
+    commands = guesses.guess_tests(project)
+    return Discovery(commands=tuple(commands[:MAX_COMMANDS]), not_run=found.not_run)
+
+
+# what the project states
+
+
+def _find_stated(files: ProjectFiles) -> TestCommand | None:
+    """The command in ``[tool.mailroom] test`` of pyproject.toml, or in ``.mailroom.yaml``."""
+    text = files.text("pyproject.toml")
+    mailroom = files.table("pyproject.toml", "tool", "mailroom")
+    if "test" in mailroom:
+        header = find_line(text, r"^\[tool\.mailroom\]")
+        within = "\n" * header + "\n".join(text.splitlines()[header:])
+        line = find_line(within, r"^ *test *=") or header or find_line(text, r"mailroom")
+        return _parse_stated(files, mailroom["test"], f"pyproject.toml:{line}", "[tool.mailroom] test")
+    stated = files.table(".mailroom.yaml")
+    if "test" in stated:
+        line = files.find_line(".mailroom.yaml", r"^test *:")
+        return _parse_stated(files, stated["test"], f".mailroom.yaml:{line}", "test")
+    return None
+
+
+def _parse_stated(files: ProjectFiles, value: Any, source: str, name: str) -> TestCommand:
+    if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+        words = value
+    elif isinstance(value, str) and value.strip():
+        words = ["sh", "-c", value] if re.search(r"[|&;<>()$`*\n]", value) else _split(value, source)
+    else:
+        raise ActionError(f"{source}: {name} must be a command, as text or as a list of words")
+    found = recognise(words)
+    runner = "any"
+    starts: tuple[str, ...] = ()
+    if found and found.indirect == "npm":
+        runner, call = "node", parse_call(tuple(words))
+        scripts = read_scripts(files)
+        starts = ends_in(scripts, call.name) if call else ()
+    elif found and not found.indirect:
+        runner, starts = found.runner, found.words if found.runner == "node" else ()
+    argv = ("python", *words[1:]) if words[0] in ("python", "python3") else tuple(words)
+    names = found.names if found and not found.indirect else frozenset[str]()
+    return TestCommand(runner=runner, argv=argv, found=f"{source} ({name})", starts=starts, names=names)
+
+
+def _split(text: str, source: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise ActionError(f"{source}: the test command {text!r} is not well formed: {error}") from None
+
+
+# what its CI runs
+
+
+def _find_in_ci(project: ProjectFiles, ci: Iterable[Script]) -> Iterable[Candidate]:
+    built: dict[tuple[str, str], list[tuple[str, ShellCommand]]] = {}
+    for script in ci:
+        done = built.setdefault((script.file, script.job), [])
+        for command in split_script(script.text, script.env):
+            folder = _inside(project, f"{script.folder}/{command.folder}")
+            if folder is None and command.words[0] == "ctest":
+                folder = "."  # that of the build, which only CI knows
+            if folder is None:
+                continue
+            found = list(_follow(project, folder, command, script))
+            yield from (_candidate(each, script, done) for each in found)
+            if not found:
+                done.append((folder, command))
+
+
+def _inside(project: ProjectFiles, folder: str) -> str | None:
+    """``folder`` relative to the project; None if it leads outside or is not known."""
+    path = os.path.normpath(folder.lstrip("/"))
+    return None if UNKNOWN in path or path.startswith("..") else path
+
+
+def _follow(
+    project: ProjectFiles, folder: str, command: ShellCommand, script: Script
+) -> Iterable[tuple[Candidate, str]]:
+    """The test commands that one command of the CI comes to, each with the folder it runs in."""
+    recognised = recognise(command.words)
+    place = f"{script.file}:{script.line + command.line}"
+    env = {**script.env, **{key: value for key, value in command.env.items() if UNKNOWN not in value}}
+    if recognised is None:
+        if BESIDE.search(command.words[0]) and re.search(r"\btests?\b", " ".join(command.words)):
+            yield _make(_as_found(command.words, place), folder, place, script, env), folder
+        return
+    for each in _resolve(project, folder, recognised, place):
+        inner = _inside(project, f"{folder}/{each.folder}")
+        if inner is None or (not (project.folder / inner).is_dir() and each.command.runner != "ctest"):
+            continue
+        where = each.source if each.source == place else f"{_at(folder, each.source)}, run by {place}"
+        yield _make(each, inner, where, script, {**env, **each.env}), inner
+
+
+def _at(folder: str, source: str) -> str:
+    return source if folder == "." else f"{folder}/{source}"
+
+
+def _as_found(words: tuple[str, ...], place: str) -> Found:
+    command = Recognised(runner="any", words=words, names=frozenset(words))
+    return Found(command=command, source=place)
+
+
+def _resolve(
+    project: ProjectFiles, folder: str, recognised: Recognised, place: str, depth: int = 4
+) -> Iterable[Found]:
+    """What an indirect command runs, however many steps it takes."""
+    if not recognised.indirect or depth <= 0:
+        yield Found(command=recognised, source=place)
+    elif recognised.indirect == "npm":
+        yield from _resolve_npm(project, folder, recognised)
+    else:
+        found = resolve(recognised, project.at(folder))
+        for each in found or ():
+            inner = _inside(project, f"{folder}/{each.folder}")
+            if each.command.indirect and inner is not None and each.command.words != recognised.words:
+                for final in _resolve(project, inner, each.command, each.source, depth - 1):
+                    yield msgspec.structs.replace(final, folder=f"{each.folder}/{final.folder}")
+            elif not each.command.indirect:
+                yield each
+        if found is None and recognised.indirect == "make" and {"test", "check"} & recognised.names:
+            made = msgspec.structs.replace(recognised, indirect="")
+            if project.has("CMakeLists.txt"):  # CMake makes the Makefile
+                made = Recognised(runner="ctest", words=("ctest",))
+            yield Found(command=made, source=place)
+
+
+def _resolve_npm(project: ProjectFiles, folder: str, recognised: Recognised) -> Iterable[Found]:
+    call = parse_call(recognised.words)
+    if call is None:
+        return
+    inner = _inside(project, f"{folder}/{call.folder}")
+    if inner is None or not (project.folder / inner).is_dir():
+        return
+    scripts = read_scripts(project.at(inner))
+    if members := find_members(project.at(inner), call):
+        for member in members:
+            called = msgspec.structs.replace(recognised, words=(member.manager, "run", member.name))
+            found = _resolve_npm(project, f"{inner}/{member.folder}", called)
+            yield from (
+                msgspec.structs.replace(
+                    each,
+                    source=f"{member.folder}/{each.source}",
+                    folder=os.path.normpath(f"{call.folder}/{member.folder}/{each.folder}"),
+                )
+                for each in found
+            )
+        return
+    ends = recognise_script(scripts, call.name)
+    if not ends:
+        return
+    names = frozenset(" ".join((*each.words, *call.extra)) for each in ends)
+    inside = innermost(scripts, call.name)
+    call = msgspec.structs.replace(call, name=inside)
+    extra = (*(("--",) if call.extra and call.manager == "npm" else ()), *call.extra)
+    words = (call.manager, "run", *call.options, call.name, *extra)
+    yield Found(
+        command=Recognised(
+            runner="node",
+            words=(
+                *words,
+                "\0",
+                *ends_in(scripts, call.name),
+            ),  # what the script ends in is kept behind a mark
+            names=names,
+            browser=all(each.browser for each in ends),
+        ),
+        source=f"{cite_script(project.at(inner), inside)} (scripts.{inside}: {scripts[inside][:100]})",
+        folder=call.folder,
+    )
+
+
+def _make(found: Found, folder: str, where: str, script: Script, env: dict[str, str]) -> Candidate:
+    words = found.command.words
+    starts: tuple[str, ...] = ()
+    if "\0" in words:
+        at = words.index("\0")
+        words, starts = words[:at], words[at + 1 :]
+    elif found.command.runner == "node":
+        starts = words
+        words = (
+            ("npx", "--no-install", *words)
+            if words[0] not in ("node", "tsx", "bun", "deno", "npm")
+            else words
+        )
+    command = TestCommand(
+        runner=found.command.runner,
+        argv=words,
+        found=where,
+        folder=folder,
+        env=env,
+        names=found.command.names,
+        starts=starts,
+        services=script.services,
+    )
+    return Candidate(command=command, script=script, browser=found.command.browser)
+
+
+def _candidate(
+    found: tuple[Candidate, str], script: Script, done: list[tuple[str, ShellCommand]]
+) -> Candidate:
+    """The candidate with what its job builds before."""
+    candidate, folder = found
+    runner = candidate.command.runner
+    before: list[str] = []
+    for place, command in done:
+        line = shlex.join(command.words)
+        if runner == "ctest" and command.words[0].endswith("cmake"):
+            before += _defined(command.words)
+        builds = {"node": BUILDS, "any": NATIVE_BUILDS}.get(runner)
+        if builds and builds.match(line) and place == folder and UNKNOWN not in line:
+            before.append(line)
+    changed = msgspec.structs.replace(candidate.command, before=tuple(dict.fromkeys(before)))
+    return msgspec.structs.replace(candidate, command=changed)
+
+
+def _defined(words: tuple[str, ...]) -> list[str]:
+    """The variables that a call of CMake sets, but for compilers, places and what only CI knows."""
+    joined = [f"-D{word}" for option, word in itertools.pairwise(words) if option == "-D"]
+    given = [*joined, *(word for word in words if re.match(r"-D\w", word))]
+    return [word for word in given if UNKNOWN not in word and not MACHINES.match(word)]
+
+
+# which of them are run
+
+
+def _choose(candidates: list[Candidate]) -> Discovery:
+    """Each set of tests once, by the first command for it; others are variants, or need what is not here."""
+    # Sorting keeps the order otherwise: on Linux first, without services, with everything known.
+    candidates.sort(key=lambda each: (each.script.foreign, bool(each.script.services), _is_unknown(each)))
+    chosen: list[Candidate] = []
+    not_run: dict[str, NotChecked] = {}
+    for each in candidates:
+        what = shlex.join(each.command.argv)
+        if reason := _unable(each):
+            not_run.setdefault(
+                what, NotChecked(what=f"{what} ({each.command.found})", why=reason[0], cure=reason[1])
+            )
+            continue
+        same = next((other for other in chosen if _covers(other.command, each.command)), None)
+        if same is None:
+            chosen = [other for other in chosen if not _covers(each.command, other.command)]
+            chosen.append(each)
+        elif same.command.argv != each.command.argv:
+            why = f"it runs the same tests as `{shlex.join(same.command.argv)}` with other options"
+            not_run.setdefault(what, NotChecked(what=f"{what} ({each.command.found})", why=why))
+    commands = tuple(each.command for each in chosen[:MAX_COMMANDS])
+    return Discovery(commands=commands, not_run=tuple(not_run.values())[:20])
+
+
+def _is_unknown(candidate: Candidate) -> bool:
+    return any(UNKNOWN in word for word in candidate.command.argv)
+
+
+def _unable(candidate: Candidate) -> tuple[str, str] | None:
+    """Why a command cannot be run here, and what to do; None if it can."""
+    if BESIDE.search(candidate.command.argv[0]):
+        return "it runs in a container, and the jail has no container engine", "Run it outside of Mailroom"
+    if candidate.browser:
+        return "it drives a browser, and the jail has none", "Run it outside of Mailroom"
+    if candidate.script.secrets:
+        return f"CI gives it the secret {candidate.script.secrets[0]}", "Run it in the project's CI"
+    return None
+
+
+def _covers(one: TestCommand, other: TestCommand) -> bool:
+    """Whether ``one`` runs all tests that ``other`` runs; pytest runs those of a file as Python would."""
+    as_file = one.runner == "pytest" and one.names and _is_file_of_tests(other)
+    if one.folder != other.folder or (one.runner != other.runner and not as_file):
+        return False
+    if not one.names or one.names == other.names:
+        return True
+    if not other.names:
+        return False
+    return all(any(_is_part(part, whole) for whole in one.names) for part in other.names)
+
+
+def _is_file_of_tests(command: TestCommand) -> bool:
+    """Whether a command has Python run files by themselves: ``python test.py``."""
+    return command.argv[0] == "python" and bool(command.names) and command.names == set(command.argv[1:])
+
+
+def _is_part(part: str, whole: str) -> bool:
+    return part == whole or part.startswith((f"{whole}/", f"{whole}::")) or whole in (".", "./...")

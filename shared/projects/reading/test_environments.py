@@ -1,0 +1,314 @@
+"""Test environments of tox and nox: what they install for the tests, and the commands that they run."""
+
+import ast
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from shared.projects.reading.project_files import (
+    ProjectFiles,
+    as_table,
+    find_line,
+    get_table,
+    list_texts,
+    parse_ini,
+)
+from shared.projects.reading.test_commands import UNKNOWN, Found, recognise, recognise_lines
+
+NAMES = ("testenv", "testenv:py", "testenv:test", "testenv:tests", "testenv:unit", "testenv:pytest")
+"""Sections of tox.ini that describe the tests; the first that installs something counts."""
+FACTORS = re.compile(r"^([\w!.,{}-]+):\s+(.*)$")
+ABOUT_TESTS = re.compile(r"(?<![\w!])(py\d*|tests?|pytest|unit|default)(?!\w)")
+"""Factors whose lines are taken: those of the tests themselves, not of variants of the environment."""
+
+
+class TestNeeds(msgspec.Struct, frozen=True, kw_only=True):
+    """What tests need: names of extras and groups, requirement lines, and requirement files."""
+
+    __test__ = False
+
+    extras: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.extras or self.groups or self.requirements or self.files)
+
+    def join(self, other: "TestNeeds") -> "TestNeeds":
+        """What either needs."""
+        return TestNeeds(
+            **{
+                name: tuple(dict.fromkeys((*getattr(self, name), *getattr(other, name))))
+                for name in self.__struct_fields__
+            }
+        )
+
+    def keep(self, extras: Sequence[str], groups: Sequence[str]) -> "TestNeeds":
+        """These needs without the extras and groups that the project does not have."""
+        return msgspec.structs.replace(
+            self,
+            extras=tuple(name for name in self.extras if name in extras),
+            groups=tuple(name for name in self.groups if name in groups),
+        )
+
+
+class _Tox(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of tox in ``file``: ``native`` as TOML has them, or the ``sections`` of INI."""
+
+    file: str = ""
+    native: dict[str, Any] = {}
+    sections: dict[str, dict[str, str]] = {}
+
+
+def _read_tox(files: ProjectFiles) -> _Tox:
+    stated = files.table("tox.toml") or files.table("pyproject.toml", "tool", "tox")
+    legacy = stated.get("legacy_tox_ini")
+    if stated and not isinstance(legacy, str):
+        return _Tox(file=files.first("tox.toml") or "pyproject.toml", native=stated)
+    if files.text("tox.ini"):
+        return _Tox(file="tox.ini", sections=files.sections("tox.ini"))
+    if "testenv" in files.sections("setup.cfg"):
+        return _Tox(file="setup.cfg", sections=files.sections("setup.cfg"))
+    return _Tox(file="pyproject.toml" if legacy else "", sections=parse_ini(legacy or ""))
+
+
+def read_tox_needs(files: ProjectFiles) -> TestNeeds:
+    """What tox installs in the environment of the tests."""
+    tox = _read_tox(files)
+    for names in (("env_run_base",), ("env", "test"), ("env", "tests"), ("env", "py")):
+        table = get_table(tox.native, *names)
+        needs = TestNeeds(
+            extras=list_texts(table.get("extras")), groups=list_texts(table.get("dependency_groups"))
+        ).join(sort_lines(files, list_texts(table.get("deps"))))
+        if needs:
+            return needs
+    for name in NAMES:
+        section = tox.sections.get(name, {})
+        extras, groups, lines = (
+            list(_list_lines(tox.sections, section.get(key, "")))
+            for key in ("extras", "dependency_groups", "deps")
+        )
+        needs = TestNeeds(extras=_split_words(extras), groups=_split_words(groups))
+        needs = needs.join(sort_lines(files, lines))
+        if needs:
+            return needs
+    return TestNeeds()
+
+
+def _split_words(lines: Iterable[str]) -> tuple[str, ...]:
+    return tuple(word for line in lines for word in re.split(r"[,\s]+", line) if word)
+
+
+def _list_lines(sections: Mapping[str, Mapping[str, str]], value: str, depth: int = 0) -> Iterator[str]:
+    """The lines of a value that apply to the tests, with references to other sections filled in."""
+    for line in value.splitlines():
+        line = line.strip()
+        if match := FACTORS.match(line):
+            if not ABOUT_TESTS.search(match[1]):
+                continue
+            line = match[2].strip()
+        if reference := re.fullmatch(r"\{\[([^\]]+)\](\w+)\}", line):
+            if depth < 5:
+                yield from _list_lines(
+                    sections, sections.get(reference[1], {}).get(reference[2], ""), depth + 1
+                )
+        elif line and not line.startswith("#"):
+            yield re.sub(r"\{(toxinidir|tox_root)\}/?|\{/\}", "", line)
+
+
+def sort_lines(project: ProjectFiles, lines: Sequence[str]) -> TestNeeds:
+    """Lines as pip takes them, sorted into requirements, requirement files and extras of the project."""
+    requirements, files, extras = [], [], []
+    for line in lines:
+        line = re.sub(r"\s+#.*$", "", line).strip()
+        if match := re.match(r"(?:-r|--requirement)[ =]?\s*(\S+)$", line):
+            name = match[1].removeprefix("./")
+            if project.has(name) and ".." not in Path(name).parts:
+                files.append(name)
+        elif match := re.match(r"(?:-e\s*)?\.(?:\[([^\]]+)\])?$", line):
+            extras += [name.strip() for name in (match[1] or "").split(",") if name.strip()]
+        elif re.match(r"[A-Za-z0-9][\w.-]*\s*(\[[^\]]*\])?\s*([<>=!~;@,(]|$)", line) and not re.search(
+            r"[{}]", line
+        ):
+            requirements.append(line)
+    return TestNeeds(requirements=tuple(requirements), files=tuple(files), extras=tuple(extras))
+
+
+def read_nox_needs(files: ProjectFiles) -> TestNeeds:
+    """What the nox session for tests installs, as far as it is written out in noxfile.py."""
+    needs = TestNeeds()
+    for function in (node for node in files.module("noxfile.py").body if isinstance(node, ast.FunctionDef)):
+        if not re.fullmatch(r"(unit_?)?tests?|pytest|unit", function.name):
+            continue
+        for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
+            name = getattr(call.func, "attr", "")
+            words = [str(word.value) for word in call.args if isinstance(word, ast.Constant)]
+            if name in ("install", "run_install"):
+                needs = needs.join(sort_lines(files, join_options(words)))
+            elif name == "dependency_groups":
+                needs = needs.join(TestNeeds(groups=tuple(words)))
+    return needs
+
+
+def join_options(words: Sequence[str]) -> list[str]:
+    """The words after ``pip install``, an option such as ``-r`` and its value as one."""
+    lines: list[str] = []
+    for word in words:
+        if lines and lines[-1] in ("-r", "-e", "-c", "--requirement", "--constraint"):
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
+# --- the commands of tox and nox ----------------------------------------------------------------------
+
+
+def find_tox_commands(words: tuple[str, ...], files: ProjectFiles) -> list[Found] | None:
+    """The test commands that a call of tox comes to; None if nothing says."""
+    wanted = [value for option, value in itertools.pairwise(words) if option in ("-e", "-f", "--env")]
+    wanted += [word.partition("=")[2] for word in words if word.startswith(("-e=", "--env="))]
+    names = [name for value in wanted for name in value.split(",") if name]
+    tox = _read_tox(files)
+    if not tox.file:
+        return None
+    find = _find_in_tables if tox.native else _find_in_sections
+    return find(tox, names, files.text(tox.file))
+
+
+def _find_in_tables(tox: _Tox, names: list[str], text: str) -> list[Found]:
+    environments, base = get_table(tox.native, "env"), get_table(tox.native, "env_run_base")
+    listed = list_texts(tox.native.get("env_list"))
+    found = []
+    for name in names or listed or [""]:
+        own = {**base, **as_table(environments.get(name))}
+        for command in own.get("commands") or []:
+            words = [
+                word if isinstance(word, str) else UNKNOWN for word in command if not isinstance(word, dict)
+            ]
+            for word in command if isinstance(command, list) else []:
+                if isinstance(word, dict) and isinstance(word.get("default"), list):
+                    words += [each for each in word["default"] if isinstance(each, str)]
+            if recognised := recognise([_fill_tox(word) for word in words]):
+                line = find_line(text, r"commands *=") if name not in environments else 0
+                line = line or find_line(text, rf'^\[.*env\."?{re.escape(name)}"?\]') or 1
+                found.append(
+                    Found(
+                        command=recognised, source=f"{tox.file}:{line}", folder=str(own.get("change_dir", ""))
+                    )
+                )
+    return found
+
+
+def _fill_tox(text: str) -> str:
+    """``text`` with tox's substitutions made as far as they are the same everywhere."""
+    text = re.sub(r"\{posargs(?::([^{}]*))?\}", lambda match: match[1] or "", text)
+    text = re.sub(r"\{env:\w+(?::([^{}]*))?\}", lambda match: match[1] or "", text)
+    text = re.sub(r"\{(?:toxinidir|tox_root)\}", ".", text)
+    text = re.sub(r"\{env_?python\}", "python", text)
+    return re.sub(r"\{[^{}]*\}", UNKNOWN, text)
+
+
+def _find_in_sections(tox: _Tox, names: list[str], text: str) -> list[Found]:
+    parsed = tox.sections
+    sections = {
+        name: section
+        for section in parsed
+        if section.startswith("testenv:")
+        for name in _expand_names(section.removeprefix("testenv:"))
+    }
+    own = parsed.get("tox") or parsed.get("tox:tox") or {}
+    listed = _expand_names(re.sub(r"#.*", "", own.get("envlist") or own.get("env_list") or ""))
+    found = []
+    for name in names or [*listed][:60] or [""]:
+        section = sections.get(name, "testenv")
+        own = parsed.get("testenv", {}) | parsed.get(section, {})
+        commands = re.sub(
+            r"\{\[([^\]]+)\](\w+)\}", lambda m: parsed.get(m[1], {}).get(m[2], ""), own.get("commands", "")
+        )
+        script = "\n".join(_select_lines(commands, name))
+        where = section if "commands" in parsed.get(section, {}) else "testenv"
+        line = _line_of_commands(text, where)
+        place = _fill_tox(own.get("changedir") or own.get("change_dir") or "").removeprefix("./")
+        found += [
+            msgspec.structs.replace(each, source=f"{tox.file}:{line}", folder=each.folder or place)
+            for each in recognise_lines(_fill_tox(script), tox.file, line)
+        ]
+    return found
+
+
+def _expand_names(text: str) -> list[str]:
+    """The names of environments, ``py{310,311}-x`` written out."""
+    names: list[str] = []
+    for word in re.split(r"[,\s]+(?![^{]*\})", text.strip()):
+        parts = re.split(r"\{([^{}]*)\}", word)
+        choices = [_expand_choice(part) if at % 2 else [part] for at, part in enumerate(parts)]
+        names += ["".join(each) for each in itertools.islice(itertools.product(*choices), 200)]
+    return [name for name in names if name]
+
+
+def _expand_choice(text: str) -> list[str]:
+    found: list[str] = []
+    for part in text.split(","):
+        span = re.fullmatch(r"(\d+)-(\d+)", part.strip())
+        numbers = range(int(span[1]), min(int(span[2]), int(span[1]) + 50) + 1) if span else ()
+        found += [str(number) for number in numbers] or [part.strip()]
+    return found
+
+
+def _select_lines(commands: str, name: str) -> Iterator[str]:
+    """The lines that hold for the environment ``name``: those whose factors fit it; all if not known."""
+    factors = set(name.split("-"))
+    for line in commands.splitlines():
+        match = re.match(r"\s*([\w.!,{}-]+): +(.*)", line)
+        if match and not match[1].startswith("python"):
+            fits = any(
+                all(
+                    (part[1:] not in factors) if part.startswith("!") else part in factors
+                    for part in option.split("-")
+                )
+                for option in _expand_names(match[1])
+            )
+            if UNKNOWN in name and name != UNKNOWN:
+                known = {part for part in factors if UNKNOWN not in part}
+                fits = fits or any(known & set(option.split("-")) for option in _expand_names(match[1]))
+            if not fits and name and name != UNKNOWN:
+                continue
+            line = match[2]
+        yield line.strip().lstrip("-").strip() if not line.strip().startswith("--") else line.strip()
+
+
+def _line_of_commands(text: str, section: str) -> int:
+    start = find_line(text, rf"^\[{re.escape(section)}\]")
+    rest = "\n".join(text.splitlines()[start:])
+    return start + find_line(rest, r"^commands *=") if start else 1
+
+
+def find_nox_commands(words: tuple[str, ...], files: ProjectFiles) -> list[Found] | None:
+    """The test commands that a call of nox comes to, as far as noxfile.py has them written out."""
+    wanted = {
+        value
+        for option, value in itertools.pairwise(words)
+        if option in ("-s", "-e", "--session", "--sessions")
+    }
+    wanted = {re.sub(r"(-[\d.]+)?(\(.*\))?$", "", name) for name in wanted if UNKNOWN not in name}
+    found: list[Found] = []
+    for function in (node for node in files.module("noxfile.py").body if isinstance(node, ast.FunctionDef)):
+        decorated = any("session" in ast.unparse(each) for each in function.decorator_list)
+        if decorated and (not wanted or function.name in wanted or function.name.replace("_", "-") in wanted):
+            found += _read_session(function)
+    return found
+
+
+def _read_session(function: ast.FunctionDef) -> Iterator[Found]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith((".run", ".run_always")):
+            arguments = [each.value for each in node.args if isinstance(each, ast.Constant)]
+            words = [str(each) for each in arguments if isinstance(each, str)]
+            if words and (recognised := recognise(words)):
+                yield Found(command=recognised, source=f"noxfile.py:{node.lineno}")

@@ -1,1 +1,0 @@
-"""Reading other people's source: bounded, and without running any of it."""

@@ -1,0 +1,128 @@
+"""Commands that ask the gateway: its own machine, another one, and what they say if it cannot be asked."""
+
+import json
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from services.cli.api import login_path
+from shared import settings, subjects
+from shared.access.address import find_address
+from shared.access.scopes import Scope
+from shared.access.tokens import Tokens
+from tests.flow.test_approvals import answered, ask
+from tests.support.server import Server, environment, run_mailroom
+
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("office_gateway")]
+
+
+class Elsewhere:
+    """Another machine, on which no office runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.variables = environment(folder / "elsewhere")
+        self.config = settings.load(self.variables)
+
+    def run(self, *arguments: str, text: str = "", **more: str) -> "subprocess.CompletedProcess[str]":
+        return run_mailroom({**self.variables, **more}, *arguments, text=text)
+
+    def says(self, *arguments: str, **more: str) -> str:
+        """The error of a command, on one line."""
+        done = self.run(*arguments, **more)
+        assert done.returncode == 1, done.stdout
+        return " ".join(done.stderr.split())
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Elsewhere:
+    return Elsewhere(tmp_path)
+
+
+@pytest.fixture
+def stranger() -> Iterator[str]:
+    """A web server that is no gateway."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+async def test_on_its_machine_a_command_acts_as_user_with_the_token_beside_its_key(
+    office_server: Server,
+) -> None:
+    token = office_server.config.keys / "user.token"
+    assert token.stat().st_mode & 0o777 == 0o600
+    async with office_server.connection("engineer") as engineer:
+        request = await ask(engineer, goal_id="")
+        done = office_server.mailroom("approvals", "grant", request.approval_id, "--note", "go")
+        assert done.returncode == 0, done.stderr
+        given = await answered(engineer, request)
+    assert given is not None
+    assert (given.sender, given.person, given.note) == (subjects.USER, "", "go")
+    asked = json.loads(office_server.mailroom("approvals", "list", "--all", "--json").stdout)
+    (found,) = [each for each in asked if each["approval_id"] == request.approval_id]
+    assert (found["state"], found["answered_by"]) == ("granted", "")
+
+
+def test_another_machine_signs_in_with_a_token_until_it_is_revoked(
+    office_server: Server, elsewhere: Elsewhere
+) -> None:
+    url, tokens = find_address(office_server.config), Tokens(office_server.config)
+    secret = tokens.add("laptop", Scope.READ)
+    done = elsewhere.run("login", f"{url}/", "--json", text=f"{secret}\n")
+    assert json.loads(done.stdout) == {"url": url, "person": "laptop", "scopes": ["read"]}
+    assert login_path(elsewhere.config).stat().st_mode & 0o777 == 0o600
+    assert elsewhere.run("kpi", "--json").returncode == 0
+    assert "needs the scope approve" in elsewhere.says("approvals", "grant", "nothing")
+    assert "There is no goal or task 'nothing'" in elsewhere.says("show", "nothing")
+    tokens.revoke("laptop")
+    refused = elsewhere.says("kpi")
+    assert "does not take the token" in refused
+    assert "mailroom login" in refused
+    assert f"do not ask {url} any more" in elsewhere.run("logout").stdout
+    assert "asked no other machine" in elsewhere.run("logout").stdout
+    assert "No office is running" in elsewhere.says("kpi")
+
+
+def test_a_wrong_token_is_not_kept(office_server: Server, elsewhere: Elsewhere) -> None:
+    done = elsewhere.run("login", find_address(office_server.config), text="mr_wrong\n")
+    assert done.returncode == 1
+    assert not login_path(elsewhere.config).exists()
+    assert elsewhere.run("login", "office.example.org", text="x\n").returncode == 2
+
+
+def test_an_address_that_is_no_gateway_is_named(elsewhere: Elsewhere, stranger: str) -> None:
+    assert "cannot be reached" in elsewhere.says("tasks", MAILROOM_URL="http://127.0.0.1:9")
+    assert "is no gateway of Mailroom" in elsewhere.says("tasks", MAILROOM_URL=stranger)
+
+
+def test_without_a_gateway_a_command_says_so(fresh_office_server: Server) -> None:
+    done = fresh_office_server.mailroom("kpi")
+    assert done.returncode == 1
+    said = " ".join(done.stderr.split())
+    assert "is open, but its gateway does not run" in said
+    assert "mailroom up" in said
+    assert fresh_office_server.mailroom("submit", "Look around", "--json").returncode == 0
+
+
+def test_what_another_command_has_just_done_counts(office_server: Server) -> None:
+    for number in range(3):
+        done = office_server.mailroom("submit", "Count", "--id", f"just-{number}", "--json")
+        assert done.returncode == 0, done.stderr
+        shown = office_server.mailroom("show", f"just-{number}")
+        assert "waits for the conductor" in " ".join(shown.stderr.split())
