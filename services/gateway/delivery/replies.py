@@ -1,4 +1,7 @@
-"""What people reply on a channel: read, shown to be genuine, and carried out."""
+"""What people reply on a channel: read, shown to be genuine, and carried out.
+
+Whatever it is, it happens once: what a reply does has an id that follows from the reply.
+"""
 
 import asyncio
 import re

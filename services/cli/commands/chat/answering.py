@@ -1,4 +1,7 @@
-"""One answer of the front desk as it is made, and what only a person may do, done after a yes."""
+"""One answer of the front desk as it is made, and what only a person may do, done after a yes.
+
+The front desk names the command and can do neither. What is shown is read here, and not from its words.
+"""
 
 import asyncio
 import re
