@@ -6,9 +6,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from services.nexus.conversation.pending import settle
-from services.nexus.reminders.intents import ReminderIntent, find_intent
-from services.nexus.reminders.requests import ReminderRequest, read_new, read_reminder_request
-from services.nexus.reminders.when import format_time_answer
+from services.nexus.reminders.requests import (
+    ReminderIntent,
+    ReminderRequest,
+    find_intent,
+    format_time_answer,
+    read_new,
+    read_reminder_request,
+)
 from services.nexus.routing.rules import INTENTS, decide_by_rule
 from services.nexus.timetable.items import (
     LIMITS,

@@ -5,7 +5,6 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from services.nexus.schedules.times import read_whole
 from services.nexus.schedules.words import (
     Order,
     read_move,
@@ -13,6 +12,7 @@ from services.nexus.schedules.words import (
     read_order,
     read_queue_call,
     read_scheduled,
+    read_whole,
 )
 from shared.errors import ActionError
 

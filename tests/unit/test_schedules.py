@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.nexus.schedules.times import describe, read_rule, read_when
+from services.nexus.schedules.words import describe, read_rule, read_when
 from services.nexus.timetable.items import (
     LIMITS,
     advance,

@@ -44,7 +44,7 @@ from shared.queries.checks import (
     run_checks,
     warn,
 )
-from shared.queries.open_batches import WATCHED, find_open_batches, format_open_batches
+from shared.queries.flooding import WATCHED, find_open_batches, format_open_batches
 from shared.queries.processes import Process, find_troubled
 from shared.settings import Settings
 from shared.text.display import clean

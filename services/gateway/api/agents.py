@@ -9,9 +9,9 @@ from services.gateway.problems import Failure
 from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
 from shared.bus.records import MAX_PROCESSES, read_presences
-from shared.operations.control import Do, control_agent
+from shared.operations.goals import Do, control_agent
 from shared.queries.records import unknown_agent_error
-from shared.views.agents import Controlled, Processes
+from shared.views.listed import Controlled, Processes
 
 
 class AgentList(msgspec.Struct, frozen=True, kw_only=True):

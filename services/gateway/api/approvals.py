@@ -12,14 +12,15 @@ from services.gateway.routing import Endpoint
 from services.gateway.security.scopes import Scope
 from shared.operations.approvals import (
     MOST,
+    Grade,
     agent_of,
     answer_request,
     describe_no,
     describe_yes,
     find_approvals,
+    grade_risk,
     read_approvals,
 )
-from shared.operations.risk import Grade, grade_risk
 from shared.queries.records import select_fairly
 from shared.text.display import escape_invisible, flatten
 from shared.views.approvals import Approval, Decision

@@ -17,7 +17,7 @@ from shared.clock import read_zone
 from shared.contracts import AgentReport
 from shared.operations.news import find_told_item, judging_report, read_told_items
 from shared.queries.records import count_subjects
-from shared.views.news import NewsList, ToldItem
+from shared.views.listed import NewsList, ToldItem
 
 API = "/api/v1"
 BRIEFINGS = f"{API}/briefings"

@@ -16,7 +16,7 @@ from shared.contracts.base import MAX_TEXT
 from shared.operations.submission import derive_goal_id, make_body, submit_keyed
 from shared.tasks.submission import MAX_BYTES
 from shared.text.times import format_utc, parse_time
-from shared.views.goals import LatestGoals
+from shared.views.listed import LatestGoals
 
 ONE = f"{API}/goals/{{goal_id}}"
 MAX_LIMIT = 200

@@ -29,7 +29,7 @@ from shared.contracts import (
     generate_id,
 )
 from shared.errors import BusError
-from shared.operations.control import read_controls
+from shared.operations.goals import read_controls
 from shared.operations.submission import make_body, submit_once
 from shared.queries.processes import Process, find_late, find_troubled
 from shared.queries.records import call_server

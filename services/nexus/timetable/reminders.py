@@ -6,9 +6,14 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import msgspec
 
-from services.nexus.reminders.intents import ReminderIntent
-from services.nexus.reminders.requests import ANSWERED, ReminderRequest, read_new, read_reminder_request
-from services.nexus.reminders.when import read_when
+from services.nexus.reminders.requests import (
+    ANSWERED,
+    ReminderIntent,
+    ReminderRequest,
+    read_new,
+    read_reminder_request,
+    read_when,
+)
 from services.nexus.routing.request import Request
 from services.nexus.timetable.items import PUNCTUAL, due_time, fire, format_short, to_timestamp, undo_change
 from services.nexus.timetable.keeping import Change, TimetableKeeper

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from services.nexus.routing.request import Request
-from services.nexus.schedules.times import When, describe, read_whole
-from services.nexus.schedules.words import read_order, read_scheduled
+from services.nexus.schedules.words import When, describe, read_order, read_scheduled, read_whole
 from services.nexus.timetable.items import (
     advance,
     begun,

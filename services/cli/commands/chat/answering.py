@@ -23,7 +23,7 @@ from shared.contracts import AnswerWords, Question, Response, StopAnswer, Task, 
 from shared.errors import BusUnavailable, Refused
 from shared.operations.approvals import answer_request, find_approvals
 from shared.operations.forgetting import plan_forgetting
-from shared.queries.dead_letters import find_dead_letter
+from shared.queries.office import find_dead_letter
 from shared.queries.records import scan
 from shared.text.display import clean, clean_block
 
