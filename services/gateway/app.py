@@ -15,7 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from services.gateway.api import TABLE
-from services.gateway.context import Gateway
+from services.gateway.call import Gateway
 from services.gateway.hooks import hook_routes
 from services.gateway.login import login_routes
 from services.gateway.openapi import describe

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from services.gateway.context import Gateway
+from services.gateway.call import Gateway
 from services.gateway.index.recent import Recent
 from services.gateway.index.rows import MessageRow, Position
 from services.gateway.index.store import Filter

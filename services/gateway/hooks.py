@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from services.gateway.context import Gateway
+from services.gateway.call import Gateway
 from services.gateway.delivery.sender import FIRST_PAUSE, GIVE_UP, pause_after
 from services.gateway.index.index import LogIndex
 from services.gateway.index.reading import LogReader

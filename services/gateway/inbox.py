@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from services.gateway.context import Gateway
+from services.gateway.call import Gateway
 from services.gateway.index.index import LogIndex
 from shared import subjects
 from shared.bus.entry import seal

@@ -10,7 +10,7 @@ import pytest
 from services.nexus.routing.decider import decide_by_likeness, is_vague
 from services.nexus.routing.decision import fits
 from services.nexus.routing.likeness import fingerprint, load_weights, normalise
-from services.nexus.routing.rules import decide_by_rule, find_language, qualify, read_languages
+from services.nexus.routing.unmistakable import decide_by_rule, find_language, qualify, read_languages
 from services.nexus.tools.appointments import read_event
 from services.nexus.tools.arithmetic import compute
 from services.nexus.tools.clock import NO_DAY, tell_time

@@ -14,7 +14,7 @@ from services.nexus.reminders.requests import (
     read_new,
     read_reminder_request,
 )
-from services.nexus.routing.rules import INTENTS, decide_by_rule
+from services.nexus.routing.unmistakable import INTENTS, decide_by_rule
 from services.nexus.timetable.items import (
     LIMITS,
     drop_oldest,

@@ -11,9 +11,9 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from services.cli.agents import InstalledAgent, load_specialists, read_agents
 from services.cli.commands.options import json_option
 from services.cli.connection import connect
+from services.cli.installed_agents import InstalledAgent, load_specialists, read_agents
 from services.cli.output.console import make_table, open_console, print_block, print_json, shorten
 from shared import settings, subjects
 from shared.bus import Bus

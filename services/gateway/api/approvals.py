@@ -6,10 +6,10 @@ from typing import Annotated
 import msgspec
 
 from services.gateway.api.messages import API
-from services.gateway.context import Call, Gateway
+from services.gateway.call import Call, Gateway
 from services.gateway.inbox import forget_requests, read_requests
 from services.gateway.routing import Endpoint
-from services.gateway.security.scopes import Scope
+from shared.access.scopes import Scope
 from shared.operations.approvals import (
     MOST,
     Grade,

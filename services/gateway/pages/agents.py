@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from services.gateway.context import Call, Gateway
+from services.gateway.call import Call, Gateway
 from services.gateway.index.index import LogIndex
 from services.gateway.index.rows import MessageRow, Position
 from services.gateway.index.store import Filter

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from services.gateway.context import Gateway
+from services.gateway.call import Gateway
 from services.gateway.index.courses import read_pieces, read_sent
 from services.gateway.index.index import LogIndex
 from services.gateway.index.rows import MessageRow

@@ -18,7 +18,7 @@ from services.nexus.routing.following import (
 )
 from services.nexus.routing.likeness import Weights, load_weights, normalise
 from services.nexus.routing.request import Request
-from services.nexus.routing.rules import QUALIFIED, TONIGHT, decide_by_rule, qualify, read_command
+from services.nexus.routing.unmistakable import QUALIFIED, TONIGHT, decide_by_rule, qualify, read_command
 from services.nexus.tools.tool import Effect, Tool
 from shared.contracts import ListQuery
 from shared.errors import BusError

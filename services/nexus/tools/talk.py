@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from services.nexus.routing.request import Request
-from services.nexus.routing.rules import ENGLISH_ONLY, find_language, read_languages
+from services.nexus.routing.unmistakable import ENGLISH_ONLY, find_language, read_languages
 from services.nexus.tools.keeping import CORRECTS, name_subject, offer_to_keep, says_only_it
 from services.nexus.tools.tool import Answer, Tool, ToolContext, Words, ask_back, command
 from shared.contracts import Choice, ResultOutcome

@@ -26,7 +26,7 @@ from services.nexus.routing.likeness import (
     read_features,
     read_weights,
 )
-from services.nexus.routing.rules import decide_by_rule
+from services.nexus.routing.unmistakable import decide_by_rule
 from services.nexus.tools.tool import Tool, load_tools
 from shared.settings import load
 from tests.bench.desk.messages import FOLDER, Line, Talk, read_talks

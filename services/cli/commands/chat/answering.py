@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from services.cli.commands.approvals import print_approval
-from services.cli.commands.memory.forgetting import describe_forgotten, describe_plan, erase, with_files
+from services.cli.commands.memory.forget import describe_forgotten, describe_plan, erase, with_files
 from services.cli.output.answers import print_sources
 from services.cli.output.console import open_console, print_block
 from shared import subjects
