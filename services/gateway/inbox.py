@@ -22,7 +22,7 @@ from shared.queries import office
 from shared.queries.records import count_subjects, select_fairly
 from shared.text.times import parse_time
 from shared.trail.archives import read_messages
-from shared.views.approvals import Approval
+from shared.views.listed import Approval
 
 MOST = 500
 """The most dead letters of one agent that are read."""

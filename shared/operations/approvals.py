@@ -16,7 +16,7 @@ from shared.queries.records import count_subjects, read_last, read_newest_of_eac
 from shared.sandbox import Reach
 from shared.text.times import parse_time
 from shared.trace import HEADER, join_trace
-from shared.views.approvals import Approval, Reaching
+from shared.views.listed import Approval, Reaching
 
 MOST = 200
 """The most requests of one agent that are read, unless more are wanted."""

@@ -1,8 +1,10 @@
-"""Goals, agents, papers and news as lists show them."""
+"""Goals, agents, requests for approval, papers and news as lists show them."""
+
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from shared.contracts import Goal, Presence
+from shared.contracts import ApprovalAnswer, ApprovalRequest, Goal, Presence
 
 
 class Processes(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,3 +45,44 @@ class NewsList(msgspec.Struct, frozen=True, kw_only=True):
     """Items, the latest first."""
 
     news: list[ToldItem]
+
+
+Reaching = Literal["command", "task", "goal"]
+"""How far a grant of reach goes."""
+
+
+class Approval(msgspec.Struct, frozen=True):
+    """A request, its answer if there is one, and its state: waiting, granted, refused, expired, over or
+    changed.
+
+    It is over if its goal ended before anyone answered, and changed if its text is not the one that was asked
+    first: nobody can grant it then. ``opens`` says for people what a grant opens of the network.
+    """
+
+    request: ApprovalRequest
+    answer: ApprovalAnswer | None
+    state: str
+    opens: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The request with its state, the note of the answer, and who gave it (empty if not known)."""
+        answer = {"agent": self.request.sender, "state": self.state}
+        if given := self.answer:
+            answer |= {"note": given.note, "answered_at": given.created_at, "answered_by": given.person}
+        return {**self.request.to_dict(), "digest": self.request.digest, **answer}
+
+
+class Approvals(msgspec.Struct, frozen=True):
+    """Requests, the latest last, and how many more there are of each agent that has such."""
+
+    approvals: list[Approval]
+    more: dict[str, int]
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The answer: ``scope`` is how far a grant of reach goes, ``hosts`` are opened beside what was asked."""
+
+    granted: bool
+    note: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
+    scope: Reaching = "command"
+    hosts: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from services.nexus.schedules.words import (
+from services.nexus.timetable.schedule_words import (
     Order,
     read_move,
     read_night_job,

@@ -23,7 +23,7 @@ from shared.operations.approvals import (
 )
 from shared.queries.records import select_fairly
 from shared.text.display import escape_invisible, flatten
-from shared.views.approvals import Approval, Decision
+from shared.views.listed import Approval, Decision
 
 MAX_LIMIT = 2_000
 

@@ -37,10 +37,10 @@ def spell_out(text: str) -> str:
     return f"{bare[:at]} {away[0].strip()} {bare[at:].strip()}"
 
 
-MEANT = read_sayings(__file__, "requests")
-LEAD = MEANT["lead"]
-RENAME = MEANT["rename"]
-WATCH = MEANT["watch"]
+WAYS = read_sayings(__file__, "reminder_requests")
+LEAD = WAYS["lead"]
+RENAME = WAYS["rename"]
+WATCH = WAYS["watch"]
 
 MAX_LENGTH = 4_000
 """Characters of a message that are read; a longer one is no request about reminders."""
@@ -71,28 +71,26 @@ def find_intent(text: str) -> ReminderIntent | None:
     if WATCH.fullmatch(text.strip()):
         return ReminderIntent.SET
     for intent, pattern in (
-        (ReminderIntent.SNOOZE, MEANT["snooze"]),
-        (ReminderIntent.UNDO, MEANT["undo"]),
-        (ReminderIntent.CANCEL, MEANT["cancel"]),
-        (ReminderIntent.FINISH, MEANT["finish"]),
+        (ReminderIntent.SNOOZE, WAYS["snooze"]),
+        (ReminderIntent.UNDO, WAYS["undo"]),
+        (ReminderIntent.CANCEL, WAYS["cancel"]),
+        (ReminderIntent.FINISH, WAYS["finish"]),
     ):
         if pattern.search(first):
             return intent
-    if MEANT["setting"].search(first) or (MEANT["calling"].search(first) and find_phrases(first)):
+    if WAYS["setting"].search(first) or (WAYS["calling"].search(first) and find_phrases(first)):
         return ReminderIntent.SET
-    if (found := MEANT["remind"].search(text)) and not MEANT["list"].search(first):
+    if (found := WAYS["remind"].search(text)) and not WAYS["list"].search(first):
         before = text[: found.start()]
         recalls = re.match(r"\s*(?:of|about)\b", found["rest"], re.IGNORECASE)
-        if (MEANT["before"].match(before) or find_phrases(before)) and (not recalls or find_phrases(text)):
+        if (WAYS["before"].match(before) or find_phrases(before)) and (not recalls or find_phrases(text)):
             return ReminderIntent.SET
-    if (found := RENAME.search(first)) and MEANT["a_thing"].search(first):
+    if (found := RENAME.search(first)) and WAYS["a_thing"].search(first):
         return ReminderIntent.RENAME
-    if MEANT["move"].search(first):
+    if WAYS["move"].search(first):
         return ReminderIntent.MOVE
-    return ReminderIntent.LIST if MEANT["list"].search(first) else None
+    return ReminderIntent.LIST if WAYS["list"].search(first) else None
 
-
-WAYS = read_sayings(__file__, "requests")
 
 ANSWERED = ", that is: "
 """What stands between a request and a short answer that completes it."""

@@ -26,7 +26,7 @@ from shared.recurrence import (
     parse_recurrence,
 )
 
-TIME_WAYS = read_sayings(__file__, "times")
+TIME_WAYS = read_sayings(__file__, "schedule_times")
 
 EXAMPLES = "Say when, as in 'every weekday at 7', 'every night at 2', 'every Monday at 9'"
 RULE_EXAMPLE = "Write it as in 'RRULE:FREQ=WEEKLY;BYDAY=MO;BYHOUR=7;BYMINUTE=0'"
@@ -215,7 +215,7 @@ def _within(recurrence: Recurrence, now: datetime) -> Recurrence:
     return msgspec.structs.replace(recurrence, rule=f"{recurrence.rule};UNTIL={end}")
 
 
-WAYS = read_sayings(__file__, "words")
+WAYS = read_sayings(__file__, "schedule_words")
 JOB_MOVE = WAYS["job_move"]
 
 _COMMAND = re.compile(
