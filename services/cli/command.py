@@ -81,7 +81,7 @@ MEMORY_COMMANDS = {
     "list": ("memory.nodes:list_nodes", "List memories in the order of their ids."),
     "retire": ("memory.nodes:retire", "Retire the memories with these IDs, or those of a file."),
     "brief": ("memory.nodes:brief", "Print AGENT's briefing from memory."),
-    "forget": ("memory.forgetting:forget", "Erase the memories with these IDs for good."),
+    "forget": ("memory.forget:forget", "Erase the memories with these IDs for good."),
     "end": ("memory.validity:end", "Say that the memories with these IDs hold no longer."),
     "restore": (
         "memory.validity:restore",

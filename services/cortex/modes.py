@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from services.cortex import memory
+from services.cortex import perception
 from services.cortex.findings import Answer, Finding, digest_of, evaluate_with_model
 from services.cortex.perception import Complexity
 from services.cortex.plan_execution import StepRunner
@@ -137,7 +137,7 @@ async def _try_directly(run: Run, level: Level) -> Answer | None:
     state, name = run.state, run.context.profile.name
     await state.enter("execution", "answers directly")
     query = state.workspace.user_query
-    known = memory.format_known(state.workspace)
+    known = perception.format_known(state.workspace)
     mentioned = str(state.workspace.memory_cache.get("mentioned", ""))
     asked = "\n\n".join(filter(None, [query, known, mentioned]))
     conclusion = await run.steps.run_loop(asked, state.workspace.conversation_history)

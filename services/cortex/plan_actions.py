@@ -20,8 +20,14 @@ from services.cortex.modes import (
 )
 from services.cortex.perception import perceive
 from services.cortex.plan_execution import StepResult, StepRunner, StepStatus, execute_plan
-from services.cortex.plan_needs import find_needed_agents, require_tools
-from services.cortex.plan_parser import parse_plan, plan_of, request_of, step_of
+from services.cortex.plan_parser import (
+    find_needed_agents,
+    parse_plan,
+    plan_of,
+    request_of,
+    require_tools,
+    step_of,
+)
 from services.cortex.planner import PlanScope, ask_for_plan, find_spelled_out, plan_without_model
 from services.cortex.run import Run
 from services.cortex.run_state import Query, RunState

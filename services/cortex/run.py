@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from services.cortex import memory
+from services.cortex import perception
 from services.cortex.findings import (
     MAX_KEPT,
     Answer,
@@ -108,7 +108,7 @@ class Run:
             self.context.current_task.facts.update(known.get("facts", {}))
             return
         await self.state.enter("memory_retrieval", "recalls what is known about it")
-        cache = await memory.recall(self.context, self.state.workspace.original_query)
+        cache = await perception.recall(self.context, self.state.workspace.original_query)
         query, task = self.state.workspace.original_query, self.context.task
         cache["mentioned"] = await open_mentions(query, task, self.context.settings, self.context.memory)
         self.state.change(episodic_memories=tuple(cache.pop("episodic")), memory_cache=cache)
@@ -149,12 +149,12 @@ class Run:
             reasons = "; ".join(f"{finding.action}: {finding.reason}" for finding in findings)
             raise ActionError(f"Nothing of it could be done: {reasons[:1_500] or 'nothing was tried'}")
         await state.enter("synthesis", "puts the answer together")
-        known = memory.known_ids(state.workspace)
+        known = perception.known_ids(state.workspace)
         if self._with_model:
-            recalled, query = memory.format_memories(state.workspace), state.workspace.user_query
+            recalled, query = perception.format_memories(state.workspace), state.workspace.user_query
             answer = await synthesise(self.context, query, findings, recalled, known)
         else:
-            answer = list_findings(findings, memory.format_memories(state.workspace) if known else "")
+            answer = list_findings(findings, perception.format_memories(state.workspace) if known else "")
         if not state.is_complete:
             missing = format_missing(state.evaluation, state.workspace.iteration_count)
             answer = msgspec.structs.replace(answer, answer=f"{answer.answer}\n\n{missing}")
@@ -164,7 +164,7 @@ class Run:
     async def store(self) -> None:
         """Store the episode in memory."""
         await self.state.enter("memory_storage", "remembers how it went")
-        problem = await memory.store_episode(
+        problem = await perception.store_episode(
             self.context, self.state.workspace, complete=self.state.is_complete
         )
         if problem:

@@ -8,11 +8,16 @@ from pathlib import Path
 import msgspec
 
 from services.engineer import report
-from services.engineer.delivery import deliver, make_patch
 from services.engineer.git import read_history
-from services.engineer.retention import remove_without_end
+from services.engineer.report import deliver, make_patch
 from services.engineer.testing import Limits, Site, discover, prepare_tests, run_tests
-from services.engineer.working_copy import COPIES, WorkingCopy, require_folder, working_copy
+from services.engineer.working_copy import (
+    COPIES,
+    WorkingCopy,
+    remove_without_end,
+    require_folder,
+    working_copy,
+)
 from shared import subjects
 from shared.agent.base import Agent
 from shared.agent.process import run

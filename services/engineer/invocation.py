@@ -19,7 +19,7 @@ from services.engineer.working_copy import WorkingCopy
 from shared.projects.environment import Surroundings, format_path
 from shared.projects.reading.guesses import option_names
 from shared.projects.reading.project_files import ProjectFiles
-from shared.projects.reading.pytest_settings import read_pytest_settings
+from shared.projects.reading.python_manifest import read_pytest_settings
 from shared.projects.reading.test_commands import TestCommand, recognise
 from shared.sandbox import CommandResult, Reach, run_command
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from services.gateway.context import Gateway
+from services.gateway.call import Gateway
 from services.gateway.index.recent import Recent
 from services.gateway.index.rows import MessageRow, Position
 from services.gateway.index.store import Filter
@@ -19,7 +19,7 @@ from shared.bus.wire import restored
 from shared.contracts import AnswerWords, AskedBack, ContextItem, Question, Response, StopAnswer, TaskStatus
 from shared.errors import Conflict, NotFound, TooLate
 from shared.operations.goals import cancel_goal
-from shared.queries.dead_letters import find_dead_letter
+from shared.queries.office import find_dead_letter
 from shared.text.display import shorten
 from shared.trail.archives import read_message
 

@@ -1,4 +1,13 @@
-"""Webhooks: signed deliveries submit goals once, and programs elsewhere are told what happens."""
+"""Webhooks: signed deliveries submit goals once, and programs elsewhere are told what happens.
+
+How far each webhook is told is kept on disk, and written after the delivery. So a notice may be delivered
+again after a crash, with the same id, by which the receiver knows it.
+
+What a person submits counts as that person's words: paths and addresses in it may be used. The template is
+the words of who wrote it; the fields come from the sender of the delivery, perhaps a stranger. So a field
+stands in the text only as one quoted word that names nothing, on a line that names nothing. All else stands
+in the context under ``quoted``, which counts as nobody's words.
+"""
 
 import asyncio
 import re
@@ -12,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from services.gateway.context import Gateway
+from services.gateway.call import Gateway
 from services.gateway.delivery.sender import FIRST_PAUSE, GIVE_UP, pause_after
 from services.gateway.index.index import LogIndex
 from services.gateway.index.reading import LogReader

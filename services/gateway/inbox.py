@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from services.gateway.context import Gateway
+from services.gateway.call import Gateway
 from services.gateway.index.index import LogIndex
 from shared import subjects
 from shared.bus.entry import seal
@@ -22,7 +22,7 @@ from shared.queries import office
 from shared.queries.records import count_subjects, select_fairly
 from shared.text.times import parse_time
 from shared.trail.archives import read_messages
-from shared.views.approvals import Approval
+from shared.views.listed import Approval
 
 MOST = 500
 """The most dead letters of one agent that are read."""

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from services.gateway.context import Gateway
+from services.gateway.call import Gateway
 from services.gateway.problems import to_response
 from services.gateway.security.authentication import AccessLog, Authenticator, set_cookie
 from services.gateway.security.openid import PENDING_LIFETIME, OpenId

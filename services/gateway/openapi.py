@@ -10,7 +10,7 @@ import msgspec
 from services.gateway.problems import Problem
 from services.gateway.routing import JSON, Endpoint
 from services.gateway.security.authentication import COOKIE
-from services.gateway.security.scopes import Scope
+from shared.access.scopes import Scope
 
 REFERENCE = "#/components/schemas/{name}"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import uvicorn
 
 from services.gateway.app import build_app
-from services.gateway.context import Gateway
+from services.gateway.call import Gateway
 from services.gateway.delivery.service import deliver_for_ever
 from services.gateway.hooks import Deliveries
 from services.gateway.index.index import LogIndex

@@ -17,10 +17,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from services.gateway.context import Call, Gateway
+from services.gateway.call import Call, Gateway
 from services.gateway.metrics.requests import ROUTE
 from services.gateway.problems import Failure, not_found, status_of, to_response
-from services.gateway.security.scopes import Person, Scope
+from shared.access.scopes import Person, Scope
 from shared.errors import MailroomError
 from shared.log import logger
 

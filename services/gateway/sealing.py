@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from services.gateway.trail.lost_ends import find_lost
+from services.gateway.lost_ends import find_lost
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.bulk import BulkReader, Span

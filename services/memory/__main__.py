@@ -19,7 +19,7 @@ from services.memory.past import PastService
 from services.memory.picture import LayoutService
 from services.memory.retrieval.planted import RecallService
 from services.memory.writes.log_follower import LogFollower
-from services.memory.writes.submission import parse_add, parse_link
+from services.memory.writes.public_writes import parse_add, parse_link
 from shared import subjects
 from shared.agent.base import Agent
 from shared.agent.process import run

@@ -22,7 +22,7 @@ from shared.contracts import (
 )
 from shared.errors import BusError, MailroomError, Reject
 from shared.log import logger
-from shared.operations.erasure.texts import STRUCTURE
+from shared.operations.erasure.redaction import STRUCTURE
 from shared.text.quotations import FORGOTTEN, Quotations, find_common, is_telling
 
 _KEPT = ("id", "kind", "importance", "created_at", "updated_at", "valid_from", "valid_to")

@@ -38,7 +38,7 @@ from shared.contracts import (
     TimerDue,
 )
 from shared.errors import ActionError, ConfigError, ModelError, Reject
-from shared.language.sentence_type import is_question
+from shared.language.utterance import is_question
 from shared.llm.protocol import Message, message_of
 from shared.messaging.correspondence import history_of, is_email_task
 from shared.settings import Settings

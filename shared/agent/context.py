@@ -16,7 +16,7 @@ from shared.gate.registries import PUBLIC, Registry, open_reach
 from shared.llm.protocol import Message
 from shared.log import logger
 from shared.memory import Memory
-from shared.messaging.approvals import Approvals
+from shared.messaging.approval_requests import Approvals
 from shared.messaging.correspondence import RequestReply, Threads
 from shared.messaging.delegation import Delegation, Directory
 from shared.messaging.peer_actions import PeerActions, offered_actions

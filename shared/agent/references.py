@@ -1,4 +1,9 @@
-"""What a task names or waits for: its references, opened, and the tasks it depends on."""
+"""What a task names or waits for: its references, opened, and the tasks it depends on.
+
+One is the id of a memory node, a file in the task's workspace, with or without a line, or the id of an ended
+task of the same requester for the same agent; ``memory:``, ``file:`` and ``task:`` say which. Nothing that
+was opened counts as words of a person: it is kept beside the task's context, not in it.
+"""
 
 import asyncio
 import re

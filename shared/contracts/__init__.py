@@ -64,7 +64,7 @@ from shared.contracts.delivery import (
     ReplyOutcome,
     Urgency,
 )
-from shared.contracts.mail import (
+from shared.contracts.emails import (
     AgentReport,
     CancelGoal,
     ContextItem,

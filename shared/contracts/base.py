@@ -1,4 +1,8 @@
-"""The base of all contracts: serialisation, the envelope header, identifiers, field types and checks."""
+"""The base of all contracts: serialisation, the envelope header, identifiers, field types and checks.
+
+msgspec checks types when it decodes, but not in constructors. Contracts check both, so that every instance
+can be decoded by its receivers.
+"""
 
 import functools
 import math

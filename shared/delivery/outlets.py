@@ -10,7 +10,7 @@ def make_outlet(channel: AnyChannel) -> Outlet:
     """What sends on a channel; each imports only what it needs."""
     match channel:
         case Mail():
-            from shared.delivery.mail import MailOutlet
+            from shared.delivery.smtp import MailOutlet
 
             return MailOutlet(channel)
         case Ntfy():

@@ -1,12 +1,73 @@
-"""A message of a person, read once: its words, what it does, whether it is whole, and the times it names."""
+"""A message of a person, read once: its words, what it does, whether it is a question."""
 
 import re
+from enum import Enum
 from functools import cached_property, lru_cache
 
 from shared.language.sayings import read_sayings
-from shared.language.speech_acts import Act, find_act
 from shared.language.times.days import ordinal
 from shared.language.times.time_parser import Phrases, choose
+from shared.text.prose import split_sentences
+
+ACT_WAYS = read_sayings(__file__, "speech_acts")
+LETTER = ACT_WAYS["letter"]
+
+
+class Act(Enum):
+    """What a message does."""
+
+    REQUEST = "request"
+    QUESTION = "question"
+    STATEMENT = "statement"
+    NEGATED = "negated"
+    HYPOTHETICAL = "hypothetical"
+    QUOTED = "quoted"
+
+
+_ACTS = (
+    ("negated", Act.NEGATED),
+    ("not_later", Act.NEGATED),
+    ("polite", Act.REQUEST),
+    ("order", Act.REQUEST),
+    ("have_done", Act.REQUEST),
+    ("tag", Act.REQUEST),
+    ("hypothetical", Act.HYPOTHETICAL),
+    ("beside", Act.REQUEST),
+    ("question", Act.QUESTION),
+    ("wish", Act.REQUEST),
+    ("orders_after", Act.REQUEST),
+    ("asked", Act.QUESTION),
+    ("noted", Act.STATEMENT),
+    ("asks_after", Act.QUESTION),
+    ("statement", Act.STATEMENT),
+)
+"""What a sentence does that says a thing in one of these ways; the first one counts."""
+
+
+def find_act(text: str) -> Act:
+    """What ``text`` does, by the form of its sentences: a request in any of them counts, unless one forbids.
+
+    A sentence that no rule knows is a request if it begins with neither its subject nor a question word.
+    """
+    if letter := LETTER.match(text):
+        text = letter[0]
+    if ACT_WAYS["quoted"].search(text):
+        return Act.QUOTED
+    limited = ACT_WAYS["limited"].match(text[:2_000])
+    if limited and not re.search(rf"(?i)\b{limited['verb']}\b", limited["head"]):
+        text = limited["head"]
+    acts = [find_sentence_act(sentence) for sentence in split_sentences(text[:2_000])]
+    order = (Act.NEGATED, Act.REQUEST, Act.QUESTION, Act.HYPOTHETICAL, Act.STATEMENT)
+    return next((act for act in order if act in acts), Act.STATEMENT)
+
+
+def find_sentence_act(sentence: str) -> Act:
+    """What one sentence does."""
+    if confirm := ACT_WAYS["confirm"].search(sentence):
+        act = find_sentence_act(sentence[: confirm.start()])
+        return act if act in (Act.REQUEST, Act.NEGATED) else Act.QUESTION
+    return next((act for way, act in _ACTS if ACT_WAYS[way].search(sentence)), Act.REQUEST)
+
 
 WAYS = read_sayings(__file__, "utterance")
 MAX_PART = 12
@@ -98,3 +159,17 @@ class Utterance:
 def read_utterance(text: str) -> Utterance:
     """The message ``text``; asked again, the same one."""
     return Utterance(text)
+
+
+TYPE_WAYS = read_sayings(__file__, "sentence_type")
+
+
+def is_question(sentence: str) -> bool:
+    """Whether ``sentence`` asks for something: it begins as a question does, or ends with its mark."""
+    return bool(TYPE_WAYS["question"].match(sentence.lower().strip())) or sentence.rstrip().endswith("?")
+
+
+def is_statement(sentence: str) -> bool:
+    """Whether ``sentence`` is a statement: it begins with its subject, and asks for nothing."""
+    lower = sentence.lower().strip()
+    return bool(TYPE_WAYS["statement"].match(lower)) and not TYPE_WAYS["wished"].search(lower)

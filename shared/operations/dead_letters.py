@@ -9,7 +9,7 @@ from shared.bus.records import TaskState, read_record, read_task, submission_ent
 from shared.contracts import DeadLetter, LettersDropped, Task, TaskStatus, decode, generate_id
 from shared.contracts.base import amended
 from shared.errors import Conflict, MailroomError, NotFound, TooLate
-from shared.queries.dead_letters import read_dropped
+from shared.queries.office import read_dropped
 from shared.queries.records import RESENT, read_newest_of_each, scan
 from shared.trace import HEADER, join_trace, trace_headers
 from shared.trail.archives import read_message

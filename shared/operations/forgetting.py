@@ -22,8 +22,7 @@ from shared.errors import MailroomError, NotFound
 from shared.memory import Memory
 from shared.operations.erasure.eraser import Report, find_quotations
 from shared.operations.erasure.orders import leave_order
-from shared.operations.erasure.redaction import quotes
-from shared.operations.erasure.texts import texts_of_nodes
+from shared.operations.erasure.redaction import quotes, texts_of_nodes
 from shared.queries.records import scan
 from shared.text.quotations import Quotations, find_common, find_short
 from shared.trail.archives import pages_of, read_archives

@@ -1,16 +1,25 @@
-"""What people do to goals: cancel, do again, go on with them."""
+"""What people do to goals and agents: cancel, do again, go on; pause, resume and restart."""
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 from shared import subjects
+from shared.agent.control import UNPAUSABLE, read_control
 from shared.bus import Bus
-from shared.contracts import AgentReport, CancelGoal, Goal, generate_task_id
+from shared.bus.records import read_presences
+from shared.contracts import AgentControl, AgentReport, CancelGoal, Goal, generate_task_id
 from shared.errors import BusUnavailable, MailroomError, Refused, TooLate
 from shared.operations.submission import publish, with_person
-from shared.queries.dead_letters import find_dead_letter
+from shared.queries.office import find_dead_letter
 from shared.queries.progress import GoalFollower
-from shared.queries.records import Listener, read_goal, scan
+from shared.queries.records import (
+    Listener,
+    count_subjects,
+    read_goal,
+    read_last,
+    scan,
+    unknown_agent_error,
+)
 from shared.queries.results import find_goal
 from shared.trace import join_trace
 
@@ -118,3 +127,52 @@ async def _require_not_refused(bus: Bus, refusals: str, seq: int, request_id: st
     async for stored in scan(bus, subjects.OFFICE, refusals, seq=seq):
         if request_id.encode() in stored.data and (report := AgentReport.from_json(stored.data)):
             raise Refused(report.summary.rstrip("."))
+
+
+Do = Literal["pause", "resume", "restart"]
+
+
+async def control_agent(bus: Bus, agent: str, do: Do, *, person: str = "", key: str = "") -> AgentControl:
+    """Have ``agent`` paused, resumed or restarted; returns what holds from now on, for all its processes.
+
+    Raises NotFound for an agent that neither runs nor was ever controlled, TooLate for one that cannot be
+    paused, Refused and BusUnavailable if the conductor does not record it.
+    """
+    if do == "pause" and (why := UNPAUSABLE.get(agent)):
+        raise TooLate(f"{agent} cannot be paused: {why}", "It can be restarted")
+    presences = await read_presences(bus)
+    if agent not in {presence.agent for presence in presences} and await read_control(bus, agent) is None:
+        raise unknown_agent_error(agent, presences)
+    request_id = bus.derive_id("control", person, agent, do, key) if key else generate_task_id("control")
+    listener = Listener(bus, POLL_INTERVAL)
+    await listener.subscribe(subjects.control(agent), subjects.dead(subjects.CONDUCTOR))
+    body = {"control": {"agent": agent, "do": do}, "request_id": request_id, "requester": subjects.USER}
+    seq = await publish(bus, with_person(body, person))
+
+    async def read_answer() -> AgentControl | None:
+        control = await read_control(bus, agent)
+        if control is not None and control.request_id == request_id:
+            return control
+        if letter := await find_dead_letter(bus, subjects.CONDUCTOR, seq):
+            raise Refused(f"The conductor refuses it: {letter.reason}")
+        return None
+
+    try:
+        return await listener.wait_for(read_answer, ACCEPT_TIMEOUT)
+    except TimeoutError:
+        raise BusUnavailable(
+            f"The conductor has not answered within {ACCEPT_TIMEOUT:g} s; the request stays in its mailbox",
+            "'mailroom status' shows whether it runs",
+        ) from None
+
+
+async def read_controls(bus: Bus) -> dict[str, AgentControl]:
+    """What people want of agents, by agent, of those that were ever controlled."""
+    names = await count_subjects(bus, subjects.OFFICE, subjects.control("*"))
+    found = {}
+    for subject, stored in (await read_last(bus, subjects.OFFICE, names)).items():
+        try:
+            found[subject.rpartition(".")[2]] = AgentControl.from_json(stored.data)
+        except ValueError:
+            continue
+    return found

@@ -5,7 +5,7 @@ from shared.bus import Bus, Stored
 from shared.contracts import AgentReport, DiscoveryResult, generate_id
 from shared.errors import MailroomError, NotFound
 from shared.queries.records import count_subjects, read_last
-from shared.views.news import ToldItem
+from shared.views.listed import ToldItem
 
 FRONTIER = "frontier"
 JUDGED = "item_judged"

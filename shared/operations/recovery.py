@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from shared import subjects
 from shared.bus import Bus
 from shared.errors import BusError
-from shared.operations.erasure.positions import fits, read_durables
+from shared.operations.erasure.retention import fits, read_durables
 from shared.queries.records import last_sequence, scan
 from shared.subjects import Address
 

@@ -13,7 +13,7 @@ import msgspec
 
 from shared.contracts import Preparation
 from shared.errors import ActionError
-from shared.projects.store import Slot, open_slot
+from shared.projects.environments import Slot, open_slot
 from shared.sandbox import Reach, run_command
 from shared.sandbox.visible_files import is_below, search_path
 

@@ -11,9 +11,9 @@ import msgspec
 from shared.contracts import Preparation
 from shared.gate.registries import Registry
 from shared.projects.environment import Environment, Request, format_path
+from shared.projects.environments import Record, Slot, hold, keep_made, list_files, measure, restore_made
 from shared.projects.reading.project_files import ProjectFiles, as_table, get_table
 from shared.projects.steps import Steps
-from shared.projects.store import Record, Slot, hold, keep_made, list_files, measure, restore_made
 from shared.projects.toolchains import find_program, require_programs
 
 DEPENDENCIES = ("dependencies", "dev-dependencies", "build-dependencies")

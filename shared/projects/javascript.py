@@ -10,11 +10,11 @@ from typing import Any
 from shared.contracts import Preparation
 from shared.gate import PORT
 from shared.projects.environment import Environment, Request, format_path
+from shared.projects.environments import Record, Slot, hold, keep_made, list_files, measure, restore_made
 from shared.projects.node_managers import Program, find_manager, fits_engines
 from shared.projects.reading.node_scripts import Manager, choose_manager
 from shared.projects.reading.project_files import ProjectFiles, get_table, read_text
 from shared.projects.steps import StepFailedError, Steps
-from shared.projects.store import Record, Slot, hold, keep_made, list_files, measure, restore_made
 from shared.projects.toolchains import find_program
 
 STALE = 7 * 86_400.0

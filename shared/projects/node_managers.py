@@ -7,10 +7,10 @@ import msgspec
 
 from shared.errors import ActionError
 from shared.projects.environment import format_path
+from shared.projects.environments import Slot, hold, open_slot
 from shared.projects.reading.node_scripts import Manager
 from shared.projects.reading.project_files import ProjectFiles
 from shared.projects.steps import StepFailedError, Steps
-from shared.projects.store import Slot, hold, open_slot
 from shared.projects.toolchains import find_program, format_package
 
 
@@ -69,7 +69,7 @@ async def _fetch(steps: Steps, manager: Manager) -> Program:
 
 
 async def _install(steps: Steps, slot: Slot, wanted: str, manager: Manager) -> None:
-    from shared.projects.store import Record, measure
+    from shared.projects.environments import Record, measure
 
     slot.begin()
     scripts = [] if manager.name == "bun" else ["--ignore-scripts"]  # bun's puts its binary in place

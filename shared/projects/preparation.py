@@ -13,11 +13,11 @@ from shared.errors import ActionError, ConfigError
 from shared.gate.registries import PUBLIC
 from shared.log import logger
 from shared.projects.environment import Environment, Note, Request, format_path
+from shared.projects.environments import LIMIT, clean
 from shared.projects.fetched import prepare_go, prepare_java, prepare_rust
 from shared.projects.reading.project_files import UNFORESEEN, ProjectFiles
 from shared.projects.reading.recognition import FoundProject, find_projects
 from shared.projects.steps import CURES, Steps
-from shared.projects.store import LIMIT, clean
 from shared.projects.toolchains import list_needs, require_programs
 from shared.sandbox import Reach
 from shared.settings import Settings

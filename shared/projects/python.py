@@ -13,11 +13,17 @@ from packaging.version import InvalidVersion, Version
 from shared.contracts import Preparation
 from shared.errors import ActionError
 from shared.projects.environment import Environment, Request, format_path
+from shared.projects.environments import Record, Slot, hold, keep_made, list_files, measure, restore_made
 from shared.projects.reading.project_files import ProjectFiles, read_text
-from shared.projects.reading.pytest_settings import list_plugins, needs_pytest
-from shared.projects.reading.python_manifest import REBUILT, PythonPlan, normalise, read_python
+from shared.projects.reading.python_manifest import (
+    REBUILT,
+    PythonPlan,
+    list_plugins,
+    needs_pytest,
+    normalise,
+    read_python,
+)
 from shared.projects.steps import StepFailedError, Steps
-from shared.projects.store import Record, Slot, hold, keep_made, list_files, measure, restore_made
 from shared.projects.toolchains import Interpreter, choose_interpreter, format_version
 from shared.projects.virtual_environments import find_existing, list_installed, make_view
 from shared.text.display import format_list

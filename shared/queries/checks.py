@@ -25,8 +25,8 @@ from shared.bus.throttle import RATE
 from shared.delivery.config import read_deliver
 from shared.errors import BusError, BusUnavailable, ConfigError, MailroomError
 from shared.memory import Memory
-from shared.queries.deliveries import read_deliveries
 from shared.queries.flooding import find_floods
+from shared.queries.office import read_deliveries
 from shared.queries.processes import SERVER, Process, find_late, find_troubled
 from shared.queries.records import call_server, last_sequence, scan
 from shared.queries.seals import CUTS, name_of, read_cuts, read_unsealed, read_witnessed

@@ -1,6 +1,7 @@
-"""What stands in the office: goals, what waits for people, dead letters, spending."""
+"""What stands in the office: goals, what waits for people, dead letters, conversations, deliveries."""
 
 import asyncio
+import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -9,13 +10,17 @@ import msgspec
 
 from shared import subjects
 from shared.bus import Bus, Stored
-from shared.bus.records import read_record
+from shared.bus.records import Record, read_record
+from shared.clock import parse_timestamp
 from shared.contracts import (
     ApprovalAnswer,
     ApprovalRequest,
     Contract,
+    Conversation,
     DailySpending,
     DeadLetter,
+    Delivery,
+    DeliveryReply,
     Email,
     Goal,
     InboxChanged,
@@ -24,7 +29,7 @@ from shared.contracts import (
     StateChanged,
 )
 from shared.contracts.base import amended
-from shared.queries.records import count_subjects, read_last, read_newest_of_each
+from shared.queries.records import count_subjects, read_last, read_newest_of_each, scan
 from shared.text.times import parse_time
 
 MAX_CONCURRENT = 32
@@ -247,3 +252,107 @@ def _decode(stored: Stored, kind: type[C]) -> C | None:
         )
         return amended(value, goal=goal, spans=())
     return value
+
+
+KIND = "conversation"
+LIFETIME = timedelta(days=30)
+"""How long a conversation can be continued after what was said last."""
+
+
+def conversation_subject(asker: str, session_id: str) -> str:
+    """The record of a conversation with ``asker``: people, or an agent."""
+    name = hashlib.sha256(f"{asker}\0{session_id}".encode()).hexdigest()[:32]
+    return subjects.record(subjects.NEXUS, KIND, name)
+
+
+async def read_conversation(bus: Bus, session_id: str, asker: str = subjects.USER) -> Record[Conversation]:
+    """A conversation with its sequence; without turns and 0 if it never began or is too old.
+
+    Raises BusError, and ValueError if what is stored is no conversation.
+    """
+    found = await read_record(bus, conversation_subject(asker, session_id), Conversation)
+    if found is not None and not is_over(found.value):
+        return found
+    now = datetime.now(UTC).isoformat()
+    fresh = Conversation(session_id=session_id, asker=asker, begun_at=now)
+    return Record(fresh, found.seq if found else 0, "")
+
+
+def is_over(conversation: Conversation, now: datetime | None = None) -> bool:
+    """Whether a conversation is too old to be continued."""
+    return (now or datetime.now(UTC)) - parse_timestamp(conversation.created_at) > LIFETIME
+
+
+async def list_conversations(bus: Bus) -> list[Conversation]:
+    """The conversations of people that can be continued, the latest first; raises BusError."""
+    names = await count_subjects(bus, subjects.OFFICE, subjects.record(subjects.NEXUS, KIND, "*"))
+    found = []
+    for stored in (await read_last(bus, subjects.OFFICE, names)).values():
+        try:
+            found.append(Conversation.from_json(stored.data))
+        except ValueError:
+            continue
+    mine = [each for each in found if each.asker == subjects.USER and not is_over(each)]
+    return sorted(mine, key=lambda each: each.created_at, reverse=True)
+
+
+DELIVERIES = subjects.record(subjects.GATEWAY, subjects.DELIVERY, "*")
+REPLIES = subjects.record(subjects.GATEWAY, subjects.REPLY, "*")
+
+
+async def read_deliveries(bus: Bus, since: datetime) -> list[Delivery]:
+    """The last record of each delivery that changed since then, those that began last at the end."""
+    found: dict[str, Delivery] = {}
+    async for stored in scan(bus, subjects.OFFICE, DELIVERIES, since=since):
+        try:
+            delivery = Delivery.from_json(stored.data)
+        except ValueError:
+            continue
+        found[delivery.delivery_id] = delivery
+    return sorted(found.values(), key=lambda each: each.first_at)
+
+
+async def read_replies(bus: Bus, since: datetime) -> list[DeliveryReply]:
+    """What people replied since then, the latest last."""
+    found = []
+    async for stored in scan(bus, subjects.OFFICE, REPLIES, since=since):
+        try:
+            found.append(DeliveryReply.from_json(stored.data))
+        except ValueError:
+            continue
+    return found
+
+
+async def read_dropped(bus: Bus) -> dict[str, frozenset[int]]:
+    """The numbers of the dead letters that were dropped or sent again, by the agent that wrote them."""
+    names = await count_subjects(bus, subjects.OFFICE, subjects.dropped("*"))
+    dropped: dict[str, frozenset[int]] = {}
+    for subject, stored in (await read_last(bus, subjects.OFFICE, names)).items():
+        numbers = LettersDropped.from_json(stored.data).numbers
+        dropped[subject.rpartition(".")[2]] = frozenset(numbers)
+    return dropped
+
+
+async def count_dead_letters(bus: Bus) -> dict[str, int]:
+    """How many dead letters each agent has that were not dropped."""
+    dropped = await read_dropped(bus)
+    counts = await count_subjects(bus, subjects.OFFICE, subjects.dead("*"))
+    left = {
+        agent: number - len(dropped.get(agent, ()))
+        for subject, number in counts.items()
+        if (agent := subject.rpartition(".")[2])
+    }
+    return {agent: number for agent, number in left.items() if number}
+
+
+async def find_dead_letter(bus: Bus, agent: str, seq: int) -> DeadLetter | None:
+    """The dead letter of ``agent`` about message ``seq`` of OFFICE, unless it was dropped or sent again."""
+    async for stored in scan(bus, subjects.OFFICE, subjects.dead(agent), seq=seq):
+        try:
+            letter = DeadLetter.from_json(stored.data)
+        except ValueError:
+            continue
+        if (letter.stream, letter.stream_seq) == (subjects.OFFICE, seq):
+            dropped = await read_dropped(bus)
+            return None if stored.seq in dropped.get(agent, ()) else letter
+    return None

@@ -10,7 +10,7 @@ from shared.bus import Bus
 from shared.bus.records import TaskState
 from shared.contracts import Goal, GoalTask, TaskStatus
 from shared.errors import Refused
-from shared.queries.dead_letters import find_dead_letter
+from shared.queries.office import find_dead_letter
 from shared.queries.records import Listener, read_goal, read_tasks
 
 POLL_INTERVAL = 2.0

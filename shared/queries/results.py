@@ -33,7 +33,7 @@ from shared.queries.spending import read_goal_spending, read_left
 from shared.settings import Settings
 from shared.text.times import parse_time
 from shared.trail.archives import scan_log
-from shared.views.results import GoalResults
+from shared.views.timeline import GoalResults
 
 C = TypeVar("C", bound=Contract)
 PARTS = frozenset({"tests", "inspection"})

@@ -15,7 +15,7 @@ from shared.queries.records import end_of_search, read_goal
 from shared.settings import Settings
 from shared.text.times import parse_time
 from shared.trail.archives import scan_log
-from shared.views.results import Spent, format_spent
+from shared.views.timeline import Spent, format_spent
 
 MARGIN = timedelta(seconds=1)
 """Results are searched from this much before the submission: the clocks of processes differ."""

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from services.cli.agents import load_agents
+from services.cli.installed_agents import load_agents
 from shared import settings, subjects
 from shared.settings import Settings
 from tests.bench.ground import PATIENCE

@@ -18,7 +18,7 @@ from shared.bus.records import MAX_PROCESSES, read_presences
 from shared.contracts import Presence
 from shared.errors import BatchesBlocked, BusError, BusUnavailable
 from shared.queries.checks import check_rates
-from shared.queries.open_batches import find_open_batches
+from shared.queries.flooding import find_open_batches
 from shared.trail.seals import make_leaf
 from tests.support.server import Server
 from tests.support.waiting import eventually

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from services.cli.agents import load_agents
+from services.cli.installed_agents import load_agents
 from shared import settings, subjects
 from shared.bus import Bus
 from shared.contracts import StateChanged, TaskStatus, generate_task_id

@@ -16,7 +16,7 @@ from shared.bus.entry import seal
 from shared.bus.records import read_presences
 from shared.contracts import AgentControl, DeadLetter, TaskStatus
 from shared.errors import BusError, Denied, NotFound, TooLate
-from shared.operations.control import control_agent, read_controls
+from shared.operations.goals import control_agent, read_controls
 from tests.support.office import Office
 from tests.support.slow import install_slow_agent, slow_goal
 from tests.support.waiting import eventually

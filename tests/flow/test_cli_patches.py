@@ -11,7 +11,7 @@ import pytest
 
 from shared.contracts import TaskStatus, generate_task_id
 from shared.errors import MailroomError
-from shared.operations.patch_files import apply_patch, fit_patch, format_undo, read_files
+from shared.operations.patches import apply_patch, fit_patch, format_undo, read_files
 from tests.flow.test_cli import run, stand_in
 from tests.support.conductor import result_of
 from tests.support.server import Server

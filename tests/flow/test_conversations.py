@@ -22,7 +22,7 @@ from shared.contracts import (
 )
 from shared.contracts.conversation import MAX_MENTIONED, MAX_TURNS
 from shared.memory import Memory
-from shared.queries.conversations import conversation_subject, list_conversations
+from shared.queries.office import conversation_subject, list_conversations
 from tests.support.office import Office
 from tests.support.waiting import eventually
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from services.engineer.__main__ import Engineer
-from services.engineer.retention import remove_old
+from services.engineer.working_copy import remove_old
 from shared.contracts import HistoryReading, ResultOutcome, Task, TestRun
 from shared.errors import ActionError
 from shared.settings import Settings

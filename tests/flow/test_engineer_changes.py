@@ -12,7 +12,7 @@ from services.engineer.__main__ import Engineer
 from shared.agent.base import Agent
 from shared.contracts import CommandVerdict, ResultOutcome, TestRun
 from shared.errors import ActionError
-from shared.operations.patch_files import fit_patch
+from shared.operations.patches import fit_patch
 from shared.policy import Ruling
 from shared.settings import Settings
 from shared.tasks.actions import Outcome

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from services.engineer import working_copy as copies
-from services.engineer.delivery import make_patch
+from services.engineer.report import make_patch
 from services.engineer.working_copy import clean_copies, require_folder, working_copy
 from shared.errors import ActionError
 from shared.sandbox.confined import ConfinedFolder

@@ -15,7 +15,7 @@ import pytest_asyncio
 from shared import subjects
 from shared.bus.records import submission_entry
 from shared.contracts import ApprovalRequest, DeadLetter, Email, Task, TaskStatus
-from shared.messaging.approvals import MAX_OPEN_OF_TASK
+from shared.messaging.approval_requests import MAX_OPEN_OF_TASK
 from shared.queries.records import last_sequence
 from tests.support.gateway import RunningGateway
 from tests.support.waiting import eventually

@@ -12,7 +12,7 @@ from shared import subjects
 from shared.bus.records import submission_entry
 from shared.bus.throttle import BURST, RATE
 from shared.contracts import Task, TaskChanged, TaskPriority, TaskResult, TaskStatus
-from shared.operations.control import control_agent
+from shared.operations.goals import control_agent
 from shared.operations.submission import make_body, publish
 from tests.support.office import Office
 from tests.support.slow import install_slow_agent, slow_goal

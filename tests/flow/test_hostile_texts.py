@@ -11,10 +11,10 @@ import pytest
 
 from shared.contracts import DeliveryKind, Urgency
 from shared.delivery.config import Mail, Ntfy, Telegram, Webhook
-from shared.delivery.mail import MailOutlet, parse_reply
 from shared.delivery.mailbox import read_mail
 from shared.delivery.message import LONGEST, Message
 from shared.delivery.outlets import make_outlet
+from shared.delivery.smtp import MailOutlet, parse_reply
 from shared.settings import Settings
 from shared.skills.mail import MailServer, submit_message, write_message
 from shared.text.display import escape_invisible, quote_exactly

@@ -15,9 +15,9 @@ from shared.access.people import read_owner_name
 from shared.bus.entry import seal
 from shared.contracts import Email, Question, Response
 from shared.delivery.config import Mail
-from shared.delivery.mail import MailOutlet
 from shared.delivery.mailbox import FoundMails, MailboxQuery, search_mailbox
 from shared.delivery.message import DeliveryError
+from shared.delivery.smtp import MailOutlet
 from shared.errors import ActionError, BusUnavailable
 from tests.support.imap import PASSWORD, ImapServer, run_imap_server
 from tests.support.office import Office

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from services.cli.agents import load_agents
+from services.cli.installed_agents import load_agents
 from services.cli.supervisor import supervisor as supervising
 from services.cli.supervisor.lock import InstanceLock
 from services.cli.supervisor.logs import LogLine

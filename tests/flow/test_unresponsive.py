@@ -17,7 +17,7 @@ import httpx2
 import psutil
 import pytest
 
-from services.cli.agents import load_agents
+from services.cli.installed_agents import load_agents
 from shared import settings
 from shared.access.address import find_address
 from shared.access.scopes import Scope

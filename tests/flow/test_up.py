@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.cli.agents import load_agents
+from services.cli.installed_agents import load_agents
 from services.cli.supervisor.programs import find_server, free_port
 from shared import settings, subjects
 from shared.bus import Bus

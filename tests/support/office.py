@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from services.cli.agents import InstalledAgent, load_agents
+from services.cli.installed_agents import InstalledAgent, load_agents
 from shared import subjects
 from shared.bus import Bus
 from shared.bus.records import TaskState, read_task_state

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from nats.aio.client import Client
 
-from services.cli.agents import load_agents
+from services.cli.installed_agents import load_agents
 from services.cli.supervisor.provisioning import provision_streams, write_config
 from shared import settings, subjects
 from shared.access.address import find_address

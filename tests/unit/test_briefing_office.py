@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from services.nexus.briefings.office_lines import done_lines, due_reminders, failed_lines, missed_reminders
+from services.nexus.briefings.sections import done_lines, due_reminders, failed_lines, missed_reminders
 from shared.contracts import Due, DueKind, DueStatus, Goal, ResultOutcome, TaskStatus
 
 FINDINGS = ResultOutcome.FINDINGS

@@ -26,7 +26,7 @@ from shared.bus.connecting import RunningInstance, find_instance
 from shared.contracts import Goal, generate_iso_timestamp
 from shared.errors import BusUnavailable, MailroomError, StartError
 from shared.queries.checks import check_disk
-from shared.views.goals import LatestGoals
+from shared.views.listed import LatestGoals
 
 
 def run(*arguments: str, text: str | None = None) -> Result:

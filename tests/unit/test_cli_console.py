@@ -32,9 +32,9 @@ from shared.contracts import (
 from shared.operations.letters import Mail
 from shared.queries.progress import Progress
 from shared.text.display import clean, clean_block
-from shared.views.approvals import Approval
+from shared.views.listed import Approval
 from shared.views.metrics import Metrics, PolicyMetrics, Velocity
-from shared.views.results import GoalResults, Spent
+from shared.views.timeline import GoalResults, Spent
 
 
 def screen_of(width: int = 80) -> tuple[Console, io.StringIO]:

@@ -25,7 +25,7 @@ from shared.contracts import (
     Verdict,
 )
 from shared.queries.results import collect_results
-from shared.views.results import GoalResults
+from shared.views.timeline import GoalResults
 
 DONE, FINDINGS = ResultOutcome.DONE, ResultOutcome.FINDINGS
 NOT_CHECKED, NONE = ResultOutcome.NOT_CHECKED, ResultOutcome.NONE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.cortex.plan_needs import find_needed_agents, require_tools
+from services.cortex.plan_parser import find_needed_agents, require_tools
 from shared.contracts import TaskPlan, TaskStep
 from shared.errors import ActionError
 from shared.plans import AgentPage

@@ -25,9 +25,9 @@ from shared import settings
 from shared.contracts import Delivery, DeliveryKind, DeliveryStatus, Urgency
 from shared.delivery.config import Deliver, Mail, Telegram, parse_span, read_deliver
 from shared.delivery.http import refusal
-from shared.delivery.mail import compose, parse_reply, strip_quoted
 from shared.delivery.message import Message
 from shared.delivery.outlets import describe
+from shared.delivery.smtp import compose, parse_reply, strip_quoted
 from shared.delivery.telegram import parse_update
 from shared.errors import ConfigError
 

@@ -9,10 +9,8 @@ import pytest
 
 from services.nexus.routing.decider import decide_by_likeness, is_vague
 from services.nexus.routing.decision import fits
-from services.nexus.routing.features import normalise
-from services.nexus.routing.languages import find_language, read_languages
-from services.nexus.routing.likeness import fingerprint, load_weights
-from services.nexus.routing.rules import decide_by_rule, qualify
+from services.nexus.routing.likeness import fingerprint, load_weights, normalise
+from services.nexus.routing.unmistakable import decide_by_rule, find_language, qualify, read_languages
 from services.nexus.tools.appointments import read_event
 from services.nexus.tools.arithmetic import compute
 from services.nexus.tools.clock import NO_DAY, tell_time
@@ -20,7 +18,7 @@ from services.nexus.tools.office import GROUPS, explain_capabilities
 from services.nexus.tools.tool import Effect, Words, load_tools
 from services.nexus.tools.work import list_goals, names_else
 from shared.contracts import Goal
-from shared.language.speech_acts import Act, find_act
+from shared.language.utterance import Act, find_act
 from tests.bench.desk.fitting import taught_fingerprint
 from tests.bench.desk.slots import judge
 

@@ -19,8 +19,7 @@ from shared.projects.reading import ProjectFiles, project_files, read_project
 from shared.projects.reading.ci import read_ci_needs
 from shared.projects.reading.discovery import Discovery
 from shared.projects.reading.project_files import list_registries
-from shared.projects.reading.pytest_settings import list_plugins, needs_pytest
-from shared.projects.reading.python_manifest import is_requirement, read_python
+from shared.projects.reading.python_manifest import is_requirement, list_plugins, needs_pytest, read_python
 from shared.source import parse_ini, parse_json, parse_module, parse_toml, parse_yaml, read_tree
 
 NAMES = """\

@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from services.gateway.files import Files
+from services.gateway.app import Files
 
 CODE = "export const lines = [];\n" * 100
 

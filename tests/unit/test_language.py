@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.language.sayings import WORDS, Sayings, read_sayings
-from shared.language.speech_acts import Act
-from shared.language.utterance import read_utterance
+from shared.language.utterance import Act, read_utterance
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(path for part in ("services", "shared") for path in (ROOT / part).rglob("sayings.toml"))

@@ -2,8 +2,9 @@
 
 import pytest
 
-from services.gateway.metrics import planted_commands
+from services.gateway.metrics import figures
 from services.gateway.metrics.computing import best_score
+from services.gateway.metrics.figures import judge_planted
 from services.gateway.metrics.learning import (
     TaskEnd,
     adaptations,
@@ -13,7 +14,6 @@ from services.gateway.metrics.learning import (
     handoffs,
     pattern_uses,
 )
-from services.gateway.metrics.planted_commands import judge_planted
 from shared.contracts import Goal, ResultOutcome, Setback, TaskStatus
 from shared.views.metrics import Metrics
 
@@ -80,7 +80,7 @@ def test_the_policy_catches_the_planted_commands_and_a_miss_shows(monkeypatch: p
     judge_planted.cache_clear()
     found = judge_planted()
     assert (found.missed, found.stopped) == ((), ())
-    monkeypatch.setattr(planted_commands, "DANGEROUS", (*planted_commands.DANGEROUS, "ls"))
+    monkeypatch.setattr(figures, "DANGEROUS", (*figures.DANGEROUS, "ls"))
     judge_planted.cache_clear()
     missed = judge_planted()
     judge_planted.cache_clear()

@@ -7,8 +7,8 @@ import pytest
 
 from shared.contracts import DeliveryKind, Urgency
 from shared.delivery.config import Mail
-from shared.delivery.mail import LONGEST_REPLY, compose, parse_reply, strip_quoted
 from shared.delivery.message import Message, Reply
+from shared.delivery.smtp import LONGEST_REPLY, compose, parse_reply, strip_quoted
 
 OFFICE = "office@example.org"
 MAIL = Mail(smtp="smtp://mail.example.org", sender=OFFICE, to="ada@example.org", imap="imaps://a@b")

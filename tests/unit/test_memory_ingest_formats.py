@@ -11,7 +11,7 @@ from services.memory.ingest.kinds import score_piece
 from services.memory.ingest.markdown import convert_rst, parse_note
 from services.memory.ingest.pieces import IngestError, Piece
 from services.memory.ingest.reading import read_document, read_file
-from services.memory.ingest.records import parse_toml
+from services.memory.ingest.structured import parse_toml
 
 KNOWN = date(2026, 6, 1)
 MODIFIED = 1_780_000_000.0

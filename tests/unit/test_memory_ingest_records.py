@@ -12,7 +12,7 @@ from services.memory.ingest.naming import make_piece
 from services.memory.ingest.passages import LOG_LINES, parse_log, read_passages
 from services.memory.ingest.pieces import Document, IngestError, Piece, join_title
 from services.memory.ingest.reading import MAX_BYTES, read_document
-from services.memory.ingest.records import parse_json, parse_table, parse_yaml
+from services.memory.ingest.structured import parse_json, parse_table, parse_yaml
 
 
 def test_a_table_is_read_by_its_header() -> None:

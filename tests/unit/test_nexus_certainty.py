@@ -3,11 +3,15 @@
 import msgspec
 import pytest
 
-from services.nexus.answers import certainty
-from services.nexus.answers.certainty import (
+from services.nexus.answers import weighing
+from services.nexus.answers.choice import choose
+from services.nexus.answers.evidence import Evidence
+from services.nexus.answers.weighing import (
+    LEAST_NAMED,
     LIGHTEST,
     LIKELY,
     UNLIKELY,
+    Asked,
     Fitted,
     Steps,
     find_attribute,
@@ -17,9 +21,6 @@ from services.nexus.answers.certainty import (
     load_fitted,
     measure_certainty,
 )
-from services.nexus.answers.choice import choose
-from services.nexus.answers.evidence import Evidence
-from services.nexus.answers.weighing import LEAST_NAMED, Asked
 from shared.contracts import Hit, Node, Source
 from tests.bench.answers.fitting import Row, fit
 
@@ -85,7 +86,7 @@ def test_what_is_too_uncertain_or_too_light_is_not_told(monkeypatch: pytest.Monk
     assert not is_told(9.0, weight=LIGHTEST - 0.1, least=-1.2)
     sentence = read("Ada owns the shop.", mark=9.0)
     for start, told in ((9.0, (sentence,)), (-9.0, ())):
-        monkeypatch.setattr(certainty, "load_fitted", lambda start=start: Fitted(start=start, steps={}))
+        monkeypatch.setattr(weighing, "load_fitted", lambda start=start: Fitted(start=start, steps={}))
         for weight in (LEAST_NAMED, LIGHTEST):
             monkeypatch.setattr("services.nexus.answers.choice.weigh", lambda *_, weight=weight: weight)
             assert choose("Who owns the shop?", [sentence]).answers == told

@@ -4,7 +4,6 @@ import msgspec
 import pytest
 
 from services.nexus.answers.answer_type import fits_type
-from services.nexus.answers.certainty import UNLIKELY
 from services.nexus.answers.choice import Chosen, choose
 from services.nexus.answers.evidence import (
     UNTOLD,
@@ -19,6 +18,7 @@ from services.nexus.answers.memory_answer import answer_from_sentences, build_pa
 from services.nexus.answers.weighing import (
     LEAST,
     LEAST_NAMED,
+    UNLIKELY,
     Asked,
     has_names,
     leave_out_addressed,

@@ -6,10 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from services.nexus.conversation.pending import settle
-from services.nexus.reminders.intents import ReminderIntent, find_intent
-from services.nexus.reminders.requests import ReminderRequest, read_new, read_reminder_request
-from services.nexus.reminders.when import format_time_answer
-from services.nexus.routing.rules import INTENTS, decide_by_rule
+from services.nexus.routing.unmistakable import INTENTS, decide_by_rule
 from services.nexus.timetable.items import (
     LIMITS,
     drop_oldest,
@@ -21,6 +18,14 @@ from services.nexus.timetable.items import (
     undo_change,
 )
 from services.nexus.timetable.reminder_changes import change_reminders, choose_reminders, find_reminders
+from services.nexus.timetable.reminder_requests import (
+    ReminderIntent,
+    ReminderRequest,
+    find_intent,
+    format_time_answer,
+    read_new,
+    read_reminder_request,
+)
 from services.nexus.timetable.reminders import format_template
 from services.nexus.tools.tool import load_tools
 from shared.contracts import AskedBack, Due, DueKind, DueStatus

@@ -10,8 +10,13 @@ import pytest
 from shared import settings
 from shared.bus.wire import Origin, find_origin, is_handled
 from shared.contracts import Email, Task, decode
-from shared.operations.erasure.files import find_quoting_files, overwrite_quotations
-from shared.operations.erasure.redaction import kind_of, quotes, redact
+from shared.operations.erasure.redaction import (
+    find_quoting_files,
+    kind_of,
+    overwrite_quotations,
+    quotes,
+    redact,
+)
 from shared.text.quotations import Quotations, find_common, find_short
 
 TITLE = "The vault code of the Lisbon office is KESTREL-7741 and only Ines knows it"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from services.cli.supervisor import logs
-from services.engineer.retention import remove_old
+from services.engineer.working_copy import remove_old
 from shared.queries.checks import check_kept
 from shared.settings import Settings, load
 

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.contracts import ApprovalRequest, CommandVerdict
-from shared.operations.risk import BY_FAMILY, NO_RULE, grade_risk
+from shared.operations.approvals import BY_FAMILY, NO_RULE, grade_risk
 from shared.policy.rules import RULES
 
 

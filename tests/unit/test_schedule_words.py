@@ -5,14 +5,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from services.nexus.schedules.times import read_whole
-from services.nexus.schedules.words import (
+from services.nexus.timetable.schedule_words import (
     Order,
     read_move,
     read_night_job,
     read_order,
     read_queue_call,
     read_scheduled,
+    read_whole,
 )
 from shared.errors import ActionError
 

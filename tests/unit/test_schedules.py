@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.nexus.schedules.times import describe, read_rule, read_when
 from services.nexus.timetable.items import (
     LIMITS,
     advance,
@@ -21,6 +20,7 @@ from services.nexus.timetable.items import (
     require_room,
     resume,
 )
+from services.nexus.timetable.schedule_words import describe, read_rule, read_when
 from shared.contracts import Due, DueKind, DueStatus
 from shared.errors import ActionError
 from shared.recurrence import format_recurrence, next_occurrence

@@ -10,7 +10,7 @@ from shared.errors import ConfigError
 from shared.llm.config import configured_model, configured_small_model
 from shared.queries.spending import format_left, format_night
 from shared.settings import Settings, load
-from shared.views.results import format_spent
+from shared.views.timeline import format_spent
 
 
 def spent(tokens: int, cost: float = 0.0) -> DailySpending:

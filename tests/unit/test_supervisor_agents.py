@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.agents import SERVICES, load_agents, read_agents
+from services.cli.installed_agents import SERVICES, load_agents, read_agents
 from services.cli.supervisor.programs import AGENT, MEMORY, agent_programs
 from shared import settings
 from shared.errors import ConfigError

@@ -2,7 +2,7 @@
 
 import click
 
-from services.cli.agents import load_agents, load_specialists
+from services.cli.installed_agents import load_agents, load_specialists
 from services.cli.output.console import print_json
 from shared import settings
 from shared.agent.process import package_version

@@ -43,7 +43,7 @@ async def list_agents(bus: "Bus") -> list[Named]:
 
 async def list_sessions(bus: "Bus") -> list[Named]:
     """The sessions that can be continued, with how each began."""
-    from shared.queries.conversations import list_conversations
+    from shared.queries.office import list_conversations
 
     return [(each.session_id, each.title[:60]) for each in await list_conversations(bus)]
 

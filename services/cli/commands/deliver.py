@@ -19,7 +19,7 @@ from shared.delivery.config import AnyChannel, Deliver, Terminal, read_deliver
 from shared.delivery.message import DeliveryError, Message
 from shared.delivery.outlets import describe, make_outlet
 from shared.errors import NotFound
-from shared.queries.deliveries import read_deliveries, read_replies
+from shared.queries.office import read_deliveries, read_replies
 from shared.text.display import clean
 from shared.text.times import format_date
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import click
 
-from services.cli.agents import SERVICES
 from services.cli.commands.chat.answering import ask_nexus
 from services.cli.commands.goal_view import print_outcome
 from services.cli.commands.options import format_examples, quote
 from services.cli.commands.tail import MessageFilter, print_gap, print_message
 from services.cli.commands.up import EXAMPLE, load_settings, require_valid_settings
+from services.cli.installed_agents import SERVICES
 from services.cli.output.answers import print_answer
 from services.cli.output.console import open_console
 from services.cli.supervisor.lifecycle import run_until, stop_on_signals

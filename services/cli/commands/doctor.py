@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from services.cli.agents import load_agents, read_agents
 from services.cli.commands.options import json_option
 from services.cli.connection import connect
+from services.cli.installed_agents import load_agents, read_agents
 from services.cli.output.console import open_console, print_block, print_json
 from shared import settings, subjects
 from shared.bus import Bus
@@ -44,7 +44,7 @@ from shared.queries.checks import (
     run_checks,
     warn,
 )
-from shared.queries.open_batches import WATCHED, find_open_batches, format_open_batches
+from shared.queries.flooding import WATCHED, find_open_batches, format_open_batches
 from shared.queries.processes import Process, find_troubled
 from shared.settings import Settings
 from shared.text.display import clean

@@ -15,7 +15,7 @@ from shared.contracts import Goal, GoalTask, ResultOutcome, TaskStatus, generate
 from shared.queries.progress import Progress
 from shared.text.display import clean, clean_block, count
 from shared.text.times import format_clock, format_span, seconds_between
-from shared.views.results import GoalResults
+from shared.views.timeline import GoalResults
 
 ANSWER_WITHIN = 10
 """The answer begins within these first lines of a report, if it is repeated there."""

@@ -9,7 +9,7 @@ from services.cli.commands.options import NumberType, json_option
 from services.cli.output.console import open_console, print_block, print_json
 from shared.text.display import clean
 from shared.text.times import format_date
-from shared.views.news import NewsList, ToldItem
+from shared.views.listed import NewsList, ToldItem
 
 SHORT_ID = 10
 """Characters of an id that are shown."""

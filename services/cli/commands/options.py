@@ -18,7 +18,7 @@ from shared.contracts import MAX_TEXT, Contract, TestRun, TestSuite, ToolRun
 from shared.errors import MailroomError
 from shared.files import write_atomically
 from shared.text.times import SPAN, format_utc, parse_span, parse_time
-from shared.views.results import GoalResults
+from shared.views.timeline import GoalResults
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 C = TypeVar("C", bound=Contract)

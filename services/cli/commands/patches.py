@@ -10,7 +10,6 @@ from services.cli.commands.options import FolderType, format_examples, goal_argu
 from services.cli.connection import run_connected
 from services.cli.output.console import colour, open_console, print_json
 from shared.contracts import Goal
-from shared.operations.patch_files import read_stat
 from shared.operations.patches import (
     Applied,
     Fitting,
@@ -19,6 +18,7 @@ from shared.operations.patches import (
     fit_delivered,
     read_goal_patches,
     read_patch,
+    read_stat,
     record_applied,
 )
 from shared.queries.results import DeliveredPatch

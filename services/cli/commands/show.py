@@ -31,8 +31,14 @@ from shared.tasks.evidence import format_verdict, verdict_of
 from shared.text.display import clean, count
 from shared.text.times import format_clock, format_date, format_span, seconds_between
 from shared.views.activity import Activity
-from shared.views.results import GoalResults
-from shared.views.timeline import Course, GoalTimeline, TaskTimeline, TimelineEntry, format_sender
+from shared.views.timeline import (
+    Course,
+    GoalResults,
+    GoalTimeline,
+    TaskTimeline,
+    TimelineEntry,
+    format_sender,
+)
 
 Row = TaskTimeline | TimelineEntry
 

@@ -11,9 +11,9 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from services.cli.agents import InstalledAgent, load_specialists, read_agents
 from services.cli.commands.options import json_option
 from services.cli.connection import connect
+from services.cli.installed_agents import InstalledAgent, load_specialists, read_agents
 from services.cli.output.console import make_table, open_console, print_block, print_json, shorten
 from shared import settings, subjects
 from shared.bus import Bus
@@ -22,9 +22,8 @@ from shared.clock import utc_now
 from shared.contracts import DailySpending, OfficeState, Presence, StateChanged
 from shared.errors import BusError, BusUnavailable, MailroomError
 from shared.queries.checks import ANSWER_WAIT, KNOWN_WAIT, check_disk, may_answer, read_free
-from shared.queries.dead_letters import count_dead_letters
-from shared.queries.office import OfficeReader, Waiting
-from shared.queries.open_batches import find_open_batches, format_open_batches
+from shared.queries.flooding import find_open_batches, format_open_batches
+from shared.queries.office import OfficeReader, Waiting, count_dead_letters
 from shared.queries.processes import Process, find_late, find_troubled
 from shared.queries.records import call_server, read_goals, read_latest_goals
 from shared.queries.spending import (
@@ -36,7 +35,7 @@ from shared.queries.spending import (
 from shared.settings import Settings
 from shared.text.display import clean, count
 from shared.text.times import format_span, seconds_between
-from shared.views.results import format_spent
+from shared.views.timeline import format_spent
 
 WATCHED = 0.6
 """Seconds of watching for commits that are left open."""

@@ -36,7 +36,7 @@ from shared.operations.submission import GOAL_ID, make_body, submit_and_follow, 
 from shared.queries.progress import Progress
 from shared.queries.results import add_spending, read_results
 from shared.text.times import format_utc
-from shared.views.results import GoalResults
+from shared.views.timeline import GoalResults
 
 T = TypeVar("T")
 Ended = tuple[Goal, GoalResults]

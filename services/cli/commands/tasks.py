@@ -23,7 +23,7 @@ from services.cli.output.outcomes import format_headline
 from shared.contracts import Goal, GoalTask
 from shared.text.display import count
 from shared.text.times import format_span, parse_time, seconds_between
-from shared.views.goals import LatestGoals
+from shared.views.listed import LatestGoals
 
 RECENT = timedelta(hours=24)
 """Goals that ended longer ago are listed with --all only."""

@@ -12,9 +12,9 @@ from typing import Any
 import click
 import msgspec
 
-from services.cli.agents import load_agents
 from services.cli.commands.options import NumberType, json_option
 from services.cli.connection import find_url
+from services.cli.installed_agents import load_agents
 from services.cli.supervisor.lifecycle import (
     run_until_stopped,
     start_in_background,

@@ -10,7 +10,7 @@ from shared.contracts import Finding, Goal, NotChecked, ResultOutcome, TaskStatu
 from shared.tasks.evidence import format_verdict, verdict_of
 from shared.text.display import count
 from shared.text.times import format_span, seconds_between
-from shared.views.results import GoalResults, Spent, format_spent
+from shared.views.timeline import GoalResults, Spent, format_spent
 
 FAIL_ON = ("tests", "high", "medium", "any")
 """What ``--fail-on`` takes: failing tests, then findings of so many SEVERITIES as well."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
-from services.cli.agents import SERVICES
+from services.cli.installed_agents import SERVICES
 from services.cli.supervisor.lock import InstanceLock, is_held, unusable_state_dir
 from services.cli.supervisor.logs import LogLine, print_log_json, print_log_line, read_last_error, rotate
 from services.cli.supervisor.supervisor import Supervisor, is_ready

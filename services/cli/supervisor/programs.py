@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from services.cli.agents import SERVICES, InstalledAgent, load_specialists
+from services.cli.installed_agents import SERVICES, InstalledAgent, load_specialists
 from services.cli.supervisor.child import Child, Program
 from services.cli.supervisor.logs import LogLine, read_last_error, read_last_server_error
 from services.cli.supervisor.provisioning import provision_streams, write_config

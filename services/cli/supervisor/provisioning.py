@@ -19,7 +19,7 @@ from shared.bus.provision import provision
 from shared.errors import BusUnavailable, Denied, MailroomError, StartError
 from shared.files import write_atomically
 from shared.operations.erasure.orders import carry_out_archives, carry_out_orders, has_work
-from shared.operations.erasure.positions import count_in_hand
+from shared.operations.erasure.retention import count_in_hand
 from shared.operations.recovery import deliver_lost_again
 from shared.settings import Settings
 from shared.text.display import count

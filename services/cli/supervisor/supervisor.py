@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from services.cli.agents import SERVICES, InstalledAgent, read_agents
+from services.cli.installed_agents import SERVICES, InstalledAgent, read_agents
 from services.cli.supervisor.child import Child, Program
 from services.cli.supervisor.lock import InstanceLock, unusable_state_dir
 from services.cli.supervisor.logs import LogFollower, LogLine, rotate

@@ -3,15 +3,15 @@
 import msgspec
 
 from services.gateway.api.messages import API
-from services.gateway.context import Call
+from services.gateway.call import Call
 from services.gateway.pages.agents import AgentView, read_agents
 from services.gateway.problems import Failure
 from services.gateway.routing import Endpoint
-from services.gateway.security.scopes import Scope
+from shared.access.scopes import Scope
 from shared.bus.records import MAX_PROCESSES, read_presences
-from shared.operations.control import Do, control_agent
+from shared.operations.goals import Do, control_agent
 from shared.queries.records import unknown_agent_error
-from shared.views.agents import Controlled, Processes
+from shared.views.listed import Controlled, Processes
 
 
 class AgentList(msgspec.Struct, frozen=True, kw_only=True):

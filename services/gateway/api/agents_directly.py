@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from starlette.responses import Response as HttpResponse
 
-from services.gateway.context import Call
+from services.gateway.call import Call
 from services.gateway.conversations import ask, read_response, read_turn, wait_for_answer
 from services.gateway.pages.agents import message_id_of, read_result, submit_action, wait_for_result
 from services.gateway.problems import Failure, not_found
 from services.gateway.routing import JSON, Endpoint
-from services.gateway.security.scopes import Scope
 from shared import subjects
+from shared.access.scopes import Scope
 from shared.contracts import (
     TOKEN,
     AgentReport,

@@ -6,23 +6,24 @@ from typing import Annotated
 import msgspec
 
 from services.gateway.api.messages import API
-from services.gateway.context import Call, Gateway
+from services.gateway.call import Call, Gateway
 from services.gateway.inbox import forget_requests, read_requests
 from services.gateway.routing import Endpoint
-from services.gateway.security.scopes import Scope
+from shared.access.scopes import Scope
 from shared.operations.approvals import (
     MOST,
+    Grade,
     agent_of,
     answer_request,
     describe_no,
     describe_yes,
     find_approvals,
+    grade_risk,
     read_approvals,
 )
-from shared.operations.risk import Grade, grade_risk
 from shared.queries.records import select_fairly
 from shared.text.display import escape_invisible, flatten
-from shared.views.approvals import Approval, Decision
+from shared.views.listed import Approval, Decision
 
 MAX_LIMIT = 2_000
 

@@ -6,18 +6,18 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from services.gateway.context import Call
+from services.gateway.call import Call
 from services.gateway.pages.agents import message_id_of
 from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
-from services.gateway.security.scopes import Scope
 from shared import subjects
+from shared.access.scopes import Scope
 from shared.bus.records import read_record
 from shared.clock import read_zone
 from shared.contracts import AgentReport
 from shared.operations.news import find_told_item, judging_report, read_told_items
 from shared.queries.records import count_subjects
-from shared.views.news import NewsList, ToldItem
+from shared.views.listed import NewsList, ToldItem
 
 API = "/api/v1"
 BRIEFINGS = f"{API}/briefings"

@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from services.gateway.api.messages import API
-from services.gateway.context import Call, Gateway
+from services.gateway.call import Call, Gateway
 from services.gateway.inbox import read_dead
 from services.gateway.problems import Failure
 from services.gateway.routing import Endpoint
-from services.gateway.security.scopes import Scope
 from shared import subjects
+from shared.access.scopes import Scope
 from shared.bus import Bus
 from shared.contracts import DeadLetter
 from shared.operations.dead_letters import (

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 import msgspec
 
 from services.gateway.api.messages import API
-from services.gateway.context import Call
+from services.gateway.call import Call
 from services.gateway.problems import Failure
 from services.gateway.routing import Endpoint
-from services.gateway.security.scopes import Scope
+from shared.access.scopes import Scope
 from shared.contracts import Delivery, DeliveryReply, DeliveryStatus
 from shared.delivery.config import Deliver, read_deliver
 from shared.delivery.outlets import describe

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from services.gateway.context import Call
+from services.gateway.call import Call
 from services.gateway.conversations import (
     Asked,
     Note,
@@ -26,8 +26,8 @@ from services.gateway.conversations import (
 )
 from services.gateway.problems import Failure, not_found
 from services.gateway.routing import JSON, Endpoint
-from services.gateway.security.scopes import Scope
 from shared import subjects
+from shared.access.scopes import Scope
 from shared.contracts import TOKEN, AnswerWords, Question, generate_id
 
 API = "/api/v1/desk/sessions"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from services.gateway.context import Call
+from services.gateway.call import Call
 from services.gateway.index.index import LogIndex
 from services.gateway.routing import Endpoint
 from shared import subjects

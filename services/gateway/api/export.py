@@ -9,7 +9,7 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from services.gateway.api.messages import API
-from services.gateway.context import Call, Gateway
+from services.gateway.call import Call, Gateway
 from services.gateway.index.reader import find_messages
 from services.gateway.index.rows import MessageRow, Position
 from services.gateway.index.store import Filter

@@ -8,7 +8,7 @@ from importlib.metadata import version
 import msgspec
 from starlette.responses import Response
 
-from services.gateway.context import Call
+from services.gateway.call import Call
 from services.gateway.index.reader import ask
 from services.gateway.metrics.exposition import CONTENT_TYPE
 from services.gateway.metrics.learning import read_recall

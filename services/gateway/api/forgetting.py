@@ -5,11 +5,11 @@ from typing import Annotated
 import msgspec
 
 from services.gateway.api.memory import API, node_id_of
-from services.gateway.context import Call
+from services.gateway.call import Call
 from services.gateway.problems import Failure
 from services.gateway.routing import Endpoint
-from services.gateway.security.scopes import Scope
 from shared import subjects
+from shared.access.scopes import Scope
 from shared.contracts import TOKEN
 from shared.memory import Memory
 from shared.operations.erasure.orders import count_orders

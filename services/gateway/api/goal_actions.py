@@ -7,10 +7,10 @@ from typing import Annotated
 import msgspec
 
 from services.gateway.api.goals import ONE, SubmittedGoal
-from services.gateway.context import Call
+from services.gateway.call import Call
 from services.gateway.pages.goal_summaries import GoalSummary, summarize_goals
 from services.gateway.routing import Endpoint
-from services.gateway.security.scopes import Scope
+from shared.access.scopes import Scope
 from shared.contracts import Goal, TaskStatus
 from shared.contracts.records import MAX_INSTRUCTION
 from shared.errors import TooLate

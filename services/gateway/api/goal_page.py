@@ -5,12 +5,12 @@ import asyncio
 from starlette.responses import PlainTextResponse, Response
 
 from services.gateway.api.goals import ONE
-from services.gateway.context import Call
-from services.gateway.pages.evidence import open_evidence, read_report
+from services.gateway.call import Call
 from services.gateway.pages.goal import GoalPage, GoalPages
+from services.gateway.pages.opened_evidence import open_evidence, read_report
 from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
-from services.gateway.security.scopes import Scope
+from shared.access.scopes import Scope
 from shared.contracts import Goal
 
 PLAIN = {"X-Content-Type-Options": "nosniff", "Content-Disposition": "inline", "Cache-Control": "no-store"}

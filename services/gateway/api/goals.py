@@ -6,17 +6,17 @@ from typing import Annotated, Any
 import msgspec
 
 from services.gateway.api.messages import API
-from services.gateway.context import Call
+from services.gateway.call import Call
 from services.gateway.pages.goal_summaries import GoalSummary, summarize_goals
 from services.gateway.problems import Failure
 from services.gateway.routing import Endpoint
-from services.gateway.security.scopes import Scope
+from shared.access.scopes import Scope
 from shared.contracts import TaskPriority
 from shared.contracts.base import MAX_TEXT
 from shared.operations.submission import derive_goal_id, make_body, submit_keyed
 from shared.tasks.submission import MAX_BYTES
 from shared.text.times import format_utc, parse_time
-from shared.views.goals import LatestGoals
+from shared.views.listed import LatestGoals
 
 ONE = f"{API}/goals/{{goal_id}}"
 MAX_LIMIT = 200

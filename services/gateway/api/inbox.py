@@ -8,12 +8,12 @@ import msgspec
 from services.gateway.api.approvals import ApprovalView, view_approval
 from services.gateway.api.dead_letters import DeadLetterView, view_dead_letter
 from services.gateway.api.messages import API
-from services.gateway.context import Call, Gateway
+from services.gateway.call import Call, Gateway
 from services.gateway.inbox import put_item_aside, read_dead, read_put_aside, read_questions, read_requests
 from services.gateway.pages.goal_summaries import GoalSummary, summarize_goals
 from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
-from services.gateway.security.scopes import Scope
+from shared.access.scopes import Scope
 from shared.contracts import PutAside, generate_iso_timestamp
 from shared.operations.approvals import agent_of
 from shared.operations.letters import Mail

@@ -5,11 +5,11 @@ from typing import Annotated
 import msgspec
 
 from services.gateway.api.messages import API
-from services.gateway.context import Call
+from services.gateway.call import Call
 from services.gateway.inbox import read_letters, wait_until_indexed
 from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
-from services.gateway.security.scopes import Scope
+from shared.access.scopes import Scope
 from shared.contracts.base import MAX_TEXT
 from shared.operations.letters import Mail, compose, compose_reply, read_mail_item, select_thread, send
 from shared.trail.archives import find_archived

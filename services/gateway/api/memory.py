@@ -7,10 +7,10 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from services.gateway.context import Call
+from services.gateway.call import Call
 from services.gateway.problems import Failure, not_found
 from services.gateway.routing import Endpoint
-from services.gateway.security.scopes import Scope
+from shared.access.scopes import Scope
 from shared.contracts import (
     NAME,
     TOKEN,

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from services.gateway.context import Call
+from services.gateway.call import Call
 from services.gateway.index.index import LogIndex
 from services.gateway.index.reader import find_messages
 from services.gateway.index.rows import STREAMS, MessageRow, Position
 from services.gateway.index.store import MAX_PAGE, Filter
 from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
-from services.gateway.security.scopes import Scope
+from shared.access.scopes import Scope
 from shared.contracts import Goal
 from shared.trail.archives import find_archive, read_message
 from shared.trail.verification import Verification, verify_here

@@ -5,12 +5,11 @@ from typing import Annotated
 import msgspec
 from starlette.responses import Response
 
-from services.gateway.context import Call
+from services.gateway.call import Call
 from services.gateway.problems import Failure
 from services.gateway.routing import JSON, Endpoint
 from services.gateway.security.authentication import Authenticator, Credential, clear_cookie, set_cookie
-from services.gateway.security.scopes import Person, Scope
-from shared.access.scopes import list_scopes
+from shared.access.scopes import Person, Scope, list_scopes
 from shared.contracts import AccessAct
 
 PATH = "/api/v1/session"

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 import msgspec
 
 from services.gateway.api.messages import API
-from services.gateway.context import Call, Gateway
+from services.gateway.call import Call, Gateway
 from services.gateway.index.courses import read_sent
 from services.gateway.index.rows import MessageRow
 from services.gateway.pages.task_details import build_activity
 from services.gateway.pages.timeline import read_messages, read_timeline
 from services.gateway.problems import not_found
 from services.gateway.routing import Endpoint
-from services.gateway.security.scopes import Scope
 from shared import subjects
+from shared.access.scopes import Scope
 from shared.errors import NotFound
 from shared.queries.results import add_spending, expand_goal_id, read_results
 from shared.trail.archives import find_archived

@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from services.gateway.context import Call
+from services.gateway.call import Call
 from services.gateway.conversations import Answer
 from services.gateway.routing import Endpoint
-from services.gateway.security.scopes import Scope
 from services.gateway.timetable.items import Item, list_items
 from services.gateway.timetable.night_queue import NightQueue, read_night_queue
 from services.gateway.timetable.orders import add_item, change_item, find_item
+from shared.access.scopes import Scope
 from shared.clock import read_zone
 from shared.contracts import TaskStatus
 from shared.queries.spending import read_night_state

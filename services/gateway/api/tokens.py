@@ -5,11 +5,10 @@ from typing import Annotated
 
 import msgspec
 
-from services.gateway.context import Call
+from services.gateway.call import Call
 from services.gateway.problems import Failure, not_found
 from services.gateway.routing import Endpoint
-from services.gateway.security.scopes import Scope
-from shared.access.scopes import list_scopes, parse_scope
+from shared.access.scopes import Scope, list_scopes, parse_scope
 from shared.access.tokens import Token, Tokens
 from shared.contracts import AccessAct
 from shared.contracts.base import NAME

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import msgspec
 
-from services.gateway.context import Gateway
+from services.gateway.call import Gateway
 from services.gateway.delivery.events import Event, make_event
 from services.gateway.delivery.journal import Journal
 from services.gateway.delivery.sender import first_attempt

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import msgspec
 
-from services.gateway.context import Gateway
+from services.gateway.call import Gateway
 from services.gateway.inbox import is_question
 from shared import subjects
 from shared.access.address import public_address

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from services.gateway.context import Gateway
+from services.gateway.call import Gateway
 from shared import subjects
 from shared.bus.entry import seal
 from shared.bus.records import read_record

@@ -1,4 +1,7 @@
-"""What people reply on a channel: read, shown to be genuine, and carried out."""
+"""What people reply on a channel: read, shown to be genuine, and carried out.
+
+Whatever it is, it happens once: what a reply does has an id that follows from the reply.
+"""
 
 import asyncio
 import re
@@ -8,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from services.gateway.context import Gateway
+from services.gateway.call import Gateway
 from services.gateway.conversations import ask, read_history
 from services.gateway.delivery.codes import LIFE, MAX_WRONG, Codes
 from services.gateway.delivery.dispatcher import Dispatcher, Wake
@@ -297,7 +300,7 @@ async def _take(name: str, channel: AnyChannel, replies: Replies, offset: int) -
 
 async def _take_mail(name: str, channel: Mail, replies: Replies) -> None:
     """Take each new mail, and mark it as read after that: a crash between has it read again, once taken."""
-    from shared.delivery.mail import mark_read, read_replies
+    from shared.delivery.smtp import mark_read, read_replies
 
     for number, reply in await asyncio.to_thread(read_replies, channel):
         await replies.take(name, channel, reply)

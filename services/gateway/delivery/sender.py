@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from services.gateway.context import Gateway
+from services.gateway.call import Gateway
 from services.gateway.delivery.codes import Codes
 from services.gateway.delivery.journal import Journal
 from services.gateway.inbox import read_requests

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from services.gateway.context import Gateway
+from services.gateway.call import Gateway
 from services.gateway.delivery.dispatcher import Dispatcher
 from services.gateway.delivery.journal import Journal
 from services.gateway.delivery.replies import Replies, listen

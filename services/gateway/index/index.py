@@ -22,7 +22,7 @@ from services.gateway.index.rows import (
     words_of,
 )
 from services.gateway.index.store import Filter, Store
-from services.gateway.trail.lost_ends import find_lost
+from services.gateway.lost_ends import find_lost
 from shared import subjects
 from shared.bus import Bus, Stored
 from shared.bus.bulk import Span

@@ -13,7 +13,7 @@ from shared.bus import Bus
 from shared.bus.records import read_presences
 from shared.contracts import GraphVersion
 from shared.errors import BusError
-from shared.queries.dead_letters import count_dead_letters
+from shared.queries.office import count_dead_letters
 from shared.queries.records import call_server
 from shared.queries.seals import read_unsealed
 

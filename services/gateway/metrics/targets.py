@@ -23,12 +23,12 @@ from services.gateway.metrics.figures import (
     Handled,
     Point,
     add_handled,
+    judge_planted,
     learning_figures,
     read_handled,
     recall_figure,
 )
 from services.gateway.metrics.learning import compute_recall
-from services.gateway.metrics.planted_commands import judge_planted
 from shared.contracts import ApprovalAnswer, ApprovalRequest, CommandJudged, TaskStatus
 from shared.memory import RecallMeasured
 from shared.text.display import count

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from services.gateway.context import Call, Gateway
+from services.gateway.call import Call, Gateway
 from services.gateway.index.index import LogIndex
 from services.gateway.index.rows import MessageRow, Position
 from services.gateway.index.store import Filter
@@ -29,7 +29,7 @@ from shared.contracts import (
     generate_id,
 )
 from shared.errors import BusError
-from shared.operations.control import read_controls
+from shared.operations.goals import read_controls
 from shared.operations.submission import make_body, submit_once
 from shared.queries.processes import Process, find_late, find_troubled
 from shared.queries.records import call_server

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from services.gateway.context import Gateway
+from services.gateway.call import Gateway
 from services.gateway.index.courses import read_pieces, read_sent
 from services.gateway.index.index import LogIndex
 from services.gateway.index.rows import MessageRow
@@ -23,8 +23,7 @@ from shared.tasks.evidence import format_verdict, verdict_of
 from shared.text.times import seconds_between
 from shared.trail.archives import find_archived
 from shared.views.activity import Row, RowKind
-from shared.views.results import GoalResults
-from shared.views.timeline import ArchivedPart
+from shared.views.timeline import ArchivedPart, GoalResults
 
 MAX_ROWS = 5_000
 """Rows of the waterfall in a page; those of further tasks are left out, and counted."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from services.gateway.context import Gateway
+from services.gateway.call import Gateway
 from services.gateway.inbox import read_open_requests
 from services.gateway.pages.agents import read_paused
 from shared import subjects

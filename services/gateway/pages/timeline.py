@@ -13,7 +13,7 @@ from shared.bus.records import TaskState, task_state, task_steps
 from shared.bus.wire import place_of, restored
 from shared.contracts import TOKEN, Goal, Task, decode
 from shared.errors import NotFound
-from shared.queries.dead_letters import find_dead_letter
+from shared.queries.office import find_dead_letter
 from shared.queries.records import RESENT
 from shared.queries.summaries import summarize
 from shared.text.times import format_utc, parse_time, seconds_between

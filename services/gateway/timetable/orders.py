@@ -7,7 +7,7 @@ question.
 import re
 from datetime import datetime
 
-from services.gateway.context import Call
+from services.gateway.call import Call
 from services.gateway.conversations import PAGE_SESSION, Answer, ask, wait_for_answer
 from services.gateway.pages.agents import message_id_of
 from services.gateway.problems import Failure, not_found

@@ -23,7 +23,7 @@ from services.memory.writes.change import (
     merge_node,
     read_vectors,
 )
-from services.memory.writes.submission import (
+from services.memory.writes.public_writes import (
     TRUSTED,
     author_of,
     dispute,

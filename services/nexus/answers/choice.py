@@ -8,9 +8,16 @@ from itertools import chain
 import msgspec
 
 from services.nexus.answers.answer_type import fits_type, lacks_amount
-from services.nexus.answers.certainty import is_told, weigh_certainty
 from services.nexus.answers.evidence import KEPT_HERE, Evidence, find_later, multiply
-from services.nexus.answers.weighing import LEAST, LEAST_NAMED, Asked, weigh, weigh_terms
+from services.nexus.answers.weighing import (
+    LEAST,
+    LEAST_NAMED,
+    Asked,
+    is_told,
+    weigh,
+    weigh_certainty,
+    weigh_terms,
+)
 from shared.text.prose import find_stems, find_terms, stem_term
 from shared.text.questions import asks_past, count_missing, find_phrases
 

@@ -11,7 +11,7 @@ from services.nexus.answers.choice import Chosen
 from services.nexus.answers.evidence import ASKED, Evidence, find_speaker
 from shared.clock import parse_timestamp
 from shared.contracts import ContextItem, ContextPacket, Hit, Node, Response
-from shared.language.sentence_type import is_question, is_statement
+from shared.language.utterance import is_question, is_statement
 from shared.memory.ownership import author_of
 from shared.text.display import flatten, shorten
 from shared.text.prose import find_stems, find_terms, split_sentences, stem_term

@@ -38,7 +38,7 @@ from shared.contracts import (
     ResultOutcome,
 )
 from shared.errors import BusError, ModelError
-from shared.language.sentence_type import is_question
+from shared.language.utterance import is_question
 from shared.llm.protocol import Message
 from shared.llm.structured_output import read_answer
 from shared.memory.ownership import may_read

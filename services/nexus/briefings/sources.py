@@ -10,23 +10,21 @@ from typing import Any
 import msgspec
 
 from services.nexus.briefings.lines import Line, Section, Source, line
-from services.nexus.briefings.memory_lines import (
-    find_contradictions,
-    find_deadlines,
-    learned_since,
-    read_current_nodes,
-)
-from services.nexus.briefings.office_lines import (
+from services.nexus.briefings.ranking import find_projects, rank_items, tell_new
+from services.nexus.briefings.sections import (
     done_lines,
     due_reminders,
     failed_lines,
+    find_contradictions,
+    find_deadlines,
     job_lines,
+    learned_since,
     missed_reminders,
     queue_lines,
+    read_current_nodes,
     spent_lines,
     waiting_lines,
 )
-from services.nexus.briefings.ranking import find_projects, rank_items, tell_new
 from services.nexus.briefings.told import OvernightReports
 from services.nexus.timetable.keeping import TimetableKeeper
 from shared.agent.context import AgentContext

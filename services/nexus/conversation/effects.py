@@ -7,7 +7,7 @@ from services.nexus.conversation.asking import format_question
 from services.nexus.conversation.ellipsis import swap, swap_alike
 from services.nexus.conversation.mentions import find_mentioned
 from services.nexus.conversation.resolved import Resolved
-from services.nexus.reminders.when import format_time_answer
+from services.nexus.timetable.reminder_requests import format_time_answer
 from shared.contracts import AskedBack, Choice, Conversation, ConversationTurn, Mentioned, Response
 from shared.language.sayings import read_sayings
 from shared.language.times.days import read_amount

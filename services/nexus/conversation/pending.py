@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from services.nexus.conversation.asking import format_question
 from services.nexus.conversation.resolved import Resolved
-from services.nexus.reminders.when import format_time_answer
+from services.nexus.timetable.reminder_requests import format_time_answer
 from shared.contracts import AskedBack, Choice
 from shared.contracts.conversation import SLOT
 from shared.language.sayings import read_sayings

@@ -34,9 +34,8 @@ from shared.contracts import (
     Told,
 )
 from shared.contracts.conversation import CUT, MAX_TOLD, MAX_TURNS
-from shared.language.sentence_type import is_question, is_statement
-from shared.language.utterance import read_utterance
-from shared.queries.conversations import conversation_subject, read_conversation
+from shared.language.utterance import is_question, is_statement, read_utterance
+from shared.queries.office import conversation_subject, read_conversation
 
 FORMS = frozenset({"reminders"})
 """Sessions that are no conversations: what forms of the dashboard send."""

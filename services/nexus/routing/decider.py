@@ -7,7 +7,6 @@ import msgspec
 
 from services.nexus.answers.answer_type import CALENDAR
 from services.nexus.routing.decision import UNCLEAR, Decision, fits, is_allowed
-from services.nexus.routing.features import normalise
 from services.nexus.routing.following import (
     ALTERS,
     ENDS,
@@ -17,15 +16,14 @@ from services.nexus.routing.following import (
     is_whole,
     rank,
 )
-from services.nexus.routing.likeness import Weights, load_weights
+from services.nexus.routing.likeness import Weights, load_weights, normalise
 from services.nexus.routing.request import Request
-from services.nexus.routing.rules import QUALIFIED, TONIGHT, decide_by_rule, qualify, read_command
+from services.nexus.routing.unmistakable import QUALIFIED, TONIGHT, decide_by_rule, qualify, read_command
 from services.nexus.tools.tool import Effect, Tool
 from shared.contracts import ListQuery
 from shared.errors import BusError
 from shared.language.sayings import read_sayings
-from shared.language.speech_acts import Act
-from shared.language.utterance import read_utterance
+from shared.language.utterance import Act, read_utterance
 from shared.memory import Memory
 from shared.text.display import shorten
 from shared.text.questions import find_names

@@ -7,7 +7,7 @@ import msgspec
 from services.nexus.routing.request import Request
 from services.nexus.tools.tool import Effect, Tool
 from shared.contracts import RoutingDecision
-from shared.language.speech_acts import Act
+from shared.language.utterance import Act
 
 UNCLEAR = "unclear"
 NEARLY_SAME = 0.95

@@ -11,8 +11,7 @@ import msgspec
 
 from services.nexus.tools.tool import Effect, Tool
 from shared.language.sayings import read_sayings
-from shared.language.speech_acts import Act
-from shared.language.utterance import read_utterance
+from shared.language.utterance import Act, read_utterance
 
 WAYS = read_sayings(__file__, "following")
 

@@ -1,4 +1,4 @@
-"""How like a message is to the examples of each tool: weights fitted to all examples, read from a file.
+"""How like a message is to the examples of each tool: what it is recognised by, weights fitted to all.
 
 Fitted by ``make desk-weights`` (tests/bench/desk/fitting.py): a network with one hidden layer over the
 message's embedding and its words, and a linear model of its words alone for the time in which memory does
@@ -9,15 +9,76 @@ import functools
 import hashlib
 import math
 import operator
+import re
+import zlib
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 
 import msgspec
 
-from services.nexus.routing.features import BUCKETS, read_features
 from services.nexus.tools.tool import Tool
+from shared.language.sayings import read_sayings
+from shared.language.utterance import read_utterance
+
+WAYS = read_sayings(__file__, "features")
+
+BUCKETS = 4_096
+"""How many numbers the words and their parts are hashed to."""
+MAX_LENGTH = 600
+"""Characters of a message that are read: a request states its purpose at the beginning."""
+_WORD, _PAIR, _PART, _CUE = 1.0, 0.8, 0.35, 1.5
+"""The weights of a word, of two words, of a part of a word, and of an act or a value."""
+
+_PATH = re.compile(
+    r"(?<![\w/.])~?/[^\s\"'`]+|~/\S*|(?<!\w)\.\.?/\S*"
+    r"|(?<![\w/.~:-])[a-zA-Z_][\w.-]+(?:/[\w.-]{2,}){2,}/?|(?<![\w/.~:-])[a-zA-Z_][\w-]+/[\w-]+\.[a-z]{1,4}\b"
+    r"|(?<![\w/.~:-])(?:src|libs?|services|packages|pkgs?|apps?|docs?|tests?|bin|scripts|cmd|internal|api|frontend|backend|server"
+    r"|client|core|config|infra|deploy|modules|tools|examples|components)/[\w./-]+"
+)
+"""Also what is a path without saying so: "services/auth", "docs/intro.md"."""
+_URL = re.compile(r"(?i)\b(?:https?://|www\.)\S+")
+_ADDRESS = re.compile(r"[\w.+-]+@[\w-]+\.[\w.]+")
+_TOKEN = re.compile(r"[a-zà-ÿ']+|\d+|[?!:%€$£*+=/]")
+_CUES = (
+    "number clock day night repeated span remind remember forget mail calendar money office weather science"
+    " web agent person short long we me you"
+).split()
+
+
+def normalise(text: str) -> str:
+    """``text`` with paths, addresses and numbers of mail as PATH, URL and ADDRESS, as in the examples."""
+    return _PATH.sub("PATH", _ADDRESS.sub("ADDRESS", _URL.sub("URL", text[:MAX_LENGTH])))
+
+
+def read_features(text: str) -> dict[int, float]:
+    """The weight of each bucket that ``text`` has, of length 1 together."""
+    found: dict[int, float] = {}
+    for name, weight in set(_named_features(text)):
+        bucket = zlib.crc32(name.encode()) % BUCKETS
+        found[bucket] = found.get(bucket, 0.0) + weight
+    length = sum(weight * weight for weight in found.values()) ** 0.5
+    return {bucket: weight / length for bucket, weight in found.items()} if length else {}
+
+
+def _named_features(text: str) -> Iterator[tuple[str, float]]:
+    text = normalise(text)
+    yield f"act {read_utterance(text).act.value}", _CUE
+    for cue in _CUES:
+        if WAYS[cue].search(text):
+            yield f"cue {cue}", _CUE
+    for value in ("PATH", "URL", "ADDRESS"):
+        if value in text:
+            yield f"cue {value}", _CUE
+    words = _TOKEN.findall(re.sub(r"\d", "0", text.lower()))[:80]
+    yield from ((f"word {word}", _WORD) for word in words)
+    yield from ((f"pair {one} {two}", _PAIR) for one, two in zip(["^", *words], [*words, "$"], strict=True))
+    for word in words:
+        framed = f"<{word}>"
+        for size in (3, 4, 5):
+            yield from ((f"part {framed[at : at + size]}", _PART) for at in range(len(framed) - size + 1))
+
 
 FILE = Path(__file__).parent / "weights.bin"
 

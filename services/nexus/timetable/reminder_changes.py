@@ -6,10 +6,13 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import msgspec
 
-from services.nexus.reminders.intents import ReminderIntent
-from services.nexus.reminders.requests import ReminderRequest, format_question
-from services.nexus.reminders.when import read_time_alone
 from services.nexus.timetable.items import due_time, end, finish, format_short, move, require_open, went_off
+from services.nexus.timetable.reminder_requests import (
+    ReminderIntent,
+    ReminderRequest,
+    format_question,
+    read_time_alone,
+)
 from shared.clock import format_moment, localize
 from shared.contracts import Due, DueStatus
 from shared.errors import ActionError

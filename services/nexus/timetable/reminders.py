@@ -6,9 +6,6 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 import msgspec
 
-from services.nexus.reminders.intents import ReminderIntent
-from services.nexus.reminders.requests import ANSWERED, ReminderRequest, read_new, read_reminder_request
-from services.nexus.reminders.when import read_when
 from services.nexus.routing.request import Request
 from services.nexus.timetable.items import PUNCTUAL, due_time, fire, format_short, to_timestamp, undo_change
 from services.nexus.timetable.keeping import Change, TimetableKeeper
@@ -18,6 +15,14 @@ from services.nexus.timetable.reminder_changes import (
     choose_reminders,
     format_reminder,
     list_range,
+)
+from services.nexus.timetable.reminder_requests import (
+    ANSWERED,
+    ReminderIntent,
+    ReminderRequest,
+    read_new,
+    read_reminder_request,
+    read_when,
 )
 from services.nexus.tools.tool import command
 from shared import subjects

@@ -7,8 +7,6 @@ from typing import Any
 import msgspec
 
 from services.nexus.routing.request import Request
-from services.nexus.schedules.times import When, describe, read_whole
-from services.nexus.schedules.words import read_order, read_scheduled
 from services.nexus.timetable.items import (
     advance,
     begun,
@@ -23,6 +21,7 @@ from services.nexus.timetable.items import (
     to_timestamp,
 )
 from services.nexus.timetable.keeping import Change, TimetableKeeper
+from services.nexus.timetable.schedule_words import When, describe, read_order, read_scheduled, read_whole
 from shared import subjects
 from shared.agent.context import AgentContext
 from shared.bus import Entry

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from services.nexus.reminders.requests import clean_text
 from services.nexus.routing.request import Request
+from services.nexus.timetable.reminder_requests import clean_text
 from services.nexus.tools.recall import answer_from_memory
 from services.nexus.tools.tool import Answer, Call, Effect, Tool, ToolContext, Words, ask_back, command
 from shared.clock import localize

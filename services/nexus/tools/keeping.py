@@ -10,8 +10,7 @@ from shared.contracts import AskedBack, Choice, Edge, Hit, Node, Relation, Resul
 from shared.contracts.conversation import SLOT
 from shared.errors import BusError
 from shared.language.sayings import read_sayings
-from shared.language.speech_acts import Act
-from shared.language.utterance import read_utterance
+from shared.language.utterance import Act, read_utterance
 from shared.memory import WriteRefused
 from shared.text.display import flatten
 from shared.text.prose import find_stems, find_terms, split_title

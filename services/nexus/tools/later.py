@@ -2,7 +2,13 @@
 
 from services.nexus.conversation.mentions import GONE
 from services.nexus.routing.request import Request
-from services.nexus.schedules.words import JOB_MOVE, read_move, read_night_job, read_order, read_queue_call
+from services.nexus.timetable.schedule_words import (
+    JOB_MOVE,
+    read_move,
+    read_night_job,
+    read_order,
+    read_queue_call,
+)
 from services.nexus.tools.tool import Answer, Call, Effect, Run, Tool, ToolContext, Words, ask_back, command
 from shared import subjects
 from shared.contracts.conversation import SLOT

@@ -16,7 +16,7 @@ from shared.contracts.conversation import SLOT
 from shared.delivery.mailbox import FoundMail, FoundMails, MailboxQuery
 from shared.errors import BusError, Refused
 from shared.language.sayings import read_sayings
-from shared.language.speech_acts import LETTER
+from shared.language.utterance import LETTER
 from shared.text.display import count, flatten
 from shared.text.prose import find_stems, find_terms
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from services.nexus.routing.languages import ENGLISH_ONLY, find_language, read_languages
 from services.nexus.routing.request import Request
+from services.nexus.routing.unmistakable import ENGLISH_ONLY, find_language, read_languages
 from services.nexus.tools.keeping import CORRECTS, name_subject, offer_to_keep, says_only_it
 from services.nexus.tools.tool import Answer, Tool, ToolContext, Words, ask_back, command
 from shared.contracts import Choice, ResultOutcome
 from shared.language.sayings import read_sayings
-from shared.language.speech_acts import Act
+from shared.language.utterance import Act
 from shared.text.display import shorten
 
 WAYS = read_sayings(__file__, "talk")

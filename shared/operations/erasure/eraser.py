@@ -12,8 +12,8 @@ from shared.bus.entry import SALT, seal
 from shared.bus.wire import HANDLED, HEADER, WAITING, Origin, find_origin
 from shared.contracts import ErasedMessage, MessagesErased
 from shared.errors import BusError, Conflict
-from shared.operations.erasure.positions import BUSY, Positions
 from shared.operations.erasure.redaction import kind_of, quotes, redact
+from shared.operations.erasure.retention import BUSY, Positions
 from shared.queries.records import last_sequence, scan
 from shared.text.quotations import Quotations
 from shared.trail.seals import make_leaf

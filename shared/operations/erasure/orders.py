@@ -43,7 +43,7 @@ from shared.operations.erasure.eraser import (
     read_recorded,
     read_records,
 )
-from shared.operations.erasure.files import overwrite_quotations
+from shared.operations.erasure.redaction import overwrite_quotations
 from shared.queries.records import count_subjects, last_sequence, scan
 from shared.settings import Settings
 from shared.text.quotations import Quotations

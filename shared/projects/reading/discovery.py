@@ -13,6 +13,7 @@ from shared.contracts import NotChecked
 from shared.errors import ActionError
 from shared.projects.reading import guesses
 from shared.projects.reading.ci import Script
+from shared.projects.reading.guesses import resolve
 from shared.projects.reading.node_scripts import (
     cite_script,
     ends_in,
@@ -23,7 +24,6 @@ from shared.projects.reading.node_scripts import (
     recognise_script,
 )
 from shared.projects.reading.project_files import ProjectFiles, find_line
-from shared.projects.reading.task_files import resolve
 from shared.projects.reading.test_commands import (
     UNKNOWN,
     Found,

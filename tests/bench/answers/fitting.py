@@ -15,12 +15,20 @@ import numpy as np
 import numpy.typing as npt
 import uvloop
 
-from services.nexus.answers import certainty
+from services.nexus.answers import weighing
 from services.nexus.answers.answer_type import lacks_amount
-from services.nexus.answers.certainty import LIGHTEST, Fitted, Steps, measure_certainty
 from services.nexus.answers.evidence import Evidence
 from services.nexus.answers.weighing import LEAST as LEAST_WEIGHT
-from services.nexus.answers.weighing import LEAST_NAMED, Asked, weigh, weigh_terms
+from services.nexus.answers.weighing import (
+    LEAST_NAMED,
+    LIGHTEST,
+    Asked,
+    Fitted,
+    Steps,
+    measure_certainty,
+    weigh,
+    weigh_terms,
+)
 from shared import log
 from shared.text.questions import find_phrases
 from tests.bench.answers.samples import TEAMS, TOLD, Sample, read_store
@@ -243,8 +251,8 @@ def main() -> None:
     print_trade(rows, judge_left_out(rows))
     if not args.dry_run:
         fitted = fit(rows)
-        certainty.FILE.write_text(format_fitted(fitted))
-        print(f"{certainty.FILE.name}: {len(rows)} rows, {len(fitted.steps)} signs")
+        weighing.FILE.write_text(format_fitted(fitted))
+        print(f"{weighing.FILE.name}: {len(rows)} rows, {len(fitted.steps)} signs")
 
 
 if __name__ == "__main__":

@@ -15,10 +15,18 @@ import numpy as np
 import numpy.typing as npt
 
 from services.memory.local_model import LocalEmbedder
-from services.nexus.routing.features import BUCKETS, normalise, read_features
 from services.nexus.routing.following import ROLES, Before, find_roles, read_following
-from services.nexus.routing.likeness import FILE, Header, Weights, fingerprint, read_weights
-from services.nexus.routing.rules import decide_by_rule
+from services.nexus.routing.likeness import (
+    BUCKETS,
+    FILE,
+    Header,
+    Weights,
+    fingerprint,
+    normalise,
+    read_features,
+    read_weights,
+)
+from services.nexus.routing.unmistakable import decide_by_rule
 from services.nexus.tools.tool import Tool, load_tools
 from shared.settings import load
 from tests.bench.desk.messages import FOLDER, Line, Talk, read_talks

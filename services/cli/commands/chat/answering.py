@@ -1,4 +1,7 @@
-"""One answer of the front desk as it is made, and what only a person may do, done after a yes."""
+"""One answer of the front desk as it is made, and what only a person may do, done after a yes.
+
+The front desk names the command and can do neither. What is shown is read here, and not from its words.
+"""
 
 import asyncio
 import re
@@ -11,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from services.cli.commands.approvals import print_approval
-from services.cli.commands.memory.forgetting import describe_forgotten, describe_plan, erase, with_files
+from services.cli.commands.memory.forget import describe_forgotten, describe_plan, erase, with_files
 from services.cli.output.answers import print_sources
 from services.cli.output.console import open_console, print_block
 from shared import subjects
@@ -20,7 +23,7 @@ from shared.contracts import AnswerWords, Question, Response, StopAnswer, Task, 
 from shared.errors import BusUnavailable, Refused
 from shared.operations.approvals import answer_request, find_approvals
 from shared.operations.forgetting import plan_forgetting
-from shared.queries.dead_letters import find_dead_letter
+from shared.queries.office import find_dead_letter
 from shared.queries.records import scan
 from shared.text.display import clean, clean_block
 

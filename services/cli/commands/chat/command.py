@@ -32,7 +32,7 @@ from shared.bus import Bus
 from shared.contracts import MAX_TEXT, Question, Response, ResultOutcome
 from shared.errors import BusUnavailable, MailroomError, TooLate
 from shared.operations.goals import cancel_goal
-from shared.queries.conversations import list_conversations, read_conversation
+from shared.queries.office import list_conversations, read_conversation
 from shared.text.display import clean_block
 
 HELP = """Write as to a colleague: a question, a request, "remind me tomorrow at 9 to call Ana".

@@ -15,7 +15,7 @@ from shared.clock import parse_timestamp
 from shared.contracts import Conversation, generate_id
 from shared.contracts.base import TOKEN
 from shared.errors import NotFound
-from shared.queries.conversations import list_conversations
+from shared.queries.office import list_conversations
 from shared.text.display import count
 from shared.text.times import format_span, seconds_between
 

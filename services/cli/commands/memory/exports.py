@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 import msgspec
 
-from services.cli.agents import SERVICES
 from services.cli.commands.memory.session import at_option, call_memory
 from services.cli.commands.options import json_option
+from services.cli.installed_agents import SERVICES
 from services.cli.output.console import open_console, print_result
 from services.cli.output.reports import not_written, replaced_file
 from shared.contracts import Edge, EdgesQuery, ListQuery, Node

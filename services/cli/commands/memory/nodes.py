@@ -10,7 +10,6 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from services.cli.agents import load_agents, load_specialists
 from services.cli.commands.completion import AgentName, KindName
 from services.cli.commands.memory.session import (
     at_option,
@@ -33,6 +32,7 @@ from services.cli.commands.options import (
     read_stdin,
 )
 from services.cli.connection import run_connected
+from services.cli.installed_agents import load_agents, load_specialists
 from services.cli.output.console import (
     colour,
     open_console,

@@ -1,6 +1,6 @@
-"""Where prepared environments are kept: found by what they were made from, whole or not at all, and bounded.
+"""Where prepared environments are kept: found by what they were made from, removed when unused.
 
-    <cache>/<project>/downloads      what the package manager keeps of its downloads, for this project alone
+<cache>/<project>/downloads      what the package manager keeps of its downloads, for this project alone
     <cache>/<project>/<key>          an environment
     <cache>/<project>/<key>.json     says that it is complete; written last
     <cache>/<project>/<key>.lock     held while it is made

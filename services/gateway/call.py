@@ -8,8 +8,8 @@ from starlette.requests import Request
 from services.gateway.index.index import LogIndex
 from services.gateway.metrics.exposition import Exposition
 from services.gateway.security.authentication import AccessLog
-from services.gateway.security.scopes import Person
 from services.gateway.spoken_words import SpokenWords
+from shared.access.scopes import Person
 from shared.bus import Bus
 from shared.settings import Settings
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from services.gateway.context import Gateway
+from services.gateway.call import Gateway
 from services.gateway.pages.goal import list_evidence
 from services.gateway.problems import Failure, not_found
 from shared.contracts import TOKEN, CommandVerdict, Goal, Node, TaskResult

@@ -23,8 +23,8 @@ from shared.contracts import MemoryForgotten, MemoryWritten, Node
 from shared.errors import BusUnavailable, MailroomError
 from shared.memory import Memory
 from shared.operations.erasure.archiving import read_unsearched
-from shared.operations.erasure.files import find_quoting_files
 from shared.operations.erasure.orders import carry_out_orders, count_orders, find_erased, has_work
+from shared.operations.erasure.redaction import find_quoting_files
 from shared.operations.forgetting import (
     ForgettingPlan,
     count_messages,

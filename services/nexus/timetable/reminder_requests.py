@@ -1,25 +1,96 @@
-"""What a message asks for about reminders, read once: the intent, the time, the text, and what is missing."""
+"""What a message asks for about reminders, read once: the intent, the time, the text, or a time alone."""
 
 import re
-from datetime import date, datetime, timedelta, tzinfo
+from datetime import date, datetime, time, timedelta, tzinfo
+from enum import Enum
 from itertools import islice
+from typing import Any
 
 import msgspec
 
-from services.nexus.reminders.intents import (
-    LEAD,
-    RENAME,
-    WATCH,
-    ReminderIntent,
-    find_intent,
-)
-from services.nexus.reminders.timers import spell_out
+from shared.clock import localize
 from shared.language.sayings import read_sayings
 from shared.language.times.days import is_short, read_amount
-from shared.language.times.time_parser import ParsedTime, Phrases, choose, resolve
-from shared.language.times.time_phrases import find_delay, find_phrases
+from shared.language.times.spoken_times import spell_plainly
+from shared.language.times.time_parser import FARTHEST, ParsedTime, Phrases, choose, resolve
+from shared.language.times.time_phrases import ISO_MOMENT, find_delay, find_phrases
+from shared.text.prose import split_sentences
 
-WAYS = read_sayings(__file__, "requests")
+TIMER_WAYS = read_sayings(__file__, "timers")
+
+
+def spell_out(text: str) -> str:
+    """``text`` with timers and days before others said as times are read: "in 20 minutes"."""
+    text = spell_plainly(text)
+    text = TIMER_WAYS["timer_first"].sub(
+        "remind me in ", TIMER_WAYS["timer_last"].sub(r"remind me in \g<amount>", text, count=1), count=1
+    )
+    text = TIMER_WAYS["eve"].sub(r"in the \g<part> the day before ", text, count=1)
+    away = TIMER_WAYS["before_it"].search(text)
+    if not away or choose(text)["offset"]:
+        return text
+    bare = f"{text[: away.start()]}{text[away.end() :]}"
+    days = [each for each in choose(bare)["day"] if not each["bound"] and not each["relative"]]
+    if len(days) != 1:
+        return text
+    at = days[0].match.start()
+    return f"{bare[:at]} {away[0].strip()} {bare[at:].strip()}"
+
+
+WAYS = read_sayings(__file__, "reminder_requests")
+LEAD = WAYS["lead"]
+RENAME = WAYS["rename"]
+WATCH = WAYS["watch"]
+
+MAX_LENGTH = 4_000
+"""Characters of a message that are read; a longer one is no request about reminders."""
+
+
+class ReminderIntent(Enum):
+    """What can be done about reminders."""
+
+    SET = "set"
+    LIST = "list"
+    SNOOZE = "snooze"
+    MOVE = "move"
+    RENAME = "rename"
+    FINISH = "finish"
+    CANCEL = "cancel"
+    UNDO = "undo"
+
+
+def find_intent(text: str) -> ReminderIntent | None:
+    """What ``text`` asks for about reminders; None if it is about something else.
+
+    "Remind me of the decision" without a time is a question to memory, as "remind me what ..." is.
+    """
+    if len(text) > MAX_LENGTH:
+        return None
+    text = spell_out(ISO_MOMENT.sub(r"\1 \2", text))
+    first = next(iter(split_sentences(text)), "")
+    if WATCH.fullmatch(text.strip()):
+        return ReminderIntent.SET
+    for intent, pattern in (
+        (ReminderIntent.SNOOZE, WAYS["snooze"]),
+        (ReminderIntent.UNDO, WAYS["undo"]),
+        (ReminderIntent.CANCEL, WAYS["cancel"]),
+        (ReminderIntent.FINISH, WAYS["finish"]),
+    ):
+        if pattern.search(first):
+            return intent
+    if WAYS["setting"].search(first) or (WAYS["calling"].search(first) and find_phrases(first)):
+        return ReminderIntent.SET
+    if (found := WAYS["remind"].search(text)) and not WAYS["list"].search(first):
+        before = text[: found.start()]
+        recalls = re.match(r"\s*(?:of|about)\b", found["rest"], re.IGNORECASE)
+        if (WAYS["before"].match(before) or find_phrases(before)) and (not recalls or find_phrases(text)):
+            return ReminderIntent.SET
+    if (found := RENAME.search(first)) and WAYS["a_thing"].search(first):
+        return ReminderIntent.RENAME
+    if WAYS["move"].search(first):
+        return ReminderIntent.MOVE
+    return ReminderIntent.LIST if WAYS["list"].search(first) else None
+
 
 ANSWERED = ", that is: "
 """What stands between a request and a short answer that completes it."""
@@ -225,3 +296,70 @@ def _read_delay(text: str) -> tuple[timedelta | None, str, str]:
     if chosen.chosen:
         return None, " ".join(each.match[0] for each in chosen.chosen), chosen.rest
     return None, "", text
+
+
+ALONE = read_sayings(__file__, "when")
+
+
+def format_time_answer(text: str) -> str:
+    """``text`` as a phrase of time, such as "at 9" for "9 please"; empty if it says anything else."""
+    words = ALONE["tail"].sub("", ALONE["tail"].sub("", ALONE["lead"].sub("", text.strip()))).strip(" .!?,")
+    ways = ["in the {}"] if ALONE["bare"].fullmatch(words) else ["{}", "at {}", "on the {}", "on {}", "in {}"]
+    for phrase in (way.format(words.removeprefix("the ") if "the" in way else words) for way in ways):
+        chosen = choose(phrase)
+        if chosen.chosen and not clean_text(chosen.rest):
+            return phrase
+    return ""
+
+
+def read_when(text: str, when: str, now: datetime, zone: tzinfo | None) -> ReminderRequest:
+    """The new reminder of ``text``, whose time is ``when``: plain words, ISO 8601, or another language."""
+    found = read_time_alone(when, now, zone)
+    what = read_new(text, now, zone)
+    whole = re.sub(r"\s+", " ", text).strip()
+    missing = found.missing or ("" if whole else "text")
+    return msgspec.structs.replace(
+        what,
+        intent=ReminderIntent.SET,
+        when=found.moment,
+        rrule=found.rrule,
+        text=what.text if what.missing == "time" and what.text else whole,
+        missing=missing,
+        question=format_question(missing, found, whole) if missing else "",
+        day=found.day,
+        note=found.note,
+        also=(),
+    )
+
+
+def read_time_alone(words: str, now: datetime, zone: tzinfo | None) -> ParsedTime:
+    """The moment, or what is missing, of ``words`` that say nothing but when."""
+    try:
+        moment = datetime.fromisoformat(words.strip())
+    except ValueError:
+        moment = None
+    if moment is not None and (moment.tzinfo is not None or moment.time() != time()):
+        return _checked(moment if moment.tzinfo else localize(moment, zone), now)
+    for phrase in (words, f"at {words}", f"on {words}"):
+        phrases = choose(phrase)
+        if phrases.chosen and not re.search(r"\w", phrases.rest):
+            return resolve(phrases, now, zone)
+    return _read_foreign(words, now, zone)
+
+
+def _read_foreign(text: str, now: datetime, zone: tzinfo | None) -> ParsedTime:
+    """A time as dateparser reads it; it must name a time of day."""
+    import dateparser
+
+    here = now.astimezone(zone).replace(tzinfo=None)
+    settings: Any = {"PREFER_DATES_FROM": "future", "RELATIVE_BASE": here, "RETURN_AS_TIMEZONE_AWARE": False}
+    found = dateparser.parse(text[:100], settings=settings) if re.search(r"\d", text) else None
+    if found is None or found.time() == time(0) or not (found - here) % timedelta(days=1):
+        return ParsedTime(missing="time", why=f"{text.strip()[:60]!r} is no time of day that I understand")
+    return _checked(localize(found, zone), now)
+
+
+def _checked(moment: datetime, now: datetime) -> ParsedTime:
+    if now < moment <= now + FARTHEST:
+        return ParsedTime(moment=moment)
+    return ParsedTime(missing="past", why="That has passed, or lies more than ten years ahead")

@@ -1,4 +1,4 @@
-"""Whether a stream lost its end: the server cuts off what follows a damage, and goes on from there."""
+"""Whether a stream lost its end: the server cuts off what follows a damage."""
 
 from collections.abc import Awaitable, Callable, Sequence
 

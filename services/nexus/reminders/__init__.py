@@ -1,1 +1,0 @@
-"""What people say about times and reminders, read: moments, what repeats, and what is wanted."""

@@ -1,1 +1,0 @@
-"""What people say about goals on a schedule and the night, read: times, commands, and the goal."""
