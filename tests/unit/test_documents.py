@@ -17,6 +17,8 @@ LONGEST = {"ARCHITECTURE.md": 250, "README.md": 180}
 
 SHORT = re.compile(r"`([a-z_]+(?:/[a-z_]+)+(?:\.[a-z]+)?)/?`")
 """A path as documents shorten it: the end of one in the repository."""
+NO_MODULES = ("mailroom", "run_command", "read_project")
+"""What the table of modules names besides: programs and functions."""
 OF_THE_OFFICE = ("gateway/", "keys/", "specialists/", "job_queue/", "souls/", "folder/")
 """Beginnings of paths in the state folder, or in one of a reader."""
 
@@ -86,6 +88,22 @@ def test_every_module_that_is_named_by_the_end_of_its_path_exists() -> None:
         if path.name != "CHANGELOG.md" and path.parent.name != "decisions"
         for name in SHORT.findall(path.read_text("utf-8"))
         if not ends & {name, f"{name}.py"} and not name.startswith(OF_THE_OFFICE)
+    ]
+    assert wrong == []
+
+
+def test_every_package_is_in_architecture_with_modules_that_exist() -> None:
+    files = set(listed()) | {str(folder) for name in listed() for folder in Path(name).parents}
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    rows = re.findall(r"^\| `((?:services|shared)/[\w/.]+)` \| (.*) \|$", text, re.MULTILINE)
+    packages = {name for name in files if re.fullmatch(r"(services|shared)/[a-z_]+", name)}
+    assert packages - {name for name, _ in rows} == set()
+    wrong = [
+        f"{package}: {module}"
+        for package, said in rows
+        for module in ("", *re.findall(r"`([a-z]+(?:_[a-z]+)?)`", said))
+        if module not in NO_MODULES
+        and not files & {f"{package}/{module}".rstrip("/"), f"{package}/{module}.py"}
     ]
     assert wrong == []
 
