@@ -111,6 +111,7 @@ def test_an_office_is_backed_up_and_restored_as_it_is_written(terminal: Terminal
     terminal.run("mailroom memory add 'The spare key lies under the third pot' --kind fact")
     terminal.run("mailroom ask 'remind me tomorrow at 9 to water the third pot'")
     terminal.follow(steps(DOCS / "operate.md", "## Back up", "## Restore"))
+    terminal.run("mailroom down")
     shutil.rmtree(terminal.state)
     terminal.follow(steps(DOCS / "operate.md", "## Restore", "## Upgrade"))
     assert "third pot" in terminal.run("mailroom ask 'where does the spare key lie?'")
