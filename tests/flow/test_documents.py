@@ -93,6 +93,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
                 psutil.Process(process).kill()
 
 
+@pytest.mark.timeout(240)
 def test_the_tutorial_goes_as_it_is_written(terminal: Terminal) -> None:
     found = steps(DOCS / "start.md")
     assert len(found) > 8
@@ -105,6 +106,7 @@ def test_a_line_that_was_not_printed_is_noticed() -> None:
     assert missing_lines(["d", "a … c"], "a b c\nx d\n") == ["a … c"]
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.skipif(not shutil.which("tar"), reason="there is no tar")
 def test_an_office_is_backed_up_and_restored_as_it_is_written(terminal: Terminal) -> None:
     terminal.run("mailroom up --detach")
