@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from services.memory.embedding import KnownVectors
 from services.memory.loading import load_view, open_store
 from services.memory.storage.disk import DRAFT
 from services.memory.writes.change import LoggedWrite
@@ -18,28 +17,6 @@ from services.memory.writes.writer import Writer
 if TYPE_CHECKING:
     from services.memory.embedding import Embedder
     from services.memory.storage.tables import Vectors
-
-
-class KnownVectors:
-    """An embedder that knows the vectors of some texts: embedding takes a thousand times as long as the rest
-    of a write, and gives the same again.
-    """
-
-    def __init__(self, embedder: "Embedder", rows: dict[str, int], vectors: "Vectors") -> None:
-        self.model_name, self.slug, self.dimensions = embedder.model_name, embedder.slug, embedder.dimensions
-        self._embedder = embedder
-        self._rows = rows
-        self._vectors = vectors
-
-    def embed(self, texts: Sequence[str]) -> "Vectors":
-        """Unit vectors of the texts, known or made."""
-        made = np.empty((len(texts), self.dimensions), np.float32)
-        places = np.array([self._rows.get(text, -1) for text in texts], np.intp)
-        known = places >= 0
-        made[known] = self._vectors[places[known]]
-        if not known.all():
-            made[~known] = self._embedder.embed([texts[place] for place in np.flatnonzero(~known).tolist()])
-        return made
 
 
 class Rebuild:

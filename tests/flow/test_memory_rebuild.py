@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.memory.rebuild import KnownVectors
+from services.memory.embedding import KnownVectors
 from services.memory.storage.disk import DRAFT, settle
 from services.memory.writes.write_log import WriteLog
 from shared import subjects

@@ -12,7 +12,7 @@ from services.memory.briefing.page import SECTION
 from services.memory.briefing.ranking import MIN_WEIGHT, is_flagged, is_uncertain
 from services.memory.briefing.scope import AgentScope, Link, find_bound, find_links
 from services.memory.briefing.sections import EVENTS, LASTING, SHARED, Facts, Placement, assign_sections
-from services.memory.linking.plan import find_questioned
+from services.memory.retrieval.precedence import find_questioned
 from shared.contracts import Node, Relation
 
 if TYPE_CHECKING:

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from services.memory.linking.rules import UNDECIDED, choose_survivor, merge_nodes, move_edges
+from services.memory.linking.rules import choose_survivor, merge_nodes, move_edges
 from services.memory.writes.change import EdgeTuple
 from shared.contracts import Edge, EdgeKey, MemoryWrite, Node, Relation
 
 if TYPE_CHECKING:
-    from services.memory.graph.graph import Graph
     from services.memory.retrieval.view import View
 
 
@@ -268,15 +267,3 @@ def _describe(edge: Edge, titles: dict[str, str]) -> dict[str, Any]:
         "made_at": edge.created_at,
         "version": edge.version,
     }
-
-
-def find_questioned(graph: "Graph", ids: Iterable[str], moment: float) -> dict[str, str]:
-    """The older sides among live nodes, each with the newer one that may take its place."""
-    places = graph.find_places(ids)
-    if not places:
-        return {}
-    steps = graph.steps([*places.values()], "in", (Relation.CONTRADICTS,), 0.0, moment)
-    is_open = graph.find_made_by(steps.rows, UNDECIDED)
-    origins, newer = steps.origins[is_open].tolist(), graph.names(steps.targets[is_open].tolist())
-    known = [*places]
-    return {known[origin]: other for origin, other in zip(origins, newer, strict=True)}

@@ -1,12 +1,14 @@
 """The order of hits beside their scores: what holds now first, and knowledge before bookkeeping."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from services.memory.graph.decay import parse_time
-from shared.contracts import Hit, MemoryQuery, Node
+from services.memory.graph.graph import Graph
+from services.memory.linking.rules import UNDECIDED
+from shared.contracts import Hit, MemoryQuery, Node, Relation
 from shared.contracts.base import amended
 from shared.text.prose import find_stems, find_terms
 from shared.text.questions import asks_about_work, asks_past, find_phrases
@@ -194,3 +196,15 @@ def _scored(hit: Hit, score: float, part: str) -> Hit:
         return hit
     why = {**hit.why, part: round(hit.why.get(part, 0.0) + score - hit.score, 4)}
     return amended(hit, score=score, why=why)
+
+
+def find_questioned(graph: Graph, ids: Iterable[str], moment: float) -> dict[str, str]:
+    """The older sides among live nodes, each with the newer one that may take its place."""
+    places = graph.find_places(ids)
+    if not places:
+        return {}
+    steps = graph.steps([*places.values()], "in", (Relation.CONTRADICTS,), 0.0, moment)
+    is_open = graph.find_made_by(steps.rows, UNDECIDED)
+    origins, newer = steps.origins[is_open].tolist(), graph.names(steps.targets[is_open].tolist())
+    known = [*places]
+    return {known[origin]: other for origin, other in zip(origins, newer, strict=True)}

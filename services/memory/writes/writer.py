@@ -17,8 +17,7 @@ from shared.log import logger
 from shared.memory.ownership import CHANNEL
 
 if TYPE_CHECKING:
-    from services.memory.embedding import Embedder
-    from services.memory.rebuild import KnownVectors
+    from services.memory.embedding import Embedder, KnownVectors
     from services.memory.retrieval.view import View
     from services.memory.storage.store import Store
     from services.memory.storage.tables import Vectors
