@@ -137,6 +137,7 @@ SPECIAL = {
     (c.Setback, "task"): tokens,
     (c.ContextPacket, "best"): units,
     (c.Due, "at"): moments,
+    (c.Timetable, "changed"): st.lists(tokens, max_size=2),
     **{(c.Due, name): counts for name in ("runs", "missed")},
     **{(c.NightState, name): counts for name in ("base_tokens", "tokens")},
     **{(cls, "channel"): names for cls in (c.Delivery, c.DeliveryReply)},

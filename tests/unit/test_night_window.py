@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.cli.commands.queue import parse_moment
+from services.cli.commands.later import parse_moment
 from shared import settings
 from shared.clock import NightWindow, read_night
 from shared.errors import ConfigError

@@ -159,7 +159,7 @@ async def _wait(memory: Memory, folder: Path, names: list[str], *, as_json: bool
             if now - asked < ASK_EVERY:
                 continue
             asked, before = now, far
-            far = _measure(await memory.health(), names, waiting, now - begun)
+            far = _measure(await memory.health(), names, waiting, now - begun, before)
             if (far.done, far.stored, far.embedded) != (before.done, before.stored, before.embedded):
                 moved = now
             bar.update(task, description=str(far), completed=far.embedded, total=far.passages or None)
@@ -169,13 +169,18 @@ async def _wait(memory: Memory, folder: Path, names: list[str], *, as_json: bool
     return waiting
 
 
-def _measure(health: Mapping[str, Any], names: list[str], waiting: list[str], seconds: float) -> TakenIn:
-    """How far memory is with the files after so many seconds, by its health."""
+def _measure(
+    health: Mapping[str, Any], names: list[str], waiting: list[str], seconds: float, before: TakenIn
+) -> TakenIn:
+    """How far memory is with the files after so many seconds, by its health; no less far than ``before``."""
     under_way = health.get("ingest", {}).get("under_way", {})
     far = [under_way[name] for name in waiting if name in under_way]
     stored = sum(each["stored"] for each in far)
     embedded = max(0, stored - health.get("not_embedded", 0))
     passages = sum(each["of"] for each in far)
+    if passages == before.passages:
+        # What others write meanwhile waits for its vectors too, and is counted with what is not embedded.
+        embedded = max(embedded, before.embedded)
     left = (passages - embedded) * seconds / embedded if embedded else None
     return TakenIn(
         files=len(names),
