@@ -205,6 +205,11 @@ async def read_messages(bus: Bus, stream: str, seqs: Collection[int]) -> dict[in
 
 async def find_archived(bus: Bus, begin: str = "", end: str = "") -> list[ArchivedPart]:
     """The bundles with messages of the time from ``begin`` (empty: ever) to ``end`` (empty: now)."""
+    return choose_archived(await read_archives(bus), begin, end)
+
+
+def choose_archived(archives: Collection[Archive], begin: str = "", end: str = "") -> list[ArchivedPart]:
+    """Those of the archives with messages of that time, and whether their bundles are there now."""
     return [
         ArchivedPart(
             bundle=each.path.name,
@@ -213,7 +218,7 @@ async def find_archived(bus: Bus, begin: str = "", end: str = "") -> list[Archiv
             since=each.order.since,
             until=each.order.until,
         )
-        for each in await read_archives(bus)
+        for each in archives
         if (not begin or parse_time(each.order.until) >= parse_time(begin))
         and (not end or parse_time(each.order.since) <= parse_time(end))
     ]

@@ -47,6 +47,13 @@ async def bundle(gateway: RunningGateway, tmp_path: Path) -> Path:
     await fill(server, 40)
     await handled(server)
     await seal_all(server)
+
+    async def has_page() -> bool:
+        async with gateway.client() as client:
+            page = await client.get(f"/api/v1/goals/{GOAL}")
+        return page.status_code == 200 and page.json()["archived"] == []
+
+    await eventually(has_page, 20)
     (order,) = await archive(server, folder)
     return folder / order.bundle
 
@@ -58,6 +65,12 @@ async def test_a_goal_names_the_bundle_in_which_its_messages_lie(
         async with gateway.client() as client:
             (part,) = (await client.get(f"/api/v1/goals/{GOAL}")).json()["archived"]
         return dict(part)
+
+    async def is_known() -> bool:
+        async with gateway.client() as client:
+            return bool((await client.get(f"/api/v1/goals/{GOAL}")).json()["archived"])
+
+    await eventually(is_known, 20)  # the gateway has indexed the order
 
     async def show() -> tuple[str, str]:
         done = await asyncio.to_thread(gateway.office.server.mailroom, "show", GOAL)

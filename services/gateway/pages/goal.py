@@ -21,7 +21,7 @@ from shared.queries.pieces import Piece, PieceKind
 from shared.queries.results import read_results
 from shared.tasks.evidence import format_verdict, verdict_of
 from shared.text.times import seconds_between
-from shared.trail.archives import find_archived
+from shared.trail.archives import Archive, choose_archived, read_archives
 from shared.views.activity import Row, RowKind
 from shared.views.timeline import ArchivedPart, GoalResults
 
@@ -35,6 +35,7 @@ PATIENCE = 0.6
 """Seconds for which a goal is waited for that was perhaps just submitted."""
 KEPT = 64
 """Goals whose results are kept in memory, so that they are read once."""
+_LAST_ARCHIVE = "SELECT coalesce(max(number), 0) FROM messages WHERE type = 'archive'"
 SHOWN_TYPES = (
     "submission", "task", "result", "email", "question", "answer", "report", "discovery", "approval", "dead",
     "memory", "refused", "cancel", "instructions", "given up", "request", "unreadable",
@@ -156,6 +157,14 @@ class GoalPages:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._archives: tuple[int, list[Archive]] = (-1, [])
+
+    async def _read_archives(self, gateway: Gateway) -> list[Archive]:
+        """The archives, read again if the log has another order to archive."""
+        ((number,),) = gateway.index.store.query(_LAST_ARCHIVE)
+        if self._archives[0] != number:
+            self._archives = number, await read_archives(gateway.bus)
+        return self._archives[1]
 
     async def make(self, gateway: Gateway, goal_id: str) -> GoalPage:
         """The page of a goal; raises Failure (404) if there is none."""
@@ -178,7 +187,7 @@ class GoalPages:
             messages=messages,
             messages_total=total,
             approvals=approvals,
-            archived=await find_archived(gateway.bus, goal.submitted_at, goal.ended_at),
+            archived=choose_archived(await self._read_archives(gateway), goal.submitted_at, goal.ended_at),
             budget=await _budget(gateway, {row.agent for row in _calls(rows)}),
             position=position,
         )
