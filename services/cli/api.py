@@ -5,11 +5,11 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 import msgspec
 
-from shared import settings
+from shared import settings, subjects
 from shared.access.address import find_address
 from shared.access.command_token import read_command_token
 from shared.errors import BusUnavailable, Denied, MailroomError, NotFound, StartError
@@ -23,6 +23,7 @@ TIMEOUT = 60.0
 GATEWAY_WAIT = 10.0
 """Seconds that the gateway of an open office is waited for: after a crash it starts again."""
 POLL_INTERVAL = 0.1
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 Query = Mapping[str, str | int | bool | Sequence[str]]
 
 
@@ -68,6 +69,20 @@ def post(path: str, kind: type[T], body: object = None, *, timeout: float = TIME
     return _ask(find_login(settings.load()), "POST", path, kind, {} if body is None else body, timeout)
 
 
+def parse_address(url: str) -> SplitResult:
+    """The parts of a gateway's address; raises MailroomError if it is none."""
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise MailroomError(
+            f"{url[:80]!r} is no address of a gateway", "Write it as in https://office.example.org"
+        )
+    return parts
+
+
 def segment(text: str) -> str:
     """``text`` as one part of a path."""
     return quote(text, safe="")
@@ -95,7 +110,7 @@ def _ask(login: Login, method: str, path: str, kind: type[T], body: object, time
 
 
 def _exchange(login: Login, method: str, path: str, data: bytes | None, timeout: float) -> _Answer:
-    parts = urlsplit(login.url)
+    parts = parse_address(login.url)
     host = parts.hostname or ""
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(host, parts.port, timeout=timeout)
@@ -176,13 +191,17 @@ def find_login(config: Settings) -> Login:
     """The gateway that is asked, and the token for it.
 
     ``MAILROOM_URL``, else that of ``mailroom login``, else that of the office of the state directory, which
-    is waited for while it starts. Raises StartError if none runs.
+    is waited for while it starts. The token of an office on this machine is shown to no other machine; a
+    container that was dealt one has no office of its own. Raises StartError if none runs.
     """
     known = read_login(config)
     if config.url:
         url = config.url.rstrip("/")
-        kept = known.token if known is not None and known.url == url else ""
-        return Login(url=url, token=kept or read_command_token(config))
+        if known is not None and known.url == url:
+            return known
+        has_office = (config.keys / f"{subjects.ADMIN}.nk").exists()
+        is_here = parse_address(url).hostname in LOOPBACK
+        return Login(url=url, token=read_command_token(config) if is_here or not has_office else "")
     return known or Login(url=_wait_for_address(config), token=read_command_token(config))
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from services.cli.api import login_path
+from services.cli.api import find_login, login_path
 from shared import settings, subjects
 from shared.access.address import find_address
 from shared.access.scopes import Scope
@@ -99,6 +100,21 @@ def test_another_machine_signs_in_with_a_token_until_it_is_revoked(
     assert "No office is running" in elsewhere.says("kpi")
 
 
+def test_the_token_of_this_machine_is_shown_to_no_other(office_server: Server, elsewhere: Elsewhere) -> None:
+    keys = office_server.config.keys
+    secret = (keys / "user.token").read_text()
+
+    def shown(keys: Path, url: str) -> str:
+        return find_login(msgspec.structs.replace(office_server.config, key_dir=keys, url=url)).token
+
+    assert shown(keys, "http://localhost:8642") == secret
+    assert shown(keys, "https://office.example.org") == ""
+    dealt = elsewhere.config.state_dir / "dealt"  # as a container has it
+    dealt.mkdir(parents=True)
+    (dealt / "user.token").write_text(secret)
+    assert shown(dealt, "http://gateway:8642") == secret
+
+
 def test_a_wrong_token_is_not_kept(office_server: Server, elsewhere: Elsewhere) -> None:
     done = elsewhere.run("login", find_address(office_server.config), text="mr_wrong\n")
     assert done.returncode == 1
@@ -107,6 +123,9 @@ def test_a_wrong_token_is_not_kept(office_server: Server, elsewhere: Elsewhere) 
 
 
 def test_an_address_that_is_no_gateway_is_named(elsewhere: Elsewhere, stranger: str) -> None:
+    for wrong in ("http://x:abc", "http://[::1", "ftp://a", "office.example.org"):
+        assert "is no address of a gateway. Write it as in" in elsewhere.says("tasks", MAILROOM_URL=wrong)
+        assert elsewhere.run("login", wrong, text="x\n").returncode == 2
     assert "cannot be reached" in elsewhere.says("tasks", MAILROOM_URL="http://127.0.0.1:9")
     assert "is no gateway of Mailroom" in elsewhere.says("tasks", MAILROOM_URL=stranger)
 

@@ -27,8 +27,10 @@ def login(url: str, as_json: bool) -> None:
     logout' ends it. Commands that need the bus or a key work on that machine alone.
     """
     config = settings.load()
-    if "://" not in url:
-        raise click.UsageError(f"{url[:80]!r} is no address; write it as in https://office.example.org")
+    try:
+        api.parse_address(url)
+    except MailroomError as error:
+        raise click.UsageError(str(error)) from None
     secret = click.prompt("Token", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline()
     given = api.Login(url=url.rstrip("/"), token=secret.strip())
     session = api.get("/session", _Session, login=given)
