@@ -44,7 +44,7 @@ RETRY = 1.0
 SILENCE = 5.0
 """Seconds after which the log is looked at although nothing was heard: live messages may get lost."""
 COMPLETE_WAIT = 10.0
-"""Seconds for which somebody waits who wants all of the log."""
+"""Seconds that a request waits which wants all of the log."""
 PAGE = 500
 
 _RECORDS: dict[str, tuple[type[MemoryForgotten | MessagesErased], str]] = {

@@ -135,7 +135,7 @@ SAID = ("text", "content", "message", "body")
 SPEAKERS = ("from", "sender", "author", "actor", "user_profile", "username", "user")
 """Fields of a record that is a message: what was said, and by whom; the first that is there counts."""
 NO_WORDS = ("subtype", "service", "action")
-"""Fields of messages that nobody wrote: somebody joined a channel, or left it."""
+"""Fields of messages that nobody wrote: a person joined a channel, or left it."""
 EPOCH = re.compile(r"(\d{10})(?:\d{3})?(?:\.\d{1,9})?")
 """Seconds or milliseconds since 1970."""
 

@@ -80,7 +80,7 @@ class TimetableKeeper:
         """Store what ``step`` makes of the items, again if another process changed them; set their timers.
 
         The last change is not made again if it had the same ``token``: the items that it was about are
-        returned. An item that is new and was there before stays as it is; a damaged record is written anew.
+        returned. An item that is new and was there before stays as it is; a damaged record is replaced.
         Changes within this process take turns: of many concurrent ones all but one would have to retry.
         Raises ActionError if there are too many items.
         """
