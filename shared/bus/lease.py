@@ -89,7 +89,7 @@ class Lease:
                 await self._check_lost(error)
 
     async def _pause(self) -> None:
-        """Wait until the next renewal is due, or the connection is back: another process may have taken it."""
+        """Wait until a renewal is due, or the connection is back: another process may have taken it."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(RENEW):
                 await self._bus.reconnected.wait()
