@@ -6,13 +6,14 @@ import json
 import pytest
 
 from shared import subjects
-from shared.bus import Bus
+from shared.bus import Bus, connection
 from shared.bus.entry import Entry, seal
 from shared.bus.identity import rights_of
 from shared.bus.records import read_task, step_entry, submission_entry
 from shared.contracts import Email, Task, TaskChanged, TaskStatus
 from shared.errors import BusError, BusUnavailable, Denied
 from shared.trail.verification import verify_stream
+from tests.support.logs import capture_log
 from tests.support.server import Server
 from tests.support.waiting import eventually
 
@@ -65,13 +66,14 @@ async def test_agents_write_under_their_own_name(server: Server) -> None:
     ],
 )
 async def test_publishing_as_somebody_else_is_refused_loudly(
-    server: Server, subject: str, capsys: pytest.CaptureFixture[str]
+    server: Server, subject: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    logged = capture_log(monkeypatch, connection)
     engineer = await server.connect("engineer")
     with pytest.raises(Denied, match="does not allow"):
         await engineer.commit([Entry(subject, b"forged", "forged-1")])
     assert subject not in await messages(server)
-    assert "denied_by_broker" in capsys.readouterr().out
+    assert [(event["event"], event["subject"]) for event in logged] == [("denied_by_broker", subject.lower())]
 
 
 async def test_denied_commit_does_not_take_its_neighbours_with_it(server: Server) -> None:
