@@ -33,9 +33,11 @@ from shared.contracts import (
 from shared.contracts import Path as GraphPath
 from shared.errors import ActionError
 from shared.log import logger
+from shared.memory import ClassifyQuery
 from shared.settings import Settings
 
 if TYPE_CHECKING:
+    from services.memory.classifier import Classifiers
     from services.memory.embedding import Embedder
     from services.memory.rebuild import Rebuild
     from services.memory.retrieval.reading_models import Aligner, Reranker
@@ -91,6 +93,7 @@ class MemoryEngine:
         embedder: "Embedder",
         reranker: "Reranker",
         aligner: "Aligner",
+        classifiers: "Classifiers",
     ) -> None:
         self.lock = threading.Lock()
         """Held while the view changes; readers that need much of it at one version hold it too, briefly."""
@@ -98,6 +101,7 @@ class MemoryEngine:
         self._stored = threading.Lock()
         self._embedder = embedder
         self._reranker, self._aligner = reranker, aligner
+        self.classifiers = classifiers
         self._watchers: list[Watcher] = []
         self._past: View | None = None
         self._use(store, view)
@@ -124,6 +128,7 @@ class MemoryEngine:
         What is damaged is moved aside, and memory is rebuilt from its log. Raises StartError with cause and
         cure: no model, the folder not writable, of another version, or open in another process.
         """
+        from services.memory.classifier import Classifiers
         from services.memory.embedding import open_embedder
         from services.memory.retrieval.reading_models import Aligner, Reranker
 
@@ -135,7 +140,15 @@ class MemoryEngine:
             embedder.close()
             raise
         sys.setswitchinterval(SWITCH)
-        return cls(path, store, view, embedder, Reranker(settings.models), Aligner(settings.models))
+        return cls(
+            path,
+            store,
+            view,
+            embedder,
+            Reranker(settings.models),
+            Aligner(settings.models),
+            Classifiers(embedder, settings.models),
+        )
 
     @property
     def version(self) -> int:
@@ -244,6 +257,14 @@ class MemoryEngine:
         vectors = await self.run_in_reader(self._embedder.embed, [*texts])
         result: list[list[float]] = vectors.tolist()
         return result
+
+    async def classify(self, query: ClassifyQuery) -> list[dict[str, float]]:
+        """See ``Classifiers.classify``."""
+        return await self.run_in_reader(self.classifiers.classify, query)
+
+    async def classify_kinds(self, texts: Sequence[str], vectors: "Vectors") -> "Vectors":
+        """See ``Classifiers.score_vectors``."""
+        return await self.run_in_reader(self.classifiers.score_vectors, "kinds", texts, vectors)
 
     async def read_vectors(self, ids: Sequence[str]) -> "Vectors":
         """The unit vectors of nodes, a row each; of zeros where there is none."""
@@ -385,6 +406,7 @@ class MemoryEngine:
         for pool in (self._writing_thread, self._reading_threads, self._close_readers):
             await asyncio.to_thread(pool.shutdown)
         self._embedder.close()
+        self.classifiers.close()
         self._reranker.close()
         self._aligner.close()
         self._store.close()

@@ -12,6 +12,7 @@ from services.memory.ingest.drafting import FileDrafts, NodeDraft
 from services.memory.ingest.identity import SharedTexts, keep_ids
 from services.memory.ingest.kinds import KindChooser
 from services.memory.ingest.pieces import NoteLink, default_importance
+from services.memory.writes.change import embedded_text
 from services.memory.writes.gate import find_rejection
 from shared.contracts import Edge, EdgeKey, Node, Rejection, Relation
 from shared.memory.ownership import CHANNEL
@@ -307,7 +308,8 @@ class FileImport:
     async def _settle_kinds(self, drafts: Sequence[NodeDraft]) -> None:
         nodes = await self._client.find([draft.node.id for draft in drafts])
         vectors = await self._client.engine.read_vectors([draft.node.id for draft in drafts])
-        kinds = await self._kinds.settle([draft.unclear for draft in drafts if draft.unclear], vectors)
+        pieces = [draft.unclear for draft in drafts if draft.unclear]
+        kinds = await self._kinds.settle(pieces, [embedded_text(draft.node) for draft in drafts], vectors)
         changed: list[Node] = []
         for draft, kind in zip(drafts, kinds, strict=True):
             node = nodes.get(draft.node.id)

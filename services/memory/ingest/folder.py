@@ -250,7 +250,7 @@ class IngestFolder:
         model: ModelKinds | None = None,
     ) -> None:
         self._path = path
-        self._kinds = KindChooser(engine.embed, model)
+        self._kinds = KindChooser(engine.classify_kinds, model)
         self._model = model
         self._client = MemoryClient(write, engine)
         self._links = NoteLinks(self._client)
