@@ -110,7 +110,7 @@ class Classifiers:
         if takes != given or rows > MAX_ROWS or len(query.texts) not in {0, 1, rows}:
             raise ActionError(
                 f"{query.classifier} cannot read {len(query.texts)} texts and {len(query.features)} features",
-                f"Give {' and '.join(takes)}: as many of both, or one text, and at most {MAX_ROWS}",
+                f"Give {' and '.join(takes)}: as many of both, or one text, and at most {MAX_ROWS:,}",
             )
         vectors = self.embed(query.texts, told.model) if query.texts else None
         if vectors is not None and len(vectors) < rows:

@@ -33,14 +33,11 @@ from shared.contracts import (
 from shared.contracts import Path as GraphPath
 from shared.errors import ActionError
 from shared.log import logger
-from shared.memory import ClassifyQuery
 from shared.settings import Settings
 
 if TYPE_CHECKING:
-    from services.memory.classifier import Classifiers
     from services.memory.embedding import Embedder
     from services.memory.rebuild import Rebuild
-    from services.memory.retrieval.reading_models import Aligner, Reranker
     from services.memory.retrieval.view import View
     from services.memory.storage.commit_table import CommitTable
     from services.memory.storage.store import Store
@@ -91,17 +88,18 @@ class MemoryEngine:
         store: "Store",
         view: "View",
         embedder: "Embedder",
-        reranker: "Reranker",
-        aligner: "Aligner",
-        classifiers: "Classifiers",
+        models: Path,
     ) -> None:
+        from services.memory.classifier import Classifiers
+        from services.memory.retrieval.reading_models import Aligner, Reranker
+
         self.lock = threading.Lock()
         """Held while the view changes; readers that need much of it at one version hold it too, briefly."""
         self._path = path
         self._stored = threading.Lock()
         self._embedder = embedder
-        self._reranker, self._aligner = reranker, aligner
-        self.classifiers = classifiers
+        self._reranker, self._aligner = Reranker(models), Aligner(models)
+        self.classifiers = Classifiers(embedder, models)
         self._watchers: list[Watcher] = []
         self._past: View | None = None
         self._use(store, view)
@@ -128,9 +126,7 @@ class MemoryEngine:
         What is damaged is moved aside, and memory is rebuilt from its log. Raises StartError with cause and
         cure: no model, the folder not writable, of another version, or open in another process.
         """
-        from services.memory.classifier import Classifiers
         from services.memory.embedding import open_embedder
-        from services.memory.retrieval.reading_models import Aligner, Reranker
 
         path = settings.state_dir / "memory"
         embedder = await asyncio.to_thread(open_embedder, settings)
@@ -140,15 +136,7 @@ class MemoryEngine:
             embedder.close()
             raise
         sys.setswitchinterval(SWITCH)
-        return cls(
-            path,
-            store,
-            view,
-            embedder,
-            Reranker(settings.models),
-            Aligner(settings.models),
-            Classifiers(embedder, settings.models),
-        )
+        return cls(path, store, view, embedder, settings.models)
 
     @property
     def version(self) -> int:
@@ -257,14 +245,6 @@ class MemoryEngine:
         vectors = await self.run_in_reader(self._embedder.embed, [*texts])
         result: list[list[float]] = vectors.tolist()
         return result
-
-    async def classify(self, query: ClassifyQuery) -> list[dict[str, float]]:
-        """See ``Classifiers.classify``."""
-        return await self.run_in_reader(self.classifiers.classify, query)
-
-    async def classify_kinds(self, texts: Sequence[str], vectors: "Vectors") -> "Vectors":
-        """See ``Classifiers.score_vectors``."""
-        return await self.run_in_reader(self.classifiers.score_vectors, "kinds", texts, vectors)
 
     async def read_vectors(self, ids: Sequence[str]) -> "Vectors":
         """The unit vectors of nodes, a row each; of zeros where there is none."""

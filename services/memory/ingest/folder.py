@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -250,7 +251,9 @@ class IngestFolder:
         model: ModelKinds | None = None,
     ) -> None:
         self._path = path
-        self._kinds = KindChooser(engine.classify_kinds, model)
+        self._kinds = KindChooser(
+            partial(engine.run_in_reader, engine.classifiers.score_vectors, "kinds"), model
+        )
         self._model = model
         self._client = MemoryClient(write, engine)
         self._links = NoteLinks(self._client)

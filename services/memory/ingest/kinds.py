@@ -1,9 +1,7 @@
 """The kinds of a file's pieces: by form, by cue words, by the embedding or by the model that is set.
 
-The cues are in ``kinds.toml``, the examples in ``kind_examples.txt``: a kind and a sentence in each line.
-
-The kinds of a file's pieces: by rules where these are clear, else by the model that is set, if it is to
-choose them, else also by the nearest examples.
+The cues are in ``kinds.toml``. Where rules are not clear, the model that is set chooses, if it is to; else
+likeness to examples has a say, by the classifier ``kinds``.
 """
 
 import asyncio
