@@ -81,15 +81,8 @@ from shared.contracts import (
     VersionsQuery,
 )
 from shared.delivery.mailbox import FoundMails, MailboxQuery
-from shared.memory import (
-    ClassifyQuery,
-    EmbedQuery,
-    LinkerQuery,
-    ReadQuery,
-    RebuildQuery,
-    RecallMeasured,
-    WrittenQuery,
-)
+from shared.memory import EmbedQuery, LinkerQuery, ReadQuery, RebuildQuery, RecallMeasured, WrittenQuery
+from shared.memory.client import ClassifyQuery
 from shared.tasks.submission import Submission
 
 Entries = dict[str, Any] | list[dict[str, Any]]

@@ -44,7 +44,7 @@ class NoMemory:
     """Memory's ``classify`` where nothing is like anything."""
 
     async def classify(self, classifier: str, texts: Sequence[str]) -> list[dict[str, float]]:
-        return [{} for _ in texts]
+        return [{"nobody": 1.0} for _ in texts]
 
 
 class Thoughtful(Conductor):
@@ -224,7 +224,7 @@ async def test_memory_is_asked_before_a_plan_and_before_another(tmp_path: Path) 
         return msgspec.json.encode([Hit(node=node, score=0.9)])
 
     async def classify(payload: bytes) -> bytes:
-        return msgspec.json.encode([{} for _ in json.loads(payload)["texts"]])
+        return msgspec.json.encode([{"nobody": 1.0} for _ in json.loads(payload)["texts"]])
 
     known = r"(?s){}.*What memory holds that may bear on it.*\[n\d\] The kettle leaks: Use the pan\."
     entries = script([plan(task("a"))], [plan(task("b"))], [answer("Done [b].", "b")])

@@ -8,10 +8,11 @@ import msgspec
 
 from services.memory.classifier import Classifiers
 from services.memory.local_model import LocalEmbedder
-from shared import settings
+from shared import settings, subjects
 from shared.contracts import ListQuery, NodePage
 from shared.errors import BusError
 from shared.memory import ClassifyQuery, Memory
+from tests.support.team import Team
 
 
 @cache
@@ -50,3 +51,9 @@ async def classify(payload: bytes) -> bytes:
     """The endpoint of memory, for tests that play the daemon on a bus."""
     query = msgspec.json.decode(payload, type=ClassifyQuery)
     return msgspec.json.encode(open_models()[1].classify(query))
+
+
+async def serve_classifiers(team: Team) -> None:
+    """Have a daemon that classifies and does nothing else."""
+    daemon = await team.connect(subjects.MEMORY_DAEMON)
+    await daemon.serve(subjects.MEMORY_DAEMON, "0.0.0", "Classifies.", {"classify": classify})

@@ -40,7 +40,7 @@ FOLDS = 3
 """The parts of the conversations, each of which is scored by networks that were fitted to the others."""
 KEPT_BACK = ("held", "fresh")
 NETWORKS, HIDDEN, EPOCHS, BATCH, DECAY, RATE = 6, 32, 15, 200, 1e-2, 2e-3
-"""The networks, whose mean is taken: two of twice the width have 3 % fewer of the held-back messages right."""
+"""The networks, whose mean is taken: two of twice the width have 3 % fewer held-back messages right."""
 PULL = 0.3
 """How much the weights of what follows may follow the conversations, against being small."""
 FREE = 10.0
