@@ -4,7 +4,6 @@ import faulthandler
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -141,7 +140,9 @@ class MemoryService(Agent):
             "read": _answering(ReadQuery, lambda query: engine.read(query.question, query.passages)),
             "align": _answering(ReadQuery, lambda query: engine.align(query.question, query.passages)),
             "embed": _answering(EmbedQuery, lambda query: engine.embed(query.texts)),
-            "classify": _answering(ClassifyQuery, partial(engine.run_in_reader, engine.classifiers.classify)),
+            "classify": _answering(
+                ClassifyQuery, lambda query: engine.run_in_reader(engine.classifiers.classify, query)
+            ),
             "recall": _answering(_NoParameters, lambda _: self._recall.measure()),
             "stats": _answering(_NoParameters, lambda _: self._stats()),
             "health": _answering(_NoParameters, lambda _: self._health()),

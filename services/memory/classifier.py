@@ -106,7 +106,7 @@ class Classifiers:
         told = classifier.description
         takes = ["texts"] * bool(told.model) + ["features"] * bool(told.features or told.buckets)
         given = [name for name in ("texts", "features") if getattr(query, name)]
-        rows = max(len(query.texts), len(query.features))
+        rows = len(query.features) or len(query.texts)
         if takes != given or rows > MAX_ROWS or len(query.texts) not in {0, 1, rows}:
             raise ActionError(
                 f"{query.classifier} cannot read {len(query.texts)} texts and {len(query.features)} features",

@@ -223,6 +223,9 @@ async def test_memory_is_asked_before_a_plan_and_before_another(tmp_path: Path) 
         node = Node(id=f"n{len(asked)}", title="The kettle leaks", body="Use the pan.")
         return msgspec.json.encode([Hit(node=node, score=0.9)])
 
+    async def embed(payload: bytes) -> bytes:
+        return msgspec.json.encode([[1.0] for _ in json.loads(payload)["texts"]])
+
     async def classify(payload: bytes) -> bytes:
         return msgspec.json.encode([{"nobody": 1.0} for _ in json.loads(payload)["texts"]])
 
@@ -232,7 +235,8 @@ async def test_memory_is_asked_before_a_plan_and_before_another(tmp_path: Path) 
         entry["match"] = known.format(entry["match"])
     async with stage(tmp_path, entries) as playing:
         daemon = await playing.team.connect("memory")
-        await daemon.serve("memory", "0.0.0", "Remembers.", {"search": search, "classify": classify}, {}, {})
+        endpoints = {"search": search, "embed": embed, "classify": classify}
+        await daemon.serve("memory", "0.0.0", "Remembers.", endpoints, {}, {})
         playing.worker.ways["a"] = fail("the lid is stuck")
         goal = await playing.play("g1", {})
         assert (goal.status, goal.plans) == (TaskStatus.COMPLETED, 2), goal.reason

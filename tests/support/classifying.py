@@ -1,6 +1,7 @@
 """Memory's embedding model and classifiers, asked in the test's own process."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from typing import cast
 
@@ -47,13 +48,18 @@ class ClassifyingMemory:
 MEMORY = cast(Memory, ClassifyingMemory())
 
 
-async def classify(payload: bytes) -> bytes:
-    """The endpoint of memory, for tests that play the daemon on a bus."""
-    query = msgspec.json.decode(payload, type=ClassifyQuery)
-    return msgspec.json.encode(open_models()[1].classify(query))
+def open_endpoint() -> Callable[[bytes], Awaitable[bytes]]:
+    """The endpoint of memory, for tests that play the daemon on a bus; the models are open by then."""
+    _, classifiers = open_models()
+
+    async def classify(payload: bytes) -> bytes:
+        query = msgspec.json.decode(payload, type=ClassifyQuery)
+        return msgspec.json.encode(await asyncio.to_thread(classifiers.classify, query))
+
+    return classify
 
 
 async def serve_classifiers(team: Team) -> None:
     """Have a daemon that classifies and does nothing else."""
     daemon = await team.connect(subjects.MEMORY_DAEMON)
-    await daemon.serve(subjects.MEMORY_DAEMON, "0.0.0", "Classifies.", {"classify": classify})
+    await daemon.serve(subjects.MEMORY_DAEMON, "0.0.0", "Classifies.", {"classify": open_endpoint()})

@@ -78,6 +78,7 @@ def test_what_was_not_fitted_counts_nothing_and_what_is_not_named_is_nought() ->
         ("kinds", (TEXT,), ({"a": 1.0},), "Give texts:"),
         ("certainty", (TEXT,), ({"mark": 1.0},), "Give features:"),
         ("following", (TEXT, TEXT), ({"alone": 1.0},) * 3, "as many of both, or one text"),
+        ("following", (TEXT, TEXT, TEXT), ({"alone": 1.0},), "cannot read 3 texts and 1 features"),
         ("certainty", (), ({"mark": 1.0},) * (MAX_ROWS + 1), f"at most {MAX_ROWS:,}"),
     ],
 )

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 

@@ -130,11 +130,11 @@ class Decider:
         whole = f"{request.before.rstrip(' .!?')} {text}"
         said = read_utterance(text)
         act = Act.REQUEST if said.is_part else said.act
-        scores = await self._score(text, whole)
-        features = read_following(text, before, *scores, self._tools)
+        scores, joined = await self._score(text, whole)
+        features = read_following(text, before, scores, joined, self._tools)
         odds = await self._classify("following", [normalise(text)], list(features.values()))
         ranked = choose_by_odds(dict(zip(features, odds, strict=True)))
-        alone = decide_by_scores(text, scores[0], self._tools)
+        alone = decide_by_scores(text, scores, self._tools)
         related = {before.tool, *FOLLOWS.get(before.tool, ())}
         allowed = {
             name: score
