@@ -250,9 +250,8 @@ class IngestFolder:
         model: ModelKinds | None = None,
     ) -> None:
         self._path = path
-        self._kinds = KindChooser(
-            partial(engine.run_in_reader, engine.classifiers.score_vectors, "kinds"), model
-        )
+        score = engine.classifiers.score_vectors
+        self._kinds = KindChooser(lambda *rows: engine.run_in_reader(score, "kinds", *rows), model)
         self._model = model
         self._client = MemoryClient(write, engine)
         self._links = NoteLinks(self._client)
