@@ -37,9 +37,12 @@ def fit_kinds(path: Path, examples: tuple[list[str], Matrix]) -> None:
     """A linear fit of each kind to vectors; each has the same weight, however many examples it has."""
     kinds = np.array([ORDER.index(kind) for kind in examples[0]])
     shares = len(kinds) / len(ORDER) / np.bincount(kinds)[kinds]
-    model = Ridge(alpha=RIDGE).fit(examples[1], np.eye(len(ORDER))[kinds], sample_weight=shares)
+    wanted, center = np.eye(len(ORDER))[kinds], examples[1].mean(0)
+    model = Ridge(alpha=RIDGE, fit_intercept=False)
+    model.fit(examples[1] - center, wanted - wanted.mean(0), sample_weight=shares)
+    weights = model.coef_.T.astype(np.float32)
     graph = Graph(vectors=examples[1].shape[1])
-    scores = graph.weigh("vectors", graph.hold(model.coef_.T.astype(np.float32)), model.intercept_)
+    scores = graph.weigh("vectors", graph.hold(weights), -(center @ weights))
     graph.write(path, scores, Description(labels=ORDER, model=MODEL_NAME, fitted_to=fingerprint("kinds")))
 
 
