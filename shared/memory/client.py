@@ -280,7 +280,9 @@ class Memory:
 
         Raises Refused for rows that it does not take: texts, features or both.
         """
-        query = ClassifyQuery(classifier=classifier, texts=tuple(texts), features=tuple(map(dict, features)))
+        # a sign that is true or false is 1 or 0 there
+        rows = tuple({name: float(value) for name, value in row.items()} for row in features)
+        query = ClassifyQuery(classifier=classifier, texts=tuple(texts), features=rows)
         return await self._ask("classify", query, list[dict[str, float]], timeout)
 
     async def read(self, question: str, *passages: str) -> list[float]:

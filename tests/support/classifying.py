@@ -1,7 +1,7 @@
 """Memory's embedding model and classifiers, asked in the test's own process."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import cast
 
@@ -10,7 +10,7 @@ import msgspec
 from services.memory.classifier import Classifiers
 from services.memory.local_model import LocalEmbedder
 from shared import settings, subjects
-from shared.contracts import ListQuery, NodePage
+from shared.bus import Bus
 from shared.errors import BusError
 from shared.memory import ClassifyQuery, Memory
 from tests.support.team import Team
@@ -24,28 +24,29 @@ def open_models() -> tuple[LocalEmbedder, Classifiers]:
     return embedder, Classifiers(embedder, models)
 
 
-class ClassifyingMemory:
-    """What the client of memory answers with, for what needs no store."""
+class _InProcess:
+    """A bus on which memory answers in this process: what is asked and told is encoded as on a real one."""
 
-    async def embed(self, *texts: str) -> list[list[float]]:
-        vectors: list[list[float]] = open_models()[0].embed(texts).tolist()
-        return vectors
+    name = "tester"
 
-    async def classify(
-        self,
-        classifier: str,
-        texts: Sequence[str] = (),
-        features: Sequence[Mapping[str, float]] = (),
-        timeout: float = 0.0,
-    ) -> list[dict[str, float]]:
-        query = ClassifyQuery(classifier=classifier, texts=tuple(texts), features=tuple(map(dict, features)))
-        return open_models()[1].classify(query)
-
-    async def nodes(self, query: ListQuery) -> NodePage:
+    async def request(self, subject: str, payload: bytes, timeout: float = 0.0) -> bytes:
+        embedder, classifiers = open_models()
+        if subject == subjects.memory("classify"):
+            query = msgspec.json.decode(payload, type=ClassifyQuery)
+            return msgspec.json.encode(classifiers.classify(query))
+        if subject == subjects.memory("embed"):
+            return msgspec.json.encode(embedder.embed(msgspec.json.decode(payload)["texts"]).tolist())
         raise BusError("there is no store")
 
 
-MEMORY = cast(Memory, ClassifyingMemory())
+class ClassifyingMemory(Memory):
+    """The client of memory, for what needs no store."""
+
+    def __init__(self) -> None:
+        super().__init__(cast(Bus, _InProcess()))
+
+
+MEMORY: Memory = ClassifyingMemory()
 
 
 def open_endpoint() -> Callable[[bytes], Awaitable[bytes]]:

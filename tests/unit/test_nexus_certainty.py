@@ -76,6 +76,7 @@ class CertainMemory(ClassifyingMemory):
     """Memory that is as certain of everything."""
 
     def __init__(self, odds: float) -> None:
+        super().__init__()
         self._odds = odds
 
     async def classify(self, *_: object, **__: object) -> list[dict[str, float]]:
