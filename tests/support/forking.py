@@ -1,9 +1,9 @@
 """Processes of agents and commands, forked from one process that has imported what they import.
 
-Importing is most of their start: .3 to .5 s of processor time, and the tests start hundreds of agents and
-more commands, 1.3 s those of memory. What then runs is their own ``__main__``, in a process of its own, with the environment and the
-files it would have. ``tests/flow/test_up.py`` starts agents by their commands, and so does each test outside
-of pytest.
+Importing is most of their start: .3 to .5 s of processor time, 1.3 s for memory, and the tests start hundreds
+of agents and more commands. What then runs is their own ``__main__``, in a process of its own, with the
+environment and the files it would have. ``tests/flow/test_up.py`` starts agents by their commands, and so
+does each test outside of pytest.
 """
 
 import atexit
