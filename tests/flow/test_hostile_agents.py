@@ -88,7 +88,7 @@ async def test_a_dead_letter_gets_nothing_sent_again_that_its_writer_did_not_rec
             await scout.store(subjects.dead("scout"), letter.to_json())
     listed = json.loads((await run(office_server, "dead", "list", "--agent", "scout", "--json")).stdout)
     garbage, for_scout, for_critic = [str(letter["number"]) for letter in listed[-3:]]
-    assert {letter["sender"] for letter in listed} == {"scout"}
+    assert {letter["agent"] for letter in listed} == {"scout"}
     assert "This is no dead letter" in listed[-3]["reason"]
     for number in (garbage, for_critic):
         refused = await run(office_server, "dead", "retry", number)
