@@ -80,7 +80,8 @@ class MemoryEngine:
     """The team's memory in the folder ``memory`` of the state directory. Made by ``open``.
 
     All but short walks runs in threads, so that an event loop that awaits it stays free: one thread writes, a
-    few read. A write that was answered is on disk and is found from then on.
+    few read. A write that was answered is found from then on; it is on disk once it is flushed, and what was
+    not is applied again from the log.
     """
 
     def __init__(
@@ -173,7 +174,7 @@ class MemoryEngine:
         return await self.moment_of(version) if made is None else made
 
     async def write(self, entries: Sequence[LoggedWrite]) -> BatchResult:
-        """Apply writes in their order as one commit, and answer each; nothing of a write with an error is
+        """Apply writes in their order as one change, and answer each; nothing of a write with an error is
         stored.
 
         A write that was applied before, by its id, is answered again and not applied again. A node's text,
@@ -381,6 +382,7 @@ class MemoryEngine:
         self._closed = True
         if self._compacting is not None:
             await self._compacting
+        await self._run_in_writer(self._flush)
         await self._run_in_writer(lambda: save_view(self.view, self._path, least=0))
         for pool in (self._writing_thread, self._reading_threads, self._close_readers):
             await asyncio.to_thread(pool.shutdown)
@@ -454,6 +456,16 @@ class MemoryEngine:
             self._reranker.unload()
             self._aligner.unload()
             release_ram()
+
+    async def flush(self) -> None:
+        """Write all that was applied to disk; raises ActionError if that fails."""
+        await self._run_in_writer(lambda: self._store.flush())  # noqa: PLW0108 - another may be in use by then
+
+    def _flush(self) -> None:
+        try:
+            self._store.flush()
+        except ActionError as error:
+            log.warning("not_flushed", reason=str(error), next="it is applied again from the log")
 
     def _compact(self) -> None:
         try:

@@ -361,7 +361,8 @@ class StoredMemory:
         return KnownState(node=self.nodes.get, edge=self._edge, edges_of=self._edges_of)
 
     def close(self) -> None:
-        """Close the store."""
+        """Flush and close the store."""
+        self.store.flush()
         self.store.close()
 
     def _edge(self, start: str, end: str, relation: str) -> Edge | None:
