@@ -270,11 +270,11 @@ def write_log() -> list[MemoryWrite]:
 
 
 def everything(folder: Path) -> list[object]:
-    """Nodes, edges, vectors, counts and briefings, now and at each version; when each was."""
+    """Nodes, edges, vectors, counts and briefings, now and at many versions; when each was."""
     memory = StoredMemory(folder)
     store = memory.store
     found: list[object] = [store.version, store.load().access, store.commits.versions(0, 1_000)]
-    for version in range(1, store.version + 1):
+    for version in (*range(1, store.version, 7), store.version):
         tables = store.load(version)
         page = compose(View.build(tables), "scout", 1_800_000_000.0)
         found += [picture(tables), amended(page, id="same").to_json()]
@@ -294,7 +294,8 @@ def test_killed_at_every_point_it_is_the_same_after_its_log_is_applied_again(fol
             shutil.rmtree(folder)  # from the beginning of the log again
     assert run_writer(folder, "")[1] == 0
     assert run_writer(unkilled, "") == (0, 0)
-    assert everything(folder) == everything(unkilled)
+    for killed, other in zip(everything(folder), everything(unkilled), strict=True):
+        assert killed == other
 
 
 def run_writer(folder: Path, point: str) -> tuple[int, int]:

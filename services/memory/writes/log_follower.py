@@ -25,7 +25,7 @@ from shared import subjects
 from shared.bus import Bus, Delivery
 from shared.bus.claim import dead_letter_for
 from shared.bus.entry import seal
-from shared.contracts import TOKEN, MemoryWrite, MemoryWritten
+from shared.contracts import TOKEN, GraphVersion, MemoryWrite, MemoryWritten
 from shared.errors import ActionError, BusError, MailroomError, Reject
 from shared.log import logger
 from shared.trace import HEADER as TRACE_HEADER
@@ -39,7 +39,7 @@ BASE_NOTE = "base"
 
 REPLAYED_AT_ONCE = 10_000
 """Nodes and edges of one batch of a rebuild."""
-EMBED_WAIT = 5.0
+EMBED_WAIT = 15.0
 """Seconds that new writes wait at the start for the vectors of what is applied again, which the gate compares
 with them: as many as a crash leaves without, see ``store.FLUSH_TEXT``."""
 SETTLE_PAUSE = 0.02
@@ -238,6 +238,8 @@ class LogFollower:
                     # What is to be forgotten must not be forgotten by a crash at this moment.
                     await asyncio.to_thread(rebuilt.store.commits.write_note, NOTE, self._forgetting.note)
                     await self._engine.adopt(rebuilt)
+                    if self._base:  # versions count from the log's beginning again
+                        self._announcer.put(GraphVersion(version=self._engine.version))
                     self._base = 0
             finally:
                 await asyncio.to_thread(rebuilt.discard)
@@ -371,7 +373,8 @@ class LogFollower:
             answer = self._answers.get(write.id)
             applied = answer is not None and not answer.error
             if applied:
-                await self._engine.flush()  # what is applied again must not meet an order that comes after it
+                # What is applied again must not meet an order that comes after it.
+                await self._engine.ask_store(lambda store: store.flush())
             await (self._forgetting.carry_out if applied else self._forgetting.drop)(write)
 
     def _concerns_forgetting(self, logged: LogEntry) -> bool:
