@@ -195,6 +195,42 @@ async def test_killed_with_all_its_writes_in_the_log_alone_it_is_the_same(memory
             await memory.add(Node(id="again", title="Lighthouse 3 burns oil of kind 21"))
 
 
+@pytest.mark.parametrize("flushed", [False, True])
+async def test_a_log_that_lost_its_end_goes_on_above_all_that_was_announced(
+    memory_office: Office, flushed: bool
+) -> None:
+    """As after a power cut without syncs: memory keeps what its tables have, and no version comes twice."""
+    office = memory_office
+    stream, copy = office.config.state_dir / "nats", office.config.state_dir.parent / "copy"
+    (stream,) = stream.glob("**/streams/MEMORY")
+    async with versions_heard(office) as heard, client(office) as memory:
+        for index in range(5):
+            await memory.add(note(index), insist=True)
+        shutil.copytree(stream, copy)
+        for index in range(5, 9):
+            version = (await memory.add(note(index), insist=True)).version
+        await eventually(lambda: version in heard)
+        office.signal("memory", signal.SIGTERM if flushed else signal.SIGKILL)
+        office.processes["memory"].wait(20)
+    office.server.kill()
+    shutil.rmtree(stream)
+    shutil.copytree(copy, stream)
+    await office.server.restart()
+    office.start("memory")
+    await office.ready("memory")
+    async with client(office) as memory:
+        kept = await every_node(memory)
+        assert set(kept) == {f"n{index}" for index in range(9 if flushed else 5)}
+        added = await memory.add(note(50), insist=True)
+        assert added.version > version
+    office.kill("memory")
+    office.start("memory")
+    await office.ready("memory")
+    async with client(office) as memory:
+        assert set(await every_node(memory)) == {*kept, *added.ids}
+        assert (await memory.add(note(99), insist=True)).version == added.version + 1
+
+
 async def test_without_its_folder_it_is_made_anew_from_the_log(memory_office: Office) -> None:
     office = memory_office
     async with client(office) as memory:

@@ -107,12 +107,12 @@ class LogFollower:
         """
         engine = self._engine
         self._base = int(await engine.read_note(BASE_NOTE) or 0)
-        self._position = engine.version - self._base
+        self._position = max(engine.version - self._base, 0)
         self._target = await self._log.last()
         self._judged = await self._announcer.last()
         moment = await engine.moment_of(engine.version)
-        holds = not engine.version or await self._log.holds(self._position, moment)
-        if not holds or (engine.version and self._judged > self._base + self._target):
+        holds = not self._position or await self._log.holds(self._position, moment)
+        if not holds or self._judged > self._base + self._target:
             log.warning("another_log", version=max(engine.version, self._judged))
             self._base, self._position = max(engine.version, self._judged), 0
             await engine.write_note(BASE_NOTE, str(self._base))
