@@ -425,6 +425,10 @@ async def test_a_full_disk_refuses_writes_serves_reads_and_ends(tmp_path: Path) 
             assert (await memory.health())["status"] == "degraded"
             assert len(await every_node(memory)) == 20 * stored
             assert [hit.node.id for hit in await memory.search("Bulk 0 of 0", limit=1)] == ["b0-0"]
+            office.kill("memory")  # with what was answered in its log alone, and no room for it
+            office.start("memory")
+            await office.ready("memory")
+            assert len(await every_node(memory)) == 20 * stored
             assert mount(folder, "remount,size=60m")
             await memory.add(note(1), insist=True)
             assert (await memory.health())["status"] == "ok"

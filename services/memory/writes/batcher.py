@@ -84,7 +84,7 @@ MAX_BATCH = 1_000
 MAX_ROWS = 5_000
 """The nodes and edges after which a batch is full: more of them take no less time each."""
 PAUSE = 1.0
-"""Seconds before an announcement that failed is tried again."""
+"""Seconds before what failed is tried again: an announcement, or to apply again what was answered."""
 
 EVERY = 0.1
 """Seconds between two announcements: each is a synced message of the bus, as dear as a small commit."""
@@ -171,15 +171,20 @@ class Batcher:
         ]
         if not entries:
             return
-        try:
-            written = await self._engine.write(entries)
-        except Exception as error:
-            if len(batch) == 1:
-                await self._refuse(batch[0], error)
+        while True:
+            try:
+                written = await self._engine.write(entries)
+                break
+            except Exception as error:
+                if isinstance(error, ActionError) and entries[-1].judged:
+                    await asyncio.sleep(PAUSE)  # the disk is full: what was answered is not to be refused now
+                    continue
+                if len(batch) == 1:
+                    await self._refuse(batch[0], error)
+                    return
+                for logged in batch:
+                    await self.store([logged], base, replayed=replayed, judged=judged)
                 return
-            for logged in batch:
-                await self.store([logged], base, replayed=replayed, judged=judged)
-            return
         traces = {logged.content.id: logged.traceparent for logged in batch}
         self._unrecorded += [(refused, traces.get(refused.cause, "")) for refused in written.refused]
         await self.record_refusals()

@@ -82,7 +82,10 @@ class Writer:
         self._embedded: dict[str, Vectors] = {}
 
     def write(self, entries: Sequence[LoggedWrite]) -> BatchResult:
-        """Apply writes in their order as one change; see MemoryEngine.write."""
+        """Apply writes in their order as one change; see MemoryEngine.write.
+
+        Raises ActionError if what was judged before cannot be stored now.
+        """
         self._embedded.clear()
         earlier = self._store.commits.find_all([entry.write.id for entry in entries])
         fresh: dict[str, LoggedWrite] = {}
@@ -101,6 +104,8 @@ class Writer:
             except ActionError as error:
                 self.problem = str(error)
                 log.warning("not_stored", reason=self.problem, writes=len(change.writes))
+                if any(entry.judged for entry in entries):
+                    raise
                 unwritten = Refusal(error=self.problem, recorded=True)
                 refusals = {name: refusals.get(name, unwritten) for name in fresh}
         versions = earlier | {name: entry.version for name, entry in fresh.items()}
