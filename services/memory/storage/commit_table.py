@@ -35,8 +35,6 @@ create temp table later_access (id text primary key, count integer not null, las
     without rowid;
 create temp view all_writes as
     select id, version from writes union all select id, version from later_writes;
-create temp view all_moments as
-    select version, moment from moments union all select version, moment from later_moments;
 """
 """What is not committed yet is in the ``later`` tables, which are in RAM."""
 
@@ -146,25 +144,31 @@ class CommitTable:
 
     def moment_of(self, version: int) -> float:
         """When a version was reached: the time of the last write up to it; 0 if there was none."""
-        query = "select moment from all_moments where version <= ? order by version desc limit 1"
-        rows = self._read(query, version)
-        return float(rows[0][0]) if rows else 0.0
+        found = self.versions(version + 1, 1)
+        return found[0][1] if found else 0.0
 
     def versions(self, before: int, limit: int) -> list[tuple[int, float]]:
         """The latest versions below ``before`` (0: of all), and when each was reached; the latest first."""
-        query = "select version, moment from all_moments where version < ? order by version desc limit ?"
-        return [
-            (int(version), float(moment)) for version, moment in self._read(query, before or _LAST, limit)
-        ]
+        found: list[tuple[int, float]] = []
+        for name in ("later_moments", "moments"):
+            query = f"select version, moment from {name} where version < ? order by version desc limit ?"  # noqa: S608
+            found += self._read(query, before or _LAST, limit - len(found))
+        return found
 
     def first_version(self) -> int:
         """The oldest version that is known; 0 if nothing was stored."""
-        ((first,),) = self._read("select coalesce(min(version), 0) from all_moments")
-        return int(first)
+        first = "(select min(version) from moments), (select min(version) from later_moments)"
+        ((found,),) = self._read(f"select coalesce({first}, 0)")
+        return int(found)
 
     def applied(self) -> list[int]:
         """The versions of all writes that were applied."""
-        return [version for (version,) in self._read("select version from all_moments")]
+        return [
+            version
+            for (version,) in self._read(
+                "select version from moments union all select version from later_moments"
+            )
+        ]
 
     def write_note(self, name: str, value: str) -> None:
         """Record a text under a name."""
