@@ -79,7 +79,7 @@ class MemoryEngine:
     """The team's memory in the folder ``memory`` of the state directory. Made by ``open``.
 
     All but short walks runs in threads, so that an event loop that awaits it stays free: one thread writes, a
-    few read. A write that was answered is on disk and is found from then on.
+    few read. A write that was answered is found from then on; after a crash it is applied again from the log.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class MemoryEngine:
         return await self.moment_of(version) if made is None else made
 
     async def write(self, entries: Sequence[LoggedWrite]) -> BatchResult:
-        """Apply writes in their order as one commit, and answer each; nothing of a write with an error is
+        """Apply writes in their order as one change, and answer each; nothing of a write with an error is
         stored.
 
         A write that was applied before, by its id, is answered again and not applied again. A node's text,
@@ -382,7 +382,7 @@ class MemoryEngine:
         self._closed = True
         if self._compacting is not None:
             await self._compacting
-        await self._run_in_writer(lambda: save_view(self.view, self._path, least=0))
+        await self._run_in_writer(partial(self._compact, closing=True))
         for pool in (self._writing_thread, self._reading_threads, self._close_readers):
             await asyncio.to_thread(pool.shutdown)
         self._embedder.close()
@@ -457,10 +457,10 @@ class MemoryEngine:
             self._aligner.unload()
             release_ram()
 
-    def _compact(self) -> None:
+    def _compact(self, *, closing: bool = False) -> None:
         try:
-            self._store.compact()
-            save_view(self.view, self._path)
+            (self._store.flush if closing else self._store.compact)()
+            save_view(self.view, self._path, least=0 if closing else WORTH_SAVING)
             release_ram()
         except ActionError as error:
             log.warning("not_tidied", reason=str(error))
@@ -490,7 +490,7 @@ class MemoryEngine:
         return await self.run_in_reader(ask)
 
     async def ask_store(self, work: "Callable[[Store], T]") -> T:
-        """Read from the tables, between two writes."""
+        """Use the store between two writes."""
         return await self._run_in_writer(lambda: work(self._store))
 
     def _use(self, store: "Store", view: "View") -> None:
