@@ -3,6 +3,7 @@
 import http.client
 import time
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
@@ -23,7 +24,6 @@ TIMEOUT = 60.0
 GATEWAY_WAIT = 10.0
 """Seconds that the gateway of an open office is waited for: after a crash it starts again."""
 POLL_INTERVAL = 0.1
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 Query = Mapping[str, str | int | bool | Sequence[str]]
 
 
@@ -83,6 +83,14 @@ def parse_address(url: str) -> SplitResult:
     return parts
 
 
+def is_loopback(host: str | None) -> bool:
+    """Whether it names this machine."""
+    try:
+        return host == "localhost" or ip_address(host or "").is_loopback
+    except ValueError:
+        return False
+
+
 def segment(text: str) -> str:
     """``text`` as one part of a path."""
     return quote(text, safe="")
@@ -131,7 +139,10 @@ def _to_error(login: Login, answer: _Answer) -> MailroomError:
             f"What answers at {login.url} with {answer.status} is no gateway of Mailroom",
             "Correct MAILROOM_URL, or sign in with 'mailroom login'",
         )
-    problem = msgspec.json.decode(answer.body, type=_Problem)
+    try:
+        problem = msgspec.json.decode(answer.body, type=_Problem)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return _other_version(login)
     cause, cure = problem.detail or problem.title, problem.cure
     match answer.status:
         case 401:
@@ -200,7 +211,7 @@ def find_login(config: Settings) -> Login:
         if known is not None and known.url == url:
             return known
         has_office = (config.keys / f"{subjects.ADMIN}.nk").exists()
-        is_here = parse_address(url).hostname in LOOPBACK
+        is_here = is_loopback(parse_address(url).hostname)
         return Login(url=url, token=read_command_token(config) if is_here or not has_office else "")
     return known or Login(url=_wait_for_address(config), token=read_command_token(config))
 

@@ -115,6 +115,14 @@ def test_the_token_of_this_machine_is_shown_to_no_other(office_server: Server, e
     assert shown(dealt, "http://gateway:8642") == secret
 
 
+def test_a_token_is_not_sent_in_the_clear_to_another_machine(elsewhere: Elsewhere) -> None:
+    url = "http://office.example.org"
+    assert "can read a token that is sent over http://" in elsewhere.says("login", url)
+    asked = elsewhere.run("login", url, "--insecure", text="x\n")
+    assert "cannot be reached" in asked.stderr
+    assert not login_path(elsewhere.config).exists()
+
+
 def test_a_wrong_token_is_not_kept(office_server: Server, elsewhere: Elsewhere) -> None:
     done = elsewhere.run("login", find_address(office_server.config), text="mr_wrong\n")
     assert done.returncode == 1

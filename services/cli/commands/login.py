@@ -19,8 +19,9 @@ class _Session(msgspec.Struct, frozen=True):
 
 @click.command(epilog=format_examples("mailroom login https://office.example.org", "mailroom kpi"))
 @click.argument("url")
+@click.option("--insecure", is_flag=True, help="Send the token over http:// to another machine.")
 @json_option
-def login(url: str, as_json: bool) -> None:
+def login(url: str, insecure: bool, as_json: bool) -> None:
     """Have commands ask the gateway at URL, as on its own machine.
 
     Asks for a token, or reads it from standard input; 'mailroom token add NAME' prints one there. 'mailroom
@@ -28,9 +29,14 @@ def login(url: str, as_json: bool) -> None:
     """
     config = settings.load()
     try:
-        api.parse_address(url)
+        address = api.parse_address(url)
     except MailroomError as error:
         raise click.UsageError(str(error)) from None
+    if address.scheme == "http" and not insecure and not api.is_loopback(address.hostname):
+        raise MailroomError(
+            f"Everybody between here and {address.hostname} can read a token that is sent over http://",
+            "Use https:// (docs/gateway-security.md) or a tunnel; --insecure sends it nevertheless",
+        )
     secret = click.prompt("Token", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline()
     given = api.Login(url=url.rstrip("/"), token=secret.strip())
     session = api.get("/session", _Session, login=given)
