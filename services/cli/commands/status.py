@@ -22,7 +22,6 @@ from shared.clock import utc_now
 from shared.contracts import DailySpending, OfficeState, Presence, StateChanged
 from shared.errors import BusError, BusUnavailable, MailroomError
 from shared.queries.checks import ANSWER_WAIT, KNOWN_WAIT, check_disk, may_answer, read_free
-from shared.queries.flooding import find_open_batches, format_open_batches
 from shared.queries.office import OfficeReader, Waiting, count_dead_letters
 from shared.queries.processes import Process, find_late, find_troubled
 from shared.queries.records import call_server, read_goals, read_latest_goals
@@ -37,8 +36,6 @@ from shared.text.display import clean, count
 from shared.text.times import format_span, seconds_between
 from shared.views.timeline import format_spent
 
-WATCHED = 0.6
-"""Seconds of watching for commits that are left open."""
 LATEST = 1_000
 """The goals that changed last, of which those that failed are counted."""
 NEWEST = 200
@@ -57,8 +54,8 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
 class SystemStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The status of everything; ``stored`` and ``free`` (on the state directory's disk) are bytes.
 
-    ``open_commits`` are the atomic commits that were left open while it was read, by who did. ``spent`` is
-    what models used today (UTC) by agent, ``left`` what is left of budgets, ``night`` how the night stands.
+    ``spent`` is what models used today (UTC) by agent, ``left`` what is left of budgets, ``night`` how the
+    night stands.
     ``waiting`` is what waits for a person, as the page of the inbox has it.
     ``kept_out`` are folders of ``agents_dir`` whose agent is not started, and why. ``troubled`` are processes
     that do not run as they should. ``problems`` are what is wrong with this machine's disk or with the
@@ -77,7 +74,6 @@ class SystemStatus(msgspec.Struct, frozen=True, kw_only=True):
     memory_writes_pending: int = 0
     dead_letters: dict[str, int] = {}
     stored: int = 0
-    open_commits: dict[str, int] = {}
     spent: dict[str, DailySpending] = {}
     left: str = ""
     night: str = ""
@@ -131,7 +127,7 @@ async def _read_office(bus: Bus, config: Settings, machine: SystemStatus) -> Sys
     """``machine`` with what the server knows."""
     installed, kept_out = read_agents(config)
     presences = await read_presences(bus)
-    (record, dead, account), (agents, writes, night), waiting, left_open = await asyncio.gather(
+    (record, dead, account), (agents, writes, night), waiting = await asyncio.gather(
         asyncio.gather(
             read_record(bus, subjects.OFFICE_STATE, StateChanged),
             count_dead_letters(bus),
@@ -143,7 +139,6 @@ async def _read_office(bus: Bus, config: Settings, machine: SystemStatus) -> Sys
             read_night_state(bus),
         ),
         _read_waiting(bus),
-        find_open_batches(config, f"nats://{bus.url}", WATCHED),
     )
     change = record.value if record else StateChanged(state=OfficeState.IDLE)
     spent = await read_today(bus, [each.agent for each in agents])
@@ -157,7 +152,6 @@ async def _read_office(bus: Bus, config: Settings, machine: SystemStatus) -> Sys
         memory_writes_pending=sum(writes),
         dead_letters=dead,
         stored=int(str(account["storage"])),
-        open_commits=left_open or {},
         spent=spent,
         left=format_left(config, spent),
         night=format_night(config, night, utc_now()),
@@ -230,8 +224,6 @@ def _print_status(system: SystemStatus, console: Console) -> None:
     for name, reason in system.kept_out.items():
         console.print(clean(f"{name} is kept out: {reason}"), style="red", soft_wrap=True)
     _print_dead_letters(system.dead_letters, console)
-    if system.open_commits:
-        console.print(clean(format_open_batches(system.open_commits, WATCHED)), style="red", soft_wrap=True)
     if system.memory_writes_pending:
         console.print(f"{count(system.memory_writes_pending, 'memory write')} pending", style="yellow")
 
