@@ -55,8 +55,7 @@ class SystemStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The status of everything; ``stored`` and ``free`` (on the state directory's disk) are bytes.
 
     ``spent`` is what models used today (UTC) by agent, ``left`` what is left of budgets, ``night`` how the
-    night stands.
-    ``waiting`` is what waits for a person, as the page of the inbox has it.
+    night stands. ``waiting`` is what waits for a person, as the page of the inbox has it.
     ``kept_out`` are folders of ``agents_dir`` whose agent is not started, and why. ``troubled`` are processes
     that do not run as they should. ``problems`` are what is wrong with this machine's disk or with the
     server: then what only the server knows has its default.
