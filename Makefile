@@ -28,7 +28,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test test-browser screenshots test-docker test-network bench bench-budget bench-memory bench-answers answers-weights bench-claims bench-desk desk-weights bench-notes bench-locomo bench-repositories smoke demo up down lock clean
+.PHONY: help setup check test test-browser screenshots test-docker test-network bench bench-budget bench-memory bench-answers bench-claims bench-desk bench-notes bench-locomo bench-repositories weights smoke demo up down lock clean
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -73,17 +73,14 @@ bench-memory: setup ## Measure memory over the bus (ARGS="--big" with a million 
 bench-answers: setup ## Whether memory tells what holds now, on a made-up team's store (ARGS="--seed 7 --misses")
 	@$(BIN)/python -m tests.bench.answers $(ARGS)
 
-answers-weights: setup ## Fit what decides whether memory tells what is asked, to made-up stores (some 20 minutes; ARGS="--keep FOLDER --dry-run")
-	@$(BIN)/python -m tests.bench.answers.fitting $(ARGS)
-
 bench-desk: setup ## How many everyday messages the desk understands, and how many have a wrong effect (ARGS="--misses")
 	@$(BIN)/python -m tests.bench.desk $(ARGS)
 
-bench-claims: setup ## How well the linker tells what replaces what, on pairs of notes (ARGS="--fit" fits its weights; needs scikit-learn)
+bench-claims: setup ## How well the linker tells what replaces what, on pairs of notes
 	@$(BIN)/python -m tests.bench.claims $(ARGS)
 
-desk-weights: setup ## Fit the weights by which the desk recognises messages to the examples of its tools
-	@$(BIN)/python -m tests.bench.desk.fitting
+weights: setup $(STAMPS)/bench ## Fit memory's classifiers anew, and say how they do before and after (ARGS="desk following --dry-run")
+	@$(BIN)/python -m tests.bench.weights $(ARGS)
 
 bench-notes: setup ## How well notes of others are taken apart: pieces, kinds, days (ARGS="--misses" lists the wrong ones)
 	@$(BIN)/python -m tests.bench.notes $(ARGS)

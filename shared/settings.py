@@ -93,7 +93,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     nats_port: Port = 4222
     """The port of the office's own nats-server on 127.0.0.1; 0 takes a free one."""
     nats_sync: Sync = "always"
-    """When the server syncs to disk: ``always``, or how often (``2m``: can lose what was acknowledged)."""
+    """When the server syncs: ``always``, or how often (``2m``: can lose what was answered, memories too)."""
     nats_max_store: Annotated[int, msgspec.Meta(ge=0)] = 0
     """The most bytes JetStream may store; 0 takes half of what the disk has free, at most 10 GiB."""
     url: str = ""

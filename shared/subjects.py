@@ -142,6 +142,7 @@ MEMORY_VERBS = (
     "search",
     "get",
     "align",
+    "classify",
     "embed",
     "read",
     "recall",

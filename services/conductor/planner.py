@@ -1,7 +1,6 @@
 """Plans goals without a model, by the context or the nearest playbook; knows which agents there are."""
 
 import asyncio
-import operator
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -32,12 +31,12 @@ DESK, NOBODY = "desk", "nobody"
 """Who does what the counterexamples ask for: the front desk (nexus), or no agent."""
 NAMED = "named action"
 """The ``playbook`` of a goal whose context names the assignee and the action."""
-EMBED_TIMEOUT = 300.0
+MEMORY_TIMEOUT = 300.0
 """Seconds for which a goal waits for an unavailable memory daemon, which takes minutes to start on a busy
 machine."""
-EMBED_TIMEOUT_WITH_MODEL = 30.0
+MEMORY_TIMEOUT_WITH_MODEL = 30.0
 """The same if a model may plan the goal instead."""
-EMBED_RETRY = 0.5
+MEMORY_RETRY = 0.5
 """Seconds between two tries meanwhile."""
 NO_TASKS = frozenset({subjects.CONDUCTOR, *subjects.PEOPLE, subjects.ADMIN, subjects.ERASER})
 """Who gets no task from a plan: the conductor would wait for itself, and people get no tasks."""
@@ -58,15 +57,13 @@ class NoPlaybook(ActionError):
 
 
 class Planner:
-    """Chooses playbooks by example, in the embedding space of the memory daemon."""
+    """Chooses playbooks by example, with the classifier ``playbooks`` of memory."""
 
     def __init__(self, playbooks: Mapping[str, Playbook], memory: Memory, *, has_model: bool = False) -> None:
         self._playbooks = playbooks
         self._memory = memory
         self._has_model = has_model
         self._against = load_counterexamples()
-        self._examples: list[tuple[Playbook | str, list[float]]] = []
-        self._embedding_examples = asyncio.Lock()
 
     async def plan(self, goal: Goal) -> Goal:
         """``goal`` with its tasks; raises ActionError if it cannot be planned.
@@ -100,52 +97,37 @@ class Planner:
                 "The request names a time, and a submission begins at once: nothing was begun",
                 f"The front desk queues it: mailroom ask {asked_so}",
             )
-        examples = await self._read_examples()
         asked = variants(text[:2_000], self._playbooks)
-        vectors = await self._embed([sentence for sentence, _ in asked])
+        scores = await self._classify([sentence for sentence, _ in asked])
         score, nearest = max(
-            (
-                (sum(map(operator.mul, vector, example)), book)
-                for vector, (_, only) in zip(vectors, asked, strict=True)
-                for book, example in examples
-                if only is None or isinstance(book, str) or book is only
-            ),
-            key=lambda pair: pair[0],
+            (score, name)
+            for found, (_, only) in zip(scores, asked, strict=True)
+            for name, score in found.items()
+            if name in (DESK, NOBODY) or (name in self._playbooks and only in (None, self._playbooks[name]))
         )
         if nearest == DESK and score >= NEAR_ENOUGH:
             raise NoPlaybook(
                 "Reminders and the weather are the front desk's", f"Ask it with: mailroom ask {asked_so}"
             )
-        if isinstance(nearest, str) or score < NEAR_ENOUGH:
+        if nearest not in self._playbooks or score < NEAR_ENOUGH:
             raise NoPlaybook(self._format_offers())
-        return nearest
+        return self._playbooks[nearest]
 
-    async def _read_examples(self) -> list[tuple[Playbook | str, list[float]]]:
-        """The vectors of all examples; however many goals need them, they are asked for once."""
-        async with self._embedding_examples:
-            if not self._examples:
-                pairs: list[tuple[Playbook | str, str]] = [
-                    (book, example) for book in self._playbooks.values() for example in book.examples
-                ]
-                pairs += [(DESK, sentence) for sentence in self._against.desk]
-                pairs += [(NOBODY, sentence) for sentence in self._against.nobody]
-                vectors = await self._embed([sentence for _, sentence in pairs])
-                self._examples = [(book, vector) for (book, _), vector in zip(pairs, vectors, strict=True)]
-        return self._examples
-
-    async def _embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """The vectors of ``texts``; while memory is away, other goals go on in the released slot."""
-        patience = EMBED_TIMEOUT_WITH_MODEL if self._has_model else EMBED_TIMEOUT
+    async def _classify(self, texts: Sequence[str]) -> list[dict[str, float]]:
+        """How like each text is to the nearest example of each playbook and to the nearest counterexample of
+        DESK and NOBODY; while memory is away, other goals go on in the released slot.
+        """
+        patience = MEMORY_TIMEOUT_WITH_MODEL if self._has_model else MEMORY_TIMEOUT
         again = tenacity.retry_if_exception_type(BusUnavailable)
-        stop, wait = tenacity.stop_after_delay(patience), tenacity.wait_fixed(EMBED_RETRY)
+        stop, wait = tenacity.stop_after_delay(patience), tenacity.wait_fixed(MEMORY_RETRY)
         asking = tenacity.AsyncRetrying(retry=again, stop=stop, wait=wait, reraise=True)
         try:
             try:
-                return await self._memory.embed(*texts)
+                return await self._memory.classify("playbooks", texts)
             except BusUnavailable as error:
                 log.warning("waiting_for_memory", reason=str(error))
                 async with yield_slot():
-                    return await asking(self._memory.embed, *texts)
+                    return await asking(self._memory.classify, "playbooks", texts)
         except BusError as error:
             raise NoPlaybook(error.cause, error.cure) from None
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from weakref import WeakKeyDictionary
@@ -41,20 +41,32 @@ _dead: WeakKeyDictionary[LogIndex, _Dead] = WeakKeyDictionary()
 _LAST_DEAD = "SELECT coalesce(max(number), 0) FROM messages WHERE type = 'dead'"
 
 
-async def read_dead(gateway: Gateway, limit: int) -> tuple[list[tuple[int, DeadLetter]], int]:
-    """The latest dead letters with their numbers, those of each agent in turn, and how many there are.
+async def read_dead(
+    gateway: Gateway, limit: int, agent: str = ""
+) -> tuple[list[tuple[int, DeadLetter]], dict[str, int]]:
+    """The latest dead letters with their numbers, of ``agent`` or those of each in turn, and how many more
+    each has.
 
-    As of what is indexed.
+    As of what is indexed; more than MOST of an agent are read from the log.
     """
     ((number,),) = gateway.index.store.query(_LAST_DEAD)
     if not number:
-        return [], 0
+        return [], {}
     drops = sum((await count_subjects(gateway.bus, subjects.OFFICE, subjects.dropped("*"))).values())
     known = _dead.get(gateway.index)
     if known is None or (known.number, known.drops) != (number, drops):
         known = _dead[gateway.index] = _Dead(*await read_latest_letters(gateway.bus, MOST), number, drops)
-    shown = select_fairly(known.letters, lambda found: found[1].sender, limit)
-    return shown, len(known.letters) + sum(known.older.values())
+    letters, older = known.letters, known.older
+    if limit > MOST:
+        letters, older = await read_latest_letters(gateway.bus, limit)
+    letters = [found for found in letters if agent in ("", found[1].sender)]
+    shown = select_fairly(letters, _agent_of, limit)
+    left = Counter(map(_agent_of, letters)) - Counter(map(_agent_of, shown)) + Counter(older)
+    return shown, {name: count for name, count in left.items() if agent in ("", name)}
+
+
+def _agent_of(found: tuple[int, DeadLetter]) -> str:
+    return found[1].sender
 
 
 INDEX_WAIT = 0.5

@@ -43,7 +43,7 @@ from shared.contracts import (
 )
 from shared.contracts.base import decoding
 from shared.errors import ActionError
-from shared.memory import EmbedQuery, LinkerQuery, ReadQuery, RebuildQuery, WrittenQuery
+from shared.memory import ClassifyQuery, EmbedQuery, LinkerQuery, ReadQuery, RebuildQuery, WrittenQuery
 
 WRITES_AT_ONCE = 1_000
 """The most writes delivered and not yet answered: what arrives while one batch is stored makes the next."""
@@ -140,6 +140,9 @@ class MemoryService(Agent):
             "read": _answering(ReadQuery, lambda query: engine.read(query.question, query.passages)),
             "align": _answering(ReadQuery, lambda query: engine.align(query.question, query.passages)),
             "embed": _answering(EmbedQuery, lambda query: engine.embed(query.texts)),
+            "classify": _answering(
+                ClassifyQuery, lambda query: engine.run_in_reader(engine.classifiers.classify, query)
+            ),
             "recall": _answering(_NoParameters, lambda _: self._recall.measure()),
             "stats": _answering(_NoParameters, lambda _: self._stats()),
             "health": _answering(_NoParameters, lambda _: self._health()),

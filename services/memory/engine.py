@@ -38,7 +38,6 @@ from shared.settings import Settings
 if TYPE_CHECKING:
     from services.memory.embedding import Embedder
     from services.memory.rebuild import Rebuild
-    from services.memory.retrieval.reading_models import Aligner, Reranker
     from services.memory.retrieval.view import View
     from services.memory.storage.commit_table import CommitTable
     from services.memory.storage.store import Store
@@ -80,7 +79,7 @@ class MemoryEngine:
     """The team's memory in the folder ``memory`` of the state directory. Made by ``open``.
 
     All but short walks runs in threads, so that an event loop that awaits it stays free: one thread writes, a
-    few read. A write that was answered is on disk and is found from then on.
+    few read. A write that was answered is found from then on; after a crash it is applied again from the log.
     """
 
     def __init__(
@@ -89,15 +88,18 @@ class MemoryEngine:
         store: "Store",
         view: "View",
         embedder: "Embedder",
-        reranker: "Reranker",
-        aligner: "Aligner",
+        models: Path,
     ) -> None:
+        from services.memory.classifier import Classifiers
+        from services.memory.retrieval.reading_models import Aligner, Reranker
+
         self.lock = threading.Lock()
         """Held while the view changes; readers that need much of it at one version hold it too, briefly."""
         self._path = path
         self._stored = threading.Lock()
         self._embedder = embedder
-        self._reranker, self._aligner = reranker, aligner
+        self._reranker, self._aligner = Reranker(models), Aligner(models)
+        self.classifiers = Classifiers(embedder, models)
         self._watchers: list[Watcher] = []
         self._past: View | None = None
         self._use(store, view)
@@ -125,7 +127,6 @@ class MemoryEngine:
         cure: no model, the folder not writable, of another version, or open in another process.
         """
         from services.memory.embedding import open_embedder
-        from services.memory.retrieval.reading_models import Aligner, Reranker
 
         path = settings.state_dir / "memory"
         embedder = await asyncio.to_thread(open_embedder, settings)
@@ -135,7 +136,7 @@ class MemoryEngine:
             embedder.close()
             raise
         sys.setswitchinterval(SWITCH)
-        return cls(path, store, view, embedder, Reranker(settings.models), Aligner(settings.models))
+        return cls(path, store, view, embedder, settings.models)
 
     @property
     def version(self) -> int:
@@ -173,7 +174,7 @@ class MemoryEngine:
         return await self.moment_of(version) if made is None else made
 
     async def write(self, entries: Sequence[LoggedWrite]) -> BatchResult:
-        """Apply writes in their order as one commit, and answer each; nothing of a write with an error is
+        """Apply writes in their order as one change, and answer each; nothing of a write with an error is
         stored.
 
         A write that was applied before, by its id, is answered again and not applied again. A node's text,
@@ -381,10 +382,11 @@ class MemoryEngine:
         self._closed = True
         if self._compacting is not None:
             await self._compacting
-        await self._run_in_writer(lambda: save_view(self.view, self._path, least=0))
+        await self._run_in_writer(partial(self._compact, closing=True))
         for pool in (self._writing_thread, self._reading_threads, self._close_readers):
             await asyncio.to_thread(pool.shutdown)
         self._embedder.close()
+        self.classifiers.close()
         self._reranker.close()
         self._aligner.close()
         self._store.close()
@@ -455,10 +457,10 @@ class MemoryEngine:
             self._aligner.unload()
             release_ram()
 
-    def _compact(self) -> None:
+    def _compact(self, *, closing: bool = False) -> None:
         try:
-            self._store.compact()
-            save_view(self.view, self._path)
+            (self._store.flush if closing else self._store.compact)()
+            save_view(self.view, self._path, least=0 if closing else WORTH_SAVING)
             release_ram()
         except ActionError as error:
             log.warning("not_tidied", reason=str(error))
@@ -488,7 +490,7 @@ class MemoryEngine:
         return await self.run_in_reader(ask)
 
     async def ask_store(self, work: "Callable[[Store], T]") -> T:
-        """Read from the tables, between two writes."""
+        """Use the store between two writes."""
         return await self._run_in_writer(lambda: work(self._store))
 
     def _use(self, store: "Store", view: "View") -> None:

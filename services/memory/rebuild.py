@@ -38,11 +38,14 @@ class Rebuild:
         await loop.run_in_executor(self._thread, self._writer.replay, list(entries))
 
     def close(self) -> None:
-        """Close the store; the view stays."""
+        """Flush and close the store; the view stays. Raises ActionError if it cannot be flushed."""
         self._thread.shutdown()
         if not self._closed:
             self._closed = True
-            self.store.close()
+            try:
+                self.store.flush()
+            finally:
+                self.store.close()
             del self._writer  # and with it the known vectors, before RAM is given back
 
     def discard(self) -> None:

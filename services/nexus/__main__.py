@@ -245,7 +245,9 @@ class Nexus(Agent):
         "At what time is the stand-up?" is like "What time is it?", and memory knows.
         """
         text = request.text
-        if decision.is_certain or decision.tool == MEMORY or not is_question(text) or asks_about_work(text):
+        if decision.is_certain or decision.tool == MEMORY or decision.is_without_memory:
+            return None
+        if not is_question(text) or asks_about_work(text):
             return None
         known = await self.answerer.read_by(request.asker).quote(text)
         goes_on = bool(request.before) and len(text.split()) < WHOLE

@@ -11,7 +11,7 @@ from services.nexus.routing.decider import Decider
 from services.nexus.routing.decision import UNCLEAR, Decision
 from services.nexus.routing.request import REQUEST_KEY, Request
 from services.nexus.timetable.scheduled_goals import ScheduledGoals
-from services.nexus.tools.talk import ask_for_whole, ask_which
+from services.nexus.tools.talk import answer_without_memory, ask_for_whole, ask_which
 from services.nexus.tools.tool import Answer, Call, Effect, ToolContext, load_tools
 from shared.agent.base import Outbox
 from shared.agent.context import AgentContext
@@ -38,6 +38,8 @@ class Desk:
         tool, speaker = self.tools[decision.tool], Speaker(name=request.asker)
         if not speaker.may(personal=tool.personal, writes=tool.effect is Effect.WRITES):
             return Answer(text=f"{speaker.refuse(tool.name)}.", outcome=ResultOutcome.FAILED, confidence=0.0)
+        if decision.is_without_memory:
+            return answer_without_memory(self.tools)
         if decision.tool == UNCLEAR and decision.others:
             return ask_which(self.tools, decision.others, request.text)
         if decision.says_part:

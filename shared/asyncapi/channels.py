@@ -82,6 +82,7 @@ from shared.contracts import (
 )
 from shared.delivery.mailbox import FoundMails, MailboxQuery
 from shared.memory import EmbedQuery, LinkerQuery, ReadQuery, RebuildQuery, RecallMeasured, WrittenQuery
+from shared.memory.client import ClassifyQuery
 from shared.tasks.submission import Submission
 
 Entries = dict[str, Any] | list[dict[str, Any]]
@@ -164,6 +165,7 @@ _READS: dict[str, tuple[str, Any, Any]] = {
     "search": ("Search by meaning and words, best hits first", MemoryQuery, list[Hit]),
     "get": ("Nodes by their ids", GetQuery, list[Node]),
     "embed": ("The embeddings of texts", EmbedQuery, list[list[float]]),
+    "classify": ("What texts or features are, by a fitted classifier", ClassifyQuery, list[dict[str, float]]),
     "read": ("How well passages answer a question", ReadQuery, list[float]),
     "align": ("How near passages come to the words of a question", ReadQuery, list[dict[str, float]]),
     "recall": ("How well search finds planted facts, by day", dict[str, Any], list[RecallMeasured]),

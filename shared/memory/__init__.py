@@ -1,6 +1,7 @@
 """The client of the memory daemon: ``Memory`` for agents, plain functions for scripts."""
 
 from shared.memory.client import (
+    ClassifyQuery,
     EmbedQuery,
     LinkerQuery,
     Memory,
@@ -13,6 +14,7 @@ from shared.memory.client import (
 from shared.memory.scripts import add_memory_entry, get_memory_health, search_memory
 
 __all__ = [
+    "ClassifyQuery",
     "EmbedQuery",
     "LinkerQuery",
     "Memory",

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -54,6 +54,17 @@ class EmbedQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Asks for the embeddings of texts."""
 
     texts: tuple[str, ...]
+
+
+class ClassifyQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Asks a classifier what each row is: a text, named ``features``, or both, up to 1,000 rows.
+
+    One text with several rows of features belongs to each of them.
+    """
+
+    classifier: str
+    texts: tuple[str, ...] = ()
+    features: tuple[dict[str, float], ...] = ()
 
 
 class ReadQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -257,6 +268,22 @@ class Memory:
     async def embed(self, *texts: str) -> list[list[float]]:
         """Unit vectors of the texts, 384 numbers each with the default model."""
         return await self._ask("embed", EmbedQuery(texts=texts), list[list[float]])
+
+    async def classify(
+        self,
+        classifier: str,
+        texts: Sequence[str] = (),
+        features: Sequence[Mapping[str, float]] = (),
+        timeout: float = ANSWER_TIMEOUT,
+    ) -> list[dict[str, float]]:
+        """The scores of each row by label; what they measure is the classifier's affair (docs/classifier.md).
+
+        Raises Refused for rows that it does not take: texts, features or both.
+        """
+        # a sign that is true or false is 1 or 0 there
+        rows = tuple({name: float(value) for name, value in row.items()} for row in features)
+        query = ClassifyQuery(classifier=classifier, texts=tuple(texts), features=rows)
+        return await self._ask("classify", query, list[dict[str, float]], timeout)
 
     async def read(self, question: str, *passages: str) -> list[float]:
         """How well each passage answers the question, by a cross-encoder: about -11 (not at all) to 10."""

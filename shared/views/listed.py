@@ -47,6 +47,36 @@ class NewsList(msgspec.Struct, frozen=True, kw_only=True):
     news: list[ToldItem]
 
 
+class DeadLetterView(msgspec.Struct, frozen=True, kw_only=True):
+    """A dead letter; ``number`` names it, ``agent`` could not handle the message, for the ``reason``.
+
+    ``original`` is the beginning of the message, which is number ``stream_seq`` of ``stream``; it had
+    ``original_size`` bytes.
+    """
+
+    number: int
+    agent: str
+    reason: str
+    subject: str
+    since: str
+    deliveries: int
+    goal_id: str
+    task_id: str
+    stream: str
+    stream_seq: int
+    headers: dict[str, str]
+    original: str
+    original_size: int
+
+
+class DeadLetterList(msgspec.Struct, frozen=True, kw_only=True):
+    """Dead letters, the latest last, the number of all, and how many more each agent has."""
+
+    dead_letters: list[DeadLetterView]
+    total: int
+    more: dict[str, int]
+
+
 Reaching = Literal["command", "task", "goal"]
 """How far a grant of reach goes."""
 

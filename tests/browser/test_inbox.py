@@ -150,7 +150,7 @@ async def test_a_question_is_answered_in_words(desk: Desk, slow: Bus, ada: httpx
     assert (await eventually(reply))["body"] == "Report **both**, and say j and y."
 
 
-async def test_a_dead_letter_is_deleted_after_a_question(
+async def test_a_dead_letter_names_the_command_that_sends_it_again_and_is_put_away(
     desk: Desk, slow: Bus, ada: httpx2.AsyncClient
 ) -> None:
     reason = f"It cannot be read: {generate_id()[-8:]}"
@@ -158,11 +158,12 @@ async def test_a_dead_letter_is_deleted_after_a_question(
     letter = DeadLetter(sender="slow", reason=reason, subject="mail.slow.user", stream="OFFICE", stream_seq=1)
     await slow.commit([seal(subjects.dead("slow"), letter)])
     await choose(page, reason)
-    await page.keyboard.press("x")
-    await page.get_by_role("dialog").wait_for()
-    await page.keyboard.press("Enter")
+    found = (await ada.get("/dead-letters")).json()["dead_letters"]
+    (number,) = [each["number"] for each in found if each["reason"] == reason]
+    await page.get_by_text(f"mailroom dead retry {number}").wait_for()
+    await page.keyboard.press("n")
     await gone(page, reason)
-    assert reason not in (await ada.get("/dead-letters")).text
+    assert reason in (await ada.get("/dead-letters")).text
 
 
 async def test_a_failed_goal_is_begun_again_or_put_away(desk: Desk, ada: httpx2.AsyncClient) -> None:

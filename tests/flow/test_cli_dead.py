@@ -170,6 +170,7 @@ async def test_an_original_that_is_gone_cannot_be_sent_again(office_server: Serv
 
 async def test_dropping_takes_letters_and_nothing_else(fresh_office_server: Server) -> None:
     office = fresh_office_server
+    office.start_gateway()
     async with office.connection("scout") as scout, office.connection("nexus") as nexus:
         seqs = [await send(nexus, "scout", str(number)) for number in range(3)]
         for seq, data in seqs:

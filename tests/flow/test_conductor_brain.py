@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,10 @@ NAMES = ["conductor", "critic", "engineer", "memory", "worker"]
 
 
 class NoMemory:
-    """Memory's ``embed`` where nothing is near to anything."""
+    """Memory's ``classify`` where nothing is like anything."""
 
-    async def embed(self, *texts: str) -> list[list[float]]:
-        return [[0.0] for _ in texts]
+    async def classify(self, classifier: str, texts: Sequence[str]) -> list[dict[str, float]]:
+        return [{"nobody": 1.0} for _ in texts]
 
 
 class Thoughtful(Conductor):
@@ -226,13 +226,17 @@ async def test_memory_is_asked_before_a_plan_and_before_another(tmp_path: Path) 
     async def embed(payload: bytes) -> bytes:
         return msgspec.json.encode([[1.0] for _ in json.loads(payload)["texts"]])
 
+    async def classify(payload: bytes) -> bytes:
+        return msgspec.json.encode([{"nobody": 1.0} for _ in json.loads(payload)["texts"]])
+
     known = r"(?s){}.*What memory holds that may bear on it.*\[n\d\] The kettle leaks: Use the pan\."
     entries = script([plan(task("a"))], [plan(task("b"))], [answer("Done [b].", "b")])
     for entry in entries[:2]:
         entry["match"] = known.format(entry["match"])
     async with stage(tmp_path, entries) as playing:
         daemon = await playing.team.connect("memory")
-        await daemon.serve("memory", "0.0.0", "Remembers.", {"search": search, "embed": embed}, {}, {})
+        endpoints = {"search": search, "embed": embed, "classify": classify}
+        await daemon.serve("memory", "0.0.0", "Remembers.", endpoints, {}, {})
         playing.worker.ways["a"] = fail("the lid is stuck")
         goal = await playing.play("g1", {})
         assert (goal.status, goal.plans) == (TaskStatus.COMPLETED, 2), goal.reason

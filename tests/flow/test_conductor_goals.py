@@ -414,8 +414,8 @@ async def test_an_agent_that_is_down_but_on_the_roster_is_waited_for(stage: Stag
 async def test_without_memory_a_goal_in_words_fails_after_a_while(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planner, "EMBED_TIMEOUT", 0.3)
-    monkeypatch.setattr(planner, "EMBED_RETRY", 0.1)
+    monkeypatch.setattr(planner, "MEMORY_TIMEOUT", 0.3)
+    monkeypatch.setattr(planner, "MEMORY_RETRY", 0.1)
     goal = await stage.play("g1", {})
     assert goal.status is TaskStatus.FAILED
     assert goal.reason.startswith("The memory daemon does not answer")

@@ -70,6 +70,7 @@ async def test_a_goal_ends_at_its_deadline_though_a_step_of_its_task_is_garbage(
 
 async def test_a_dead_letter_gets_nothing_sent_again_that_its_writer_did_not_receive(
     office_server: Server,
+    office_gateway: Server,
 ) -> None:
     """Letters are sent again as the admin, so one must not name whatever its writer likes."""
     async with office_server.connection("scout") as scout, office_server.connection("nexus") as nexus:
@@ -88,7 +89,7 @@ async def test_a_dead_letter_gets_nothing_sent_again_that_its_writer_did_not_rec
             await scout.store(subjects.dead("scout"), letter.to_json())
     listed = json.loads((await run(office_server, "dead", "list", "--agent", "scout", "--json")).stdout)
     garbage, for_scout, for_critic = [str(letter["number"]) for letter in listed[-3:]]
-    assert {letter["sender"] for letter in listed} == {"scout"}
+    assert {letter["agent"] for letter in listed} == {"scout"}
     assert "This is no dead letter" in listed[-3]["reason"]
     for number in (garbage, for_critic):
         refused = await run(office_server, "dead", "retry", number)

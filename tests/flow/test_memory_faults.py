@@ -17,6 +17,7 @@ import pytest_asyncio
 
 from shared import subjects
 from shared.contracts import Edge, MemoryWrite, Node, Relation, generate_id
+from shared.contracts.base import amended
 from shared.errors import MailroomError, NoResponders, Refused
 from shared.memory import Memory
 from tests.support.office import Office
@@ -156,6 +157,80 @@ async def test_the_version_only_grows_for_whoever_listens(memory_office: Office)
         assert heard == sorted(set(heard))
 
 
+async def test_killed_with_all_its_writes_in_the_log_alone_it_is_the_same(memory_office: Office) -> None:
+    """Tables are far behind: what was answered is found at once by its words, then by meaning too."""
+    office = memory_office
+    async with client(office) as memory:
+        for number in range(30):
+            await memory.add(
+                Node(id=f"l{number}", title=f"Lighthouse {number} burns oil of kind {number * 7}"),
+                edges=[Edge(from_id=f"l{number}", to_id="l0")] if number else [],
+            )
+        version = (await memory.add(Node(id="l0", title="Lighthouse 0 was torn down"), insist=True)).version
+        with pytest.raises(Refused):
+            await memory.add(Node(id="again", title="Lighthouse 3 burns oil of kind 21"))
+        await memory.retire("l7")
+        await memory.brief("scout")
+
+        async def picture() -> list[object]:
+            return [
+                await every_node(memory),
+                [edge async for edge in memory.iterate_edges()],
+                await memory.get("l0", "l7", at=version - 1),
+                [(hit.node.id, hit.score) for hit in await memory.search("which burns oil of kind 70?")],
+                await memory.versions(),
+                amended(await memory.brief("scout", at=version), id="same").to_json(),
+            ]
+
+        before = await picture()
+        for _ in range(2):
+            office.kill("memory")
+            office.start("memory")
+            await office.ready("memory")
+            (found, *_) = await memory.search("burns oil of kind 70", limit=1)
+            assert found.node.id == "l10"
+            await eventually(lambda: is_embedded(memory), 20)
+            assert await picture() == before
+        with pytest.raises(Refused):  # the gate compares with what was applied again
+            await memory.add(Node(id="again", title="Lighthouse 3 burns oil of kind 21"))
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+async def test_a_log_that_lost_its_end_goes_on_above_all_that_was_announced(
+    memory_office: Office, flushed: bool
+) -> None:
+    """As after a power cut without syncs: memory keeps what its tables have, and no version comes twice."""
+    office = memory_office
+    stream, copy = office.config.state_dir / "nats", office.config.state_dir.parent / "copy"
+    (stream,) = stream.glob("**/streams/MEMORY")
+    async with versions_heard(office) as heard, client(office) as memory:
+        for index in range(5):
+            await memory.add(note(index), insist=True)
+        shutil.copytree(stream, copy)
+        for index in range(5, 9):
+            version = (await memory.add(note(index), insist=True)).version
+        await eventually(lambda: version in heard)
+        office.signal("memory", signal.SIGTERM if flushed else signal.SIGKILL)
+        office.processes["memory"].wait(20)
+    office.server.kill()
+    shutil.rmtree(stream)
+    shutil.copytree(copy, stream)
+    await office.server.restart()
+    office.start("memory")
+    await office.ready("memory")
+    async with client(office) as memory:
+        kept = await every_node(memory)
+        assert set(kept) == {f"n{index}" for index in range(9 if flushed else 5)}
+        added = await memory.add(note(50), insist=True)
+        assert added.version > version
+    office.kill("memory")
+    office.start("memory")
+    await office.ready("memory")
+    async with client(office) as memory:
+        assert set(await every_node(memory)) == {*kept, *added.ids}
+        assert (await memory.add(note(99), insist=True)).version == added.version + 1
+
+
 async def test_without_its_folder_it_is_made_anew_from_the_log(memory_office: Office) -> None:
     office = memory_office
     async with client(office) as memory:
@@ -188,7 +263,12 @@ async def test_without_its_folder_it_is_made_anew_from_the_log(memory_office: Of
         shutil.rmtree(office.config.state_dir / "memory")
         office.start("memory")
         await office.ready("memory")
+        await eventually(lambda: is_embedded(memory), 30)
         assert await picture() == before
+
+
+async def is_embedded(memory: Memory) -> bool:
+    return not (await memory.health())["not_embedded"]
 
 
 @pytest.mark.parametrize("damage", ["manifest gone", "rows overwritten", "commit table overwritten"])
@@ -206,7 +286,7 @@ async def test_what_is_damaged_is_moved_aside_and_made_anew_from_the_log(
         case "manifest gone":
             files = list(folder.glob("nodes.lance/_versions/*.manifest"))
         case "rows overwritten":
-            files = [folder / "tail.arrow"]
+            files = list(folder.glob("nodes.lance/data/*.lance"))
         case _:
             files = [folder / "ledger.sqlite"]
     assert files
@@ -345,6 +425,10 @@ async def test_a_full_disk_refuses_writes_serves_reads_and_ends(tmp_path: Path) 
             assert (await memory.health())["status"] == "degraded"
             assert len(await every_node(memory)) == 20 * stored
             assert [hit.node.id for hit in await memory.search("Bulk 0 of 0", limit=1)] == ["b0-0"]
+            office.kill("memory")  # with what was answered in its log alone, and no room for it
+            office.start("memory")
+            await office.ready("memory")
+            assert len(await every_node(memory)) == 20 * stored
             assert mount(folder, "remount,size=60m")
             await memory.add(note(1), insist=True)
             assert (await memory.health())["status"] == "ok"

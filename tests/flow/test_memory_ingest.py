@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -17,6 +17,7 @@ from services.memory.ingest import folder as folder_module
 from services.memory.ingest.drafting import OPEN_LINKS
 from services.memory.ingest.file_import import Progress
 from services.memory.ingest.folder import IngestFolder
+from services.memory.ingest.identity import find_others
 from shared import settings
 from shared.contracts import ListQuery, MemoryQuery, MemoryWrite, MemoryWritten, Node
 from shared.errors import BusUnavailable
@@ -159,18 +160,38 @@ async def test_an_edited_note_changes_what_changed(memory: DirectMemory, root: P
     assert ("Note", f"Two › {gone}", "section") in await memory.links()
 
 
-async def test_a_text_in_two_files_is_one(memory: DirectMemory, root: Path) -> None:
+@pytest.mark.parametrize("held", [False, True])
+async def test_a_text_in_files_that_come_together_is_one(
+    memory: DirectMemory, root: Path, held: bool
+) -> None:
+    """Also if one is about to be left out as known, and another says meanwhile that it has it too."""
     said = "The spare key of the archive hangs behind the blue door."
-    async with watching(memory, root) as folder:
+    left_out, shared = asyncio.Event(), asyncio.Event()
+
+    async def write(write: MemoryWrite) -> MemoryWritten:
+        if write.retire:
+            left_out.set()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(2 * held):
+                    await shared.wait()
+        answer = await memory.write(write)
+        if any(map(find_others, write.nodes)):
+            shared.set()
+        return answer
+
+    async with watching(memory, root, write) as folder:
         drop(root, "a.md", f"# A\n- {said}\n- The archive itself is cold.\n")
         await taken(folder, 1)
         first = await memory.nodes()
-        drop(root, "b.md", f"# B\n{said}\n\nAnother one tells of the cellar and its lamps.\n")
         drop(root, "c.txt", f"{said}\n")
+        if held:
+            await left_out.wait()
+        drop(root, "b.md", f"# B\n{said}\n\nAnother one tells of the cellar and its lamps.\n")
         await taken(folder, 3)
-        nodes = [node for node in (await memory.nodes()).values() if said in node.body]
+        (node,) = [node for node in (await memory.nodes()).values() if said in node.body]
         assert folder.status()["duplicates"] == 2
-    assert [(node.id, node.metadata["file"]) for node in nodes] == [(first[said].id, "a.md")]
+    assert (node.id, node.metadata["file"]) == (first[said].id, "a.md")
+    assert sorted(find_others(node)) == ["b.md", "c.txt"]
 
 
 async def test_a_vault_is_joined_by_its_links_also_to_notes_that_come_later(

@@ -1,4 +1,4 @@
-"""The store: what was committed is there, at every version, and what an older Mailroom wrote is read."""
+"""The store: what was applied is there, at every version, whether it is in the tables yet or not."""
 
 import random
 import subprocess
@@ -113,7 +113,7 @@ def test_every_version_can_be_read_again(
     memory: StoredMemory, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is in the tail, the tables or the history, and whether written singly or in batches."""
-    monkeypatch.setattr(store_module, "FLUSH_SEGMENTS", 10)
+    monkeypatch.setattr(store_module, "FLUSH_PARTS", 10)
     monkeypatch.setattr(store_module, "SPLIT_ROWS", 4)
     draw = random.Random(7)
     seen = {0: picture(memory.store.load())}
@@ -175,7 +175,7 @@ def test_texts_stored_without_a_vector_are_missing_until_they_get_it(
     assert memory.store.missing_vectors(10) == [("b", 2, "B")]
     memory.store.apply(_change_at(memory, 3, "c"), [], nothing)
     assert memory.store.count_missing() == 2
-    memory.store.close()
+    memory.close()
 
     store = memory.store = Store(folder, "model-a", DIMENSIONS)
     assert store.missing_vectors(1) == [("b", 2, "B")]  # after a crash too
@@ -239,12 +239,6 @@ def test_what_cannot_be_opened_is_told(folder: Path, tmp_path: Path) -> None:
     memory.close()
     with pytest.raises(StartError, match=r"vectors_model-a has other columns than it should"):
         Store(folder, "model-a", DIMENSIONS + 1)
-    memory = StoredMemory(folder)
-    memory.add(nodes=(Node(title="T"),))
-    memory.close()
-    (folder / "tail.arrow").unlink()
-    with pytest.raises(StartError, match=r"tail.arrow should have [\d,]+ bytes but is shorter"):
-        Store(folder, "model-a", DIMENSIONS)
     (folder / "ledger.sqlite").unlink()
     with pytest.raises(
         StartError, match=r"contains data, but ledger.sqlite does not list it.*Move that folder away"

@@ -1,8 +1,10 @@
-"""The store when things go wrong, by a crash, a full disk or a kill: what was committed is there, once."""
+"""The store when things go wrong, by a crash, a full disk or a kill: it is the same afterwards."""
 
 import contextlib
 import os
 import random
+import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -13,8 +15,11 @@ from typing import Any
 
 import pytest
 
+from services.memory.briefing.composing import compose
+from services.memory.retrieval.view import View
 from services.memory.storage import store as store_module
-from shared.contracts import Edge, EdgeKey, Node
+from shared.contracts import Edge, EdgeKey, MemoryWrite, Node
+from shared.contracts.base import amended
 from shared.errors import ActionError
 from tests.support.memory import FaultyDisk, StoredMemory, picture
 
@@ -34,24 +39,20 @@ def pair(name: str) -> dict[str, Any]:
     }
 
 
-def test_what_is_not_in_the_commit_table_did_not_happen(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_in_the_commit_table_did_not_happen(folder: Path) -> None:
     disk = FaultyDisk(folder)
     memory = StoredMemory(folder, disk=disk)
     memory.add(**pair("a"))
     memory.store.compact()
     memory.add(**pair("b"))
+    memory.store.flush()
     before = picture(memory.store.load())
+    memory.add(**pair("x"))
     disk.fail("commit", dies=True)  # a crash comes after the tables' commits
-    monkeypatch.setattr(store_module, "FLUSH_BYTES", 1)
     with pytest.raises(ActionError):
-        memory.add(**pair("x"))
-    monkeypatch.undo()
+        memory.store.flush()
     assert disk.steps.count("add") >= 3
-    memory.close()
-    with (folder / "tail.arrow").open("ab") as tail:
-        tail.write(b"half a batch")
+    memory.store.close()
     newest = min((folder / "edges.lance/_versions").glob("*.manifest"))
     newest.with_name(f"{2**64 - 10}.manifest").write_bytes(b"")  # and the power failed
     (folder / "vectors_other.lance/_versions").mkdir(parents=True)
@@ -69,34 +70,32 @@ def test_what_is_not_in_the_commit_table_did_not_happen(
     memory.close()
 
 
-@pytest.mark.parametrize("flush", [False, True])
-@pytest.mark.parametrize("step", ["wal", "commit", "add", "sync"])
-def test_a_commit_that_fails_half_way_is_taken_back(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, step: str, flush: bool
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("step", ["add", "sync", "commit"])
+def test_a_flush_that_fails_half_way_loses_nothing_and_is_done_later(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, step: str, after: bool
 ) -> None:
-    monkeypatch.setattr(store_module, "FLUSH_BYTES", 1 if flush else 1 << 20)
     disk = FaultyDisk(folder)
     memory = StoredMemory(folder, disk=disk)
-    memory.add(**pair("a"))
+    memory.add(id="v", **pair("a"))
     before = picture(memory.store.load())
-    disk.fail(step, after=step == "add", error=sqlite3.OperationalError("database or disk is full"))
-    used = step == "commit" or (step in ("add", "sync")) is flush
-    with pytest.raises(ActionError) if used else contextlib.nullcontext() as raised:
+    monkeypatch.setattr(store_module, "FLUSH_PARTS", 1)
+    disk.fail(step, after=after, error=sqlite3.OperationalError("database or disk is full"))
+    with pytest.raises(ActionError) as raised:
         memory.add(id="w", **pair("b"))
     disk.failing = ""
-    if used:
-        assert str(raised.value) == (
-            f"Memory cannot be written: the disk of {folder} is full. Free some space and send it again"
-        )
-        assert picture(memory.store.load()) == before
-        assert (memory.store.version, memory.store.commits.find("w")) == (1, None)
-        assert memory.add(id="w", **pair("b")) == ""
-    assert memory.store.commits.find("w") == 2
-    after = picture(memory.store.load())
-    assert set(after[0]) == {"a", "a2", "b", "b2"}
+    assert str(raised.value) == (
+        f"Memory cannot be written: the disk of {folder} is full. Free some space and send it again"
+    )
+    assert picture(memory.store.load()) == before
+    assert (memory.store.version, memory.store.commits.find("w")) == (1, None)
+    assert memory.add(id="w", **pair("b")) == ""
+    assert memory.store.commits.find_all(["v", "w"]) == {"v": 1, "w": 2}
+    after_all = picture(memory.store.load())
+    assert set(after_all[0]) == {"a", "a2", "b", "b2"}
     memory.close()
     memory = StoredMemory(folder)
-    assert picture(memory.store.load()) == after
+    assert picture(memory.store.load()) == after_all
     memory.close()
 
 
@@ -104,7 +103,7 @@ def every_version(memory: StoredMemory, last: int) -> list[object]:
     return [picture(memory.store.load(at)) for at in range(1, last + 1)]
 
 
-@pytest.mark.parametrize("step", ["add", "split", "compact", "clean", "sync", "commit"])
+@pytest.mark.parametrize("step", ["split", "compact", "clean", "sync", "commit"])
 @pytest.mark.parametrize("after", [False, True])
 def test_tidying_that_breaks_off_loses_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, step: str, after: bool
@@ -117,11 +116,12 @@ def test_tidying_that_breaks_off_loses_nothing(
     for turn in range(5):
         memory.add(nodes=(Node(id="a", title=f"Turn {turn}"),))
     memory.add(unlink=(EdgeKey(from_id="a", to_id="a2"),))
+    memory.store.flush()
     before = every_version(memory, memory.store.version)
     disk.fail(step, after=after)
     with pytest.raises(ActionError, match="is full"):
         memory.store.compact()
-    memory.close()  # as if it had died there
+    memory.store.close()  # as if it had died there
     memory = StoredMemory(folder)
     assert every_version(memory, memory.store.version) == before
     memory.store.compact()
@@ -154,11 +154,10 @@ def fill(memory: StoredMemory) -> None:
         memory.add(nodes=tuple(nodes), edges=tuple(Edge(from_id="hub", to_id=node.id) for node in nodes))
 
 
-@pytest.mark.parametrize("flush", [False, True])
 def test_a_full_disk_is_told_reads_go_on_and_writing_resumes(
-    disk: Path, monkeypatch: pytest.MonkeyPatch, flush: bool
+    disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_module, "FLUSH_BYTES", 1 if flush else 1 << 30)
+    monkeypatch.setattr(store_module, "FLUSH_BYTES", 1 << 19)
     memory = StoredMemory(disk / "memory")
     memory.add(nodes=(Node(id="hub", title="The first thing"),))
     with pytest.raises(ActionError) as told:
@@ -183,66 +182,128 @@ def test_a_full_disk_is_told_reads_go_on_and_writing_resumes(
 
 
 WRITER = """
-import sys
+import os, signal, sys
 from pathlib import Path
 from services.memory.storage import store
-from shared.contracts import Edge, MemoryWrite, Node
+from services.memory.storage.disk import Disk
+from tests.flow.test_memory_store_faults import write_log
 from tests.support.memory import StoredMemory
 
-store.FLUSH_SEGMENTS = 24
-memory = StoredMemory(Path(sys.argv[1]))
-print("version", memory.store.version, flush=True)
-for batch in range(int(sys.argv[2]), int(sys.argv[2]) + 100_000):
-    nodes = tuple(Node(id=f"b{batch}n{row}", title=f"Batch {batch}") for row in range(3))
-    edges = (Edge(from_id="counter", to_id=f"b{batch}n0"),)
-    writes = [
-        MemoryWrite(id=f"w{batch}", nodes=nodes, accessed={f"b{batch}n0": 1}),
-        MemoryWrite(id=f"c{batch}", nodes=(Node(id="counter", title=f"Count {batch}"),), edges=edges),
-    ]
-    if memory.store.commits.find(f"c{batch}") is None:
-        assert memory.write(*writes) == ["", ""]
-    print("done", batch, memory.store.commits.find(f"c{batch}"), flush=True)
-    if memory.store.needs_compaction:
+folder, dies_at = Path(sys.argv[1]), sys.argv[2]
+store.FLUSH_PARTS, store.SPLIT_ROWS = 25, 4
+
+class Dying(Disk):
+    def run(self, step, work, *args, **kwargs):
+        die(f"before {step}")
+        done = work(*args, **kwargs)
+        die(f"after {step}")
+        return done
+
+seen = 0
+
+def die(where):
+    global seen
+    seen += where == dies_at.partition("#")[0]
+    if seen == int(dies_at.partition("#")[2] or 1):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+memory = StoredMemory(folder, disk=Dying(folder))
+begun = memory.store.version
+print(begun, flush=True)
+for version, write in enumerate(write_log()[begun:], begun + 1):
+    memory.write(write)
+    die("after apply")
+    if version % 30 == 0:
         memory.store.compact()
+memory.close()
 """
 
+POINTS = [
+    "after apply#12",  # before anything is flushed
+    "before add",
+    "after add",  # nodes are in their table, edges and vectors are not
+    "after add#2",
+    "after add#3",
+    "before sync#2",
+    "after sync#2",
+    "before commit#2",  # tables yes; versions, access counts and position no
+    "after commit#2",
+    "after split",  # in the history and in the table
+    "before compact#2",
+    "after compact",
+    "before clean",
+    "after clean",
+    "after apply#40",
+]
 
-def write_until_killed(folder: Path, start: int, seconds: float) -> tuple[int, list[tuple[int, int]]]:
-    """Kill -9 a process that writes batches; the version it began at, and each (batch, version) done."""
-    command = [sys.executable, "-c", WRITER, str(folder), str(start)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as writer:
-        assert writer.stdout is not None
-        first = writer.stdout.readline().split()
-        time.sleep(seconds)
-        writer.kill()
-        lines = [line.split() for line in writer.stdout if line.endswith("\n")]
-    return int(first[1]), [(int(batch), int(version)) for _, batch, version in lines]
 
-
-def test_kill_9_in_the_middle_of_batches_loses_and_doubles_nothing(folder: Path) -> None:
-    done: list[tuple[int, int]] = []
-    for seconds in (0.3, 0.7, 1.1):
-        begin, batches = write_until_killed(
-            folder, max((batch for batch, _ in done), default=-1) + 1, seconds
+def write_log() -> list[MemoryWrite]:
+    """What the log has: nodes made, changed, joined, parted, retired and counted."""
+    draw, writes = random.Random(5), []
+    for turn in range(200):
+        name, other = f"n{draw.randrange(12)}", f"n{draw.randrange(12)}"
+        made = tuple(
+            Node(
+                id=each,
+                kind=draw.choice(["fact", "decision", "task"]),
+                title=f"Turn {turn} of {each}",
+                importance=draw.random(),
+                created_at="2026-11-01T00:00:00Z",
+            )
+            for each in dict.fromkeys((name, other))
         )
-        assert begin >= max((version for _, version in done), default=0)
-        done += batches
-    assert len(done) > 60
-    assert [version for _, version in done] == [2 * batch + 2 for batch, _ in done]
+        edges = (Edge(from_id=name, to_id=other, weight=draw.random()),) if name != other else ()
+        what = draw.randrange(4)
+        accessed = {name: draw.randrange(1, 5)} if what else {}
+        retire = (other,) if what == 1 and name != other and turn % 3 == 0 else ()
+        writes.append(
+            MemoryWrite(
+                id=f"w{turn}",
+                created_at="2026-11-01T00:00:00Z",
+                nodes=made,
+                edges=edges if not retire else (),
+                accessed=accessed,
+                retire=retire,
+            )
+        )
+    return writes
 
+
+def everything(folder: Path) -> list[object]:
+    """Nodes, edges, vectors, counts and briefings, now and at many versions; when each was."""
     memory = StoredMemory(folder)
-    last = done[-1][0]
-    kept = memory.store.version // 2 - 1
-    assert memory.store.version % 2 == 0
-    assert kept in (last, last + 1)  # one batch may be stored and not yet told
-    nodes, edges, vectors = picture(memory.store.load())
-    names = {f"b{batch}n{row}" for batch in range(kept + 1) for row in range(3)}
-    assert set(nodes) == set(vectors) == names | {"counter"}
-    assert {end for _, end, _ in edges} == {f"b{batch}n0" for batch in range(kept + 1)}
-    assert {count for count, _ in memory.store.load().access.values()} == {1}
-    titles = [picture(memory.store.load(2 * batch + 2))[0]["counter"].title for batch in (0, kept // 2, kept)]
-    assert titles == [f"Count {batch}" for batch in (0, kept // 2, kept)]
+    store = memory.store
+    found: list[object] = [store.version, store.load().access, store.commits.versions(0, 1_000)]
+    for version in (*range(1, store.version, 7), store.version):
+        tables = store.load(version)
+        page = compose(View.build(tables), "scout", 1_800_000_000.0)
+        found += [picture(tables), amended(page, id="same").to_json()]
+        changes = store.read_changes("nodes", version, version), store.read_changes("edges", version, version)
+        found += [sorted(map(str, each.to_pylist())) for each in changes]
     memory.close()
+    return found
+
+
+@pytest.mark.timeout(300)
+def test_killed_at_every_point_it_is_the_same_after_its_log_is_applied_again(folder: Path) -> None:
+    unkilled = folder.with_name("unkilled")
+    for point in POINTS:
+        begun = run_writer(folder, point)
+        assert begun[1] == -signal.SIGKILL, point  # it came by there
+        if point in ("after commit#2", "after clean"):
+            shutil.rmtree(folder)  # from the beginning of the log again
+    assert run_writer(folder, "")[1] == 0
+    assert run_writer(unkilled, "") == (0, 0)
+    for killed, other in zip(everything(folder), everything(unkilled), strict=True):
+        assert killed == other
+
+
+def run_writer(folder: Path, point: str) -> tuple[int, int]:
+    """Apply the log from where the store is, until ``point``; the version it began at, how it ended."""
+    command = [sys.executable, "-c", WRITER, str(folder), point]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout, done.stderr
+    return int(done.stdout), done.returncode
 
 
 def test_ten_thousand_nodes_open_quickly(folder: Path) -> None:

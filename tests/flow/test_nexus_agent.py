@@ -15,6 +15,7 @@ from shared.bus.entry import seal
 from shared.contracts import Email, Hit, MemoryQuery, Node, Question, RoutingDecision, TaskStatus
 from shared.tasks.profiles import Profile, load_profile
 from tests.flow.discovery_pages import PAPERS
+from tests.support.classifying import open_endpoint, serve_classifiers
 from tests.support.http import Site
 from tests.support.team import Team, open_team
 
@@ -45,7 +46,7 @@ async def store_discoveries(team: Team, notes: Sequence[Node] = NOTES) -> None:
         return msgspec.json.encode([hit for hit in hits if words & set(hit.node.title.lower().split())])
 
     daemon = await team.connect("memory")
-    await daemon.serve("memory", "0.0.0", "remembers", {"search": search})
+    await daemon.serve("memory", "0.0.0", "remembers", {"search": search, "classify": open_endpoint()})
 
 
 def question(text: str) -> Question:
@@ -89,9 +90,7 @@ async def test_without_a_calendar_memory_tells_of_an_event(team: Team) -> None:
 async def test_without_memory_the_answer_says_so(team: Team) -> None:
     await team.write(question("Where is the key?"), "nexus")
     response = await team.receive("nexus")
-    assert response["text"].startswith(
-        "I cannot look into memory just now. The memory daemon does not answer"
-    )
+    assert response["text"].startswith("Memory does not answer. Until it does, only commands")
     assert response["confidence"] == 0.0
 
 
@@ -114,6 +113,7 @@ async def test_what_is_to_be_done_becomes_one_goal_however_often_it_arrives(team
 async def test_a_tool_brings_its_result_to_whoever_asked(team: Team) -> None:
     options = {"arxiv_delay": 0.0, "arxiv_retries": 0}
     await team.join(Frontier, Profile(name="frontier", description="Discovers.", options=options))
+    await serve_classifiers(team)
     asked = question("Find papers about attention, please")
     await team.write(asked, "nexus")
     response = await team.receive("nexus")
@@ -127,6 +127,7 @@ async def test_a_tool_that_fails_says_why(team: Team, site: Site) -> None:
     site.page("/api/query", "down", 503)
     options = {"arxiv_delay": 0.0, "arxiv_retries": 0}
     await team.join(Frontier, Profile(name="frontier", description="Discovers.", options=options))
+    await serve_classifiers(team)
     await team.write(letter("Find papers about attention", subject="Reading"), "nexus")
     reply = await team.receive("nexus")
     assert reply["type"] == "email.v1"

@@ -17,6 +17,7 @@ from shared.bus.records import submission_entry
 from shared.contracts import DueKind, Email, Hit, Node, Question, Response, Task, TaskStatus, generate_task_id
 from shared.queries.timetable import read_timetable
 from shared.tasks.profiles import load_profile
+from tests.support.classifying import open_endpoint
 from tests.support.team import Team, open_team
 
 NEXUS = load_profile(Path(__file__).parents[2] / "services" / "nexus" / "profile.yaml")
@@ -54,7 +55,8 @@ async def remember(team: Team) -> None:
         return msgspec.json.encode([[0.0] * 384 for _ in texts])
 
     daemon = await team.connect("memory")
-    await daemon.serve("memory", "0.0.0", "remembers", {"search": search, "embed": embed})
+    endpoints = {"search": search, "embed": embed, "classify": open_endpoint()}
+    await daemon.serve("memory", "0.0.0", "remembers", endpoints)
 
 
 def composed(text: str, *citations: str, match: str = "Answer the question") -> dict[str, Any]:

@@ -1,16 +1,19 @@
 """Nexus and memory as processes: what is remembered is recalled, and what nobody has words for is routed."""
 
 import asyncio
+import signal
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from services.nexus.routing.decider import CLASSIFY_TIMEOUT
 from shared import subjects
 from shared.bus.entry import seal
 from shared.bus.records import submission_entry
-from shared.contracts import Question, Response, Task, TaskResult, TaskStatus, generate_task_id
+from shared.contracts import Question, Response, ResultOutcome, Task, TaskResult, TaskStatus, generate_task_id
 from tests.support.http import Site
 from tests.support.office import Office
 from tests.support.waiting import eventually
@@ -103,6 +106,35 @@ async def test_what_is_remembered_is_recalled_and_answers_questions(pair: Office
     lost = await perform(pair, "remember", text="The kettle in the kitchen leaks since Monday.")
     assert lost.error_message.startswith("It may not have been remembered.")
     assert (await ask(pair, "Run the tests of ~/src/shop")).route_used == "conductor"
+
+
+VAGUE = "could somebody tell me how the office is doing these days"
+
+
+async def test_while_memory_is_away_commands_and_rules_go_on_and_the_rest_says_why(pair: Office) -> None:
+    understood = await ask(pair, VAGUE)
+    assert understood.route_used != "tool:unclear"
+    pair.kill("memory")
+    lost = await ask(pair, VAGUE)
+    assert (lost.route_used, lost.outcome) == ("tool:unclear", ResultOutcome.FAILED)
+    assert lost.text.startswith(
+        "Memory does not answer. Until it does, only commands, reminders and set phrases"
+    )
+    assert "/goals" in lost.text
+    assert (await ask(pair, "/reminders")).route_used == "tool:reminder_list"
+    assert (await ask(pair, "remind me to air the hall in 20 minutes")).route_used == "tool:reminder_set"
+
+    pair.start("memory")
+    await pair.ready("memory")
+    assert (await ask(pair, VAGUE)).route_used == understood.route_used
+
+    pair.signal("memory", signal.SIGSTOP)
+    begun = time.monotonic()
+    assert (await ask(pair, VAGUE)).text == lost.text
+    assert CLASSIFY_TIMEOUT <= time.monotonic() - begun < 2 * CLASSIFY_TIMEOUT
+    assert (await ask(pair, "/help")).route_used == "tool:capabilities"
+    pair.signal("memory", signal.SIGCONT)
+    assert (await ask(pair, VAGUE)).route_used == understood.route_used
 
 
 async def test_a_briefing_that_was_killed_in_the_middle_is_finished(pair: Office) -> None:

@@ -1,15 +1,12 @@
 """Which playbook a sentence calls for, with the real embedding model."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from services.conductor.planner import Planner
 from services.conductor.playbook import load_playbooks
-from services.memory.local_model import LocalEmbedder
-from shared import settings
 from shared.contracts import Goal
 from shared.errors import ActionError
+from tests.support.classifying import MEMORY
 
 REQUESTS = {
     "checkup": [
@@ -164,21 +161,9 @@ REQUESTS = {
 }
 
 
-class Embedding:
-    """The memory client's ``embed``, on the model itself."""
-
-    def __init__(self, embedder: LocalEmbedder) -> None:
-        self._embedder = embedder
-
-    async def embed(self, *texts: str) -> list[Sequence[float]]:
-        vectors: list[Sequence[float]] = self._embedder.embed(list(texts)).tolist()
-        return vectors
-
-
 @pytest.fixture(scope="module")
 def planner() -> Planner:
-    embedder = LocalEmbedder(settings.load().models)
-    return Planner(load_playbooks(), Embedding(embedder))  # type: ignore[arg-type]
+    return Planner(load_playbooks(), MEMORY)
 
 
 def goal(text: str) -> Goal:

@@ -26,6 +26,7 @@ from shared.contracts import (
 )
 from shared.queries.timetable import due_record, read_timetable
 from shared.tasks.profiles import load_profile
+from tests.support.classifying import serve_classifiers
 from tests.support.later import keep_items
 from tests.support.team import Team, open_team
 from tests.support.waiting import eventually
@@ -38,6 +39,7 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
     async with open_team(
         tmp_path, ["nexus", "memory", "engineer"], MAILROOM_TIME_ZONE="Europe/Zurich"
     ) as team:
+        await serve_classifiers(team)
         yield team
 
 

@@ -30,6 +30,7 @@ from shared.contracts import (
 from shared.contracts.records import OfficeState
 from shared.queries.timetable import due_record, read_timetable
 from shared.tasks.profiles import Profile
+from tests.support.classifying import serve_classifiers
 from tests.support.team import Team, open_team
 
 pytestmark = pytest.mark.timeout(60)
@@ -91,7 +92,10 @@ class Desk:
 
 @pytest.fixture
 async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
-    async with open_team(tmp_path, ["nexus", "conductor", "helper"], MAILROOM_TIME_ZONE="UTC") as team:
+    async with open_team(
+        tmp_path, ["nexus", "memory", "conductor", "helper"], MAILROOM_TIME_ZONE="UTC"
+    ) as team:
+        await serve_classifiers(team)
         yield Desk(team, await team.join(Nexus, NEXUS))
 
 
@@ -136,7 +140,7 @@ async def test_the_budget_of_a_night_holds_runs_until_it_ends_and_single_ones_un
     tmp_path: Path,
 ) -> None:
     settings = {"MAILROOM_TIME_ZONE": "UTC", "MAILROOM_NIGHT": "22:00-06:00", "MAILROOM_NIGHT_TOKENS": "1000"}
-    async with open_team(tmp_path, ["nexus", "conductor", "cortex"], **settings) as team:
+    async with open_team(tmp_path, ["nexus", "memory", "conductor", "cortex"], **settings) as team:
         desk = Desk(team, await team.join(Nexus, NEXUS))
         cortex = await team.connect(subjects.CORTEX)
         tonight = desk.now.replace(hour=22, minute=0) + timedelta(days=1)

@@ -567,7 +567,12 @@ async def test_memory_that_hangs_keeps_nobody_waiting_for_long(
             return b""
 
         await daemon.context.bus.serve(
-            "memory", "0.0.0", "It hangs.", {"search": hang, "brief": hang, "embed": hang}, {}, {}
+            "memory",
+            "0.0.0",
+            "It hangs.",
+            dict.fromkeys(("search", "brief", "embed", "classify"), hang),
+            {},
+            {},
         )
         begun = time.monotonic()
         for _ in range(3):

@@ -1,9 +1,9 @@
 """Processes of agents and commands, forked from one process that has imported what they import.
 
-Importing is most of their start: .3 to .5 s of processor time, and the tests start hundreds of agents and
-more commands. What then runs is their own ``__main__``, in a process of its own, with the environment and the
-files it would have. ``tests/flow/test_up.py`` starts agents by their commands, and so does each test outside
-of pytest.
+Importing is most of their start: .3 to .5 s of processor time, 1.3 s for memory, and the tests start hundreds
+of agents and more commands. What then runs is their own ``__main__``, in a process of its own, with the
+environment and the files it would have. ``tests/flow/test_up.py`` starts agents by their commands, and so
+does each test outside of pytest.
 """
 
 import atexit
@@ -19,8 +19,7 @@ from pathlib import Path
 
 from services.cli.command import COMMANDS, MEMORY_COMMANDS
 
-AGENTS = ("conductor", "cortex", "critic", "engineer", "frontier", "gateway", "nexus", "scout")
-"""Not the memory daemon: its libraries start threads when they are imported, which a fork would lose."""
+AGENTS = ("conductor", "cortex", "critic", "engineer", "frontier", "gateway", "memory", "nexus", "scout")
 
 COMMAND = "services.cli"
 _PLACES = {place.partition(":")[0] for place, _ in (*COMMANDS.values(), *MEMORY_COMMANDS.values())}
@@ -28,7 +27,7 @@ _COMMANDS = {resolve_name(f".{place}", "services.cli.commands") for place in _PL
 IMPORTED = ["uvloop", "shared.agent.process", *(f"services.{name}.__main__" for name in (*AGENTS, "cli"))]
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload([*IMPORTED, *sorted(_COMMANDS)])
+_context.set_forkserver_preload(["tests.support.preloaded", *IMPORTED, *sorted(_COMMANDS)])
 
 
 class ForkedProcess:

@@ -317,6 +317,7 @@ class StoredMemory:
         tables = self.store.load()
         self.nodes = {one.id: one for one in read_nodes(tables)}
         self.edges = {key_of(one): one for one in read_edges(tables)}
+        self._count(tables.access)
 
     def write(self, *writes: MemoryWrite) -> list[str]:
         """Apply writes as one commit at the next versions; returns their errors. Unsigned ones are a
@@ -352,7 +353,10 @@ class StoredMemory:
         self.store.apply(change, [key for key, *_ in texts], vectors, [since for _, since, _ in texts])
         self.nodes.update(change.nodes)
         self.edges.update(change.edges)
-        for node_id, (count, last_at) in change.accessed.items():
+        self._count(change.accessed)
+
+    def _count(self, accessed: Mapping[str, tuple[int, str]]) -> None:
+        for node_id, (count, last_at) in accessed.items():
             counted = {"access_count": count, "last_accessed_at": last_at}
             self.nodes[node_id] = msgspec.structs.replace(self.nodes[node_id], **counted)
 
@@ -361,7 +365,8 @@ class StoredMemory:
         return KnownState(node=self.nodes.get, edge=self._edge, edges_of=self._edges_of)
 
     def close(self) -> None:
-        """Close the store."""
+        """Flush and close the store."""
+        self.store.flush()
         self.store.close()
 
     def _edge(self, start: str, end: str, relation: str) -> Edge | None:

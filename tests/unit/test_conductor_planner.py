@@ -1,6 +1,6 @@
 """Planning without a model: named actions, named playbooks, the nearest example, and memory that is away."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,24 +14,28 @@ from shared.contracts import Goal
 from shared.errors import ActionError, BusUnavailable, Refused
 
 
-class Embedding:
-    """Memory's ``embed`` with vectors that the test knows: how near a text is to each example."""
+class Classifying:
+    """Memory's ``classify`` with scores that the test knows: how near a text is to each playbook."""
 
     def __init__(self, *failures: Exception, **near: Mapping[str, float]) -> None:
         self.failures = list(failures)
         self.near = near
         self.calls: list[tuple[str, ...]] = []
 
-    async def embed(self, *texts: str) -> list[list[float]]:
-        self.calls.append(texts)
+    async def classify(self, classifier: str, texts: Sequence[str]) -> list[dict[str, float]]:
+        assert classifier == "playbooks"
+        self.calls.append(tuple(texts))
         if self.failures:
             raise self.failures.pop(0)
-        return [self._vector(text) for text in texts]
+        return [self._score(text) for text in texts]
 
-    def _vector(self, text: str) -> list[float]:
-        axes = ("look", "write", "Delete", "Remind me of")
-        exact = [1.0 if text.startswith(axis) else 0.0 for axis in axes]
-        return [self.near[text].get(axis, 0.0) for axis in axes] if text in self.near else exact
+    def _score(self, text: str) -> dict[str, float]:
+        axes = {"look": "look", "write": "write", "nobody": "Delete", "desk": "Remind me of"}
+        near = self.near.get(text)
+        return {
+            name: near.get(axis, 0.0) if near is not None else float(text.startswith(axis))
+            for name, axis in axes.items()
+        }
 
 
 STEP = PlaybookStep(name="a", assignee="scout", action="read", text="Do it")
@@ -48,7 +52,7 @@ BOOKS = {
 }
 
 
-def planner(memory: Embedding) -> Planner:
+def planner(memory: Classifying) -> Planner:
     return Planner(BOOKS, memory)  # type: ignore[arg-type]
 
 
@@ -58,7 +62,7 @@ def goal(text: str = "x", **context: Any) -> Goal:
     )
 
 
-async def plan(memory: Embedding, text: str = "x", **context: Any) -> Goal:
+async def plan(memory: Classifying, text: str = "x", **context: Any) -> Goal:
     return await planner(memory).plan(goal(text, **context))
 
 
@@ -66,7 +70,7 @@ async def plan(memory: Embedding, text: str = "x", **context: Any) -> Goal:
 
 
 async def test_a_named_action_needs_no_memory() -> None:
-    memory = Embedding()
+    memory = Classifying()
     planned = await plan(memory, assignee=" Scout ", action="read", params={"path": "/a"}, depth=2)
     (task,) = planned.tasks
     assert (task.assignee, task.action, task.text, task.task_id) == ("scout", "read", "x", "g-task-1")
@@ -76,12 +80,12 @@ async def test_a_named_action_needs_no_memory() -> None:
 
 
 async def test_params_go_before_what_else_the_context_says() -> None:
-    planned = await plan(Embedding(), assignee="scout", action="read", path="/b", params={"path": "/a"})
+    planned = await plan(Classifying(), assignee="scout", action="read", path="/b", params={"path": "/a"})
     assert planned.tasks[0].params == {"path": "/a"}
 
 
 async def test_a_named_playbook_needs_no_memory() -> None:
-    memory = Embedding()
+    memory = Classifying()
     planned = await plan(memory, "a thing", playbook="write", topic="tea")
     assert (planned.playbook, planned.parameters) == ("write", {"topic": "tea"})
     assert memory.calls == []
@@ -90,19 +94,19 @@ async def test_a_named_playbook_needs_no_memory() -> None:
 @pytest.mark.parametrize("name", ["dance", ["look"], {"a": 1}, 5, ""])
 async def test_a_playbook_that_does_not_exist_is_answered_with_those_there_are(name: Any) -> None:
     with pytest.raises(ActionError, match=r"There is no playbook .*\. There are look, write"):
-        await plan(Embedding(), playbook=name)
+        await plan(Classifying(), playbook=name)
 
 
 # --- the nearest example -------------------------------------------------------------------------
 
 
 async def test_the_nearest_playbook_is_taken() -> None:
-    memory = Embedding(peek={"look": 0.9, "write": 0.8})
+    memory = Classifying(peek={"look": 0.9, "write": 0.8})
     assert (await plan(memory, "peek")).playbook == "look"
 
 
 async def test_a_text_that_takes_a_topic_is_compared_without_it() -> None:
-    memory = Embedding(**{"note about tea": {"look": 0.5}, "note about TOPIC": {"write": 0.9}})
+    memory = Classifying(**{"note about tea": {"look": 0.5}, "note about TOPIC": {"write": 0.9}})
     planned = await plan(memory, "note about tea")
     assert (planned.playbook, planned.parameters) == ("write", {"topic": "tea"})
 
@@ -111,7 +115,7 @@ async def test_a_text_that_takes_a_topic_is_compared_without_it() -> None:
 async def test_what_is_not_near_enough_or_nearer_to_a_counterexample_is_not_done(
     near: dict[str, float],
 ) -> None:
-    memory = Embedding(peek=near)
+    memory = Classifying(peek=near)
     with pytest.raises(ActionError) as raised:
         await plan(memory, "peek")
     said = str(raised.value)
@@ -120,14 +124,14 @@ async def test_what_is_not_near_enough_or_nearer_to_a_counterexample_is_not_done
 
 
 async def test_what_is_forbidden_is_not_begun_however_near_it_is() -> None:
-    memory = Embedding(**{"do not peek": {"look": 0.99}})
+    memory = Classifying(**{"do not peek": {"look": 0.99}})
     with pytest.raises(NoPlaybook, match=r"^The request says what is not to be done: nothing was begun"):
         await plan(memory, "do not peek")
 
 
 async def test_what_names_a_later_time_is_left_to_the_front_desk_unless_the_queue_begins_it() -> None:
     text = "look at /a tonight"
-    memory = Embedding(**{"look at PATH tonight": {"look": 0.99}})
+    memory = Classifying(**{"look at PATH tonight": {"look": 0.99}})
     with pytest.raises(
         NoPlaybook, match=r"nothing was begun\. .* queues it: mailroom ask 'look at /a tonight'$"
     ):
@@ -138,20 +142,11 @@ async def test_what_names_a_later_time_is_left_to_the_front_desk_unless_the_queu
 
 
 async def test_what_the_front_desk_does_is_shown_there() -> None:
-    memory = Embedding(peek={"Remind me of": 0.9}, far={"Remind me of": NEAR_ENOUGH - 0.01})
+    memory = Classifying(peek={"Remind me of": 0.9}, far={"Remind me of": NEAR_ENOUGH - 0.01})
     with pytest.raises(NoPlaybook, match=r"are the front desk's\. Ask it with: mailroom ask peek$"):
         await plan(memory, "peek")
     with pytest.raises(NoPlaybook, match=r"^No model is configured"):
         await plan(memory, "far")
-
-
-async def test_examples_are_embedded_once() -> None:
-    memory = Embedding()
-    shared = planner(memory)
-    await shared.plan(goal("look here"))
-    await shared.plan(goal("look there"))
-    assert [len(call) for call in memory.calls[1:]] == [1, 1]
-    assert len(memory.calls[0]) > len(BOOKS)
 
 
 # --- memory that is away -------------------------------------------------------------------------
@@ -160,18 +155,18 @@ AWAY = BusUnavailable("The memory daemon does not answer", "See whether it runs"
 
 
 async def test_memory_that_comes_back_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner_module, "EMBED_RETRY", 0.0)
-    assert (await plan(Embedding(AWAY, AWAY, AWAY), "look")).playbook == "look"
+    monkeypatch.setattr(planner_module, "MEMORY_RETRY", 0.0)
+    assert (await plan(Classifying(AWAY, AWAY, AWAY), "look")).playbook == "look"
 
 
 async def test_memory_that_stays_away_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner_module, "EMBED_TIMEOUT", -1.0)
+    monkeypatch.setattr(planner_module, "MEMORY_TIMEOUT", -1.0)
     with pytest.raises(ActionError, match=r"The memory daemon does not answer\. See"):
-        await plan(Embedding(AWAY, AWAY), "look")
+        await plan(Classifying(AWAY, AWAY), "look")
 
 
 async def test_what_memory_refuses_is_not_asked_again() -> None:
-    memory = Embedding(Refused("there is no model"))
+    memory = Classifying(Refused("there is no model"))
     with pytest.raises(ActionError, match="there is no model"):
         await plan(memory, "look")
     assert len(memory.calls) == 1

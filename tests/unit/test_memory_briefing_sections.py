@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from services.memory.briefing.composing import CROWD, EMPTY, NODELESS, PASSING, compose
-from services.memory.briefing.ranking import BASE_WEIGHT, MIN_IMPORTANCE, MIN_WEIGHT, OWN_WEIGHT
+from services.memory.briefing.scope import BASE_WEIGHT, MIN_IMPORTANCE, MIN_WEIGHT, OWN_WEIGHT
 from services.memory.briefing.sections import (
     ACTIVE,
     GOALS,

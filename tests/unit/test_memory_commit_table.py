@@ -7,27 +7,23 @@ from pathlib import Path
 import pytest
 
 from services.memory.storage import commit_table as module
-from services.memory.storage.commit_table import Commit, CommitTable
-from services.memory.storage.disk import Segment
+from services.memory.storage.commit_table import CommitTable
 from shared.errors import StartError
 
 
-def commit(version: int, *writes: str, **more: object) -> Commit:
-    """A commit of writes at the versions up to ``version``, a minute each."""
+def add(table: CommitTable, version: int, *writes: str, **accessed: tuple[int, str]) -> None:
+    """Add writes at the versions up to ``version``, a minute each."""
     versions = range(version - len(writes) + 1, version + 1)
-    return Commit(
-        version=version,
-        writes=list(zip(writes, versions, strict=True)),
-        moments=[60.0 * each for each in versions],
-        **more,  # type: ignore[arg-type]
-    )
+    table.add(list(zip(writes, versions, strict=True)), [60.0 * each for each in versions], accessed)
 
 
 def test_commits_are_remembered(tmp_path: Path) -> None:
     table = CommitTable(tmp_path / "ledger.sqlite", 2)
     assert table.state() == {"schema": 2}
-    table.commit(commit(2, "w1", "w2", tables={"nodes": 2, "edges": 1}, counts={"old nodes": 3}))
-    table.commit(commit(5, "w3", tables={"nodes": 3, "edges": 1}))
+    add(table, 2, "w1", "w2")
+    table.commit({"version": 2, "nodes": 2, "edges": 1, "old nodes": 3})
+    add(table, 5, "w3")
+    table.commit({"version": 5, "nodes": 3})
     table.close()
     again = CommitTable(tmp_path / "ledger.sqlite", 2)
     assert again.state() == {"schema": 2, "version": 5, "nodes": 3, "edges": 1, "old nodes": 3}
@@ -36,34 +32,40 @@ def test_commits_are_remembered(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_commit_is_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_what_was_added_is_known_and_without_a_commit_it_is_gone(tmp_path: Path) -> None:
     table = CommitTable(tmp_path / "ledger.sqlite", 2)
-    table.commit(commit(1, "w1", accessed={"a": (1, "then")}))
+    add(table, 1, "w1", a=(1, "then"), b=(1, "then"))
+    table.commit({"version": 1})
+    add(table, 2, "w2", a=(2, "now"))
+    assert table.find_all(["w1", "w2"]) == {"w1": 1, "w2": 2}
+    assert table.access() == {"a": (2, "now"), "b": (1, "then")}
+    assert (table.moment_of(2), table.applied(), table.first_version()) == (120.0, [1, 2], 1)
+    assert table.versions(0, 5) == [(2, 120.0), (1, 60.0)]
+    table.write_note("linker", "2")
+    table.close()
+    again = CommitTable(tmp_path / "ledger.sqlite", 2)
+    assert again.find_all(["w1", "w2"]) == {"w1": 1}
+    assert again.access() == {"a": (1, "then"), "b": (1, "then")}
+    assert (again.moment_of(2), again.applied()) == (60.0, [1])
+    assert again.read_note("linker") == "2"
+    again.close()
+
+
+def test_writes_are_added_all_or_none(tmp_path: Path) -> None:
+    table = CommitTable(tmp_path / "ledger.sqlite", 2)
+    add(table, 1, "w1", a=(1, "then"))
     with pytest.raises(sqlite3.IntegrityError):
-        table.commit(commit(3, "w2", "w1", accessed={"a": (2, "now")}, wal=[Segment("nodes", 0, 10)]))
-    assert table.state() == {"schema": 2, "version": 1}
+        add(table, 3, "w2", "w1", a=(2, "now"))
     assert table.find("w2") is None
     assert table.access() == {"a": (1, "then")}
-    assert table.wal() == []
     assert table.moment_of(3) == 60.0
-    table.close()
-
-
-def test_the_tail_grows_until_it_is_flushed(tmp_path: Path) -> None:
-    table = CommitTable(tmp_path / "ledger.sqlite", 2)
-    segments = [Segment("nodes", 0, 10), Segment("edges", 10, 5), Segment("nodes", 15, 1)]
-    table.commit(commit(1, wal=segments[:2]))
-    table.commit(commit(2, wal=segments[2:]))
-    assert table.wal() == segments
-    table.commit(commit(3, wal=segments[:1], flushed=True))
-    assert table.wal() == segments[:1]
     table.close()
 
 
 def test_a_version_has_a_moment(tmp_path: Path) -> None:
     table = CommitTable(tmp_path / "ledger.sqlite", 2)
     assert table.moment_of(7) == 0.0
-    table.commit(commit(4, "w1", "w2"))
+    add(table, 4, "w1", "w2")
     assert [table.moment_of(version) for version in (2, 3, 4, 99)] == [0, 180, 240, 240]
     table.close()
 
@@ -73,7 +75,8 @@ def test_old_writes_are_forgotten_and_their_moments_are_not(
 ) -> None:
     monkeypatch.setattr(module, "KEPT_WRITES", 2)
     table = CommitTable(tmp_path / "ledger.sqlite", 2)
-    table.commit(commit(3, "w1", "w2", "w3"))
+    add(table, 3, "w1", "w2", "w3")
+    table.commit({"version": 3})
     table.trim()
     assert [table.find(write) for write in ("w1", "w2", "w3")] == [None, 2, 3]
     assert table.moment_of(1) == 60.0
@@ -119,7 +122,8 @@ def test_threads_do_not_get_into_each_others_commits(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for version in range(1, 50):
-        table.commit(commit(version, f"w{version}"))
+        add(table, version, f"w{version}")
+        table.commit({"version": version})
     for thread in threads:
         thread.join()
     assert failed == []

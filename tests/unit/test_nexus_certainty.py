@@ -1,9 +1,10 @@
 """Whether the best sentence is told: the signs that it is judged by, and their steps."""
 
-import msgspec
+from typing import cast
+
 import pytest
 
-from services.nexus.answers import weighing
+from services.memory.classifier import open_classifier
 from services.nexus.answers.choice import choose
 from services.nexus.answers.evidence import Evidence
 from services.nexus.answers.weighing import (
@@ -12,17 +13,15 @@ from services.nexus.answers.weighing import (
     LIKELY,
     UNLIKELY,
     Asked,
-    Fitted,
-    Steps,
     find_attribute,
     has_other_modifier,
     has_twin,
     is_told,
-    load_fitted,
     measure_certainty,
 )
 from shared.contracts import Hit, Node, Source
-from tests.bench.answers.fitting import Row, fit
+from shared.memory import Memory
+from tests.support.classifying import MEMORY, ClassifyingMemory
 
 
 def read(title: str, *, channel: str = "", angle: float = 1.0, mark: float = 1.0) -> Evidence:
@@ -73,12 +72,18 @@ def test_what_says_the_same_and_what_the_office_noted_is_no_rival() -> None:
     assert measure_certainty(asked, best, [best], support)["margin"] > 9  # nothing else was read
 
 
-def test_a_sign_adds_the_step_that_its_value_is_on() -> None:
-    fitted = Fitted(start=-1.0, steps={"mark": Steps(limits=(0.0, 2.0), values=(-1.0, 0.5, 2.0))})
-    assert [fitted.weigh({"mark": value}) for value in (-3.0, 0.0, 1.9, 2.0)] == [-2.0, -0.5, -0.5, 1.0]
+class CertainMemory(ClassifyingMemory):
+    """Memory that is as certain of everything."""
+
+    def __init__(self, odds: float) -> None:
+        super().__init__()
+        self._odds = odds
+
+    async def classify(self, *_: object, **__: object) -> list[dict[str, float]]:
+        return [{"log_odds": self._odds}]
 
 
-def test_what_is_too_uncertain_or_too_light_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_too_uncertain_or_too_light_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_told(UNLIKELY, weight=-1.0, least=-1.2)
     assert not is_told(UNLIKELY - 0.1, weight=-1.0, least=-1.2)
     assert is_told(LIKELY, weight=LIGHTEST, least=-1.2)
@@ -86,34 +91,19 @@ def test_what_is_too_uncertain_or_too_light_is_not_told(monkeypatch: pytest.Monk
     assert not is_told(9.0, weight=LIGHTEST - 0.1, least=-1.2)
     sentence = read("Ada owns the shop.", mark=9.0)
     for start, told in ((9.0, (sentence,)), (-9.0, ())):
-        monkeypatch.setattr(weighing, "load_fitted", lambda start=start: Fitted(start=start, steps={}))
+        memory = cast(Memory, CertainMemory(start))
         for weight in (LEAST_NAMED, LIGHTEST):
             monkeypatch.setattr("services.nexus.answers.choice.weigh", lambda *_, weight=weight: weight)
-            assert choose("Who owns the shop?", [sentence]).answers == told
+            assert (await choose("Who owns the shop?", [sentence], memory)).answers == told
 
 
-def test_the_steps_in_the_repository_know_the_signs_that_are_measured() -> None:
+async def test_the_classifier_knows_the_signs_that_are_measured() -> None:
     asked = Asked("Who owns the shop?", frozenset(), {"own": 1.0})
     best = read("Ada owns the shop.")
     signs = measure_certainty(asked, best, [best], {best.hit.node.id: 1.0})
-    fitted = load_fitted()
-    assert fitted.steps.keys() <= signs.keys()
-    assert all(len(steps.values) == len(steps.limits) + 1 for steps in fitted.steps.values())
-    high, low = {**signs, "support": 6.0, "mark": 8.0}, {**signs, "support": -4.0, "mark": -8.0}
-    assert fitted.weigh(high) > fitted.weigh(low)
-
-
-def test_fitting_finds_the_sign_that_tells_right_from_wrong() -> None:
-    rows = [
-        Row(
-            store="s", kind="fact", question=str(number), right=number % 3 == 0, weight=1.0, whole=True,
-            signs={"mark": float(number % 3 == 0) + number / 1000, "noise": float(number * 7 % 11)},
-        )
-        for number in range(90)
-    ]  # fmt: skip
-    fitted = fit(rows, bags=1)
-    odds = [fitted.weigh(row.signs) for row in rows]
-    assert min(o for o, row in zip(odds, rows, strict=True) if row.right) > max(
-        o for o, row in zip(odds, rows, strict=True) if not row.right
+    assert set(open_classifier("certainty").description.features) <= signs.keys()
+    high, low = await MEMORY.classify(
+        "certainty",
+        features=[{**signs, "support": 6.0, "mark": 8.0}, {**signs, "support": -4.0, "mark": -8.0}],
     )
-    assert msgspec.json.decode(msgspec.json.encode(fitted), type=Fitted) == fitted
+    assert high["log_odds"] > low["log_odds"]

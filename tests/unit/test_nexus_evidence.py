@@ -1,10 +1,14 @@
 """Which sentences answer a question: judged without the models, whose marks are given."""
 
+import asyncio
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
+from services.nexus.answers import choice
 from services.nexus.answers.answer_type import fits_type
-from services.nexus.answers.choice import Chosen, choose
+from services.nexus.answers.choice import Chosen
 from services.nexus.answers.evidence import (
     UNTOLD,
     Evidence,
@@ -21,6 +25,7 @@ from services.nexus.answers.weighing import (
     UNLIKELY,
     Asked,
     has_names,
+    is_told,
     leave_out_addressed,
     measure,
 )
@@ -33,6 +38,7 @@ from shared.text.questions import (
     find_numbered,
     find_phrases,
 )
+from tests.support.classifying import MEMORY
 
 QUESTION = "On which day do we deploy the storefront?"
 
@@ -80,6 +86,10 @@ NEW = told(
 OTHER = told(
     "We deploy the billing service on Thursdays.", 1.9, 20, left=2, signs=(0.67, 0.63, 0.51, 0.73, 0.81, 0.82)
 )
+
+
+def choose(question: str, evidence: Sequence[Evidence]) -> Chosen:
+    return asyncio.run(choice.choose(question, evidence, MEMORY))
 
 
 def first(question: str, *evidence: Evidence) -> str:
@@ -263,7 +273,7 @@ def test_what_shares_a_phrase_with_the_question_must_weigh_more(monkeypatch: pyt
     named = told("The storefront is new.", 0.0, 1)
     worded = told("The shop ships on Fridays.", 0.0, 2)
     monkeypatch.setattr("services.nexus.answers.choice.weigh", lambda *_: (LEAST + LEAST_NAMED) / 2)
-    monkeypatch.setattr("services.nexus.answers.choice.weigh_certainty", lambda *_: UNLIKELY)
+    monkeypatch.setattr("services.nexus.answers.choice.is_told", lambda _, *rest: is_told(UNLIKELY, *rest))
     assert first(QUESTION, named) == ""
     assert first(QUESTION, worded) == "day2"
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from services.gateway.api.approvals import ApprovalView, view_approval
-from services.gateway.api.dead_letters import DeadLetterView, view_dead_letter
+from services.gateway.api.dead_letters import MAX_ORIGINAL, view_dead_letter
 from services.gateway.api.messages import API
 from services.gateway.call import Call, Gateway
 from services.gateway.inbox import put_item_aside, read_dead, read_put_aside, read_questions, read_requests
@@ -21,6 +21,7 @@ from shared.queries.office import select_failed
 from shared.queries.records import select_fairly
 from shared.text.display import flatten
 from shared.text.times import parse_time
+from shared.views.listed import DeadLetterView
 
 RECENT = timedelta(days=1)
 """Answers older than this are left out."""
@@ -127,7 +128,7 @@ def _question_item(mail: Mail) -> InboxItem:
 
 async def _read_dead(gateway: Gateway) -> list[DeadLetterView]:
     found, _ = await read_dead(gateway, MAX_EACH)
-    return [view_dead_letter(number, letter) for number, letter in found]
+    return [view_dead_letter(number, letter, MAX_ORIGINAL) for number, letter in found]
 
 
 def _dead_item(view: DeadLetterView) -> InboxItem:

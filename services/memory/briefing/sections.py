@@ -1,18 +1,38 @@
-"""The sections and what belongs into each: a node has its place in the first one whose rule admits it."""
+"""The candidates for a briefing and the sections: a node has its place in the first whose rule admits it."""
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import compress
+from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from services.memory.briefing import ranking
-from services.memory.briefing.page import NEAR, OWN, REST
+from services.memory.briefing.page import NEAR, OWN, REST, SECTION
 from services.memory.briefing.page import SHARED as FOR_ALL
-from services.memory.briefing.scope import NO_TIE, RECENT, AgentScope
+from services.memory.briefing.scope import (
+    BASE_WEIGHT,
+    DAILY_RATES,
+    DAY,
+    LOW,
+    MIN_IMPORTANCE,
+    MIN_WEIGHT,
+    NO_TIE,
+    OTHER_RATE,
+    OTHERS_WEIGHT,
+    OWN_WEIGHT,
+    RECENT,
+    REVIEW_TAGS,
+    AgentScope,
+    find_bound,
+    rank_all,
+)
 from services.memory.retrieval.node_index import Mask, NodeColumns
 from services.memory.retrieval.node_table import CONFIDENT, DONE, DONE_WORDS, GENERIC
 from shared.memory.ownership import GLOBAL
+
+if TYPE_CHECKING:
+    from services.memory.retrieval.view import View
 
 IDENTITY = "Identity"
 ACTIVE = "Active Context"
@@ -100,7 +120,7 @@ def assign_sections(
     found = _Candidates(ids, nodes, scope, facts)
     sections, weights, notes = found.choose_sections()
     placed = np.flatnonzero(found.is_shown() & (weights > 0))
-    scores = ranking.rank_all(nodes, weights, scope.moment)[placed].tolist()
+    scores = rank_all(nodes, weights, scope.moment)[placed].tolist()
     tiers = found.choose_tiers(sections == _ACTIVE, sections == _IDENTITY, sections == _UNRESOLVED)
     rows = zip(placed.tolist(), sections[placed].tolist(), notes[placed].tolist(), scores, strict=True)
     places = {
@@ -130,7 +150,7 @@ class _Candidates:
         ties = [scope.ties.get(key, NO_TIE) for key in ids]
         self._tie = np.array([tie.weight for tie in ties], np.float64)
         self._applies = np.array([tie.applies for tie in ties], np.float64)
-        self._tied = self._tie >= ranking.MIN_WEIGHT
+        self._tied = self._tie >= MIN_WEIGHT
         self._told = nodes.tagged(GLOBAL)
         self._is_tagged = nodes.tagged(scope.agent)
         self._own = nodes.by("agent", scope.agent) | self._is_tagged
@@ -148,7 +168,7 @@ class _Candidates:
         others = (nodes.column("owner") > 0) & ~self._told & ~self._notes_of_own & ~self._is_tagged
         shown: Mask = (
             nodes.known
-            & (nodes.column("importance") >= ranking.MIN_IMPORTANCE)
+            & (nodes.column("importance") >= MIN_IMPORTANCE)
             & nodes.column("live")
             & (nodes.column("begins") <= moment)
             & (nodes.column("ends") > moment)
@@ -162,18 +182,16 @@ class _Candidates:
         nodes, moment = self._nodes, self._scope.moment
         local, shared = self._weigh_local(), self._weigh_shared()
         is_fact = nodes.of_kinds("fact")
-        review = nodes.tagged(*ranking.REVIEW_TAGS) | self._flagged
-        vague = (
-            is_fact & (nodes.column("importance") < ranking.LOW) & (nodes.column("marks") & CONFIDENT == 0)
-        )
-        vague &= np.where(self._tie > 0, self._tie, ranking.BASE_WEIGHT) < ranking.LOW
+        review = nodes.tagged(*REVIEW_TAGS) | self._flagged
+        vague = is_fact & (nodes.column("importance") < LOW) & (nodes.column("marks") & CONFIDENT == 0)
+        vague &= np.where(self._tie > 0, self._tie, BASE_WEIGHT) < LOW
         begins = nodes.column("begins")
         age = moment - np.where(np.isinf(begins), nodes.column("created"), begins)
         is_preference = nodes.of_kinds("preference")
         done = nodes.marked(DONE) | nodes.named(DONE_WORDS)
         rules = (
             (_UNRESOLVED, (local > 0) & (review | vague | self._uncertain), local),
-            (_IDENTITY, (is_preference | is_fact) & (self._applies >= ranking.MIN_WEIGHT), self._applies),
+            (_IDENTITY, (is_preference | is_fact) & (self._applies >= MIN_WEIGHT), self._applies),
             (_IDENTITY, is_preference & (shared > 0), shared),
             (_RECENT_EVENTS, nodes.of_kinds(*EVENTS) & (local > 0) & (age >= 0) & (age <= RECENT), local),
             (_RELATIONSHIPS, nodes.of_kinds(*RELATED) & self._tied, self._tie),
@@ -206,8 +224,8 @@ class _Candidates:
 
     def _weigh_local(self) -> NDArray[np.float64]:
         """The weight of the strongest edge with the agent, else of the agent's own or near nodes; else 0."""
-        near = np.where(self._near & ~self._for_others, ranking.BASE_WEIGHT, 0.0)
-        return np.where(self._tied, self._tie, np.where(self._own, ranking.OWN_WEIGHT, near))
+        near = np.where(self._near & ~self._for_others, BASE_WEIGHT, 0.0)
+        return np.where(self._tied, self._tie, np.where(self._own, OWN_WEIGHT, near))
 
     def _weigh_shared(self) -> NDArray[np.float64]:
         """The same of nodes that may concern all agents; less if tagged for others, 0 if it is bound to them.
@@ -216,9 +234,9 @@ class _Candidates:
         """
         free = ~self._bound | self._told
         mine = self._own & (free | self._nodes.of_kinds("goal") | self._is_tagged)
-        others = np.where(self._for_others, ranking.OTHERS_WEIGHT, ranking.BASE_WEIGHT)
+        others = np.where(self._for_others, OTHERS_WEIGHT, BASE_WEIGHT)
         unbound = np.where(free, others, 0.0)
-        return np.where(self._tied, self._tie, np.where(mine, ranking.OWN_WEIGHT, unbound))
+        return np.where(self._tied, self._tie, np.where(mine, OWN_WEIGHT, unbound))
 
     def _weigh_relevance(self, shared: NDArray[np.float64]) -> NDArray[np.float64]:
         """How much each has to do with the agent's work; 0 if too little, or its kind is not in CONTEXT.
@@ -232,8 +250,8 @@ class _Candidates:
         in_context = nodes.of_kinds(*CONTEXT)
         told = (in_context | nodes.of_kinds("observation")) & self._told
         shared = np.where(nodes.of_kinds("decision"), shared, 0.0)
-        shared = np.where(told, np.maximum(shared, ranking.BASE_WEIGHT), shared)
-        shared = np.where(nodes.of_kinds("fact") & self._own, ranking.OWN_WEIGHT, shared)
+        shared = np.where(told, np.maximum(shared, BASE_WEIGHT), shared)
+        shared = np.where(nodes.of_kinds("fact") & self._own, OWN_WEIGHT, shared)
         relevance = 0.5 * nearness(nodes.compare(self._scope.direction)) + 0.5 / (1 + self._work)
         weights = np.maximum(relevance, np.maximum(self._tie, shared))
         weights = np.where((weights >= FLOOR) | (shared > 0), weights, 0.0)
@@ -249,3 +267,198 @@ def nearness(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
 def contain(known: Collection[str], ids: Sequence[str]) -> Mask:
     """Which of the ids are known."""
     return np.fromiter(map(known.__contains__, ids), np.bool_, len(ids))
+
+
+ENOUGH = SECTION
+"""How many nodes of a kind that concern all agents are enough."""
+
+POOL = 128
+"""How many nodes of a kind are considered first; more if too many of them are bound to other agents."""
+
+WIDEST = 4_096
+"""The most that are considered."""
+
+LATEST = 128
+"""How many of the agent's own latest nodes are considered."""
+
+SIMILAR = 256
+"""How many of the nearest in meaning are considered for Active Context."""
+
+NEIGHBOURS = 1_024
+"""How many of the nearest in the graph are."""
+
+Weights = dict[str, float]
+Floats = NDArray[np.floating]
+
+KNOWLEDGE = (*LASTING, "fact")
+"""Kinds that say what holds."""
+
+_SECTION_OF = {"preference": IDENTITY, "pattern": PATTERNS, "goal": GOALS, "decision": ACTIVE}
+
+
+class Candidates(msgspec.Struct, frozen=True, kw_only=True):
+    """Ids of candidates by section, best first; the ``open`` sections have more that were not considered."""
+
+    ids: Mapping[str, list[str]]
+    open: Collection[str]
+
+
+def find_candidates(view: "View", scope: AgentScope) -> Candidates:
+    """The candidates for each section by rank, as far as that is known without reading them."""
+    weights: dict[str, Weights] = {title: {} for title in ORDER}
+    openings: set[str] = set()
+    for source in (_tied, _own, _of_low_importance, _for_review, _recent, _related_to_work):
+        for title, more in source(view, scope):
+            weights[title].update(
+                {key: max(weight, weights[title].get(key, 0.0)) for key, weight in more.items()}
+            )
+    for kind, (more, is_open) in _shared(view, scope).items():
+        title = _SECTION_OF[kind]
+        weights[title].update({key: weight for key, weight in more.items() if key not in weights[title]})
+        openings.update([title] if is_open else [])
+    every = list(dict.fromkeys(key for section in weights.values() for key in section))
+    nodes, rows = view.describe(every), dict(zip(every, range(len(every)), strict=True))
+    worth, ranks = _worth(nodes, scope.moment), _rank(view, scope, every, nodes)
+
+    def order(section: Weights) -> list[str]:
+        places = np.fromiter(map(rows.__getitem__, section), np.intp, len(section))
+        values = -np.fromiter(section.values(), np.float64, len(section)) * worth[places]
+        ranked = sorted(zip(ranks[places].tolist(), values.tolist(), section, strict=True))
+        return [key for _, value, key in ranked if value <= 0]
+
+    return Candidates(ids={title: order(section) for title, section in weights.items()}, open=openings)
+
+
+def _rank(view: "View", scope: AgentScope, ids: list[str], nodes: NodeColumns) -> NDArray[np.intp]:
+    """In which order candidates are read: own and global knowledge, decisions, facts, all else."""
+    told = set(view.select(tags=(GLOBAL,), min_importance=MIN_IMPORTANCE, limit=LATEST))
+    mine = contain({*scope.ties, *_select_own(view, scope, KNOWLEDGE)}, ids)
+    first = contain(told, ids) | (mine & nodes.of_kinds(*KNOWLEDGE))
+    ranks: NDArray[np.intp] = np.select(
+        [first, nodes.of_kinds(*LASTING), nodes.of_kinds("fact")], [0, 1, 2], 3
+    )
+    return ranks
+
+
+def _select_own(view: "View", scope: AgentScope, kinds: tuple[str, ...]) -> list[str]:
+    """The latest nodes of these kinds that it wrote or that are tagged with its name."""
+    by = view.select(agent=scope.agent, kinds=kinds, min_importance=MIN_IMPORTANCE, limit=LATEST)
+    tagged = view.select(tags=(scope.agent,), kinds=kinds, min_importance=MIN_IMPORTANCE, limit=LATEST)
+    return list(dict.fromkeys((*by, *tagged)))
+
+
+Source = Iterable[tuple[str, Weights]]
+
+
+def _worth(nodes: NodeColumns, moment: float) -> Floats:
+    """importance x recency of those that are important enough, -1 of the others."""
+    importance = nodes.column("importance")
+    return np.where(importance >= MIN_IMPORTANCE, rank_all(nodes, np.ones(len(importance)), moment), -1.0)
+
+
+def _fade(importance: Floats, changed: Floats, rates: Floats | float, moment: float) -> Floats:
+    return np.asarray(importance * np.exp(-rates * np.maximum(0.0, moment - changed) / DAY))
+
+
+def _tied(view: "View", scope: AgentScope) -> Source:
+    ties, nodes = scope.ties, view.describe(scope.ties)
+    for title, kinds in (
+        (RELATIONSHIPS, RELATED),
+        (PATTERNS, ("pattern",)),
+        (GOALS, ("goal",)),
+        (RECENT_EVENTS, EVENTS),
+        (ACTIVE, CONTEXT),
+    ):
+        yield title, {key: ties[key].weight for key in compress(ties, nodes.of_kinds(*kinds).tolist())}
+    applying = compress(ties, nodes.of_kinds("preference", "fact").tolist())
+    yield IDENTITY, {key: ties[key].applies for key in applying if ties[key].applies}
+
+
+def _own(view: "View", scope: AgentScope) -> Source:
+    for kind in (*SHARED, "fact"):
+        ids = _select_own(view, scope, (kind,))
+        yield _SECTION_OF.get(kind, ACTIVE), dict.fromkeys(ids, OWN_WEIGHT)
+    kinds = (*CONTEXT, "observation")
+    told = view.select(tags=(GLOBAL,), kinds=kinds, min_importance=MIN_IMPORTANCE, limit=LATEST)
+    yield ACTIVE, dict.fromkeys(told, BASE_WEIGHT)
+    tagged = view.select(tags=(scope.agent,), min_importance=MIN_IMPORTANCE, limit=LATEST)
+    yield RECENT_EVENTS, dict.fromkeys(_of_kinds(view, tagged, EVENTS), OWN_WEIGHT)
+
+
+def _of_low_importance(view: "View", scope: AgentScope) -> Source:
+    """Facts of low importance of its own, tied to it, or near."""
+    own = _select_own(view, scope, ("fact",))
+    weights = {
+        **dict.fromkeys(_of_kinds(view, scope.near, ("fact",)), BASE_WEIGHT),
+        **dict.fromkeys(own, OWN_WEIGHT),
+        **{key: scope.ties[key].weight for key in _of_kinds(view, scope.ties, ("fact",))},
+    }
+    low = compress(weights, (view.describe(weights).column("importance") < LOW).tolist())
+    yield UNRESOLVED, {key: weights[key] for key in low}
+
+
+def _for_review(view: "View", scope: AgentScope) -> Source:
+    for tag in REVIEW_TAGS:
+        marked = view.select(tags=(tag,), min_importance=MIN_IMPORTANCE, limit=WIDEST)
+        if marked:
+            mine = view.select(tags=(tag,), agent=scope.agent, min_importance=MIN_IMPORTANCE, limit=LATEST)
+            mine += view.select(tags=(tag, scope.agent), min_importance=MIN_IMPORTANCE, limit=LATEST)
+            near = [key for key in marked if key in scope.near or key in scope.ties]
+            yield UNRESOLVED, {**dict.fromkeys(near, BASE_WEIGHT), **dict.fromkeys(mine, OWN_WEIGHT)}
+
+
+def _recent(view: "View", scope: AgentScope) -> Source:
+    since = scope.moment - RECENT
+    near = view.select(kinds=EVENTS, since=since, min_importance=MIN_IMPORTANCE, among=[*scope.near])
+    mine = view.select(
+        kinds=EVENTS, agent=scope.agent, since=since, min_importance=MIN_IMPORTANCE, limit=LATEST
+    )
+    yield RECENT_EVENTS, {**dict.fromkeys(near, BASE_WEIGHT), **dict.fromkeys(mine, OWN_WEIGHT)}
+
+
+def _related_to_work(view: "View", scope: AgentScope) -> Source:
+    """What is near to the agent's work in meaning or in the graph, by 0.5 x near + 0.5 x graph."""
+    nearest = sorted(_of_kinds(view, scope.work, CONTEXT), key=lambda key: (scope.work[key], key))[
+        :NEIGHBOURS
+    ]
+    mean = scope.direction
+    alike = [] if mean is None else [key for key, _ in view.similar(mean, SIMILAR, FAR, CONTEXT)]
+    ids = list(dict.fromkeys((*nearest, *alike)))
+    steps = np.array([scope.work.get(key, np.inf) for key in ids], np.float64)
+    weights = 0.5 * nearness(view.describe(ids).compare(mean)) + 0.5 / (1 + steps)
+    near = zip(ids, weights.tolist(), strict=True)
+    yield ACTIVE, {key: weight for key, weight in near if weight >= FLOOR - SLACK}
+
+
+def _shared(view: "View", scope: AgentScope) -> dict[str, tuple[Weights, bool]]:
+    """Enough nodes of each kind that may concern all agents, and whether there are more."""
+    found: dict[str, tuple[Weights, bool]] = {}
+    kinds: tuple[str, ...] = SHARED
+    limit = POOL
+    while kinds:
+        pools = {kind: _best(view, kind, limit, scope.moment) for kind in kinds}
+        bound = find_bound(view, [key for pool in pools.values() for key in pool], scope.moment)
+        bound -= set(view.select(tags=(GLOBAL,))) if bound else set()
+        for kind, ids in pools.items():
+            weights = dict.fromkeys((key for key in ids if key not in bound), BASE_WEIGHT)
+            found[kind] = weights, len(ids) == limit
+        kinds = tuple(kind for kind in kinds if len(found[kind][0]) < ENOUGH and found[kind][1])
+        limit *= 4
+        if limit > WIDEST:
+            break
+    return found
+
+
+def _best(view: "View", kind: str, limit: int, moment: float) -> list[str]:
+    """The nodes of a kind with the highest importance x recency."""
+
+    def order(importance: Floats, changed: Floats) -> Floats:
+        return _fade(importance, changed, DAILY_RATES.get(kind, OTHER_RATE), moment)
+
+    return view.select(kinds=(kind,), min_importance=MIN_IMPORTANCE, limit=limit, order=order)
+
+
+def _of_kinds(view: "View", ids: Iterable[str], kinds: Collection[str]) -> list[str]:
+    """Those of the live nodes that are of these kinds."""
+    ids = list(ids)
+    return [*compress(ids, view.describe(ids).of_kinds(*kinds).tolist())]

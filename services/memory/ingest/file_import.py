@@ -9,9 +9,10 @@ from services.memory.forgetting import is_forgotten
 from services.memory.ingest import drafting
 from services.memory.ingest.client import MemoryClient, run_all
 from services.memory.ingest.drafting import FileDrafts, NodeDraft
-from services.memory.ingest.identity import SharedTexts, keep_ids
+from services.memory.ingest.identity import KNOWN_AS, SharedTexts, find_others, keep_ids
 from services.memory.ingest.kinds import KindChooser
 from services.memory.ingest.pieces import NoteLink, default_importance
+from services.memory.writes.change import embedded_text
 from services.memory.writes.gate import find_rejection
 from shared.contracts import Edge, EdgeKey, Node, Rejection, Relation
 from shared.memory.ownership import CHANNEL
@@ -30,9 +31,6 @@ GONE = "gone"
 
 SECTION_WEIGHT = 0.9
 """Of an edge from a note or section to what is below it."""
-
-KNOWN_AS = "known_as"
-"""In the metadata of a retired node: the node that said the same before it was embedded."""
 
 SETTLED_AT_ONCE = 500
 """Passages whose kinds, and whether they are known, are settled in one go."""
@@ -271,10 +269,11 @@ class FileImport:
             if first is None or first.retired_version:
                 return False
             self._stands_for[draft.node.id] = first.id
-            self._count_known(first)
+            self._count_known(first, find_others(there))
             self._step(1)
             return True
-        if mine and there.version == there.created_version:  # it may have been left so by a crash
+        # It may have been left so by a crash, and another file may have said since that it has it too.
+        if mine and (there.version == there.created_version or find_others(there)):
             self._unsettled.append(draft)
             self._unchanged.add(there.id)
         self._stands_for[draft.node.id] = self._above(draft) if there.retired_version else there.id
@@ -286,9 +285,12 @@ class FileImport:
         return True
 
     async def _put(self, drafts: Sequence[NodeDraft], known: dict[str, Node]) -> None:
-        edges = [edge for draft in drafts for edge in self._edge_above(draft)]
-        async for count in self._client.write_ungated([draft.node for draft in drafts], edges):
-            self._step(count)
+        async with self._client.sharing:  # or two files that have the same text both store it as theirs
+            came = await self._client.find([draft.node.id for draft in drafts if draft.node.id not in known])
+            drafts = [draft for draft in drafts if not self._is_there(draft, came)]
+            edges = [edge for draft in drafts for edge in self._edge_above(draft)]
+            async for count in self._client.write_ungated([draft.node for draft in drafts], edges):
+                self._step(count)
         for draft in drafts:
             self._record_result(draft, known.get(draft.node.id), None)
         self._unsettled += drafts
@@ -307,7 +309,8 @@ class FileImport:
     async def _settle_kinds(self, drafts: Sequence[NodeDraft]) -> None:
         nodes = await self._client.find([draft.node.id for draft in drafts])
         vectors = await self._client.engine.read_vectors([draft.node.id for draft in drafts])
-        kinds = await self._kinds.settle([draft.unclear for draft in drafts if draft.unclear], vectors)
+        pieces = [draft.unclear for draft in drafts if draft.unclear]
+        kinds = await self._kinds.settle(pieces, [embedded_text(draft.node) for draft in drafts], vectors)
         changed: list[Node] = []
         for draft, kind in zip(drafts, kinds, strict=True):
             node = nodes.get(draft.node.id)
@@ -319,26 +322,27 @@ class FileImport:
             pass
 
     async def _leave_out_known(self, drafts: Sequence[NodeDraft]) -> None:
-        """Retire the passages that say what was known before."""
-        known = await self._client.engine.find_known([draft.node.id for draft in drafts])
-        nodes = await self._client.find([*known])
-        gone = [
-            msgspec.structs.replace(node, metadata={**node.metadata, KNOWN_AS: known[key].id})
-            for key, node in nodes.items()
-        ]
-        async for _ in self._client.write_ungated(gone, retire=True):
-            pass
-        for key in nodes:
+        """Retire the passages that say what was known before; what says it is in their files too."""
+        async with self._client.sharing:  # or another file writes meanwhile that it has one of them
+            known = await self._client.engine.find_known([draft.node.id for draft in drafts])
+            nodes = await self._client.find([*known])
+            gone = [
+                msgspec.structs.replace(node, metadata={**node.metadata, KNOWN_AS: known[key].id})
+                for key, node in nodes.items()
+            ]
+            async for _ in self._client.write_ungated(gone, retire=True):
+                pass
+        for key, node in nodes.items():
             fresh = key not in self._unchanged
             self._outcome.stored -= fresh
             self._outcome.unchanged -= not fresh
             self._stands_for[key] = known[key].id
-            self._count_known(known[key])
+            self._count_known(known[key], find_others(node))
 
-    def _count_known(self, first: Node) -> None:
+    def _count_known(self, first: Node, others: Sequence[str] = ()) -> None:
         self._outcome.duplicates += 1
-        if first.metadata.get("file") != self._drafts.file:
-            self._shared.meet(first)
+        if others or first.metadata.get("file") != self._drafts.file:
+            self._shared.meet(first, others)
 
     async def _offer(self, draft: NodeDraft, there: Node | None) -> None:
         node, edges, unlink = draft.node, self._edge_above(draft), list[EdgeKey]()

@@ -250,7 +250,8 @@ class IngestFolder:
         model: ModelKinds | None = None,
     ) -> None:
         self._path = path
-        self._kinds = KindChooser(engine.embed, model)
+        score = engine.classifiers.score_vectors
+        self._kinds = KindChooser(lambda *rows: engine.run_in_reader(score, "kinds", *rows), model)
         self._model = model
         self._client = MemoryClient(write, engine)
         self._links = NoteLinks(self._client)

@@ -13,6 +13,9 @@ from shared.memory.ownership import CHANNEL
 ALSO = "also_in"
 """In the metadata of a node: the other files that have its text."""
 
+KNOWN_AS = "known_as"
+"""In the metadata of a retired node: the node that said the same before it was embedded."""
+
 SHARED = "in-several-files"
 """The tag of such nodes."""
 
@@ -26,19 +29,23 @@ class SharedTexts:
     def __init__(self, client: MemoryClient, file: str) -> None:
         self._client = client
         self._file = file
-        self._met: list[str] = []
+        self._met: dict[str, tuple[str, ...]] = {}
 
-    def meet(self, node: Node) -> None:
-        """Note that the file has a text of which memory has a node of another file."""
-        if node.source.channel == CHANNEL and not node.retired_version:
-            self._met.append(node.id)
+    def meet(self, node: Node, others: Sequence[str] = ()) -> None:
+        """Note that the file and ``others`` have a text of which memory has a node of another file."""
+        if _is_shared(node):
+            self._met[node.id] = (*self._met.get(node.id, ()), self._file, *others)
 
     async def keep(self) -> None:
         """Write that the file has the texts that it met, and no others."""
         async with self._client.sharing:
-            found = (await self._client.find(self._met)).values()
-            known = [node for node in found if not node.retired_version]
-            joined = [_add(node, self._file) for node in known if self._file not in find_others(node)]
+            found = await self._client.find([*self._met])
+            for node in found.values():
+                if node.retired_version and KNOWN_AS in node.metadata:  # another file left it out meanwhile
+                    first = str(node.metadata[KNOWN_AS])
+                    self._met[first] = (*self._met.get(first, ()), *self._met[node.id])
+            found |= await self._client.find([*self._met.keys() - found.keys()])
+            joined = [_add(node, self._met[node.id]) for node in found.values() if _is_shared(node)]
             left = [
                 _remove(node, self._file)
                 for node in await self._client.list(tags=(SHARED,))
@@ -63,9 +70,17 @@ def find_others(node: Node) -> tuple[str, ...]:
     return tuple(file for file in also if isinstance(file, str)) if isinstance(also, list) else ()
 
 
-def _add(node: Node, file: str) -> Node | None:
+def _is_shared(node: Node) -> bool:
+    """Whether it is there, and of a file."""
+    return node.source.channel == CHANNEL and not node.retired_version
+
+
+def _add(node: Node, files: Sequence[str]) -> Node | None:
+    """The node with those of ``files`` that it lacks; None if it lacks none, or has MOST."""
     others = find_others(node)
-    return None if len(others) >= MOST else _with_files(node, (*others, file))
+    new = [file for file in dict.fromkeys(files) if file not in (*others, node.metadata.get("file"))]
+    joined = (*others, *new)[:MOST]
+    return None if len(joined) <= len(others) else _with_files(node, joined)
 
 
 def _remove(node: Node, file: str) -> Node:

@@ -1,9 +1,7 @@
 """The kinds of a file's pieces: by form, by cue words, by the embedding or by the model that is set.
 
-The cues are in ``kinds.toml``, the examples in ``kind_examples.txt``: a kind and a sentence in each line.
-
-The kinds of a file's pieces: by rules where these are clear, else by the model that is set, if it is to
-choose them, else also by the nearest examples.
+The cues are in ``kinds.toml``. Where rules are not clear, the model that is set chooses, if it is to; else
+likeness to examples has a say, by the classifier ``kinds``.
 """
 
 import asyncio
@@ -12,16 +10,17 @@ import tomllib
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from services.memory.ingest.pieces import SEPARATOR, Document, Piece
 from services.memory.labelling import ModelLabels
 from shared.reasoning.model import ModelSession
 from shared.text.display import excerpt
+
+if TYPE_CHECKING:
+    from services.memory.storage.tables import Vectors
 
 CLEAR = 2.5
 """The score from which one kind is clear, if it leads by LEAD; else the examples have a say."""
@@ -34,9 +33,6 @@ PRIOR = 0.9
 """What the kind counts that a passage has if nothing speaks for another."""
 LIKENESS = 6.0
 """What it counts that a passage is like the examples of a kind: 1 for these, 0 for the others."""
-RIDGE = 1.0
-"""How much smaller weights are preferred to a closer fit. Of .3 to 4, and LIKENESS of 3 to 8, on sentences of
-public notes that are not among the examples, these were among the best; 2 and 5 gave 5 % fewer."""
 
 MAX_READ = 600
 """The characters in which cues are looked for: what comes later says little about the kind."""
@@ -85,13 +81,6 @@ def _load() -> dict[str, _Cues]:
     }
 
 
-@cache
-def list_examples() -> tuple[tuple[str, str], ...]:
-    """The examples, each with its kind."""
-    lines = Path(__file__).with_name("kind_examples.txt").read_text("utf-8").splitlines()
-    return tuple((kind, text) for kind, _, text in (line.partition("|") for line in lines))
-
-
 def is_version(heading: str) -> bool:
     """Whether a heading names a version, as those of a changelog do."""
     return _VERSION.match(heading) is not None
@@ -136,28 +125,6 @@ def is_clear(scores: Scores) -> bool:
     return first >= CLEAR and first - second >= LEAD
 
 
-class Likeness:
-    """How like a text is to the examples of each kind: a linear fit by ridge regression to their vectors.
-
-    Each kind has the same weight, however many examples it has.
-    """
-
-    def __init__(self, examples: NDArray[np.float32]) -> None:
-        """``examples`` are the unit vectors of ``list_examples``."""
-        kinds = np.array([ORDER.index(kind) for kind, _ in list_examples()])
-        self._mean = examples.mean(axis=0)
-        centred = (examples - self._mean).astype(np.float64)
-        wanted = np.eye(len(ORDER))[kinds]
-        weighted = centred.T / np.bincount(kinds)[kinds] * len(kinds) / len(ORDER)
-        ridge = RIDGE * np.eye(centred.shape[1])
-        self._weights = np.linalg.solve(weighted @ centred + ridge, weighted @ (wanted - wanted.mean(axis=0)))
-
-    def add(self, scores: Scores, vector: NDArray[np.float32]) -> Scores:
-        """The scores with what the likeness of a text adds; ``vector`` is its unit vector."""
-        like = dict(zip(ORDER, ((vector - self._mean) @ self._weights).tolist(), strict=True))
-        return {kind: score + LIKENESS * like.get(kind, 0.0) for kind, score in scores.items()}
-
-
 MAX_PIECES = 40
 """The pieces of one call: small models lose count of longer lists."""
 MAX_CHARACTERS = 600
@@ -195,9 +162,6 @@ class ModelKinds:
         )
 
 
-AT_ONCE = 64
-"""Texts that are embedded in one go: queries come between."""
-
 ALONE = 0.5
 """By how much a kind must be likelier than the default if only its likeness to examples speaks for it."""
 
@@ -209,8 +173,7 @@ with friends"."""
 _PROMISE = re.compile(r"(?i)\b(?:i|we)(?:['’]ll|\s+will|\s+shall)\b")
 """What decides nothing among people: "I'll let you know"."""
 
-Embed = Callable[[Sequence[str]], Awaitable[list[list[float]]]]
-Vectors = NDArray[np.float32]
+Classify = Callable[[Sequence[str], "Vectors"], Awaitable["Vectors"]]
 
 
 def score_piece(piece: Piece) -> Scores:
@@ -239,14 +202,12 @@ class KindChooser:
     """Gives pieces their kinds: by rules and, if it is set, by ``model`` before they are stored; what both
     leave unclear is compared to the examples once it has its vector, by ``settle``.
 
-    ``embed`` makes unit vectors of texts: the examples are embedded with it, once.
+    ``classify`` scores texts with their vectors by the classifier ``kinds``, a column for each of ORDER.
     """
 
-    def __init__(self, embed: Embed, model: ModelKinds | None = None) -> None:
-        self._embed = embed
+    def __init__(self, classify: Classify, model: ModelKinds | None = None) -> None:
+        self._classify = classify
         self._model = model
-        self._likeness: Likeness | None = None
-        self._fitting = asyncio.Lock()
 
     async def choose(self, document: Document) -> Document:
         """The document with the kind of every piece that is clear; the others keep none."""
@@ -265,26 +226,18 @@ class KindChooser:
         )
         return msgspec.structs.replace(document, pieces=pieces)
 
-    async def settle(self, pieces: Sequence[Piece], vectors: Vectors) -> list[str]:
-        """The kinds of pieces that are unclear; ``vectors`` are those of their nodes, of title and body."""
-        likeness = await self._fit()
-        return await asyncio.to_thread(_lean_all, pieces, vectors, likeness)
-
-    async def _fit(self) -> Likeness:
-        """The likeness to the examples, which is fitted once."""
-        async with self._fitting:
-            if self._likeness is None:
-                vectors: list[list[float]] = []
-                texts = [text for _, text in list_examples()]
-                for start in range(0, len(texts), AT_ONCE):
-                    vectors += await self._embed(texts[start : start + AT_ONCE])
-                self._likeness = await asyncio.to_thread(Likeness, np.array(vectors, np.float32))
-            return self._likeness
+    async def settle(self, pieces: Sequence[Piece], texts: Sequence[str], vectors: "Vectors") -> list[str]:
+        """The kinds of pieces that are unclear; ``texts`` and ``vectors`` are those of their nodes."""
+        if not pieces:
+            return []
+        likeness = await self._classify(texts, vectors)
+        return await asyncio.to_thread(_lean_all, pieces, likeness.tolist())
 
 
-def _lean_all(pieces: Sequence[Piece], vectors: Vectors, likeness: Likeness) -> list[str]:
+def _lean_all(pieces: Sequence[Piece], likeness: Sequence[Sequence[float]]) -> list[str]:
     kinds = []
-    for piece, vector in zip(pieces, vectors, strict=True):
-        scores = score_piece(piece)
-        kinds.append(choose_kind(lean(scores, likeness.add(scores, vector), piece.default_kind)))
+    for piece, row in zip(pieces, likeness, strict=True):
+        scores, like = score_piece(piece), dict(zip(ORDER, row, strict=True))
+        found = {kind: score + LIKENESS * like.get(kind, 0.0) for kind, score in scores.items()}
+        kinds.append(choose_kind(lean(scores, found, piece.default_kind)))
     return kinds

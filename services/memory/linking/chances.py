@@ -1,18 +1,15 @@
-"""How likely texts take the place of others: evidence, weighed by trees that are fitted to written pairs.
+"""How likely texts take the place of others: evidence, weighed by the classifier ``supersession``.
 
-``python -m tests.bench.claims --fit`` fits them. The chances of all that a text may take the place of are
+The chances of all that a text may take the place of are
 taken together: it takes the place of one at most, so that what looks as much like several takes none's.
 """
 
-import functools
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from services.memory.classifier import open_classifier
 from services.memory.linking import claim_words as table
 from services.memory.linking import evidence
 from services.memory.linking.statements import read_text
@@ -37,8 +34,6 @@ LEAST = 4
 MOST = 0.9999
 """The highest chance of a pair by itself."""
 
-FILE = Path(__file__).with_name("weights.bin")
-
 
 class Pair(NamedTuple):
     """Two texts of which the newer one may take the place of the older, and the cosine of their vectors."""
@@ -46,58 +41,6 @@ class Pair(NamedTuple):
     newer: str
     older: str
     cosine: float
-
-
-class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands in the first line of the file of weights.
-
-    ``names`` are those of the evidence, ``depth`` is how many questions lead to an answer, ``start`` the
-    log-odds without any. Behind it, for each of the ``trees``: the places of the evidence that is asked for,
-    breadth first, in one byte each, then the thresholds and the answers in log-odds, both as float32.
-    """
-
-    names: tuple[str, ...]
-    trees: int
-    depth: int
-    start: float
-
-
-class Trees(NamedTuple):
-    """Complete binary trees: at or below a threshold to the left, above it to the right."""
-
-    header: Header
-    asked: npt.NDArray[np.uint8]
-    thresholds: npt.NDArray[np.float32]
-    answers: npt.NDArray[np.float32]
-
-    def weigh(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-        """The log-odds of each row of evidence."""
-        trees, samples = np.arange(self.header.trees), np.arange(len(rows))[:, None]
-        place = np.zeros((len(rows), self.header.trees), dtype=np.int64)
-        for _ in range(self.header.depth):
-            above = rows[samples, self.asked[trees, place]] > self.thresholds[trees, place]
-            place = 2 * place + 1 + above
-        found = self.answers[trees, place - self.thresholds.shape[1]]
-        odds: npt.NDArray[np.float64] = self.header.start + found.sum(1, dtype=np.float64)
-        return odds
-
-
-def read_trees(content: bytes) -> Trees:
-    """The trees of the content of a file of weights."""
-    head, _, rest = content.partition(b"\n")
-    header = msgspec.json.decode(head, type=Header)
-    inner = 2**header.depth - 1
-    shape = header.trees, inner
-    asked = np.frombuffer(rest, np.uint8, header.trees * inner).reshape(shape)
-    numbers = np.frombuffer(rest, np.float32, offset=asked.size)
-    thresholds, answers = numbers[: asked.size], numbers[asked.size :]
-    return Trees(header, asked, thresholds.reshape(shape), answers.reshape(header.trees, inner + 1))
-
-
-@functools.cache
-def load_trees() -> Trees:
-    """The trees of the file of weights."""
-    return read_trees(FILE.read_bytes())
 
 
 def may_compare(new: "Reading", old: "Reading") -> bool:
@@ -119,13 +62,13 @@ def estimate(pairs: Sequence[Pair], beside: Sequence[str] = ()) -> list[float]:
     chances = [0.0] * len(pairs)
     if not compared:
         return chances
-    trees, notes = load_trees(), {text: read_text(text).keys for text in beside}
+    notes = {text: read_text(text).keys for text in beside}
     rows = []
     for new, old, pair in (readings[place] for place in compared):
         others = [keys for text, keys in notes.items() if text not in (pair.newer, pair.older)]
         rows.append(evidence.gather(new, old, pair.cosine, others))
-    numbers = np.array([[row[name] for name in trees.header.names] for row in rows], dtype=np.float32)
-    odds = np.exp(-trees.weigh(numbers)).tolist()
+    classifier = open_classifier("supersession")
+    odds = np.exp(-classifier.score(classifier.arrange(rows))[:, 0].astype(np.float64)).tolist()
     for place, row, against in zip(compared, rows, odds, strict=True):
         chance = max(ENDED * evidence.is_ended(row), 1 / (1 + against))
         if evidence.are_apart(row):

@@ -1,1 +1,1 @@
-"""Memory on disk: its tables, its write-ahead log, its commits, its past states."""
+"""Memory on disk: its tables, up to where they follow the log, its past states."""

@@ -1,4 +1,4 @@
-"""The commit table, in SQLite: which writes were applied, and which state of the tables is committed."""
+"""The commit table, in SQLite: which writes were applied, and up to where the tables have them."""
 
 import json
 import sqlite3
@@ -6,9 +6,9 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from services.memory.storage.disk import Disk, Segment, open_error
+from services.memory.storage.disk import Disk, open_error
 from shared.errors import StartError
 
 KEPT_WRITES = 1_000_000
@@ -26,38 +26,29 @@ create table if not exists writes (id text primary key, version integer not null
 create table if not exists moments (version integer primary key, moment real not null);
 create table if not exists access (id text primary key, count integer not null, last_at text not null)
     without rowid;
-create table if not exists tail (name text not null, start integer not null, size integer not null);
 create table if not exists notes (name text primary key, value text not null) without rowid;
 create table if not exists briefings (agent text not null, version integer not null, moment real not null,
     primary key (agent, version));
+create temp table later_writes (id text primary key, version integer not null);
+create temp table later_moments (version integer primary key, moment real not null);
+create temp table later_access (id text primary key, count integer not null, last_at text not null)
+    without rowid;
+create temp view all_writes as
+    select id, version from writes union all select id, version from later_writes;
 """
-
-
-class Commit(NamedTuple):
-    """What becomes true at once: ``tables`` are the committed Lance versions, by name.
-
-    ``writes`` are ids and versions, ``moments`` the time of each; ``accessed`` has new totals; ``wal`` are
-    rows that go into the tables later; ``flushed`` says that all earlier ones are in them; ``counts`` are
-    further numbers to keep.
-    """
-
-    version: int
-    tables: Mapping[str, int] = {}
-    writes: Sequence[tuple[str, int]] = ()
-    moments: Sequence[float] = ()
-    accessed: Mapping[str, tuple[int, str]] = {}
-    wal: Sequence[Segment] = ()
-    flushed: bool = False
-    counts: Mapping[str, int] = {}
+"""What is not committed yet is in the ``later`` tables, which are in RAM."""
 
 
 class CommitTable:
-    """Makes one commit of changes to several tables: it happened if it is recorded here, and else it did not.
+    """Says which writes are in the tables: those up to the version that was committed, in all of them.
 
-    LanceDB commits table by table and syncs nothing; a row here is written and synced after the tables are.
+    Writes that were added and not committed are known as well, and lost if the process ends: the log has
+    them. Notes and briefings are on disk when their method returns. LanceDB commits table by table: a row
+    here, written and synced after the tables are, makes one commit of it.
+
     The file is locked while it is open, so a second daemon on the same folder is refused. Raises StartError
-    if it is locked, of another version, or no database. Safe in any thread. A change is on disk when its
-    method returns; it raises sqlite3.Error if it cannot be written.
+    if it is locked, of another version, or no database. Safe in any thread. Raises sqlite3.Error if
+    something cannot be written.
     """
 
     def __init__(self, path: Path, schema: int, disk: Disk | None = None) -> None:
@@ -76,7 +67,7 @@ class CommitTable:
 
     def _prepare(self, schema: int) -> None:
         synchronous = f"synchronous = {'full' if self._disk.synced else 'off'}"
-        for pragma in ("locking_mode = exclusive", "journal_mode = wal", synchronous):
+        for pragma in ("locking_mode = exclusive", "journal_mode = wal", "temp_store = memory", synchronous):
             self._database.execute(f"pragma {pragma}")
         with self._transaction():
             for statement in _SCHEMA.split(";"):
@@ -97,71 +88,87 @@ class CommitTable:
         return open_error(folder, error)
 
     def state(self) -> dict[str, int]:
-        """schema, and after the first commit: version, the counts, and each table's Lance version."""
+        """What is committed: schema, then version, the counts, and each table's Lance version."""
         return dict(self._read("select name, value from state"))
 
     def find(self, write_id: str) -> int | None:
         """The graph version at which a write was applied; None if it was not."""
-        rows = self._read("select version from writes where id = ?", write_id)
+        rows = self._read("select version from all_writes where id = ?", write_id)
         return int(rows[0][0]) if rows else None
 
     def find_all(self, write_ids: Sequence[str]) -> dict[str, int]:
         """The graph versions at which writes were applied, of those that were."""
-        query = "select id, version from writes where id in (select value from json_each(?))"
+        query = "select id, version from all_writes where id in (select value from json_each(?))"
         return dict(self._read(query, json.dumps(write_ids)))
 
-    def commit(self, commit: Commit) -> None:
-        """Make this the committed state, whole or not at all."""
-        self._disk.run("commit", self._commit, commit)
+    def add(
+        self,
+        writes: Sequence[tuple[str, int]],
+        moments: Sequence[float],
+        accessed: Mapping[str, tuple[int, str]],
+    ) -> None:
+        """Know writes that were applied, all or none: ids and versions, the time of each, new totals."""
+        with self._transaction():
+            self._many("insert into later_writes values (?, ?)", writes)
+            versions = [version for _, version in writes]
+            self._many("insert into later_moments values (?, ?)", zip(versions, moments, strict=True))
+            totals = ((node_id, *access) for node_id, access in accessed.items())
+            self._many("insert or replace into later_access values (?, ?, ?)", totals)
 
-    def _commit(self, commit: Commit) -> None:
-        state = {"version": commit.version, **commit.tables, **commit.counts}
-        versions = [version for _, version in commit.writes]
+    def commit(self, state: Mapping[str, int]) -> None:
+        """Make what was added the committed state, whole or not at all.
+
+        ``state`` has version, each table's Lance version and further numbers to keep.
+        """
+        self._disk.run("commit", self._commit, state)
+
+    def _commit(self, state: Mapping[str, int]) -> None:
         with self._transaction():
             self._many("insert or replace into state values (?, ?)", state.items())
-            self._many("insert into writes values (?, ?)", commit.writes)
-            self._many("insert into moments values (?, ?)", zip(versions, commit.moments, strict=True))
-            accessed = ((node_id, *access) for node_id, access in commit.accessed.items())
-            self._many("insert or replace into access values (?, ?, ?)", accessed)
-            if commit.flushed:
-                self._database.execute("delete from tail")
-            self._many("insert into tail values (?, ?, ?)", commit.wal)
+            for name in ("writes", "moments", "access"):
+                self._database.execute(f"insert or replace into {name} select * from later_{name}")  # noqa: S608
+                self._database.execute(f"delete from later_{name}")  # noqa: S608
 
     def forget(self, names: Sequence[str]) -> None:
         """Drop tables from the state: they are no more."""
         with self._transaction():
             self._many("delete from state where name = ?", [(name,) for name in names])
 
-    def wal(self) -> list[Segment]:
-        """The rows that are not in the tables yet, in the order of writing."""
-        return [Segment(*row) for row in self._read("select name, start, size from tail order by rowid")]
-
     def access(self) -> dict[str, tuple[int, str]]:
         """How often each node was shown, and when last."""
-        rows = self._read("select id, count, last_at from access")
+        rows = [
+            *self._read("select id, count, last_at from access"),
+            *self._read("select id, count, last_at from later_access"),
+        ]
         return {node_id: (count, last_at) for node_id, count, last_at in rows}
 
     def moment_of(self, version: int) -> float:
         """When a version was reached: the time of the last write up to it; 0 if there was none."""
-        query = "select moment from moments where version <= ? order by version desc limit 1"
-        rows = self._read(query, version)
-        return float(rows[0][0]) if rows else 0.0
+        found = self.versions(version + 1, 1)
+        return found[0][1] if found else 0.0
 
     def versions(self, before: int, limit: int) -> list[tuple[int, float]]:
         """The latest versions below ``before`` (0: of all), and when each was reached; the latest first."""
-        query = "select version, moment from moments where version < ? order by version desc limit ?"
-        return [
-            (int(version), float(moment)) for version, moment in self._read(query, before or _LAST, limit)
-        ]
+        found: list[tuple[int, float]] = []
+        for name in ("later_moments", "moments"):
+            query = f"select version, moment from {name} where version < ? order by version desc limit ?"  # noqa: S608
+            found += self._read(query, before or _LAST, limit - len(found))
+        return found
 
     def first_version(self) -> int:
         """The oldest version that is known; 0 if nothing was stored."""
-        ((first,),) = self._read("select coalesce(min(version), 0) from moments")
-        return int(first)
+        first = "(select min(version) from moments), (select min(version) from later_moments)"
+        ((found,),) = self._read(f"select coalesce({first}, 0)")
+        return int(found)
 
     def applied(self) -> list[int]:
         """The versions of all writes that were applied."""
-        return [version for (version,) in self._read("select version from moments")]
+        return [
+            version
+            for (version,) in self._read(
+                "select version from moments union all select version from later_moments"
+            )
+        ]
 
     def write_note(self, name: str, value: str) -> None:
         """Record a text under a name."""

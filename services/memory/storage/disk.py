@@ -1,14 +1,11 @@
-"""The store's folder: syncing, rolling back what was not committed, putting a rebuilt store in place."""
+"""The store's folder: syncing, dropping what was not committed, putting a rebuilt store in place."""
 
-import ctypes
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Set
 from pathlib import Path
-from typing import NamedTuple, ParamSpec, TypeVar
-
-import pyarrow as pa
+from typing import ParamSpec, TypeVar
 
 from shared.errors import ActionError, StartError
 
@@ -23,9 +20,6 @@ _HINDRANCES = re.compile(
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-_sync = getattr(os, "fdatasync", os.fsync)
-"""The file is overwritten again and again: while its length stays the same, its metadata does too."""
 
 
 class Damaged(StartError):
@@ -54,18 +48,27 @@ class Disk:
     def __init__(self, path: Path, *, synced: bool = True) -> None:
         self.path = path
         self.synced = synced
+        self._flushed: set[str] = set()
 
     def run(self, step: str, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Do ``work``; ``step`` names what it does to the disk."""
         return work(*args, **kwargs)
 
     def sync(self) -> None:
-        """Flush all that was written to the file system of the folder; raises OSError."""
-        if self.synced:
-            self.run("sync", _syncfs, self.path)
+        """Flush the files that are new since the last time; raises OSError.
 
-    def roll_back(self, committed: Mapping[str, int]) -> None:
-        """Take the tables back to their ``committed`` versions, and remove those that have none.
+        Lance never writes to a file again, and flushes none.
+        """
+        if self.synced:
+            self.run("sync", self._sync)
+
+    def _sync(self) -> None:
+        found = [_flush(table, self._flushed) for table in self.path.glob("*.lance")]
+        self._flushed = set().union(*found)
+        _fsync(self.path)
+
+    def drop_uncommitted(self, committed: Mapping[str, int]) -> None:
+        """Drop what tables have beyond their ``committed`` versions, and the tables that have none.
 
         Raises ValueError if nothing is committed although there is data: its commit table is lost.
         """
@@ -101,81 +104,23 @@ def first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
 
 
-def _syncfs(path: Path) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(libc, "syncfs"):  # macOS
-        os.sync()
-        return
-    folder = os.open(path, os.O_RDONLY)
+def _flush(folder: Path, known: Set[str] = frozenset()) -> set[str]:
+    """Flush what is in a folder, and below, but for the ``known`` files; returns all files."""
+    files: set[str] = set()
+    for root, _, names in os.walk(folder):
+        here = {os.path.join(root, name) for name in names}  # noqa: PTH118
+        for path in [*(here - known), root]:
+            _fsync(path)
+        files |= here
+    return files
+
+
+def _fsync(path: Path | str) -> None:
+    file = os.open(path, os.O_RDONLY)
     try:
-        if libc.syncfs(folder):
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(path))
+        os.fsync(file)
     finally:
-        os.close(folder)
-
-
-class Segment(NamedTuple):
-    """Rows of one table, as an Arrow batch in the file."""
-
-    table: str
-    start: int
-    size: int
-
-
-class Wal:
-    """A file of Arrow batches, of which ``segments`` count; the other bytes are overwritten.
-
-    A commit of a table leaves three files and takes 3 to 15 ms. A batch of rows here takes one sync. So it
-    would in the commit table, but there a megabyte is written twice (15 ms, here 5).
-    """
-
-    def __init__(self, path: Path, disk: Disk) -> None:
-        self.segments: list[Segment] = []
-        self._disk = disk
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-    @property
-    def end(self) -> int:
-        """The number of bytes that count."""
-        return self.segments[-1].start + self.segments[-1].size if self.segments else 0
-
-    def write(self, parts: Sequence[tuple[str, pa.Table]]) -> list[Segment]:
-        """Write rows at the end, on disk when this returns; they count once they are among ``segments``.
-
-        Raises OSError if they do not fit.
-        """
-        written, start = [], self.end
-        for name, table in parts:
-            data = memoryview(_to_batch(table).serialize())
-            written.append(Segment(name, start, len(data)))
-            while data:
-                count = self._disk.run("wal", os.pwrite, self._file, data, start)
-                start, data = start + count, data[count:]
-        if parts and self._disk.synced:
-            _sync(self._file)
-        return written
-
-    def require(self, segments: list[Segment]) -> None:
-        """Let ``segments`` count; raises ValueError if the file is too short for them."""
-        self.segments = segments
-        if os.fstat(self._file).st_size < self.end:
-            raise ValueError(f"tail.arrow should have {self.end:,} bytes but is shorter")
-
-    def read(self, name: str, schema: pa.Schema) -> list[pa.RecordBatch]:
-        """The rows of a table."""
-        # Copied, not mapped: the bytes are overwritten while readers still hold the rows.
-        segments = [segment for segment in self.segments if segment.table == name]
-        data = (os.pread(self._file, segment.size, segment.start) for segment in segments)
-        return [pa.ipc.read_record_batch(pa.py_buffer(each), schema) for each in data]
-
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
-
-
-def _to_batch(table: pa.Table) -> pa.RecordBatch:
-    (batch,) = table.combine_chunks().to_batches()
-    return batch
+        os.close(file)
 
 
 DRAFT = "rebuild"
@@ -187,9 +132,10 @@ _MOVING = "moving"
 
 def replace(path: Path) -> None:
     """Put the store in the draft's folder in the place of that in ``path``; both must be closed."""
-    Disk(path).sync()
+    _flush(path / DRAFT)
     (path / DRAFT / _READY).touch()
-    Disk(path).sync()
+    _fsync(path / DRAFT)
+    _fsync(path)
     settle(path)
 
 
@@ -203,13 +149,14 @@ def settle(path: Path) -> None:
         for entry in path.iterdir():
             if entry != draft:
                 _remove(entry)
+        _fsync(path)
         (draft / _READY).rename(draft / _MOVING)
-        Disk(path).sync()
+        _fsync(draft)
     if (draft / _MOVING).exists():
         for entry in draft.iterdir():
             if entry.name != _MOVING:
                 os.replace(entry, path / entry.name)  # noqa: PTH105 - as it is named in the docs of POSIX
-        Disk(path).sync()
+        _fsync(path)
     if draft.exists():
         shutil.rmtree(draft)
 

@@ -1,4 +1,4 @@
-"""The store: nodes, edges and vectors on disk, changed together or not at all."""
+"""The store: nodes, edges and vectors in tables, which follow the log and have it up to one version."""
 
 import contextlib
 import re
@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from services.memory.storage import tables
-from services.memory.storage.commit_table import Commit, CommitTable
-from services.memory.storage.disk import Disk, Wal, open_error
+from services.memory.storage.commit_table import CommitTable
+from services.memory.storage.disk import Disk, open_error
 from services.memory.storage.tables import (
     NODES,
     SCHEMA_VERSION,
@@ -34,9 +34,11 @@ MANY_COMMITS = 48
 them: 600 single adds made 1,803 files and a search eleven times slower; 48 commits keep it under 200
 files."""
 
-FLUSH_BYTES = 16 << 20
-FLUSH_SEGMENTS = 2_000
-"""When the write-ahead log goes into the tables. Reading so much of it takes 20 ms at the start."""
+FLUSH_BYTES = 8 << 20
+FLUSH_PARTS = 2_000
+FLUSH_TEXT = 40_000
+"""How far the tables may lag: by so many bytes of rows or parts of them, which are in RAM, or by so many
+characters whose vectors were made here: making them again after a crash takes 4 s of one core."""
 
 SPLIT_ROWS = 10_000
 SPLIT_SHARE = 0.25
@@ -52,11 +54,10 @@ S = TypeVar("S", Node, Edge)
 class Store:
     """Nodes, edges and the vectors of the embedding model ``model``, in the folder ``path``.
 
-    A small commit writes its rows to the write-ahead log and syncs it, then adds a row to the commit table.
-    If the log is long, the rows go into the tables: their commits, syncfs, a row in the commit table. What a
-    crash, a power cut or a full disk left half done is not in the commit table, and is rolled back by
-    removing the manifests that are newer than it says. Every state that something had is kept: the newest
-    counts, and the others serve ``load(at)``.
+    What is applied is in RAM, and in the log; ``flush`` writes it to the tables, a large piece at a time. A
+    crash, a power cut or a full disk takes the tables back to the last flush: the commit table says up to
+    which version that was, and the log has what comes after. Every state that something had is kept: the
+    newest counts, and the others serve ``load(at)``.
 
     One owner: only one process has it open, and calls its methods one at a time, those of ``commits`` at any
     time. Raises StartError if the folder cannot be opened.
@@ -78,6 +79,9 @@ class Store:
                 "Set MAILROOM_STATE_DIR to a folder of yours",
             ) from None
         self._state: dict[str, int] = {}
+        self._tail: dict[str, list[pa.Table]] = {name: [] for name in self._layouts}
+        """What is not flushed, by table."""
+        self._tail_parts, self._tail_bytes, self._tail_text = 0, 0, 0
         self._is_whole = False
         self._table_commits = self._disk.count_commits()
         """Commits of tables whose files are still there, at least."""
@@ -85,8 +89,6 @@ class Store:
             with contextlib.ExitStack() as opened:
                 self.commits = CommitTable(path / "ledger.sqlite", SCHEMA_VERSION, self._disk)
                 opened.callback(self.commits.close)
-                self._wal = Wal(path / "tail.arrow", self._disk)
-                opened.callback(self._wal.close)
                 self._open()
                 opened.pop_all()
         except FAILURES as error:
@@ -94,7 +96,7 @@ class Store:
 
     @property
     def version(self) -> int:
-        """The committed graph version; 0 if nothing was stored yet."""
+        """The graph version; 0 if nothing was stored yet."""
         return self._state.get("version", 0)
 
     @property
@@ -138,40 +140,41 @@ class Store:
     def apply(
         self, change: Change, ids: Sequence[str], vectors: Vectors, versions: Sequence[int] = ()
     ) -> None:
-        """Store a change; it is on disk when this returns.
+        """Take a change in; flushes before if that is due.
 
         ``vectors`` has a row for each of ``ids``: of ``change.texts_changed``, and those of
-        ``change.interim`` if they are wanted; then ``versions`` says since when each has its text. Changed
-        texts that are not among them lack their vector: they are ``missing_vectors``, also after a crash.
-        Raises ActionError with cause and cure if it cannot be written; then nothing of it is stored.
+        ``change.interim`` if they are wanted; then ``versions`` says since when each has its text. Texts
+        that are not among them lack their vector: they are ``missing_vectors``.
+        Raises ActionError with cause and cure if the tables cannot be written; then it is not taken in.
         """
         if change.version <= self.version:
             raise ValueError(f"version {change.version} does not come after {self.version}")
-        given = set(ids)
-        lacking = [change.nodes[key] for key in change.texts_changed if key not in given]
         versions = versions or [change.texts_changed[node_id] for node_id in ids]
-        later = [change.nodes[key].created_version != at for key, at in zip(ids, versions, strict=True)]
-        with self._writing():
-            self._store(
-                {
-                    "nodes": tables.write_nodes(_states(change.nodes, change.replaced_nodes, self.version)),
-                    "edges": tables.write_edges(_states(change.edges, change.replaced_edges, self.version)),
-                    self._vectors: tables.write_vectors(ids, versions, vectors),
-                },
-                Commit(
-                    version=change.version,
-                    writes=change.writes,
-                    moments=change.moments,
-                    accessed=change.accessed,
-                    counts={"pending": 1} if lacking else {},
-                ),
-                {
-                    "nodes": len(change.replaced_nodes),
-                    "edges": len(change.replaced_edges),
-                    self._vectors: sum(later),
-                },
-                lacking,
-            )
+        keys = set(zip(ids, versions, strict=True))
+        lacking = [change.nodes[key] for key, at in change.texts_changed.items() if (key, at) not in keys]
+        lacks_old = any((text.id, text.version) not in keys for text in change.interim)
+        later = [key for key, since in keys if change.nodes[key].created_version != since]
+        rows = {
+            "nodes": tables.write_nodes(_states(change.nodes, change.replaced_nodes, self.version)),
+            "edges": tables.write_edges(_states(change.edges, change.replaced_edges, self.version)),
+            self._vectors: tables.write_vectors(ids, versions, vectors),
+        }
+        self._flush_if_due()
+        self.commits.add(change.writes, change.moments, change.accessed)
+        replaced = (len(change.replaced_nodes), len(change.replaced_edges), len(later))
+        self._append(rows, dict(zip(rows, replaced, strict=True)))
+        self._state["version"] = change.version
+        self._tail_parts += 1  # also if it only counted accesses
+        made = [change.nodes[key] for key in change.texts_changed.keys() - change.given.keys()]
+        self._tail_text += sum(len(node.title) + len(node.body) for node in made)
+        if lacks_old:
+            self._missing = None
+        elif not self._state.get("pending"):
+            self._missing = tables.list_texts(lacking)  # all others have theirs
+        elif self._missing is not None:
+            self._missing = pa.concat_tables([self._missing, tables.list_texts(lacking)])
+        if lacking or lacks_old:
+            self._state["pending"] = 1
 
     def vectors_by_text(self) -> tuple[dict[str, int], Vectors]:
         """The vectors of this model, and the row in them of each text that any state of a node had."""
@@ -201,106 +204,94 @@ class Store:
         return self._find_missing().num_rows if self._state.get("pending") else 0
 
     def add_vectors(self, keys: Sequence[tuple[str, int]], vectors: Vectors) -> None:
-        """Store vectors of the first texts of ``missing_vectors``; the graph version stays.
+        """Take in vectors of the first texts of ``missing_vectors``; the graph version stays.
 
         Raises ActionError as ``apply`` does.
         """
         ids, versions = [node_id for node_id, _ in keys], [version for _, version in keys]
-        with self._writing():
-            table = tables.write_vectors(ids, versions, vectors)
-            # Texts of the past may be among them: one old row is enough to have the newest looked for.
-            self._store({self._vectors: table}, Commit(version=self.version), {self._vectors: 1})
+        self._flush_if_due()
+        # Texts of the past may be among them: one old row is enough to have the newest looked for.
+        self._append({self._vectors: tables.write_vectors(ids, versions, vectors)}, {self._vectors: 1})
         if self._missing is not None:
             self._missing = self._missing.slice(len(ids))
 
+    def flush(self) -> None:
+        """Write all that was taken in to the tables; it is on disk when this returns; raises as ``apply``."""
+        if self._tail_parts:
+            with self._writing():
+                self._flush()
+
     def compact(self) -> None:
-        """Empty the write-ahead log, compact the tables and drop their old files; raises as ``apply`` does.
+        """Flush, compact the tables and drop their old files; raises as ``apply`` does.
 
         Compacted first, then committed, then cleaned: interrupted anywhere, the committed state is there.
         """
         with self._writing():
             self._table_commits = 0
-            now = Commit(version=self.version)
-            if self._wal.segments:
-                self._flush({}, now)
+            self._flush()
             due = [name for name in self._layouts if self._is_split_due(name)]
             for name in due:
                 self._tables.split(name)
             self._tables.compact()
-            self._commit(now._replace(counts={f"old {name}": 0 for name in due}))
+            self._commit({f"old {name}": 0 for name in due})
             self._tables.clean()
             self.commits.trim()
 
     def close(self) -> None:
-        """Close the files."""
-        self._wal.close()
+        """Close the files; what is not flushed is in the log alone."""
         self.commits.close()
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Change what is stored; raises ActionError with cause and cure if that fails, and rolls back."""
+        """Change the tables; raises ActionError with cause and cure if that fails, and takes them back."""
         try:
             self._recover()
             yield
         except FAILURES as error:
             self._table_commits += MANY_COMMITS
-            self._is_whole = False  # rolled back now, or if that fails before anything else is written
+            self._is_whole = False  # dropped now, or if that fails before anything else is written
             with contextlib.suppress(*FAILURES):
                 self._open()
             raise self._disk.explain(error) from None
 
     def _recover(self) -> None:
-        """Roll back what a failed commit left, if that could not be done then; raises what the disk does."""
+        """Drop what a failed flush left, if that could not be done then; raises what the disk does."""
         if not self._is_whole:
             self._open()
 
-    def _store(
-        self,
-        new: Mapping[str, pa.Table],
-        commit: Commit,
-        replaced: Mapping[str, int],
-        lacking: Sequence[Node] = (),
-    ) -> None:
-        """Commit new rows, of which so many ``replaced`` older ones; ``lacking`` nodes have no vector."""
-        was_pending = bool(self._state.get("pending"))
-        self._commit_rows(new, commit, replaced)
-        if lacking and not was_pending:
-            self._missing = tables.list_texts(lacking)  # all others have theirs
-        elif lacking and self._missing is not None:
-            self._missing = pa.concat_tables([self._missing, tables.list_texts(lacking)])
-
-    def _commit_rows(self, new: Mapping[str, pa.Table], commit: Commit, replaced: Mapping[str, int]) -> None:
-        counts = {
-            f"old {name}": self._state.get(f"old {name}", 0) + count for name, count in replaced.items()
-        }
-        commit = commit._replace(counts={**counts, **commit.counts})
-        parts = [(name, table) for name, table in new.items() if table.num_rows]
-        size = self._wal.end + sum(table.nbytes for _, table in parts)
-        if size >= FLUSH_BYTES or len(self._wal.segments) + len(parts) > FLUSH_SEGMENTS:
-            self._flush(dict(parts), commit)
-            return
-        segments = self._wal.write(parts)
-        self.commits.commit(commit._replace(wal=segments))
-        self._wal.segments += segments
-        self._state |= {"version": commit.version, **commit.counts}
-
-    def _flush(self, new: Mapping[str, pa.Table], commit: Commit) -> None:
-        for name, layout in self._layouts.items():
-            table = pa.Table.from_batches(self._wal.read(name, layout.schema), layout.schema)
-            table = pa.concat_tables([table, new[name]]) if name in new else table
+    def _append(self, rows: Mapping[str, pa.Table], replaced: Mapping[str, int]) -> None:
+        """Take new rows in, of which so many ``replaced`` older ones."""
+        for name, table in rows.items():
             if table.num_rows:
+                self._tail[name].append(table)
+                self._tail_parts += 1
+                self._tail_bytes += table.nbytes
+            old = f"old {name}"
+            self._state[old] = self._state.get(old, 0) + replaced[name]
+
+    def _flush_if_due(self) -> None:
+        lags = self._disk.synced and self._tail_text >= FLUSH_TEXT  # else a crash leaves nothing of it anyway
+        if lags or self._tail_bytes >= FLUSH_BYTES or self._tail_parts >= FLUSH_PARTS:
+            self.flush()
+
+    def _flush(self) -> None:
+        for name, parts in self._tail.items():
+            if parts:
                 self._table_commits += 1
-                self._tables.add(name, table.combine_chunks())
-        self._commit(commit._replace(flushed=True))
+                self._tables.add(name, pa.concat_tables(parts).combine_chunks())
+        self._commit()
+        self._clear_tail()
 
-    def _commit(self, commit: Commit) -> None:
+    def _clear_tail(self) -> None:
+        for parts in self._tail.values():
+            parts.clear()
+        self._tail_parts = self._tail_bytes = self._tail_text = 0
+
+    def _commit(self, counts: Mapping[str, int] = {}) -> None:
         self._disk.sync()
-        self.commits.commit(commit._replace(tables=self._tables.versions()))
-        self._read_state()
-
-    def _read_state(self) -> None:
-        self._state = self.commits.state()
-        self._wal.require([segment for segment in self.commits.wal() if segment.table in self._layouts])
+        state = {"version": self.version, **self._state, **counts, **self._tables.versions()}
+        self.commits.commit(state)
+        self._state = state
 
     def _find_missing(self) -> pa.Table:
         if self._missing is None:
@@ -312,9 +303,12 @@ class Store:
     def _drop_other_models(self) -> None:
         """Every text has its vector of this model: drop those of all others."""
         others = _tables_of(self.commits.state()).keys() - self._tables.versions().keys()
-        self._commit(Commit(version=self.version, counts={"pending": 0}))
+        self._flush()
+        self._commit({"pending": 0})
         self.commits.forget(sorted(others))
-        self._disk.roll_back(_tables_of(self.commits.state()))
+        for name in others:
+            self._state.pop(name, None)
+        self._disk.drop_uncommitted(_tables_of(self.commits.state()))
 
     def _has_old(self, name: str) -> bool:
         """Whether a table has states that were replaced."""
@@ -327,18 +321,19 @@ class Store:
     def _open(self) -> None:
         """Open the tables at the versions in the commit table; create those that it does not name."""
         state = self.commits.state()
-        self._disk.roll_back(_tables_of(state))
+        self._disk.drop_uncommitted(_tables_of(state))
         self._tables = LanceTables(self._disk, self._layouts)
-        self._rows = StoredRows(self._tables, self._wal, self._layouts)
+        self._rows = StoredRows(self._tables, self._tail, self._layouts)
         self._tables.open(_tables_of(state))
-        self._read_state()
-        now = Commit(version=state.get("version", 0), counts={"schema": SCHEMA_VERSION})
+        if _tables_of(self._state) not in ({}, _tables_of(state)):  # the failed commit was made
+            self._clear_tail()
+        self._state = {**state, **self._state, **_tables_of(state)}
         if self.commits.read_note("model") != self._model:
-            # The log ends here: it may hold vectors of the other model, which only its own Store can read.
-            self._flush({}, now._replace(counts={**now.counts, "pending": int("version" in state)}))
+            self._state["pending"] = int(self.version > 0)
+            self._flush()
             self.commits.write_note("model", self._model)
         elif self._tables.versions().items() - state.items():
-            self._commit(now)
+            self._flush()
         self._is_whole = True
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from services.memory.storage.disk import Disk, Wal
+from services.memory.storage.disk import Disk
 from services.memory.writes.change import join_text
 from shared.contracts import Edge, Node, Source
 
@@ -327,11 +327,13 @@ class LanceTables:
 
 
 class StoredRows:
-    """The rows of the tables, with those of their histories and of the write-ahead log."""
+    """The rows of the tables, with those of their histories and those that come later: the ``tail``."""
 
-    def __init__(self, tables: LanceTables, wal: Wal, layouts: Mapping[str, Layout]) -> None:
+    def __init__(
+        self, tables: LanceTables, tail: Mapping[str, Sequence[pa.Table]], layouts: Mapping[str, Layout]
+    ) -> None:
         self._tables = tables
-        self._wal = wal
+        self._tail = tail
         self._layouts = layouts
 
     def read(self, name: str, columns: list[str]) -> pa.Table:
@@ -348,9 +350,8 @@ class StoredRows:
             *self._tables.read(layout.history, columns, where),
             *self._tables.read(name, columns, where),
         ]
-        later = pa.Table.from_batches(self._wal.read(name, layout.schema), layout.schema)
-        found = pa.Table.from_batches(stored, chosen)
-        return pa.concat_tables([found, later.filter(passes).select(columns)])
+        later = [part.filter(passes).select(columns) for part in self._tail[name]]
+        return pa.concat_tables([pa.Table.from_batches(stored, chosen), *later])
 
     def read_states(self, name: str, at: int, *, has_old: bool) -> pa.Table:
         """The newest state of each key, at a graph version or (0) now; ``has_old``: there may be others."""
@@ -370,7 +371,7 @@ class StoredRows:
         """The ids and versions of all rows of a table of vectors, and the vectors in the same order."""
         layout = self._layouts[name]
         count = self._tables.count(name) + (self._tables.count(layout.history) if history else 0)
-        count += sum(batch.num_rows for batch in self._wal.read(name, layout.schema))
+        count += sum(part.num_rows for part in self._tail[name])
         dimensions = layout.schema.field("embedding").type.list_size
         # Read into place batch by batch: they are most of what is on disk.
         return read_vectors(self._read_batches(name, history=history), count, dimensions)
@@ -382,8 +383,8 @@ class StoredRows:
         if history:
             yield from self._tables.read(layout.history, columns)
         yield from self._tables.read(name, columns)
-        for batch in self._wal.read(name, layout.schema):
-            yield batch.select(columns) if columns else batch
+        for part in self._tail[name]:
+            yield from (part.select(columns) if columns else part).to_batches()
 
 
 UNUSED = "lance_namespace_urllib3_client"

@@ -1,4 +1,4 @@
-"""Batches of writes: stored as one commit each, answered, announced; the registry of answers."""
+"""Batches of writes: applied as one change each, answered, announced; the registry of answers."""
 
 import asyncio
 from collections import OrderedDict
@@ -80,11 +80,11 @@ class AnswerRegistry:
 
 
 MAX_BATCH = 1_000
-"""The most writes of one commit to the store."""
+"""The most writes of one batch."""
 MAX_ROWS = 5_000
 """The nodes and edges after which a batch is full: more of them take no less time each."""
 PAUSE = 1.0
-"""Seconds before an announcement that failed is tried again."""
+"""Seconds before what failed is tried again: an announcement, or to apply again what was answered."""
 
 EVERY = 0.1
 """Seconds between two announcements: each is a synced message of the bus, as dear as a small commit."""
@@ -110,7 +110,7 @@ class Announcer:
         A daemon that was killed between a commit and its announcement no longer knows what the commit
         changed: such a version is announced without kinds, agents and ids.
         """
-        announced = await self._last()
+        announced = await self.last()
         waiting = [(GraphVersion(version=version), True)]
         while True:
             for event, replayed in _join(waiting):
@@ -123,7 +123,8 @@ class Announcer:
             while not self._events.empty():
                 waiting.append(self._events.get_nowait())
 
-    async def _last(self) -> int:
+    async def last(self) -> int:
+        """The version that was announced last: all up to it is answered; 0 if that is not known."""
         try:
             record = await read_record(self._bus, subjects.GRAPH_VERSION, GraphVersion)
         except (BusError, ValueError) as error:
@@ -137,7 +138,7 @@ class Announcer:
 
 
 class Batcher:
-    """Stores batches of writes, records refusals in the log, and answers all who wait for a write."""
+    """Applies batches of writes, records refusals in the log, and answers all who wait for a write."""
 
     def __init__(
         self, engine: MemoryEngine, write_log: WriteLog, answers: AnswerRegistry, announcer: Announcer
@@ -149,27 +150,41 @@ class Batcher:
         self._unrecorded: list[tuple[MemoryRefused, str]] = []
         """Refusals and the traces of the writes."""
 
-    async def store(self, batch: list[LogEntry], base: int, *, replayed: bool = False) -> None:
-        """Store writes in their order as one commit; ``base`` is the graph version before the log's first.
+    async def store(
+        self, batch: list[LogEntry], base: int, *, replayed: bool = False, judged: int = 0
+    ) -> None:
+        """Store writes in their order as one change; ``base`` is the graph version before the log's first.
+
+        Those up to version ``judged`` were answered before a crash.
 
         A write that fails for an unforeseen reason is refused by itself.
         """
         entries = [
-            LoggedWrite(version=base + logged.seq, stored_at=logged.stored_at, write=logged.content)
+            LoggedWrite(
+                version=base + logged.seq,
+                stored_at=logged.stored_at,
+                write=logged.content,
+                judged=base + logged.seq <= judged,
+            )
             for logged in batch
             if isinstance(logged.content, MemoryWrite)
         ]
         if not entries:
             return
-        try:
-            written = await self._engine.write(entries)
-        except Exception as error:
-            if len(batch) == 1:
-                await self._refuse(batch[0], error)
+        while True:
+            try:
+                written = await self._engine.write(entries)
+                break
+            except Exception as error:
+                if isinstance(error, ActionError) and entries[-1].judged:
+                    await asyncio.sleep(PAUSE)  # the disk is full: what was answered is not to be refused now
+                    continue
+                if len(batch) == 1:
+                    await self._refuse(batch[0], error)
+                    return
+                for logged in batch:
+                    await self.store([logged], base, replayed=replayed, judged=judged)
                 return
-            for logged in batch:
-                await self.store([logged], base, replayed=replayed)
-            return
         traces = {logged.content.id: logged.traceparent for logged in batch}
         self._unrecorded += [(refused, traces.get(refused.cause, "")) for refused in written.refused]
         await self.record_refusals()

@@ -33,11 +33,15 @@ _LEAST, _MOST = (1 - UNIT_TOLERANCE) ** 2, (1 + UNIT_TOLERANCE) ** 2
 
 
 class LoggedWrite(msgspec.Struct, frozen=True, kw_only=True):
-    """A write, the graph version that is its own (its sequence in the log), and when it was stored there."""
+    """A write, the graph version that is its own (its sequence in the log), and when it was stored there.
+
+    ``judged`` says that it was answered before a crash: the gate has let it pass.
+    """
 
     version: int
     stored_at: float
     write: MemoryWrite
+    judged: bool = False
 
 
 class NodeText(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ from shared import subjects
 from shared.bus import Bus, Delivery
 from shared.bus.claim import dead_letter_for
 from shared.bus.entry import seal
-from shared.contracts import TOKEN, MemoryWrite, MemoryWritten
+from shared.contracts import TOKEN, GraphVersion, MemoryWrite, MemoryWritten
 from shared.errors import ActionError, BusError, MailroomError, Reject
 from shared.log import logger
 from shared.trace import HEADER as TRACE_HEADER
@@ -38,7 +38,10 @@ BASE_NOTE = "base"
 """The name under which the store has the graph version before the first message of the log."""
 
 REPLAYED_AT_ONCE = 10_000
-"""Nodes and edges of one commit of a rebuild."""
+"""Nodes and edges of one batch of a rebuild."""
+EMBED_WAIT = 15.0
+"""Seconds that new writes wait at the start for the vectors of what is applied again, which the gate compares
+with them: as many as a crash leaves without, see ``store.FLUSH_TEXT``."""
 SETTLE_PAUSE = 0.02
 """Seconds between two looks at whether what the log has is stored."""
 
@@ -55,9 +58,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 class LogFollower:
     """Applies the log to the store, in the log's order and in batches, and answers each write.
 
-    The store knows up to where it has applied the log, and goes on from there, so a write counts once and in
-    its place whatever the server delivers, and when. What arrives while one batch is stored makes the next
-    one, so that one sync serves many.
+    A write that was answered is in the log, which is synced. The store knows up to where its tables have the
+    log, and goes on from there, so a write counts once and in its place whatever the server delivers, and
+    when. What arrives while one batch is stored makes the next one.
     """
 
     def __init__(self, engine: MemoryEngine, bus: Bus) -> None:
@@ -68,6 +71,8 @@ class LogFollower:
         self._announcer = Announcer(bus)
         self._batcher = Batcher(engine, self._log, self._answers, self._announcer)
         self._base = 0
+        self._judged = 0
+        """The graph version up to which all was answered before this start."""
         self._position = 0
         self._target = 0
         self._waiting: dict[int, LogEntry] = {}
@@ -102,13 +107,15 @@ class LogFollower:
         """
         engine = self._engine
         self._base = int(await engine.read_note(BASE_NOTE) or 0)
-        self._position = engine.version - self._base
-        moment = await engine.moment_of(engine.version)
-        if engine.version and not await self._log.holds(self._position, moment):
-            log.warning("another_log", version=engine.version)
-            self._base, self._position = engine.version, 0
-            await engine.write_note(BASE_NOTE, str(self._base))
+        self._position = max(engine.version - self._base, 0)
         self._target = await self._log.last()
+        self._judged = await self._announcer.last()
+        moment = await engine.moment_of(engine.version)
+        holds = not self._position or await self._log.holds(self._position, moment)
+        if not holds or self._judged > self._base + self._target:
+            log.warning("another_log", version=max(engine.version, self._judged))
+            self._base, self._position = max(engine.version, self._judged), 0
+            await engine.write_note(BASE_NOTE, str(self._base))
         await self._forgetting.open(engine.version)
 
     async def forget(self) -> None:
@@ -167,7 +174,7 @@ class LogFollower:
         return {"writes": await self._log.last()}
 
     async def handle(self, delivery: Delivery) -> None:
-        """Handle one message of the log; returns once it is on disk or refused for good."""
+        """Handle one message of the log; returns once it is applied or refused for good."""
         try:
             content = read_entry(delivery.subject, delivery.data)
         except Reject as reject:
@@ -231,6 +238,8 @@ class LogFollower:
                     # What is to be forgotten must not be forgotten by a crash at this moment.
                     await asyncio.to_thread(rebuilt.store.commits.write_note, NOTE, self._forgetting.note)
                     await self._engine.adopt(rebuilt)
+                    if self._base:  # versions count from the log's beginning again
+                        self._announcer.put(GraphVersion(version=self._engine.version))
                     self._base = 0
             finally:
                 await asyncio.to_thread(rebuilt.discard)
@@ -277,11 +286,23 @@ class LogFollower:
         await rebuilt.write(batch)
 
     async def _catch_up(self) -> None:
+        """Apply what the log has and the tables have not: at once what was answered, without new vectors."""
         if self._position < self._target:
             log.info("catching_up", writes=self._target - self._position)
+            judged = min(self._target, self._judged - self._base)
+            await self._apply(self._position + 1, judged)
+            if judged < self._target:
+                await self._embed_missing()
             await self._apply(self._position + 1, self._target)
             log.info("caught_up", version=self._base + self._position)
         self._level.set()
+        await self._embed_missing()
+
+    async def _embed_missing(self) -> None:
+        """What takes longer, or fails, is embedded later."""
+        with contextlib.suppress(TimeoutError, ActionError):
+            async with asyncio.timeout(EMBED_WAIT):
+                await self._engine.embed_missing()
 
     def _find_waiting(self) -> list[int]:
         """The places in the log of the writes that were delivered and are not answered."""
@@ -313,6 +334,8 @@ class LogFollower:
 
     async def _apply(self, start: int, end: int) -> None:
         """Store what the log has from ``start`` to ``end``, except for what was refused then."""
+        if start > end:
+            return
         records = await self._log.read_records(start)
         batch: list[LogEntry] = []
         rows = 0
@@ -343,11 +366,15 @@ class LogFollower:
             await self._forgetting.erase_late(first)
             self._answers.settle(first, MemoryWritten(cause=write.id, error=REFUSED))
         if not late:
-            await self._batcher.store(batch, self._base, replayed=not self._level.is_set())
+            replayed = not self._level.is_set()
+            await self._batcher.store(batch, self._base, replayed=replayed, judged=self._judged)
         self._position = batch[-1].seq
         if write.forget:
             answer = self._answers.get(write.id)
             applied = answer is not None and not answer.error
+            if applied:
+                # What is applied again must not meet an order that comes after it.
+                await self._engine.ask_store(lambda store: store.flush())
             await (self._forgetting.carry_out if applied else self._forgetting.drop)(write)
 
     def _concerns_forgetting(self, logged: LogEntry) -> bool:

@@ -82,7 +82,10 @@ class Writer:
         self._embedded: dict[str, Vectors] = {}
 
     def write(self, entries: Sequence[LoggedWrite]) -> BatchResult:
-        """Apply writes in their order as one commit; see MemoryEngine.write."""
+        """Apply writes in their order as one change; see MemoryEngine.write.
+
+        Raises ActionError if what was judged before cannot be stored now.
+        """
         self._embedded.clear()
         earlier = self._store.commits.find_all([entry.write.id for entry in entries])
         fresh: dict[str, LoggedWrite] = {}
@@ -101,6 +104,8 @@ class Writer:
             except ActionError as error:
                 self.problem = str(error)
                 log.warning("not_stored", reason=self.problem, writes=len(change.writes))
+                if any(entry.judged for entry in entries):
+                    raise
                 unwritten = Refusal(error=self.problem, recorded=True)
                 refusals = {name: refusals.get(name, unwritten) for name in fresh}
         versions = earlier | {name: entry.version for name, entry in fresh.items()}
@@ -127,7 +132,7 @@ class Writer:
         )
 
     def replay(self, entries: Sequence[LoggedWrite]) -> None:
-        """Apply writes that were judged before as one commit: the gate and the answers are left out.
+        """Apply writes that were judged before as one change: the gate and the answers are left out.
 
         Raises ActionError if they cannot be stored.
         """
@@ -179,7 +184,7 @@ class Writer:
         rejected: dict[str, Refusal] = {}
         passed: list[tuple[Node, Vectors]] = []
         for entry in entries:
-            if entry.write.insist:
+            if entry.write.insist or entry.judged:
                 continue
             new = [node for node in entry.write.nodes if self._view.node(node.id) is None]
             vectors = self._vectors_of(new, change)
@@ -223,14 +228,15 @@ class Writer:
     def _find_later(self, entries: Iterable[LoggedWrite]) -> set[str]:
         """The nodes that are found by words first, and by meaning once they are embedded in the background.
 
-        They are those of files: many at once, and the gate compares them with nothing (``insist``).
+        They are those of files: many at once, and the gate compares them with nothing (``insist``); and what
+        was judged before a crash, so that it is found soon after it.
         """
         return {
             node.id
             for entry in entries
-            if entry.write.sender == subjects.MEMORY_DAEMON and entry.write.insist
+            if entry.judged or (entry.write.sender == subjects.MEMORY_DAEMON and entry.write.insist)
             for node in entry.write.nodes
-            if node.source.channel == CHANNEL
+            if entry.judged or node.source.channel == CHANNEL
         }
 
     def _apply(self, change: Change, later: Collection[str]) -> None:
@@ -239,7 +245,7 @@ class Writer:
 
         waiting = [key for key in change.texts_changed if key in later and key not in change.given]
         ids, vectors = self._embed(change, waiting)
-        self._store_change(change, ids, vectors)
+        self._store_change(change, ids, vectors, later)
         nothing = np.zeros((len(waiting), self._embedder.dimensions), np.float32)
         with self._lock:
             self._view.put(change, [*ids, *waiting], np.concatenate([vectors, nothing]))
@@ -257,12 +263,16 @@ class Writer:
             vectors[row] = vector
         return ids, vectors
 
-    def _store_change(self, change: Change, ids: list[str], vectors: "Vectors") -> None:
+    def _store_change(
+        self, change: Change, ids: list[str], vectors: "Vectors", later: Collection[str]
+    ) -> None:
         """Store a change, with the vectors of texts that it replaced again: only the past shows them."""
         import numpy as np
 
         versions = [change.texts_changed[node_id] for node_id in ids]
         for text in change.interim:
+            if text.vector is None and text.id in later:
+                continue
             ids, versions = [*ids, text.id], [*versions, text.version]
             made = self._embedder.embed([text.text]) if text.vector is None else text.vector[np.newaxis]
             vectors = np.concatenate([vectors, made])

@@ -14,10 +14,11 @@ from services.nexus.answers.weighing import (
     LEAST_NAMED,
     Asked,
     is_told,
+    measure_certainty,
     weigh,
-    weigh_certainty,
     weigh_terms,
 )
+from shared.memory import Memory
 from shared.text.prose import find_stems, find_terms, stem_term
 from shared.text.questions import asks_past, count_missing, find_phrases
 
@@ -53,7 +54,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     earlier: tuple[Evidence, ...] = ()
 
 
-def choose(question: str, evidence: Sequence[Evidence]) -> Chosen:
+async def choose(question: str, evidence: Sequence[Evidence], memory: Memory) -> Chosen:
     """What of ``evidence`` answers the question; nothing if the heaviest sentence is not certain enough to.
 
     Of sentences that say the same the newest is the answer; instead of one that was superseded, what
@@ -74,8 +75,9 @@ def choose(question: str, evidence: Sequence[Evidence]) -> Chosen:
     if not may_answer:
         return Chosen()
     best = may_answer[0]
-    certain = weigh_certainty(asked, best, evidence, known.support)
-    if not is_told(certain, known.of(best), known.least(best)):
+    signs = measure_certainty(asked, best, evidence, known.support)
+    (certain,) = await memory.classify("certainty", features=[signs])
+    if not is_told(certain["log_odds"], known.of(best), known.least(best)):
         return Chosen()
     answering = [best, *(each for each in may_answer[1:] if known.of(each) >= known.least(each))]
     return next(filter(None, (_follow(leader, answering, known) for leader in answering)), Chosen())

@@ -164,7 +164,7 @@ class Answerer:
         found = await self._find_with_later(text)
         shown = [Hit(node=node, score=0.0) for node in told]
         shown += [hit for hit in found if may_be_shown(hit.node, terms)]
-        chosen = choose(text, await read_evidence(memory, text, shown))
+        chosen = await choose(text, await read_evidence(memory, text, shown), memory)
         if not chosen.answers:
             noted = [hit for hit in hits if is_noted(hit.node)] if asks_about_work(text) else []
             return answer_by_likeness(text, packet, noted, problem)

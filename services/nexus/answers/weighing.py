@@ -8,11 +8,8 @@ question asks for, and whether it names another thing in its place. Each sign ad
 
 import math
 import re
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from statistics import fmean
 
 import msgspec
@@ -160,7 +157,6 @@ def has_names(question: str, text: str) -> bool:
     return not names or any(name[:BEGINNING] in words for name in names)
 
 
-FILE = Path(__file__).with_name("certainty.json")
 UNLIKELY, LIKELY = -3.5, -0.5
 """The log-odds from which the best sentence is told if its weight is enough for an answer, and if it is not.
 The weights and the steps were fitted apart, and what one of them does not see, the other may. By the steps
@@ -186,50 +182,18 @@ _ATTRIBUTE = re.compile(
 )
 
 
-class Steps(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sign adds: the first of ``values`` below the first of ``limits``, the next from there on."""
-
-    limits: tuple[float, ...]
-    values: tuple[float, ...]
-
-    def read(self, value: float) -> float:
-        """What is added for ``value``."""
-        return self.values[bisect_right(self.limits, value)]
-
-
-class Fitted(msgspec.Struct, frozen=True, kw_only=True):
-    """The steps by the names of their signs, and the log-odds without any."""
-
-    start: float
-    steps: Mapping[str, Steps]
-
-    def weigh(self, signs: Mapping[str, float]) -> float:
-        """The log-odds that the best sentence answers."""
-        return self.start + sum(steps.read(signs[name]) for name, steps in self.steps.items())
-
-
-@cache
-def load_fitted() -> Fitted:
-    """The steps of FILE, which ``python -m tests.bench.answers.fitting`` writes."""
-    return msgspec.json.decode(FILE.read_bytes(), type=Fitted)
-
-
 def is_told(certain: float, weight: float, least: float) -> bool:
     """Whether the best sentence answers, by its log-odds, and its weight, of which ``least`` is enough."""
     return weight >= LIGHTEST and certain >= (UNLIKELY if weight >= least else LIKELY)
 
 
-def weigh_certainty(
-    asked: Asked, best: Evidence, read: Sequence[Evidence], support: Mapping[str, float]
-) -> float:
-    """The log-odds that ``best`` answers what is asked; ``support`` has what each of ``read`` weighs."""
-    return load_fitted().weigh(measure_certainty(asked, best, read, support))
-
-
 def measure_certainty(
     asked: Asked, best: Evidence, read: Sequence[Evidence], support: Mapping[str, float]
 ) -> dict[str, float]:
-    """The signs by their names in FILE."""
+    """The signs by which the classifier ``certainty`` tells how likely ``best`` is the answer, in log-odds.
+
+    ``support`` has what each of ``read`` weighs.
+    """
     signs = measure(asked, best)
     return {
         **signs,

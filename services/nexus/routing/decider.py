@@ -1,4 +1,7 @@
-"""Which tool a message is for, decided without a model: rules, likeness to examples, and its act."""
+"""Which tool a message is for, decided without a model: rules, memory's classifiers, and its act.
+
+While memory is away, rules alone decide: what they do not know is not understood, and the answer says why.
+"""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -7,16 +10,17 @@ import msgspec
 
 from services.nexus.answers.answer_type import CALENDAR
 from services.nexus.routing.decision import UNCLEAR, Decision, fits, is_allowed
+from services.nexus.routing.features import normalise, read_features
 from services.nexus.routing.following import (
     ALTERS,
     ENDS,
     FOLLOWS,
     TALK,
     Before,
+    choose_by_odds,
     is_whole,
-    rank,
+    read_following,
 )
-from services.nexus.routing.likeness import Weights, load_weights, normalise
 from services.nexus.routing.request import Request
 from services.nexus.routing.unmistakable import QUALIFIED, TONIGHT, decide_by_rule, qualify, read_command
 from services.nexus.tools.tool import Effect, Tool
@@ -66,12 +70,15 @@ DEFAULTS = {
     Act.QUOTED: "refuse",
 }
 """What a message is for if its act forbids what it is most like."""
+CLASSIFY_TIMEOUT = 10.0
+"""Seconds that memory has to classify a message: it takes some hundredths of one."""
+WITHOUT_MEMORY = Decision(tool=UNCLEAR, why="memory does not answer", sure=0.0, is_without_memory=True)
 VAGUE_WORDS = 4
 """The most words of a message that names nothing."""
 
 
 class Decider:
-    """Decides, with the embedding of memory if there is one."""
+    """Decides, with the classifiers of memory if it is there."""
 
     def __init__(self, memory: Memory, tools: Mapping[str, Tool]) -> None:
         self._memory = memory
@@ -92,14 +99,20 @@ class Decider:
             return await self._decide_joined(request)
         if found := decide_by_rule(request.text, self._tools, goes_on=True):
             return found
-        return await self._decide_next(request)
+        try:
+            return await self._decide_next(request)
+        except BusError:
+            return WITHOUT_MEMORY
 
     async def _decide_joined(self, request: Request) -> Decision:
         """The tool of a message that may add to the one before: that one's, unless it is more for another."""
         last = last_tool(request)
         if found := decide_by_rule(request.text, self._tools):
             return found
-        alone = await self._decide_next(request)
+        try:
+            alone = await self._decide_next(request)
+        except BusError:
+            return read_command(request.joined, self._tools) or WITHOUT_MEMORY
         if alone.tool not in (last, "memory", *TALK) and alone.sure >= SURE_OTHER:
             return alone
         if found := read_command(request.joined, self._tools):
@@ -115,14 +128,13 @@ class Decider:
         """The tool of a message after another: by what it is like, alone and together, and by its shape."""
         text, before = request.text, Before(tool=last_tool(request), failed=request.before_failed)
         whole = f"{request.before.rstrip(' .!?')} {text}"
-        vectors = await self._embed(text, whole)
-        said, weights = read_utterance(text), load_weights()
+        said = read_utterance(text)
         act = Act.REQUEST if said.is_part else said.act
-        alone = decide_by_likeness(text, vectors[0], self._tools)
-        scores = (weights.score(text, vectors[0]), weights.score(whole, vectors[1]))
-        ranked = rank(
-            text, before, *scores, self._tools, weights.header.following, weights.speak_for(vectors[0])
-        )
+        scores, joined = await self._score(text, whole)
+        features = read_following(text, before, scores, joined, self._tools)
+        odds = await self._classify("following", [normalise(text)], list(features.values()))
+        ranked = choose_by_odds(dict(zip(features, odds, strict=True)))
+        alone = decide_by_scores(text, scores, self._tools)
         related = {before.tool, *FOLLOWS.get(before.tool, ())}
         allowed = {
             name: score
@@ -185,10 +197,14 @@ class Decider:
         return msgspec.structs.replace(decision, says_part=says_part)
 
     async def decide(self, text: str) -> Decision:
-        """The tool that ``text`` is for; without memory by its words alone."""
+        """The tool that ``text`` is for."""
         if found := decide_by_rule(text, self._tools):
             return found
-        decision = decide_by_likeness(text, (await self._embed(text))[0], self._tools)
+        try:
+            scores = await self._score(text)
+        except BusError:
+            return WITHOUT_MEMORY
+        decision = decide_by_scores(text, scores[0], self._tools)
         asks = _GOAL.search(text) and read_utterance(text).act is Act.QUESTION
         if asks and decision.tool not in _OF_GOALS:
             why = f"it asks of a goal: {decision.why}"
@@ -213,23 +229,19 @@ class Decider:
             return False
         return any(page.nodes for page in pages)
 
-    async def _embed(self, *texts: str) -> Sequence[Sequence[float]]:
-        """The embeddings of ``texts``, empty ones without memory."""
-        try:
-            return await self._memory.embed(*map(normalise, texts))
-        except BusError:
-            return [()] * len(texts)
+    async def _score(self, *texts: str) -> list[dict[str, float]]:
+        """How likely each tool is for each text; raises BusError while memory is away."""
+        return await self._classify("desk", [*map(normalise, texts)], [*map(read_features, texts)])
+
+    async def _classify(
+        self, name: str, texts: Sequence[str], features: Sequence[Mapping[str, float]]
+    ) -> list[dict[str, float]]:
+        return await self._memory.classify(name, texts, features, timeout=CLASSIFY_TIMEOUT)
 
 
-def decide_by_likeness(
-    text: str,
-    vector: Sequence[float],
-    tools: Mapping[str, Tool],
-    weights: Weights | None = None,
-) -> Decision:
-    """The tool whose examples ``text`` is most like, of those that its act allows."""
+def decide_by_scores(text: str, scores: Mapping[str, float], tools: Mapping[str, Tool]) -> Decision:
+    """The tool for which ``scores`` speak most, of those that the act of ``text`` allows."""
     act = read_utterance(text).act
-    scores = (weights or load_weights()).score(text, vector)
     fitting = {name: score for name, score in scores.items() if name in tools and fits(tools[name], text)}
     scores = {name: score / sum(fitting.values()) for name, score in fitting.items()}
     allowed = {name: score for name, score in scores.items() if is_allowed(tools[name], act)}

@@ -34,6 +34,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """What the tool is to read, if that is not the whole message."""
     is_joined: bool = False
     """Whether ``text`` is the message before and this one together."""
+    is_without_memory: bool = False
+    """Whether rules alone could be asked, because memory does not answer."""
 
     @property
     def is_certain(self) -> bool:

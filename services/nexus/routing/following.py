@@ -1,11 +1,11 @@
 """What a message is for that follows another, by what it is like alone and with that one, and by its shape.
 
-A multinomial logistic regression over few features that name no words of a message; it is fitted to
-conversations by ``make desk-weights``.
+Few features that name no words of a message, and what its embedding says of the role that a tool plays, make
+the log-odds of each tool (the classifier ``following``).
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -84,25 +84,10 @@ def is_whole(text: str) -> bool:
     return said.act is Act.QUESTION and said.length > SHORT and not refers
 
 
-def rank(
-    text: str,
-    before: Before,
-    alone: Mapping[str, float],
-    joined: Mapping[str, float],
-    tools: Mapping[str, Tool],
-    weights: Mapping[str, float],
-    spoken: Mapping[str, float],
-) -> dict[str, float]:
-    """The probability of each tool; ``alone`` is that of ``text`` by itself, ``joined`` of both messages.
-
-    ``spoken`` is how much the embedding of ``text`` speaks for each role.
-    """
-    sums = {}
-    for name, features in read_following(text, before, alone, joined, tools):
-        sums[name] = sum(weights.get(feature, 0.0) * value for feature, value in features.items())
-        sums[name] += sum(spoken.get(role, 0.0) for role in find_roles(before.tool, name))
-    most = max(sums.values())
-    grown = {name: math.exp(value - most) for name, value in sums.items()}
+def choose_by_odds(odds: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """The probability of each tool, by what the classifier ``following`` makes of its features."""
+    most = max(found["log_odds"] for found in odds.values())
+    grown = {name: math.exp(found["log_odds"] - most) for name, found in odds.items()}
     total = sum(grown.values())
     return {name: value / total for name, value in grown.items()}
 
@@ -113,9 +98,10 @@ def read_following(
     alone: Mapping[str, float],
     joined: Mapping[str, float],
     tools: Mapping[str, Tool],
-) -> Iterator[tuple[str, dict[str, float]]]:
-    """Each tool with its features."""
+) -> dict[str, dict[str, float]]:
+    """The features of each tool; ``alone`` is how likely it is for ``text``, ``joined`` for both messages."""
     shapes = find_shapes(text, before, tools)
+    read = {}
     for name in alone:
         like, together = math.log(alone[name] + LEAST), math.log(joined[name] + LEAST)
         found = {
@@ -136,7 +122,8 @@ def read_following(
         }
         for role in (role for role, is_so in roles.items() if is_so):
             found |= {f"{role} {shape}": 1.0 for shape in shapes}
-        yield name, found
+        read[name] = found | {f"role {role}": 1.0 for role in find_roles(before.tool, name)}
+    return read
 
 
 def find_roles(last: str, name: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import msgspec
 from services.nexus.answers.evidence import TOLD_HERE
 from services.nexus.answers.memory_answer import node_statement
 from services.nexus.conversation.asking import format_question
-from services.nexus.routing.likeness import normalise
+from services.nexus.routing.features import normalise
 from services.nexus.routing.request import Request
 from services.nexus.tools.keeping import find_hits, offer_to_keep
 from services.nexus.tools.tool import Answer, Effect, Tool, ToolContext, Words, ask_back, command

@@ -79,6 +79,18 @@ def ask_which(tools: Mapping[str, Tool], likely: Sequence[str], text: str) -> An
     return ask_back(head, choices=choices)
 
 
+def answer_without_memory(tools: Mapping[str, Tool]) -> Answer:
+    """That memory is away, and what is understood meanwhile; nothing is done."""
+    commands = ", ".join(f"/{name}" for name, tool in tools.items() if not tool.hidden)
+    return Answer(
+        text="Memory does not answer. Until it does, only commands, reminders and set phrases are "
+        f"understood, and nothing was done. Say it as a command ({commands}), or again once "
+        "'mailroom status' shows memory.",
+        outcome=ResultOutcome.FAILED,
+        confidence=0.0,
+    )
+
+
 def ask_for_whole(tool: str, request: Request) -> Answer:
     """That a message that says a part is to be said as a whole; "yes" joins it to the one before.
 

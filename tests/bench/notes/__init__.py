@@ -9,18 +9,19 @@ headings. The last line is one JSON object: the shares of both halves, the targe
 import argparse
 import asyncio
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
-from services.memory.ingest.kinds import Embed, KindChooser
+from services.memory.classifier import open_classifier
+from services.memory.ingest.kinds import KindChooser
 from services.memory.ingest.passages import first_words
 from services.memory.ingest.pieces import Document, Piece
 from services.memory.ingest.reading import read_document
-from services.memory.local_model import LocalEmbedder, fetch
+from services.memory.local_model import LocalEmbedder, Vectors, fetch
 from services.memory.writes.change import join_text
 from shared.settings import load
 
@@ -56,22 +57,22 @@ def read_gold(file: Path) -> list[Gold]:
     return [Gold(*line.split("|", 2)) for line in file.read_text("utf-8").splitlines()]
 
 
-async def settle(document: Document, chooser: KindChooser, embed: Embed) -> Document:
+async def settle(document: Document, chooser: KindChooser, embedder: LocalEmbedder) -> Document:
     """The document with the kind of every piece, as it has it once its nodes have their vectors."""
     document = await chooser.choose(document)
     unclear = [piece for piece in document.pieces if not piece.kind]
-    vectors = await embed([join_text(piece.title, piece.body) for piece in unclear])
-    kinds = iter(await chooser.settle(unclear, np.array(vectors, np.float32)))
+    texts = [join_text(piece.title, piece.body) for piece in unclear]
+    kinds = iter(await chooser.settle(unclear, texts, embedder.embed(texts)))
     pieces = (
         piece if piece.kind else msgspec.structs.replace(piece, kind=next(kinds)) for piece in document.pieces
     )
     return msgspec.structs.replace(document, pieces=tuple(pieces))
 
 
-async def judge_file(gold: Path, chooser: KindChooser, embed: Embed) -> list[Judged]:
+async def judge_file(gold: Path, chooser: KindChooser, embedder: LocalEmbedder) -> list[Judged]:
     """What becomes of the passages of the note beside ``gold``."""
     note = next(other for other in gold.parent.glob(f"{gold.stem}.*") if other.suffix != ".gold")
-    document = await settle(read_document(gold.parent, note.name, MODIFIED), chooser, embed)
+    document = await settle(read_document(gold.parent, note.name, MODIFIED), chooser, embedder)
     expected = read_gold(gold)
     return [_judge(note.name, one, document.pieces, expected) for one in expected]
 
@@ -91,11 +92,13 @@ def read_sentences(half: str) -> list[tuple[str, str]]:
     return [(kind, text) for kind, _, text in (line.partition("|") for line in lines)]
 
 
-async def judge_sentences(half: str, chooser: KindChooser, embed: Embed) -> list[tuple[str, str, str]]:
+async def judge_sentences(
+    half: str, chooser: KindChooser, embedder: LocalEmbedder
+) -> list[tuple[str, str, str]]:
     """The kind that each sentence has, its text, and the kind it got."""
     sentences = read_sentences(half)
     pieces = tuple(Piece(title=first_words(text), body=text) for _, text in sentences)
-    document = await settle(Document(pieces=pieces), chooser, embed)
+    document = await settle(Document(pieces=pieces), chooser, embedder)
     return [(*one, piece.kind) for one, piece in zip(sentences, document.pieces, strict=True)]
 
 
@@ -113,19 +116,18 @@ async def measure(misses: bool) -> dict[str, Any]:
     """Take all notes apart and judge them; with ``misses`` each wrong passage is printed."""
     embedder = LocalEmbedder(fetch(load().models, lambda _: None))
 
-    async def embed(texts: Any) -> list[list[float]]:
-        vectors: list[list[float]] = embedder.embed(list(texts)).tolist()
-        return vectors
+    async def classify(_: Sequence[str], vectors: Vectors) -> Vectors:
+        return open_classifier("kinds").score(vectors=vectors)
 
-    chooser = KindChooser(embed)
+    chooser = KindChooser(classify)
     result: dict[str, Any] = {}
     for half in HALVES:
         judged = [
             one
             for gold in sorted((FOLDER / half).glob("*.gold"))
-            for one in await judge_file(gold, chooser, embed)
+            for one in await judge_file(gold, chooser, embedder)
         ]
-        sentences = await judge_sentences(half, chooser, embed)
+        sentences = await judge_sentences(half, chooser, embedder)
         right = sum(kind == found for kind, _, found in sentences)
         result[half] = {**sum_up(judged), "sentences": round(100 * right / len(sentences), 1)}
         for one in judged if misses else ():

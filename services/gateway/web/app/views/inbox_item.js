@@ -1,6 +1,6 @@
 // One thing that waits: what exactly, why, what it risks, what follows; and its answers.
 
-import { at, post, remove } from "../api.js";
+import { at, post } from "../api.js";
 import { useKeys } from "../keyboard.js";
 import { may } from "../store.js";
 import { AgentChip } from "../ui/agent.js";
@@ -69,7 +69,7 @@ function deadPairs({ dead_letter: letter }) {
     ["Message", html`<a class="evidence" href=${at`/traffic?subject=${letter.subject}`}>${letter.subject}</a> number ${letter.stream_seq} of ${letter.stream}, ${bytes(letter.original_size)}`],
     ["Tried", letter.deliveries === 1 ? "once" : `${letter.deliveries} times`],
     ["If sent again", "The agent gets the same message once more. If the cause is still there it comes back."],
-    ["If deleted", "Nobody handles it. The log keeps it."],
+    ["If dropped", "Nobody handles it. The log keeps it."],
   ];
 }
 
@@ -133,18 +133,15 @@ function QuestionAnswers({ item, onLater, onDone }) {
       <${Button} keys="n" disabled=${!may("submit")} onClick=${dismiss}>No answer needed<//><${Button} keys="l" onClick=${onLater}>Later<//></div></form>`;
 }
 
+/** Sending again, and dropping, need the admin's key, which the gateway never opens. */
 function DeadLetterAnswers({ item, onLater, onDone }) {
   const answer = useAnswer(onDone);
-  const allowed = may("admin");
+  const allowed = may("submit");
   const { number } = item.dead_letter;
-  const again = () => answer(() => post(at`/dead-letters/${number}/retry`), "Sent again.");
-  const drop = async () => {
-    const sure = await ask({ title: "Delete this message", text: "Nobody will handle it. The log keeps it.", yes: "Delete", danger: true });
-    if (sure) await answer(() => remove(at`/dead-letters/${number}`), "Deleted.");
-  };
-  useAnswerKeys({ ...(allowed ? { r: { label: "send again", run: again }, x: { label: "delete", run: drop } } : {}), l: { label: "later", run: onLater } });
-  return html`<div class="actions"><${Button} kind="primary" keys="r" disabled=${!allowed} onClick=${again}>Send again<//>
-    <${Button} kind="danger" keys="x" disabled=${!allowed} onClick=${drop}>Delete<//><${Button} keys="l" onClick=${onLater}>Later<//></div>`;
+  const seen = () => answer(() => post(at`/inbox/${item.id}/seen`), "Put away.");
+  useAnswerKeys({ ...(allowed ? { n: { label: "seen, nothing to do", run: seen } } : {}), l: { label: "later", run: onLater } });
+  return html`<p>On the office's machine, <code>mailroom dead retry ${number}</code> sends it again, and <code>mailroom dead drop ${number}</code> drops it.</p>
+    <div class="actions"><${Button} keys="n" disabled=${!allowed} onClick=${seen}>Seen<//><${Button} keys="l" onClick=${onLater}>Later<//></div>`;
 }
 
 function GoalAnswers({ item, onLater, onDone }) {
