@@ -13,9 +13,11 @@ import msgspec
 from shared import settings, subjects
 from shared.access.address import find_address
 from shared.access.command_token import read_command_token
+from shared.contracts import TaskResult, TaskStatus
 from shared.errors import BusUnavailable, Denied, MailroomError, NotFound, StartError
 from shared.files import write_atomically
 from shared.settings import Settings
+from shared.text.display import clean
 
 T = TypeVar("T")
 PREFIX = "/api/v1"
@@ -67,6 +69,18 @@ def get(
 def post(path: str, kind: type[T], body: object = None, *, timeout: float = TIMEOUT) -> T:
     """The same of what is changed; ``body`` is sent as JSON."""
     return _ask(find_login(settings.load()), "POST", path, kind, {} if body is None else body, timeout)
+
+
+def perform(action: str, params: Mapping[str, Any], text: str, *, timeout: float = TIMEOUT) -> TaskResult:
+    """The result of an action that nexus or cortex did; ``text`` says what is wanted.
+
+    Raises MailroomError with the reason if it is not completed.
+    """
+    body = {"text": text, "params": params}
+    result = post(f"/actions/{action}", TaskResult, body, timeout=timeout)
+    if result.status is not TaskStatus.COMPLETED:
+        raise MailroomError(clean(result.error_message or f"It ended as {result.status}"))
+    return result
 
 
 def parse_address(url: str) -> SplitResult:

@@ -184,7 +184,7 @@ def _user_rights() -> Rights:
 
 def _gateway_rights() -> Rights:
     """It reads what people may read, and submits goals, writes mail, answers approvals and orders memories to
-    be forgotten in their name.
+    be forgotten in their name. Tasks it gives in their name are for the two that keep the timetable.
 
     Records of what it told people elsewhere it alone writes, and seals of the log.
     """
@@ -193,6 +193,10 @@ def _gateway_rights() -> Rights:
         publish=(
             *subjects.SUBMIT_AS.values(),
             subjects.mail("*", subjects.USER),
+            *(
+                subjects.task(agent, subjects.USER, "*", subjects.NEW["MEDIUM"])
+                for agent in (subjects.NEXUS, subjects.CORTEX)
+            ),
             subjects.memory_write(subjects.USER),
             subjects.forgetting("*"),
             subjects.approval_answered("*", "*"),

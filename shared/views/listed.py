@@ -1,10 +1,10 @@
-"""Goals, agents, requests for approval, papers and news as lists show them."""
+"""Goals, agents, requests for approval, news, and what happens later, as lists show them."""
 
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from shared.contracts import ApprovalAnswer, ApprovalRequest, Goal, Presence
+from shared.contracts import ApprovalAnswer, ApprovalRequest, Due, Goal, Presence
 
 
 class Processes(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,3 +116,87 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     note: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
     scope: Reaching = "command"
     hosts: tuple[str, ...] = ()
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happens at ``at``, or did.
+
+    ``what`` is mail (a reminder), goal (on a schedule), briefing, job (of the night) or deadline (the end of
+    a goal's time). ``status`` is as in the record; what is not recorded waits. ``every`` says in English how
+    often it repeats, ``next_runs`` are the next times. ``runs`` counts how often it happened, ``missed`` the
+    runs that were left out, ``note`` says why the last one was; ``last`` is the goal that began at
+    ``last_at``. ``due`` is the record, if it has one.
+    """
+
+    id: str
+    what: str
+    text: str
+    at: str
+    status: str = "waiting"
+    every: str = ""
+    next_runs: list[str] = []
+    runs: int = 0
+    missed: int = 0
+    last_at: str = ""
+    last: str = ""
+    note: str = ""
+    due: Due | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is going to happen."""
+        return self.status in ("waiting", "snoozed")
+
+
+class NightJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job of the night; ``state`` is waiting, running, ended or refused.
+
+    ``outcome`` is how it ended, ``reason`` why it was refused or what it waits for; ``task_id`` is the task
+    that does it.
+    """
+
+    id: str
+    state: str
+    task: str = ""
+    priority: str = ""
+    run_at: str = ""
+    when: str = ""
+    at: str = ""
+    task_id: str = ""
+    outcome: str = ""
+    reason: str = ""
+
+
+class NightQueue(msgspec.Struct, frozen=True, kw_only=True):
+    """The overnight queue; not ``reachable`` if its folder is not on this machine.
+
+    ``window`` is the time in which jobs begin; empty: as soon as they are due. It begins or began at
+    ``begins_at``. ``held`` says why nothing begins now, though it is time; ``tokens`` and ``cost`` (US
+    dollars) are what models used in this night, or the last one; the limits are its budget (0: none).
+    """
+
+    reachable: bool
+    window: str = ""
+    is_night: bool = True
+    begins_at: str = ""
+    ends_at: str = ""
+    held: str = ""
+    tokens: int = 0
+    cost: float = 0.0
+    token_limit: int = 0
+    cost_limit: float = 0.0
+    folder: str = ""
+    counts: dict[str, int] = {}
+    jobs: list[NightJob] = []
+
+
+class TimetablePage(msgspec.Struct, frozen=True, kw_only=True):
+    """What is going to happen, the next first, then what is paused or open; and the night's queue.
+
+    ``time_zone`` is that of the office, ``problem`` names records that are damaged.
+    """
+
+    time_zone: str
+    items: list[Item]
+    night: NightQueue
+    problem: str = ""

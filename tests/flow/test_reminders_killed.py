@@ -11,9 +11,13 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import httpx
 import pytest
 
+from services.cli import api
 from shared import subjects
+from shared.access.address import find_address
+from shared.access.command_token import read_command_token
 from shared.bus.records import submission_entry
 from shared.contracts import DueKind, DueStatus, Task
 from shared.queries.timetable import read_timetable
@@ -106,6 +110,13 @@ def mailroom(office: Office, *arguments: str) -> subprocess.CompletedProcess[str
 
 
 async def test_the_command_sets_lists_puts_off_and_ends(desk: Office) -> None:
+    away = await asyncio.to_thread(mailroom, desk, "reminders", "list")
+    assert away.returncode == 1
+    assert "mailroom up" in away.stderr
+    assert "Traceback" not in away.stderr
+    desk.start("gateway")
+    await desk.ready("gateway")
+
     async def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return await asyncio.to_thread(mailroom, desk, "reminders", *arguments)
 
@@ -133,3 +144,28 @@ async def test_the_command_sets_lists_puts_off_and_ends(desk: Office) -> None:
     missing = await run("done", "r00000")
     assert missing.returncode == 1
     assert missing.stderr.startswith("Error: There is no reminder 'r00000'.")
+
+
+async def test_the_command_says_that_nexus_is_away_and_an_action_is_given_once(desk: Office) -> None:
+    desk.start("gateway")
+    await desk.ready("gateway")
+    login = api.Login(url=find_address(desk.config), token=read_command_token(desk.config))
+    headers = {"Authorization": f"Bearer {login.token}", "Idempotency-Key": "once"}
+    body = {"text": "Remind me", "params": {"text": "call Ana", "when": "tomorrow at 9"}}
+    async with httpx.AsyncClient(base_url=f"{login.url}/api/v1/actions", headers=headers) as client:
+        for _ in range(2):
+            done = await client.post("set_reminder", json=body, timeout=30)
+            assert (done.status_code, done.json()["status"]) == (200, "completed"), done.text
+        assert list(await statuses(desk)) == ["call Ana"]
+        assert (await client.post("forget_everything", json=body)).status_code == 404
+        refused = await client.post("set_reminder", json=body, headers={"Authorization": "Bearer mr_no"})
+        assert refused.status_code == 401
+    desk.kill("nexus")
+    began = asyncio.get_running_loop().time()
+    away = await asyncio.to_thread(mailroom, desk, "reminders", "done", "Ana")
+    assert asyncio.get_running_loop().time() - began < 40
+    assert away.returncode == 1
+    assert "nexus has not answered within 20 s; the task stays in its mailbox" in " ".join(
+        away.stderr.split()
+    )
+    assert "mailroom status" in away.stderr

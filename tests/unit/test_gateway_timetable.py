@@ -9,9 +9,10 @@ from zoneinfo import ZoneInfo
 
 from services.gateway.api.memory import diff_lines
 from services.gateway.timetable.items import list_items
-from services.gateway.timetable.night_queue import NightJob, NightQueue, read_night_queue
+from services.gateway.timetable.night_queue import read_night_queue
 from shared.contracts import Due, DueKind, DueStatus, Goal, NightState
 from shared.settings import Settings
+from shared.views.listed import NightJob, NightQueue
 
 ZONE = ZoneInfo("Europe/Zurich")
 

@@ -5,16 +5,15 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from services.cli.commands.actions import perform_action
+from services.cli import api
 from services.cli.commands.memory.nodes import brief_options, print_agent_brief
 from services.cli.commands.options import format_examples
 from services.cli.output.console import open_console, print_block, print_json
-from shared import subjects
 from shared.text.display import clean_block
 
 KINDS = ("morning", "evening")
-TIMEOUT = 180.0
-"""Seconds until a briefing must have been made: frontier asks several services, one after another."""
+TIMEOUT = 190.0
+"""Seconds until a briefing must have been made; the gateway gives up before."""
 
 
 @click.command(epilog=format_examples("mailroom brief", "mailroom brief engineer --at 5"))
@@ -38,9 +37,7 @@ def brief(ctx: click.Context, /, which: str, now: bool, **options: Any) -> None:
         named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise click.UsageError(f"{named}: only for an agent's briefing, such as 'mailroom brief engineer'")
     text = f"Tell the {which or 'present'} briefing"
-    result = perform_action(
-        subjects.NEXUS, "tell_briefing", {"kind": which, "again": now}, text, timeout=TIMEOUT
-    )
+    result = api.perform("tell_briefing", {"kind": which, "again": now}, text, timeout=TIMEOUT)
     if options["as_json"]:
         print_json({**result.metadata["briefing"], "added": result.metadata.get("added", [])})
     else:

@@ -9,27 +9,26 @@ from typing import Any
 
 import click
 
-from services.cli.commands.actions import perform_action
+from services.cli import api
 from services.cli.commands.options import (
     NumberType,
     TextType,
+    context_option,
     format_examples,
     json_option,
     limit_option,
-    parse_context,
     print_resolved,
     resolve_context,
     resolve_text,
 )
-from services.cli.connection import run_connected
 from services.cli.output.console import open_console, print_block, print_json, print_more
-from shared import settings, subjects
+from shared import settings
 from shared.clock import format_moment, localize, parse_timestamp, read_zone, utc_now
-from shared.contracts import Due, DueKind, DueStatus
-from shared.queries.timetable import ENDED, read_timetable
+from shared.contracts import Due, DueStatus
 from shared.recurrence import describe_recurrence, parse_recurrence
 from shared.text.display import clean, clean_block
 from shared.text.times import parse_span
+from shared.views.listed import TimetablePage
 
 STATES = {
     DueStatus.WAITING: "due",
@@ -42,9 +41,9 @@ PRIORITIES = ("critical", "high", "medium", "low")
 id_argument = click.argument("name", metavar="ID")
 
 
-def _perform(agent: str, action: str, params: dict[str, Any], text: str, as_json: bool, *keys: str) -> None:
+def _perform(action: str, params: dict[str, Any], text: str, as_json: bool, *keys: str) -> None:
     """Run an action as a task of the person's, and print its result; as JSON the first of ``keys`` it has."""
-    result = perform_action(agent, action, params, text)
+    result = api.perform(action, params, text)
     if as_json:
         print_json(next((result.metadata[key] for key in keys if key in result.metadata), None))
         return
@@ -67,13 +66,12 @@ def list_reminders(everything: bool, limit: int, as_json: bool) -> None:
 
     A reminder that was sent stays open until it is done.
     """
-    known = run_connected(read_timetable)
-    chosen = sorted(
-        (each for each in known.of(DueKind.MAIL) if everything or each.status not in ENDED),
-        key=lambda each: (each.status in ENDED, each.at),
-    )
-    if known.problem:
-        click.echo(clean(known.problem), err=True)
+    page = api.get("/timetable", TimetablePage, {"what": "mail", "everything": everything})
+    ended = (DueStatus.DONE, DueStatus.CANCELLED)
+    chosen = [each.due for each in page.items if each.due]
+    chosen.sort(key=lambda each: (each.status in ended, each.at))
+    if page.problem:
+        click.echo(clean(page.problem), err=True)
     shown, more = chosen[:limit], len(chosen) - limit
     if as_json:
         print_json([each.to_dict() for each in shown])
@@ -83,7 +81,7 @@ def list_reminders(everything: bool, limit: int, as_json: bool) -> None:
         click.echo("There are no open reminders.\nmailroom reminders add 'call Ana tomorrow at 9'")
         return
     console = open_console()
-    zone = read_zone(settings.load().time_zone)
+    zone = read_zone(page.time_zone)
     for each in shown:
         state = f"{STATES[each.status]} {format_moment(parse_timestamp(each.at), zone)}{_format_repeat(each)}"
         text = f"{each.due_id}  {clean(each.text)}\n    {state}"
@@ -151,7 +149,7 @@ def cancel_reminders(name: str, as_json: bool) -> None:
 
 
 def _remind(action: str, params: dict[str, Any], text: str, as_json: bool) -> None:
-    _perform(subjects.NEXUS, action, params, text, as_json, "reminder")
+    _perform(action, params, text, as_json, "reminder")
 
 
 @click.group()
@@ -239,7 +237,7 @@ def run_schedule(name: str, as_json: bool) -> None:
 
 
 def _plan(action: str, params: dict[str, Any], text: str, as_json: bool) -> None:
-    _perform(subjects.NEXUS, action, params, text, as_json, "schedules", "schedule")
+    _perform(action, params, text, as_json, "schedules", "schedule")
 
 
 class MomentType(click.ParamType[str]):
@@ -283,7 +281,7 @@ def queue() -> None:
 @json_option
 def list_jobs(as_json: bool) -> None:
     """List what runs and what waits, and why it waits."""
-    result = perform_action(subjects.CORTEX, "queue_status", {}, "List the overnight queue")
+    result = api.perform("queue_status", {}, "List the overnight queue")
     if as_json:
         shown = {key: result.metadata.get(key) for key in ("counts", "night", "jobs", "failed")}
         print_json(shown)
@@ -299,14 +297,7 @@ def list_jobs(as_json: bool) -> None:
 @click.option("--now", "at_once", is_flag=True, help="Begin as soon as there is room.")
 @click.option("--priority", type=click.Choice(PRIORITIES), default="medium", show_default=True)
 @click.option("--retries", type=NumberType(0, 10), default=0, help="How often to try again if it fails.")
-@click.option(
-    "-c",
-    "--context",
-    metavar="KEY=VALUE",
-    multiple=True,
-    callback=parse_context,
-    help="Context, as for 'mailroom submit'. Repeatable.",
-)
+@context_option
 @json_option
 def add_queue(
     text: str,
@@ -368,7 +359,7 @@ def run_queue(name: str, as_json: bool) -> None:
 
 
 def _queue(action: str, params: dict[str, Any], text: str, as_json: bool) -> None:
-    result = perform_action(subjects.CORTEX, action, params, text)
+    result = api.perform(action, params, text)
     if as_json:
         shown = ("id", "reason", "task_id")
         print_json({key: value for key, value in result.metadata.items() if key in shown})

@@ -168,6 +168,15 @@ fail_on_option = click.option(
     help="Exit with 3 if tests fail, or if there are high findings, medium ones, or any at all; each "
     "includes those before it.",
 )
+context_option = click.option(
+    "-c",
+    "--context",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=parse_context,
+    help="Context for the work, such as repo=PATH. KEY:=JSON is a number, true, a list or an object, such "
+    "as limit:=3. Repeatable.",
+)
 since_option = click.option(
     "--since",
     type=TimeType(),

@@ -16,10 +16,10 @@ from services.cli.commands.goal_view import print_outcome, show_progress
 from services.cli.commands.options import (
     TextType,
     TimeType,
+    context_option,
     fail_on_option,
     format_examples,
     json_option,
-    parse_context,
     print_resolved,
     report_options,
     resolve_context,
@@ -60,15 +60,7 @@ def _require_goal_id(ctx: click.Context, param: click.Parameter, value: str | No
 @click.option("--wait", is_flag=True, help="Show the progress until the goal ends.")
 @fail_on_option
 @report_options
-@click.option(
-    "-c",
-    "--context",
-    metavar="KEY=VALUE",
-    multiple=True,
-    callback=parse_context,
-    help="Context for the work, such as repo=PATH. KEY:=JSON is a number, true, a list or an object, such "
-    "as limit:=3. Repeatable.",
-)
+@context_option
 @click.option(
     "--priority", type=click.Choice(PRIORITIES, case_sensitive=False), help="Priority (default: medium)."
 )

@@ -1,6 +1,7 @@
 """The HTTP API: one module a domain, and the table of all."""
 
 from services.gateway.api import (
+    actions,
     agents,
     agents_directly,
     approvals,
@@ -43,6 +44,7 @@ TABLE: tuple[Endpoint, ...] = (
     *forgetting.ENDPOINTS,
     *desk.ENDPOINTS,
     *timetable.ENDPOINTS,
+    *actions.ENDPOINTS,
     *briefings.ENDPOINTS,
     *deliveries.ENDPOINTS,
     *agents_directly.ENDPOINTS,

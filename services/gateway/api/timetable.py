@@ -8,14 +8,15 @@ import msgspec
 from services.gateway.call import Call
 from services.gateway.conversations import Answer
 from services.gateway.routing import Endpoint
-from services.gateway.timetable.items import Item, list_items
-from services.gateway.timetable.night_queue import NightQueue, read_night_queue
+from services.gateway.timetable.items import list_items
+from services.gateway.timetable.night_queue import read_night_queue
 from services.gateway.timetable.orders import add_item, change_item, find_item
 from shared.access.scopes import Scope
 from shared.clock import read_zone
 from shared.contracts import TaskStatus
 from shared.queries.spending import read_night_state
 from shared.queries.timetable import ENDED, read_timetable
+from shared.views.listed import Item, TimetablePage
 
 TIMETABLE = "/api/v1/timetable"
 ITEM = f"{TIMETABLE}/{{id}}"
@@ -30,18 +31,6 @@ class TimetableQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     what: Literal["", "mail", "goal", "briefing", "job", "deadline"] = ""
     everything: bool = False
-
-
-class TimetablePage(msgspec.Struct, frozen=True, kw_only=True):
-    """What is going to happen, the next first, then what is paused or open; and the night's queue.
-
-    ``time_zone`` is that of the office, ``problem`` names records that are damaged.
-    """
-
-    time_zone: str
-    items: list[Item]
-    night: NightQueue
-    problem: str = ""
 
 
 class NewItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -3,44 +3,13 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
 
-import msgspec
-
-from services.gateway.timetable.night_queue import NightJob, NightQueue
 from shared.clock import localize, parse_timestamp
 from shared.contracts import Due, Goal
 from shared.queries.timetable import WAITING
 from shared.recurrence import describe_recurrence, next_occurrence, parse_recurrence
+from shared.views.listed import Item, NightJob, NightQueue
 
 RUNS = 3  # the next times that are shown
-
-
-class Item(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happens at ``at``, or did.
-
-    ``what`` is mail (a reminder), goal (on a schedule), briefing, job (of the night) or deadline (the end of
-    a goal's time). ``status`` is as in the record; what is not recorded waits. ``every`` says in English how
-    often it repeats, ``next_runs`` are the next times. ``runs`` counts how often it happened, ``missed`` the
-    runs that were left out, ``note`` says why the last one was; ``last`` is the goal that began at
-    ``last_at``.
-    """
-
-    id: str
-    what: str
-    text: str
-    at: str
-    status: str = "waiting"
-    every: str = ""
-    next_runs: list[str] = []
-    runs: int = 0
-    missed: int = 0
-    last_at: str = ""
-    last: str = ""
-    note: str = ""
-
-    @property
-    def waits(self) -> bool:
-        """Whether it is going to happen."""
-        return self.status in WAITING
 
 
 def view_due(due: Due, zone: tzinfo | None) -> Item:
@@ -67,6 +36,7 @@ def view_due(due: Due, zone: tzinfo | None) -> Item:
         last_at=due.last_at,
         last=due.last,
         note=due.note,
+        due=due,
     )
 
 

@@ -13,6 +13,7 @@ from shared.clock import read_night, read_zone, utc_now
 from shared.contracts import NightState
 from shared.settings import Settings
 from shared.text.display import flatten
+from shared.views.listed import NightJob, NightQueue
 
 MAX_FILES = 200
 """The most files of a folder that are read."""
@@ -21,48 +22,6 @@ MAX_BYTES = 1_000_000
 RECENT = 10
 """The latest results that are shown."""
 FOLDERS = {"tonight": "waiting", "claimed": "running", "archive": "ended", "failed": "refused"}
-
-
-class NightJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job of the night; ``state`` is waiting, running, ended or refused.
-
-    ``outcome`` is how it ended, ``reason`` why it was refused or what it waits for; ``task_id`` is the task
-    that does it.
-    """
-
-    id: str
-    state: str
-    task: str = ""
-    priority: str = ""
-    run_at: str = ""
-    when: str = ""
-    at: str = ""
-    task_id: str = ""
-    outcome: str = ""
-    reason: str = ""
-
-
-class NightQueue(msgspec.Struct, frozen=True, kw_only=True):
-    """The overnight queue; not ``reachable`` if its folder is not on this machine.
-
-    ``window`` is the time in which jobs begin; empty: as soon as they are due. It begins or began at
-    ``begins_at``. ``held`` says why nothing begins now, though it is time; ``tokens`` and ``cost`` (US
-    dollars) are what models used in this night, or the last one; the limits are its budget (0: none).
-    """
-
-    reachable: bool
-    window: str = ""
-    is_night: bool = True
-    begins_at: str = ""
-    ends_at: str = ""
-    held: str = ""
-    tokens: int = 0
-    cost: float = 0.0
-    token_limit: int = 0
-    cost_limit: float = 0.0
-    folder: str = ""
-    counts: dict[str, int] = {}
-    jobs: list[NightJob] = []
 
 
 class _File(msgspec.Struct):

@@ -1,6 +1,6 @@
 """Changes of the timetable: each is a message to the front desk, as anybody may write one.
 
-The gateway has no right to give tasks. What the desk asks back, such as for a time, is a Failure with its
+What the desk asks back, such as for a time, is a Failure with its
 question.
 """
 
@@ -11,12 +11,13 @@ from services.gateway.call import Call
 from services.gateway.conversations import PAGE_SESSION, Answer, ask, wait_for_answer
 from services.gateway.pages.agents import message_id_of
 from services.gateway.problems import Failure, not_found
-from services.gateway.timetable.items import Item, view_due
+from services.gateway.timetable.items import view_due
 from shared import subjects
 from shared.clock import read_zone
 from shared.contracts import Question, ResultOutcome
 from shared.errors import BusUnavailable
 from shared.queries.timetable import ENDED, read_timetable
+from shared.views.listed import Item
 
 TIMEOUT = 20.0  # seconds until the front desk must have answered; if it runs, it takes a tenth of a second
 ORDERS = {
