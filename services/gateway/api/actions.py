@@ -63,7 +63,11 @@ async def perform(call: Call, body: ActionRequest) -> HttpResponse:
         text=body.text,
         assignee=action.agent,
         requester=subjects.USER,
-        context={"action": name, "params": body.params},
+        context={
+            "action": name,
+            "params": body.params,
+            **({"person": call.person.name} if call.person.name else {}),  # a task has no field for it
+        },
     )
     bus = call.gateway.bus
 
