@@ -280,7 +280,7 @@ async def test_a_failed_goal_waits_until_somebody_looked_at_it(
 
     async def failed() -> dict[str, Any] | None:
         items = (await get(ada, "/inbox"))["waiting"]
-        return next((each for each in items if each["goal_id"] == goal_id), None)
+        return next((each for each in items if each.get("goal_id") == goal_id), None)
 
     item = await eventually(failed)
     assert (item["kind"], item["title"]) == ("failed_goal", "Fail, please")

@@ -7,7 +7,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,12 +17,12 @@ import pytest
 from services.memory.briefing.composing import compose
 from services.memory.retrieval.view import View
 from services.memory.storage import store as store_module
+from services.memory.storage.disk import Disk
 from shared.contracts import Edge, EdgeKey, MemoryWrite, Node
 from shared.contracts.base import amended
 from shared.errors import ActionError
+from tests.support.forking import run_forked
 from tests.support.memory import FaultyDisk, StoredMemory, picture
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -181,42 +180,40 @@ def test_a_full_disk_is_told_reads_go_on_and_writing_resumes(
     memory.close()
 
 
-WRITER = """
-import os, signal, sys
-from pathlib import Path
-from services.memory.storage import store
-from services.memory.storage.disk import Disk
-from tests.flow.test_memory_store_faults import write_log
-from tests.support.memory import StoredMemory
-
-folder, dies_at = Path(sys.argv[1]), sys.argv[2]
-store.FLUSH_PARTS, store.SPLIT_ROWS = 25, 4
-
 class Dying(Disk):
-    def run(self, step, work, *args, **kwargs):
-        die(f"before {step}")
-        done = work(*args, **kwargs)
-        die(f"after {step}")
+    """Kills its process before or after the nth time of a step: ``before add``, ``after commit#2``."""
+
+    def __init__(self, folder: Path, dies_at: str) -> None:
+        super().__init__(folder)
+        self._where, _, nth = dies_at.partition("#")
+        self._left = int(nth or 1)
+
+    def run(self, step: str, work: Any, *args: Any, **kwargs: Any) -> Any:
+        self.die(f"before {step}")
+        done = super().run(step, work, *args, **kwargs)
+        self.die(f"after {step}")
         return done
 
-seen = 0
+    def die(self, where: str) -> None:
+        self._left -= where == self._where
+        if not self._left:
+            os.kill(os.getpid(), signal.SIGKILL)
 
-def die(where):
-    global seen
-    seen += where == dies_at.partition("#")[0]
-    if seen == int(dies_at.partition("#")[2] or 1):
-        os.kill(os.getpid(), signal.SIGKILL)
 
-memory = StoredMemory(folder, disk=Dying(folder))
-begun = memory.store.version
-print(begun, flush=True)
-for version, write in enumerate(write_log()[begun:], begun + 1):
-    memory.write(write)
-    die("after apply")
-    if version % 30 == 0:
-        memory.store.compact()
-memory.close()
-"""
+def write_until(folder: Path, point: str) -> None:
+    """Apply the log from where the store is, until ``point``; notes the version it began at."""
+    store_module.FLUSH_PARTS, store_module.SPLIT_ROWS = 25, 4
+    disk = Dying(folder, point)
+    memory = StoredMemory(folder, disk=disk)
+    begun = memory.store.version
+    folder.with_name("begun").write_text(str(begun))
+    for version, write in enumerate(write_log()[begun:], begun + 1):
+        memory.write(write)
+        disk.die("after apply")
+        if version % 30 == 0:
+            memory.store.compact()
+    memory.close()
+
 
 POINTS = [
     "after apply#12",  # before anything is flushed
@@ -240,7 +237,7 @@ POINTS = [
 def write_log() -> list[MemoryWrite]:
     """What the log has: nodes made, changed, joined, parted, retired and counted."""
     draw, writes = random.Random(5), []
-    for turn in range(200):
+    for turn in range(180):
         name, other = f"n{draw.randrange(12)}", f"n{draw.randrange(12)}"
         made = tuple(
             Node(
@@ -299,11 +296,9 @@ def test_killed_at_every_point_it_is_the_same_after_its_log_is_applied_again(fol
 
 
 def run_writer(folder: Path, point: str) -> tuple[int, int]:
-    """Apply the log from where the store is, until ``point``; the version it began at, how it ended."""
-    command = [sys.executable, "-c", WRITER, str(folder), point]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.stdout, done.stderr
-    return int(done.stdout), done.returncode
+    """Have ``write_until`` run; the version it began at, how it ended."""
+    ended = run_forked(write_until, folder, point)
+    return int(folder.with_name("begun").read_text()), ended
 
 
 def test_ten_thousand_nodes_open_quickly(folder: Path) -> None:

@@ -13,7 +13,7 @@ import runpy
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import resolve_name
 from pathlib import Path
 
@@ -75,6 +75,20 @@ def may_fork(command: Sequence[str], environment: Mapping[str, str]) -> bool:
     """Whether it is an agent of ``services``, or one in a folder of its own, and may be forked."""
     own = command[1] != "-m" or f"{command[2]}.__main__" in IMPORTED
     return "pytest" in sys.modules and own and "PYTHONPATH" not in environment
+
+
+def run_forked(work: Callable[..., None], *arguments: object, timeout: float = 60.0) -> int:
+    """Run a function of a module in a process of its own; returns its exit code, negative for a signal.
+
+    Raises TimeoutExpired, after killing it.
+    """
+    process = _context.Process(target=work, args=arguments)
+    process.start()
+    process.join(timeout)
+    if process.exitcode is None:
+        process.kill()
+        raise subprocess.TimeoutExpired(work.__name__, timeout)
+    return process.exitcode
 
 
 def run_command(
