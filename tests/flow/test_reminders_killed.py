@@ -18,6 +18,7 @@ from services.cli import api
 from shared import subjects
 from shared.access.address import find_address
 from shared.access.command_token import read_command_token
+from shared.bus.pulls import PULL_EXPIRES
 from shared.bus.records import submission_entry
 from shared.contracts import DueKind, DueStatus, Task
 from shared.queries.timetable import read_timetable
@@ -92,7 +93,9 @@ async def test_a_frozen_process_that_wakes_up_late_reminds_nobody_again(desk: Of
         found = await statuses(desk)
         return len(found) == count and set(found.values()) == {DueStatus.FIRED}
 
-    await eventually(all_went_off, 30)
+    # What is delivered to the frozen one comes back after ack_wait, and may go to it again until its standing
+    # request expires.
+    await eventually(all_went_off, PULL_EXPIRES + 15)
     desk.signal("nexus", signal.SIGCONT)
     await asyncio.sleep(1.5)
     assert set((await letters(desk)).values()) == {1}
