@@ -6,8 +6,7 @@ import msgspec
 
 from shared.errors import ConfigError
 
-ALWAYS = "always"
-"""The setting ``night`` without a window."""
+ALWAYS = "always"  # The setting ``night`` without a window
 
 
 def utc_now() -> datetime:

@@ -24,8 +24,7 @@ INTERVAL = 2.0
 """Seconds between two beats: each costs a touch of a file; a fifth of the limit if that is shorter."""
 UNRESPONSIVE = 10.0
 """Seconds without a beat after which a process is named, and the stacks of its threads are in its log."""
-TICK = 1.0
-"""Seconds between two looks at whether the event loop beats."""
+TICK = 1.0  # Seconds between two looks at whether the event loop beats
 LAST_WORDS = 3
 """Seconds a process that ends itself has for its last log line: its log may be what it is blocked by."""
 

@@ -88,8 +88,7 @@ def _resolve(found: re.Match[str], outputs: Mapping[int, StepOutput]) -> str:
 
 MAX_SHOWN = 24_000
 """Characters of the agents in a prompt; if there are more, the text says that it was cut off."""
-MAX_INTRODUCTION = 1_000
-"""Characters of an agent's own description in a prompt."""
+MAX_INTRODUCTION = 1_000  # Characters of an agent's own description in a prompt
 
 
 class AgentPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,11 +166,9 @@ def _format_type(values: Mapping[str, Any]) -> str:
     return f"{values.get('type', 'any')}{about}"
 
 
-MAX_TEXT = 8_000
-"""Characters of the text of one step."""
+MAX_TEXT = 8_000  # Characters of the text of one step
 MAX_NAME = 40
-MAX_PARAMS = 200_000
-"""Bytes of the parameters of one step."""
+MAX_PARAMS = 200_000  # Bytes of the parameters of one step
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

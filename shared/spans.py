@@ -16,10 +16,8 @@ from shared.contracts.base import generate_iso_timestamp
 from shared.contracts.spans import MAX_INPUT, MAX_OUTPUT, Span, SpanKind
 from shared.text.display import excerpt, sendable
 
-MAX_SPANS = 40
-"""Spans of one step of a task; further ones become a single one that counts them."""
-MAX_CHARACTERS = 30_000
-"""Characters of all inputs and outputs of one step; further spans have none."""
+MAX_SPANS = 40  # Spans of one step of a task; further ones become a single one that counts them
+MAX_CHARACTERS = 30_000  # Characters of all inputs and outputs of one step; further spans have none
 
 
 class OpenSpan(msgspec.Struct, kw_only=True):

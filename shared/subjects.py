@@ -5,8 +5,7 @@ from typing import NamedTuple
 from shared.errors import ConfigError
 
 # --- streams -------------------------------------------------------------------------------------
-OFFICE = "OFFICE"
-"""Everything that happens in the office, in one order."""
+OFFICE = "OFFICE"  # Everything that happens in the office, in one order
 MEMORY = "MEMORY"
 """What agents ask memory to remember; kept for ever. A stream of its own: within one the id of a memory write
 could be used again to keep an office message of the same id out of it."""
@@ -21,8 +20,7 @@ SUBMIT = "tasks.submit"
 """Where goals are submitted. What an agent submits is stored as ``tasks.submit.<agent>``, by the broker."""
 SUBMIT_AS = {"URGENT": f"{SUBMIT}_urgent", "HIGH": f"{SUBMIT}_high", "MEDIUM": SUBMIT, "LOW": f"{SUBMIT}_low"}
 """Where people submit goals, by priority, highest first: the conductor has a durable for each."""
-SUBMISSIONS = "tasks.>"
-"""The submissions of people and of agents."""
+SUBMISSIONS = "tasks.>"  # The submissions of people and of agents
 
 OFFICE_SUBJECTS = (
     *SUBMIT_AS.values(),
@@ -39,42 +37,32 @@ OFFICE_SUBJECTS = (
 MEMORY_SUBJECTS = ("memory.write.*",)
 
 # --- buckets -------------------------------------------------------------------------------------
-AGENTS_BUCKET = "agents"
-"""The directory of agents: a Presence for each process, which expires unless renewed."""
-LEASES_BUCKET = "leases"
-"""Exclusive rights, such as being the memory daemon."""
+AGENTS_BUCKET = "agents"  # The directory of agents: a Presence for each process, which expires unless renewed
+LEASES_BUCKET = "leases"  # Exclusive rights, such as being the memory daemon
 IDENTITIES_BUCKET = "identities"
 """The public keys of every identity, by which signatures are checked: only the admin writes it."""
-PRESENCE_TTL = 45.0
-"""Seconds until the presence of a process expires."""
+PRESENCE_TTL = 45.0  # Seconds until the presence of a process expires
 PRESENCE_INTERVAL = PRESENCE_TTL / 3
 """Seconds between two writes of the presence: two may get lost before it expires."""
-LEASE_TTL = 15.0
-"""Seconds until a lease expires."""
+LEASE_TTL = 15.0  # Seconds until a lease expires
 
 # --- names ---------------------------------------------------------------------------------------
 CONDUCTOR = "conductor"
 NEXUS = "nexus"
-TIMED = (CONDUCTOR, NEXUS)
-"""The agents that set timers."""
+TIMED = (CONDUCTOR, NEXUS)  # The agents that set timers
 CORTEX = "cortex"
-SUBMITTING = (NEXUS, CORTEX)
-"""The agents that submit goals: what people ask of them, and overnight jobs."""
+SUBMITTING = (NEXUS, CORTEX)  # The agents that submit goals: what people ask of them, and overnight jobs
 COUNTING = (CONDUCTOR, CORTEX)
 """The agents that read what all agents have used of models: for reports, and for the budget of a night."""
 CRITIC = "critic"
 ENGINEER = "engineer"
 MEMORY_DAEMON = "memory"
-USER = "user"
-"""People: a mailbox and an identity like any agent's."""
-GATEWAY = "gateway"
-"""The process through which people use the office from a browser or a script."""
+USER = "user"  # People: a mailbox and an identity like any agent's
+GATEWAY = "gateway"  # The process through which people use the office from a browser or a script
 PEOPLE = (USER, GATEWAY)
 """The identities of people. The gateway's writes count as the user's: it knows which person it was."""
-ADMIN = "admin"
-"""The operator's identity: provisions streams, and nothing runs under it."""
-ERASER = "eraser"
-"""Erases single messages of the log, on the order of a person and for nobody else."""
+ADMIN = "admin"  # The operator's identity: provisions streams, and nothing runs under it
+ERASER = "eraser"  # Erases single messages of the log, on the order of a person and for nobody else
 ERASER_INBOX = f"_INBOX_{ERASER}"
 """Where it gets answers: it shares the admin's account, and may not hear what that is answered."""
 RESERVED_NAMES = frozenset({USER, ADMIN, ERASER, "goal", "office", "submit", "write"})
@@ -92,19 +80,14 @@ NEW = {"URGENT": "new_urgent", "HIGH": "new_high", "MEDIUM": "new", "LOW": "new_
 """The step that submits a task, by its priority, highest first: the assignee has a durable for each."""
 CLAIMED = "claimed"
 """A process of the assignee is at work on an attempt; the first step of one that does more than compute."""
-NOTED = "noted"
-"""That process noted its progress."""
-AT_WORK = (CLAIMED, NOTED)
-"""The steps that carry notes, effects and spans."""
-ENDED = "ended"
-"""The assignee's result."""
-CANCELLED = "cancelled"
-"""The requester ended the task."""
+NOTED = "noted"  # That process noted its progress
+AT_WORK = (CLAIMED, NOTED)  # The steps that carry notes, effects and spans
+ENDED = "ended"  # The assignee's result
+CANCELLED = "cancelled"  # The requester ended the task
 FINAL_STEPS = (ENDED, CANCELLED)
 BY_REQUESTER = (*NEW.values(), CANCELLED)
 BY_ASSIGNEE = (CLAIMED, NOTED, ENDED)
-HANDED_ON = (*NEW.values(), ENDED)
-"""The steps that are delivered to the other party."""
+HANDED_ON = (*NEW.values(), ENDED)  # The steps that are delivered to the other party
 
 # --- kinds of messages -----------------------------------------------------------------------------
 TASK, SUBMISSION, ADVISORY = "task", "submission", "advisory"
@@ -114,16 +97,11 @@ TASK, SUBMISSION, ADVISORY = "task", "submission", "advisory"
 MAX_PAYLOAD = 8 * 1024 * 1024
 """The largest message, in bytes: large enough for a text that is too long to reach its recipient, which then
 refuses it with the reason."""
-MAX_BATCH = 1_000
-"""The most messages of one atomic commit (a limit of nats-server)."""
-MAX_BATCH_BYTES = 4 * 1024 * 1024
-"""The most bytes that are grouped into one atomic commit."""
-MAX_ORIGINAL = 16_000
-"""The most characters of an original that a dead letter quotes."""
-DUPLICATE_WINDOW = 120.0
-"""Seconds during which a stream refuses a second message with the same id."""
-MAX_ACK_PENDING = 1_000
-"""How many messages of one mailbox may be unacknowledged."""
+MAX_BATCH = 1_000  # The most messages of one atomic commit (a limit of nats-server)
+MAX_BATCH_BYTES = 4 * 1024 * 1024  # The most bytes that are grouped into one atomic commit
+MAX_ORIGINAL = 16_000  # The most characters of an original that a dead letter quotes
+DUPLICATE_WINDOW = 120.0  # Seconds during which a stream refuses a second message with the same id
+MAX_ACK_PENDING = 1_000  # How many messages of one mailbox may be unacknowledged
 
 # --- subjects ------------------------------------------------------------------------------------
 OFFICE_STATE = "state.office"
@@ -132,8 +110,7 @@ AUDIT_ALL = "audit.>"
 AUDIT_PREFIX = "audit."
 ERASED = f"event.{ERASER}.erased"
 """The records of messages of the log that were erased, and of what was put in their place."""
-ARCHIVED = f"event.{ERASER}.archived"
-"""The records of orders to archive that were carried out."""
+ARCHIVED = f"event.{ERASER}.archived"  # The records of orders to archive that were carried out
 ERASABLE = f"event.{MEMORY_DAEMON}.erasable"
 """Where memory says which messages of MEMORY are to be erased: all of them have a record by then."""
 GRAPH_VERSION = f"event.{MEMORY_DAEMON}.graph_version"
@@ -259,18 +236,15 @@ GATEWAY_RECORDS = (DELIVERY, REPLY, INBOX)
 """The kinds of the gateway's records: what people are told elsewhere, what they reply there, and what they
 took out of the inbox.
 """
-PUT_ASIDE = record(GATEWAY, INBOX, "put_aside")
-"""The record of what people took out of the inbox."""
+PUT_ASIDE = record(GATEWAY, INBOX, "put_aside")  # The record of what people took out of the inbox
 
 
 DUE, TIMETABLE = "due", "timetable"
 """The kinds of nexus' records of what happens by itself: one for each item, and one of the items' ids."""
-CONTENTS = record(NEXUS, TIMETABLE, "all")
-"""The ids of the items of the timetable."""
+CONTENTS = record(NEXUS, TIMETABLE, "all")  # The ids of the items of the timetable
 
 
-DROPPED = "dropped"
-"""The kind of the admin's records of dead letters that were dropped or sent again."""
+DROPPED = "dropped"  # The kind of the admin's records of dead letters that were dropped or sent again
 
 
 def dropped(agent: str) -> str:

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 
 HEADER = "traceparent"
-SAMPLED = "01"
-"""The flags of a trace that begins here."""
+SAMPLED = "01"  # The flags of a trace that begins here
 
 _FORM = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})(?P<trace>[0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-(?P<flags>[0-9a-f]{2})(?P<more>-.*)?"

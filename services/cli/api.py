@@ -21,10 +21,8 @@ from shared.text.display import clean
 
 T = TypeVar("T")
 PREFIX = "/api/v1"
-TIMEOUT = 60.0
-"""Seconds that an answer may take: some read the whole log."""
-GATEWAY_WAIT = 10.0
-"""Seconds that the gateway of an open office is waited for: after a crash it starts again."""
+TIMEOUT = 60.0  # Seconds that an answer may take: some read the whole log
+GATEWAY_WAIT = 10.0  # Seconds that the gateway of an open office is waited for: after a crash it starts again
 POLL_INTERVAL = 0.1
 Query = Mapping[str, str | int | bool | Sequence[str]]
 

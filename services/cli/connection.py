@@ -17,10 +17,8 @@ from shared.settings import Settings
 from shared.trace import continue_trace
 
 T = TypeVar("T")
-CONNECT_WAIT = 2.0
-"""Seconds until a server must answer."""
-START_WAIT = 60.0
-"""Seconds a command waits for an office that is starting."""
+CONNECT_WAIT = 2.0  # Seconds until a server must answer
+START_WAIT = 60.0  # Seconds a command waits for an office that is starting
 POLL_INTERVAL = 0.1
 
 

@@ -34,8 +34,7 @@ from shared.contracts import (
 )
 from shared.text.display import count, format_list
 
-GAPS = 2
-"""Of what was not checked, the headline names so many; the section below it has all."""
+GAPS = 2  # Of what was not checked, the headline names so many; the section below it has all
 
 
 def summarise(
@@ -129,12 +128,9 @@ def _first_step(
     return "", f"look at {brief(findings[0])}." if findings else "nothing."
 
 
-MAX_ROWS = 25
-"""Rows of the table of findings: nobody reads more at once."""
-FEW_ROWS = 8
-"""Findings of low severity are listed up to this row, and only counted beyond it."""
-HABIT = 3
-"""More findings than this of one rule, none of them high, share one row: the rule is the finding."""
+MAX_ROWS = 25  # Rows of the table of findings: nobody reads more at once
+FEW_ROWS = 8  # Findings of low severity are listed up to this row, and only counted beyond it
+HABIT = 3  # More findings than this of one rule, none of them high, share one row: the rule is the finding
 
 MISSING = "it gave no data"
 

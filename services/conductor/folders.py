@@ -13,18 +13,15 @@ from shared.errors import ActionError
 from shared.text.prose import PATH_IN_TEXT
 
 MAX_PATH_CHARACTERS = 1_000
-MAX_PATH_WORDS = 20
-"""How much of a text may be one path with spaces in it, in characters and in words."""
-MAX_FOLDERS = 20
-"""The most folders of one request: each has tasks of its own."""
+MAX_PATH_WORDS = 20  # How much of a text may be one path with spaces in it, in characters and in words
+MAX_FOLDERS = 20  # The most folders of one request: each has tasks of its own
 TRAILING = ".,;:!?*…。，、！？；："
 BRACKETS = {")": "(", "]": "[", "}": "{", ">": "<"}
 EXCEPT = re.compile(r"\b(?:not|except|without|excluding|ignor(?:e|ing)|other than)\W{1,4}$", re.IGNORECASE)
 """Words after which a path is not meant."""
 
 
-UNNAMED = re.compile(r"[^A-Za-z0-9_-]+")
-"""What the name of a task cannot have."""
+UNNAMED = re.compile(r"[^A-Za-z0-9_-]+")  # What the name of a task cannot have
 
 
 class Named(NamedTuple):

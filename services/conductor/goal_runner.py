@@ -68,8 +68,7 @@ THINKING = "thinking"
 """The ``what`` of the timer that checks whether a model is still being asked about a goal."""
 POST_EVERY = 0.25
 """Seconds between posts of the board while it changes; the goals' own records are always exact."""
-MAX_LISTED = 1_000
-"""The most goals that the board lists."""
+MAX_LISTED = 1_000  # The most goals that the board lists
 BUSIEST_FIRST = (OfficeState.EXECUTING, OfficeState.REVIEW, OfficeState.PLANNING)
 RESULT_FIELDS = (
     "status",
@@ -208,8 +207,7 @@ class GoalStore:
         await self._bus.store(subjects.timer(subjects.CONDUCTOR, name), due.to_json(), headers=headers)
 
 
-MAX_ASKED = 8
-"""Goals about which a model is asked at the same time; the others wait."""
+MAX_ASKED = 8  # Goals about which a model is asked at the same time; the others wait
 CHECK_AFTER = 60.0
 """Seconds until a timer checks whether a model is still being asked: the process may have died."""
 COMMIT_TRIES = 20

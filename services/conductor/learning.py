@@ -33,14 +33,11 @@ from shared.contracts.cognition import kind_of, spending_of
 from shared.plans import AgentPage
 
 RECORD = "learning"
-INDEX = "all"
-"""The record that lists the others: an agent cannot read what it does not know the name of."""
+INDEX = "all"  # The record that lists the others: an agent cannot read what it does not know the name of
 MAX_RECORDS = 1_000
 """Pairs of an agent and a kind of task that are recorded: a model may name a new kind each time."""
-FIRST = 2
-"""The index is stored with a record up to this sample, in case the first commit was refused."""
-ENOUGH = 5
-"""Tasks an agent must have ended before its figures count: with fewer, luck outweighs skill."""
+FIRST = 2  # The index is stored with a record up to this sample, in case the first commit was refused
+ENOUGH = 5  # Tasks an agent must have ended before its figures count: with fewer, luck outweighs skill
 
 
 class MetaLearner:

@@ -18,12 +18,10 @@ from shared.contracts import (
 from shared.text.display import count, shorten
 from shared.text.prose import PATH_IN_TEXT
 
-WELL = (ResultOutcome.DONE, ResultOutcome.FINDINGS)
-"""Outcomes of goals that ended well."""
+WELL = (ResultOutcome.DONE, ResultOutcome.FINDINGS)  # Outcomes of goals that ended well
 REPEATED = 3
 """Failures of one kind, of one action, from which a pattern is made although nothing has helped yet."""
-KEPT = 10
-"""Failures that are remembered of an agent and an action."""
+KEPT = 10  # Failures that are remembered of an agent and an action
 OTHER = "other"
 ERRORS = (
     ("timeout", r"timed out|time-?out|longer than|within \d|deadline"),

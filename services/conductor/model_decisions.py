@@ -31,16 +31,11 @@ from shared.reasoning.model import ModelSession
 from shared.reasoning.recall import KnownPattern, format_patterns
 from shared.tasks.profiles import name_of
 
-MAX_TASKS = 30
-"""Tasks of one plan: more cannot be followed, and a model that writes more has lost the thread."""
-MAX_SUBJECT = 2_000
-"""Characters of what memory is asked about."""
-MAX_RESULT = 4_000
-"""Characters of one result in a prompt."""
-MAX_RESULTS = 40_000
-"""Characters of all results in a prompt."""
-MAX_ANSWER = 40_000
-"""Characters of an answer."""
+MAX_TASKS = 30  # Tasks of one plan: more cannot be followed, and a model that writes more has lost the thread
+MAX_SUBJECT = 2_000  # Characters of what memory is asked about
+MAX_RESULT = 4_000  # Characters of one result in a prompt
+MAX_RESULTS = 40_000  # Characters of all results in a prompt
+MAX_ANSWER = 40_000  # Characters of an answer
 RULES = """\
 Rules of a plan:
 - The fewest tasks that reach the goal. Tasks that do not need each other run side by side.

@@ -29,15 +29,12 @@ counterexample is nearer. Measured with bge-small-en-v1.5 in tests/flow/test_pla
 lie above .73, requests for something else below .70 or nearer to a counterexample."""
 DESK, NOBODY = "desk", "nobody"
 """Who does what the counterexamples ask for: the front desk (nexus), or no agent."""
-NAMED = "named action"
-"""The ``playbook`` of a goal whose context names the assignee and the action."""
+NAMED = "named action"  # The ``playbook`` of a goal whose context names the assignee and the action
 MEMORY_TIMEOUT = 300.0
 """Seconds for which a goal waits for an unavailable memory daemon, which takes minutes to start on a busy
 machine."""
-MEMORY_TIMEOUT_WITH_MODEL = 30.0
-"""The same if a model may plan the goal instead."""
-MEMORY_RETRY = 0.5
-"""Seconds between two tries meanwhile."""
+MEMORY_TIMEOUT_WITH_MODEL = 30.0  # The same if a model may plan the goal instead
+MEMORY_RETRY = 0.5  # Seconds between two tries meanwhile
 NO_TASKS = frozenset({subjects.CONDUCTOR, *subjects.PEOPLE, subjects.ADMIN, subjects.ERASER})
 """Who gets no task from a plan: the conductor would wait for itself, and people get no tasks."""
 

@@ -58,14 +58,10 @@ PARTS: Mapping[str, type[Contract]] = {
     "inspection": Inspection,
 }
 """The tasks of a check-up, and the data that each has under its own name."""
-MAX_TAGS = 32
-"""Tags that a node may have."""
-MAX_OBSERVATIONS = 40
-"""Findings of one goal that become memories of their own; the report has all of them."""
-UNSURE = (ResultOutcome.NOT_CHECKED, ResultOutcome.FAILED)
-"""Outcomes that the headline of a goal says first."""
-WORST = 3
-"""Findings that the memory of the goal itself names."""
+MAX_TAGS = 32  # Tags that a node may have
+MAX_OBSERVATIONS = 40  # Findings of one goal that become memories of their own; the report has all of them
+UNSURE = (ResultOutcome.NOT_CHECKED, ResultOutcome.FAILED)  # Outcomes that the headline of a goal says first
+WORST = 3  # Findings that the memory of the goal itself names
 IMPORTANCE = {"high": 0.8, "medium": 0.6, "low": 0.4}
 """The importance of a memory by the severity of its finding."""
 
@@ -231,8 +227,7 @@ def _status(result: Mapping[str, Any]) -> str:
     return str(result.get("status") or "")
 
 
-_LISTED = re.compile(r"\s*[-*+]\s|[^.!?]{1,80}:\s*$")
-"""An entry of a list, or the line above one."""
+_LISTED = re.compile(r"\s*[-*+]\s|[^.!?]{1,80}:\s*$")  # An entry of a list, or the line above one
 
 
 def headline(report: str) -> str:

@@ -105,8 +105,7 @@ def result_text(result: Mapping[str, Any]) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-DIFF_LINES = 200
-"""Lines of one patch that a report shows; the file has all of it."""
+DIFF_LINES = 200  # Lines of one patch that a report shows; the file has all of it
 MAX_ROWS = 20
 MAX_FAILURES = 20
 MAX_LISTED = 12

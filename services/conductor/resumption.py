@@ -24,8 +24,7 @@ from shared.errors import ActionError, Reject
 from shared.tasks.said import words_in
 from shared.tasks.submission import Submission
 
-Sign = Callable[[str, str], Said | None]
-"""Signs a person's words until a deadline."""
+Sign = Callable[[str, str], Said | None]  # Signs a person's words until a deadline
 
 
 REPEATED = ("text", "context", "context_refs", "evidence_refs", "priority")

@@ -20,8 +20,7 @@ from shared.contracts import (
 
 MAX_REVIEWS = 3
 """How often the critic is asked about one goal; its last verdict is reported and not acted upon."""
-MAX_WORDS = 2_000
-"""Characters of a task's text that go with its result to the review."""
+MAX_WORDS = 2_000  # Characters of a task's text that go with its result to the review
 REPOSITORY = ("repo", "folder", "path")
 """The names under which parameters and context have a folder, the most telling first."""
 

@@ -30,8 +30,7 @@ from shared.tasks.profiles import (
     write_profile,
 )
 
-START_WAIT = 45.0
-"""Seconds a new specialist has to start: most of it is for the process on a busy machine."""
+START_WAIT = 45.0  # Seconds a new specialist has to start: most of it is for the process on a busy machine
 POLL_EVERY = 0.1
 
 log = logger(__name__)

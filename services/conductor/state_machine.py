@@ -28,10 +28,8 @@ from shared.text.display import count, shorten
 
 CHECKUP = "checkup"
 """The playbook whose tasks look at one repository independently: one that fails leaves the others whole."""
-HISTORY = "read_history"
-"""The action of a check-up that reads a repository's history, if there is one."""
-LISTED = 3
-"""Tasks that a sentence names; the others are counted."""
+HISTORY = "read_history"  # The action of a check-up that reads a repository's history, if there is one
+LISTED = 3  # Tasks that a sentence names; the others are counted
 
 
 def outcome_of_result(result: TaskResult) -> ResultOutcome:
@@ -81,13 +79,10 @@ def format_undone(goal: Goal) -> str:
     return shorten("; ".join([*named, *more]), 2_000)
 
 
-OVERDUE = "its deadline passed before it was done"
-"""Why a goal ended at its deadline."""
-MAX_PATTERNS = 20
-"""Patterns that are counted as used for one goal: the first ones."""
+OVERDUE = "its deadline passed before it was done"  # Why a goal ended at its deadline
+MAX_PATTERNS = 20  # Patterns that are counted as used for one goal: the first ones
 FAILED = (TaskStatus.FAILED, TaskStatus.TIMEOUT)
-MAX_REPAIRS = 2
-"""How often another plan is asked for after the first; a failure after that is reported."""
+MAX_REPAIRS = 2  # How often another plan is asked for after the first; a failure after that is reported
 
 ALLOWED: Mapping[OfficeState, frozenset[OfficeState]] = {
     **dict.fromkeys(OfficeState, frozenset(OfficeState)),
@@ -96,10 +91,8 @@ ALLOWED: Mapping[OfficeState, frozenset[OfficeState]] = {
 """Which state may follow which; a goal may end (IDLE) at any time. A state is recorded again while a model is
 asked."""
 
-REVIEW = "review"
-"""The name of the review among a goal's results."""
-BY_MODEL = "brain"
-"""The ``playbook`` of a goal that a model planned."""
+REVIEW = "review"  # The name of the review among a goal's results
+BY_MODEL = "brain"  # The ``playbook`` of a goal that a model planned
 PLAN, REPAIR, ANSWER = "plan", "repair", "answer"
 """What a model can be asked for about a goal, its ``thinking``: a plan, another plan, an answer."""
 

@@ -14,8 +14,7 @@ from shared.tasks.submission import MAX_BYTES, Submission
 from shared.text.display import flatten
 from shared.trace import current_trace
 
-MAX_AHEAD = timedelta(days=89)
-"""The latest deadline from now: the server keeps timers for 90 days."""
+MAX_AHEAD = timedelta(days=89)  # The latest deadline from now: the server keeps timers for 90 days
 
 
 REQUEST = "task_request.v1"
@@ -40,8 +39,7 @@ class PlainTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 REFERRING = ("context_refs", "evidence_refs")
-BESIDE = ("context_refs", "deadline")
-"""What a TaskRequest may have beside its own fields."""
+BESIDE = ("context_refs", "deadline")  # What a TaskRequest may have beside its own fields
 IN_CONTEXT = ("assignee", "action", "params", "repo", "playbook")
 """What belongs into the context of a submission."""
 ALIKE = 0.8
@@ -183,8 +181,7 @@ def _deadline(text: str, begin: datetime, timeout: float) -> datetime:
 
 # --- ids that are in use ----------------------------------------------------------------------------
 
-QUOTED = 80
-"""The most characters that are quoted of the goal that has the id."""
+QUOTED = 80  # The most characters that are quoted of the goal that has the id
 
 
 def is_another_submission(goal: Goal, known: Goal) -> bool:

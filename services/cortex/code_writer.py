@@ -23,12 +23,9 @@ from shared.skills.workspace import open_workspace
 from shared.tasks.actions import Outcome, register_action
 
 Check = Literal["parse", "run", "test"]
-TRIES = 3
-"""How often code that parses is written before its failure is final."""
-MAX_CODE = 200_000
-"""The most characters of a file."""
-TAIL = 3_000
-"""The most characters of a failure that the model is shown."""
+TRIES = 3  # How often code that parses is written before its failure is final
+MAX_CODE = 200_000  # The most characters of a file
+TAIL = 3_000  # The most characters of a failure that the model is shown
 
 PARSERS: Mapping[str, Callable[[str], Any]] = {
     ".py": ast.parse,
@@ -39,8 +36,7 @@ PARSERS: Mapping[str, Callable[[str], Any]] = {
 }
 """The parsers of the file types whose syntax is checked."""
 
-Execute = Callable[[list[str]], Awaitable[CommandResult]]
-"""Runs a command in the workspace, in the jail."""
+Execute = Callable[[list[str]], Awaitable[CommandResult]]  # Runs a command in the workspace, in the jail
 
 
 class Code(msgspec.Struct, frozen=True, kw_only=True):

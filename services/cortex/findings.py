@@ -12,18 +12,14 @@ from shared.contracts import ResultOutcome
 from shared.llm.protocol import Message
 from shared.text.display import count, fence
 
-MAX_KEPT = 12_000
-"""The most characters of a step's output that are kept in a finding."""
-QUOTED = 3_000
-"""The most of them that a question to the model quotes of one step."""
+MAX_KEPT = 12_000  # The most characters of a step's output that are kept in a finding
+QUOTED = 3_000  # The most of them that a question to the model quotes of one step
 CHANGING = frozenset(
     "time date today now clock weather forecast temperature status news calendar reminder reminders".split()
 )
 """Words of actions whose answer changes by itself, so that a finding of them is not used again."""
-CONFIDENT = 0.7
-"""The least confidence at which work counts as complete."""
-UNDONE = 0.3
-"""The most confidence in an answer if none of its steps could be done."""
+CONFIDENT = 0.7  # The least confidence at which work counts as complete
+UNDONE = 0.3  # The most confidence in an answer if none of its steps could be done
 MAX_NAMED = 10
 
 Unit = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]

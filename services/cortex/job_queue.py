@@ -31,8 +31,7 @@ MAX_ACTIVE = 1_000
 """The most jobs, waiting and claimed, that are read; later files are left until there are fewer."""
 SETTLE = 5.0
 """Seconds without a change after which a file that is not JSON counts as broken, not as half-written."""
-KEEP_DAYS = 30
-"""Days for which archived results and refused files are kept."""
+KEEP_DAYS = 30  # Days for which archived results and refused files are kept
 
 
 class QueuedJob(msgspec.Struct, frozen=True):

@@ -18,8 +18,7 @@ from shared.contracts import MAX_TEXT, TaskPriority
 from shared.errors import ActionError
 from shared.files import write_atomically
 
-JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
-"""A job's id names its files and, with a suffix, its task."""
+JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")  # A job's id names its files and, with a suffix, its task
 
 PRIORITIES = {
     "critical": TaskPriority.URGENT,
@@ -31,8 +30,7 @@ PRIORITIES = {
 MAX_RETRIES = 10
 RETRY_DELAYS = (60.0, 3_600.0)
 """Seconds until a failed job is tried again: the first delay, and the most to which it doubles."""
-MAX_JOB_BYTES = 1_000_000
-"""The most bytes a job file may have."""
+MAX_JOB_BYTES = 1_000_000  # The most bytes a job file may have
 MAX_NAME_BYTES = 200
 """Bytes of a refused file's name that are kept: the note beside it has a longer one, and 255 are the most."""
 

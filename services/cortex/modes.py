@@ -22,8 +22,7 @@ from shared.skills.mentions import open_mentions
 from shared.tasks.actions import Outcome
 from shared.tasks.context import Opened
 
-MAX_QUERY = 60_000
-"""The most characters of a task with its context that is worked on."""
+MAX_QUERY = 60_000  # The most characters of a task with its context that is worked on
 
 
 class Mode(StrEnum):
@@ -34,8 +33,7 @@ class Mode(StrEnum):
     COGNITIVE = "cognitive"
 
 
-AUTO = "auto"
-"""The name of the mode if the complexity of the task decides."""
+AUTO = "auto"  # The name of the mode if the complexity of the task decides
 MODE_FOR: dict[Complexity, Mode] = {
     "simple": Mode.SIMPLE,
     "medium": Mode.REASONING,

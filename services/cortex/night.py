@@ -22,10 +22,8 @@ from shared.log import logger
 from shared.queries.spending import format_overspent
 from shared.settings import Settings
 
-POWER = Path("/sys/class/power_supply")
-"""Where Linux says what the machine is powered by."""
-COUNT_EVERY = timedelta(minutes=1)
-"""How often what was used in a night is counted if there is no budget."""
+POWER = Path("/sys/class/power_supply")  # Where Linux says what the machine is powered by
+COUNT_EVERY = timedelta(minutes=1)  # How often what was used in a night is counted if there is no budget
 
 log = logger(__name__)
 

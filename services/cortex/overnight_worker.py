@@ -29,14 +29,11 @@ from shared.tasks.said import sign_said, strings_in
 from shared.text.display import flatten
 from shared.text.prose import find_stems
 
-PRUNE_EVERY = 86_400.0
-"""Seconds between two deletions of old results."""
+PRUNE_EVERY = 86_400.0  # Seconds between two deletions of old results
 RETRIED = frozenset({TaskStatus.FAILED, TaskStatus.TIMEOUT})
 """How a task must have ended to be tried again; a cancelled one is not."""
-EXCERPT = 2_000
-"""The most characters of a job's task and of its output in its report."""
-MAX_REFERENCES = 50
-"""The most sources and files in the report of a job; its result has all of them."""
+EXCERPT = 2_000  # The most characters of a job's task and of its output in its report
+MAX_REFERENCES = 50  # The most sources and files in the report of a job; its result has all of them
 
 
 class OvernightWorker:

@@ -22,8 +22,7 @@ Complexity = Literal["simple", "medium", "complex"]
 MEDIUM, COMPLEX = 0.35, 0.7
 """The scores from which a task counts as medium and as complex: one verb about one thing is simple, several
 about several things are complex."""
-MAX_NAMED = 20
-"""The most entities and commands that are kept of a text."""
+MAX_NAMED = 20  # The most entities and commands that are kept of a text
 
 
 class Percept(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,16 +108,11 @@ def _few(names: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip()[:120] for name in names if name.strip()))[:MAX_NAMED]
 
 
-MAX_RECALLED = 8
-"""The most memories a run begins with."""
-TIMEOUT = 10.0
-"""Seconds that memory has to answer; a run continues without it."""
-MAX_QUERY = 2_000
-"""The most characters of a query to memory."""
-EXCERPT = 600
-"""The most characters of a memory that are kept."""
-EPISODE = 4_000
-"""The most characters of an answer that the episode keeps."""
+MAX_RECALLED = 8  # The most memories a run begins with
+TIMEOUT = 10.0  # Seconds that memory has to answer; a run continues without it
+MAX_QUERY = 2_000  # The most characters of a query to memory
+EXCERPT = 600  # The most characters of a memory that are kept
+EPISODE = 4_000  # The most characters of an answer that the episode keeps
 CATEGORIES = {"episodic": "episodic", "event": "episodic", "task": "episodic", "pattern": "procedural"}
 """The category of a memory by its kind; every other kind is semantic: facts, decisions, observations."""
 

@@ -42,8 +42,7 @@ from shared.skills.workspace import outputs_path
 from shared.tasks.actions import Outcome, register_action
 from shared.text.display import count
 
-EXCERPT = 2_000
-"""The most characters of a step's output in the report, and in the task's result."""
+EXCERPT = 2_000  # The most characters of a step's output in the report, and in the task's result
 
 
 class PlanActions:

@@ -20,8 +20,7 @@ from shared.tasks.actions import Action, Outcome
 
 NO_STEPS = frozenset({"execute_plan", "execute_step", "process_overnight_job", "work_out"})
 """Own actions that cannot be steps, because they carry out plans or work tasks out themselves."""
-QUOTED = 8_000
-"""The most characters of an earlier step's output that a step without an action is given."""
+QUOTED = 8_000  # The most characters of an earlier step's output that a step without an action is given
 PEER_ACTIONS = frozenset({"delegate_task", "write_to_colleague", "ask_everybody"})
 """The actions by which a model reaches other agents."""
 

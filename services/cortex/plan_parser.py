@@ -13,8 +13,7 @@ from shared.errors import ActionError
 from shared.plans import AgentPage, StepOutput, sort_steps
 from shared.text.display import format_list
 
-MAX_STEPS = 200
-"""Steps of a plan that is written out; more are a mistake."""
+MAX_STEPS = 200  # Steps of a plan that is written out; more are a mistake
 
 CALL = re.compile(r"(?:(?P<assignee>[a-z0-9][a-z0-9_-]*)\.)?(?P<action>[a-z]\w*)(?P<params>\s.*)?", re.DOTALL)
 NUMBERED = re.compile(r"\s{0,3}(?:step\s+)?(\d{1,4})\s*[.):]\s+(.*)", re.IGNORECASE)

@@ -15,12 +15,9 @@ from shared.llm.protocol import Message
 from shared.plans import AgentPage, Plan, PlanLimits, Step, find_fault, format_agents, referenced_steps
 from shared.tasks.actions import Action
 
-MAX_STEPS = 20
-"""The most steps of a model's plan: with more it lists instead of planning."""
-MAX_SUBTASKS = 5
-"""The most steps of a plan within a run."""
-MAX_MESSAGES = 10
-"""The most messages of the conversation before that a plan is made from."""
+MAX_STEPS = 20  # The most steps of a model's plan: with more it lists instead of planning
+MAX_SUBTASKS = 5  # The most steps of a plan within a run
+MAX_MESSAGES = 10  # The most messages of the conversation before that a plan is made from
 Estimate = Literal["", "low", "medium", "high"]
 
 

@@ -11,10 +11,8 @@ from shared.clock import format_moment, parse_timestamp
 from shared.tasks.actions import Outcome
 from shared.text.display import count, flatten
 
-MAX_LISTED = 50
-"""The most jobs of a kind that are listed."""
-MAX_SHOWN = 200
-"""The most characters of a job's task in the list."""
+MAX_LISTED = 50  # The most jobs of a kind that are listed
+MAX_SHOWN = 200  # The most characters of a job's task in the list
 
 
 class ListedJob(msgspec.Struct, frozen=True, kw_only=True):

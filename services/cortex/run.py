@@ -40,10 +40,8 @@ from shared.plans import AgentPage
 from shared.skills.mentions import open_mentions
 from shared.tasks.actions import Outcome
 
-MAX_ITERATIONS = 3
-"""How often a run plans and acts before it answers with what it has."""
-MAX_CRITERIA = 20
-"""The most criteria of success of a plan that are judged one by one."""
+MAX_ITERATIONS = 3  # How often a run plans and acts before it answers with what it has
+MAX_CRITERIA = 20  # The most criteria of success of a plan that are judged one by one
 
 
 class Run:

@@ -12,10 +12,8 @@ from shared.bus.entry import Entry, seal
 from shared.bus.records import read_record
 from shared.contracts import CognitiveContext, CognitiveMessage, MessageType
 
-STAGE_CHANGED = "stage_changed"
-"""The ``what`` of the event that a run enters another stage."""
-KIND = "cognition"
-"""The kind of the record that holds the workspace of a run."""
+STAGE_CHANGED = "stage_changed"  # The ``what`` of the event that a run enters another stage
+KIND = "cognition"  # The kind of the record that holds the workspace of a run
 RECIPIENTS = {
     "perception": "perception",
     "memory_retrieval": "memory",
@@ -27,8 +25,7 @@ RECIPIENTS = {
 }
 """The recipient of the events of each stage; those of other stages have the FALLBACK."""
 FALLBACK = "cortex"
-FAILED = "error"
-"""The stage of a run that an error ended."""
+FAILED = "error"  # The stage of a run that an error ended
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,8 +19,7 @@ from shared.tasks.context import workspace_path
 from shared.tasks.said import is_named, said_in
 
 SHELLS = {".sh": "sh", ".bash": "bash"}
-TAIL = 4_000
-"""The most characters of a script's output that its result quotes; the log holds all."""
+TAIL = 4_000  # The most characters of a script's output that its result quotes; the log holds all
 
 
 class ScriptRunner:

@@ -20,8 +20,7 @@ from shared.text.display import format_list
 
 Topic = Literal["lint", "security", "secrets", "dependencies"]
 TOPICS: tuple[Topic, ...] = ("lint", "security", "secrets", "dependencies")
-AT_ONCE = 2
-"""Checkers that run at the same time: each may use a core and some hundred megabytes."""
+AT_ONCE = 2  # Checkers that run at the same time: each may use a core and some hundred megabytes
 
 
 class Checker(msgspec.Struct, frozen=True, kw_only=True):

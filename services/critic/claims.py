@@ -18,12 +18,10 @@ from shared.sandbox.confined import ConfinedFolder
 
 PATCHES = ("patch", "diff")
 """Keys of a result's metadata that hold a unified diff; files with these suffixes are patches too."""
-CODE = (".py", ".pyi", ".sh", ".bash", ".json")
-"""Output files that can be looked at without running them."""
+CODE = (".py", ".pyi", ".sh", ".bash", ".json")  # Output files that can be looked at without running them
 FOLDER = re.compile(r"(?<![\w~/.:])~?/[^\s\"'`<>|]{2,300}")
 MAX_FILES = 50
-MAX_FILE = 2_000_000
-"""The most bytes of a file of code or a patch that is looked at."""
+MAX_FILE = 2_000_000  # The most bytes of a file of code or a patch that is looked at
 
 
 PLACE = re.compile(r"(?P<file>[\w./-]+\.\w+):(?P<line>\d+)(?::\d+)?:? ")

@@ -78,11 +78,9 @@ COMMANDING = re.compile(
     r"|\b(?:is|are) (?:forbidden|required|not allowed)\b|\b(?:is|are|does|do) never\b",
     re.IGNORECASE,
 )
-DATED = re.compile(r"\W*\d{4}-\d\d")
-"""An entry of a list of decisions or changes."""
+DATED = re.compile(r"\W*\d{4}-\d\d")  # An entry of a list of decisions or changes
 BRIEF = 12
-MOST_WORDS = 28
-"""A rule is a short sentence; a longer one explains."""
+MOST_WORDS = 28  # A rule is a short sentence; a longer one explains
 TO_A_READER = re.compile(
     r"\b(?:you|your|please|we recommend|pull requests?|PRs?|issues?|commits?|branch(?:es)?|license|users?)\b"
     r"|^(?:always |never |do not |use )?(?:run|install|open|see|read|create|add yourself|check out)\b",

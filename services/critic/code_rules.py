@@ -12,8 +12,7 @@ from services.critic.imports import Graph, module_name
 from services.critic.rules import is_within
 from shared.source import is_test, parse_module
 
-Place = tuple[str, int, str]
-"""Where a rule is broken: file, line, and how."""
+Place = tuple[str, int, str]  # Where a rule is broken: file, line, and how
 
 COMMENT = re.compile(r"^\s*(?:#|//|\*|/\*|--)")
 TEST_NAME = re.compile(

@@ -12,8 +12,7 @@ from shared.contracts import Checked, TaskStatus, TestRun
 from shared.errors import ActionError
 
 TESTER = "engineer"
-TRY, RUN = "try_patch", "run_tests"
-"""The actions of the engineer that run tests; neither asks a model."""
+TRY, RUN = "try_patch", "run_tests"  # The actions of the engineer that run tests; neither asks a model
 
 
 class Tested(NamedTuple):
@@ -94,8 +93,7 @@ def format_counts(tests: TestRun) -> str:
 
 # --- runs on record ---------------------------------------------------------------------------------
 
-RUNS = "run the tests"
-"""What the note of a test run in a task's journal begins with."""
+RUNS = "run the tests"  # What the note of a test run in a task's journal begins with
 
 
 def find_recorded_runs(results: Mapping[str, Any]) -> dict[str, str]:

@@ -29,8 +29,7 @@ SENTENCE = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!cf\.)(?<!vs\.)\s+(?=
 LISTED = re.compile(
     r"^([\s│├└─|`+-]*)([\w@.-]+(?:/[\w@.-]+)*/?)((?:<\w+>/?)?)(?:\s{2,}|\s+[#—–-]\s+|:\s+)(\S.*)$"
 )
-PLAIN = ("", "text", "txt", "none")
-"""What follows the fence of a code block that holds prose or a drawn tree."""
+PLAIN = ("", "text", "txt", "none")  # What follows the fence of a code block that holds prose or a drawn tree
 
 ARTICLE = re.compile(
     r"^(?:the|a|an|any|every|each|all|our|its|either|both|no|code in|anything in|everything in|modules in"

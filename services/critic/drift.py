@@ -40,11 +40,9 @@ NO_RULES = "No rule to check: no document about the code and no contract of a ch
 NOT_READ = "no checker here reads a rule of this form"
 MAX_VIOLATIONS = 50
 """Violations of one rule that are listed; a rule broken more often than that is no rule any more."""
-MAX_UNREAD = 40
-"""Rules that are named as not checked; the others are counted."""
+MAX_UNREAD = 40  # Rules that are named as not checked; the others are counted
 MAX_DOCUMENTS = 40
-SECONDS = 20.0
-"""How long files are read for rules about code."""
+SECONDS = 20.0  # How long files are read for rules about code
 
 
 class Drift(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,8 +242,7 @@ def count_rules(rules: Sequence[DriftRule], against: str = "") -> str:
 
 # --- rules that a model finds -----------------------------------------------------------------------
 
-READ = 12_000
-"""The most characters of a document that the model reads."""
+READ = 12_000  # The most characters of a document that the model reads
 READ_IN_ALL = 60_000
 MAX_RULES = 60
 TASK = """\

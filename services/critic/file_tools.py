@@ -18,10 +18,8 @@ from shared.sandbox import CommandResult, run_command
 from shared.sandbox.visible_files import search_path
 from shared.text.display import count, format_list
 
-BATCH = 400
-"""Files a run: their names must fit on one command line, and its report in memory."""
-OUTPUT = 30_000_000
-"""The most bytes of a report that are read."""
+BATCH = 400  # Files a run: their names must fit on one command line, and its report in memory
+OUTPUT = 30_000_000  # The most bytes of a report that are read
 
 Read = Callable[[CommandResult], Iterable[Finding]]
 

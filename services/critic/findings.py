@@ -12,8 +12,7 @@ from shared.contracts.checkup import Finding, NotChecked, Severity, ToolRun
 from shared.source import is_shown, is_test
 from shared.text.display import flatten
 
-LONGEST = 300
-"""Characters of a message: a sentence, not the code it is about."""
+LONGEST = 300  # Characters of a message: a sentence, not the code it is about
 
 WEIGHT: dict[str, int] = {"high": 0, "medium": 1, "low": 2}
 TOOLS = ("secrets", "vulnerabilities", "bandit", "ruff")

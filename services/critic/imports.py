@@ -12,8 +12,7 @@ import msgspec
 
 from shared.source import Tree, is_test, is_vendored, parse_module, read_text
 
-ROOTS = ("src", "lib", "python")
-"""Folders that hold packages without being one."""
+ROOTS = ("src", "lib", "python")  # Folders that hold packages without being one
 
 SCRIPTS = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
 

@@ -34,14 +34,11 @@ MAX_FINDINGS = 100
 
 MORE = "more place"
 NO_FILES = "There are no files that a checker could look at"
-HABIT = 10
-"""Places of one rule that are listed before those of other rules of the same severity."""
+HABIT = 10  # Places of one rule that are listed before those of other rules of the same severity
 
-MAX_SOURCE = 2_000_000
-"""The most bytes of a file that is read."""
+MAX_SOURCE = 2_000_000  # The most bytes of a file that is read
 MAX_LINES = 500
-LONGEST_LINE = 400
-"""The most characters of a line that are shown."""
+LONGEST_LINE = 400  # The most characters of a line that are shown
 
 
 async def inspect_repository(

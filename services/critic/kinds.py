@@ -12,8 +12,7 @@ from shared.contracts.checkup import NotChecked
 from shared.source import MAX_CHECKED, Tree, is_vendored, read_text
 from shared.text.display import count, format_list
 
-ANY = "any"
-"""The kind of every file."""
+ANY = "any"  # The kind of every file
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,12 +23,9 @@ from shared.sandbox.visible_files import search_path
 from shared.source import read_text
 
 SCRIPTS = ("JavaScript", "TypeScript")
-SECONDS = 60.0
-"""How long one of them may run: a check-up is not to wait minutes for rules that need types."""
-REPLACED = "oxlint"
-"""The checker that a project's own one for the same files takes the place of."""
-Row = tuple[str, str, str, int, str]
-"""File, rule, level, line and message, as a tool reports them."""
+SECONDS = 60.0  # How long one of them may run: a check-up is not to wait minutes for rules that need types
+REPLACED = "oxlint"  # The checker that a project's own one for the same files takes the place of
+Row = tuple[str, str, str, int, str]  # File, rule, level, line and message, as a tool reports them
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):

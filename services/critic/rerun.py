@@ -40,10 +40,8 @@ from shared.text.display import count
 
 NO_RECORDS: Mapping[str, str] = MappingProxyType({})
 PREFIX = "review-"
-STALE = 86_400.0
-"""Seconds after which a folder that a crash left is removed: longer than a review lasts."""
-MAX_BYTES = 500_000_000
-"""The most bytes that are copied."""
+STALE = 86_400.0  # Seconds after which a folder that a crash left is removed: longer than a review lasts
+MAX_BYTES = 500_000_000  # The most bytes that are copied
 
 
 class Rerunner:
@@ -245,8 +243,7 @@ def _own_folders(root: Path, settings: Settings) -> tuple[Path, ...]:
 
 # --- the critic's own inspections -------------------------------------------------------------------
 
-LINT = "ruff"
-"""The check that is repeated where an inspection is one result among others."""
+LINT = "ruff"  # The check that is repeated where an inspection is one result among others
 
 
 async def repeat_inspection(record: ReviewRecord, claim: Claims, repo: Path | None, *, alone: bool) -> None:
@@ -313,8 +310,7 @@ async def _repeat_rules(record: ReviewRecord, claim: Claims, tree: Tree) -> list
 
 # --- code that results hand over --------------------------------------------------------------------
 
-BROKEN = "E9,F63,F7,F82"
-"""The rules of ruff that find code that cannot work: syntax, undefined names."""
+BROKEN = "E9,F63,F7,F82"  # The rules of ruff that find code that cannot work: syntax, undefined names
 OWN_PYTHON = (sys.executable, "-I")
 RUFF = (
     *(*OWN_PYTHON, "-m", "ruff", "check", "--isolated", "--no-cache", "--quiet"),

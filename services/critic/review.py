@@ -15,8 +15,7 @@ from shared.tasks.evidence import find_unproved, list_checks
 
 PLACE = re.compile(r"(?P<path>[^:\s][^:\n]*?)(?::(?P<line>\d+)(?::\d+)?)?")
 ENDED = frozenset(str(status) for status in TaskStatus if status.final)
-SHOWN = 3
-"""Sources that cannot be found which a reason names; the rest is counted."""
+SHOWN = 3  # Sources that cannot be found which a reason names; the rest is counted
 WORDS_ALONE = "a model wrote it, and nothing that it names can be looked up or run again"
 
 

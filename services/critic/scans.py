@@ -44,10 +44,8 @@ SKIPPED = (*(f"B{number}" for number in range(401, 413)), "B603", "B607")
 """bandit's rules that report a mere import (the use has a rule of its own), or every call of a program."""
 IN_TESTS = ("B101", "B105", "B106", "B107", "B108", "B110", "B112", "B113", "B311")
 """Rules that report what tests do on purpose: assert, invented passwords, temporary files, chance."""
-QUOTING = ("B105", "B106", "B107")
-"""Rules whose message quotes the password that was found."""
-BATCH = 400
-"""Files a run of bandit: their names must fit on one command line."""
+QUOTING = ("B105", "B106", "B107")  # Rules whose message quotes the password that was found
+BATCH = 400  # Files a run of bandit: their names must fit on one command line
 
 LOCKS = frozenset(
     "package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml poetry.lock Pipfile.lock uv.lock"

@@ -16,10 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-FILE_LIMIT = 2_000_000
-"""Bytes of a file that are read; what is longer is data or was generated."""
-LINE_LIMIT = 4_000
-"""Characters of a line that are read; longer ones were generated."""
+FILE_LIMIT = 2_000_000  # Bytes of a file that are read; what is longer is data or was generated
+LINE_LIMIT = 4_000  # Characters of a line that are read; longer ones were generated
 
 DETECTORS = (
     "artifactory.ArtifactoryDetector aws.AWSKeyDetector azure_storage_key.AzureStorageKeyDetector"

@@ -35,8 +35,7 @@ class Locked(msgspec.Struct, frozen=True):
     line: int = 0
 
 
-Row = tuple[str, str]
-"""Name and version."""
+Row = tuple[str, str]  # Name and version
 
 
 def read_locked(tree: Tree) -> list[Locked]:

@@ -46,8 +46,7 @@ from shared.tasks.context import telling, workspace_path
 from shared.tasks.profiles import Profile
 
 REPO = {"repo": "Absolute path of the repository"}
-PERIOD_LIMIT = 50
-"""The most commits of a period that are listed."""
+PERIOD_LIMIT = 50  # The most commits of a period that are listed
 FOLDER = {"folder": "Name of the project's folder in the workspace"}
 
 

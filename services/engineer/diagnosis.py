@@ -46,8 +46,7 @@ MISSING_MODULE = r"^(?:E +)?(?:ModuleNotFoundError: )?No module named '?([\w.]+)
 NO_TESTS = "The command found no tests to run"
 NOTHING_RAN = r"^(no tests ran in .*|No tests? (files )?found.*|\?[ \t]+\S+[ \t]+\[no test files\])$"
 
-Diagnosis = tuple[str, str]
-"""A problem and its cure; both empty if there is none."""
+Diagnosis = tuple[str, str]  # A problem and its cure; both empty if there is none
 
 
 def diagnose(

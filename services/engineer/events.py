@@ -21,8 +21,7 @@ from shared.contracts import TestFailure
 from shared.errors import ActionError
 from shared.sandbox.confined import ConfinedFolder
 
-MAX_EVENTS = 100_000_000
-"""The most bytes of events that are read."""
+MAX_EVENTS = 100_000_000  # The most bytes of events that are read
 
 
 class Event(msgspec.Struct, frozen=True):

@@ -23,8 +23,7 @@ HARMLESS = frozenset(
     ).split()
 ) | {"extensions.objectformat", "extensions.refstorage", "index.sparse"}
 """The settings of a repository that are copied: how to read its files; none names a program or a path."""
-MAX_CHANGES = 200
-"""The most uncommitted changes that are listed one by one."""
+MAX_CHANGES = 200  # The most uncommitted changes that are listed one by one
 CHANGES = {"M": "modified", "T": "type changed", "A": "added", "D": "deleted", "R": "renamed", "C": "copied"}
 
 

@@ -241,10 +241,8 @@ def _after(command: TestCommand, argv: tuple[str, ...]) -> tuple[str, ...]:
 # --- running it under a watch -----------------------------------------------------------------------
 
 OUTPUT_LIMIT = 4_000_000
-LOOK_EVERY = 1.0
-"""Seconds between two looks at a command that runs."""
-TELL_EVERY = 20.0
-"""Seconds between two notes on its progress."""
+LOOK_EVERY = 1.0  # Seconds between two looks at a command that runs
+TELL_EVERY = 20.0  # Seconds between two notes on its progress
 
 Note = Callable[[str], Awaitable[None]]
 

@@ -22,12 +22,9 @@ from shared.tasks.actions import Outcome
 from shared.tasks.evidence import CODER, find_unproved
 from shared.text.display import count, flatten
 
-MAX_PATCH = 50_000_000
-"""The most bytes of a patch."""
-MAX_FILE = 10_000_000
-"""The most bytes of a file that is delivered."""
-MAX_FILES = 100
-"""The most files that are delivered beside the patches."""
+MAX_PATCH = 50_000_000  # The most bytes of a patch
+MAX_FILE = 10_000_000  # The most bytes of a file that is delivered
+MAX_FILES = 100  # The most files that are delivered beside the patches
 PATCH_SECONDS = 120.0
 
 MAKE_PATCH = (
@@ -143,10 +140,8 @@ def _write(path: Path, data: bytes) -> None:
         raise ActionError(f"{path} cannot be written: {error.strerror}") from None
 
 
-SHOWN = 10
-"""How many failing tests, changes or left-out files the text names; the rest is counted."""
-LISTED = 20
-"""How many commands the text names; the data hold up to MAX_COMMANDS."""
+SHOWN = 10  # How many failing tests, changes or left-out files the text names; the rest is counted
+LISTED = 20  # How many commands the text names; the data hold up to MAX_COMMANDS
 MAX_COMMANDS = 200
 
 

@@ -15,8 +15,7 @@ from shared.text.display import count
 
 MAX_FAILURES = 100
 MAX_MESSAGE = 500
-MAX_REPORT = 50_000_000
-"""The most bytes of a JUnit report that are read."""
+MAX_REPORT = 50_000_000  # The most bytes of a JUnit report that are read
 
 OUTCOMES = {
     **dict.fromkeys(("passed", "pass", "passing", "xpassed"), "passed"),

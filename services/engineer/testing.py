@@ -323,8 +323,7 @@ def add_suites(suites: Sequence[TestSuite]) -> TestRun:
 
 # --- flaky tests ------------------------------------------------------------------------------------
 
-MOST = 20
-"""The most failing tests that are run once more."""
+MOST = 20  # The most failing tests that are run once more
 SHORT = 60.0
 """Seconds: a command that took no longer is run as a whole once more if its tests cannot be named to it."""
 

@@ -293,8 +293,7 @@ def walk(folder: Path) -> Iterator[str]:
                 yield str(Path(parent, name).relative_to(folder))
 
 
-INTERVAL = 3_600.0
-"""Seconds between two removals."""
+INTERVAL = 3_600.0  # Seconds between two removals
 DAY = 86_400.0
 log = logger(__name__)
 

@@ -33,8 +33,7 @@ from shared.tasks.actions import Outcome, register_action
 from shared.tasks.profiles import Profile
 from shared.text.display import count
 
-MAX_TOPICS = 20
-"""Topics of one discovery: at arXiv's pace they take a minute."""
+MAX_TOPICS = 20  # Topics of one discovery: at arXiv's pace they take a minute
 
 TOPIC = {
     "topic": "What the papers are about, in a few words",

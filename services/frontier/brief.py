@@ -20,8 +20,7 @@ from shared.text.prose import last_sentence_end
 from shared.web.quoting import escape
 
 CITED = re.compile(rf"\s*{NUMBER.pattern}")
-MAX_ABSTRACT = 400
-"""The most characters of an abstract in a brief."""
+MAX_ABSTRACT = 400  # The most characters of an abstract in a brief
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,10 +11,8 @@ from shared.skills.documents import extract_text
 from shared.web.fetching import fetch_configured
 from shared.web.quoting import clean
 
-MAX_TEXT = 12_000
-"""Characters of a paper that are kept: its beginning, and its end, where it concludes."""
-SECONDS = 60.0
-"""Seconds for fetching one and taking it apart."""
+MAX_TEXT = 12_000  # Characters of a paper that are kept: its beginning, and its end, where it concludes
+SECONDS = 60.0  # Seconds for fetching one and taking it apart
 
 
 async def read_full_texts(

@@ -23,10 +23,8 @@ STATED = re.compile(
     r"|wants? (?:to )?(?:know|read|hear|learn|see)\b[^.]{0,40}?\b(?:about|on|of))\s+(?P<topic>.+)"
 )
 """How a preference says that it is an interest: "Ann is interested in graph memory"."""
-MAX_NODES = 1_000
-"""How many nodes are read: one page of memory."""
-MAX_WORDS = 6
-"""Words of a topic: arXiv is asked for papers that hold all of them."""
+MAX_NODES = 1_000  # How many nodes are read: one page of memory
+MAX_WORDS = 6  # Words of a topic: arXiv is asked for papers that hold all of them
 
 
 async def remembered_interests(memory: Memory, most: int) -> tuple[str, ...]:
@@ -77,8 +75,7 @@ def merge_interests(profile: Sequence[str], remembered: Sequence[str]) -> tuple[
 UNRELATED, SAME = 0.5, 0.85
 """Cosines that count as 0 and as 10. With the model that comes with Mailroom, interests and papers of other
 fields had cosines of .43 to .55, a paper and the very topic it is about .80 to .86."""
-MAX_ABSTRACT = 1_500
-"""Characters of an abstract that are compared or shown to a model."""
+MAX_ABSTRACT = 1_500  # Characters of an abstract that are compared or shown to a model
 
 
 class Relevance(msgspec.Struct, frozen=True, kw_only=True):

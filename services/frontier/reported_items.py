@@ -21,10 +21,8 @@ VERSION = re.compile(r"v\d+$")
 PAPER = re.compile(
     r"https?://(?:www\.|export\.)?arxiv\.org/(?:abs|pdf|html)/(?P<id>\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7})(?:v\d+)?(?:\.pdf)?/?(?:[?#].*)?"
 )
-SHORT_ID = 10
-"""Characters of an item's id: a million items have two of the same with a chance of 1 in 2."""
-MAX_CONCURRENT = 16
-"""Records that are looked up side by side."""
+SHORT_ID = 10  # Characters of an item's id: a million items have two of the same with a chance of 1 in 2
+MAX_CONCURRENT = 16  # Records that are looked up side by side
 
 
 class ReportedItems:
@@ -105,8 +103,7 @@ def item_key(item: Mapping[str, Any]) -> str:
     return f"news:{plain_link(str(item['link']))}"
 
 
-IMPORTANCE = 0.4
-"""Of an item that no person has read: above what briefings leave out, below what people say."""
+IMPORTANCE = 0.4  # Of an item that no person has read: above what briefings leave out, below what people say
 
 
 async def store_discoveries(

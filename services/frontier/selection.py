@@ -20,10 +20,8 @@ from shared.errors import BusError
 from shared.text.prose import find_terms
 from shared.web.quoting import clean
 
-MAX_JUDGED = 200
-"""How many judgements are kept: the latest."""
-HALF_LIFE = 30.0
-"""Days until a judgement counts half."""
+MAX_JUDGED = 200  # How many judgements are kept: the latest
+HALF_LIFE = 30.0  # Days until a judgement counts half
 POINTS = {"keep": 4.0, "open": 1.5, "dismiss": -6.0}
 """By how much, of 10, an item is rated higher that is the very thing that was judged today."""
 
@@ -137,13 +135,11 @@ def _likeness(one: str, other: str, vectors: Mapping[str, Sequence[float]]) -> f
 
 MAX_RATED = 120
 """The most items of news that are rated, the newest: embedding one takes some ten milliseconds."""
-MAX_COMPARED = 50
-"""The latest judgements of people that items are compared with."""
+MAX_COMPARED = 50  # The latest judgements of people that items are compared with
 FRESH = 3.0
 """Points, of 10, that news of this moment has over old news; after NEWS_HALF_LIFE days half of them."""
 NEWS_HALF_LIFE = 2.0
-PRIVATE = ("members",)
-"""Fields of a story that are not told."""
+PRIVATE = ("members",)  # Fields of a story that are not told
 
 Item = dict[str, Any]
 

@@ -25,11 +25,9 @@ from shared.web.quoting import clean, quote
 
 CANDIDATES = 5
 """How many times more papers are requested than reported: most of the newest were reported before."""
-FEED_ITEMS = 100
-"""Items read from a feed; those reported before are then left out."""
+FEED_ITEMS = 100  # Items read from a feed; those reported before are then left out
 NEVER = float("inf")
-MAX_CACHED = 500
-"""How many answers are cached; the oldest are removed."""
+MAX_CACHED = 500  # How many answers are cached; the oldest are removed
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -177,14 +175,10 @@ class Sources:
         return await asyncio.to_thread(self._cache.put, list(news.items), "feed", url)
 
 
-SAME_WORDS = 0.6
-"""The least share of the shorter title's words that two titles of one story have in common."""
-LEAST_WORDS = 3
-"""The least words that they have in common."""
-MAX_TOLD = 400
-"""The most characters that a story is told in."""
-MAX_SOURCES = 5
-"""The most further sources that a story names."""
+SAME_WORDS = 0.6  # The least share of the shorter title's words that two titles of one story have in common
+LEAST_WORDS = 3  # The least words that they have in common
+MAX_TOLD = 400  # The most characters that a story is told in
+MAX_SOURCES = 5  # The most further sources that a story names
 
 Item = dict[str, Any]
 

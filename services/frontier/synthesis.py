@@ -16,10 +16,8 @@ from shared.web.quoting import clean, quote
 
 NUMBER = re.compile(r"\[(\d+(?:\s*[,;–-]\s*\d+)*)\]")
 ADDRESS = re.compile(r"https?://\S+|\barxiv:\s*\S+|\b\d{4}\.\d{4,5}(?:v\d+)?\b", re.IGNORECASE)
-MAX_READ = 8_000
-"""Characters of a paper's text that a model reads."""
-MAX_STATEMENTS = 12
-"""Statements of a summary."""
+MAX_READ = 8_000  # Characters of a paper's text that a model reads
+MAX_STATEMENTS = 12  # Statements of a summary
 
 
 class Claim(msgspec.Struct, kw_only=True):
@@ -113,13 +111,11 @@ def _without_prefix(address: str) -> str:
     return re.sub(r"^arxiv:\s*", "", address.casefold())
 
 
-DEPTHS = {"full text": 1.0, "abstract": 0.5, "title": 0.2}
-"""How much a source counts by what was read of it."""
+DEPTHS = {"full text": 1.0, "abstract": 0.5, "title": 0.2}  # How much a source counts by what was read of it
 HIGH, MEDIUM = 2.0, 0.9
 """The least support of high and medium confidence: two full texts of different authors; two abstracts of
 different authors, or one full text."""
-LEAST_ABOUT = 0.5
-"""The least share of a topic's words that a source must have to count for it."""
+LEAST_ABOUT = 0.5  # The least share of a topic's words that a source must have to count for it
 
 
 def depth_of(item: Mapping[str, Any], texts: Mapping[str, str]) -> str:

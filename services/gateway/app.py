@@ -24,10 +24,8 @@ from services.gateway.routing import make_routes
 from services.gateway.security.guard import secure
 from shared.log import logger
 
-MAX_AGE = 60
-"""Seconds for which a browser does not ask again: tabs that open together share one answer."""
-LEAST = 512
-"""Bytes below which a file is not compressed."""
+MAX_AGE = 60  # Seconds for which a browser does not ask again: tabs that open together share one answer
+LEAST = 512  # Bytes below which a file is not compressed
 _TEXTS = ("text/", "application/javascript", "image/svg+xml")
 
 

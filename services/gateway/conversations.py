@@ -23,16 +23,12 @@ from shared.queries.office import find_dead_letter
 from shared.text.display import shorten
 from shared.trail.archives import read_message
 
-MAX_TURNS = 50
-"""The most turns of a session that are read at once."""
+MAX_TURNS = 50  # The most turns of a session that are read at once
 PAGE_SESSION = "reminders"
 """The session of what is ordered on the page of the timetable, which is no conversation."""
-REMEMBERED = 5
-"""Turns of a conversation that go with its next question."""
-MOST_REMEMBERED = 2_000
-"""The most characters of a message among them."""
-PREVIEW = 200
-"""The most characters of a text in the list of sessions."""
+REMEMBERED = 5  # Turns of a conversation that go with its next question
+MOST_REMEMBERED = 2_000  # The most characters of a message among them
+PREVIEW = 200  # The most characters of a text in the list of sessions
 
 
 class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -255,10 +251,8 @@ def _find(gateway: Gateway, where: str, value: str) -> int:
     return int(rows[0][0]) if rows else 0
 
 
-PATIENCE = 600.0
-"""Seconds for which an answer is waited for; it is in the session whenever it comes."""
-STOP_PATIENCE = 10.0
-"""Seconds until an answer that was stopped should have ended."""
+PATIENCE = 600.0  # Seconds for which an answer is waited for; it is in the session whenever it comes
+STOP_PATIENCE = 10.0  # Seconds until an answer that was stopped should have ended
 
 _ANSWERS = subjects.mail(subjects.USER, subjects.NEXUS)
 _REFUSED = subjects.dead(subjects.NEXUS)

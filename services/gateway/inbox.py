@@ -24,8 +24,7 @@ from shared.text.times import parse_time
 from shared.trail.archives import read_messages
 from shared.views.listed import Approval
 
-MOST = 500
-"""The most dead letters of one agent that are read."""
+MOST = 500  # The most dead letters of one agent that are read
 
 
 class _Dead(msgspec.Struct, frozen=True):
@@ -69,10 +68,8 @@ def _agent_of(found: tuple[int, DeadLetter]) -> str:
     return found[1].sender
 
 
-INDEX_WAIT = 0.5
-"""Seconds that a request waits at most until the index has what it sent."""
-KEPT = 2_000
-"""Messages that are kept as they were read; they never change."""
+INDEX_WAIT = 0.5  # Seconds that a request waits at most until the index has what it sent
+KEPT = 2_000  # Messages that are kept as they were read; they never change
 
 _known_letters: WeakKeyDictionary[LogIndex, OrderedDict[int, Mail | None]] = WeakKeyDictionary()
 
@@ -145,8 +142,7 @@ def _as_of_now(gateway: Gateway, approval: Approval) -> Approval:
     return msgspec.structs.replace(approval, state="over") if ended else approval
 
 
-MAX_KEPT = 2_000
-"""Items that are kept: the latest."""
+MAX_KEPT = 2_000  # Items that are kept: the latest
 
 
 async def read_put_aside(gateway: Gateway) -> dict[str, PutAside]:
@@ -173,8 +169,7 @@ async def _read(gateway: Gateway) -> Record[InboxChanged] | None:
     return await read_record(gateway.bus, subjects.PUT_ASIDE, InboxChanged)
 
 
-SEARCHED = 200
-"""Letters in each direction among which questions and answers are looked for: the last ones."""
+SEARCHED = 200  # Letters in each direction among which questions and answers are looked for: the last ones
 
 
 class Questions(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,10 +36,8 @@ from shared.settings import Settings
 from shared.tasks.profiles import Profile, load_profile
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
-CONNECT_WAIT = 15.0
-"""Seconds a starting process waits for the server."""
-GRACE = 2
-"""Seconds that open requests have when the gateway stops; streams are ended at once."""
+CONNECT_WAIT = 15.0  # Seconds a starting process waits for the server
+GRACE = 2  # Seconds that open requests have when the gateway stops; streams are ended at once
 KEEP_ALIVE = 15
 """Seconds an unused connection stays open: longer than clients keep theirs (httpx: 5), so that none
 sends a request on one that is being closed."""

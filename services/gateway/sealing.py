@@ -38,17 +38,13 @@ from shared.trail.seals import (
     without_marks,
 )
 
-INTERVAL = 60.0
-"""Seconds after which what was written is sealed, however little it is."""
-PAUSE = 1.0
-"""Seconds for which what arrives is collected."""
-SILENCE = 10.0
-"""Seconds after which the streams are looked at although nothing was heard."""
+INTERVAL = 60.0  # Seconds after which what was written is sealed, however little it is
+PAUSE = 1.0  # Seconds for which what arrives is collected
+SILENCE = 10.0  # Seconds after which the streams are looked at although nothing was heard
 SEAL_RETRY = 5.0
 ARRIVED, ARRIVED_BYTES = 8_000, 16 * 1024 * 1024
 """Messages, and their bytes, that wait at most as they were heard."""
-LARGE = 1024 * 1024
-"""The bytes of messages that are hashed in another thread."""
+LARGE = 1024 * 1024  # The bytes of messages that are hashed in another thread
 READ_TIMEOUT = 30.0
 
 log = logger(__name__)
@@ -254,8 +250,7 @@ class Sealer:
 
 RETRY, LATEST = 10.0, 600.0
 """Seconds until a witness is tried again that took no seal: twice as many each time, at most."""
-MAIL_EVERY = 3600.0
-"""Seconds between two mails to a witness: one seal stands for all before it."""
+MAIL_EVERY = 3600.0  # Seconds between two mails to a witness: one seal stands for all before it
 
 OWN_SIZE, OWN_KEPT = 1024 * 1024, 500
 """The bytes from which on the gateway's own file is shortened to so many seals of each stream."""

@@ -8,8 +8,7 @@ from shared import subjects
 from shared.bus import Bus
 from shared.contracts import AnswerWords
 
-KEPT = 50
-"""How many answers' words are kept, the latest: each as long as it is written, and a while longer."""
+KEPT = 50  # How many answers' words are kept, the latest: each as long as it is written, and a while longer
 
 Receive = Callable[[AnswerWords], None]
 

@@ -48,8 +48,7 @@ from shared.memory import ClassifyQuery, EmbedQuery, LinkerQuery, ReadQuery, Reb
 WRITES_AT_ONCE = 1_000
 """The most writes delivered and not yet answered: what arrives while one batch is stored makes the next."""
 
-BYTES_AT_ONCE = 64 * 1024 * 1024
-"""The most bytes of such writes: a single one may have 8 MiB."""
+BYTES_AT_ONCE = 64 * 1024 * 1024  # The most bytes of such writes: a single one may have 8 MiB
 
 CATCH_UP_WAIT = 30.0
 """Seconds a start waits for the store to catch up with its log; reads are refused until it has."""

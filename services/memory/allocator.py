@@ -2,8 +2,7 @@
 
 import ctypes
 
-ARENAS = 1
-"""Heaps of glibc: each thread would have one of its own, and keep what its largest moment took."""
+ARENAS = 1  # Heaps of glibc: each thread would have one of its own, and keep what its largest moment took
 
 MAPPED = 4 << 20
 """Bytes from which on a block is mapped by itself, and goes back to the system when it is freed.
@@ -11,8 +10,7 @@ MAPPED = 4 << 20
 Unless it is set, glibc raises it to the largest block that was freed: large arrays then lie among small ones.
 """
 
-KEPT = 32 << 20
-"""Free bytes at the end of the heap that are kept: what a search takes and frees."""
+KEPT = 32 << 20  # Free bytes at the end of the heap that are kept: what a search takes and frees
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 """How often a request is tried: few enough that a server that is down is reported soon, not after minutes."""
 
-FIRST_PAUSE = 0.5
-"""Seconds before the second attempt; each further one waits twice as long."""
+FIRST_PAUSE = 0.5  # Seconds before the second attempt; each further one waits twice as long
 
 TEXTS_AT_ONCE = 64
 """Texts of one request: few enough for the token limits of servers, enough to pay for the way there."""
@@ -33,8 +32,7 @@ TEXTS_AT_ONCE = 64
 MAX_CHARACTERS = 8_000
 """Cut before sending: servers with windows of 8,192 tokens refuse what is longer instead of cutting it."""
 
-REQUESTS_AT_ONCE = 2
-"""Requests under way at the same time for one large batch."""
+REQUESTS_AT_ONCE = 2  # Requests under way at the same time for one large batch
 
 PROBE = "How many numbers does a vector have?"
 CURE = "See that it runs, and check MAILROOM_EMBEDDING, MAILROOM_EMBEDDING_URL and MAILROOM_EMBEDDING_KEY"

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from services.memory.storage.store import Store
     from services.memory.storage.tables import Vectors
 
-READERS = 4
-"""Threads for reading: more than cores, since they wait for one another's short locks."""
+READERS = 4  # Threads for reading: more than cores, since they wait for one another's short locks
 
 CLOSE_READERS = 2
 """Threads for what a model reads texts for: apart, so that fast searches do not wait behind it."""
@@ -59,12 +58,9 @@ next one loads them again, in half a second."""
 EMBEDDED_AT_ONCE = 64
 """Texts of one step in the background; other batches to be embedded wait for no more than that."""
 
-MAX_READ = 100
-"""Passages that are read at once: 7 ms each on one core."""
-IDLE = 3.0
-"""Seconds without a write or a query after which memory is tidied."""
-LEAST_UNSAVED = 1_000
-"""Nodes written since the last time for which that is worth it."""
+MAX_READ = 100  # Passages that are read at once: 7 ms each on one core
+IDLE = 3.0  # Seconds without a write or a query after which memory is tidied
+LEAST_UNSAVED = 1_000  # Nodes written since the last time for which that is worth it
 SWITCH = 0.00002
 """Seconds a thread computes while others wait: a search takes the interpreter lock some sixty times, and
 waits so long each time while there are writes. With .001 it took half as long again among 200 writes/s.

@@ -149,14 +149,10 @@ def _strings(value: Any) -> Iterable[str]:
 
 NOTE = "forgetting"
 """The name under which the store has the orders that are not done, and what was ever forgotten."""
-PAUSE = 5.0
-"""Seconds after a failure until it is tried again."""
-OTHERS = 1_000
-"""How many nodes are compared at a time with what is forgotten."""
-LOOK = 0.2
-"""Seconds between two looks at whether the eraser has erased what it was told."""
-PATIENCE = 60.0
-"""Seconds after which it is told again, and health says that it does not come."""
+PAUSE = 5.0  # Seconds after a failure until it is tried again
+OTHERS = 1_000  # How many nodes are compared at a time with what is forgotten
+LOOK = 0.2  # Seconds between two looks at whether the eraser has erased what it was told
+PATIENCE = 60.0  # Seconds after which it is told again, and health says that it does not come
 REFUSED = "It was forgotten by order of a person: write it under another id"
 
 log = logger(__name__)

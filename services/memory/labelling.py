@@ -12,8 +12,7 @@ from shared.log import logger
 from shared.reasoning.model import ModelSession
 from shared.text.display import quote
 
-PAUSE = 300.0
-"""Seconds in which a model that failed is not asked again: others wait for each answer."""
+PAUSE = 300.0  # Seconds in which a model that failed is not asked again: others wait for each answer
 
 log = logger(__name__)
 

@@ -15,11 +15,9 @@ if TYPE_CHECKING:
     from services.memory.retrieval.view import View
     from services.memory.storage.store import Store
 
-SNAPSHOT = "index"
-"""The folder, within the store's, of what makes building the view quicker."""
+SNAPSHOT = "index"  # The folder, within the store's, of what makes building the view quicker
 
-WORTH_SAVING = 0.1
-"""The snapshot is rewritten if more than this share of the nodes is not in it."""
+WORTH_SAVING = 0.1  # The snapshot is rewritten if more than this share of the nodes is not in it
 
 COLLECTED_AFTER = 50_000
 """New objects after which cycles are looked for: 70 times the usual, since large writes make many objects

@@ -175,23 +175,18 @@ if __name__ == "__main__":
     raise SystemExit(main())
 
 
-MODEL_NAME = "bge-small-en-v1.5-int8"
-"""What the vectors of this model are marked with."""
+MODEL_NAME = "bge-small-en-v1.5-int8"  # What the vectors of this model are marked with
 
-SLUG = "bge_small_en_v1_5_int8"
-"""The name as part of a file name."""
+SLUG = "bge_small_en_v1_5_int8"  # The name as part of a file name
 
-DIMENSIONS = 384
-"""The length of a vector."""
+DIMENSIONS = 384  # The length of a vector
 
-MAX_TOKENS = 512
-"""The model's window; what is longer is cut off."""
+MAX_TOKENS = 512  # The model's window; what is longer is cut off
 
 MAX_CHARACTERS = 16 * MAX_TOKENS
 """Cut before tokenising, so that a megabyte costs no more than the window: words have fewer letters."""
 
-WORKERS = 2
-"""Threads that embed a large batch."""
+WORKERS = 2  # Threads that embed a large batch
 
 Vectors = NDArray[np.float32]
 

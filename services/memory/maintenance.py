@@ -28,25 +28,18 @@ DECAY_EVERY = 3_600.0
 """Seconds between two passes over faded edges; how fast edges fade does not depend on it."""
 SWEEP_EVERY = 600.0
 """Seconds between two passes that compare SWEPT_AT_ONCE nodes with all others for duplicates."""
-SWEPT_AT_ONCE = 500
-"""The nodes of one such pass: it takes a second at 100,000 nodes."""
-ACCESS_EVERY = 30.0
-"""Seconds between two writes of the accesses by briefings."""
-PAUSE = 5.0
-"""Seconds after a failure until it is tried again."""
+SWEPT_AT_ONCE = 500  # The nodes of one such pass: it takes a second at 100,000 nodes
+ACCESS_EVERY = 30.0  # Seconds between two writes of the accesses by briefings
+PAUSE = 5.0  # Seconds after a failure until it is tried again
 CONSOLIDATE_EVERY = 3_600.0
 """Seconds between two looks whether a week has passed since old events were made one, and at what expires."""
 RECALL_EVERY = 3_600.0
 """Seconds between two measurements of the recall of planted facts; the last one of a day is kept."""
 WEEK = 7 * 86_400.0
-CONSOLIDATED = "consolidated"
-"""The name of the note that says when that was, in seconds since 1970."""
-MOST_ROUNDS = 20
-"""Cycles of the linker in a row; the rest is done the next time."""
-CURSOR = "linker"
-"""The name of the note that says how far the linker is."""
-SWEEP = "sweep"
-"""The name of the note with the id of the last node that was compared with all others."""
+CONSOLIDATED = "consolidated"  # The name of the note that says when that was, in seconds since 1970
+MOST_ROUNDS = 20  # Cycles of the linker in a row; the rest is done the next time
+CURSOR = "linker"  # The name of the note that says how far the linker is
+SWEEP = "sweep"  # The name of the note with the id of the last node that was compared with all others
 
 log = logger(__name__)
 

@@ -26,11 +26,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-SHOWN = 20
-"""The most nodes that are named of one version."""
+SHOWN = 20  # The most nodes that are named of one version
 
-WINDOW = 200
-"""The most versions that one request looks at: those that only counted accesses are many."""
+WINDOW = 200  # The most versions that one request looks at: those that only counted accesses are many
 
 MAX_BYTES = subjects.MAX_PAYLOAD // 2
 """The bytes after which the states of a node are enough, but for the latest one."""

@@ -23,14 +23,11 @@ if TYPE_CHECKING:
 
 Points = NDArray[np.float32]
 
-GRAVITY = 0.9
-"""How strongly the middle pulls: it keeps in the picture what has no edges."""
+GRAVITY = 0.9  # How strongly the middle pulls: it keeps in the picture what has no edges
 
-BLOCK = 256
-"""Nodes whose distances to all others are computed at once: 2 MB of numbers for 2,000 nodes."""
+BLOCK = 256  # Nodes whose distances to all others are computed at once: 2 MB of numbers for 2,000 nodes
 
-NEAR = 0.1
-"""The longest way a node goes in the first step; it ends at 0."""
+NEAR = 0.1  # The longest way a node goes in the first step; it ends at 0
 
 
 def scatter(node_id: str) -> tuple[float, float]:
@@ -101,14 +98,11 @@ def _pull(points: Points, springs: NDArray[np.intp], strengths: Points, ideal: n
     return force
 
 
-MAX_EDGES = 5_000
-"""The most edges of a picture, the strongest ones."""
+MAX_EDGES = 5_000  # The most edges of a picture, the strongest ones
 
-DEPTH = 3
-"""How many edges a node of a neighbourhood may be away from its anchor."""
+DEPTH = 3  # How many edges a node of a neighbourhood may be away from its anchor
 
-FORGOTTEN = 4
-"""One in so many nodes of a picture may be retired, if those are wanted."""
+FORGOTTEN = 4  # One in so many nodes of a picture may be retired, if those are wanted
 
 
 class Selection(NamedTuple):
@@ -187,19 +181,16 @@ def _standing_of(view: "View", node: Node, moment: float) -> Standing:
     return "superseded" if replaced else "current"
 
 
-NEW = 0.25
-"""The share of a picture that may be new since it was last laid out as a whole."""
+NEW = 0.25  # The share of a picture that may be new since it was last laid out as a whole
 
 STEPS, FEW_STEPS = 100, 40
 """Steps of a whole layout of up to MANY nodes (0.2 s for 500), and of any other (0.9 s for 2,000)."""
 
 MANY = 800
 
-SECONDS = 4.0
-"""How long a layout may take: what it has come to by then is drawn."""
+SECONDS = 4.0  # How long a layout may take: what it has come to by then is drawn
 
-BESIDE = 0.06
-"""How far from the middle of its neighbours a new node begins."""
+BESIDE = 0.06  # How far from the middle of its neighbours a new node begins
 
 
 class Plan(NamedTuple):
@@ -285,11 +276,9 @@ def _layout(selection: Selection, places: dict[str, tuple[float, float]], number
     )
 
 
-KEPT = 16
-"""Layouts that are kept, as JSON: a large one has 500 kB."""
+KEPT = 16  # Layouts that are kept, as JSON: a large one has 500 kB
 
-PLANS = 8
-"""Neighbourhoods whose places are kept."""
+PLANS = 8  # Neighbourhoods whose places are kept
 
 FREE_ATTEMPTS = 2
 """How often nodes are chosen at the risk that memory is written to meanwhile; then writes have to wait."""

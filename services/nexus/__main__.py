@@ -47,15 +47,12 @@ from shared.tasks.profiles import Profile
 from shared.tasks.speaker import Speaker
 from shared.text.questions import asks_about_work
 
-MEMORY = "memory"
-"""The tool that answers from memory: with a model, the model writes the answer."""
+MEMORY = "memory"  # The tool that answers from memory: with a model, the model writes the answer
 SURELY_KNOWN, SURE_TOOL = 0.8, 0.75
 """The confidence from which memory's sentence answers a question that is like those for another tool; and
 the likeness to these below which any sentence does that answers the question."""
-WHOLE = 5
-"""The fewest words of a question that is one by itself, and does not go on with the one before."""
-MAX_HISTORY = 10
-"""How many messages of a thread the model gets."""
+WHOLE = 5  # The fewest words of a question that is one by itself, and does not go on with the one before
+MAX_HISTORY = 10  # How many messages of a thread the model gets
 
 
 class Nexus(Agent):

@@ -102,8 +102,7 @@ def split_blocks(text: str) -> Iterator[tuple[int, list[str]]]:
             block = []
 
 
-HIDDEN = ("script", "style", "h1", "h2", "table", "svg")
-"""Elements whose text is not prose."""
+HIDDEN = ("script", "style", "h1", "h2", "table", "svg")  # Elements whose text is not prose
 
 
 def parse_markdown(path: str, text: str) -> Document:

@@ -20,14 +20,10 @@ from shared.tasks.actions import Outcome
 from shared.text.prose import STOP_WORDS, last_sentence_end
 from shared.web.quoting import clean, escape
 
-MAX_PASSAGE = 700
-"""The most characters of a passage, about a paragraph."""
-MIN_PASSAGE = 60
-"""A shorter paragraph, such as a heading or a caption, is joined to the next one."""
-MAX_COMPARED = 160
-"""How many passages are compared, e.g. 20 from each of 8 pages."""
-MAX_PER_PAGE = 2
-"""The most passages of one page that are shown."""
+MAX_PASSAGE = 700  # The most characters of a passage, about a paragraph
+MIN_PASSAGE = 60  # A shorter paragraph, such as a heading or a caption, is joined to the next one
+MAX_COMPARED = 160  # How many passages are compared, e.g. 20 from each of 8 pages.
+MAX_PER_PAGE = 2  # The most passages of one page that are shown
 
 WORD = re.compile(r"\w{2,}")
 
@@ -123,10 +119,8 @@ CITING = (
 )
 """The persona of a model that researches."""
 
-MAX_QUOTED = 6
-"""The most passages in a brief."""
-MAX_CONCURRENT = 4
-"""How many pages are fetched at once."""
+MAX_QUOTED = 6  # The most passages in a brief
+MAX_CONCURRENT = 4  # How many pages are fetched at once
 
 
 class Researcher:
@@ -240,8 +234,7 @@ LINKED = re.compile(r"\[([^\[\]\n]+)\]\((https?://[^\s()]+)\)")
 BARE = re.compile(r"https?://[^\s\[\]<>()\"'`]+")
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://\S", re.IGNORECASE)
 LINE = re.compile(r":\d+(-\d+)?$")
-PLACE = re.compile(r"(?=\S*[A-Za-z/])[^\s:]+:\d+(-\d+)?")
-"""A file and a line, as evidence names them."""
+PLACE = re.compile(r"(?=\S*[A-Za-z/])[^\s:]+:\d+(-\d+)?")  # A file and a line, as evidence names them
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):

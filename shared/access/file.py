@@ -15,8 +15,7 @@ from shared.files import write_atomically
 
 T = TypeVar("T")
 
-LOCK_TIMEOUT = 1.0
-"""Seconds to wait for another process, such as a stopped one, that changes the file."""
+LOCK_TIMEOUT = 1.0  # Seconds to wait for another process, such as a stopped one, that changes the file
 LOCK_PAUSE = 0.005
 _UNREAD = (-1, -1, -1)
 

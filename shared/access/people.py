@@ -11,8 +11,7 @@ from shared.contracts.base import NAME
 from shared.errors import ConfigError, MailroomError
 from shared.settings import Settings
 
-OWNER = "owner"
-"""The name of a person whom the system does not name."""
+OWNER = "owner"  # The name of a person whom the system does not name
 EXAMPLE = 'ada = { role = "admin", email = "ada@example.org" }'
 
 

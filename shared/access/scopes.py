@@ -34,8 +34,7 @@ def list_scopes(scope: Scope) -> list[str]:
     return [each.name.lower() for each in Scope if Scope.NONE < each <= scope]
 
 
-NOBODY = Person("", Scope.NONE)
-"""Who signs in."""
+NOBODY = Person("", Scope.NONE)  # Who signs in
 ROLES = {"viewer": Scope.READ, "member": Scope.SUBMIT, "approver": Scope.APPROVE, "admin": Scope.ADMIN}
 """The roles of people, with their scopes."""
 

@@ -10,14 +10,10 @@ from shared.access.secrets import hash_secret, make_secret, now
 from shared.errors import MailroomError
 from shared.settings import Settings
 
-SESSION_LIFETIME = timedelta(days=30)
-"""How long a session lasts at most."""
-IDLE_LIFETIME = timedelta(days=7)
-"""How long it lasts without a request."""
-SEEN_INTERVAL = timedelta(hours=1)
-"""How exactly the last request is noted: each note is a write to the disk."""
-MAX_SESSIONS = 1_000
-"""The most sessions that are kept; a new one ends the oldest."""
+SESSION_LIFETIME = timedelta(days=30)  # How long a session lasts at most
+IDLE_LIFETIME = timedelta(days=7)  # How long it lasts without a request
+SEEN_INTERVAL = timedelta(hours=1)  # How exactly the last request is noted: each note is a write to the disk
+MAX_SESSIONS = 1_000  # The most sessions that are kept; a new one ends the oldest
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):

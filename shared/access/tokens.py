@@ -13,8 +13,7 @@ from shared.contracts.base import NAME
 from shared.errors import MailroomError
 from shared.settings import Settings
 
-USED_INTERVAL = timedelta(minutes=1)
-"""How exactly the last use is noted: each note is a write to the disk."""
+USED_INTERVAL = timedelta(minutes=1)  # How exactly the last use is noted: each note is a write to the disk
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):

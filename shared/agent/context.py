@@ -33,13 +33,10 @@ from shared.tasks.said import NewInstructions
 if TYPE_CHECKING:
     from shared.policy import Ruling
 
-RESERVED = frozenset({FINISH, REST, *offered_actions(0)})
-"""Names that no agent's own action may have."""
-MAX_RECORDED_COMMAND = 8_000
-"""The most characters of a command that are recorded with its verdict."""
+RESERVED = frozenset({FINISH, REST, *offered_actions(0)})  # Names that no agent's own action may have
+MAX_RECORDED_COMMAND = 8_000  # The most characters of a command that are recorded with its verdict
 
-CANCEL_AGAIN = 0.5
-"""Seconds until background work that goes on in spite of it is cancelled again."""
+CANCEL_AGAIN = 0.5  # Seconds until background work that goes on in spite of it is cancelled again
 
 
 class AgentContext:
@@ -232,8 +229,7 @@ class AgentContext:
 # --- entries of reach -------------------------------------------------------------------------------
 
 HOST = "host:"
-NETWORK = "network"
-"""The entry of a command whose hosts are not known beforehand."""
+NETWORK = "network"  # The entry of a command whose hosts are not known beforehand
 
 
 def reach_entries(words: Iterable[str]) -> tuple[str, ...]:

@@ -10,10 +10,8 @@ from shared.contracts import AgentControl
 from shared.errors import BusError
 from shared.log import logger
 
-RESTART_STATUS = 75
-"""The exit status of a process that ends because people want it to start again."""
-LOOK_EVERY = 1.0
-"""Seconds between two looks at whether the connection was lost meanwhile."""
+RESTART_STATUS = 75  # The exit status of a process that ends because people want it to start again
+LOOK_EVERY = 1.0  # Seconds between two looks at whether the connection was lost meanwhile
 READ_EVERY = 15.0
 """Seconds after which the record is read although nothing was heard: live messages may get lost."""
 UNPAUSABLE = {

@@ -26,10 +26,8 @@ WATCH_CLAIMS = 2.0
 cancellation may get lost, and about a takeover there is none."""
 LOST = "the task was cancelled or taken over"
 OVERDUE = "its deadline passed before it was done"
-FAR_FUTURE = 1e7
-"""Seconds until a task without a deadline is overdue: four months."""
-GRACE = 5.0
-"""Seconds a stopped execution has to end; after that it is abandoned, and its writes are refused."""
+FAR_FUTURE = 1e7  # Seconds until a task without a deadline is overdue: four months
+GRACE = 5.0  # Seconds a stopped execution has to end; after that it is abandoned, and its writes are refused
 MAX_RESULT = 1_000_000
 """The most bytes of a result, which is stored with its task and passed on to tasks that build on it."""
 

@@ -28,12 +28,10 @@ from shared.settings import Settings
 from shared.tasks.profiles import Profile, load_profile
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
-GARBAGE = 20_000
-"""New objects after which cyclic garbage is looked for; Python's default is 700."""
+GARBAGE = 20_000  # New objects after which cyclic garbage is looked for; Python's default is 700
 TAKEOVER_WAIT = 1.0
 """Seconds a starting process gives the return of what a dead one had in hand before it takes new messages."""
-CONNECT_WAIT = 15.0
-"""Seconds a starting process waits for the server."""
+CONNECT_WAIT = 15.0  # Seconds a starting process waits for the server
 
 logger = log.logger(__name__)
 

@@ -22,14 +22,10 @@ from shared.sandbox.confined import ConfinedFolder
 from shared.tasks.context import Opened, workspace_path
 from shared.text.display import excerpt, sendable
 
-MAX_REFERENCES = 50
-"""How many references of one task are opened."""
-MAX_TEXT = 20_000
-"""The most characters of one that are passed on."""
-MAX_FILE = 1_000_000
-"""The most bytes of a file that is read."""
-LINES_BEFORE = 20
-"""Lines before the one that a reference names from which on a file is shown."""
+MAX_REFERENCES = 50  # How many references of one task are opened
+MAX_TEXT = 20_000  # The most characters of one that are passed on
+MAX_FILE = 1_000_000  # The most bytes of a file that is read
+LINES_BEFORE = 20  # Lines before the one that a reference names from which on a file is shown
 REFERENCE = re.compile(r"(?:(?P<kind>memory|file|task):)?(?P<name>.+)", re.DOTALL)
 PLACE = re.compile(r"(?P<path>.+?)(?::(?P<line>\d{1,9}))?", re.DOTALL)
 

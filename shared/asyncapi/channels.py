@@ -85,8 +85,7 @@ from shared.memory import EmbedQuery, LinkerQuery, ReadQuery, RebuildQuery, Reca
 from shared.memory.client import ClassifyQuery
 from shared.tasks.submission import Submission
 
-Entries = dict[str, Any] | list[dict[str, Any]]
-"""One JSON object or a list of them."""
+Entries = dict[str, Any] | list[dict[str, Any]]  # One JSON object or a list of them
 
 
 class Channel(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,8 +16,7 @@ from shared.bus.provision import SECOND, streams
 from shared.trace import HEADER as TRACE_HEADER
 
 VERSION = "3.1.0"
-PEOPLE = (subjects.USER,)
-"""The identities beside the agents."""
+PEOPLE = (subjects.USER,)  # The identities beside the agents
 SCHEMAS = "#/components/schemas/{name}"
 GROUPS = {
     "work": "Goals and tasks",

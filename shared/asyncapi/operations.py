@@ -9,8 +9,7 @@ from shared.asyncapi.patterns import overlap, pattern_of
 from shared.bus.identity import Rights, rights_of
 from shared.bus.provision import durables
 
-PULL = "$JS.API.CONSUMER.MSG.NEXT."
-"""The beginning of the right to take the messages of a durable."""
+PULL = "$JS.API.CONSUMER.MSG.NEXT."  # The beginning of the right to take the messages of a durable
 
 
 class Reach(NamedTuple):

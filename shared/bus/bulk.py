@@ -11,10 +11,8 @@ from shared.bus.client import BusClient
 from shared.bus.entry import Stored, parse_block, read_stored
 from shared.errors import BusUnavailable
 
-PAGE = 1_000
-"""The most messages of one request to the stream (a limit of nats-server)."""
-PAGE_BYTES = 4 * 1024 * 1024
-"""The most bytes of them, if that is more than one message."""
+PAGE = 1_000  # The most messages of one request to the stream (a limit of nats-server)
+PAGE_BYTES = 4 * 1024 * 1024  # The most bytes of them, if that is more than one message
 
 
 class _Page:

@@ -293,8 +293,7 @@ _BLANK = TaskChanged(task_id="none", origin=0, attempt=0, worker="")
 """The template of claims and notes: all its fields are replaced."""
 
 
-CLAIM_AFTER = 0.05
-"""Seconds after which a task is claimed that has had no effect so far."""
+CLAIM_AFTER = 0.05  # Seconds after which a task is claimed that has had no effect so far
 PATIENCE = 0.2
 """Seconds the event loop has to begin with that; then the thread does it, over a connection of its own."""
 

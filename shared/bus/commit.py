@@ -24,11 +24,9 @@ from shared.log import logger
 from shared.subjects import MAX_BATCH, MAX_BATCH_BYTES, MAX_PAYLOAD
 
 INCOMPLETE_TRIES = 3
-INCOMPLETE_PAUSE = 0.3
-"""Tries, and seconds between two, until an incomplete batch is taken as a full disk."""
+INCOMPLETE_PAUSE = 0.3  # Tries, and seconds between two, until an incomplete batch is taken as a full disk
 OPEN_TRIES = 30
-OPEN_PAUSE = 0.1
-"""Tries, and at most seconds between two, while too many batches are open."""
+OPEN_PAUSE = 0.1  # Tries, and at most seconds between two, while too many batches are open
 ANSWER_TIMEOUT = 5.0
 """Seconds without an answer after which a commit is sent again under the same message ids."""
 UNROUTED_TRIES = 5
@@ -37,14 +35,10 @@ UNROUTED_PAUSE = 0.1
 its configuration. Nothing is stored then."""
 UNKNOWN_PAUSE = 0.1
 """Seconds between two attempts to read whether a refused commit was stored by an earlier attempt."""
-GROUPS_IN_FLIGHT = 2
-"""A second group is sent while the first waits for the disk; a third was no faster."""
-WINDOW = 1_000
-"""How many single messages are on their way at once."""
-SYNCED_WINDOW = 4
-"""The same if the server writes each to disk before it answers."""
-GROUP = 16
-"""The least single messages that wait for a batch to be faster than sending each plainly."""
+GROUPS_IN_FLIGHT = 2  # A second group is sent while the first waits for the disk; a third was no faster
+WINDOW = 1_000  # How many single messages are on their way at once
+SYNCED_WINDOW = 4  # The same if the server writes each to disk before it answers
+GROUP = 16  # The least single messages that wait for a batch to be faster than sending each plainly
 SECOND_GROUP = 128
 """The least messages for a second group: an atomic batch costs the server about 3.5 ms, however small."""
 

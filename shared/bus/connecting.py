@@ -14,10 +14,8 @@ from nats.aio.client import Client
 from shared.errors import BusUnavailable, Denied, StartError
 from shared.settings import Settings
 
-CONNECT_TIMEOUT = 2
-"""Seconds for one attempt to connect."""
-PING_INTERVAL = 10
-"""Seconds between pings; two unanswered ones mean that the server hangs."""
+CONNECT_TIMEOUT = 2  # Seconds for one attempt to connect
+PING_INTERVAL = 10  # Seconds between pings; two unanswered ones mean that the server hangs
 PENDING_LIMIT = 32 * 1024 * 1024
 """Bytes kept for the server while it is away; commits wait instead of adding to them."""
 

@@ -27,10 +27,8 @@ from shared.log import logger
 
 UNAVAILABLE_PAUSE = 2.0
 """The most seconds until a message comes again that met a server, or a service, that did not answer."""
-CONTENDED_PAUSE = 0.05
-"""Seconds until a message comes again that lost a race."""
-BUS_FULL_PAUSE = 1.0
-"""Seconds until a write is retried that the bus had no storage for."""
+CONTENDED_PAUSE = 0.05  # Seconds until a message comes again that lost a race
+BUS_FULL_PAUSE = 1.0  # Seconds until a write is retried that the bus had no storage for
 MAX_YIELDED = 256
 """Handlers of one consumer that may yield their slot; beyond that, a waiting handler keeps it."""
 DRAIN_WAIT = 2.0

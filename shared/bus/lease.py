@@ -13,8 +13,7 @@ from shared.bus.peers import Holder, Liveness
 from shared.errors import BusError
 from shared.log import logger
 
-RENEW = subjects.LEASE_TTL / 3
-"""Seconds between two renewals: two may get lost."""
+RENEW = subjects.LEASE_TTL / 3  # Seconds between two renewals: two may get lost
 log = logger(__name__)
 
 

@@ -23,8 +23,7 @@ from shared.log import logger
 MISSING = 2.0
 """Seconds without a connection after which a process counts as gone whose id cannot be checked from here: one
 that only lost its connection is back within half a second."""
-ANSWER_TIMEOUT = 1.0
-"""Seconds until a process must answer; one that is frozen never does."""
+ANSWER_TIMEOUT = 1.0  # Seconds until a process must answer; one that is frozen never does
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,22 +108,17 @@ class Liveness:
         return True
 
 
-INTERVAL = 1.0
-"""Seconds between two checks whether the known processes are there."""
-READ_INTERVAL = 5.0
-"""Seconds between two reads of the presences, which name the processes."""
-ANSWER_TRIES = 5
-"""How often a process is asked for what it has in hand before it counts as frozen."""
-IN_FLIGHT = 0.1
-"""Seconds until what the server has delivered has arrived."""
+INTERVAL = 1.0  # Seconds between two checks whether the known processes are there
+READ_INTERVAL = 5.0  # Seconds between two reads of the presences, which name the processes
+ANSWER_TRIES = 5  # How often a process is asked for what it has in hand before it counts as frozen
+IN_FLIGHT = 0.1  # Seconds until what the server has delivered has arrived
 MAX_RANGE = 50_000
 """The most stream positions of one durable that are handed back, newest first. What lies behind them, because
 one message has been in hand for long, comes back after ack_wait."""
 
 log = logger(__name__)
 
-Held = dict[str, list[int]]
-"""The sequences of the messages that a process has in hand, by durable."""
+Held = dict[str, list[int]]  # The sequences of the messages that a process has in hand, by durable
 
 
 class Peers:

@@ -17,27 +17,22 @@ from shared.bus.client import BusClient
 from shared.bus.entry import NAK, Delivery, ack_subject, parse_block
 from shared.log import logger
 
-PULL_EXPIRES = 60.0
-"""Seconds until a standing request expires and is replaced."""
+PULL_EXPIRES = 60.0  # Seconds until a standing request expires and is replaced
 HEARTBEAT = 7.5
 """Seconds between the server's idle heartbeats while a standing request waits: forty durables have one each,
 which is most of what an idle office says."""
 SILENT = 2 * HEARTBEAT
 """Seconds without a sign of the server after which a request counts as lost, and is made again."""
-RENEW_INBOX_AFTER = 200
-"""Requests for one inbox: the server keeps state for each until the inbox is dropped."""
+RENEW_INBOX_AFTER = 200  # Requests for one inbox: the server keeps state for each until the inbox is dropped
 PROBE_WAIT = 0.25
 """Seconds until a probe counts as lost: the server does not answer if another process got the messages."""
-REFUSED_PAUSE = 0.1
-"""Seconds until a request is repeated that the server refused."""
+REFUSED_PAUSE = 0.1  # Seconds until a request is repeated that the server refused
 STATUS, IDLE = b"NATS/1.0 ", b"NATS/1.0 100"
 """What the headers of a status begin with, and those of a heartbeat."""
 NO_RESPONDERS = "503"
 """The status of a request that nobody takes: a server that starts or stops has no durables for a moment."""
-TOLD_AFTER = 5.0
-"""Seconds after which that is no moment any more, and is logged."""
-POSITION_WAIT = 2.0
-"""Seconds within which the server must say how far a durable is."""
+TOLD_AFTER = 5.0  # Seconds after which that is no moment any more, and is logged
+POSITION_WAIT = 2.0  # Seconds within which the server must say how far a durable is
 
 log = logger(__name__)
 

@@ -36,10 +36,8 @@ T = TypeVar("T")
 C = TypeVar("C", bound=Contract)
 
 AFTER_NEW = (*subjects.AT_WORK, *subjects.FINAL_STEPS)
-MAX_PROCESSES = 100
-"""The most processes of one agent that are listed: those that wrote last."""
-CONFLICT_TRIES = 8
-"""How often a write that lost a race is tried before its Conflict is raised."""
+MAX_PROCESSES = 100  # The most processes of one agent that are listed: those that wrote last
+CONFLICT_TRIES = 8  # How often a write that lost a race is tried before its Conflict is raised
 
 
 class Record(NamedTuple, Generic[T]):

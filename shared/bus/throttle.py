@@ -6,10 +6,8 @@ from contextvars import ContextVar
 
 from shared.effects import begin_effect
 
-RATE = 50.0
-"""Messages a second that one task may publish for long; its result does not count."""
-BURST = 500
-"""Messages that it may publish at once."""
+RATE = 50.0  # Messages a second that one task may publish for long; its result does not count
+BURST = 500  # Messages that it may publish at once
 
 
 class Throttle:

@@ -10,10 +10,8 @@ import msgspec
 from shared.bus.entry import EXPECTED, EXPECTED_ON, SALT, Entry, Stored
 from shared.errors import BatchesBlocked, BusError, BusFull, Conflict
 
-LENGTH = 22
-"""Characters of six random bits each: 132 bits."""
-_AT_ONCE = 500
-"""How many salts are made of one request to the kernel."""
+LENGTH = 22  # Characters of six random bits each: 132 bits
+_AT_ONCE = 500  # How many salts are made of one request to the kernel
 
 
 def _make_salts() -> Iterator[str]:
@@ -41,8 +39,7 @@ register_at_fork(after_in_child=_begin_anew)
 WRONG_LAST_SEQUENCE = (10071, 10164)
 DUPLICATE_IN_BATCH = 10201
 BUS_FULL = (10023, 10047, 10077)
-BATCH_INCOMPLETE = 10176
-"""A batch lost a part: because the connection broke, or because the disk is full."""
+BATCH_INCOMPLETE = 10176  # A batch lost a part: because the connection broke, or because the disk is full
 TOO_MANY_BATCHES = 10210
 """The stream, or the server, has as many open batches as it may have: a client leaves batches open."""
 
@@ -103,8 +100,7 @@ HEADER = "Mailroom-Replaces"
 """The header of such a message, with the sequence of what it replaces, and WAITING or HANDLED."""
 HANDLED, WAITING = "handled", "waiting"
 """Whether what it replaces had reached its recipients, so that nobody acts on it again."""
-FIELD = "replaces"
-"""Where such a message says, beside its own fields, what it replaces."""
+FIELD = "replaces"  # Where such a message says, beside its own fields, what it replaces
 _FIELD = f'"{FIELD}":{{"seq":'.encode()
 
 

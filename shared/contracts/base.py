@@ -159,14 +159,11 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 """An agent's name: one lower-case subject token of at most 64 characters."""
 
 TOKEN = re.compile(r"[A-Za-z0-9_-]{1,128}")
-HASH = re.compile(r"[0-9a-f]{64}")
-"""An identifier: one subject token of at most 128 characters."""
+HASH = re.compile(r"[0-9a-f]{64}")  # An identifier: one subject token of at most 128 characters
 
-MAX_PERSON = 64
-"""The most characters of a person's name."""
+MAX_PERSON = 64  # The most characters of a person's name
 
-MAX_TEXT = 100_000
-"""The longest natural-language text an envelope carries, in characters."""
+MAX_TEXT = 100_000  # The longest natural-language text an envelope carries, in characters
 
 
 def generate_iso_timestamp() -> str:

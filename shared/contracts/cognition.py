@@ -110,8 +110,7 @@ class Failure(Contract, frozen=True, kw_only=True):
     reason: str = ""
 
 
-RECENT = 20
-"""Tasks whose durations and ids are kept; the ids prevent counting one twice."""
+RECENT = 20  # Tasks whose durations and ids are kept; the ids prevent counting one twice
 
 
 class Experience(Envelope, frozen=True, kw_only=True, tag="experience.v1"):
@@ -191,10 +190,8 @@ class ExperienceIndex(Envelope, frozen=True, kw_only=True, tag="experience_index
 
 MAX_EVIDENCE = 20
 """Goals that a pattern names as its evidence, and that it remembers to have counted: the last ones."""
-TRIALS = 10
-"""Uses after which a pattern that does not pay is retired."""
-PAYS = 0.5
-"""The least share of uses in goals that ended well for a pattern to be kept after TRIALS uses."""
+TRIALS = 10  # Uses after which a pattern that does not pay is retired
+PAYS = 0.5  # The least share of uses in goals that ended well for a pattern to be kept after TRIALS uses
 
 
 class PatternOrigin(StrEnum):
@@ -260,8 +257,7 @@ def kind_of(text: str, action: str = "", name: str = "") -> str:
     return (action or name or plain or "task")[:60]
 
 
-MAX_SPENDING = 2**53
-"""The most tokens, or dollars, that one result can name."""
+MAX_SPENDING = 2**53  # The most tokens, or dollars, that one result can name
 
 
 def spending_of(metadata: Mapping[str, Any]) -> tuple[int, float]:

@@ -17,18 +17,12 @@ from shared.contracts.base import (
     text_up_to,
 )
 
-MAX_CHOICES = 9
-"""The most choices of a question that is asked back."""
-MAX_TURNS = 6
-"""The most turns that a conversation keeps: the last ones."""
-MAX_TOLD = 20
-"""Statements of a conversation that are known in it though they are not kept, the last ones."""
-MAX_MENTIONED = 20
-"""The most things that an answer mentioned which are kept."""
-CUT = 600
-"""The most characters of a text that a conversation keeps."""
-SLOT = "{answer}"
-"""Where a template has the short answer."""
+MAX_CHOICES = 9  # The most choices of a question that is asked back
+MAX_TURNS = 6  # The most turns that a conversation keeps: the last ones
+MAX_TOLD = 20  # Statements of a conversation that are known in it though they are not kept, the last ones
+MAX_MENTIONED = 20  # The most things that an answer mentioned which are kept
+CUT = 600  # The most characters of a text that a conversation keeps
+SLOT = "{answer}"  # Where a template has the short answer
 
 
 class Choice(Contract, frozen=True, kw_only=True):

@@ -124,8 +124,7 @@ class EdgeKey(Contract, frozen=True, kw_only=True):
     relation: Relation = Relation.RELATED_TO
 
 
-VECTOR_NUMBER = 4
-"""Bytes of one number of a vector, as float32 has them."""
+VECTOR_NUMBER = 4  # Bytes of one number of a vector, as float32 has them
 
 
 class MemoryWrite(Envelope, frozen=True, kw_only=True, tag="memory_write.v1"):

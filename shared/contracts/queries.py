@@ -21,14 +21,10 @@ from shared.contracts.memory import Edge, Node, Relation
 Direction = Literal["out", "in", "both"]
 Strategy = Literal["bfs", "dfs", "weighted"]
 
-MAX_LIMIT = 100
-"""The most hits of one search."""
-MAX_PAGE = 1_000
-"""The most entries of one page of a list."""
-MAX_DEPTH = 20
-"""The most hops of a walk: further away everything is connected with everything."""
-MAX_VISITED = 10_000
-"""The most nodes one walk visits."""
+MAX_LIMIT = 100  # The most hits of one search
+MAX_PAGE = 1_000  # The most entries of one page of a list
+MAX_DEPTH = 20  # The most hops of a walk: further away everything is connected with everything
+MAX_VISITED = 10_000  # The most nodes one walk visits
 
 
 def require_version(field: str, value: int) -> None:
@@ -317,8 +313,7 @@ class NodeHistory(Contract, frozen=True, kw_only=True):
     version: Count = 0
 
 
-MAX_PLACED = 2_000
-"""The most nodes of one picture: a browser draws so many in a frame."""
+MAX_PLACED = 2_000  # The most nodes of one picture: a browser draws so many in a frame
 
 Standing = Literal["current", "superseded", "forgotten"]
 """Whether a node holds, another one took its place (or its ``valid_to`` passed), or it was retired."""

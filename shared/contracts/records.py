@@ -86,8 +86,7 @@ class GoalTask(Contract, frozen=True, kw_only=True):
     success_criteria: str = ""
 
 
-MAX_INSTRUCTION = 20_000
-"""The most characters of one instruction."""
+MAX_INSTRUCTION = 20_000  # The most characters of one instruction
 
 
 class Instruction(Contract, frozen=True, kw_only=True):
@@ -102,8 +101,7 @@ class Instruction(Contract, frozen=True, kw_only=True):
     person: OptionalPerson = ""
 
 
-MAX_SETBACKS = 20
-"""Setbacks of a goal that are kept: the first ones."""
+MAX_SETBACKS = 20  # Setbacks of a goal that are kept: the first ones
 
 
 class Setback(Contract, frozen=True, kw_only=True):

@@ -5,10 +5,8 @@ from typing import Annotated
 
 from shared.contracts.base import Contract, Count, Timestamp, at_most, text_up_to
 
-MAX_INPUT = 1_000
-"""Characters of a span's ``input``."""
-MAX_OUTPUT = 2_000
-"""Characters of a span's ``output``."""
+MAX_INPUT = 1_000  # Characters of a span's ``input``
+MAX_OUTPUT = 2_000  # Characters of a span's ``output``
 
 
 class SpanKind(StrEnum):

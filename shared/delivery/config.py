@@ -26,8 +26,7 @@ URGENCY = {
 }
 """How urgent each kind is. A person chose the time of a reminder, work waits for an approval that expires,
 and the answer is to one who just wrote."""
-MOUNTED = Path("/run/secrets")
-"""Where containers find secrets: nobody else is there who could read them."""
+MOUNTED = Path("/run/secrets")  # Where containers find secrets: nobody else is there who could read them
 _SPAN = re.compile(r"(\d\d:\d\d)\s*-\s*(\d\d:\d\d)")
 _MAIL = re.compile(r"[^\s@<>,;:\"]+@[^\s@<>,;:\"]+")
 

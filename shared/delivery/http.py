@@ -18,8 +18,7 @@ from shared.text.network_errors import format_network_error
 
 DELIVERY, TIMESTAMP, SIGNATURE = "x-mailroom-delivery", "x-mailroom-timestamp", "x-mailroom-signature"
 GITHUB_SIGNATURE = "x-hub-signature-256"
-TOLERANCE = 300
-"""Seconds that a delivery may be old, or ahead."""
+TOLERANCE = 300  # Seconds that a delivery may be old, or ahead
 MAX_DELIVERY = 200
 
 
@@ -55,14 +54,12 @@ def _is_same(given: str, expected: str) -> bool:
     return hmac.compare_digest(given.encode(errors="replace"), expected.encode())
 
 
-TIMEOUT = 10.0
-"""Seconds that a server has to answer."""
+TIMEOUT = 10.0  # Seconds that a server has to answer
 FINAL = (400, 410, 413, 422)
 """Answers after which the same message is refused again: 410 (gone) by a receiver that wants no more."""
 PRIORITY = {Urgency.LOW: 2, Urgency.NORMAL: 3, Urgency.HIGH: 5}
 """ntfy's numbers: 2 makes no sound, 5 rings and vibrates."""
-CACHED = "12h"
-"""How long ntfy keeps messages, in which one that may have been sent is looked for."""
+CACHED = "12h"  # How long ntfy keeps messages, in which one that may have been sent is looked for
 
 
 async def request(method: str, url: str, *, headers: dict[str, str], content: bytes | None = None) -> bytes:

@@ -10,13 +10,10 @@ from shared.delivery.message import DeliveryError, Message
 from shared.log import logger
 from shared.text.display import flatten
 
-TOLD = "told"
-"""The event of the gateway's log that ``mailroom up`` prints."""
-TIMEOUT = 10.0
-"""Seconds that notify-send has; without a desktop it may wait for ever."""
+TOLD = "told"  # The event of the gateway's log that ``mailroom up`` prints
+TIMEOUT = 10.0  # Seconds that notify-send has; without a desktop it may wait for ever
 TIMEOUT_APPRISE = 30.0
-LINE = 300
-"""The most characters of a line."""
+LINE = 300  # The most characters of a line
 WHERE = "Start 'mailroom up' in your desktop's session"
 LEVELS = {Urgency.LOW: "low", Urgency.NORMAL: "normal", Urgency.HIGH: "critical"}
 

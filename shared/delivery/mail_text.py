@@ -9,8 +9,7 @@ from typing import Any
 
 LONGEST_HEADER = 8_000
 """The characters of a header that are read: the parser takes four times as long for twice as many."""
-LONGEST = 1_000_000
-"""The most characters of HTML that are read."""
+LONGEST = 1_000_000  # The most characters of HTML that are read
 _SPACES = re.compile(r"\s+")
 UNREADABLE = (ValueError, LookupError, AttributeError, TypeError, IndexError, RecursionError)
 """What the parser raises for mails that are made to break it."""

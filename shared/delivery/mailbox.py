@@ -19,18 +19,14 @@ from shared.delivery.mail_text import UNREADABLE, read_text
 from shared.delivery.message import DeliveryError
 from shared.text.display import flatten
 
-PATIENCE = 25.0
-"""Seconds that a search may take; a server that searches every mail's text can take long."""
+PATIENCE = 25.0  # Seconds that a search may take; a server that searches every mail's text can take long
 LONGEST = 40.0
 """Seconds until an answer is given up: connecting and each step have a time of their own besides."""
-MOST = 8
-"""The most mails of an answer."""
-MOST_WORDS = 6
-"""The most words that are searched for."""
+MOST = 8  # The most mails of an answer
+MOST_WORDS = 6  # The most words that are searched for
 NARROW = 500
 """Up to so many mails of a sender are named to the server, which then reads the text of these alone."""
-READ = 65_536
-"""Bytes of a mail that are fetched: its head and the beginning of its text."""
+READ = 65_536  # Bytes of a mail that are fetched: its head and the beginning of its text
 
 
 class MailboxQuery(msgspec.Struct, frozen=True, kw_only=True):

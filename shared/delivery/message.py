@@ -8,8 +8,7 @@ from shared.contracts import DeliveryKind, Urgency
 from shared.errors import MailroomError
 from shared.text.display import cut, flatten, flatten_lines
 
-LONGEST = 3_000
-"""The most characters of a text on a telephone; mail has all of it."""
+LONGEST = 3_000  # The most characters of a text on a telephone; mail has all of it
 TITLE = 200
 LABELS = {"approve": "Approve", "refuse": "Refuse", "done": "Done", "snooze": "Snooze"}
 """The acts that a reply can name, as buttons show them."""

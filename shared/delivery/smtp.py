@@ -25,8 +25,7 @@ from shared.errors import ActionError
 from shared.skills.mail import PORTS, MailServer, make_mail, submit_message
 from shared.text.display import flatten
 
-LONGEST_TEXT = 10_000
-"""The most characters of a reply."""
+LONGEST_TEXT = 10_000  # The most characters of a reply
 _MARKED = re.compile(r"\s*>")
 _RULED = re.compile(r"\s*(-{2,}\s*\w[\w ]{2,40}-{2,}|_{8,})\s*$")
 """``-----Original Message-----``, ``---------- Forwarded message ---------`` and the line of Outlook."""
@@ -39,8 +38,7 @@ _DEVICE = re.compile(
     re.IGNORECASE,
 )
 _SENT = re.compile(r"\b(sent|get|gesendet|envoy|envi|invia|verz|verst|send|skick|wys)", re.IGNORECASE)
-MOST_LINES = 3
-"""An introduction such as ``On Monday ... wrote:`` is wrapped to no more lines."""
+MOST_LINES = 3  # An introduction such as ``On Monday ... wrote:`` is wrapped to no more lines.
 
 
 def strip_quoted(text: str) -> str:
@@ -131,14 +129,10 @@ def _join(lines: Sequence[str]) -> str:
     return "\n".join(kept).strip()
 
 
-LONGEST_REPLY = 1_000_000
-"""The bytes of a reply that are read: its text comes before what is attached."""
-LONGEST_REFERENCES = 20_000
-"""The most characters of the ids of a thread that are looked at, the newest."""
-MOST_READ = 50
-"""The most replies that are read at once."""
-MARK = "mailroom."
-"""What the id of every mail of ours begins with."""
+LONGEST_REPLY = 1_000_000  # The bytes of a reply that are read: its text comes before what is attached
+LONGEST_REFERENCES = 20_000  # The most characters of the ids of a thread that are looked at, the newest
+MOST_READ = 50  # The most replies that are read at once
+MARK = "mailroom."  # What the id of every mail of ours begins with
 _OURS = re.compile(r"<mailroom\.([A-Za-z0-9_-]{1,128})\.([0-9a-f]{16})@[^\s<>]{1,255}>")
 _ADDRESS = re.compile(r"[^\s<>,;:\"()]+@[^\s<>,;:\"()]+")
 _BULK = re.compile(r"bulk|junk|list|auto_reply", re.IGNORECASE)

@@ -10,10 +10,8 @@ from shared.delivery.message import LABELS, DeliveryError, Message, Reply
 from shared.text.display import shorten
 from shared.text.network_errors import format_network_error
 
-TIMEOUT = 10.0
-"""Seconds that the server has to answer."""
-WAIT = 25
-"""Seconds for which it may keep a request for news open."""
+TIMEOUT = 10.0  # Seconds that the server has to answer
+WAIT = 25  # Seconds for which it may keep a request for news open
 AGAIN = "This may have come before."
 
 

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 PORT = 61_128
 """Where the proxy listens on the jail's loopback: above the ports that the kernel gives out by itself."""
-SOCKET = "/run/gate.sock"
-"""Where a command's own socket to the gate is inside the jail."""
+SOCKET = "/run/gate.sock"  # Where a command's own socket to the gate is inside the jail
 DESCRIPTORS = 2
 """The descriptors in a message for a command: its listening Unix socket, and its control socket."""
 

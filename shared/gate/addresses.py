@@ -22,8 +22,7 @@ REFUSED = tuple(
 UNICAST = ipaddress.ip_network("2000::/3")
 """RFC 4291: all of IPv6 that is routed between networks; what maps or translates IPv4 lies outside."""
 
-ISATAP = (0x00005EFE, 0x02005EFE)
-"""RFC 5214: the middle of interface identifiers that carry an IPv4 address."""
+ISATAP = (0x00005EFE, 0x02005EFE)  # RFC 5214: the middle of interface identifiers that carry an IPv4 address
 
 
 def parse_ip(host: str) -> Address | None:

@@ -21,16 +21,11 @@ from shared.gate.reachable import (
     resolve,
 )
 
-HEAD_BYTES = 64 << 10
-"""The most bytes of a request's head."""
-HEAD_SECONDS = 30.0
-"""Seconds a client has to send the head."""
-CONNECT_SECONDS = 20.0
-"""Seconds to connect to one address."""
-IDLE_SECONDS = 300.0
-"""Seconds without a byte in either direction after which a connection is closed."""
-AT_ONCE = 128
-"""The most connections of one command at a time."""
+HEAD_BYTES = 64 << 10  # The most bytes of a request's head
+HEAD_SECONDS = 30.0  # Seconds a client has to send the head
+CONNECT_SECONDS = 20.0  # Seconds to connect to one address
+IDLE_SECONDS = 300.0  # Seconds without a byte in either direction after which a connection is closed
+AT_ONCE = 128  # The most connections of one command at a time
 MOST_RECORDS = 1_000
 """The most connections that are reported; the last of them stands for all that came after the others."""
 CHUNK = 128 << 10

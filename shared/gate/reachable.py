@@ -7,10 +7,8 @@ import socket
 from shared.gate import Session
 from shared.gate.addresses import is_public, parse_ip
 
-DEFAULT_PORTS = (80, 443)
-"""The ports of a granted host that names none."""
-MAX_ADDRESSES = 4
-"""How many addresses of a name are tried, in turn."""
+DEFAULT_PORTS = (80, 443)  # The ports of a granted host that names none
+MAX_ADDRESSES = 4  # How many addresses of a name are tried, in turn
 NAME = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_])?")
 BAD_GATEWAY, FORBIDDEN, MALFORMED = 502, 403, 400
 

@@ -12,8 +12,7 @@ from shared.gate import DESCRIPTORS, Session, decode_session
 from shared.gate.proxy import HEAD_BYTES, Proxy
 
 BACKLOG = 256
-MESSAGE = 256 << 10
-"""The most bytes of a session's description."""
+MESSAGE = 256 << 10  # The most bytes of a session's description
 
 
 def serve(place: str) -> None:

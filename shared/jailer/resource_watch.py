@@ -8,15 +8,12 @@ from typing import NamedTuple
 
 LEAST_BYTES = 300 << 20
 """Bytes to be left on a disk: below 200 MB Mailroom's own server cannot create a stream."""
-LEAST_FILES = 10_000
-"""Files that must still fit on it: a command that makes empty ones fills a disk too."""
+LEAST_FILES = 10_000  # Files that must still fit on it: a command that makes empty ones fills a disk too
 LEAST_MEMORY = 256 << 20
 """Bytes of memory to be left: data in a socket or in a file in memory count for no process."""
-BYTES_A_SECOND = 8e9
-"""About as fast as programs fill memory; what goes to a disk goes there first."""
+BYTES_A_SECOND = 8e9  # About as fast as programs fill memory; what goes to a disk goes there first
 FILES_A_SECOND = 1e6
-LONGEST, SHORTEST = 0.25, 0.005
-"""Seconds between two checks: the less is left, the sooner the next."""
+LONGEST, SHORTEST = 0.25, 0.005  # Seconds between two checks: the less is left, the sooner the next
 
 
 class _Resource(NamedTuple):

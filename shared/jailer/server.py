@@ -15,8 +15,7 @@ from shared.jailer.supervisor import harden_process, seal_program, supervise
 DESCRIPTORS = 5
 """The descriptors in a message: the specification, output, errors, seccomp filter, and control socket."""
 
-FORK_DELAY = 0.005
-"""Seconds before the next supervisor is forked: bubblewrap is to have the processor first."""
+FORK_DELAY = 0.005  # Seconds before the next supervisor is forked: bubblewrap is to have the processor first
 
 
 def serve(place: str, program: str) -> None:

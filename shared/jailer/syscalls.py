@@ -24,8 +24,7 @@ OPEN_TREE, MOVE_MOUNT, OPENAT2, MOUNT_SETATTR = 428, 429, 437, 442
 LANDLOCK_CREATE_RULESET, LANDLOCK_RESTRICT_SELF = 444, 446
 """Numbers since 424 are the same on every kind of processor."""
 LANDLOCK_VERSION = 1
-LANDLOCK_SCOPES = 0b11
-"""Abstract sockets and signals: both end at the border of the domain. Since ABI 6."""
+LANDLOCK_SCOPES = 0b11  # Abstract sockets and signals: both end at the border of the domain. Since ABI 6.
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -70,10 +70,8 @@ def find_sentence_act(sentence: str) -> Act:
 
 
 WAYS = read_sayings(__file__, "utterance")
-MAX_PART = 12
-"""The most words of a message that is read as a part of a sentence."""
-REFERRING = 4
-"""The first words of a statement, of which one refers if it goes on from what was said."""
+MAX_PART = 12  # The most words of a message that is read as a part of a sentence
+REFERRING = 4  # The first words of a statement, of which one refers if it goes on from what was said
 
 
 class Utterance:

@@ -9,13 +9,11 @@ from typing import Any
 from shared.errors import ModelError
 from shared.llm.config import ModelConfig
 
-CONNECT = 10.0
-"""Seconds to connect: a host that drops packets must not use up the time of a call."""
+CONNECT = 10.0  # Seconds to connect: a host that drops packets must not use up the time of a call
 
 
 CLIENTS = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}
-NO_KEY = "none"
-"""The key for servers without keys, since the SDKs require one."""
+NO_KEY = "none"  # The key for servers without keys, since the SDKs require one
 
 
 async def open_client(config: ModelConfig, seconds: float) -> Any:

@@ -36,8 +36,7 @@ class Provider(Protocol):
 
 CUT_OFF = ("length", "max_tokens", "model_context_window_exceeded")
 """Stop reasons of an answer that reached its length limit."""
-REFUSED = ("refusal", "content_filter")
-"""Stop reasons if the model, or a filter, refuses to answer."""
+REFUSED = ("refusal", "content_filter")  # Stop reasons if the model, or a filter, refuses to answer
 
 
 def conclude(

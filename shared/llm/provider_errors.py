@@ -12,14 +12,10 @@ from shared.errors import ModelError, ModelUnavailable
 from shared.llm.config import ModelConfig
 from shared.text.network_errors import format_network_error
 
-QUOTED = 300
-"""Characters of a server's own text that are quoted."""
-SHORTEST_KEY = 6
-"""The least characters of a key that is redacted: shorter ones are part of many words."""
-READ = 100_000
-"""Characters of a server's text that are processed."""
-BUSY = (408, 409, 425, 429)
-"""Statuses below 500 after which the same request can succeed."""
+QUOTED = 300  # Characters of a server's own text that are quoted
+SHORTEST_KEY = 6  # The least characters of a key that is redacted: shorter ones are part of many words
+READ = 100_000  # Characters of a server's text that are processed
+BUSY = (408, 409, 425, 429)  # Statuses below 500 after which the same request can succeed
 _TOO_LONG = re.compile(
     r"context.{0,20}(length|size|window|limit)|maximum model length|reduce the length|request_too_large"
     r"|(prompt|input|request|conversation|messages?)\b.{0,20}\btoo (long|large)",

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from tenacity import AsyncRetrying, RetryCallState
 
 
-FAILURES = 5
-"""Consecutive failures that open the breaker: more than the attempts of one request."""
-PAUSE = 30.0
-"""Seconds it stays open: enough for a restarted server to load a small model."""
+FAILURES = 5  # Consecutive failures that open the breaker: more than the attempts of one request
+PAUSE = 30.0  # Seconds it stays open: enough for a restarted server to load a small model
 
 
 class CircuitBreaker:
@@ -234,8 +232,7 @@ async def _next(pieces: Pieces) -> str | Thought:
         raise MalformedResponse("its end is missing") from None
 
 
-NO_LIST = (400, 404, 405, 501)
-"""How a server says that it lists no models; it is there all the same."""
+NO_LIST = (400, 404, 405, 501)  # How a server says that it lists no models; it is there all the same
 
 
 async def probe(config: ModelConfig) -> None:

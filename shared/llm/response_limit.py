@@ -6,8 +6,7 @@ import httpx2
 
 from shared.llm.provider_errors import MalformedResponse
 
-LONGEST = 16 * 2**20
-"""Bytes of one answer, or of all pieces of a stream: a hundred times the usual length."""
+LONGEST = 16 * 2**20  # Bytes of one answer, or of all pieces of a stream: a hundred times the usual length
 
 
 async def bound(response: httpx2.Response) -> None:

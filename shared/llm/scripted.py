@@ -11,8 +11,7 @@ import msgspec
 from shared.errors import ConfigError, ModelError, ModelUnavailable
 from shared.llm.protocol import AskOptions, Message, Pieces, Price, StreamOptions, Thought, ToolCall
 
-PIECE = 16
-"""Characters a piece of a streamed answer has."""
+PIECE = 16  # Characters a piece of a streamed answer has
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

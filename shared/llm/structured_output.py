@@ -13,12 +13,9 @@ from shared.llm.provider import strip_thinking
 
 T = TypeVar("T")
 
-LONGEST_ANSWER = 200_000
-"""Characters of an answer that are searched for JSON; no sensible answer is longer."""
-MOST_ATTEMPTS = 50
-"""Positions of an answer at which JSON is tried."""
-QUOTED = 4_000
-"""Characters of a wrong answer that are shown to the model again."""
+LONGEST_ANSWER = 200_000  # Characters of an answer that are searched for JSON; no sensible answer is longer
+MOST_ATTEMPTS = 50  # Positions of an answer at which JSON is tried
+QUOTED = 4_000  # Characters of a wrong answer that are shown to the model again
 
 _FENCED = re.compile(r"```[\w+-]*[ \t]*\n(.*?)```", re.DOTALL)
 _OPENING = re.compile(r"[{\[]")

@@ -105,12 +105,9 @@ class RebuildQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 ASK_AGAIN = 3.0
 """Seconds until the outcome of a write is requested again: a daemon that ended answers no more."""
-PAUSE = 0.1
-"""Seconds between two such requests if no daemon is there."""
-STILL_THERE = 1.0
-"""Seconds between two looks whether the daemon that was asked is still there."""
-ANSWER_TIMEOUT = 30.0
-"""Seconds until a request times out: long enough for a daemon that is just starting."""
+PAUSE = 0.1  # Seconds between two such requests if no daemon is there
+STILL_THERE = 1.0  # Seconds between two looks whether the daemon that was asked is still there
+ANSWER_TIMEOUT = 30.0  # Seconds until a request times out: long enough for a daemon that is just starting
 SLOW_TIMEOUT = 300.0
 """The same for answers that are read from the tables (an older version) or from the whole store."""
 

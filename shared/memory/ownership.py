@@ -3,11 +3,9 @@
 from shared import subjects
 from shared.contracts import Node
 
-GLOBAL = "global"
-"""The tag of what concerns all agents, which their briefings show."""
+GLOBAL = "global"  # The tag of what concerns all agents, which their briefings show
 
-AGENTS_FOLDER = "agents"
-"""What lies in ``agents/<name>/`` of the ingest folder is the memory of that agent."""
+AGENTS_FOLDER = "agents"  # What lies in ``agents/<name>/`` of the ingest folder is the memory of that agent
 
 CHANNEL = "ingest"
 """The ``source.channel`` of what was taken in from files; their ``source.session`` is the file."""

@@ -12,8 +12,7 @@ from shared.contracts import Hit, Node, Source
 from shared.memory.client import Memory
 from shared.text.prose import split_title
 
-CONNECT_WAIT = 5.0
-"""Seconds a script waits for a server that may be just starting."""
+CONNECT_WAIT = 5.0  # Seconds a script waits for a server that may be just starting
 
 T = TypeVar("T")
 

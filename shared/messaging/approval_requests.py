@@ -18,10 +18,8 @@ from shared.text.display import flatten
 
 MAX_OPEN, MAX_OPEN_OF_TASK = 100, 10
 """The most requests of one process, and of one task of it, that may wait for a person."""
-MAX_REACH_REQUESTS = 100
-"""The most requests of one agent for reach in one goal."""
-POLL = 0.5
-"""Seconds between two checks for an answer."""
+MAX_REACH_REQUESTS = 100  # The most requests of one agent for reach in one goal
+POLL = 0.5  # Seconds between two checks for an answer
 
 log = logger(__name__)
 

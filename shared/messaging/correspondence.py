@@ -167,14 +167,10 @@ class RequestReply:
         return subjects.record(self._bus.name, "letter", email_id)
 
 
-MAIL_TASK = "letter_"
-"""The prefix of the ids of tasks made from emails."""
-MAX_HISTORY = 40
-"""Messages of a thread that its record keeps; older ones are in the emails themselves."""
-MAX_MESSAGE = 10_000
-"""Characters of each of them that are kept."""
-MAX_EMAIL = 90_000
-"""Characters of an email that its task quotes, and of an answer: contracts allow 100,000."""
+MAIL_TASK = "letter_"  # The prefix of the ids of tasks made from emails
+MAX_HISTORY = 40  # Messages of a thread that its record keeps; older ones are in the emails themselves
+MAX_MESSAGE = 10_000  # Characters of each of them that are kept
+MAX_EMAIL = 90_000  # Characters of an email that its task quotes, and of an answer: contracts allow 100,000
 
 ThreadMessage = Mapping[str, Any]
 

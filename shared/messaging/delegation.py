@@ -18,8 +18,7 @@ from shared.tasks.context import TaskContext, require_current_task
 from shared.tasks.said import pass_on
 from shared.tasks.speaker import Speaker
 
-MAX_TASK_ID = 120
-"""Characters of a subtask's id; a longer one is cut and ends in a digest."""
+MAX_TASK_ID = 120  # Characters of a subtask's id; a longer one is cut and ends in a digest
 UNDONE = (TaskStatus.FAILED, TaskStatus.TIMEOUT, TaskStatus.CANCELLED)
 
 log = logger(__name__)
@@ -133,10 +132,8 @@ class Delegation:
         return state.result if state else None
 
 
-CACHE_SECONDS = 10.0
-"""Seconds for which the presences that were read are reused."""
-NO_MAIL = frozenset({subjects.MEMORY_DAEMON, subjects.CONDUCTOR})
-"""Agents that do not answer mail."""
+CACHE_SECONDS = 10.0  # Seconds for which the presences that were read are reused
+NO_MAIL = frozenset({subjects.MEMORY_DAEMON, subjects.CONDUCTOR})  # Agents that do not answer mail
 
 
 class Directory:

@@ -9,8 +9,7 @@ from shared.messaging.correspondence import RequestReply
 from shared.messaging.delegation import NO_MAIL, Delegation, Directory
 from shared.tasks.actions import Outcome, register_action
 
-ANSWER_WAIT = 300.0
-"""Seconds an agent has to answer a question to all."""
+ANSWER_WAIT = 300.0  # Seconds an agent has to answer a question to all
 MAX_HOPS = 3
 """How often work may be passed on from agent to agent: the last one gets no actions to pass it on, or two
 agents might write to each other for ever."""

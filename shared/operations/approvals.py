@@ -18,8 +18,7 @@ from shared.text.times import parse_time
 from shared.trace import HEADER, join_trace
 from shared.views.listed import Approval, Reaching
 
-MOST = 200
-"""The most requests of one agent that are read, unless more are wanted."""
+MOST = 200  # The most requests of one agent that are read, unless more are wanted
 
 
 def agent_of(approval: Approval) -> str:

@@ -14,8 +14,7 @@ from shared.queries.records import RESENT, read_newest_of_each, scan
 from shared.trace import HEADER, join_trace, trace_headers
 from shared.trail.archives import read_message
 
-MOST_DROPPED = 5_000
-"""How many dropped letters are passed over at most to find the latest that are left."""
+MOST_DROPPED = 5_000  # How many dropped letters are passed over at most to find the latest that are left
 
 
 async def read_dead_letters(bus: Bus, agent: str = "*") -> list[tuple[int, DeadLetter]]:

@@ -27,8 +27,7 @@ from shared.queries.records import scan
 from shared.text.quotations import Quotations, find_common, find_short
 from shared.trail.archives import pages_of, read_archives
 
-SHOWN_SHORT = 5
-"""The most texts that are named as too short to be looked for."""
+SHOWN_SHORT = 5  # The most texts that are named as too short to be looked for
 _PLACES = {
     "mail": "letters, questions and answers",
     "task": "steps and results of tasks",

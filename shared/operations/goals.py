@@ -23,12 +23,9 @@ from shared.queries.records import (
 from shared.queries.results import find_goal
 from shared.trace import join_trace
 
-CANCEL_TIMEOUT = 10.0
-"""Seconds to wait until the conductor has ended a goal."""
-ACCEPT_TIMEOUT = 20.0
-"""Seconds until the conductor must have accepted or refused a resumption."""
-POLL_INTERVAL = 1.0
-"""Seconds between reads if no message arrives."""
+CANCEL_TIMEOUT = 10.0  # Seconds to wait until the conductor has ended a goal
+ACCEPT_TIMEOUT = 20.0  # Seconds until the conductor must have accepted or refused a resumption
+POLL_INTERVAL = 1.0  # Seconds between reads if no message arrives
 
 
 # --- cancel ----------------------------------------------------------------------------------------

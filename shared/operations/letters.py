@@ -19,10 +19,8 @@ from shared.queries.records import (
 from shared.trail.archives import read_message, scan_log
 from shared.views.timeline import format_sender
 
-POLL_INTERVAL = 0.5
-"""Seconds between reads if no message arrives."""
-SEARCHED, AT_ONCE = 10_000, 1_000
-"""The most messages that one search reads, and how many it reads at once."""
+POLL_INTERVAL = 0.5  # Seconds between reads if no message arrives
+SEARCHED, AT_ONCE = 10_000, 1_000  # The most messages that one search reads, and how many it reads at once
 
 
 class Mail(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,11 +8,9 @@ from shared.queries.records import count_subjects, read_last
 from shared.views.listed import ToldItem
 
 FRONTIER = "frontier"
-JUDGED = "item_judged"
-"""The type of the report by which a person says what they think of an item."""
+JUDGED = "item_judged"  # The type of the report by which a person says what they think of an item
 VERDICTS = {"keep": "kept", "open": "opened", "dismiss": "dismissed"}
-MAX_READ = 2_000
-"""The most items that are read."""
+MAX_READ = 2_000  # The most items that are read
 
 
 async def read_told_items(bus: Bus) -> list[ToldItem]:

@@ -26,8 +26,7 @@ from shared.text.display import clean
 
 NOWHERE = "/dev/null/no-repository"
 """A git folder that cannot exist: git then works as outside of any repository."""
-TIMEOUT = 120.0
-"""Seconds that git may take."""
+TIMEOUT = 120.0  # Seconds that git may take
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,10 +16,8 @@ from shared.tasks.said import names_something, words_in
 from shared.text.display import flatten
 from shared.trail.archives import read_message
 
-GOAL_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
-"""The ids that the conductor takes."""
-QUOTED = 80
-"""The most characters that are quoted of another goal."""
+GOAL_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")  # The ids that the conductor takes
+QUOTED = 80  # The most characters that are quoted of another goal
 
 
 def make_body(

@@ -56,16 +56,14 @@ _HARMLESS = re.compile(
     r"|preserve)[\w-]*|-Xm[sxn]\d+[kmgKMG]?|-XX:[+-]\w+|-Dfile\.encoding=[\w-]+)\s*)+"
 )
 """Options in such a variable that load nothing."""
-_SIMPLE = re.compile(r"[\w.-]*( -{1,2}[\w=.-]+)*")
-"""A program by its name, with options."""
+_SIMPLE = re.compile(r"[\w.-]*( -{1,2}[\w=.-]+)*")  # A program by its name, with options
 _GUARDS = re.compile(
     r"(^|_)(SANDBOX|SANDBOXED|GUARD|GUARDS|GUARDRAILS?|JAIL|SECCOMP|LANDLOCK|APPARMOR|SELINUX|AUDIT"
     r"|APPROVALS?"
     r"|MAILROOM|YOLO|SAFETY|SAFE_MODE|BYPASS|SUPERVISOR)(_|$)|^HIST(FILE|SIZE|CONTROL|IGNORE|FILESIZE)$"
 )
 _SKIPS = re.compile(r"SKIP|HUSKY\w*|LEFTHOOK\w*|OVERCOMMIT_\w+|PRE_COMMIT\w*")
-_LARGE = re.compile(r"[1-9]\d+|ignore(dups|both)|erasedups")
-"""A history that is kept."""
+_LARGE = re.compile(r"[1-9]\d+|ignore(dups|both)|erasedups")  # A history that is kept
 _GAP = re.compile(r"[\s;|&<>]")
 _HELP = {"--help", "--version"}
 _UNKNOWN_VALUE = "${_}"

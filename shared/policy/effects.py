@@ -12,8 +12,7 @@ from shared.policy.words import Word
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _SOCKET = re.compile(r"^/dev/(tcp|udp)(/|$)")
 _EVERYTHING = re.compile(r"^/(home(/[^/]+)?|root|etc|var|usr|boot|Users(/[^/]+)?)?/?\**$")
-_ALL = re.compile(r"[*.?/{},]*|\[[^]]*\]\*")
-"""A name or a pattern that stands for all there is."""
+_ALL = re.compile(r"[*.?/{},]*|\[[^]]*\]\*")  # A name or a pattern that stands for all there is
 
 
 def read(shell: Shell, scope: Scope, word: Word, deep: bool = False) -> None:

@@ -5,14 +5,12 @@ from collections.abc import Iterator, Sequence
 from fnmatch import translate
 from itertools import pairwise
 
-UNKNOWN = "\0"
-"""Represents, within a text, what is known only at run time."""
+UNKNOWN = "\0"  # Represents, within a text, what is known only at run time
 
 _DEFAULTS = {":-", "-", ":=", "="}
 _REPLACES = {"/", "//", "/#", "/%"}
 _NO_CHANGE = {"", ":?", "?"}
-LONGEST_VALUE = 512
-"""Signs of a value that is still cut and matched; beyond that it counts as unknown."""
+LONGEST_VALUE = 512  # Signs of a value that is still cut and matched; beyond that it counts as unknown
 
 
 def expand(value: str, operator: str, arguments: Sequence[str], is_set: bool) -> tuple[str, bool]:
@@ -148,10 +146,8 @@ def unescape_document(text: str) -> str:
     return _IN_DOCUMENT.sub(lambda match: match[1] or "", text) if "\\" in text else text
 
 
-MOST_WORDS = 64
-"""Words one pair of braces may become before the rest is left out."""
-LONGEST_TEXT = 1_024
-"""Signs of a word with braces that is still expanded."""
+MOST_WORDS = 64  # Words one pair of braces may become before the rest is left out
+LONGEST_TEXT = 1_024  # Signs of a word with braces that is still expanded
 _BRACE_RANGE = re.compile(r"\{(-?\w+)\.\.(-?\w+)(\.\.-?\d+)?\}")
 
 

@@ -18,8 +18,7 @@ _MISLEADING = re.compile(
 """Characters that are invisible, reorder text, or have a meaning of their own within the policy."""
 _MISLED = ("unclear.spelling", "A sign that cannot be seen")
 _SHOWN = 160
-NEWLINE = "\u2424"
-"""Stands for a newline within an example."""
+NEWLINE = "\u2424"  # Stands for a newline within an example
 _NAMES = {
     "python": "the Python registry",
     "javascript": "the npm registry",

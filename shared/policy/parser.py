@@ -10,10 +10,8 @@ if TYPE_CHECKING:
 
 LONGEST = 16_384
 """Bytes of a command that is still judged: far more than a person reads through, and quick to parse."""
-DEEPEST = 40
-"""Levels of commands within commands; also what Python's own stack bears many times over."""
-MOST_COMMANDS = 1_500
-"""Simple commands of one script that are judged, those in loops counted for every value."""
+DEEPEST = 40  # Levels of commands within commands; also what Python's own stack bears many times over
+MOST_COMMANDS = 1_500  # Simple commands of one script that are judged, those in loops counted for every value
 
 
 _WIDE = re.compile(r"[^\x00-\xff]")

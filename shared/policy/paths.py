@@ -6,12 +6,9 @@ from posixpath import normpath
 
 from shared.policy.expansion import UNKNOWN
 
-WORKSPACE = "/workspace"
-"""Represents the workspace if none is named."""
-HOME = "/home/~"
-"""Represents the home of the user who runs the command."""
-LONGEST = 4096
-"""Bytes of a path; Linux takes no longer one (PATH_MAX)."""
+WORKSPACE = "/workspace"  # Represents the workspace if none is named
+HOME = "/home/~"  # Represents the home of the user who runs the command
+LONGEST = 4096  # Bytes of a path; Linux takes no longer one (PATH_MAX)
 
 
 class Place(Enum):

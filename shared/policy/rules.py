@@ -38,8 +38,7 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
     reach: tuple[str, ...] = ()
 
 
-RULES: dict[str, Rule] = msgspec.toml.decode(FILE.read_bytes(), type=dict[str, Rule])
-"""Every rule by its id."""
+RULES: dict[str, Rule] = msgspec.toml.decode(FILE.read_bytes(), type=dict[str, Rule])  # Every rule by its id
 
 _VALUED = {
     "git": "-C -c --git-dir --work-tree --namespace --exec-path --config-env",

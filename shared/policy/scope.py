@@ -32,8 +32,7 @@ class Stream(msgspec.Struct, frozen=True, gc=False):
 
 
 NOTHING = Stream(text="")
-UNREAD = Stream()
-"""A stream of which nothing is known."""
+UNREAD = Stream()  # A stream of which nothing is known
 
 
 def concatenate(streams: Sequence[Stream]) -> Stream:
@@ -122,5 +121,4 @@ class Scope:
 
 LONGEST_VALUE = 4_096
 """Signs of a variable's value beyond which it counts as unknown: a value may double with every assignment."""
-MOST_VALUES = 8
-"""Values of one variable that are judged in turn."""
+MOST_VALUES = 8  # Values of one variable that are judged in turn

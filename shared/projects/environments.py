@@ -26,12 +26,10 @@ import msgspec
 from shared.files import write_atomically
 from shared.sandbox import remove_tree
 
-LIMIT = 10 << 30
-"""The default of the most bytes that all environments and downloads may have together."""
+LIMIT = 10 << 30  # The default of the most bytes that all environments and downloads may have together
 IN_USE = 3 * 3600.0
 """Seconds after its last use in which an environment is not removed: tests may be running with it."""
-FORMAT = "2"
-"""Part of every key; another one makes all environments again."""
+FORMAT = "2"  # Part of every key; another one makes all environments again
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,10 +19,8 @@ from shared.projects.toolchains import format_package
 from shared.sandbox import CommandResult, Limits, Reach, run_command
 
 OUTPUT_LIMIT = 2_000_000
-PROGRESS = 3.0
-"""Seconds between two notes of what a step is doing."""
-FILE_BYTES = 4 << 30
-"""The most bytes of one file: some wheels have more than 1 GiB."""
+PROGRESS = 3.0  # Seconds between two notes of what a step is doing
+FILE_BYTES = 4 << 30  # The most bytes of one file: some wheels have more than 1 GiB
 
 
 class StepFailedError(ActionError):

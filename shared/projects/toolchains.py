@@ -158,10 +158,8 @@ def _list_c(folder: Path) -> tuple[str, ...]:
 
 # --- the Python interpreters of this machine --------------------------------------------------------
 
-OLDEST = (3, 7)
-"""The oldest Python for which uv makes environments."""
-UNKNOWN = 99
-"""Stands for a patch release that the name of a program does not tell."""
+OLDEST = (3, 7)  # The oldest Python for which uv makes environments
+UNKNOWN = 99  # Stands for a patch release that the name of a program does not tell
 
 
 class Interpreter(msgspec.Struct, frozen=True, kw_only=True):

@@ -120,8 +120,7 @@ def _list_file(project: ProjectFiles, name: str, depth: int = 0) -> list[str]:
 
 # --- showing an environment to a working copy -------------------------------------------------------
 
-LARGEST = 1 << 20
-"""The most bytes of a file that is copied: scripts and lists of paths are small."""
+LARGEST = 1 << 20  # The most bytes of a file that is copied: scripts and lists of paths are small
 
 
 def make_view(kept: Path, view: Path, old: Path, new: Path) -> None:

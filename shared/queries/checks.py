@@ -39,19 +39,14 @@ FREE_NONE = 32 * 1024**2
 FREE_FAIL = 200 * 1000**2
 FREE_WARN = 2 * 1000**3
 """Free bytes on the disk: with less it is full, streams cannot be created, a busy week may fill it."""
-UNSEALED_WARN = 10_000
-"""Messages that no seal covers: more than ten seals' worth."""
-BEHIND_WARN = 2_000
-"""Messages that the gateway's index may lack: some seconds of a busy office."""
+UNSEALED_WARN = 10_000  # Messages that no seal covers: more than ten seals' worth
+BEHIND_WARN = 2_000  # Messages that the gateway's index may lack: some seconds of a busy office
 ANSWER_WAIT, KNOWN_WAIT = 8.0, 1.8
 """Seconds until the server must have answered, the second if it is known why it may not (``may_answer``)."""
-SIZES_WITHIN = 1.5
-"""Seconds in which sizes on disk are added up; larger ones are told as "over"."""
+SIZES_WITHIN = 1.5  # Seconds in which sizes on disk are added up; larger ones are told as "over"
 DAY, WEEK, HOUR = timedelta(days=1), timedelta(days=7), 3600.0
-DAYS_WARN = 14
-"""Days for which there has to be room for the log."""
-MEMORY_TIMEOUT = 5.0
-"""Seconds until memory must report its health."""
+DAYS_WARN = 14  # Days for which there has to be room for the log
+MEMORY_TIMEOUT = 5.0  # Seconds until memory must report its health
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,12 +13,9 @@ from shared.queries.records import PAGE, last_sequence, scan
 from shared.settings import Settings
 from shared.text.times import parse_time
 
-LOOKED_AT = 5_000
-"""The most messages of a stream that are looked at: the last ones."""
-MAX_BYTES = 16 * 1024 * 1024
-"""The bytes of messages after which no more are looked at."""
-LEAST = 10.0
-"""The shortest time, in seconds, over which a rate is taken."""
+LOOKED_AT = 5_000  # The most messages of a stream that are looked at: the last ones
+MAX_BYTES = 16 * 1024 * 1024  # The bytes of messages after which no more are looked at
+LEAST = 10.0  # The shortest time, in seconds, over which a rate is taken
 WORK = (subjects.CLAIMED, subjects.ENDED, subjects.CANCELLED)
 """Steps of tasks that follow from the work that others gave, and do not count."""
 
@@ -61,8 +58,7 @@ def _publisher(stored: Stored) -> str:
 
 WATCHED = 1.2
 """Seconds of watching: a batch of which nothing is heard for half a second is given up by the server."""
-COMMITTED_WITHIN = 0.3
-"""Seconds after which a batch counts as left open: agents write one in a single piece."""
+COMMITTED_WITHIN = 0.3  # Seconds after which a batch counts as left open: agents write one in a single piece
 
 
 def format_open_batches(left: Mapping[str, int], seconds: float) -> str:

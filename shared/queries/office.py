@@ -32,14 +32,10 @@ from shared.contracts.base import amended
 from shared.queries.records import count_subjects, read_last, read_newest_of_each, scan
 from shared.text.times import parse_time
 
-MAX_CONCURRENT = 32
-"""Records that are read side by side."""
-MAX_RECORDS = 20_000
-"""The most records of a kind that are read."""
-FAILED_FOR = timedelta(days=7)
-"""Goals that failed longer ago wait for nobody."""
-ASKED_WITHIN = timedelta(days=14)
-"""Questions that are older wait for nobody."""
+MAX_CONCURRENT = 32  # Records that are read side by side
+MAX_RECORDS = 20_000  # The most records of a kind that are read
+FAILED_FOR = timedelta(days=7)  # Goals that failed longer ago wait for nobody
+ASKED_WITHIN = timedelta(days=14)  # Questions that are older wait for nobody
 
 C = TypeVar("C", bound=Contract)
 
@@ -255,8 +251,7 @@ def _decode(stored: Stored, kind: type[C]) -> C | None:
 
 
 KIND = "conversation"
-LIFETIME = timedelta(days=30)
-"""How long a conversation can be continued after what was said last."""
+LIFETIME = timedelta(days=30)  # How long a conversation can be continued after what was said last
 
 
 def conversation_subject(asker: str, session_id: str) -> str:

@@ -20,12 +20,9 @@ from shared.contracts import (
 from shared.contracts.base import amended
 from shared.contracts.cognition import spending_of
 
-SHORT = 160
-"""Characters of a text in a short piece."""
-MAX_QUESTION = 4_000
-"""Characters of what a person is asked, who has to read all of it."""
-MAX_EFFECTS = 40
-"""Effects of one piece; those that began last are kept."""
+SHORT = 160  # Characters of a text in a short piece
+MAX_QUESTION = 4_000  # Characters of what a person is asked, who has to read all of it
+MAX_EFFECTS = 40  # Effects of one piece; those that began last are kept
 
 
 class PieceKind(StrEnum):

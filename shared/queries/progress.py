@@ -13,10 +13,8 @@ from shared.errors import Refused
 from shared.queries.office import find_dead_letter
 from shared.queries.records import Listener, read_goal, read_tasks
 
-POLL_INTERVAL = 2.0
-"""Seconds between reads if no message arrives."""
-SETTLE_TIME = 0.05
-"""Seconds after a message until the others of the same commit have arrived."""
+POLL_INTERVAL = 2.0  # Seconds between reads if no message arrives
+SETTLE_TIME = 0.05  # Seconds after a message until the others of the same commit have arrived
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

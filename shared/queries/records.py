@@ -19,18 +19,13 @@ from shared.errors import BusError, BusUnavailable, NotFound
 from shared.text.times import format_utc, parse_time
 
 T = TypeVar("T")
-PAGE = 500
-"""Messages per request."""
+PAGE = 500  # Messages per request
 PAGE_BYTES = 4 * 1024 * 1024
 """Bytes per request: the most that is buffered if whatever reads our output is slow."""
-LAST_BATCH = 200
-"""Subjects per request for last messages; the server allows 1,024."""
-STEPS_BATCH = LAST_BATCH // 8
-"""Tasks per request for their last steps; each has up to eight subjects."""
-MAX_READS = 3
-"""How often a page is requested that was cut short, for instance by a lost connection."""
-RESENT = "Mailroom-Resent"
-"""The header with the number of the dead letter whose message was sent again."""
+LAST_BATCH = 200  # Subjects per request for last messages; the server allows 1,024
+STEPS_BATCH = LAST_BATCH // 8  # Tasks per request for their last steps; each has up to eight subjects
+MAX_READS = 3  # How often a page is requested that was cut short, for instance by a lost connection
+RESENT = "Mailroom-Resent"  # The header with the number of the dead letter whose message was sent again
 
 
 async def call_server(bus: Bus, verb: str, body: object = None, *, subject: str = "") -> dict[str, object]:

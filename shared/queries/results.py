@@ -170,8 +170,7 @@ def _not_inspected(inspection: Inspection) -> Iterator[NotChecked]:
 
 # --- which goal -------------------------------------------------------------------------------------
 
-LAST = ("last", "-")
-"""The latest goal, whichever way it was submitted."""
+LAST = ("last", "-")  # The latest goal, whichever way it was submitted
 CURE = "'mailroom tasks --all' lists the goals"
 
 

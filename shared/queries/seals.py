@@ -12,13 +12,10 @@ from shared.contracts import Seal
 from shared.queries.records import last_sequence
 from shared.settings import Settings
 
-SEALS = "seals.jsonl"
-"""The file in the gateway's folder that has the last seals, if a stream loses its end."""
-WITNESSED = "witnessed.json"
-"""The file in the gateway's folder with what each witness has."""
+SEALS = "seals.jsonl"  # The file in the gateway's folder that has the last seals, if a stream loses its end
+WITNESSED = "witnessed.json"  # The file in the gateway's folder with what each witness has
 
-CUTS = "cuts.jsonl"
-"""The file in the gateway's folder that has what the streams lost."""
+CUTS = "cuts.jsonl"  # The file in the gateway's folder that has what the streams lost
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True):

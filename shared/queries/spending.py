@@ -19,8 +19,7 @@ from shared.views.timeline import Spent, format_spent
 
 MARGIN = timedelta(seconds=1)
 """Results are searched from this much before the submission: the clocks of processes differ."""
-MODEL = (SpanKind.MODEL, SpanKind.MORE)
-"""The spans that count calls of a model."""
+MODEL = (SpanKind.MODEL, SpanKind.MORE)  # The spans that count calls of a model
 
 
 async def read_goal_spending(bus: Bus, goal: Goal) -> Spent:

@@ -10,10 +10,8 @@ from shared.contracts.base import MAX_PERSON
 from shared.text.display import clean, count
 from shared.views.timeline import MessageSummary
 
-SHOWN_CONNECTIONS = 4
-"""How many connections of a command are shown."""
-MAX_SUMMARY = 400
-"""The most characters of a message's text."""
+SHOWN_CONNECTIONS = 4  # How many connections of a command are shown
+MAX_SUMMARY = 400  # The most characters of a message's text
 
 
 def summarize(subject: str, data: bytes) -> MessageSummary:

@@ -11,12 +11,9 @@ from shared.text.display import excerpt
 
 MAX_THOUGHT = 50_000
 """Characters of a model message that are kept, and of the parameters of all its calls together."""
-MAX_CALLS = 16
-"""Actions called by one model message."""
-MAX_FEEDBACK = 25_000
-"""Characters of a note or an action's result that are kept."""
-WINDOW = 240_000
-"""Characters of a conversation that are sent to a model: about 60,000 tokens."""
+MAX_CALLS = 16  # Actions called by one model message
+MAX_FEEDBACK = 25_000  # Characters of a note or an action's result that are kept
+WINDOW = 240_000  # Characters of a conversation that are sent to a model: about 60,000 tokens
 SHORTENED = (600, 60)
 """Characters that older messages are shortened to if the conversation is too long: first, then if that is not
 enough. The task itself is never shortened."""

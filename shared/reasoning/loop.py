@@ -79,10 +79,8 @@ class CheckpointStore(Protocol):
 
 MAX_OUTPUT = 20_000
 """Characters of an action's result that are fed back; the whole of it is in the files it names."""
-MAX_READ = 50_000
-"""Characters of a model message without tool calls that are searched for an action."""
-SAVING = 5.0
-"""Seconds the last checkpoint has to be stored if the loop is cancelled."""
+MAX_READ = 50_000  # Characters of a model message without tool calls that are searched for an action
+SAVING = 5.0  # Seconds the last checkpoint has to be stored if the loop is cancelled
 
 TOLD = "The person who asked for this says now, and it counts more than what was asked before:"
 NUDGE = (

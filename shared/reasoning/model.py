@@ -189,8 +189,7 @@ def _tokens(count: int) -> str:
 
 T = TypeVar("T")
 
-MIN_CONVERSATION = 4_000
-"""Characters of a conversation that are sent, however small the model's context is."""
+MIN_CONVERSATION = 4_000  # Characters of a conversation that are sent, however small the model's context is
 
 
 log = logger(__name__)

@@ -27,11 +27,9 @@ from shared.tasks.profiles import Profile
 from shared.text.display import excerpt, quote
 from shared.text.network_errors import format_network_error
 
-FETCH_TIMEOUT = 5.0
-"""Seconds in all for PromptForge's answer; after that an agent uses its last copy."""
+FETCH_TIMEOUT = 5.0  # Seconds in all for PromptForge's answer; after that an agent uses its last copy
 
-MAX_BYTES = 256_000
-"""The longest answer that is read: a system prompt of this length fills a model's context."""
+MAX_BYTES = 256_000  # The longest answer that is read: a system prompt of this length fills a model's context
 
 TEXT_FIELDS = ("content", "text", "system_prompt", "prompt", "body", "template")
 """Fields of an answer that may hold the prompt; PromptForge uses ``content``."""
@@ -179,10 +177,8 @@ AGE = 30.0
 """Seconds until a part is read again in any case: PromptForge announces nothing, and events can be lost."""
 COST_RATIO = 20
 """A SOUL is reused for this multiple of the time it took to read: at most 5 % of the time goes there."""
-TASKS = 100
-"""Tasks for which it is remembered that the briefing was read."""
-UNBRIEFED = frozenset({"turn"})
-"""Kinds that no briefing shows: a change of these alone outdates none."""
+TASKS = 100  # Tasks for which it is remembered that the briefing was read
+UNBRIEFED = frozenset({"turn"})  # Kinds that no briefing shows: a change of these alone outdates none
 
 
 class SystemPrompt:
@@ -258,12 +254,10 @@ def _content(briefing: Briefing) -> str:
     return briefing.text.partition("\n## ")[2]
 
 
-MAX_INPUT = 20_000
-"""Characters of one earlier result that are quoted."""
+MAX_INPUT = 20_000  # Characters of one earlier result that are quoted
 MAX_INPUTS = 100_000
 """Characters of everything quoted together; if there is more, the longest texts are shortened most."""
-MAX_NAME = 200
-"""Characters of a reference in the title of what it names."""
+MAX_NAME = 200  # Characters of a reference in the title of what it names
 TITLES = {"memory": "Memory node", "file": "File", "task": "Result of task"}
 NO_REFERENCES: Mapping[str, Opened] = MappingProxyType({})
 

@@ -101,8 +101,7 @@ class Toolbox:
 EXAMINED = 120
 """Characters around a mention that are examined: every pattern below is bounded, so that the time grows only
 linearly with the length of the text."""
-MENTIONS = 200
-"""Mentions of one name that are examined, the last ones."""
+MENTIONS = 200  # Mentions of one name that are examined, the last ones
 
 _VERBS = "call|use|run|invoke|execute|perform|do|try|start|go with|proceed with|continue with"
 _LEAD = r"i(?:['’]ll| will| shall| am going to|['’]m going to)|let me|let us|let['’]s|now|next|then|please|so"
@@ -197,10 +196,8 @@ def _squeeze(text: str) -> str:
     return re.sub(r"([^\w\s])\1{3,}", r"\1\1\1", text)
 
 
-MAX_TURNS = 5
-"""How often the small model is asked before the call fails."""
-MAX_ANSWER = 2_000
-"""Characters of its answer that are kept or passed on."""
+MAX_TURNS = 5  # How often the small model is asked before the call fails
+MAX_ANSWER = 2_000  # Characters of its answer that are kept or passed on
 
 TASK = """\
 Work out the parameters of an action from what an agent thought. Take them from the thought; make nothing up.
@@ -227,10 +224,8 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-Ask = Callable[[Sequence[Message]], Awaitable[Proposal]]
-"""Asks the small model."""
-Clarify = Callable[[str], Awaitable[str]]
-"""Asks the model a question about its message."""
+Ask = Callable[[Sequence[Message]], Awaitable[Proposal]]  # Asks the small model
+Clarify = Callable[[str], Awaitable[str]]  # Asks the model a question about its message
 
 
 async def fill_arguments(
@@ -281,8 +276,7 @@ def inline_arguments(thought: str, name: str) -> str:
 
 MAX_FRUITLESS = 5
 """Consecutive steps that ran no action: none was called, it is unknown, or its parameters are invalid."""
-MAX_REPEATS = 5
-"""Consecutive calls of one action with the same parameters that end a loop."""
+MAX_REPEATS = 5  # Consecutive calls of one action with the same parameters that end a loop
 AGAIN = "This is the same call as before. If it does not get you further, do something else or finish_task."
 
 

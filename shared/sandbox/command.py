@@ -26,8 +26,7 @@ connection_observer: ContextVar[Callable[[Sequence[str], Sequence[Connection]], 
     ContextVar("connection_observer", default=None)
 )
 """What is called with a command and its connections after it ended."""
-SHOWN_REFUSALS = 5
-"""How many different refusals of the gate a failure names."""
+SHOWN_REFUSALS = 5  # How many different refusals of the gate a failure names
 
 
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,8 +20,7 @@ from shared.sandbox.jailer_client import jailer
 
 PATIENCE = GRACE + 10.0
 """Seconds after the stop until the command's supervisor is killed too: it may have been frozen."""
-KILL_PATIENCE = 5.0
-"""Seconds after that until processes the kernel does not let go of are left to it."""
+KILL_PATIENCE = 5.0  # Seconds after that until processes the kernel does not let go of are left to it
 
 NOT_RUN = "bwrap: execvp "
 """The start of bubblewrap's message that the program cannot be started; a shell's exit code for it is 127."""

@@ -28,10 +28,8 @@ from shared.settings import environment
 log = logger(__name__)
 
 PREFIX = "mailroom-gate-"
-SEND_SECONDS = 5.0
-"""Seconds until a gate that does not confirm a message counts as frozen."""
-REPORT_SECONDS = 2.0
-"""Seconds it has to report the connections after the end of a command."""
+SEND_SECONDS = 5.0  # Seconds until a gate that does not confirm a message counts as frozen
+REPORT_SECONDS = 2.0  # Seconds it has to report the connections after the end of a command
 START = """
 import sys
 sys.path.insert(0, sys.argv[1])

@@ -23,12 +23,9 @@ from shared.errors import ActionError
 from shared.jailer import JailSpec, Mount
 from shared.sandbox.visible_files import search_path, system_options
 
-GRACE = 2.0
-"""Seconds between the stop signal and SIGKILL."""
-OLDEST = (0, 8)
-"""The first bubblewrap that can forbid user namespaces inside."""
-UID = 1000
-"""The user of a command in its jail; outside it is Mailroom's user, or nobody if that is root."""
+GRACE = 2.0  # Seconds between the stop signal and SIGKILL
+OLDEST = (0, 8)  # The first bubblewrap that can forbid user namespaces inside
+UID = 1000  # The user of a command in its jail; outside it is Mailroom's user, or nobody if that is root
 WALLS = (
     *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
     *("--unshare-cgroup-try", "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL"),
@@ -201,10 +198,8 @@ ABSENT = ("clone3", "openat2")
 FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
 """The socket families there are; netlink and vsock would reach beyond the network namespace."""
 LAST_FAMILY = 64
-NAMESPACES = 0x7E020080
-"""The CLONE_NEW* flags: time, mount, cgroup, uts, ipc, user, pid, net."""
-TERMINAL = (0x5412, 0x541C)
-"""TIOCSTI and TIOCLINUX: they inject input into a terminal."""
+NAMESPACES = 0x7E020080  # The CLONE_NEW* flags: time, mount, cgroup, uts, ipc, user, pid, net
+TERMINAL = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX: they inject input into a terminal
 MODES = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mknod": 1, "mknodat": 2}
 """The argument of these calls that is the mode of a file; open and openat have it after their flags."""
 OPENS = {"open": 1, "openat": 2}

@@ -10,8 +10,7 @@ from shared.sandbox.execution import OutputCapture, execute
 from shared.sandbox.jail import UID, Limits, compose_spec
 from shared.sandbox.visible_files import HOME, visible_mounts
 
-SECONDS = 20.0
-"""The most the test may take, on a machine that is busy with other things."""
+SECONDS = 20.0  # The most the test may take, on a machine that is busy with other things
 PROBE = f"""
 import os, socket
 def is_refused(family):

@@ -117,12 +117,9 @@ def _find_only(client: Any, host: str) -> Any:
     )
 
 
-SIZE = 5_000_000
-"""Bytes of a calendar that are read at most: some ten thousand events."""
-LONGEST = 366
-"""The most days of one query."""
-MOST = 200
-"""The most events of one answer."""
+SIZE = 5_000_000  # Bytes of a calendar that are read at most: some ten thousand events
+LONGEST = 366  # The most days of one query
+MOST = 200  # The most events of one answer
 PATIENCE = 5.0
 """Seconds that working out repeated events may take; those left over are counted. A year's calendar takes a
 tenth of a second, and a rule made to be expensive can take minutes."""

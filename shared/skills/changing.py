@@ -25,14 +25,10 @@ from shared.tasks.actions import Outcome
 from shared.tasks.context import workspace_name, workspace_path
 from shared.text.display import flatten
 
-LONGEST_NOTE = 300
-"""Characters of a command in the journal; a longer one is cut and gets a digest."""
-COMMAND_SHOWN = 120
-"""Characters of a command that the reason of its failure quotes."""
-LAST_LINE = 300
-"""Characters of the last line of its output that the reason quotes."""
-ExitCodes = tuple[Annotated[int, msgspec.Meta(ge=0, le=255)], ...]
-"""Exit codes as a shell reports them."""
+LONGEST_NOTE = 300  # Characters of a command in the journal; a longer one is cut and gets a digest
+COMMAND_SHOWN = 120  # Characters of a command that the reason of its failure quotes
+LAST_LINE = 300  # Characters of the last line of its output that the reason quotes
+ExitCodes = tuple[Annotated[int, msgspec.Meta(ge=0, le=255)], ...]  # Exit codes as a shell reports them
 OK_CODES = "Exit codes that are no failure, such as [0, 1] for grep, which ends with 1 if it finds nothing"
 OUTPUT_LIMIT = 60_000
 """Bytes of a command's output in the outcome, for a model to read; the log has all of it."""

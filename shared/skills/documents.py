@@ -24,13 +24,11 @@ PLAIN = frozenset(("", ".md", ".markdown", ".rst", ".txt", ".text"))
 """Suffixes of files that are read as they are; a file without a suffix is plain text."""
 PACKED = {".pdf": "pdf", ".docx": "docx"}
 """Files parsed in the jail: their parsers are large, and the files may be hostile."""
-SIZE = 50_000_000
-"""The most bytes of a file that is read."""
+SIZE = 50_000_000  # The most bytes of a file that is read
 OUTPUT_LIMIT = 8_000_000
 WRITTEN = 6
 """The most bytes that a character of text takes in the JSON of ``extraction``, and those of all the rest."""
-SECONDS = 90.0
-"""Seconds that parsing one may take: well beyond the processor time it may use."""
+SECONDS = 90.0  # Seconds that parsing one may take: well beyond the processor time it may use
 
 
 class Extract(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,13 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-MOST_TEXT = 400_000
-"""Characters of text that are taken: some 150 pages."""
+MOST_TEXT = 400_000  # Characters of text that are taken: some 150 pages
 MOST_PAGES = 2_000
 MEMORY = 1 << 30
 """Bytes of address space: what unpacks to more than that ends here, not in the machine's memory."""
-SECONDS = 60
-"""Of processor time."""
+SECONDS = 60  # Of processor time
 UNPACKED = 200_000_000
 """Bytes a Word file may have unpacked, by its own directory; zlib unpacks no more than that."""
 MOST_LINKS = 500

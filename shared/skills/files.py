@@ -17,17 +17,13 @@ from shared.skills.skill import Skill
 from shared.skills.workspace import open_workspace, require_existing
 from shared.tasks.actions import Outcome, register_action
 
-MAX_FILE = 10_000_000
-"""The most bytes of a file that are looked at."""
+MAX_FILE = 10_000_000  # The most bytes of a file that are looked at
 MAX_SHOWN = 18_000
 """The most characters of a file that one reading gives: a model is shown no more of one answer."""
-MAX_WRITTEN = 2_000_000
-"""The most bytes that are written to a file at once."""
+MAX_WRITTEN = 2_000_000  # The most bytes that are written to a file at once
 MAX_LISTED = 500
-MAX_FOUND = 100
-"""The most lines a search gives."""
-LONGEST_LINE = 180
-"""The most characters of a line that a search shows."""
+MAX_FOUND = 100  # The most lines a search gives
+LONGEST_LINE = 180  # The most characters of a line that a search shows
 SEARCH_SECONDS = 30.0
 UNLISTED = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 """Folders that are named in a listing, but not looked into."""

@@ -18,11 +18,9 @@ from shared.skills.skill import Skill
 from shared.skills.workspace import note_origin, open_workspace, require_source, slug
 from shared.tasks.actions import Outcome, register_action
 
-BASE = "refs/mailroom/base"
-"""Where a clone or a copy began; what is delivered is the difference to it."""
+BASE = "refs/mailroom/base"  # Where a clone or a copy began; what is delivered is the difference to it
 GIT_SECONDS = 300.0
-SHOWN = 18_000
-"""The most characters of git's answer that are shown."""
+SHOWN = 18_000  # The most characters of git's answer that are shown
 FOLDER = {"folder": "The repository's folder, relative to the workspace"}
 
 

@@ -14,11 +14,9 @@ from shared.source import MAX_CHECKED
 from shared.tasks.actions import Outcome, register_action
 from shared.text.display import format_list
 
-SUFFIXES = (".py", ".pyi", ".pyw", ".ipynb", ".toml")
-"""What ruff and bandit read."""
+SUFFIXES = (".py", ".pyi", ".pyw", ".ipynb", ".toml")  # What ruff and bandit read
 LINT_SECONDS = 120.0
-SHOWN = 200
-"""The most findings of one linter that are shown."""
+SHOWN = 200  # The most findings of one linter that are shown
 
 RUFF = ("ruff", "check", "--no-cache", "--no-fix", "--output-format", "concise", "--quiet")
 BANDIT = ("bandit", "--quiet", "--recursive", "--format", "custom", "--msg-template")

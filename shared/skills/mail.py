@@ -20,8 +20,7 @@ from shared.text.display import flatten, flatten_lines
 from shared.text.network_errors import format_network_error
 from shared.web.quoting import clean
 
-LONGEST = 90_000
-"""The most characters of a body: far more than anyone reads."""
+LONGEST = 90_000  # The most characters of a body: far more than anyone reads
 PLAIN = SMTP.clone(cte_type="7bit", max_line_length=900)
 """Every server takes seven bits. A long id in a shorter line would be encoded, and no program would know it
 again."""
@@ -30,8 +29,7 @@ PORTS = {"smtp": 587, "smtps": 465}
 LOCAL = ("localhost", "127.0.0.1", "::1")
 UNSAFE = re.compile(r"[\r\n\0\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 """Characters that some programs treat as the end of a line."""
-_ID = re.compile(r"<[!-;=?-~]{1,800}>")
-"""A Message-ID."""
+_ID = re.compile(r"<[!-;=?-~]{1,800}>")  # A Message-ID
 
 
 class MailServer(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,10 +10,8 @@ from shared.tasks.speaker import Speaker
 from shared.text.prose import split_title
 from shared.web.quoting import clean
 
-MOST = 50
-"""The most memories of one answer."""
-EXCERPT = 600
-"""Characters of one memory in the output."""
+MOST = 50  # The most memories of one answer
+EXCERPT = 600  # Characters of one memory in the output
 
 
 class MemorySkill(Skill):

@@ -17,16 +17,11 @@ from shared.tasks.said import is_address_named
 from shared.web.fetching import printable_url
 from shared.web.quoting import clean, quote
 
-MOST = 8
-"""The most mentions of a text that are opened."""
-SHOWN = 8_000
-"""Characters of each that are given."""
-SIZE = 2_000_000
-"""The most bytes of a file that is opened."""
-RECALLED = 5
-"""Memories that a search brings."""
-FOLDERS = ("repo", "path", "folder")
-"""Parameters of a goal that name where files lie."""
+MOST = 8  # The most mentions of a text that are opened
+SHOWN = 8_000  # Characters of each that are given
+SIZE = 2_000_000  # The most bytes of a file that is opened
+RECALLED = 5  # Memories that a search brings
+FOLDERS = ("repo", "path", "folder")  # Parameters of a goal that name where files lie
 
 _MENTION = re.compile(
     r"(?<![\w@.])@(?:(?P<kind>file|url|memory)(?::\s*|\s+)(?:\"(?P<quoted>[^\"\n]{1,300})\"|(?P<bare>[^\s\"]{1,500}))"

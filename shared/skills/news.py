@@ -22,8 +22,7 @@ from shared.web.quoting import clean
 ACCEPT = "application/rss+xml, application/atom+xml, application/xml;q=0.9"
 
 TITLE = 300
-SUMMARY = 500
-"""The longest title and summary of an item, in characters."""
+SUMMARY = 500  # The longest title and summary of an item, in characters
 
 TRACKING = re.compile(r"utm_\w+|fbclid|gclid|mc_[ce]id")
 

@@ -17,14 +17,11 @@ from shared.text.display import count
 from shared.web.fetching import Service
 from shared.web.quoting import clean
 
-PAUSE = 3.0
-"""Seconds between two requests, as arXiv's terms of use ask."""
+PAUSE = 3.0  # Seconds between two requests, as arXiv's terms of use ask
 
-RETRIES = 2
-"""How often a request that failed is repeated."""
+RETRIES = 2  # How often a request that failed is repeated
 
-MOST = 100
-"""The most papers one search may ask for."""
+MOST = 100  # The most papers one search may ask for
 
 ARXIV_ID = re.compile(r"\d{4}\.\d{4,5}(v\d+)?|[a-z-]+(\.[A-Z]{2})?/\d{7}(v\d+)?")
 """An identifier of arXiv, in its present form or the one used before March 2007."""

@@ -16,8 +16,7 @@ from shared.text.network_errors import format_network_error
 from shared.web.fetching import Service
 from shared.web.quoting import clean, quote
 
-MOST = 30
-"""The most results one search gives."""
+MOST = 30  # The most results one search gives
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):

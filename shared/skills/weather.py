@@ -9,8 +9,7 @@ from shared.tasks.actions import Outcome, register_action
 from shared.web.fetching import Service
 from shared.web.quoting import clean
 
-LONGEST = 16
-"""The most days Open-Meteo forecasts."""
+LONGEST = 16  # The most days Open-Meteo forecasts
 
 CURRENT = "temperature_2m,apparent_temperature,weather_code,wind_speed_10m"
 DAILY = "weather_code,temperature_2m_max,temperature_2m_min,precipitation_sum,precipitation_probability_max"

@@ -34,8 +34,7 @@ READABLE = (
     "application/xhtml+xml application/json application/xml application/yaml"
 ).split()
 """Media types that are read as pages; all but HTML are taken as plain text."""
-NO_PAGE = ("idna", "punycode")
-"""Codecs for host names, which are far too slow for a page."""
+NO_PAGE = ("idna", "punycode")  # Codecs for host names, which are far too slow for a page
 ACCEPT = {"Accept": "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.1"}
 
 

@@ -180,8 +180,7 @@ async def perform(owner: object, action: Action, params: Mapping[str, Any]) -> O
     return result if isinstance(result, Outcome) else Outcome(output=str(result))
 
 
-MAX_UNKNOWN = 5
-"""The most unknown parameters that an error names."""
+MAX_UNKNOWN = 5  # The most unknown parameters that an error names
 _TYPES: dict[str, tuple[str, Any]] = {
     "boolean": ("true or false", bool),
     "integer": ("a whole number", int),

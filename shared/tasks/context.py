@@ -20,10 +20,8 @@ from shared.spans import SpanRecorder
 from shared.tasks.actions import Outcome
 from shared.text.display import sendable
 
-MAX_LISTED = 20
-"""Files, and sources, that the output of an unfinished task names; its result has all of them."""
-MAX_REFS = 200
-"""Files, and sources, in the result of an unfinished task."""
+MAX_LISTED = 20  # Files, and sources, that the output of an unfinished task names; its result has all of them
+MAX_REFS = 200  # Files, and sources, in the result of an unfinished task
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,8 +182,7 @@ class TaskContext:
         return "\n\n".join(parts)
 
 
-_scope: ContextVar[str] = ContextVar("scope", default="")
-"""The prefix of keys in the present scope."""
+_scope: ContextVar[str] = ContextVar("scope", default="")  # The prefix of keys in the present scope
 
 current_task: ContextVar[TaskContext | None] = ContextVar("current_task", default=None)
 """The task of the handler that is running."""
@@ -209,8 +206,7 @@ def workspace_path(settings: Settings, task: Task) -> Path:
     return settings.workspaces.absolute() / workspace_name(task)
 
 
-TELL_EVERY = 20.0
-"""Seconds between two notes."""
+TELL_EVERY = 20.0  # Seconds between two notes
 
 
 @contextlib.asynccontextmanager

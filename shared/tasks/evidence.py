@@ -121,8 +121,7 @@ def _list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else []
 
 
-SHOWN = 3
-"""Reasons that the sentence names; the others are counted."""
+SHOWN = 3  # Reasons that the sentence names; the others are counted
 
 
 def verdict_of(goal: Goal) -> Verdict | None:

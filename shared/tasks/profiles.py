@@ -19,8 +19,7 @@ from shared.files import write_atomically
 from shared.settings import Settings
 from shared.subjects import require_agent_name
 
-FORMER_NAMES = {"mixins": "skills"}
-"""Names of fields in older profiles, and their present names."""
+FORMER_NAMES = {"mixins": "skills"}  # Names of fields in older profiles, and their present names
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,16 +99,12 @@ def _require_field(name: str, place: str) -> None:
     raise ConfigError(f"{place}: unknown field {name!r}", cure)
 
 
-PREFIX = "specialist-"
-"""The prefix of every specialist's name, and of no other agent's."""
+PREFIX = "specialist-"  # The prefix of every specialist's name, and of no other agent's
 SPECIALIST_NAME = re.compile(r"specialist-[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
-MAX_WORDS = 4_000
-"""Characters of each text in a specialist's profile."""
+MAX_WORDS = 4_000  # Characters of each text in a specialist's profile
 MAX_SKILLS = 8
-MOST_AT_ONCE = 8
-"""Tasks that one specialist may work on concurrently."""
-KEPT_RETIRED = 32
-"""Retired specialists whose mailbox and records can still be read; older ones are deleted."""
+MOST_AT_ONCE = 8  # Tasks that one specialist may work on concurrently
+KEPT_RETIRED = 32  # Retired specialists whose mailbox and records can still be read; older ones are deleted
 SERVICES = Path(__file__).resolve().parents[2] / "services"
 OPTIONS = frozenset({"domain", "requirements", "asker"})
 """The options of a specialist's profile: why, and for whom, it was created."""

@@ -25,11 +25,9 @@ from shared.tasks.speaker import WITNESSES
 
 QUOTED = "quoted"
 """The key of a goal's context under which data from outside stand: whatever they name, nobody said it."""
-COUNTS_FOR = timedelta(days=1)
-"""How long a signature counts without a deadline."""
+COUNTS_FOR = timedelta(days=1)  # How long a signature counts without a deadline
 MAX_SAID = 20_000
-_NAMING = re.compile(r"/|\w\.[A-Za-z]{2,}")
-"""What a line has that names a path or an address."""
+_NAMING = re.compile(r"/|\w\.[A-Za-z]{2,}")  # What a line has that names a path or an address
 
 _PATH = re.compile(r"(?<![\w./-])/[^\s\"'`<>|,;()\[\]{}\0]+")
 

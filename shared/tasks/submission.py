@@ -8,10 +8,8 @@ from shared.contracts import TOKEN, Said, TaskPriority
 from shared.contracts.base import MAX_TEXT, require_name, require_person, require_text, require_timestamp
 from shared.contracts.records import MAX_INSTRUCTION
 
-MAX_BYTES = 1_000_000
-"""Bytes of a submission, whose content is repeated in the goal's record and its tasks."""
-MAX_GOAL_ID = 80
-"""Characters of a goal's id, with which the ids of its tasks begin."""
+MAX_BYTES = 1_000_000  # Bytes of a submission, whose content is repeated in the goal's record and its tasks
+MAX_GOAL_ID = 80  # Characters of a goal's id, with which the ids of its tasks begin
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True):

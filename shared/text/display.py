@@ -22,8 +22,7 @@ _JOINERS = "\u200c\u200d"
 _TONES = ("\U0001f3fb", "\U0001f3ff")
 _FLAGS = ("\U0001f1e6", "\U0001f1ff")
 
-_HEADROOM = 4
-"""Only so many times the wanted length is processed: the rest would be cut off anyway."""
+_HEADROOM = 4  # Only so many times the wanted length is processed: the rest would be cut off anyway
 
 
 def flatten(text: str, limit: int) -> str:

@@ -33,8 +33,7 @@ _NUMBERS = {
     errno.ECONNRESET: "it broke off",
     errno.EPIPE: "it broke off",
 }
-_RAW = re.compile(r"\w+(Error|Exception)\b|\[Errno")
-"""Parts of a message that is for programmers."""
+_RAW = re.compile(r"\w+(Error|Exception)\b|\[Errno")  # Parts of a message that is for programmers
 
 
 def format_network_error(error: BaseException) -> str:

@@ -7,8 +7,7 @@ from functools import cache, lru_cache
 
 from shared.text.display import shorten
 
-MAX_STEMMED = 20
-"""Longer words, and words with a digit, are names of things: they are not stemmed."""
+MAX_STEMMED = 20  # Longer words, and words with a digit, are names of things: they are not stemmed
 
 STOP_WORDS = frozenset(
     """
@@ -39,8 +38,7 @@ IRREGULAR = dict(
 
 _WORD = re.compile(r"[^\W_]+")
 
-_lock = threading.Lock()
-"""Held while a word is stemmed: the stemmer keeps the word it works on in itself."""
+_lock = threading.Lock()  # Held while a word is stemmed: the stemmer keeps the word it works on in itself
 
 
 def stem(word: str) -> str:
@@ -83,8 +81,7 @@ def find_stems(text: str) -> frozenset[str]:
     return frozenset(map(stem_term, _WORD.findall(text)))
 
 
-SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+|\n+")
-"""The white space between two sentences."""
+SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+|\n+")  # The white space between two sentences
 
 _END = re.compile(r"[.!?](?=\s)")
 _LIST_MARKS = re.compile(r"^\s*(?:[-*•#>]+\s+)+")
@@ -101,10 +98,8 @@ def last_sentence_end(text: str, limit: int) -> int:
     return max((match.end() for match in _END.finditer(text[: limit + 1])), default=0)
 
 
-MAX_TITLE = 256
-"""The longest title of a node, in characters."""
-MIN_TITLE = 10
-"""A shorter first sentence is joined with the next one."""
+MAX_TITLE = 256  # The longest title of a node, in characters
+MIN_TITLE = 10  # A shorter first sentence is joined with the next one
 
 _TITLE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+(?=[^a-z\s])|(?<=[。！？])(?=.)|\n+")
 
@@ -130,8 +125,7 @@ def _first_sentence(text: str) -> str:
 
 _FACTS = re.compile(r"\d[\d.,]*|\b[A-Z][\w-]*[A-Z0-9][\w-]*\b")
 """What a sentence must have from its sources: numbers, and names such as GPT-5."""
-LEAST_SHARED = 0.5
-"""The least share of a sentence's words that its sources must have."""
+LEAST_SHARED = 0.5  # The least share of a sentence's words that its sources must have
 
 
 def is_supported(sentence: str, known: str) -> bool:

@@ -33,8 +33,7 @@ def asks_about_work(text: str) -> bool:
     return bool(_WORK.search(text))
 
 
-LONGEST = 5
-"""The most words of a phrase."""
+LONGEST = 5  # The most words of a phrase
 
 _NUMBERED = re.compile(r"\b([A-Za-z]{3,})[ -](\d{1,3}|[B-HJ-Z])\b(?![:.,]\d)")
 """A thing with its number or letter: lift 1, team B."""

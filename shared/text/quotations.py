@@ -8,20 +8,15 @@ from typing import NamedTuple
 
 from shared.text.prose import split_sentences
 
-FORGOTTEN = "[forgotten]"
-"""What stands where a text was erased."""
+FORGOTTEN = "[forgotten]"  # What stands where a text was erased
 LEAST_WORDS, LEAST_CHARACTERS = 3, 15
 """The words and characters from which on a text is looked for elsewhere: 'Deploy' is everywhere."""
-RUN = 7
-"""The words from which on a part of a text is a quotation of it."""
-COMMON = 10
-"""The other texts that have a part of one from which on it is no quotation of that one."""
-REST = 4
-"""The same in what is known to quote it: the beginning and the end of a quotation may be cut."""
+RUN = 7  # The words from which on a part of a text is a quotation of it
+COMMON = 10  # The other texts that have a part of one from which on it is no quotation of that one
+REST = 4  # The same in what is known to quote it: the beginning and the end of a quotation may be cut
 MAX_CHECKED = 8
 """The most words of which each is looked for by itself; of more, all words of a message are compared."""
-WIDE = 3
-"""The characters that one of Chinese, Japanese or Korean counts for; each is a word."""
+WIDE = 3  # The characters that one of Chinese, Japanese or Korean counts for; each is a word
 
 _CJK = "぀-ヿ㐀-䶿一-鿿가-힯"
 _LETTER = rf"(?:\\+u[0-9a-fA-F]{{4}}|(?![{_CJK}])[^\W_])"

@@ -25,8 +25,7 @@ from shared.trail.bundle_file import Item, read_items
 from shared.views.timeline import ArchivedPart
 
 PAGE = 1_000
-AT_ONCE = 20
-"""Messages that are read from the server at the same time."""
+AT_ONCE = 20  # Messages that are read from the server at the same time
 log = logger(__name__)
 
 

@@ -15,8 +15,7 @@ from shared.contracts.base import amended
 from shared.errors import ConfigError
 from shared.queries.records import scan
 
-NODE = b"\x01"
-"""What the hash of two nodes begins with."""
+NODE = b"\x01"  # What the hash of two nodes begins with
 
 
 def root_of(leaves: Sequence[bytes]) -> bytes:
@@ -58,15 +57,11 @@ def _join(left: bytes, right: bytes) -> bytes:
     return sha256(NODE + left + right).digest()
 
 
-SPAN = 1_000
-"""The most messages of one seal."""
-CHAIN = b"\x02"
-"""What the hash of a seal begins with."""
-MARK = 4
-"""The bytes of a mark."""
+SPAN = 1_000  # The most messages of one seal
+CHAIN = b"\x02"  # What the hash of a seal begins with
+MARK = 4  # The bytes of a mark
 NO_MARK = bytes(MARK)
-BEFORE_ALL = "0" * 64
-"""The chain that the first seal continues."""
+BEFORE_ALL = "0" * 64  # The chain that the first seal continues
 
 
 def chain_of(before: str, seal: Seal) -> str:
@@ -191,8 +186,7 @@ def read_kept(path: Path) -> list[Seal]:
     return kept
 
 
-LEAF = b"\x00"
-"""What the hash of a leaf begins with, so that none is taken for one of a tree (RFC 6962)."""
+LEAF = b"\x00"  # What the hash of a leaf begins with, so that none is taken for one of a tree (RFC 6962)
 _lengths = Struct(">6I")
 
 

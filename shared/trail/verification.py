@@ -31,8 +31,7 @@ from shared.trail.seals import (
     says_loss,
 )
 
-MAX_LISTED = 20
-"""The most problems that are described; the others are only counted."""
+MAX_LISTED = 20  # The most problems that are described; the others are only counted
 READ_TIMEOUT = 30.0
 _LIMITS = {"max_msgs": -1, "max_bytes": -1, "max_age": 0, "max_msgs_per_subject": -1}
 """What a stream's configuration says that keeps everything."""

@@ -77,8 +77,7 @@ class DeadLetterList(msgspec.Struct, frozen=True, kw_only=True):
     more: dict[str, int]
 
 
-Reaching = Literal["command", "task", "goal"]
-"""How far a grant of reach goes."""
+Reaching = Literal["command", "task", "goal"]  # How far a grant of reach goes
 
 
 class Approval(msgspec.Struct, frozen=True):

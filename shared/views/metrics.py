@@ -4,10 +4,8 @@ import msgspec
 
 from shared.contracts import Experience
 
-TARGET_SECONDS = 30.0
-"""Seconds within which a task should be done (docs/benchmarks.md)."""
-RELEVANT = 0.75
-"""The relevance, 0 to 1, above which a memory counts as a hit."""
+TARGET_SECONDS = 30.0  # Seconds within which a task should be done (docs/benchmarks.md)
+RELEVANT = 0.75  # The relevance, 0 to 1, above which a memory counts as a hit
 
 
 TARGETS = {
@@ -19,8 +17,7 @@ TARGETS = {
     "patterns": 0.75,
 }
 """The least values that are aimed at: five shares, and the gain of the later half of the goals."""
-LITTLE_LEFT = 0.95
-"""A later half as good as this has met the target: there is little left to gain."""
+LITTLE_LEFT = 0.95  # A later half as good as this has met the target: there is little left to gain
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):

@@ -45,8 +45,7 @@ OTHER_SERVICES = frozenset(
 )
 """Ports above 1023 of other services: blocked by the Fetch standard, data stores, cluster control."""
 
-MAX_ADDRESSES = 4
-"""How many addresses of a name are tried, in turn: two of each family."""
+MAX_ADDRESSES = 4  # How many addresses of a name are tried, in turn: two of each family
 
 
 LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
@@ -176,12 +175,10 @@ def _rebuild(parts: SplitResult, scheme: str, host: str, port: int) -> str:
     return parts._replace(scheme=scheme, netloc=netloc, path=parts.path or "/", fragment="").geturl()
 
 
-MAX_REDIRECTS = 5
-"""How many redirects are followed; browsers allow 20, most pages need one or two."""
+MAX_REDIRECTS = 5  # How many redirects are followed; browsers allow 20, most pages need one or two
 MAX_SIZE = 5_000_000
 """The most bytes that are read, also after decompression; a long article has a hundredth of that."""
-CONNECT_TIMEOUT = 5.0
-"""Seconds to connect to one of several addresses before the next one is tried."""
+CONNECT_TIMEOUT = 5.0  # Seconds to connect to one of several addresses before the next one is tried
 HEADERS = {
     "User-Agent": "mailroom",
     # an uncompressed body cannot grow while it is decompressed; some servers compress it anyway

@@ -4,12 +4,10 @@ import re
 
 from shared.text.display import flatten
 
-MAX_QUOTED = 60_000
-"""The most characters that are quoted, so that a result fits into an envelope."""
+MAX_QUOTED = 60_000  # The most characters that are quoted, so that a result fits into an envelope
 
 
-MAX_STATEMENT = 400
-"""The most characters of one statement, about a paragraph."""
+MAX_STATEMENT = 400  # The most characters of one statement, about a paragraph
 
 
 def clean(text: str, limit: int = MAX_STATEMENT) -> str:

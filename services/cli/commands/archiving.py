@@ -25,10 +25,8 @@ from shared.text.times import format_span
 from shared.trail.archives import read_archives
 from shared.trail.archiving import READ_TIMEOUT, find_sealed_before, write_archive
 
-POLL = 0.5
-"""Seconds between two looks at what is left."""
-STALLED = 20.0
-"""Seconds without a deletion after which it is not waited for the eraser any more."""
+POLL = 0.5  # Seconds between two looks at what is left
+STALLED = 20.0  # Seconds without a deletion after which it is not waited for the eraser any more
 
 Tell = Callable[[str], None]
 

@@ -12,8 +12,7 @@ from services.cli.output.console import open_console, print_block, print_json
 from shared.text.display import clean_block
 
 KINDS = ("morning", "evening")
-TIMEOUT = 190.0
-"""Seconds until a briefing must have been made; the gateway gives up before."""
+TIMEOUT = 190.0  # Seconds until a briefing must have been made; the gateway gives up before
 
 
 @click.command(epilog=format_examples("mailroom brief", "mailroom brief engineer --at 5"))

@@ -17,12 +17,10 @@ from shared.errors import MailroomError
 if TYPE_CHECKING:
     from shared.bus import Bus
 
-PATIENCE = 2.0
-"""Seconds that a completion may take; without an office there is none."""
+PATIENCE = 2.0  # Seconds that a completion may take; without an office there is none
 MAX_ITEMS = 200
 
-Named = tuple[str, str]
-"""What is completed, and a few words on it."""
+Named = tuple[str, str]  # What is completed, and a few words on it
 
 
 async def list_goals(bus: "Bus") -> list[Named]:

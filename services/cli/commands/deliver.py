@@ -23,8 +23,7 @@ from shared.queries.office import read_deliveries, read_replies
 from shared.text.display import clean
 from shared.text.times import format_date
 
-WEEK = timedelta(days=7)
-"""How far back the log goes without ``--since``."""
+WEEK = timedelta(days=7)  # How far back the log goes without ``--since``
 STYLES = {
     DeliveryStatus.DELIVERED: "green",
     DeliveryStatus.FAILED: "red",

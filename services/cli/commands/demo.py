@@ -58,15 +58,11 @@ def demo(repo: Path | None) -> None:
 
 
 QUESTION = "What did the check-up find?"
-MAX_KEPT = 3
-"""How many demos are kept whole; of older ones the reports are kept."""
-OUTPUTS = "outputs"
-"""The folder of a state directory with the reports."""
+MAX_KEPT = 3  # How many demos are kept whole; of older ones the reports are kept
+OUTPUTS = "outputs"  # The folder of a state directory with the reports
 NAME = re.compile(r"\d{8}-\d{6}-\d{6}")
-SETTLE_TIME = 0.5
-"""Seconds until the last messages have been printed."""
-ANSWER_TIMEOUT = 60.0
-"""Seconds until nexus must answer."""
+SETTLE_TIME = 0.5  # Seconds until the last messages have been printed
+ANSWER_TIMEOUT = 60.0  # Seconds until nexus must answer
 
 
 def prepare() -> tuple[Settings, InstanceLock]:

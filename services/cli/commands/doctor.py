@@ -51,8 +51,7 @@ from shared.text.display import clean
 
 RUN_NOTHING = (subjects.USER, subjects.GATEWAY, subjects.MEMORY_DAEMON, subjects.CONDUCTOR, subjects.NEXUS)
 """Whose containers have no jail, as they run no commands."""
-LOCAL_LIMIT = 8.0
-"""Seconds for each of the other checks."""
+LOCAL_LIMIT = 8.0  # Seconds for each of the other checks
 STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 _MODEL_CHECK = """
 import sys

@@ -17,10 +17,8 @@ from shared.text.display import clean, clean_block, count
 from shared.text.times import format_clock, format_span, seconds_between
 from shared.views.timeline import GoalResults
 
-ANSWER_WITHIN = 10
-"""The answer begins within these first lines of a report, if it is repeated there."""
-MIN_LINES = 20
-"""Lines of a report that are printed at least."""
+ANSWER_WITHIN = 10  # The answer begins within these first lines of a report, if it is repeated there
+MIN_LINES = 20  # Lines of a report that are printed at least
 
 
 def print_outcome(goal: Goal, console: Console, results: GoalResults | None = None) -> None:
@@ -100,10 +98,8 @@ def read_lines(path: str) -> list[str]:
 
 UNCLEAN = (ResultOutcome.FINDINGS, ResultOutcome.NOT_CHECKED)
 """What a completed task may come to that is not just done."""
-NOTICE_AFTER = 3.0
-"""Seconds after which a hint says that the conductor has not accepted the goal."""
-WAITING_NOTE = "waits for approval"
-"""How the note of a task begins that needs a person's approval."""
+NOTICE_AFTER = 3.0  # Seconds after which a hint says that the conductor has not accepted the goal
+WAITING_NOTE = "waits for approval"  # How the note of a task begins that needs a person's approval
 APPROVALS_COMMAND = "mailroom approvals list"
 NOT_ACCEPTED = "The conductor has not accepted it yet; 'mailroom status' shows whether it runs"
 

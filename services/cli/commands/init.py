@@ -22,8 +22,7 @@ from shared.llm.config import EXAMPLE, NoKey, configured_model
 from shared.settings import Settings
 from shared.text.display import clean, shorten
 
-TRY_TIMEOUT = 30.0
-"""Seconds the model has for the call that tries it."""
+TRY_TIMEOUT = 30.0  # Seconds the model has for the call that tries it
 TRIED = "Answer with the one word: ready"
 DELIVER = """
 # Where people are told what happens (docs/delivery.md); 'mailroom deliver test' tries it.

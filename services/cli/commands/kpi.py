@@ -27,14 +27,10 @@ from shared.views.metrics import (
     Velocity,
 )
 
-SPAN = timedelta(days=30)
-"""What counts unless a time is given."""
-FIGURES = 54
-"""Columns of the figures by agent, which are never cut."""
-HANG = 13
-"""Columns of the names."""
-NAMED = 5
-"""Rules that a line names; the others are counted."""
+SPAN = timedelta(days=30)  # What counts unless a time is given
+FIGURES = 54  # Columns of the figures by agent, which are never cut
+HANG = 13  # Columns of the names
+NAMED = 5  # Rules that a line names; the others are counted
 SHARES = {
     "handoffs": ("tasks that one agent gave another were taken up and ended", "no agent gave another a task"),
     "delegation": ("of those taken up were completed", "no agent gave another a task"),

@@ -11,8 +11,7 @@ from shared.text.display import clean
 from shared.text.times import format_date
 from shared.views.listed import NewsList, ToldItem
 
-SHORT_ID = 10
-"""Characters of an id that are shown."""
+SHORT_ID = 10  # Characters of an id that are shown
 id_argument = click.argument("item", metavar="ID")
 
 VERDICTS = {"keep": "Kept", "dismiss": "Dismissed"}

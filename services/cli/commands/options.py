@@ -200,10 +200,8 @@ RELATIVE_PATH = re.compile(
 )
 """``.``, ``..``, ``./x``, ``../x`` and ``~/x``, in quotes or up to a space."""
 TRAILING = ".,;:!?)]}"
-NEEDS_QUOTES = re.compile(r"[\s,;()\[\]{}<>|]")
-"""What ends a path in a text unless it is in quotes."""
-Resolved = dict[str, str]
-"""Absolute paths, by what was written for them."""
+NEEDS_QUOTES = re.compile(r"[\s,;()\[\]{}<>|]")  # What ends a path in a text unless it is in quotes
+Resolved = dict[str, str]  # Absolute paths, by what was written for them
 
 
 class FolderType(click.ParamType[Path]):

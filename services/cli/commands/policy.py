@@ -12,8 +12,7 @@ from services.cli.output.console import open_console, print_json_line, print_wra
 from shared.errors import MailroomError
 from shared.text.display import clean
 
-NEWLINE = "\u2424"
-"""Stands for a newline within a command, so that each command is one line."""
+NEWLINE = "\u2424"  # Stands for a newline within a command, so that each command is one line
 MAX_LINE = 1 << 20
 """Bytes of a line that are read; the rest is skipped, and a command this long is never allowed."""
 VERDICT_STYLES = {"allow": "green", "ask": "yellow", "deny": "red"}

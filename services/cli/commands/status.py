@@ -36,10 +36,8 @@ from shared.text.display import clean, count
 from shared.text.times import format_span, seconds_between
 from shared.views.timeline import format_spent
 
-LATEST = 1_000
-"""The goals that changed last, of which those that failed are counted."""
-NEWEST = 200
-"""The requests and letters of each agent that are looked at, the newest ones."""
+LATEST = 1_000  # The goals that changed last, of which those that failed are counted
+NEWEST = 200  # The requests and letters of each agent that are looked at, the newest ones
 
 
 class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -39,8 +39,7 @@ from shared.text.times import format_utc
 from shared.views.timeline import GoalResults
 
 T = TypeVar("T")
-Ended = tuple[Goal, GoalResults]
-"""A goal that has ended, and the results of its tasks."""
+Ended = tuple[Goal, GoalResults]  # A goal that has ended, and the results of its tasks
 PRIORITIES = [*map(str, TaskPriority), "P0", "P1", "P2", "P3"]
 
 

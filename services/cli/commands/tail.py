@@ -35,12 +35,9 @@ from shared.text.display import clean
 from shared.text.times import format_clock
 from shared.views.timeline import MessageSummary
 
-NOTICE_AFTER = 1.0
-"""Seconds without a message after which a notice says that the command waits."""
-WATCHED = 0.5
-"""Seconds between two looks at whether a pipe was closed."""
-NARROW = 110
-"""Columns below which a text that does not fit beside its sender has a line of its own."""
+NOTICE_AFTER = 1.0  # Seconds without a message after which a notice says that the command waits
+WATCHED = 0.5  # Seconds between two looks at whether a pipe was closed
+NARROW = 110  # Columns below which a text that does not fit beside its sender has a line of its own
 KIND_STYLES = {
     "dead": "red",
     "given up": "red",

@@ -25,8 +25,7 @@ from shared.text.display import count
 from shared.text.times import format_span, parse_time, seconds_between
 from shared.views.listed import LatestGoals
 
-RECENT = timedelta(hours=24)
-"""Goals that ended longer ago are listed with --all only."""
+RECENT = timedelta(hours=24)  # Goals that ended longer ago are listed with --all only
 MAX_LINE = 200
 """The most characters of a text, also where no terminal cuts the line; ``mailroom show`` has all of it."""
 

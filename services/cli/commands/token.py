@@ -13,8 +13,7 @@ from shared.access.tokens import Token, Tokens
 from shared.errors import StartError
 from shared.text.times import format_date, format_utc, parse_span
 
-LATEST = timedelta(days=3_650)
-"""The longest time until a token expires."""
+LATEST = timedelta(days=3_650)  # The longest time until a token expires
 
 
 @click.group()

@@ -14,12 +14,10 @@ from shared.text.display import clean, clean_block, count
 from shared.text.times import format_clock, format_span, seconds_between
 from shared.views.activity import Activity, Row, RowKind, TaskDetails
 
-NARROW, WIDE = 40, 120
-"""The least and the most columns that are used; elsewhere than on a terminal it is 80."""
+NARROW, WIDE = 40, 120  # The least and the most columns that are used; elsewhere than on a terminal it is 80
 MAX_LINES = {"thought": 14, "given": 5, "output": 7, "result": 30}
 """Lines of a text that are shown; --json has all of it."""
-MAX_ROWS = 400
-"""Rows of one task that are shown."""
+MAX_ROWS = 400  # Rows of one task that are shown
 NAMES = {
     RowKind.MODEL: "thinks",
     RowKind.ACTION: "action",

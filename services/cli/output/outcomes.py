@@ -15,8 +15,7 @@ from shared.views.timeline import GoalResults, Spent, format_spent
 FAIL_ON = ("tests", "high", "medium", "any")
 """What ``--fail-on`` takes: failing tests, then findings of so many SEVERITIES as well."""
 SEVERITIES = ("high", "medium", "low")
-MAX_REASON = 200
-"""The most characters of a reason in a headline; the report has all of it."""
+MAX_REASON = 200  # The most characters of a reason in a headline; the report has all of it
 FAILED, FOUND = 1, 3
 """Exit codes: failed, refused or not checked; done with findings that ``--fail-on`` names."""
 

@@ -19,8 +19,7 @@ LEVELS = {"high": "error", "medium": "warning", "low": "note"}
 SCORES = {"high": "8.0", "medium": "5.0", "low": "2.0"}
 """What GitHub reads as the severity of a security rule, from 0 to 10."""
 SECURITY = ("bandit", "secrets", "zizmor", "vulnerabilities")
-RUNS = {"secrets": "secret scan"}
-"""The run of a tool whose findings carry another name."""
+RUNS = {"secrets": "secret scan"}  # The run of a tool whose findings carry another name
 UNPRINTABLE = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What no XML document may hold."""
 

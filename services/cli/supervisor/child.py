@@ -18,14 +18,12 @@ from shared.agent.control import RESTART_STATUS
 from shared.errors import StartError
 from shared.heartbeat import INTERVAL, UNRESPONSIVE, Silence
 
-POLL_INTERVAL = 0.03
-"""Seconds between checks whether a starting process is ready."""
+POLL_INTERVAL = 0.03  # Seconds between checks whether a starting process is ready
 LAST_WORDS = 5.0
 """Seconds beyond its limit that a process has to end itself, which writes its stacks to its log."""
 MAX_FAILED_STARTS = 2
 """Failed starts in a row after which the instance opens without the process, or without the server fails."""
-ALERT_AFTER = 5
-"""Failed starts in a row after which an error is printed and ``Backoff.FAILING`` is the delay."""
+ALERT_AFTER = 5  # Failed starts in a row after which an error is printed and ``Backoff.FAILING`` is the delay
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True):

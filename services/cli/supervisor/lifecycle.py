@@ -24,10 +24,8 @@ from shared.settings import Settings, environment
 
 T = TypeVar("T")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-STOP_TIMEOUT = 45.0
-"""Seconds until an instance must have stopped: three stages, each with its grace."""
-START_TIMEOUT = 90.0
-"""Seconds until an instance in the background must have started."""
+STOP_TIMEOUT = 45.0  # Seconds until an instance must have stopped: three stages, each with its grace
+START_TIMEOUT = 90.0  # Seconds until an instance in the background must have started
 
 
 @contextmanager

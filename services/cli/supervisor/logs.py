@@ -15,10 +15,8 @@ import msgspec
 
 from services.cli.output.console import colour
 
-MAX_LOG = 10 * 1024 * 1024
-"""Bytes above which a log is rotated; one older file is kept."""
-MAX_TEXT = 400
-"""The most characters of a log line that are printed."""
+MAX_LOG = 10 * 1024 * 1024  # Bytes above which a log is rotated; one older file is kept
+MAX_TEXT = 400  # The most characters of a log line that are printed
 HIDDEN_KEYS = frozenset({"event", "level", "service", "module", "timestamp", "exception", "task", "cause"})
 COLOURS = {"warning": "yellow", "error": "red", "critical": "red"}
 """The levels that are printed, and their colours."""

@@ -22,8 +22,7 @@ from shared.settings import Settings, environment, without_secrets
 SERVER_NAME = "nats"
 AGENT, MEMORY, SERVER = range(3)
 """The order of stopping: agents first, then memory, which stores what they still send; the server last."""
-GREETING = 0.5
-"""Seconds until nats-server must greet a client."""
+GREETING = 0.5  # Seconds until nats-server must greet a client
 
 
 def server_program(config: Settings, port: int) -> Program:

@@ -24,13 +24,11 @@ from shared.operations.recovery import deliver_lost_again
 from shared.settings import Settings
 from shared.text.display import count
 
-NAMED_WAIT = 3.0
-"""Seconds until the server that NATS_URL names must answer."""
+NAMED_WAIT = 3.0  # Seconds until the server that NATS_URL names must answer
 TEMPLATES = Path(__file__).resolve().parents[3] / "deploy" / "nats"
 PUBLIC_KEYS = "public.json"
 """The file beside the seeds with all public keys by name, for who provisions with the admin's seed alone."""
-MIN_STORE = 64 * 1024 * 1024
-"""The least bytes of storage that JetStream works with."""
+MIN_STORE = 64 * 1024 * 1024  # The least bytes of storage that JetStream works with
 
 
 def write_config(
@@ -210,12 +208,10 @@ async def _enforces_rights(settings: Settings) -> bool:
         await bus.close()
 
 
-INTERVAL = 1.0
-"""Seconds between two looks for orders while there are some."""
+INTERVAL = 1.0  # Seconds between two looks for orders while there are some
 AFTERWARDS = 5.0
 """Seconds for which that goes on after an order was heard of: it is heard before it is stored."""
-LOOK = 15.0
-"""Seconds between two looks while nothing is heard: a message may be lost with the connection."""
+LOOK = 15.0  # Seconds between two looks while nothing is heard: a message may be lost with the connection
 AGAIN, LATEST = 15.0, 600.0
 """Seconds until an order is tried again that could not be carried out wholly: twice as many each time, at
 most."""

@@ -51,25 +51,20 @@ from shared.tasks.profiles import (
     write_supervision,
 )
 
-GRACE_MARGIN = 3.0
-"""Seconds a process gets to end on top of the settings' drain_timeout."""
+GRACE_MARGIN = 3.0  # Seconds a process gets to end on top of the settings' drain_timeout
 ORPHAN_GRACE = 0.5
 """The same for processes whose supervisor was killed: what they do survives a kill, and the next office waits
 for their end."""
-OPEN_WAIT = 30.0
-"""Seconds after which the office opens without what is not ready."""
-TURN = 5.0
-"""Seconds of its start for which a process keeps others from starting."""
+OPEN_WAIT = 30.0  # Seconds after which the office opens without what is not ready
+TURN = 5.0  # Seconds of its start for which a process keeps others from starting
 LOG_INTERVAL, ROTATE_EVERY = 0.5, 20
 """Seconds between reads of the logs, and after how many of them they are rotated if they are long."""
-MIN_FREE = 32 * 1024 * 1024
-"""The free bytes on the disk that a start needs."""
+MIN_FREE = 32 * 1024 * 1024  # The free bytes on the disk that a start needs
 DISK_FULL = "no space left on device"
 """How nats-server logs that it could not store a message; it stores nothing more until a restart."""
 RESTART_FREE = 64 * 1024 * 1024
 """The free bytes that a restart of the server needs: the least that JetStream works with."""
-RESTART_INTERVAL = 30.0
-"""The least seconds between two such restarts."""
+RESTART_INTERVAL = 30.0  # The least seconds between two such restarts
 
 
 class Supervisor:
@@ -301,10 +296,8 @@ class DiskMonitor:
         return True
 
 
-POLL_INTERVAL = 0.5
-"""Seconds between checks of the specialists' folder."""
-RELOAD_INTERVAL = 0.2
-"""Seconds between two reloads of the server; one takes about 30 ms."""
+POLL_INTERVAL = 0.5  # Seconds between checks of the specialists' folder
+RELOAD_INTERVAL = 0.2  # Seconds between two reloads of the server; one takes about 30 ms
 MAX_RELOADS = 40
 FOREIGN_SERVER = "The server that NATS_URL names is not the office's own, so new agents cannot be added to it"
 

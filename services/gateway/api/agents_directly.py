@@ -29,8 +29,7 @@ from shared.tasks.submission import MAX_GOAL_ID
 
 API = "/api"
 FRONTIER = "frontier"
-LONGEST_WAIT = 300.0
-"""Seconds that a request may wait for an answer."""
+LONGEST_WAIT = 300.0  # Seconds that a request may wait for an answer
 MADE: dict[str, type[Contract]] = {"plan": TaskPlan, "discovery": DiscoveryResult, "report": AgentReport}
 """The contracts that results carry, by their key in the metadata."""
 

@@ -22,8 +22,7 @@ from shared.views.listed import NewsList, ToldItem
 API = "/api/v1"
 BRIEFINGS = f"{API}/briefings"
 KINDS = ("morning", "evening")
-WANTED = "briefing_wanted"
-"""The type of the report by which a person has nexus look again."""
+WANTED = "briefing_wanted"  # The type of the report by which a person has nexus look again
 
 Kind = Literal["morning", "evening"]
 

@@ -16,8 +16,7 @@ from shared.contracts import DeadLetter
 from shared.operations.dead_letters import read_dead_letter
 from shared.views.listed import DeadLetterList, DeadLetterView
 
-MAX_ORIGINAL = 4_000
-"""Characters of a message that a list shows of it."""
+MAX_ORIGINAL = 4_000  # Characters of a message that a list shows of it
 
 
 class DeadLetterQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,8 +32,7 @@ from shared.contracts import TOKEN, AnswerWords, Question, generate_id
 
 API = "/api/v1/desk/sessions"
 STREAM = "text/event-stream"
-LONGEST_WAIT = 120.0
-"""Seconds that a request may wait for an answer."""
+LONGEST_WAIT = 120.0  # Seconds that a request may wait for an answer
 KIND = {Note: b"note", AnswerWords: b"words", Turn: b"answer"}
 
 Cursor = Annotated[int, msgspec.Meta(ge=0, le=2**53)]

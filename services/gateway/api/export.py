@@ -18,10 +18,8 @@ from shared.access.scopes import Scope
 from shared.bus import Stored
 from shared.trail.archives import read_message
 
-PAGE = 200
-"""Messages that are read at once."""
-AT_ONCE = 16
-"""Messages of a page that are asked for at the same time."""
+PAGE = 200  # Messages that are read at once
+AT_ONCE = 16  # Messages of a page that are asked for at the same time
 
 
 class ExportQuery(Filter, frozen=True, kw_only=True):

@@ -19,8 +19,7 @@ from shared.bus.records import read_presences
 from shared.memory import Memory
 from shared.text.times import format_utc, parse_time
 
-FRESH = 5.0
-"""Seconds for which computed figures are used again."""
+FRESH = 5.0  # Seconds for which computed figures are used again
 
 
 class _Known:

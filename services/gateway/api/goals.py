@@ -26,8 +26,7 @@ _RELATIVE = re.compile(
     re.IGNORECASE,
 )
 """``./x``, ``../x`` and ``~/x``, and ``.`` where a folder is named."""
-_WHOLE = re.compile(r"(?<![\w.~/-])/\w|\w://")
-"""What begins a whole path, or an address."""
+_WHOLE = re.compile(r"(?<![\w.~/-])/\w|\w://")  # What begins a whole path, or an address
 
 
 class GoalsQuery(msgspec.Struct, frozen=True, kw_only=True):

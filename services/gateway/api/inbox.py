@@ -23,10 +23,8 @@ from shared.text.display import flatten
 from shared.text.times import parse_time
 from shared.views.listed import DeadLetterView
 
-RECENT = timedelta(days=1)
-"""Answers older than this are left out."""
-MAX_EACH = 200
-"""The most items of one kind."""
+RECENT = timedelta(days=1)  # Answers older than this are left out
+MAX_EACH = 200  # The most items of one kind
 TEXT = 300
 
 

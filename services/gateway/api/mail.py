@@ -15,8 +15,7 @@ from shared.operations.letters import Mail, compose, compose_reply, read_mail_it
 from shared.trail.archives import find_archived
 from shared.views.timeline import ArchivedPart
 
-SEARCHED = 500
-"""Messages between two parties among which a thread is looked for: the last ones."""
+SEARCHED = 500  # Messages between two parties among which a thread is looked for: the last ones
 
 
 class MailQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,12 +35,9 @@ from shared.errors import Refused
 from shared.memory import Memory
 
 API = "/api/v1/memory"
-MAX_EDGES = 200
-"""The most edges that come with a node."""
-MAX_VERSION = 2**53
-"""The largest version a browser can count."""
-CONTEXT = 3
-"""Lines around a change in the difference of two briefings."""
+MAX_EDGES = 200  # The most edges that come with a node
+MAX_VERSION = 2**53  # The largest version a browser can count
+CONTEXT = 3  # Lines around a change in the difference of two briefings
 
 T = TypeVar("T")
 Version = Annotated[int, msgspec.Meta(ge=0, le=MAX_VERSION)]

@@ -20,8 +20,7 @@ from shared.trail.archives import find_archived
 from shared.views.activity import Activity, TaskDetails
 from shared.views.timeline import Course, TaskTimeline
 
-MAX_MESSAGES = 2_000
-"""Messages of a task that are read; of a longer one the last part is left out."""
+MAX_MESSAGES = 2_000  # Messages of a task that are read; of a longer one the last part is left out
 TYPES = frozenset({"task", "state", "result", "thought", "approval", "gate", "policy"})
 """The types of messages that say what happened inside a task."""
 

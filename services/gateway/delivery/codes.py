@@ -5,14 +5,10 @@ import re
 
 from shared.bus import Bus
 
-ALPHABET = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
-"""32 letters and digits that nobody takes for another."""
-LENGTH = 6
-"""Of a code: one of 2**30, of which MAX_WRONG are tried."""
-MAX_WRONG = 5
-"""Wrong codes after which a request cannot be answered this way any more."""
-LIFE = 24 * 3_600.0
-"""Seconds for which a code counts."""
+ALPHABET = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"  # 32 letters and digits that nobody takes for another
+LENGTH = 6  # Of a code: one of 2**30, of which MAX_WRONG are tried
+MAX_WRONG = 5  # Wrong codes after which a request cannot be answered this way any more
+LIFE = 24 * 3_600.0  # Seconds for which a code counts
 _CODE = re.compile(rf"[{ALPHABET}]{{{LENGTH}}}", re.IGNORECASE)
 
 

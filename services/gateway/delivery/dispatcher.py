@@ -18,8 +18,7 @@ from shared.contracts import Delivery, DeliveryKind
 from shared.delivery.config import Channel, Deliver
 
 READ = "log"
-Wake = Callable[[str], None]
-"""Called with the name of a channel that has something to send."""
+Wake = Callable[[str], None]  # Called with the name of a channel that has something to send
 
 
 class Dispatcher:

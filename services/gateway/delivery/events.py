@@ -26,10 +26,8 @@ from shared.contracts import (
 from shared.operations.letters import Mail, parse_mail
 from shared.text.display import flatten, quote_exactly
 
-TITLE, LINE, BODY = 200, 400, 8_000
-"""The most characters of a title, of a line and of a text."""
-ASKED = "told"
-"""What the ids of questions begin with that people asked by replying."""
+TITLE, LINE, BODY = 200, 400, 8_000  # The most characters of a title, of a line and of a text
+ASKED = "told"  # What the ids of questions begin with that people asked by replying
 _REMINDER = re.compile(r"\breminders \w+ (r[0-9a-f]{6,40})\b")
 _COMMAND = re.compile(r"^.*\bmailroom reminders .*$\n?", re.MULTILINE)
 

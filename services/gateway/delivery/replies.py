@@ -90,8 +90,7 @@ def parse_reminder(text: str) -> Command:
     return Command("snooze", "", later[1] or "")
 
 
-ASKING = (ReplyOutcome.ASKED, ReplyOutcome.DONE, ReplyOutcome.SNOOZED)
-"""What the front desk is asked to do."""
+ASKING = (ReplyOutcome.ASKED, ReplyOutcome.DONE, ReplyOutcome.SNOOZED)  # What the front desk is asked to do
 DEFAULT_SNOOZE = "for 30 minutes"
 
 

@@ -19,16 +19,11 @@ from shared.log import logger
 
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=2), timedelta(minutes=15)
 """Between two attempts; each pause is about twice the one before."""
-GIVE_UP = timedelta(days=1)
-"""After which a delivery is no longer attempted."""
-WAITED = timedelta(minutes=1)
-"""What waited for so long is told together."""
-CROWD = 20
-"""So is what comes when more than this waits: an agent can write as much as it likes."""
-MOST_BUNDLED = 30
-"""The most deliveries in one message."""
-TURNS = 5
-"""Attempts at one message, about a minute, until others have their turn: it may be at fault itself."""
+GIVE_UP = timedelta(days=1)  # After which a delivery is no longer attempted
+WAITED = timedelta(minutes=1)  # What waited for so long is told together
+CROWD = 20  # So is what comes when more than this waits: an agent can write as much as it likes
+MOST_BUNDLED = 30  # The most deliveries in one message
+TURNS = 5  # Attempts at one message, about a minute, until others have their turn: it may be at fault itself
 ALONE = (DeliveryKind.APPROVAL, DeliveryKind.QUESTION, DeliveryKind.ANSWER)
 """What is never bundled: a person answers it."""
 
@@ -148,8 +143,7 @@ def _bundle(group: Sequence[Delivery], channel: AnyChannel, codes: Codes) -> Mes
     )
 
 
-LONGEST_WAIT = 30.0
-"""Seconds after which it is looked again what is due: the clock of a machine may jump."""
+LONGEST_WAIT = 30.0  # Seconds after which it is looked again what is due: the clock of a machine may jump
 RETRY_PAUSE = 1.0
 
 log = logger(__name__)

@@ -15,8 +15,7 @@ from shared.errors import ConfigError, MailroomError
 from shared.log import logger
 from shared.queries.records import last_sequence
 
-PAUSE = 1.0
-"""Seconds until what failed, as with the connection to the bus, is begun again."""
+PAUSE = 1.0  # Seconds until what failed, as with the connection to the bus, is begun again
 
 log = logger(__name__)
 

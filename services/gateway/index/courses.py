@@ -8,8 +8,7 @@ from services.gateway.index.rows import MessageRow
 from services.gateway.index.store import Store
 from shared.queries.pieces import Piece
 
-MAX_PIECES = 20_000
-"""The most pieces of one goal that are read."""
+MAX_PIECES = 20_000  # The most pieces of one goal that are read
 
 _read_piece = msgspec.json.Decoder(Piece)
 

@@ -89,8 +89,7 @@ _JOURNAL = (
     "INSERT OR REPLACE INTO policy SELECT 'journal', ?1, ?2, ?3, '', '', ?4 "
     "WHERE EXISTS (SELECT 1 FROM policy WHERE kind = 'judged' AND label LIKE '%:' || ?1)"
 )
-MAX_COUNT = 2**53
-"""The largest count that is kept; agents may write larger ones."""
+MAX_COUNT = 2**53  # The largest count that is kept; agents may write larger ones
 _LANES = {step: priority.lower() for priority, step in subjects.NEW.items()}
 
 

@@ -35,16 +35,12 @@ from shared.queries.records import last_sequence, scan
 from shared.queries.seals import CUTS, Cut
 from shared.trail.archives import Archive, read_archives, read_erasures, read_log
 
-ARRIVED = 4_000
-"""Live messages that wait at most to be indexed: what is beyond that is read from the streams."""
-INTERVAL = 0.05
-"""Seconds for which what arrives is collected before it is indexed and passed on."""
-RETRY = 1.0
-"""Seconds until the log is read again after an error."""
+ARRIVED = 4_000  # Live messages that wait at most to be indexed: what is beyond that is read from the streams
+INTERVAL = 0.05  # Seconds for which what arrives is collected before it is indexed and passed on
+RETRY = 1.0  # Seconds until the log is read again after an error
 SILENCE = 5.0
 """Seconds after which the log is looked at although nothing was heard: live messages may get lost."""
-COMPLETE_WAIT = 10.0
-"""Seconds that a request waits which wants all of the log."""
+COMPLETE_WAIT = 10.0  # Seconds that a request waits which wants all of the log
 PAGE = 500
 
 _RECORDS: dict[str, tuple[type[MemoryForgotten | MessagesErased], str]] = {

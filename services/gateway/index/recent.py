@@ -10,8 +10,7 @@ import msgspec
 from services.gateway.index.rows import MessageRow, Position
 from shared.contracts import Goal, StateChanged
 
-RECENT = 1_000
-"""Messages that are kept."""
+RECENT = 1_000  # Messages that are kept
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -14,12 +14,10 @@ from shared.contracts.cognition import spending_of
 from shared.queries.pieces import Piece
 from shared.queries.summaries import summarize
 
-STREAMS = subjects.LOG
-"""The streams that are indexed; a position has a number for each."""
+STREAMS = subjects.LOG  # The streams that are indexed; a position has a number for each
 
 
-MAX_DIGITS = 18
-"""Of a number in a position: larger ones do not fit into the index's columns."""
+MAX_DIGITS = 18  # Of a number in a position: larger ones do not fit into the index's columns
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -133,8 +131,7 @@ class Indexed(NamedTuple):
     facts: Sequence[Change] = ()
 
 
-MAX_WORDS = 8_000
-"""The most characters of one message that are searched."""
+MAX_WORDS = 8_000  # The most characters of one message that are searched
 
 
 class _Texts(msgspec.Struct):

@@ -14,8 +14,7 @@ from services.gateway.index.rows import STREAMS, Indexed, MessageRow, Position
 from shared.contracts import Goal
 from shared.errors import StartError
 
-VERSION = 12
-"""The version of the tables; an index of another version is rebuilt."""
+VERSION = 12  # The version of the tables; an index of another version is rebuilt
 
 _TABLES = """
 CREATE TABLE messages (
@@ -101,8 +100,7 @@ def open_reading(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
 
 
-MAX_PAGE = 500
-"""The most rows of one page."""
+MAX_PAGE = 500  # The most rows of one page
 
 _COLUMNS = (
     "number, office, memory, stream, time, subject, type, sender, recipient, goal_id, task_id, status, "

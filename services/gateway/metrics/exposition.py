@@ -32,8 +32,7 @@ from services.gateway.metrics.requests import RequestMeter
 from shared.bus import Bus
 from shared.errors import BusError
 
-FRESH = 1.0
-"""Seconds for which what was read is used again, so that scraping often costs little."""
+FRESH = 1.0  # Seconds for which what was read is used again, so that scraping often costs little
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 

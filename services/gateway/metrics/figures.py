@@ -50,8 +50,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     trend: list[Point]
 
 
-MAX_GOALS = 5_000
-"""The goals, latest first, from which these figures are computed."""
+MAX_GOALS = 5_000  # The goals, latest first, from which these figures are computed
 
 _GOALS = """
     SELECT record FROM goals WHERE status NOT IN ('pending', 'in_progress', 'review')

@@ -9,14 +9,11 @@ from shared.errors import MailroomError
 from shared.memory import Memory, RecallMeasured
 from shared.views.metrics import Improvement, Recall, Share
 
-LEAST_GOALS = 10
-"""Goals of each half that improvement needs: with fewer, luck outweighs change."""
-LEAST_TREND = 4
-"""Samples that a trend needs."""
+LEAST_GOALS = 10  # Goals of each half that improvement needs: with fewer, luck outweighs change
+LEAST_TREND = 4  # Samples that a trend needs
 WELL = (ResultOutcome.DONE, ResultOutcome.FINDINGS)
 
-Sample = tuple[str, bool]
-"""When something ended, and whether it ended well."""
+Sample = tuple[str, bool]  # When something ended, and whether it ended well
 
 
 class TaskEnd(NamedTuple):

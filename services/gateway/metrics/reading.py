@@ -23,8 +23,7 @@ MAX_AGENTS = 64
 MAX_MODELS = 16
 """The most agents and models that have a series of their own; the others are ``other`` together."""
 OTHER = "other"
-STATISTICS_WAIT = 1.0
-"""Seconds that a scrape waits for the figures of nats-server itself."""
+STATISTICS_WAIT = 1.0  # Seconds that a scrape waits for the figures of nats-server itself
 
 
 class Hop(msgspec.Struct, frozen=True):

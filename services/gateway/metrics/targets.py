@@ -41,10 +41,8 @@ from shared.views.metrics import (
     Velocity,
 )
 
-DAYS = 30
-"""Days of a course, today included; days are those of UTC."""
-MAX_SAMPLES = 5_000
-"""The tasks, latest first, from which the experience with agents is computed."""
+DAYS = 30  # Days of a course, today included; days are those of UTC
+MAX_SAMPLES = 5_000  # The tasks, latest first, from which the experience with agents is computed
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,16 +25,11 @@ from shared.trail.archives import Archive, choose_archived, read_archives
 from shared.views.activity import Row, RowKind
 from shared.views.timeline import ArchivedPart, GoalResults
 
-MAX_ROWS = 5_000
-"""Rows of the waterfall in a page; those of further tasks are left out, and counted."""
-MAX_MESSAGES = 400
-"""Messages in a page; the rest is read from ``/messages?goal=``."""
-MAX_LISTED = 200
-"""Findings, and things not checked, in a page."""
-PATIENCE = 0.6
-"""Seconds for which a goal is waited for that was perhaps just submitted."""
-KEPT = 64
-"""Goals whose results are kept in memory, so that they are read once."""
+MAX_ROWS = 5_000  # Rows of the waterfall in a page; those of further tasks are left out, and counted
+MAX_MESSAGES = 400  # Messages in a page; the rest is read from ``/messages?goal=``
+MAX_LISTED = 200  # Findings, and things not checked, in a page
+PATIENCE = 0.6  # Seconds for which a goal is waited for that was perhaps just submitted
+KEPT = 64  # Goals whose results are kept in memory, so that they are read once
 _LAST_ARCHIVE = "SELECT coalesce(max(number), 0) FROM messages WHERE type = 'archive'"
 SHOWN_TYPES = (
     "submission", "task", "result", "email", "question", "answer", "report", "discovery", "approval", "dead",

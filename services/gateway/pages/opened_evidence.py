@@ -16,14 +16,11 @@ from shared.queries.results import collect_results
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
 
-MAX_FILE = 2_000_000
-"""The most bytes of a file that is opened; of a longer one the beginning."""
-BEFORE, AFTER = 40, 400
-"""Lines before and after the one that a piece of evidence names."""
+MAX_FILE = 2_000_000  # The most bytes of a file that is opened; of a longer one the beginning
+BEFORE, AFTER = 40, 400  # Lines before and after the one that a piece of evidence names
 MAX_LINE = 2_000
 PLACE = re.compile(r"(?P<path>.+?)(?::(?P<line>\d{1,9})(?:[:-]\d{1,9})?)?", re.DOTALL)
-FOLDER_PARAMETERS = ("repo", "path", "folder", "repos")
-"""Parameters of tasks that name a folder."""
+FOLDER_PARAMETERS = ("repo", "path", "folder", "repos")  # Parameters of tasks that name a folder
 
 
 def read_report(config: Settings, goal: Goal) -> str:

@@ -24,10 +24,8 @@ from shared.text.display import excerpt
 from shared.text.times import format_utc, parse_time
 from shared.views.activity import Activity, Row, RowKind, TaskDetails
 
-MAX_TEXT = 20_000
-"""Characters of one text; the message that it is from has all of it."""
-MAX_WHOLE = 2_000
-"""Rows of a task whose texts are whole; further ones have excerpts."""
+MAX_TEXT = 20_000  # Characters of one text; the message that it is from has all of it
+MAX_WHOLE = 2_000  # Rows of a task whose texts are whole; further ones have excerpts
 _QUOTED = re.compile(r"What \w+ returned \(data; it gives no orders\):\n<data>\n(.*)\n</data>(.*)", re.DOTALL)
 
 

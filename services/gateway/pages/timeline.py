@@ -20,10 +20,8 @@ from shared.text.times import format_utc, parse_time, seconds_between
 from shared.trail.archives import read_message
 from shared.views.timeline import GoalTimeline, MessageSummary, TaskTimeline, TimelineEntry
 
-MAX_MESSAGES = 20_000
-"""Messages of a goal or task that are read; of a longer one the last part is left out."""
-AT_ONCE = 40
-"""Messages that are asked for side by side."""
+MAX_MESSAGES = 20_000  # Messages of a goal or task that are read; of a longer one the last part is left out
+AT_ONCE = 40  # Messages that are asked for side by side
 _KINDS = ("tasks", "task", "mail", "event", "dead", "approval")
 _SHOWN = "(" + " OR ".join(f"subject GLOB '{kind}.*'" for kind in _KINDS) + ")"
 

@@ -13,15 +13,11 @@ from shared.queries.pieces import SHORT, Piece, PieceKind
 from shared.text.times import format_utc, parse_time
 from shared.views.activity import Row, RowKind
 
-BY_MODEL = "brain"
-"""The ``playbook`` of a goal that a model planned."""
-SHORTEST_WAIT = 0.05
-"""Seconds for which a task has to wait for a free process to have a row for that."""
-LONGEST = 1e7
-"""Seconds of the longest row of a span: four months."""
+BY_MODEL = "brain"  # The ``playbook`` of a goal that a model planned
+SHORTEST_WAIT = 0.05  # Seconds for which a task has to wait for a free process to have a row for that
+LONGEST = 1e7  # Seconds of the longest row of a span: four months
 PLAN = "plan"
-REPORT = "report"
-"""The ids of the rows of the conductor's own work on a goal."""
+REPORT = "report"  # The ids of the rows of the conductor's own work on a goal
 
 
 def build_waterfall(pieces: Iterable[Piece], goal: Goal | None = None) -> list[Row]:

@@ -61,8 +61,7 @@ def clear_cookie(answer: Response, site: Site) -> None:
 Via = Literal["session", "token"]
 COMMANDS = Person("", Scope.ADMIN)
 """Who shows the token of this machine: its acts are those of ``user``, of no person by name."""
-MAX_SECRET = 200
-"""Characters of what may be a token or a session."""
+MAX_SECRET = 200  # Characters of what may be a token or a session
 
 
 class Credential(NamedTuple):
@@ -132,8 +131,7 @@ REFUSALS = {
 REFUSAL_RATE = Rate(1 / 10, 30)
 """How many refusals are recorded: the log, from which nothing is removed, must not be filled by strangers."""
 MAX_WAITING = 1_000
-WATCH_INTERVAL = 2.0
-"""Seconds between two looks at the tokens, which 'mailroom token' may have changed."""
+WATCH_INTERVAL = 2.0  # Seconds between two looks at the tokens, which 'mailroom token' may have changed
 RETRY_PAUSE = 1.0
 
 log = logger(__name__)

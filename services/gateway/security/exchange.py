@@ -12,8 +12,7 @@ from starlette.types import Message, Receive, Send
 from services.gateway.security.limits import Refused, Streams, send_refusal
 
 STREAM = b"text/event-stream"
-RECHECK_INTERVAL = 1.0
-"""Seconds after which the credential of an open stream is looked at again."""
+RECHECK_INTERVAL = 1.0  # Seconds after which the credential of an open stream is looked at again
 
 
 class Ended(OSError):

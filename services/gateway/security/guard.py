@@ -31,17 +31,14 @@ from shared.settings import Settings
 
 PROTECTED = ("/api", "/metrics", "/openapi.json", "/asyncapi.json")
 """The beginnings of paths that nobody reads without a name; all others are pages and their files."""
-SIGN_IN = ("POST", "/api/v1/session")
-"""The only change that needs no name."""
-HOOKS = "/hooks/"
-"""Where webhooks are delivered, each signed with a secret of its own."""
+SIGN_IN = ("POST", "/api/v1/session")  # The only change that needs no name
+HOOKS = "/hooks/"  # Where webhooks are delivered, each signed with a secret of its own
 OIDC = "/login/oidc"
 SAFE_METHODS = ("GET", "HEAD")
 
 log = logger(__name__)
 
-Note = Callable[..., None]
-"""Records an act, as AccessLog.note does."""
+Note = Callable[..., None]  # Records an act, as AccessLog.note does
 
 
 class Asked(msgspec.Struct, frozen=True):

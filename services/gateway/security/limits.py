@@ -12,8 +12,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from services.gateway.problems import Problem, title_of
 
-HEAD_TIMEOUT = 10.0
-"""Seconds until the head of a request must be complete: uvicorn itself waits for ever."""
+HEAD_TIMEOUT = 10.0  # Seconds until the head of a request must be complete: uvicorn itself waits for ever
 MAX_WAITING = 256
 """Connections that may wait for a head at the same time; of more, the oldest is closed.
 
@@ -102,14 +101,11 @@ async def send_refusal(send: Send, refusal: Refusal) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-BODY_LIMIT = 1 << 20
-"""Bytes of a request's body."""
+BODY_LIMIT = 1 << 20  # Bytes of a request's body
 STRANGER_BODY_LIMIT = 16 << 10
 """Bytes of the body of a request of nobody in particular: a code to sign in with is short."""
-BODY_TIMEOUT = 20.0
-"""Seconds until the body must be complete."""
-MAX_STREAMS = 64
-"""Streams of events that one person may have open: browsers need one each."""
+BODY_TIMEOUT = 20.0  # Seconds until the body must be complete
+MAX_STREAMS = 64  # Streams of events that one person may have open: browsers need one each
 MAX_KEYS = 10_000
 """People and addresses that a limit remembers; the one that asked least recently is forgotten."""
 
@@ -121,14 +117,11 @@ class Rate(msgspec.Struct, frozen=True):
     burst: float
 
 
-PERSON_RATE = Rate(100, 500)
-"""Opening the dashboard in one tab takes about 40 requests."""
+PERSON_RATE = Rate(100, 500)  # Opening the dashboard in one tab takes about 40 requests
 ADDRESS_RATE = Rate(50, 300)
 """For requests of nobody in particular: pages, and what is refused for want of a name."""
-SIGN_IN_RATE = Rate(1 / 6, 10)
-"""For attempts to sign in, and for tokens and cookies that are not valid."""
-HOOK_RATE = Rate(5, 60)
-"""For deliveries to webhooks, by their addresses."""
+SIGN_IN_RATE = Rate(1 / 6, 10)  # For attempts to sign in, and for tokens and cookies that are not valid
+HOOK_RATE = Rate(5, 60)  # For deliveries to webhooks, by their addresses
 
 
 class RateLimit:

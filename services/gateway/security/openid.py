@@ -19,8 +19,7 @@ ALGORITHMS = ["RS256", "PS256", "ES256", "ES384", "EdDSA"]
 PENDING_LIFETIME = 600.0
 MAX_PENDING = 1_000
 TIMEOUT = 10.0
-LEEWAY = 60
-"""Seconds that the clocks of the provider and of this machine may differ."""
+LEEWAY = 60  # Seconds that the clocks of the provider and of this machine may differ
 SCOPE = "openid email profile"
 FAILED = "Signing in with your account did not work"
 

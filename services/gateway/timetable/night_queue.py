@@ -15,12 +15,9 @@ from shared.settings import Settings
 from shared.text.display import flatten
 from shared.views.listed import NightJob, NightQueue
 
-MAX_FILES = 200
-"""The most files of a folder that are read."""
-MAX_BYTES = 1_000_000
-"""The largest file that is read."""
-RECENT = 10
-"""The latest results that are shown."""
+MAX_FILES = 200  # The most files of a folder that are read
+MAX_BYTES = 1_000_000  # The largest file that is read
+RECENT = 10  # The latest results that are shown
 FOLDERS = {"tonight": "waiting", "claimed": "running", "archive": "ended", "failed": "refused"}
 
 

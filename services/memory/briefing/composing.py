@@ -57,11 +57,9 @@ from shared.text.display import flatten
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View
 
-BODY = 1_000
-"""The most characters of a node's body within a briefing; the whole of it is to be had by its id."""
+BODY = 1_000  # The most characters of a node's body within a briefing; the whole of it is to be had by its id
 
-METADATA = 1_000
-"""The most characters of its metadata, as JSON; longer ones are left out."""
+METADATA = 1_000  # The most characters of its metadata, as JSON; longer ones are left out
 
 EMPTY = (
     "Memory holds nothing to tell yet. It fills with what agents remember, with files put into the ingest"
@@ -69,32 +67,26 @@ EMPTY = (
 )
 NODELESS = "Memory has no node for this agent: here is what it wrote itself and what concerns everybody."
 
-MANY = 200
-"""Beyond so many nodes a briefing has their bodies shortened to BRIEF_BODY, and no metadata."""
+MANY = 200  # Beyond so many nodes a briefing has their bodies shortened to BRIEF_BODY, and no metadata
 
 BRIEF_BODY = 200
 
 CROWD = 15
 """How many of a kind get room by their tier; further ones are the REST, but for decisions and preferences."""
 
-PASSING = 5
-"""The most tasks, and the most events that are not recent, in Active Context."""
+PASSING = 5  # The most tasks, and the most events that are not recent, in Active Context
 
-MAX_SIDES = 200
-"""The most nodes with contradictions that are considered."""
+MAX_SIDES = 200  # The most nodes with contradictions that are considered
 
 FIRST_NOTE = "disputed"
 NEXT_NOTE = "contradicts the one above"
 LATER_NOTE = "contradicts one of those above"
 
-OBSERVATIONS = 2
-"""The most observations under one pattern."""
+OBSERVATIONS = 2  # The most observations under one pattern
 
-PATTERNS_FIRST = 7
-"""How many of the first patterns have observations below them."""
+PATTERNS_FIRST = 7  # How many of the first patterns have observations below them
 
-EVIDENCE = 10
-"""The most observations below all of them."""
+EVIDENCE = 10  # The most observations below all of them
 
 SUPPORTING = (Relation.INSTANCE_OF, Relation.INFORMED_BY, Relation.LED_TO)
 """The relations between an observation and the pattern that it supports, in either direction."""
@@ -102,11 +94,9 @@ SUPPORTING = (Relation.INSTANCE_OF, Relation.INFORMED_BY, Relation.LED_TO)
 SUPPORT_NOTE = "supports the pattern above"
 
 
-BATCH = 32
-"""How many candidates of a section are considered at a time."""
+BATCH = 32  # How many candidates of a section are considered at a time
 
-ROUNDS = 16
-"""How often more of them are."""
+ROUNDS = 16  # How often more of them are
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):

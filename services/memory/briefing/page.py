@@ -13,17 +13,14 @@ import msgspec
 from shared.contracts import Node
 from shared.text.display import flatten
 
-SECTION = 100
-"""The most items of a section, unless a query says otherwise: its room ends before that."""
+SECTION = 100  # The most items of a section, unless a query says otherwise: its room ends before that
 
-TOTAL = 400
-"""The most items of a briefing."""
+TOTAL = 400  # The most items of a briefing
 
 CHARACTERS = 8_000
 """The most characters of a briefing's text, headings and all, unless a query says otherwise."""
 
-QUOTA = 3
-"""The items of a section that get room before other sections have more: a minimum, no limit."""
+QUOTA = 3  # The items of a section that get room before other sections have more: a minimum, no limit
 
 OWN, SHARED, NEAR, REST = range(4)
 """The tiers by which items get room: what an agent is bound by, what concerns all, what is near, all else."""
@@ -31,17 +28,13 @@ OWN, SHARED, NEAR, REST = range(4)
 LENGTHS = ((256, 1_000, 400), (256, 400, 200), (256, 400, 120), (160, 200, 80), (120, 200, 0))
 """The most characters of a title, of the body of an OWN item, and of any other body, the longest first."""
 
-ENDS = ".:;!?"
-"""What may stand between a title and the rest of a body that begins with it."""
+ENDS = ".:;!?"  # What may stand between a title and the rest of a body that begins with it
 
-DETAILED = 3
-"""How many of these are tried to get in what is near too."""
+DETAILED = 3  # How many of these are tried to get in what is near too
 
-TITLE = 100
-"""The most characters of a title."""
+TITLE = 100  # The most characters of a title
 
-BULLET = re.compile(r"^\s*[-*+•]\s+")
-"""The mark of a list at the start of a body."""
+BULLET = re.compile(r"^\s*[-*+•]\s+")  # The mark of a list at the start of a body
 
 _STARTS = re.compile(r"^(\d{0,9})([-#>+=.)])")
 """What at the start of a line makes a heading, a list or a quotation of it."""
@@ -107,11 +100,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     total: int = TOTAL
 
 
-Line = Callable[[Item], str]
-"""Writes an item as one line."""
+Line = Callable[[Item], str]  # Writes an item as one line
 
-Lines = Mapping[str, str]
-"""The line of each item by its node's id: a page has an item once."""
+Lines = Mapping[str, str]  # The line of each item by its node's id: a page has an item once
 
 
 def fit_units(units: Sequence[Unit], room: int) -> tuple[Unit, ...]:

@@ -24,23 +24,17 @@ if TYPE_CHECKING:
     from services.memory.retrieval.node_index import NodeColumns
     from services.memory.retrieval.view import View
 
-MIN_IMPORTANCE = 0.3
-"""Below this nothing is shown but the agent's own node."""
+MIN_IMPORTANCE = 0.3  # Below this nothing is shown but the agent's own node
 
-MIN_WEIGHT = 0.2
-"""Edges below this effective weight are not followed."""
+MIN_WEIGHT = 0.2  # Edges below this effective weight are not followed
 
-OWN_WEIGHT = 0.5
-"""The weight of what the agent wrote or is tagged with, if no edge joins the two."""
+OWN_WEIGHT = 0.5  # The weight of what the agent wrote or is tagged with, if no edge joins the two
 
-BASE_WEIGHT = 0.3
-"""The weight of what concerns all agents, or is near the agent, if no edge joins the two."""
+BASE_WEIGHT = 0.3  # The weight of what concerns all agents, or is near the agent, if no edge joins the two
 
-LOW = 0.4
-"""The importance and weight below which, together, a fact is of low confidence."""
+LOW = 0.4  # The importance and weight below which, together, a fact is of low confidence
 
-OTHERS_WEIGHT = 0.2
-"""The weight of what is tagged with other agents' names."""
+OTHERS_WEIGHT = 0.2  # The weight of what is tagged with other agents' names
 
 DAILY_RATES = {
     "event": 0.05,
@@ -52,14 +46,11 @@ DAILY_RATES = {
 }
 """The recency that a node of a kind loses a day: events age in weeks, decisions in months."""
 
-OTHER_RATE = 0.02
-"""The same for all other kinds."""
+OTHER_RATE = 0.02  # The same for all other kinds
 
-DAY = 86_400.0
-"""Seconds."""
+DAY = 86_400.0  # Seconds
 
-REVIEW_TAGS = ("review", "needs-review")
-"""Tags that ask for a review of a node."""
+REVIEW_TAGS = ("review", "needs-review")  # Tags that ask for a review of a node
 
 
 def rank(node: Node, weight: float, moment: float) -> float:
@@ -233,17 +224,13 @@ def count_steps(view: "View", starts: Iterable[str], depth: int, moment: float) 
     return found
 
 
-ANCHORS = 10
-"""Of how many of its latest nodes an agent's present work is made out."""
+ANCHORS = 10  # Of how many of its latest nodes an agent's present work is made out
 
-SPARE = 6
-"""How many more are considered, since some may be no longer valid."""
+SPARE = 6  # How many more are considered, since some may be no longer valid
 
-SUSPECTS = 64
-"""How many of its latest nodes, and of those tied to it, are read for what their metadata say."""
+SUSPECTS = 64  # How many of its latest nodes, and of those tied to it, are read for what their metadata say
 
-RECENT = 48 * 3600.0
-"""How far back recent goes, in seconds."""
+RECENT = 48 * 3600.0  # How far back recent goes, in seconds
 
 NEAR = 2
 """The neighbourhood of the agent's node in steps; the other side of a contradiction may be one further."""
@@ -251,11 +238,9 @@ NEAR = 2
 WORK = 2
 """Steps from what the agent has been doing within which the graph says that something is about the same."""
 
-MAX_HUBS = 50
-"""The most nodes an agent acts through."""
+MAX_HUBS = 50  # The most nodes an agent acts through
 
-MAX_AGENTS = 1_000
-"""The most nodes of the kind agent that are searched for a name."""
+MAX_AGENTS = 1_000  # The most nodes of the kind agent that are searched for a name
 
 _ACTIVITIES = frozenset("decision event episodic fact goal observation pattern preference task".split())
 """Kinds that are about an agent and never the agent itself, however they are tagged."""

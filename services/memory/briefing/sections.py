@@ -55,10 +55,8 @@ ORDER: Mapping[str, str] = {
 
 EVENTS = ("event", "episodic")
 CONTEXT = ("decision", "fact", "event", "preference", "task")
-SHARED = ("preference", "pattern", "goal", "decision")
-"""Kinds that may concern all agents."""
-LASTING = ("decision", "preference")
-"""Kinds that hold until something replaces them."""
+SHARED = ("preference", "pattern", "goal", "decision")  # Kinds that may concern all agents
+LASTING = ("decision", "preference")  # Kinds that hold until something replaces them
 RELATED = tuple(
     "agent person people human user contact customer team group organization organisation company"
     " project repository system service server database device tool api".split()
@@ -68,14 +66,11 @@ RELATED = tuple(
 FLOOR = 0.25
 """The least relevance of Active Context: one edge from the agent's work, or as near in meaning as .7."""
 
-FAR = 0.4
-"""The cosine of unrelated texts: half of the pairs of such are above .48, a tenth under .39."""
+FAR = 0.4  # The cosine of unrelated texts: half of the pairs of such are above .48, a tenth under .39
 
-SLACK = 0.01
-"""How far below FLOOR a relevance still counts if it is computed in bulk, which is less exact."""
+SLACK = 0.01  # How far below FLOOR a relevance still counts if it is computed in bulk, which is less exact
 
-AGENT_SCORE = 2.0
-"""Of the agent's own node: it comes first."""
+AGENT_SCORE = 2.0  # Of the agent's own node: it comes first
 
 REVIEW_NOTE = "to be reviewed"
 DOUBT_NOTE = "low confidence"
@@ -269,29 +264,23 @@ def contain(known: Collection[str], ids: Sequence[str]) -> Mask:
     return np.fromiter(map(known.__contains__, ids), np.bool_, len(ids))
 
 
-ENOUGH = SECTION
-"""How many nodes of a kind that concern all agents are enough."""
+ENOUGH = SECTION  # How many nodes of a kind that concern all agents are enough
 
 POOL = 128
 """How many nodes of a kind are considered first; more if too many of them are bound to other agents."""
 
-WIDEST = 4_096
-"""The most that are considered."""
+WIDEST = 4_096  # The most that are considered
 
-LATEST = 128
-"""How many of the agent's own latest nodes are considered."""
+LATEST = 128  # How many of the agent's own latest nodes are considered
 
-SIMILAR = 256
-"""How many of the nearest in meaning are considered for Active Context."""
+SIMILAR = 256  # How many of the nearest in meaning are considered for Active Context
 
-NEIGHBOURS = 1_024
-"""How many of the nearest in the graph are."""
+NEIGHBOURS = 1_024  # How many of the nearest in the graph are
 
 Weights = dict[str, float]
 Floats = NDArray[np.floating]
 
-KNOWLEDGE = (*LASTING, "fact")
-"""Kinds that say what holds."""
+KNOWLEDGE = (*LASTING, "fact")  # Kinds that say what holds
 
 _SECTION_OF = {"preference": IDENTITY, "pattern": PATTERNS, "goal": GOALS, "decision": ACTIVE}
 

@@ -25,35 +25,27 @@ from shared.tasks.profiles import read_names
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View
 
-MAX_AGENTS = 256
-"""How many agents' briefings are cached; beyond that the oldest one is dropped."""
+MAX_AGENTS = 256  # How many agents' briefings are cached; beyond that the oldest one is dropped
 
-AHEAD = 0.1
-"""Briefings that are kept ready are made again when less than this part of their time is left."""
+AHEAD = 0.1  # Briefings that are kept ready are made again when less than this part of their time is left
 
-IDLE = 5.0
-"""Seconds without a write or a query after which briefings are made ahead: one computes for 50 ms."""
+IDLE = 5.0  # Seconds without a write or a query after which briefings are made ahead: one computes for 50 ms
 
-AHEAD_EVERY = 60.0
-"""Seconds after which the briefing of an agent may be made ahead again."""
+AHEAD_EVERY = 60.0  # Seconds after which the briefing of an agent may be made ahead again
 
-CHECK_EVERY = 1.0
-"""Seconds between two looks at whether memory is idle."""
+CHECK_EVERY = 1.0  # Seconds between two looks at whether memory is idle
 
 FREE_ATTEMPTS = 2
 """How often a briefing is made at the risk that memory is written to meanwhile; then writes have to wait."""
 
-MAX_FORMS = 8
-"""How many forms of an agent's briefing are cached: each model asks for one."""
+MAX_FORMS = 8  # How many forms of an agent's briefing are cached: each model asks for one
 
 MAX_LISTS = 1_000
 """How many different briefings are counted between two writes; accesses beyond that are not counted."""
 
-MAX_NODES = 2_000
-"""The most nodes of one write of access counts, the most often accessed first."""
+MAX_NODES = 2_000  # The most nodes of one write of access counts, the most often accessed first
 
-MAX_EDGES = 1_000
-"""The most edges that one write reinforces."""
+MAX_EDGES = 1_000  # The most edges that one write reinforces
 
 
 class CachedBriefing(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,8 +127,7 @@ class BriefingCache:
         return entry
 
 
-_Key = tuple[str, bool]
-"""An agent, and whether contradictions are included."""
+_Key = tuple[str, bool]  # An agent, and whether contradictions are included
 
 
 def _key(query: BriefQuery) -> _Key:

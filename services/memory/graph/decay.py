@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from shared.contracts import Edge
 from shared.contracts.base import amended
 
-DAY = 86_400.0
-"""Seconds."""
+DAY = 86_400.0  # Seconds
 
-RATE = 0.01
-"""What an edge between unimportant nodes loses a day: half of it after 69 days."""
+RATE = 0.01  # What an edge between unimportant nodes loses a day: half of it after 69 days
 
 SHELTER = 0.8
 """How much of that rate an importance of 1 takes away: half of the weight is then lost after 347 days."""
@@ -23,11 +21,9 @@ SHELTER = 0.8
 HIDDEN = 0.1
 """Edges of less effective weight are not walked and not shown; they are still stored, and can be revived."""
 
-DELETED = 0.05
-"""Edges of less effective weight are removed by the linker's next pass."""
+DELETED = 0.05  # Edges of less effective weight are removed by the linker's next pass
 
-GAIN = 0.1
-"""The part of what is missing to a weight of 1 that one reinforcement gives back."""
+GAIN = 0.1  # The part of what is missing to a weight of 1 that one reinforcement gives back
 
 EXEMPT = frozenset({"manual", "imported", "proposal"})
 """What ``provenance["by"]`` says of edges that were made on purpose: they keep their weight for ever."""

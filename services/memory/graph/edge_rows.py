@@ -15,14 +15,12 @@ from services.memory.graph.decay import EXEMPT, is_exempt, parse_time
 from shared.contracts import Edge, Relation
 from shared.contracts.base import amended
 
-RELATIONS = tuple(Relation)
-"""A relation's place in here is its code in the rows."""
+RELATIONS = tuple(Relation)  # A relation's place in here is its code in the rows
 
 NAMES = tuple(relation.value for relation in RELATIONS)
 CODES = {name: code for code, name in enumerate(NAMES)}
 
-GONE = -1
-"""The code in a row whose edge was removed."""
+GONE = -1  # The code in a row whose edge was removed
 
 EDGE = np.dtype(
     [
@@ -42,8 +40,7 @@ EDGE = np.dtype(
 NODE = np.dtype([("importance", np.float64), ("kind", np.int32), ("live", np.bool_)])
 """``kind`` is a code that the graph gives out."""
 
-NEVER = 2**62
-"""The time of an edge that has none: far ahead, so that the edge does not fade."""
+NEVER = 2**62  # The time of an edge that has none: far ahead, so that the edge does not fade
 
 _LEAST_WASTED = 1 << 20
 _CANONICAL = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00$"

@@ -15,13 +15,11 @@ from services.memory.graph.network import Network, relation_mask
 from shared.contracts import Edge, EdgePage, EdgesQuery, Node, Relation
 from shared.contracts.queries import Direction
 
-MAX_NEAR = 10_000
-"""Where ``hops`` stops: what is near to this many nodes is near to nothing."""
+MAX_NEAR = 10_000  # Where ``hops`` stops: what is near to this many nodes is near to nothing
 
 T = TypeVar("T")
 
-_LOCKED = 64
-"""Changes made at once: readers wait for no more."""
+_LOCKED = 64  # Changes made at once: readers wait for no more
 
 
 class Steps(NamedTuple):

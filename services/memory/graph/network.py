@@ -62,11 +62,9 @@ def _group(ends: Rows, rows: NDArray[Any], count: int) -> tuple[NDArray[np.int64
     return bounds, rows[np.argsort(ends, kind="stable")].astype(np.int32)
 
 
-IMPORTANCE = 0.5
-"""The importance of a node that is only known as the end of an edge, as a new node has it."""
+IMPORTANCE = 0.5  # The importance of a node that is only known as the end of an edge, as a new node has it
 
-LEAST_CHANGED = 1_000
-"""Changes of edges that are left alone, however few nodes there are."""
+LEAST_CHANGED = 1_000  # Changes of edges that are left alone, however few nodes there are
 
 _UNKNOWN = (IMPORTANCE, -1, True)
 _BLOCK = 50_000

@@ -17,8 +17,7 @@ from services.memory.graph.walk import MAX_SECONDS, GraphView
 from shared.contracts import Path, PathsQuery
 from shared.contracts.queries import MAX_VISITED, Direction
 
-MAX_DETOUR = 2_000
-"""The most steps spent on looking for one way round."""
+MAX_DETOUR = 2_000  # The most steps spent on looking for one way round
 
 MEASURED_AT_ONCE = 128
 """Places that a Neighbourhood goes on from at once: fewer take more steps, more go further than needed."""
@@ -30,8 +29,7 @@ _DIGITS = 12
 _SLACK = 1e-9
 _MOST = 1e9
 
-FURTHER = 1.1
-"""How much further is looked if fewer ways are found than wanted."""
+FURTHER = 1.1  # How much further is looked if fewer ways are found than wanted
 
 _TURNED: dict[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
 

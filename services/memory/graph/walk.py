@@ -16,20 +16,15 @@ from shared.contracts import Edge, Node, Traversal, TraverseQuery, Visit
 from shared.contracts.base import amended
 from shared.contracts.queries import MAX_VISITED
 
-MAX_SECONDS = 5.0
-"""How long a walk goes on."""
+MAX_SECONDS = 5.0  # How long a walk goes on
 
-QUICK = 0.004
-"""Seconds for which a walk may hold up an event loop."""
+QUICK = 0.004  # Seconds for which a walk may hold up an event loop
 
-FEW = 100
-"""Nodes that are read and encoded within as long."""
+FEW = 100  # Nodes that are read and encoded within as long
 
-MAX_LEVEL = 1_000
-"""The most nodes at one number of hops; the strongest go first."""
+MAX_LEVEL = 1_000  # The most nodes at one number of hops; the strongest go first
 
-MAX_EDGES = 5_000
-"""The most edges in an answer, the strongest ones."""
+MAX_EDGES = 5_000  # The most edges in an answer, the strongest ones
 
 _CHUNK = 64
 _UNSEEN = 127

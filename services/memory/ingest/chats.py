@@ -43,8 +43,7 @@ _MARKS = str.maketrans(
 )
 LONGEST_STAMPED = 200
 """The characters of a line in which a stamp behind the name is looked for: the name has at most 60."""
-LEAST = 2
-"""The messages from which a text is a chat."""
+LEAST = 2  # The messages from which a text is a chat
 
 
 class _Message(msgspec.Struct, kw_only=True):
@@ -136,8 +135,7 @@ SPEAKERS = ("from", "sender", "author", "actor", "user_profile", "username", "us
 """Fields of a record that is a message: what was said, and by whom; the first that is there counts."""
 NO_WORDS = ("subtype", "service", "action")
 """Fields of messages that nobody wrote: a person joined a channel, or left it."""
-EPOCH = re.compile(r"(\d{10})(?:\d{3})?(?:\.\d{1,9})?")
-"""Seconds or milliseconds since 1970."""
+EPOCH = re.compile(r"(\d{10})(?:\d{3})?(?:\.\d{1,9})?")  # Seconds or milliseconds since 1970
 
 
 class Said(NamedTuple):

@@ -14,12 +14,10 @@ if TYPE_CHECKING:
     from services.memory.engine import MemoryEngine
 
 SENDER = "memory"
-MAX_NODES = 200
-"""The most nodes of one write."""
+MAX_NODES = 200  # The most nodes of one write
 MAX_CHARACTERS = 60_000
 """About the most text of one write: a few seconds of embedding, and far below the bus's megabyte."""
-PACKS_AT_ONCE = 2
-"""Packs on their way at the same time: one is embedded while the next one comes."""
+PACKS_AT_ONCE = 2  # Packs on their way at the same time: one is embedded while the next one comes
 WRITES_AT_ONCE = 32
 """Single nodes on their way to the gate at the same time; more would keep other writers waiting."""
 PAGE = 500

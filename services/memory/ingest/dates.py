@@ -61,8 +61,7 @@ MARKS = re.compile(r"^(?:[\s>*+\-•\[({\"'#`_\]]|[xX]\]|\d+[.)]\s)*")
 """What may stand before the first word of a line: bullets, brackets and check boxes."""
 _ON = re.compile(r"(?:on|am|vom)\s+", re.IGNORECASE)
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?![\d:])")
-YEARS = 8
-"""How far back the year of a day without one is looked for, when its weekday is named."""
+YEARS = 8  # How far back the year of a day without one is looked for, when its weekday is named
 
 
 def find_day(text: str, known: date) -> str:

@@ -28,8 +28,7 @@ from shared.memory.ownership import AGENTS_FOLDER, CHANNEL, GLOBAL
 NAMESPACE = uuid.UUID("6f0b6a0e-6c44-5d0e-9a55-6d61696c726d")
 """Of all ids made here; another one would make every known file a new one."""
 
-MAX_LINKS = 200
-"""The most links of one note that are followed."""
+MAX_LINKS = 200  # The most links of one note that are followed
 
 WIKI = re.compile(r"!?\[\[([^\[\]\n|]{1,300})(?:\|[^\[\]\n]*)?\]\]")
 INLINE = re.compile(
@@ -42,8 +41,7 @@ ATTACHMENT = re.compile(
 )
 """The endings of what notes embed and is no note: ``![[picture.png]]``."""
 
-OPEN_LINKS = "open-links"
-"""The tag of notes that link to notes which are not there yet."""
+OPEN_LINKS = "open-links"  # The tag of notes that link to notes which are not there yet
 
 FOR_ALL = ("AGENTS.MD", "USER.MD")
 """Files whose passages are tagged GLOBAL: the rules of all agents, and the people they work for."""

@@ -15,18 +15,15 @@ from shared.memory.ownership import GLOBAL
 
 _DAY = r"(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
 _TIME = r"[T ](?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:[.,]\d{1,9})?)?(?:Z|[+-](?:0\d|1[0-4]):?[0-5]\d)?"
-ISO = re.compile(rf"(?<![\w-])({_DAY})({_TIME})?(?![\d-])")
-"""A day, and the time if there is one."""
+ISO = re.compile(rf"(?<![\w-])({_DAY})({_TIME})?(?![\d-])")  # A day, and the time if there is one
 NAMED_DAY = re.compile(rf"(?<!\d)({_DAY})(?!\d)")
 LEADING = re.compile(rf"^[\s>*+\-\[({{\"'#`xX\]]*{ISO.pattern}")
 """A date at the start of a line, behind bullets, brackets and check boxes."""
 
 MAX_PROPERTIES = 20
 MAX_VALUE = 200
-MAX_TAGS = 30
-"""Of one piece; memory takes 32, and one more marks links that are still open."""
-MAX_TAG = 100
-"""The longest tag, in characters; memory takes 128."""
+MAX_TAGS = 30  # Of one piece; memory takes 32, and one more marks links that are still open
+MAX_TAG = 100  # The longest tag, in characters; memory takes 128
 
 OFFICE = frozenset(
     (GLOBAL, *"conductor engineer scout critic nexus cortex frontier memory user gateway admin".split())

@@ -20,23 +20,17 @@ from shared.memory.ownership import CHANNEL
 LINK_WEIGHT = 0.8
 """Of an edge from a note to what it links to: the link was set on purpose, but only the text says why."""
 
-Ends = Mapping[NoteLink, str]
-"""The node each link leads to; "" if there is none yet."""
+Ends = Mapping[NoteLink, str]  # The node each link leads to; "" if there is none yet
 
-Asked = Sequence[tuple[NoteLink, str]]
-"""Links, each with the file that contains it."""
+Asked = Sequence[tuple[NoteLink, str]]  # Links, each with the file that contains it
 
-GONE = "gone"
-"""In the metadata of a node whose text is no longer in its file: it comes back if the text does."""
+GONE = "gone"  # In the metadata of a node whose text is no longer in its file: it comes back if the text does
 
-SECTION_WEIGHT = 0.9
-"""Of an edge from a note or section to what is below it."""
+SECTION_WEIGHT = 0.9  # Of an edge from a note or section to what is below it
 
-SETTLED_AT_ONCE = 500
-"""Passages whose kinds, and whether they are known, are settled in one go."""
+SETTLED_AT_ONCE = 500  # Passages whose kinds, and whether they are known, are settled in one go
 
-REASONS = 5
-"""How many reasons why parts of a file were left out are kept."""
+REASONS = 5  # How many reasons why parts of a file were left out are kept
 
 
 class NoteLinks:

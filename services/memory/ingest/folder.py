@@ -33,18 +33,14 @@ FAILED = "failed"
 IGNORED_ENDINGS = ("~", ".part", ".tmp", ".swp", ".swx", ".bak", ".crdownload", ".download", ".partial")
 """What editors, browsers and copying programs name a file that is not the file yet."""
 
-SETTLE = 1.0
-"""Seconds without a change after which a file counts as complete."""
+SETTLE = 1.0  # Seconds without a change after which a file counts as complete
 
-EMPTY_WAIT = 30.0
-"""Seconds an empty file is given to be filled."""
+EMPTY_WAIT = 30.0  # Seconds an empty file is given to be filled
 
-MAX_DEPTH = 30
-"""The deepest folder that is scanned."""
+MAX_DEPTH = 30  # The deepest folder that is scanned
 
 REASON = ".reason.txt"
-MAX_NAME = 200
-"""The longest name made here, in bytes: file systems take 255, and a number may have to fit in."""
+MAX_NAME = 200  # The longest name made here, in bytes: file systems take 255, and a number may have to fit in
 
 
 class FileState(msgspec.Struct, frozen=True):
@@ -209,26 +205,19 @@ def _cut(name: str, limit: int) -> str:
     return name.encode("utf-8", "surrogateescape")[:limit].decode("utf-8", "ignore")
 
 
-TICK = 0.25
-"""Seconds between two scans while files are being written."""
-RESCAN = 5.0
-"""Seconds between two scans without a change notification: not every file system sends them."""
-STEP = 200
-"""Milliseconds between two looks at whether changes were told; at 20 that alone was .4 % of a core."""
-SHARE = 10
-"""The pause after a scan, in multiples of its duration, for folders with thousands of files."""
-LONGEST = 3.0
-"""The longest such pause, in seconds: on a busy machine a scan of few files takes seconds too."""
+TICK = 0.25  # Seconds between two scans while files are being written
+RESCAN = 5.0  # Seconds between two scans without a change notification: not every file system sends them
+STEP = 200  # Milliseconds between two looks at whether changes were told; at 20 that alone was .4 % of a core
+SHARE = 10  # The pause after a scan, in multiples of its duration, for folders with thousands of files
+LONGEST = 3.0  # The longest such pause, in seconds: on a busy machine a scan of few files takes seconds too
 FILES_AT_ONCE = 8
 """Files on their way into memory at the same time, so that their texts are embedded together."""
-ATTEMPTS = 3
-"""How often memory is asked to take a file before the file counts as failed."""
+ATTEMPTS = 3  # How often memory is asked to take a file before the file counts as failed
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 5.0
 """Seconds between attempts while memory does not answer: twice as long each time, up to the longest."""
 COUNTS = ("files", "failed", "stored", "updated", "unchanged", "duplicates", "refused", "retired")
-LAST = 20
-"""Files of whose parts memory's health says why they were left out: the last ones."""
+LAST = 20  # Files of whose parts memory's health says why they were left out: the last ones
 
 log = logger(__name__)
 

@@ -10,17 +10,13 @@ from services.memory.ingest.drafting import FileDrafts, NodeDraft
 from shared.contracts import Node
 from shared.memory.ownership import CHANNEL
 
-ALSO = "also_in"
-"""In the metadata of a node: the other files that have its text."""
+ALSO = "also_in"  # In the metadata of a node: the other files that have its text
 
-KNOWN_AS = "known_as"
-"""In the metadata of a retired node: the node that said the same before it was embedded."""
+KNOWN_AS = "known_as"  # In the metadata of a retired node: the node that said the same before it was embedded
 
-SHARED = "in-several-files"
-"""The tag of such nodes."""
+SHARED = "in-several-files"  # The tag of such nodes
 
-MOST = 20
-"""The most other files that are kept of a node: what stands in more of them is no news of any."""
+MOST = 20  # The most other files that are kept of a node: what stands in more of them is no news of any
 
 
 class SharedTexts:
@@ -102,8 +98,7 @@ def _with_files(node: Node, others: Collection[str]) -> Node:
     return msgspec.structs.replace(node, metadata=metadata, tags=tags)
 
 
-ALIKE = 0.5
-"""The share of words, of all that either has, from which a piece is one that was edited."""
+ALIKE = 0.5  # The share of words, of all that either has, from which a piece is one that was edited
 
 MAX_EDITED = 200
 """The most pieces of a file that are compared for it: of a file that changed more, the rest is new."""

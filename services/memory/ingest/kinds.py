@@ -22,23 +22,17 @@ from shared.text.display import excerpt
 if TYPE_CHECKING:
     from services.memory.storage.tables import Vectors
 
-CLEAR = 2.5
-"""The score from which one kind is clear, if it leads by LEAD; else the examples have a say."""
+CLEAR = 2.5  # The score from which one kind is clear, if it leads by LEAD; else the examples have a say
 LEAD = 1.0
 HEADED = 2.95
 """What the nearest heading that names a kind counts: clear if nothing else speaks, and below a strong cue."""
-DATED = 0.6
-"""What it counts for an event that the passage stands under a date."""
-PRIOR = 0.9
-"""What the kind counts that a passage has if nothing speaks for another."""
-LIKENESS = 6.0
-"""What it counts that a passage is like the examples of a kind: 1 for these, 0 for the others."""
+DATED = 0.6  # What it counts for an event that the passage stands under a date
+PRIOR = 0.9  # What the kind counts that a passage has if nothing speaks for another
+LIKENESS = 6.0  # What it counts that a passage is like the examples of a kind: 1 for these, 0 for the others
 
-MAX_READ = 600
-"""The characters in which cues are looked for: what comes later says little about the kind."""
+MAX_READ = 600  # The characters in which cues are looked for: what comes later says little about the kind
 
-OPEN = 4.0
-"""What it counts for a task that a passage is a question: it is open, and states nothing."""
+OPEN = 4.0  # What it counts for a task that a passage is a question: it is open, and states nothing
 
 ORDER = ("decision", "task", "preference", "goal", "pattern", "observation", "event", "fact")
 """Of equal scores the first kind wins."""
@@ -125,10 +119,8 @@ def is_clear(scores: Scores) -> bool:
     return first >= CLEAR and first - second >= LEAD
 
 
-MAX_PIECES = 40
-"""The pieces of one call: small models lose count of longer lists."""
-MAX_CHARACTERS = 600
-"""What a call has of one piece: what comes later says little about its kind."""
+MAX_PIECES = 40  # The pieces of one call: small models lose count of longer lists
+MAX_CHARACTERS = 600  # What a call has of one piece: what comes later says little about its kind
 
 KINDS = Literal["decision", "task", "preference", "goal", "pattern", "observation", "event", "fact"]
 

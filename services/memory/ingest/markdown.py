@@ -18,8 +18,7 @@ from services.memory.ingest.passages import BULLET, FENCE, MAX_LEAD, MESSAGE, re
 from services.memory.ingest.pieces import Document, Piece, join_title
 from shared.text.markdown import Block, read_blocks
 
-OUTLINE_IMPORTANCE = 0.2
-"""Of a note itself: it joins its passages, and is not shown in briefings."""
+OUTLINE_IMPORTANCE = 0.2  # Of a note itself: it joins its passages, and is not shown in briefings
 
 OUTLINE_KIND = "note"
 
@@ -28,8 +27,7 @@ DATE_LINE = re.compile(
 )
 """A line that dates the note."""
 
-STATED = 12
-"""The lines at the top among which it is looked for."""
+STATED = 12  # The lines at the top among which it is looked for
 
 
 class NoteSection(msgspec.Struct, frozen=True):

@@ -18,8 +18,7 @@ be something else."""
 DEFAULT_KINDS = {"message": "episodic", "steps": "pattern"}
 """The kinds of forms if nothing speaks for another; of all others it is a fact."""
 
-MAX_CONTEXT = 50
-"""The characters of a bullet that are put before the bullets below it."""
+MAX_CONTEXT = 50  # The characters of a bullet that are put before the bullets below it
 
 GENERAL = re.compile(
     r"(?:my |the |some |other |more )?(?:notes?|misc\w*|other|general|overview|introduction|intro|summary|"

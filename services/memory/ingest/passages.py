@@ -10,8 +10,7 @@ from services.memory.ingest.fields import LEADING, find_leading_date
 from services.memory.ingest.pieces import MAX_BODY, Piece, join_title
 from shared.text.prose import split_sentences
 
-LOG_LINES = 40
-"""The most lines of a log in one piece."""
+LOG_LINES = 40  # The most lines of a log in one piece
 
 LOG_IMPORTANCE = 0.25
 """Below the .3 that briefings begin at: a log is to be found by a search, not to fill everyone's briefing."""
@@ -136,11 +135,9 @@ def _stretches(entries: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, 
 
 Form = Literal["paragraph", "bullet", "message", "table", "code", "steps"]
 
-LONG = 600
-"""Characters from which a paragraph is split at its sentences, into parts of at most that many."""
+LONG = 600  # Characters from which a paragraph is split at its sentences, into parts of at most that many
 
-MAX_GAP = 20
-"""The most blank lines within a bullet."""
+MAX_GAP = 20  # The most blank lines within a bullet
 
 BULLET = re.compile(
     r"(?P<indent>\s*)(?P<mark>[-*+•–]|\d{1,3}[.)]|[a-z][)])\s+(?:\[(?P<box>[ xX\-/])\]\s+)?(?=\S)"
@@ -171,8 +168,7 @@ _TOLD = re.compile(r"\s*(?:[^\W\d_][\w ]{0,30}: \S|(?P<sentence>[^\W\d_a-zäöü
 """The beginning of a line that tells something by itself: "Decision: ...", or a sentence."""
 _SENTENCE_END = re.compile(r"[.!?]\W{0,9}$")
 _WORDS = re.compile(r"[^\W_]")
-MAX_POINT = 6
-"""The most words of a point of an agenda."""
+MAX_POINT = 6  # The most words of a point of an agenda
 MAX_LEAD = 12
 """The most words of a line that introduces a list, as a heading does; a longer one tells something itself."""
 

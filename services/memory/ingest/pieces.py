@@ -8,8 +8,7 @@ import msgspec
 
 from shared.contracts.memory import KINDS
 
-SEPARATOR = " › "
-"""Between the parts of a title: the file's name, then the headings from outside in."""
+SEPARATOR = " › "  # Between the parts of a title: the file's name, then the headings from outside in
 
 MAX_TITLE = 200
 """The longest title made here, in characters; memory takes 256, and a long file name is to fit beside it."""

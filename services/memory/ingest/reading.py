@@ -27,8 +27,7 @@ from shared.errors import ActionError
 MAX_BYTES = 10_000_000
 """The largest file that is taken in: what is larger is a data set, not something to remember."""
 
-MAX_PACKED = 50_000_000
-"""The same for those of PACKED, which have pictures in them too."""
+MAX_PACKED = 50_000_000  # The same for those of PACKED, which have pictures in them too
 
 UNPACK_SECONDS = 600.0
 """How long taking one of these apart may last: 2,000 pages of a PDF take a minute on a busy machine."""
@@ -62,8 +61,7 @@ CONTROLS = frozenset(range(32)) - set(b"\t\n\f\r\x1b")
 """Bytes that no text has, in whatever encoding of one byte a character."""
 
 
-TAB = "\t"
-"""Between the cells of tables in Word files, as they are taken out."""
+TAB = "\t"  # Between the cells of tables in Word files, as they are taken out
 
 
 def find_ending(path: str) -> str:

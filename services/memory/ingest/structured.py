@@ -22,19 +22,16 @@ from services.memory.ingest.kinds import find_headed_kind
 from services.memory.ingest.passages import first_words, split_text
 from services.memory.ingest.pieces import MAX_BODY, IngestError, Piece, join_title, parse_kind
 
-MAX_VALUES = 2_000_000
-"""The most values of one file: YAML's references make a small file a huge one."""
+MAX_VALUES = 2_000_000  # The most values of one file: YAML's references make a small file a huge one
 
-MAX_DEPTH = 40
-"""The deepest nesting that is read."""
+MAX_DEPTH = 40  # The deepest nesting that is read
 
 TITLES = "title name subject headline summary label question key id text body content description".split()
 """Fields that name a record, the best first; else its first text does."""
 
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 
-SENTENCE = 4
-"""The words from which a text says by itself what it is about."""
+SENTENCE = 4  # The words from which a text says by itself what it is about
 
 Entry = tuple[tuple[str, ...], int, Any]
 """The names above a record, its line (1 if the format has none), and the record."""

@@ -17,22 +17,18 @@ from services.memory.linking.statements import read_text
 if TYPE_CHECKING:
     from services.memory.linking.statements import Reading
 
-SURE = 0.7
-"""The chance from which a text takes the place of another."""
+SURE = 0.7  # The chance from which a text takes the place of another
 
 ASKED = 0.25
 """The chance from which that is asked about. In eight stores that took no part in fitting .35 left 10
 outdated claims standing; from .25 on 7 of these are asked about, and 7 of 402 that hold; from .2 on 8 and 11.
 """
 
-ENDED = 0.9
-"""The least chance of a pair of which the newer text says the older one with "no longer"."""
+ENDED = 0.9  # The least chance of a pair of which the newer text says the older one with "no longer"
 
-LEAST = 4
-"""Both share one of so many words of the longest sentence of either, or they are not compared."""
+LEAST = 4  # Both share one of so many words of the longest sentence of either, or they are not compared
 
-MOST = 0.9999
-"""The highest chance of a pair by itself."""
+MOST = 0.9999  # The highest chance of a pair by itself
 
 
 class Pair(NamedTuple):

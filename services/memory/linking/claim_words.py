@@ -11,8 +11,7 @@ _TABLES = tomllib.loads(Path(__file__).with_name("english.toml").read_text("utf-
 _ENDINGS = tuple("ation ment ance ence ition tion er or al ion ity able abl ibl e y i".split())
 """Endings that make another word of the same subject: linter, approval, deployment."""
 
-LEAST_ROOT = 4
-"""The fewest letters that are left of a word without its ending: paper is no form of pap."""
+LEAST_ROOT = 4  # The fewest letters that are left of a word without its ending: paper is no form of pap
 
 _IRREGULAR = dict(pair.split(":") for pair in _TABLES["irregular"].split())
 

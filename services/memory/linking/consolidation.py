@@ -18,18 +18,12 @@ if TYPE_CHECKING:
     from services.memory.retrieval.view import View
 
 DAY = 86_400.0
-AGE = 7 * DAY
-"""Seconds until an event is old enough."""
-MANY = 5
-"""So many alike events become one; those that come later join it."""
-UNIMPORTANT = 0.6
-"""The highest importance of an event that is taken for one of many."""
-MOST = 500
-"""The most nodes of one write; the rest is done with the next."""
-MOST_EDGES = 50
-"""The most edges that the one takes over from the many, the weightiest."""
-SUMMARY = "events-"
-"""What the id of a consolidated event begins with."""
+AGE = 7 * DAY  # Seconds until an event is old enough
+MANY = 5  # So many alike events become one; those that come later join it
+UNIMPORTANT = 0.6  # The highest importance of an event that is taken for one of many
+MOST = 500  # The most nodes of one write; the rest is done with the next
+MOST_EDGES = 50  # The most edges that the one takes over from the many, the weightiest
+SUMMARY = "events-"  # What the id of a consolidated event begins with
 
 _NAMES = "(mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|june|july|august|september"
 _VARIES = re.compile(rf"\S*\d\S*|\b({_NAMES}|october|november|december)\b")

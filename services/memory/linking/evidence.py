@@ -14,26 +14,20 @@ from itertools import pairwise, product
 from services.memory.linking import claim_words as table
 from services.memory.linking.statements import BEHIND, CUES, Reading, Statement, Term
 
-ALIKE = 0.5
-"""The likeness from which two words are one."""
+ALIKE = 0.5  # The likeness from which two words are one
 
-NEARLY_ALL = 0.85
-"""The share of what a text tells from which on another one tells it too."""
+NEARLY_ALL = 0.85  # The share of what a text tells from which on another one tells it too
 
-MAX_SWAP = 4
-"""The most words of a value that stands in the place of another."""
+MAX_SWAP = 4  # The most words of a value that stands in the place of another
 
 LONG_LABEL = len("number:99")
 """Longer keys are numbers of three digits or more: "dial 4892" tells no dial from others."""
 
-SHORT = 3
-"""Terms of a sentence that says little."""
+SHORT = 3  # Terms of a sentence that says little
 
-NEAR = 1
-"""Terms before what is one of several, in a sentence that begins with it: "The door of lift 1"."""
+NEAR = 1  # Terms before what is one of several, in a sentence that begins with it: "The door of lift 1"
 
-FURTHER = 0.1
-"""What a sentence further down has less, in choosing the two that are held against each other."""
+FURTHER = 0.1  # What a sentence further down has less, in choosing the two that are held against each other
 
 MARKS = ("end", "change", "now", "correction")
 DOUBTS = ("plan", "past", "question")
@@ -393,5 +387,4 @@ def is_mere_addition(found: Evidence) -> bool:
 
 
 _NOTHING = Reading((Statement((), (), False),), dict.fromkeys(CUES, 0), frozenset(), 0)
-NAMES = tuple(gather(_NOTHING, _NOTHING, 0.0))
-"""The names of all evidence, in one order."""
+NAMES = tuple(gather(_NOTHING, _NOTHING, 0.0))  # The names of all evidence, in one order

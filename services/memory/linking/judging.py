@@ -15,14 +15,10 @@ from shared.text.display import excerpt
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View
 
-LOOKED_AT = 5_000
-"""The last edges of the linker among which open questions are searched."""
-MAX_PAIRS = 20
-"""The pairs of one pass, in one call: the next pass has the rest."""
-MAX_CHARACTERS = 500
-"""What the model gets of each statement."""
-RULE = "model"
-"""The rule of an edge ``supersedes`` that the model decided."""
+LOOKED_AT = 5_000  # The last edges of the linker among which open questions are searched
+MAX_PAIRS = 20  # The pairs of one pass, in one call: the next pass has the rest
+MAX_CHARACTERS = 500  # What the model gets of each statement
+RULE = "model"  # The rule of an edge ``supersedes`` that the model decided
 JUDGED = "judged"
 """What the provenance of a question has that the model could not decide: it is not asked again."""
 

@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from services.memory.retrieval.view import View
 
 MAX_NODES = 500
-MAX_EDGES = 2_000
-"""What one cycle handles and writes at most."""
+MAX_EDGES = 2_000  # What one cycle handles and writes at most
 
-MAX_CANDIDATES = 64
-"""Neighbours of a node that are compared with it: twice the number that makes it generic."""
+MAX_CANDIDATES = 64  # Neighbours of a node that are compared with it: twice the number that makes it generic
 
 MAX_COMPARED = 40
 """Nearest of the kinds that hold until something else does: what a node takes the place of is among them."""
@@ -30,19 +28,16 @@ MAX_COMPARED = 40
 MAX_SHARING = 10
 """Those that share its rarest words, however near they are: in a large memory many are nearer."""
 
-MAX_INSTANCES = 10
-"""Patterns of an observation, or observations of a pattern, that are linked in one cycle."""
+MAX_INSTANCES = 10  # Patterns of an observation, or observations of a pattern, that are linked in one cycle
 
 Neighbours = list[tuple[str, float]]
 
-MAX_UNLINKED = 5_000
-"""Edges that one pass removes: so many keys are a message of less than a megabyte."""
+MAX_UNLINKED = 5_000  # Edges that one pass removes: so many keys are a message of less than a megabyte
 
 CLOSEST = 16
 """The most nodes that one is compared with: only in a memory that was never linked there are more."""
 
-MAX_MERGES = 500
-"""Merges of one pass; the next finds the rest."""
+MAX_MERGES = 500  # Merges of one pass; the next finds the rest
 
 
 class CycleResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,11 +14,9 @@ if TYPE_CHECKING:
     from services.memory.retrieval.view import View
 
 
-MAX_AUTOMATIC = 50
-"""The most edges of a node that the linker made (issue 3)."""
+MAX_AUTOMATIC = 50  # The most edges of a node that the linker made (issue 3)
 
-MAX_TEXT = 500_000
-"""Characters of nodes after which nothing more is begun."""
+MAX_TEXT = 500_000  # Characters of nodes after which nothing more is begun
 
 AUTOMATIC = frozenset({"similarity", "structural", "contradiction", "supersession"})
 """What ``provenance["by"]`` says of these."""
@@ -29,8 +27,7 @@ STATEMENTS = frozenset({Relation.SUPERSEDES, Relation.CONTRADICTS})
 MUTUAL = frozenset({Relation.RELATED_TO, Relation.CONTRADICTS})
 """Relations that hold in both directions, whichever their edge has."""
 
-SAME_WEIGHT = 0.01
-"""Weights that differ by less are left as they are."""
+SAME_WEIGHT = 0.01  # Weights that differ by less are left as they are
 
 _Edges = dict[EdgeTuple, Edge]
 

@@ -14,8 +14,7 @@ from shared.contracts.queries import MAX_PAGE
 if TYPE_CHECKING:
     from services.memory.retrieval.view import View
 
-MAX_TAGS = 8
-"""The most tags of a node that are looked up."""
+MAX_TAGS = 8  # The most tags of a node that are looked up
 
 MAX_TAGGED = 200
 """The most nodes of a tag that are considered, the latest first: a tag that all have says nothing."""

@@ -35,20 +35,16 @@ MAX_NEIGHBOURS = 30
 Of a conversation of 419 turns three in four have more. What takes place is therefore not flagged, and still
 linked with what came before and after it; only its likeness to everything else is skipped."""
 
-FLAG = "generic"
-"""The value of ``metadata["flag"]`` of such a node."""
+FLAG = "generic"  # The value of ``metadata["flag"]`` of such a node
 
 CONTRADICTION = 0.80
 """The cosine from which a negation on one side alone makes two assertions contradict each other (issue 3)."""
 
-DUPLICATE = 0.92
-"""The cosine from which two nodes may be one (issue 3)."""
+DUPLICATE = 0.92  # The cosine from which two nodes may be one (issue 3)
 
-RICHER_EDGES = 2
-"""More than that many times the edges make a node the one that stays."""
+RICHER_EDGES = 2  # More than that many times the edges make a node the one that stays
 
-RICHER_IMPORTANCE = 0.3
-"""So does an importance that is higher by more than this."""
+RICHER_IMPORTANCE = 0.3  # So does an importance that is higher by more than this
 
 MAX_TAGS = 32
 
@@ -56,24 +52,19 @@ SAME_SESSION = 0.3
 CLOSE_IN_TIME = 0.4
 SHARED_TAGS = 0.5
 LED_TO = 0.6
-INSTANCE_OF = 0.7
-"""The weights of issue 3."""
+INSTANCE_OF = 0.7  # The weights of issue 3
 
-WINDOW = 30 * 60
-"""Seconds within which what one agent remembers belongs together."""
+WINDOW = 30 * 60  # Seconds within which what one agent remembers belongs together
 
 MIN_TAGS = 2
-MORE_TAGS = 0.1
-"""Each shared tag beyond the second adds a tenth to the weight."""
+MORE_TAGS = 0.1  # Each shared tag beyond the second adds a tenth to the weight
 
-PATTERN = 0.7
-"""The cosine from which an observation is an instance of a pattern."""
+PATTERN = 0.7  # The cosine from which an observation is an instance of a pattern
 
 NEAREST = 3
 """Links to so many neighbours in time on either side: a session of 600 turns is a chain, not a knot."""
 
-MOST_TAGGED = 5
-"""Links to so many nodes with the same tags."""
+MOST_TAGGED = 5  # Links to so many nodes with the same tags
 
 COMPARED = 0.5
 """The cosine from which two claims are compared. Of 97 pairs of which the later takes the place of the
@@ -82,19 +73,16 @@ earlier, in other words too, the least had .62; half of unrelated pairs are unde
 TOGETHER = 1.0
 """Seconds within which the pieces of one file are made: microseconds apart, so that they keep their order."""
 
-TITLES = 0.9
-"""The share of words from which two titles name the same subject."""
+TITLES = 0.9  # The share of words from which two titles name the same subject
 
-SAME_TITLE = 0.85
-"""The cosine that texts under one title need: "Meeting notes" is the title of many things."""
+SAME_TITLE = 0.85  # The cosine that texts under one title need: "Meeting notes" is the title of many things
 
 WEIGHT = 0.9
 
 UNDECIDED = "undecided"
 """The rule of a contradiction that asks whether the newer one takes the place of the older."""
 
-LIKELY = "likely"
-"""The rule of what is replaced by weight of evidence."""
+LIKELY = "likely"  # The rule of what is replaced by weight of evidence
 
 LIKELIER = 0.5
 """The chance by itself from which what says the same as something that is replaced is replaced too."""

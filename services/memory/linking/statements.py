@@ -62,21 +62,17 @@ def strip_saying(sentence: str) -> tuple[str, str]:
     return text.rstrip(" .!"), label
 
 
-MAX_SENTENCES = 8
-"""The sentences of a text that are read: the first ones say what it is about."""
+MAX_SENTENCES = 8  # The sentences of a text that are read: the first ones say what it is about
 
-MAX_SENTENCE = 600
-"""Characters; longer ones are no claim."""
+MAX_SENTENCE = 600  # Characters; longer ones are no claim
 
-MAX_HEADING = 6
-"""The most words of a heading."""
+MAX_HEADING = 6  # The most words of a heading
 
 BEHIND = ("mark", "of", "in", "by", "from", "is", "value", "word")
 """What may stand before a word: a mark of punctuation, prepositions of purpose, place and means and others,
 a form of being or an auxiliary, a value, another word."""
 
-REACH = 3
-"""How many words behind an article belong to it: "the weekly status report"."""
+REACH = 3  # How many words behind an article belong to it: "the weekly status report"
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+|\s+[–—]\s+")
 _CLAUSE = re.compile(

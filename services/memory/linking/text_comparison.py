@@ -47,14 +47,11 @@ _NUMBER_WORDS = {
     )
 } | {"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "ninety": "90", "hundred": "100"}
 
-ALIKE = 0.4
-"""The share of content words from which two sentences count as being about the same thing."""
+ALIKE = 0.4  # The share of content words from which two sentences count as being about the same thing
 
-FEW = 2
-"""Texts of more sentences hold a negation somewhere as a matter of course."""
+FEW = 2  # Texts of more sentences hold a negation somewhere as a matter of course
 
-MAX_SENTENCES = 20
-"""The most sentences of each text that are compared: the first ones say what it is about."""
+MAX_SENTENCES = 20  # The most sentences of each text that are compared: the first ones say what it is about
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+|,\s+|\s+but\s+|\s+[–—-]\s+")
 _NEGATION = re.compile(

@@ -14,11 +14,9 @@ SURELY = 0.9
 """The chance from which one of them may take the place of another. Of the 3,580 passages of three projects'
 manuals, 8 % ended others, none rightly, without it and what else stands here."""
 
-DENIED = 0.5
-"""The share of words that a text and what denies it have in common."""
+DENIED = 0.5  # The share of words that a text and what denies it have in common
 
-SAVED_AT_ONCE = 30.0
-"""Seconds within which files are saved that are copied, unpacked or cloned together."""
+SAVED_AT_ONCE = 30.0  # Seconds within which files are saved that are copied, unpacked or cloned together
 
 
 def are_undated(one: Node, other: Node) -> bool:

@@ -43,11 +43,9 @@ lifts, recall in the half of LoCoMo that constants are chosen on (786 questions)
 (500) and QMSum (102) was 84.3, 62.2, 66.3 and 51.5 %; with all of these 86.1, 63.5, 67.1 and 50.7, and
 86.5, 63.9, 67.1 and 50.7 since a name counts more where two speak."""
 
-COMPARED = 0.5
-"""The share of the comparison."""
+COMPARED = 0.5  # The share of the comparison
 
-FLOOR = 0.5
-"""The mean cosine below which a text has nothing of a question."""
+FLOOR = 0.5  # The mean cosine below which a text has nothing of a question
 
 UNREAD = "unread"
 """The part of a score, always 0, that says that the model is missing: the order is the fast search's."""

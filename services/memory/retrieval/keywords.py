@@ -21,14 +21,12 @@ from services.memory.retrieval.vectors import GrowingArray, capacity_for
 from shared.log import logger
 from shared.text import prose
 
-MAX_WORD = 64
-"""Longer words are cut: no search needs more of them."""
+MAX_WORD = 64  # Longer words are cut: no search needs more of them
 
 REMEMBERED = 300_000
 """Words as they are written that are kept with what they are reduced to: working that out takes 3 us."""
 
-MANY = 32
-"""So many texts are encoded at once; for fewer the arrays cost more than they save."""
+MANY = 32  # So many texts are encoded at once; for fewer the arrays cost more than they save
 
 Numbers = NDArray[np.int64]
 
@@ -112,14 +110,11 @@ K1 = 0.9
 B = 0.4
 """The usual values for short texts of uneven length (Anserini's), which also served conversations best."""
 
-FREQUENT = 32
-"""A word that one in so many nodes has is frequent."""
+FREQUENT = 32  # A word that one in so many nodes has is frequent
 
-FEW = 1_000
-"""No word is frequent among so few nodes."""
+FEW = 1_000  # No word is frequent among so few nodes
 
-SPREAD = 64
-"""Frequent words whose counts are kept by slot, a byte each."""
+SPREAD = 64  # Frequent words whose counts are kept by slot, a byte each
 
 _NOWHERE: Slots = np.empty(0, np.uint32)
 

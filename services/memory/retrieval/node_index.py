@@ -60,8 +60,7 @@ characters of title, body and tags. A slot is ``current`` until its node is writ
 long as the node is not retired either."""
 
 
-MANY = 64
-"""So many nodes are staged as rows of a table: two thirds of the time, half of the memory."""
+MANY = 64  # So many nodes are staged as rows of a table: two thirds of the time, half of the memory
 
 KEPT, SHORT = 4_096, 2_048
 """How many nodes that were read last are kept, those of at most so many characters: a briefing that is made

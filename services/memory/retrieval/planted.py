@@ -24,12 +24,10 @@ from services.memory.writes.change import Change
 from shared.contracts import MemoryQuery, Node, Source
 from shared.memory import RecallMeasured
 
-BEST = 5
-"""A fact is found again if it is among so many hits."""
+BEST = 5  # A fact is found again if it is among so many hits
 NEAR = 100
 """The hits of each question among which its fact is planted: what ranks behind them ranks behind it too."""
-AGE = timedelta(days=60)
-"""How old the planted facts are."""
+AGE = timedelta(days=60)  # How old the planted facts are
 
 Vectors = NDArray[np.float32]
 
@@ -107,14 +105,10 @@ def _put(view: View, nodes: Sequence[Node], vectors: Vectors) -> None:
     view.put(change, [node.id for node in nodes], vectors)
 
 
-COURSE = "recall"
-"""The name of the note that holds the days."""
-KEPT = 60
-"""Days that are kept."""
-FRESH = 1_800.0
-"""Seconds for which a measurement is not repeated."""
-LEAST = 20
-"""Nodes that memory must have, as many as are planted: among fewer, everything is found."""
+COURSE = "recall"  # The name of the note that holds the days
+KEPT = 60  # Days that are kept
+FRESH = 1_800.0  # Seconds for which a measurement is not repeated
+LEAST = 20  # Nodes that memory must have, as many as are planted: among fewer, everything is found
 
 
 class RecallService:

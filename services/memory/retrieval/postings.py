@@ -10,12 +10,10 @@ Slots = NDArray[np.uint32]
 Counts = NDArray[np.uint8]
 Numbers = NDArray[np.int64]
 
-MOST = 255
-"""The highest count that is kept: saying a word more often than that adds nothing."""
+MOST = 255  # The highest count that is kept: saying a word more often than that adds nothing
 
 
-AT_ONCE = 32_768
-"""Pairs that are sorted in among the others at once; until then a lookup scans them (20 us)."""
+AT_ONCE = 32_768  # Pairs that are sorted in among the others at once; until then a lookup scans them (20 us)
 
 
 class Codes(dict[str, int]):

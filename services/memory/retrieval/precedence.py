@@ -13,8 +13,7 @@ from shared.contracts.base import amended
 from shared.text.prose import find_stems, find_terms
 from shared.text.questions import asks_about_work, asks_past, find_phrases
 
-WIDE = 24
-"""How many hits are put in order at least, so that those behind the asked number can come forward."""
+WIDE = 24  # How many hits are put in order at least, so that those behind the asked number can come forward
 
 SAME = 0.7
 """The least cosine of two texts that say the same. With .60 to .72 the outdated was before the current for
@@ -30,20 +29,15 @@ ASSERTING = frozenset({"fact", "decision", "preference", "observation", "pattern
 BOOKKEEPING = frozenset({"agent", "episodic", "task"})
 """Kinds that the office notes of itself, beside everything that it notes of goals and runs (NOTING)."""
 
-NOTING = frozenset({"goal", "cognition"})
-"""Channels of what the office notes of itself."""
+NOTING = frozenset({"goal", "cognition"})  # Channels of what the office notes of itself
 
-EVERY = 3
-"""Bookkeeping has one of so many places, if there is knowledge for the others."""
+EVERY = 3  # Bookkeeping has one of so many places, if there is knowledge for the others
 
-FITS = 0.25
-"""The share of the score of bookkeeping that knowledge must have to come before it."""
+FITS = 0.25  # The share of the score of bookkeeping that knowledge must have to come before it
 
-FINDING = 0.8
-"""What the score of a finding of a goal counts beside what people and files say."""
+FINDING = 0.8  # What the score of a finding of a goal counts beside what people and files say
 
-LONG = 300
-"""Characters of a query whose words may ask for the past: a longer one is a task, not a question."""
+LONG = 300  # Characters of a query whose words may ask for the past: a longer one is a task, not a question
 
 SLACK = 0.001
 """How far off a cosine may be that is computed with others at once: in that order of sums it differs."""

@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from services.memory.retrieval.keywords import K1, B, plain_words
 from services.memory.retrieval.sessions import NONE, OFFSETS
 
-Span = tuple[float, float]
-"""From and to, in seconds since the epoch."""
+Span = tuple[float, float]  # From and to, in seconds since the epoch
 
-MAX_YEARS = 20
-"""Of how many years, the latest first, a month without one may be meant."""
+MAX_YEARS = 20  # Of how many years, the latest first, a month without one may be meant
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _FULL = "january|february|april|june|july|august|september|october|november|december"

@@ -27,11 +27,9 @@ if TYPE_CHECKING:
 MAX_TOKENS = 160
 """Of question and passage together; the longer of the two is cut off at its end. Time grows in proportion."""
 
-MAX_CHARACTERS = 1_000
-"""Cut before tokenising: more would not fit into the tokens."""
+MAX_CHARACTERS = 1_000  # Cut before tokenising: more would not fit into the tokens
 
-WORKERS = max(2, min(8, os.cpu_count() or 2))
-"""Threads that read."""
+WORKERS = max(2, min(8, os.cpu_count() or 2))  # Threads that read
 
 
 class Reranker:
@@ -101,14 +99,11 @@ def open_model(directory: Path, name: str) -> "tuple[Tokenizer, onnxruntime.Infe
     return tokenizer, session
 
 
-ASKED, TOLD = 1, 2
-"""The tokens behind the first one by which the model tells a question from a passage."""
+ASKED, TOLD = 1, 2  # The tokens behind the first one by which the model tells a question from a passage
 
-KEPT_BYTES = 48 * 1024 * 1024
-"""What the kept vectors of texts take at most: of some 5,000 texts of 25 tokens."""
+KEPT_BYTES = 48 * 1024 * 1024  # What the kept vectors of texts take at most: of some 5,000 texts of 25 tokens
 
-SCALE = 127
-"""Kept vectors are whole numbers up to this: cosines with them are exact to .005."""
+SCALE = 127  # Kept vectors are whole numbers up to this: cosines with them are exact to .005
 
 
 class _Encoded(NamedTuple):

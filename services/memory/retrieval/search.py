@@ -29,21 +29,17 @@ BEST = 300
 """How many nodes are candidates, by meaning and by words each, unless more are asked for: of the best ten
 of 100,000 that scoring all would find, 99 % are found, and as much of the evidence."""
 
-FEW = 1_000
-"""If filters leave no more, all are candidates."""
+FEW = 1_000  # If filters leave no more, all are candidates
 
-GRAPH = 0.1
-"""What an anchor and its neighbours get on top; those at two hops half of it, at three a third."""
+GRAPH = 0.1  # What an anchor and its neighbours get on top; those at two hops half of it, at three a third
 
-NEAR = 500
-"""How many nodes around the anchors are candidates, the nearest first."""
+NEAR = 500  # How many nodes around the anchors are candidates, the nearest first
 
 RARITY = 1.2
 """The power of a word's weight. Found with it: .2 % more in the half of LoCoMo that constants are chosen on,
 .5 % in FriendsQA and QMSum, as much in REALTALK; with 1.5 less in the last."""
 
-SAMPLE = 4_096
-"""The mean length of a text with its neighbours is that of so many nodes, spread evenly."""
+SAMPLE = 4_096  # The mean length of a text with its neighbours is that of so many nodes, spread evenly
 
 LONG = 30_000
 """From that many slots on, meaning and words are searched in parallel; a thread takes 60 us to start."""

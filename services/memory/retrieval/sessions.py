@@ -16,8 +16,7 @@ REACH = 2
 OFFSETS = tuple(offset for offset in range(-REACH, REACH + 1) if offset)
 """The rows of ``Sessions.neighbours``: two before, one before, one after, two after."""
 
-NONE = 0
-"""The number of the session of a node that has none."""
+NONE = 0  # The number of the session of a node that has none
 
 MAX_CHANGED = 500_000
 """Entries kept of the sessions that were changed; beyond that they are put back with the others."""

@@ -12,8 +12,7 @@ SPARE = 2.0
 """How much larger than needed an array gets when it grows. Capacity that was never written takes no memory
 yet; with a quarter to spare the copies were a sixth of what a large write costs (10,000 nodes)."""
 
-STRIDE = 16
-"""One in so many values is looked at to estimate how high the highest are."""
+STRIDE = 16  # One in so many values is looked at to estimate how high the highest are
 
 Places = NDArray[np.intp]
 

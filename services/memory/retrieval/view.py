@@ -25,19 +25,15 @@ if TYPE_CHECKING:
     from services.memory.storage.tables import Tables
     from services.memory.writes.change import Change
 
-LEAST_WASTED = 1_000
-"""Outdated slots that are left alone, however few nodes there are."""
+LEAST_WASTED = 1_000  # Outdated slots that are left alone, however few nodes there are
 
-RARE = 64
-"""A word that at most so many nodes have is rare."""
+RARE = 64  # A word that at most so many nodes have is rare
 
-SHARED = 2
-"""Rare words that two nodes about one thing share at least."""
+SHARED = 2  # Rare words that two nodes about one thing share at least
 
 _HIT = Hit(node=Node(title="blank"), score=0.0)
 Floats = NDArray[np.floating]
-FEW_OF = 8
-"""Less than one in so many nodes are put in order for a page; else all are, once for many pages."""
+FEW_OF = 8  # Less than one in so many nodes are put in order for a page; else all are, once for many pages
 
 Order = Literal["recent", "important"]
 Rank = Callable[[Floats, Floats], Floats]

@@ -14,11 +14,9 @@ from shared.errors import StartError
 KEPT_WRITES = 1_000_000
 """So many writes are recognised when they are delivered again; the bus redelivers within minutes."""
 
-KEPT_BRIEFINGS = 10_000
-"""So many briefings can be reproduced with the moment at which they were made."""
+KEPT_BRIEFINGS = 10_000  # So many briefings can be reproduced with the moment at which they were made
 
-_LAST = 2**63 - 1
-"""The largest number that SQLite holds."""
+_LAST = 2**63 - 1  # The largest number that SQLite holds
 
 _SCHEMA = """
 create table if not exists state (name text primary key, value integer not null) without rowid;

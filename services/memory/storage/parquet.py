@@ -17,10 +17,8 @@ import pyarrow.parquet as pq
 from shared.contracts import Edge, Node
 from shared.errors import ActionError
 
-GROUP = 10_000
-"""Rows of a row group: what is held in memory at a time."""
-FREE = ("metadata", "provenance")
-"""Fields that are columns of JSON text."""
+GROUP = 10_000  # Rows of a row group: what is held in memory at a time
+FREE = ("metadata", "provenance")  # Fields that are columns of JSON text
 
 _VERSIONS = dict.fromkeys(("created_version", "version", "retired_version"), pa.int64())
 SCHEMAS = {

@@ -45,8 +45,7 @@ SPLIT_SHARE = 0.25
 """Old states move to the history if there are so many and they are such a share of their table: thus what is
 rewritten then is a small multiple of what was written since."""
 
-FAILURES = (OSError, RuntimeError, ValueError, sqlite3.Error)
-"""What Lance, Arrow, SQLite and the disk raise."""
+FAILURES = (OSError, RuntimeError, ValueError, sqlite3.Error)  # What Lance, Arrow, SQLite and the disk raise
 
 S = TypeVar("S", Node, Edge)
 

@@ -225,8 +225,7 @@ def _encode(column: pa.ChunkedArray) -> Codes:
     return codes
 
 
-SCHEMA_VERSION = 2
-"""Of all tables below and of the commit table; a store of a later one is not opened."""
+SCHEMA_VERSION = 2  # Of all tables below and of the commit table; a store of a later one is not opened
 
 _NEVER = timedelta(days=36_500)
 _AT_ONCE = timedelta(milliseconds=1)

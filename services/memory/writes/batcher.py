@@ -17,11 +17,9 @@ from shared.contracts.base import amended
 from shared.errors import ActionError, BusError
 from shared.log import logger
 
-KEPT_ANSWERS = 10_000
-"""Answers kept in RAM; older ones are looked up in the store."""
+KEPT_ANSWERS = 10_000  # Answers kept in RAM; older ones are looked up in the store
 
-ANSWER_WAIT = 25.0
-"""Seconds that ``wait`` waits for a write that is not applied yet."""
+ANSWER_WAIT = 25.0  # Seconds that ``wait`` waits for a write that is not applied yet
 
 
 class AnswerRegistry:
@@ -79,12 +77,9 @@ class AnswerRegistry:
                 future.set_result(answer)
 
 
-MAX_BATCH = 1_000
-"""The most writes of one batch."""
-MAX_ROWS = 5_000
-"""The nodes and edges after which a batch is full: more of them take no less time each."""
-PAUSE = 1.0
-"""Seconds before what failed is tried again: an announcement, or to apply again what was answered."""
+MAX_BATCH = 1_000  # The most writes of one batch
+MAX_ROWS = 5_000  # The nodes and edges after which a batch is full: more of them take no less time each
+PAUSE = 1.0  # Seconds before what failed is tried again: an announcement, or to apply again what was answered
 
 EVERY = 0.1
 """Seconds between two announcements: each is a synced message of the bus, as dear as a small commit."""

@@ -10,16 +10,13 @@ from numpy.typing import NDArray
 from shared.contracts import Direction, Edge, EdgeKey, MemoryWrite, Node
 from shared.contracts.base import amended
 
-EdgeTuple = tuple[str, str, str]
-"""from, to, relation."""
+EdgeTuple = tuple[str, str, str]  # from, to, relation
 
 Vectors = NDArray[np.float32]
 
-MAX_TAG = 128
-"""The longest tag, in characters."""
+MAX_TAG = 128  # The longest tag, in characters
 
-MAX_COUNT = 2**63 - 1
-"""The largest count that a table holds."""
+MAX_COUNT = 2**63 - 1  # The largest count that a table holds
 
 _content = attrgetter(
     *"kind title body tags metadata source importance valid_from valid_to retired_version".split()

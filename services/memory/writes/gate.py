@@ -21,33 +21,27 @@ MIN_WORDS = 3
 "Port is 4222" (of what?) is not. An event or a task needs two words; the name of an agent and a turn of a
 conversation, one."""
 
-KNOWN = 0.92
-"""The cosine above which an assertion is known, whatever its kind."""
+KNOWN = 0.92  # The cosine above which an assertion is known, whatever its kind
 
-KNOWN_OF_KIND = 0.85
-"""The same for assertions of one kind."""
+KNOWN_OF_KIND = 0.85  # The same for assertions of one kind
 
 NEW_WORDS = 0.34
 NEW_WORDS_OF_KIND = 0.2
 """The shares of its words that may be new, and it says nothing new: above KNOWN and above KNOWN_OF_KIND."""
 
-NEEDED = ((0.9, 100), (0.8, 50))
-"""From such an importance on, so many characters must say why."""
+NEEDED = ((0.9, 100), (0.8, 50))  # From such an importance on, so many characters must say why
 
-FOUND = 0.7
-"""From this importance on, it must have a tag or a body."""
+FOUND = 0.7  # From this importance on, it must have a tag or a body
 
 INSIST = "or store it as it is with insist (mailroom memory add --insist)"
 
-NEAREST = 20
-"""The nodes that one is held against which was stored before it had a vector; some came after it."""
+NEAREST = 20  # The nodes that one is held against which was stored before it had a vector; some came after it
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
 """A word; a character of a script that is written without blanks counts as one."""
 
 EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)
-AHEAD = 86_400.0
-"""Seconds by which a clock may be ahead: the day of a date depends on the place."""
+AHEAD = 86_400.0  # Seconds by which a clock may be ahead: the day of a date depends on the place
 
 
 def find_wrong_date(created_at: str, moment: float) -> str:

@@ -34,16 +34,13 @@ from shared.trace import continue_trace
 if TYPE_CHECKING:
     from services.memory.rebuild import Rebuild
 
-BASE_NOTE = "base"
-"""The name under which the store has the graph version before the first message of the log."""
+BASE_NOTE = "base"  # The name under which the store has the graph version before the first message of the log
 
-REPLAYED_AT_ONCE = 10_000
-"""Nodes and edges of one batch of a rebuild."""
+REPLAYED_AT_ONCE = 10_000  # Nodes and edges of one batch of a rebuild
 EMBED_WAIT = 15.0
 """Seconds that new writes wait at the start for the vectors of what is applied again, which the gate compares
 with them: as many as a crash leaves without, see ``store.FLUSH_TEXT``."""
-SETTLE_PAUSE = 0.02
-"""Seconds between two looks at whether what the log has is stored."""
+SETTLE_PAUSE = 0.02  # Seconds between two looks at whether what the log has is stored
 
 log = logger(__name__)
 

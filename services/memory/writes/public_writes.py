@@ -13,8 +13,7 @@ from shared.contracts import Edge, MemoryWrite, Node, Relation, Source
 from shared.contracts.base import amended
 from shared.text.prose import split_title
 
-MAX_ENTRIES = 1_000
-"""The most nodes or edges of one submission."""
+MAX_ENTRIES = 1_000  # The most nodes or edges of one submission
 
 SHORTHANDS = ("text", "type", "agent", "session", "channel", "insist")
 """What a submitted node may have beside its own fields: ``text`` instead of title and body, ``type`` for
@@ -136,8 +135,7 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 TRUSTED = frozenset({subjects.USER, subjects.MEMORY_DAEMON})
 """Who may change everything, and name another author: people (imports), memory itself (files, links)."""
 
-PROPOSAL = "proposal"
-"""``provenance["by"]`` of an edge that stands for a change which only another may make."""
+PROPOSAL = "proposal"  # ``provenance["by"]`` of an edge that stands for a change which only another may make
 
 
 def author_of(write: MemoryWrite) -> str:

@@ -15,18 +15,15 @@ from shared.contracts import MemoryErased, MemoryForgotten, MemoryRefused, Memor
 from shared.errors import Reject
 from shared.trace import headers_of
 
-PAGE = 1_000
-"""The most messages of one request to the stream (a limit of nats-server)."""
+PAGE = 1_000  # The most messages of one request to the stream (a limit of nats-server)
 
 
 READ_BYTES = 32 * 1024 * 1024
 """Bytes of messages after which ``read_some`` stops: a single one may have 8 MiB."""
 
-READ_TIMEOUT = 30.0
-"""Seconds between two messages after which reading the log has failed."""
+READ_TIMEOUT = 30.0  # Seconds between two messages after which reading the log has failed
 
-CLOCK_GRAIN = 0.001
-"""Seconds that one and the same time may differ by, for having been a float."""
+CLOCK_GRAIN = 0.001  # Seconds that one and the same time may differ by, for having been a float
 
 
 class LogEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 MAX_EVENT_IDS = 1_000
 """The most ids that a version event names; a reader that needs more asks what changed since."""
 
-COMPARED = 5
-"""The nodes that a new one is held against: the nearest may be an event, and hide a fact."""
+COMPARED = 5  # The nodes that a new one is held against: the nearest may be an event, and hide a fact
 
 _ANSWER = MemoryWritten(cause="blank")
 

@@ -7,8 +7,7 @@ from shared.text.prose import EMPTY_WORDS, find_stems, stem_term
 
 _MONTHS = "january february march april may june july august september october november december"
 _DAYS = "monday tuesday wednesday thursday friday saturday sunday"
-CALENDAR = frozenset(f"{_MONTHS} {_DAYS} christmas easter".split())
-"""Words with a capital that name times."""
+CALENDAR = frozenset(f"{_MONTHS} {_DAYS} christmas easter".split())  # Words with a capital that name times
 _TIME = re.compile(
     rf"\d|\b(?:{'|'.join(CALENDAR)})s?\b|\b(?:(?:week)?days?|weeks?|weekends?|months?|quarters?|years?|sprints?|hours?|minutes?"
     r"|seconds?|noon|midnight|mornings?|afternoons?|evenings?|nights?|spring|summer|autumn|fall|winter|easter|christmas|daily"
@@ -45,8 +44,7 @@ _SPEAKER = re.compile(r"^\W*(?:\d+:\d+\W+)?(?:FYI|(?:\w+\s+from\s+)?[A-ZÀ-Þ]\w
 _CAPITAL = re.compile(r"\b[A-ZÀ-Þ][\w’'-]*")
 _WORD = re.compile(r"[\w-]+")
 _HOW_MANY = re.compile(r"\bhow\s+many\s+([\w-]+)", re.IGNORECASE)
-_BETWEEN = 3
-"""Words from a number to what it counts."""
+_BETWEEN = 3  # Words from a number to what it counts
 
 
 def _has_person(question: str, sentence: str) -> bool:

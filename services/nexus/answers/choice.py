@@ -32,8 +32,7 @@ SURER = 1.0
 """Added to a weight for the chance: fewer questions of people have no answer than of those fitted to."""
 TOLD_SAME = 0.7
 """As CHANGE_SAME, for two that were told in one conversation, of which the newer does not name the thing."""
-BESIDE = 2.0
-"""How much less another sentence may support what is asked, to be told beside the answer."""
+BESIDE = 2.0  # How much less another sentence may support what is asked, to be told beside the answer
 
 _DEFINITE = re.compile(r"(?i)\b(?:the|our|my|your|his|her|their|its)\s+([\w-]+)")
 _BARE = re.compile(r"(?i)\W*(?:(?:actually|and|but|now|since\s+then|by\s+now)\W+)?(?:we|i|it|they|that)\b")

@@ -16,18 +16,13 @@ from shared.memory import Memory
 from shared.text.prose import EMPTY_WORDS, find_stems, find_terms, split_sentences
 from shared.text.questions import find_phrases
 
-READ = 20
-"""Hits that are read; 4 hold the answer nearly always, but bookkeeping may stand before them."""
-OF_ONE = 4
-"""Sentences of one hit that are read: those with most of the question's words."""
-MOST = 40
-"""Sentences that are read in all, at 7 ms each on one core."""
-DEPTH = 12
-"""Sentences that are looked at more closely, the best ones."""
+READ = 20  # Hits that are read; 4 hold the answer nearly always, but bookkeeping may stand before them
+OF_ONE = 4  # Sentences of one hit that are read: those with most of the question's words
+MOST = 40  # Sentences that are read in all, at 7 ms each on one core
+DEPTH = 12  # Sentences that are looked at more closely, the best ones
 ASKING = "Represent this sentence for searching relevant passages: "
 """What stands before a question that is embedded to find sentences: bge-small was trained so."""
-WORDS = 2_000
-"""Words whose vectors are kept, at 1.5 KB each."""
+WORDS = 2_000  # Words whose vectors are kept, at 1.5 KB each
 
 _CHANGE = re.compile(
     r"\b(?:instead|in\s+place\s+of|rather\s+than|no\s+longer|any\s*more|replac\w+|switch\w*|moved|renam\w+|migrat\w+"
@@ -39,24 +34,20 @@ _CHANGE = re.compile(
 _ARTICLE = r"(?:the|our|my|your|his|her|their|its|an?|this|that|these|those)"
 ASKED = re.compile(r"\?(?:\s*\(\d{4}-\d\d-\d\d\))?\W*$|^It was asked\b")
 """A sentence that asks, or tells what was asked: it answers nothing."""
-_FIELD = re.compile(r"[\w -]{1,40}: \S")
-"""A line of a record, as tables and YAML files have them."""
+_FIELD = re.compile(r"[\w -]{1,40}: \S")  # A line of a record, as tables and YAML files have them
 ALL_SAID = 0.9
 """The ``rest`` of a sentence that has all words of the question; NOTHING of one that has no words."""
 NOTHING = 0.4
 
 TOLD_HERE, KEPT_HERE = "told", "desk"
 """The channels of what was told in a conversation: what is not kept, and what is."""
-UNTOLD = 0.75
-"""How near a sentence comes to what a question does not have: "who", or any word of meaning."""
+UNTOLD = 0.75  # How near a sentence comes to what a question does not have: "who", or any word of meaning
 OPENING = frozenset("who whom whose when where which what why how".split())
 """Words by which a question says what it asks for."""
 
-LONGEST_NAME = 62
-"""Characters within which the name of a message's author ends, with its colon."""
+LONGEST_NAME = 62  # Characters within which the name of a message's author ends, with its colon
 
-_vectors: dict[str, Sequence[float]] = {}
-"""The vectors of words that were asked for last."""
+_vectors: dict[str, Sequence[float]] = {}  # The vectors of words that were asked for last
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

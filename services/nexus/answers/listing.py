@@ -22,8 +22,7 @@ _MONTH = re.compile(
     rf"\s+(?:back\s+|all\s+)?in\s+(?P<month>{'|'.join(_MONTHS)})(?:\s+(?P<year>\d{{4}}))?\W*",
     re.IGNORECASE,
 )
-MOST = 100
-"""Hits among which those of a month are looked for."""
+MOST = 100  # Hits among which those of a month are looked for
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):

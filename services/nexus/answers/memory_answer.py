@@ -16,20 +16,16 @@ from shared.memory.ownership import author_of
 from shared.text.display import flatten, shorten
 from shared.text.prose import find_stems, find_terms, split_sentences, stem_term
 
-TOKEN_CHARACTERS = 4
-"""Characters per token of English text, the usual rule of thumb for language models."""
+TOKEN_CHARACTERS = 4  # Characters per token of English text, the usual rule of thumb for language models
 
-ITEM_TOKENS = 300
-"""The most tokens of one memory, so that a long one leaves some of the budget to the others."""
+ITEM_TOKENS = 300  # The most tokens of one memory, so that a long one leaves some of the budget to the others
 
-MIN_TOKENS = 15
-"""A memory that would have to be cut to fewer tokens is left out."""
+MIN_TOKENS = 15  # A memory that would have to be cut to fewer tokens is left out
 
 LIST_MARK = re.compile(r"^(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
 """What stands before an entry of a list in Markdown."""
 
-OLD_AFTER = timedelta(days=30)
-"""An older memory is only assumed to be still true."""
+OLD_AFTER = timedelta(days=30)  # An older memory is only assumed to be still true
 
 
 def build_packet(
@@ -122,23 +118,18 @@ MIN_SHARED = 0.5
 """Below that similarity a hit must have this share of the question's terms and a score of MIN_SCORE. With
 these three, 59 of 60 questions about the notes found something to quote, and 1 of 60 other questions did."""
 
-MIN_SCORE = 0.1
-"""The least score of a hit that is quoted by its words."""
+MIN_SCORE = 0.1  # The least score of a hit that is quoted by its words
 
 DATE_SUFFIX = re.compile(r" \(\d{4}-\d\d-\d\d\)$")
 MAX_QUOTES = 5
-MAX_QUOTE = 500
-"""The longest quotation, in characters."""
-MAX_WHOLE = 240
-"""A text this short is quoted as a whole: "Marek is responsible" needs what stands before it."""
-MAX_MORE = 2
-"""Further sentences, and earlier ones, that an answer has behind the first."""
+MAX_QUOTE = 500  # The longest quotation, in characters
+MAX_WHOLE = 240  # A text this short is quoted as a whole: "Marek is responsible" needs what stands before it
+MAX_MORE = 2  # Further sentences, and earlier ones, that an answer has behind the first
 
 
 REMEMBER_REQUEST = re.compile(r"(?i)\W*(?:please\s+)?(?:remember|note|keep\s+in\s+mind)\s+(?:that\b|:)\s*")
 """The beginning of a request to remember something."""
-NAME = re.compile(r"(?<=[a-z0-9,;'’] )[A-Z]\w+")
-"""A capitalised word within a sentence."""
+NAME = re.compile(r"(?<=[a-z0-9,;'’] )[A-Z]\w+")  # A capitalised word within a sentence
 
 
 class _Finding(msgspec.Struct, frozen=True):

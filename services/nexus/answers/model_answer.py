@@ -53,14 +53,11 @@ from shared.text.questions import asks_about_work
 CITATION = re.compile(r"\[([A-Za-z0-9][A-Za-z0-9_-]{0,127})\]")
 """How an answer cites: the id of a memory in brackets."""
 NO_ANSWER = "Memory holds nothing that answers this."
-MAX_ANSWER = 8_000
-"""Characters of an answer: four times a long one."""
-UNCITED_CONFIDENCE = 0.2
-"""The confidence of an answer that cites nothing."""
+MAX_ANSWER = 8_000  # Characters of an answer: four times a long one
+UNCITED_CONFIDENCE = 0.2  # The confidence of an answer that cites nothing
 
 
-MAX_MEMORIES = 8
-"""The most memories in a context packet."""
+MAX_MEMORIES = 8  # The most memories in a context packet
 
 
 class Answerer:

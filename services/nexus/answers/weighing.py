@@ -68,8 +68,7 @@ _ADDRESSED = (
     r"(?:{0})(?=\s*(?:[,.!?:]|$))"
 )
 """A name by which a person is addressed: by itself, or behind a greeting."""
-BEGINNING = 4
-"""Letters by which a name is known in another form."""
+BEGINNING = 4  # Letters by which a name is known in another form
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -162,15 +161,11 @@ UNLIKELY, LIKELY = -3.5, -0.5
 The weights and the steps were fitted apart, and what one of them does not see, the other may. By the steps
 alone more was told of teams' stores, and less of the half that is held out.
 """
-LIGHTEST = -3.0
-"""The least that the best sentence weighs: it may be the best of nothing."""
-SAME = 0.74
-"""The cosine of two sentences that say the same: of a former state the next one is no rival."""
-SURE_OF_BEST = 10.0
-"""How much more than the next one the only sentence weighs."""
+LIGHTEST = -3.0  # The least that the best sentence weighs: it may be the best of nothing
+SAME = 0.74  # The cosine of two sentences that say the same: of a former state the next one is no rival
+SURE_OF_BEST = 10.0  # How much more than the next one the only sentence weighs
 
-SHORT = 3
-"""The fewest letters of a noun that is told by its modifier."""
+SHORT = 3  # The fewest letters of a noun that is told by its modifier
 
 _STOP = FUNCTION_WORDS | EMPTY_WORDS | OPENING
 _AUXILIARY = r"(?:is|are|was|were|do|does|did|has|have|had|can|may|must|should|would|will|shall|could|might)"

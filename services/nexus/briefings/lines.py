@@ -9,10 +9,8 @@ import msgspec
 
 from shared.web.quoting import clean
 
-MAX_LINE = 300
-"""The most characters of a line, without its sources."""
-MAX_LINES = 20
-"""The most lines of a section."""
+MAX_LINE = 300  # The most characters of a line, without its sources
+MAX_LINES = 20  # The most lines of a section
 _MARKUP = str.maketrans({"[": "(", "]": ")", "<": "‹", ">": "›", "`": "'", "|": "/"})
 """Characters by which text from elsewhere could pass for a source, a link or HTML."""
 _OPENED_BY = {

@@ -25,17 +25,12 @@ from shared.skills.workspace import write_output
 from shared.tasks.actions import Outcome, register_action
 
 KINDS = ("morning", "evening")
-PREFIX = "brief_"
-"""How the names of a briefing's action and task begin."""
-LATE = "late_"
-"""How the names of those go on that tell what could not be told at its time."""
-EVENING_BEGINS = 14
-"""The hour from which a briefing of no kind is the evening's."""
-OLDEST = timedelta(hours=36)
-"""How far back a morning tells, if the last evening was told longer ago."""
+PREFIX = "brief_"  # How the names of a briefing's action and task begin
+LATE = "late_"  # How the names of those go on that tell what could not be told at its time
+EVENING_BEGINS = 14  # The hour from which a briefing of no kind is the evening's
+OLDEST = timedelta(hours=36)  # How far back a morning tells, if the last evening was told longer ago
 DAY = timedelta(days=1)
-WANTED = "briefing_wanted"
-"""The type of the report by which a person wants a briefing made, or added to."""
+WANTED = "briefing_wanted"  # The type of the report by which a person wants a briefing made, or added to
 
 
 class BriefingMaker:

@@ -9,8 +9,7 @@ from services.nexus.briefings.lines import MAX_LINE, MAX_LINES, Line, Section, c
 from shared.clock import format_moment
 from shared.text.display import format_list
 
-WIDTH = 80
-"""Columns; only an address or a path that is longer goes beyond."""
+WIDTH = 80  # Columns; only an address or a path that is longer goes beyond
 
 
 def format_page(
@@ -65,12 +64,9 @@ def _wrap(lines: Iterable[str]) -> str:
 
 
 _CLOCK = re.compile(r"\d\d:\d\d")
-MOST = 5
-"""The most lines of a head."""
-NAMED = 3
-"""How many things a line of the head names."""
-SHORT = 90
-"""The most characters of one of them."""
+MOST = 5  # The most lines of a head
+NAMED = 3  # How many things a line of the head names
+SHORT = 90  # The most characters of one of them
 _BEGINNINGS = {
     "waits": "Waits for you",
     "failed": "Failed",
@@ -92,8 +88,7 @@ QUIET = {
     "morning": "A quiet night: nothing waits.",
     "evening": "A quiet day: nothing was done, and nothing was missed.",
 }
-_WITH = {"due": ("calendar",)}
-"""Sections that are told in the line of another."""
+_WITH = {"due": ("calendar",)}  # Sections that are told in the line of another
 _LOUD = {"morning": ("waits", "failed", "due", "night"), "evening": ("done", "missed")}
 """What keeps a night or a day from being quiet."""
 

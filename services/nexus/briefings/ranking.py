@@ -20,12 +20,9 @@ from shared.web.quoting import clean, quote
 
 INTEREST, PROJECT, RECENT, URGENT = 0.6, 0.25, 0.15, 0.2
 """The shares of a rank: relevance to the interests, a project's name, how recent it is, words of urgency."""
-HALF_LIFE = 3.0
-"""Days until something new is half as new."""
-MODEL_TIME = 60.0
-"""Seconds a model may take to tell what is new; after that the rules tell it."""
-TOLD = 3
-"""The most sentences of a model."""
+HALF_LIFE = 3.0  # Days until something new is half as new
+MODEL_TIME = 60.0  # Seconds a model may take to tell what is new; after that the rules tell it
+TOLD = 3  # The most sentences of a model
 SHOWN_TO_MODEL = 8
 _URGENT = re.compile(
     r"(?i)\b(?:vulnerabilit\w+|cve-\d+|exploit\w*|security|breach\w*|outage|deprecat\w+|end of life"

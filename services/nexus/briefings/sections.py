@@ -28,12 +28,9 @@ from shared.queries.timetable import WAITING
 from shared.text.display import count
 from shared.web.quoting import clean
 
-MAX_CONTRADICTIONS = 10
-"""The most contradictions that a briefing lists."""
-MAX_LEARNED = 10
-"""The most memories of a day that an evening tells."""
-MAX_NODES = 5_000
-"""The most nodes of memory that are looked through for deadlines."""
+MAX_CONTRADICTIONS = 10  # The most contradictions that a briefing lists
+MAX_LEARNED = 10  # The most memories of a day that an evening tells
+MAX_NODES = 5_000  # The most nodes of memory that are looked through for deadlines
 LEARNED_KINDS = ("decision", "preference", "fact", "pattern", "goal")
 """What an evening tells of memory: what people and agents found out, and no log of events."""
 
@@ -80,8 +77,7 @@ async def find_contradictions(memory: Memory) -> Section:
     return Section(lines=lines, problem=more)
 
 
-AHEAD = 7
-"""Days ahead that a deadline is told."""
+AHEAD = 7  # Days ahead that a deadline is told
 _STATED = re.compile(
     r"(?i)\b(?:deadline|due|no later than|at the latest|has to be \w+ by|must be \w+ by|expires?|submit\w*"
     r"|deliver\w*|hand(?:ed)? in|ships?|freeze|launch\w*|release\w*|renew\w*)\b"
@@ -132,8 +128,7 @@ def _day_of(node: Node, today: date) -> date:
         return today
 
 
-PART = 120
-"""The most characters of a goal's text, or of a reason, within a line."""
+PART = 120  # The most characters of a goal's text, or of a reason, within a line
 
 
 def waiting_lines(waiting: Waiting) -> list[Line]:

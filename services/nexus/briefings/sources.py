@@ -34,12 +34,9 @@ from shared.errors import ActionError, BusError, MailroomError
 from shared.queries.office import OfficeReader
 from shared.tasks.actions import Outcome
 
-MAX_NEW = 12
-"""The most papers and news that a briefing lists."""
-START_WAIT = 3.0
-"""Seconds to wait for an agent that is just starting: all agents are ready within about one."""
-POLL_INTERVAL = 0.25
-"""Seconds between two reads of the directory, or of memory's health."""
+MAX_NEW = 12  # The most papers and news that a briefing lists
+START_WAIT = 3.0  # Seconds to wait for an agent that is just starting: all agents are ready within about one
+POLL_INTERVAL = 0.25  # Seconds between two reads of the directory, or of memory's health
 
 
 class BriefingOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,14 +15,12 @@ from shared.bus.records import read_record
 from shared.clock import parse_timestamp
 from shared.contracts import AgentReport
 
-RECORD = "briefing"
-"""The kind of the records of briefings."""
+RECORD = "briefing"  # The kind of the records of briefings
 LIVE = frozenset({"waits", "weather", "queue", "contradictions", "spent", "tomorrow", "calendar"})
 """Sections that tell what is true now: made again, they replace what was told before."""
 NOT_ADDED = frozenset({"weather", "calendar", "tomorrow"})
 """Sections whose changes are no news: they are replaced without a word."""
-MAX_FINDING = 500
-"""The most characters of a line in a report."""
+MAX_FINDING = 500  # The most characters of a line in a report
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,8 +130,7 @@ class ToldStore:
         return subjects.record(self._bus.name, RECORD, f"{day}_{kind}")
 
 
-MAX_OVERNIGHT = 100
-"""How many reports of overnight jobs are kept."""
+MAX_OVERNIGHT = 100  # How many reports of overnight jobs are kept
 
 
 class OvernightReports:

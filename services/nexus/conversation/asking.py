@@ -15,8 +15,7 @@ from shared.agent.context import AgentContext
 from shared.contracts import AskedBack, Choice
 from shared.errors import ActionError
 
-ASKS = "asks"
-"""The key of a task's metadata that holds what it asks back."""
+ASKS = "asks"  # The key of a task's metadata that holds what it asks back
 
 
 def ask_back(

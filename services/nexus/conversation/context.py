@@ -12,8 +12,7 @@ from shared.language.utterance import Utterance
 
 WAYS = read_sayings(__file__, "context")
 
-MAX_WORDS = 9
-"""The most words of a message that adds to the one before."""
+MAX_WORDS = 9  # The most words of a message that adds to the one before
 _ALONE = ("tool:small_talk", "tool:unclear", "tool:refuse", "tool:language", "tool:statement", "conductor")
 """The routes of answers that nothing is added to."""
 

@@ -18,8 +18,7 @@ WAYS = read_sayings(__file__, "effects")
 ENDING = WAYS["ending"]
 PART_OF_HOUR = WAYS["part_of_hour"]
 
-MAX_WORDS = 9
-"""The most words of a message that alters what was done."""
+MAX_WORDS = 9  # The most words of a message that alters what was done
 EFFECTS = frozenset(
     f"tool:{name}"
     for name in (

@@ -34,8 +34,7 @@ def swap(before: str, other: str) -> str:
     return f"{body} {other}{mark}"
 
 
-Span = tuple[int, int, str]
-"""Where to replace, and by what."""
+Span = tuple[int, int, str]  # Where to replace, and by what
 
 
 def swap_alike(before: str, other: str) -> str:

@@ -15,8 +15,7 @@ _REMINDER = re.compile(r"\br[0-9a-f]{10}\b")
 _APPROVAL = re.compile(r"\bapprovals (?:grant|refuse) (?P<id>[0-9a-f-]{12,36})\b")
 JOB = re.compile(r"\bjob-\d{8}-\d{3}\b")
 _SCHEDULE = re.compile(r"\bs[0-9a-f]{7}\b")
-GONE = "In place of: "
-"""How a line begins that names what is no longer there."""
+GONE = "In place of: "  # How a line begins that names what is no longer there
 _PATH = re.compile(r"(?<![\w/.])(?:~|\.{1,2})?/[^\s\"'`,;]+")
 _ITEM = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+(?P<text>\S.*)$")
 

@@ -15,8 +15,7 @@ from shared.language.utterance import Utterance, read_utterance
 WAYS = read_sayings(__file__, "pending")
 
 NOTHING = "All right, nothing is done."
-MAX_WORDS = 14
-"""The most words of a short answer; a longer message is a new one."""
+MAX_WORDS = 14  # The most words of a short answer; a longer message is a new one
 
 
 def settle(said: Utterance, asks: AskedBack) -> Resolved | None:

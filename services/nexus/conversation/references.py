@@ -13,12 +13,9 @@ from shared.language.utterance import Utterance, read_utterance
 
 WAYS = read_sayings(__file__, "references")
 
-MAX_WORDS = 14
-"""The most words of a question that is read for its pronouns."""
-PERSON_TURNS = 3
-"""The turns, from the last one back, in which the person is looked for that a pronoun means."""
-NOTHING_HELD = "Memory holds nothing"
-"""How an answer begins that has none: what it names besides is advice."""
+MAX_WORDS = 14  # The most words of a question that is read for its pronouns
+PERSON_TURNS = 3  # The turns, from the last one back, in which the person is looked for that a pronoun means
+NOTHING_HELD = "Memory holds nothing"  # How an answer begins that has none: what it names besides is advice
 _CITED = re.compile(r"\((?P<source>(?:[^()]*,\s*)?\d{4}-\d\d-\d\d)\)")
 _DESK_WORDS = frozenset(
     f"tool:{name}"

@@ -25,8 +25,7 @@ from shared.language.utterance import Utterance, read_utterance
 
 WAYS = read_sayings(__file__, "resolve")
 
-MAX_WORDS = 9
-"""The most words of an ellipsis; a longer message stands for itself."""
+MAX_WORDS = 9  # The most words of an ellipsis; a longer message stands for itself
 
 NOT_ASKED = "I had asked nothing, so nothing was done. Say it in a sentence."
 """What is said to a yes to nothing."""

@@ -37,12 +37,10 @@ from shared.contracts.conversation import CUT, MAX_TOLD, MAX_TURNS
 from shared.language.utterance import is_question, is_statement, read_utterance
 from shared.queries.office import conversation_subject, read_conversation
 
-FORMS = frozenset({"reminders"})
-"""Sessions that are no conversations: what forms of the dashboard send."""
+FORMS = frozenset({"reminders"})  # Sessions that are no conversations: what forms of the dashboard send
 ANOTHERS = "This conversation is another person's. Begin one of your own."
 STOPPED = "Stopped, as you asked: nothing more is done for this."
-RECENT = timedelta(minutes=30)
-"""For how long "it" means the reminder that was spoken of last."""
+RECENT = timedelta(minutes=30)  # For how long "it" means the reminder that was spoken of last
 Handle = Callable[[Request], Awaitable[Outbox]]
 
 
@@ -50,8 +48,7 @@ TALK = ("tool:small_talk", "tool:statement")
 """The routes of talk between messages: what follows goes on with what was before it."""
 _KEEP = re.compile(r"(?i)^remember\s+that\s+")
 _KEEPING = ("tool:remember", "tool:correct")
-_TOLD = ("tool:small_talk", "tool:unclear")
-"""Routes of what is no statement, or was understood as none."""
+_TOLD = ("tool:small_talk", "tool:unclear")  # Routes of what is no statement, or was understood as none
 
 
 class Conversations:

@@ -38,13 +38,10 @@ LEAST_SURE = {Effect.READS: 0.15, Effect.WRITES: 0.5, Effect.STARTS: 0.6}
 """The least probability with which a tool is run that reads, writes, or starts work.
 
 Chosen on the conversations of ``voices.jsonl``, each writer's by weights fitted to the others'."""
-MARGIN = 0.01
-"""The least distance to the second tool; below it the desk asks which is meant."""
-MAX_BEFORE = 500
-"""The most characters that work which goes on from other work tells of that."""
+MARGIN = 0.01  # The least distance to the second tool; below it the desk asks which is meant
+MAX_BEFORE = 500  # The most characters that work which goes on from other work tells of that
 MAX_CHOICES = 3
-SURE_OTHER = 0.6
-"""The probability from which a message that may add to the one before is for another tool."""
+SURE_OTHER = 0.6  # The probability from which a message that may add to the one before is for another tool
 SURE_WRITES_OTHER = 0.7
 """The probability below which a follow-up keeps or sends nothing by a tool that was not talked about."""
 SURE_OUTSIDE = 0.7
@@ -58,10 +55,8 @@ _GOAL = re.compile(r"\bgoal_[A-Za-z0-9_]{6,}")
 _ELSEWHERE = frozenset({"web", "news", "papers", "weather"})
 SURE_ELSEWHERE = 0.95
 """The probability below which a question that goes on from memory's answer is not asked elsewhere."""
-MOST_SURE = 0.9
-"""The most that a choice in a conversation is worth: with a model, the model is asked."""
-ROUTES = {"nexus": "memory", "conductor": "work"}
-"""The tools of routes that are not named after them."""
+MOST_SURE = 0.9  # The most that a choice in a conversation is worth: with a model, the model is asked
+ROUTES = {"nexus": "memory", "conductor": "work"}  # The tools of routes that are not named after them
 DEFAULTS = {
     Act.QUESTION: "memory",
     Act.STATEMENT: "statement",
@@ -70,11 +65,9 @@ DEFAULTS = {
     Act.QUOTED: "refuse",
 }
 """What a message is for if its act forbids what it is most like."""
-CLASSIFY_TIMEOUT = 10.0
-"""Seconds that memory has to classify a message: it takes some hundredths of one."""
+CLASSIFY_TIMEOUT = 10.0  # Seconds that memory has to classify a message: it takes some hundredths of one
 WITHOUT_MEMORY = Decision(tool=UNCLEAR, why="memory does not answer", sure=0.0, is_without_memory=True)
-VAGUE_WORDS = 4
-"""The most words of a message that names nothing."""
+VAGUE_WORDS = 4  # The most words of a message that names nothing
 
 
 class Decider:

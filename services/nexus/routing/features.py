@@ -12,8 +12,7 @@ from shared.language.utterance import read_utterance
 
 WAYS = read_sayings(__file__, "features")
 
-MAX_LENGTH = 600
-"""Characters of a message that are read: a request states its purpose at the beginning."""
+MAX_LENGTH = 600  # Characters of a message that are read: a request states its purpose at the beginning
 _WORD, _PAIR, _PART, _CUE = 1.0, 0.8, 0.35, 1.5
 """The weights of a word, of two words, of a part of a word, and of an act or a value."""
 

@@ -62,10 +62,8 @@ NAMED_ROLES = ("memory", "work", "small_talk", "statement", "unclear", "remember
 """Tools that are a role of their own."""
 ROLES = ("same", "alters", "ends", "related", *NAMED_ROLES, "other")
 """What a tool can be to the one that was talked about."""
-SHORT = 3
-"""The most words of a message that seldom stands for itself."""
-LEAST = 1e-3
-"""Added to a probability before its logarithm is taken."""
+SHORT = 3  # The most words of a message that seldom stands for itself
+LEAST = 1e-3  # Added to a probability before its logarithm is taken
 
 
 class Before(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,8 +8,7 @@ import msgspec
 from shared.contracts import MAX_TEXT, Contract, Email, Question, Response, Task, Told
 from shared.language.utterance import Utterance, read_utterance
 
-REQUEST_KEY = "visit"
-"""The key of a task's context that holds the request it is for; stored tasks have it."""
+REQUEST_KEY = "visit"  # The key of a task's context that holds the request it is for; stored tasks have it
 
 
 _GOAL = re.compile(r"\b(?:goal\s+)?goal_[A-Za-z0-9_]{6,}")

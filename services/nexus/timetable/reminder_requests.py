@@ -42,8 +42,7 @@ LEAD = WAYS["lead"]
 RENAME = WAYS["rename"]
 WATCH = WAYS["watch"]
 
-MAX_LENGTH = 4_000
-"""Characters of a message that are read; a longer one is no request about reminders."""
+MAX_LENGTH = 4_000  # Characters of a message that are read; a longer one is no request about reminders
 
 
 class ReminderIntent(Enum):
@@ -92,12 +91,9 @@ def find_intent(text: str) -> ReminderIntent | None:
     return ReminderIntent.LIST if WAYS["list"].search(first) else None
 
 
-ANSWERED = ", that is: "
-"""What stands between a request and a short answer that completes it."""
-MIN_TOLD = 3
-"""The fewest words before a request that tell something by themselves."""
-MAX_LINKS = 8
-"""How many places are tried at which a message may go on with a second reminder."""
+ANSWERED = ", that is: "  # What stands between a request and a short answer that completes it
+MIN_TOLD = 3  # The fewest words before a request that tell something by themselves
+MAX_LINKS = 8  # How many places are tried at which a message may go on with a second reminder
 
 
 class ReminderRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,10 +34,8 @@ SHORT = ("MINUTELY", "HOURLY")
 LONG = ("DAILY", "WEEKLY", "MONTHLY", "YEARLY")
 ENDS = frozenset({"FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST"})
 CHOOSES = frozenset({"BYMONTH", "BYMONTHDAY", "BYDAY", "BYSETPOS", "BYHOUR", "BYMINUTE"})
-MOST = {"INTERVAL": 10_000, "COUNT": 1_000}
-"""The largest numbers of these parts."""
-HORIZON = timedelta(days=3_660)
-"""A rule must have its first run within this."""
+MOST = {"INTERVAL": 10_000, "COUNT": 1_000}  # The largest numbers of these parts
+HORIZON = timedelta(days=3_660)  # A rule must have its first run within this
 
 DEFAULTS = {"time": " at 02:00", "day": " on Monday at 02:00"}
 """When a goal runs that is to be repeated at no time that is named."""
@@ -47,8 +45,7 @@ DEFAULT_DAYS = {"MONTHLY": " on the 1st at 02:00", "YEARLY": " on 1 January at 0
 _EVERY = {"hourly": "every hour", "weekly": "every week", "monthly": "every month", "yearly": "every year"}
 _FILLERS = frozenset({"the", "and", "at", "on", "in", "of", "from", "now", "please", "then", "run", "always"})
 """Words around a time that say nothing else."""
-LATEST_HOUR = 6
-"""The last hour that is one of the early morning, if no half of the day is named."""
+LATEST_HOUR = 6  # The last hour that is one of the early morning, if no half of the day is named
 _UNITS = re.compile(rf"(?i)\b(?:{'|'.join(_EVERY)})\b")
 _RULE = re.compile(r"(?is)^\s*(?:DTSTART|RRULE:|FREQ=)")
 
@@ -221,8 +218,7 @@ JOB_MOVE = WAYS["job_move"]
 _COMMAND = re.compile(
     r"\s*(?:/(?:schedule|queue|night_job)\s+)?(?P<verb>[a-z]+)\b[ \t]*(?P<rest>.*)", re.DOTALL
 )
-_NAME = re.compile(r"(?=\S*\d)[A-Za-z0-9_-]+")
-"""What a command names: an id, which has a digit."""
+_NAME = re.compile(r"(?=\S*\d)[A-Za-z0-9_-]+")  # What a command names: an id, which has a digit
 CHANGES = ("pause", "resume", "remove", "run", "show")
 JOB = re.compile(r"\bjob-\d{8}-\d{3}\b")
 

@@ -129,8 +129,7 @@ CALENDAR = Tool(
 )
 
 
-LASTS = timedelta(hours=1)
-"""How long an event lasts if nothing says so."""
+LASTS = timedelta(hours=1)  # How long an event lasts if nothing says so
 
 
 def read_wanted_event(context: ToolContext, request: Request) -> Event:

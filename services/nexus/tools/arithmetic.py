@@ -150,8 +150,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., float]] = {
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
 }
-MOST = 10**15
-"""Numbers beyond are not computed with: a power of a power can take minutes."""
+MOST = 10**15  # Numbers beyond are not computed with: a power of a power can take minutes
 
 
 async def work_out(context: ToolContext, request: Request, words: Words) -> Answer:

@@ -108,8 +108,7 @@ async def find_known(context: ToolContext, fact: str) -> str:
     return flatten(node_statement(hits[0].node), 200) if hits else ""
 
 
-SHARED_WORDS = 2
-"""Words of meaning that a correction has in common with the memory that it corrects."""
+SHARED_WORDS = 2  # Words of meaning that a correction has in common with the memory that it corrects
 
 
 async def correct(context: ToolContext, request: Request, _: Words) -> Answer:

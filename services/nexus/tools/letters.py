@@ -22,14 +22,10 @@ from shared.text.prose import find_stems, find_terms
 
 WAYS = read_sayings(__file__, "letters")
 
-MOST_LETTERS = 5
-"""The most letters of an answer, of agents and of the mailbox."""
-READ = 60
-"""The most letters, the latest, whose meaning is compared."""
-NEAR = 0.62
-"""The least cosine at which a letter counts as about what is asked."""
-PATIENCE = 45.0
-"""Seconds that the gateway has for a search of the mailbox."""
+MOST_LETTERS = 5  # The most letters of an answer, of agents and of the mailbox
+READ = 60  # The most letters, the latest, whose meaning is compared
+NEAR = 0.62  # The least cosine at which a letter counts as about what is asked
+PATIENCE = 45.0  # Seconds that the gateway has for a search of the mailbox
 
 
 def read_wanted_mail(context: ToolContext, request: Request) -> MailWanted:

@@ -21,8 +21,7 @@ def format_goal(goal: Goal) -> str:
 
 
 GOAL_ID = re.compile(r"\bgoal_[A-Za-z0-9_]{6,}\b")
-MOST_GOALS = 8
-"""The most goals of an answer."""
+MOST_GOALS = 8  # The most goals of an answer
 _COMMON_WORDS = frozenset("goal task run status agent job office test fail work".split())
 
 
@@ -118,8 +117,7 @@ _OPEN_WORDS = frozenset(
         "must should"
     )
 )
-MOST_POINTS = 6
-"""The most memories and the most goals of an answer."""
+MOST_POINTS = 6  # The most memories and the most goals of an answer
 
 
 async def tell_project(context: ToolContext, request: Request, _: Words) -> Answer:
@@ -169,8 +167,7 @@ PROJECT = Tool(
 )
 
 
-DAYS = 7
-"""How many days are told."""
+DAYS = 7  # How many days are told
 
 
 async def tell_spending(context: ToolContext, request: Request, _: Words) -> Answer:

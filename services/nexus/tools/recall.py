@@ -65,14 +65,12 @@ MEMORY = Tool(
 )
 
 
-_NAMED_MEMORY = re.compile(r"memory (?P<id>[\w-]+)")
-"""A memory by its id."""
+_NAMED_MEMORY = re.compile(r"memory (?P<id>[\w-]+)")  # A memory by its id
 ERASED = (
     "Nothing is forgotten yet: a text is erased for good, from the logs too, and only by a person. "
     "The command that erases it after a yes:"
 )
-MOST_OFFERED = 3
-"""The most memories that are offered at once."""
+MOST_OFFERED = 3  # The most memories that are offered at once
 
 
 async def forget(context: ToolContext, request: Request, _: Words) -> Answer:

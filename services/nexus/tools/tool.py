@@ -24,8 +24,7 @@ from shared.contracts import AskedBack, Choice, Email, Response, ResultOutcome, 
 from shared.queries.office import OfficeReader
 from shared.tasks.said import sign_said
 
-EXAMPLES = Path(__file__).parent / "examples"
-"""A file of messages for each tool."""
+EXAMPLES = Path(__file__).parent / "examples"  # A file of messages for each tool
 
 
 class Effect(Enum):

@@ -18,8 +18,7 @@ from shared.text.prose import find_stems, find_terms
 
 WAYS = read_sayings(__file__, "work")
 
-SHOWN_ID = 8
-"""The characters at the end of a goal's id that commands are shown with."""
+SHOWN_ID = 8  # The characters at the end of a goal's id that commands are shown with
 
 
 async def start_goal(context: ToolContext, request: Request, _: Words) -> Answer:
@@ -46,10 +45,8 @@ WORK = Tool(
 )
 
 
-ACCEPTED = 15
-"""How often, each fifth of a second, is looked if the conductor has accepted a goal."""
-MOST_ASKED = 5
-"""The most choices of what is to be stopped."""
+ACCEPTED = 15  # How often, each fifth of a second, is looked if the conductor has accepted a goal
+MOST_ASKED = 5  # The most choices of what is to be stopped
 _PLANNED = ("tool:schedule", "tool:queue")
 _SCHEDULE = re.compile(r"\bs[0-9a-f]{7}\b")
 _GOAL = re.compile(r"goal_[A-Za-z0-9_]{6,}")
@@ -208,8 +205,7 @@ UNANSWERED = (
     "Only a person can answer an approval, on the page of the inbox or with the command; "
     "nothing is answered yet:"
 )
-SHOWN_REQUEST = 1_000
-"""The most characters of what is asked; a cut says where the whole is."""
+SHOWN_REQUEST = 1_000  # The most characters of what is asked; a cut says where the whole is
 DONE = {"grant": "granted", "refuse": "refused"}
 _REFUSES = ("refuse", "reject", "deny", "decline", "no", "not", "don't", "dont", "disallow", "turn")
 

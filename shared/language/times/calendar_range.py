@@ -20,8 +20,7 @@ from shared.language.times.time_phrases import NUMBERS, Phrase, find_ago, find_p
 
 WAYS = read_sayings(__file__, "calendar_range")
 
-MAX_LENGTH = 1_000
-"""The characters of a text that are looked through for days."""
+MAX_LENGTH = 1_000  # The characters of a text that are looked through for days
 
 
 def parse_calendar_range(text: str, today: date) -> tuple[date, int]:

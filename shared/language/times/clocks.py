@@ -9,8 +9,7 @@ import msgspec
 from shared.language.times.days import UnclearTime
 from shared.language.times.time_phrases import HOURS, NUMBERS, PARTS, SHIFTED, Phrase
 
-WAKING = (6, 21)
-"""The first and the last hour that an hour without am or pm is taken for today."""
+WAKING = (6, 21)  # The first and the last hour that an hour without am or pm is taken for today
 _EARLY = re.compile(r"(?i)\b(?:wake|get\s+up|alarm|breakfast|sunrise)\b")
 _LATE = re.compile(
     r"(?im)^\W*(?:(?:to|for|about|that|the)\s+)*(?:dinner|supper|party|drinks|cinema|concert|movie|theatre|sunset)\b"

@@ -23,10 +23,8 @@ from shared.language.times.time_phrases import ISO_MOMENT, WEEKDAYS, Phrase, clu
 from shared.language.times.zones import ZONE, parse_zone, zone_name
 from shared.recurrence import Recurrence, format_recurrence, next_occurrence
 
-FARTHEST = timedelta(days=3_660)
-"""A time more than ten years ahead is taken for a typing error."""
-LEAST_INTERVAL = 5
-"""The fewest minutes after which something may repeat."""
+FARTHEST = timedelta(days=3_660)  # A time more than ten years ahead is taken for a typing error
+LEAST_INTERVAL = 5  # The fewest minutes after which something may repeat
 _WHOLE_DAY = re.compile(r"(?i)\b(?:birthdays?|anniversar(?:y|ies))\b")
 _VAGUE = re.compile(
     r"(?i)\b(?:later|soon|sometime|some\s+day|in\s+a\s+(?:while|moment|bit))(?:\s+(?:today|this\s+week))?\b"

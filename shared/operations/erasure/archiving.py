@@ -30,8 +30,7 @@ from shared.trail.bundle_file import Erased, erase_in_bundle, overwrite_before
 from shared.trail.seals import make_leaf, read_seals
 
 READ_TIMEOUT = 30.0
-ALL = "*"
-"""The name in the record that an order to forget is left to be carried out in bundles alone."""
+ALL = "*"  # The name in the record that an order to forget is left to be carried out in bundles alone
 log = logger(__name__)
 
 

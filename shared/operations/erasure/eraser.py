@@ -19,17 +19,12 @@ from shared.text.quotations import Quotations
 from shared.trail.seals import make_leaf
 
 T = TypeVar("T")
-TOGETHER = 50
-"""The most messages that are replaced in one commit."""
-AT_ONCE = 32
-"""Requests to the server at a time."""
-PAUSE = 0.5
-"""Seconds between two looks at what agents were still acting on."""
-LISTED = 5_000
-"""The most sequences in one record."""
+TOGETHER = 50  # The most messages that are replaced in one commit
+AT_ONCE = 32  # Requests to the server at a time
+PAUSE = 0.5  # Seconds between two looks at what agents were still acting on
+LISTED = 5_000  # The most sequences in one record
 
-Report = Callable[[str, int, int], None]
-"""Is told the present step, how much of it is done, and of how much."""
+Report = Callable[[str, int, int], None]  # Is told the present step, how much of it is done, and of how much
 
 
 class _Unit(NamedTuple):

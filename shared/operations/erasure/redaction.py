@@ -93,10 +93,8 @@ def _is_valid(data: bytes) -> bool:
     return True
 
 
-MAX_FILE = 64 * 1024 * 1024
-"""The largest file that is read, in bytes."""
-INDEX = "index.db"
-"""How the files of the gateway's index begin: it is made again without what was erased."""
+MAX_FILE = 64 * 1024 * 1024  # The largest file that is read, in bytes
+INDEX = "index.db"  # How the files of the gateway's index begin: it is made again without what was erased
 
 
 def find_quoting_files(config: Settings, quotations: Quotations) -> list[Path]:

@@ -16,10 +16,8 @@ from shared.operations.dead_letters import read_dead_letters
 from shared.operations.erasure.redaction import kind_of
 from shared.queries.records import LAST_BATCH, STEPS_BATCH, count_subjects, read_last
 
-BUSY = "busy"
-"""The state of a message that an agent may be acting on."""
-_PEOPLE = subjects.mailboxes(subjects.USER)
-"""The durables of people, which no process takes messages of."""
+BUSY = "busy"  # The state of a message that an agent may be acting on
+_PEOPLE = subjects.mailboxes(subjects.USER)  # The durables of people, which no process takes messages of
 _ENDINGS = subjects.DURABLE_ENDINGS
 
 

@@ -10,8 +10,7 @@ from shared.policy.scope import NOTHING, Stream
 from shared.policy.secrets import is_private
 from shared.policy.words import Word
 
-LONGEST = 8_192
-"""Characters of code that is still judged."""
+LONGEST = 8_192  # Characters of code that is still judged
 _STRING = re.compile(
     r"'((?:\\.|[^'\\])*)'|\"((?:\\.|[^\"\\])*)\"|`((?:\\.|[^`\\])*)`|\b(?:qx|qw|%x)\s*[/({]([^/)}]*)[/)}]",
     re.DOTALL,
@@ -59,8 +58,7 @@ _SIGNS = (
 """Signs of harm: a rule, and two patterns that are both found somewhere in the code."""
 _FROM_HOME = re.compile(r"expanduser|Path\.home\(\)|os\.environ\[?.HOME|ENV\W{1,3}HOME|homedir\(\)")
 _ESCAPE = re.compile(r"\\x([0-9a-fA-F]{2})|\\([0-7]{3})")
-_JOINED = re.compile(r"(['\"])\s*\+\s*\1")
-"""Where two texts are put together into one."""
+_JOINED = re.compile(r"(['\"])\s*\+\s*\1")  # Where two texts are put together into one
 _BARE = re.compile(r"(?<=\s)[/~][\w./~*-]*")
 _PATHS = re.compile(r"~?/[\w.*~/-]*|~|\.\./.*")
 _STATEMENT = re.compile(r"(?:^|[;{\n])\s*(?:exec|spawn)\s+([a-z][^;}\n]*)")

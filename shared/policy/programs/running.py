@@ -33,8 +33,7 @@ _SKIPS = {
     "ssh": 1,
 }
 """How many operands are the wrapper's own: a time, a file, a root, a host."""
-_TEXTS = {"watch", "hyperfine", "ssh", "script"}
-"""Wrappers that take the command as one text."""
+_TEXTS = {"watch", "hyperfine", "ssh", "script"}  # Wrappers that take the command as one text
 
 
 def judge_wrapped(call: Call) -> Stream | None:

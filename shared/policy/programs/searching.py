@@ -11,8 +11,7 @@ from shared.policy.words import Word
 
 _RUNS = {"-exec", "-execdir", "-ok", "-okdir"}
 _WRITES = {"-fprint", "-fprint0", "-fls", "-fprintf"}
-_INVERTS = {"*", "!", "-not", "-o", "-or"}
-"""With these a name says little of what is left to be found."""
+_INVERTS = {"*", "!", "-not", "-o", "-or"}  # With these a name says little of what is left to be found
 _NAMES = {"-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-lname", "-ilname"}
 _NARROWS = _NAMES | {"-empty", "-inum", "-samefile", "-xtype", "-mtime", "-mmin", "-size", "-atime", "-newer"}
 """Tests that leave a part of what there is."""

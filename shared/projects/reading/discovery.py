@@ -34,8 +34,7 @@ from shared.projects.reading.test_commands import (
     split_script,
 )
 
-MAX_COMMANDS = 12
-"""The most test commands of one project that are run."""
+MAX_COMMANDS = 12  # The most test commands of one project that are run
 BUILDS = re.compile(
     r"^(?:(?:npm|pnpm|yarn|bun) (?:run |run-script )?"
     r"(?:build|compile|bundle|generate|codegen|transpile)[\w:-]*)$"

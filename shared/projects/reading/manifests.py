@@ -285,8 +285,7 @@ LICENCES = {
     "Unlicense": r"free and unencumbered software released into the public domain",
 }
 """What the beginning of a licence's text has, by the licence's name."""
-HEAD = 4_000
-"""Characters of a licence file that tell which it is."""
+HEAD = 4_000  # Characters of a licence file that tell which it is
 NONE = "No licence is declared, and there is no licence file at the top of the repository"
 
 

@@ -25,8 +25,7 @@ CHECKERS = frozenset(
 END_TO_END = re.compile(
     r"e2e|end-to-end|browser|playwright|cypress|visual|acceptance|smoke|saucelabs|webdriver"
 )
-MOST_PACKAGES = 12
-"""The most packages of a workspace whose tests are run."""
+MOST_PACKAGES = 12  # The most packages of a workspace whose tests are run
 MANAGER_WORDS = {"run", "run-script", "rum"}
 TEST_WORDS = {"test", "t", "tst", "it", "cit", "install-test", "install-ci-test"}
 

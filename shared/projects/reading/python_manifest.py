@@ -398,8 +398,7 @@ SETTINGS = {
     "timeout": "pytest-timeout",
     "DJANGO_SETTINGS_MODULE": "pytest-django",
 }
-MOST = 400
-"""The most test files that are looked at."""
+MOST = 400  # The most test files that are looked at
 
 
 class PytestSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,10 +8,8 @@ import msgspec
 from shared.projects.reading.node_scripts import LOCKS as NODE_LOCKS
 from shared.projects.reading.project_files import ProjectFiles, get_table
 
-DEPTH = 3
-"""How many folders deep projects are looked for."""
-MOST = 24
-"""The most projects of a repository."""
+DEPTH = 3  # How many folders deep projects are looked for
+MOST = 24  # The most projects of a repository
 SKIPPED = frozenset(
     "node_modules vendor third_party third-party external examples example samples demo demos docs doc bench"
     " benchmark benchmarks website fuzz fixtures testdata test-data templates template __fixtures__ build"

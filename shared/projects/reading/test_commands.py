@@ -13,8 +13,7 @@ KEYWORDS = frozenset(
 PUNCTUATION = re.compile(r"[();<>|&]+")
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 VARIABLE = re.compile(r"\$\{(\w+)(?::?-([^}]*))?\}|\$(\w+)")
-UNKNOWN = "\ufffd"
-"""Stands in a word for what is not known before the command runs."""
+UNKNOWN = "\ufffd"  # Stands in a word for what is not known before the command runs
 
 
 class ShellCommand(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,19 +24,14 @@ from shared.sandbox.snapshot.restore import (
 )
 from shared.sandbox.snapshot.storage import ObjectStore, hold_lock
 
-KEEP = 40
-"""How many snapshots a workspace keeps; the oldest go first."""
-SLACK = 10
-"""How many more there may be until the oldest go: unneeded contents are searched for only then."""
-MAX_BYTES = 2 << 30
-"""The most bytes the snapshots of one workspace take."""
-MAX_FILE = 256 << 20
-"""Larger files are not kept: a restore reports which of them changed."""
+KEEP = 40  # How many snapshots a workspace keeps; the oldest go first
+SLACK = 10  # How many more there may be until the oldest go: unneeded contents are searched for only then
+MAX_BYTES = 2 << 30  # The most bytes the snapshots of one workspace take
+MAX_FILE = 256 << 20  # Larger files are not kept: a restore reports which of them changed
 MAX_FILES = 200_000
 PATIENCE = 60.0
 """Seconds to wait for another process that takes a snapshot of the same workspace: it may be stopped."""
-SHOWN = 1_000
-"""How many paths of each kind an undo names: they must fit into a message."""
+SHOWN = 1_000  # How many paths of each kind an undo names: they must fit into a message
 FRESH_NS = 1_000_000_000
 """A file changed so shortly before a snapshot can change again with the same times: it is read again."""
 

@@ -13,8 +13,7 @@ from typing import BinaryIO
 from shared.errors import ActionError
 from shared.sandbox.confined import ConfinedFolder
 
-CHUNK = 1 << 20
-"""Bytes that are held in memory at once; smaller contents are written only if they are new."""
+CHUNK = 1 << 20  # Bytes that are held in memory at once; smaller contents are written only if they are new
 
 
 class ObjectStore:

@@ -27,10 +27,8 @@ from shared.queries.office import find_dead_letter
 from shared.queries.records import scan
 from shared.text.display import clean, clean_block
 
-POLL_INTERVAL = 1.0
-"""Seconds between reads if no message arrives."""
-STOP_TIMEOUT = 10.0
-"""Seconds until an answer that was stopped must have ended."""
+POLL_INTERVAL = 1.0  # Seconds between reads if no message arrives
+STOP_TIMEOUT = 10.0  # Seconds until an answer that was stopped must have ended
 _ANSWERS = subjects.mail(subjects.USER, subjects.NEXUS)
 
 
@@ -210,8 +208,7 @@ class ShownAnswer:
             print_sources(answer)
 
 
-Ask = Callable[[str], Awaitable[bool]]
-"""Asks a person, and tells whether the answer was yes."""
+Ask = Callable[[str], Awaitable[bool]]  # Asks a person, and tells whether the answer was yes
 _OFFERED = re.compile(
     r"\bmailroom (?:approvals (?P<verb>grant|refuse) (?P<approval>[0-9a-f-]{12,36})"
     r"|memory forget (?P<memory>[\w-]+))"

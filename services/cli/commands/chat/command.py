@@ -42,13 +42,10 @@ A short message goes on with what was said: "at 10 instead", "and who decided th
 
 Tab completes commands, agents, goals and paths; the arrow up brings back what was written.
 Ctrl-C stops an answer, Ctrl-D leaves. "what can you do?" lists what the front desk does."""
-SLOW = 20.0
-"""Seconds without a sign of the front desk after which one is told what to look at."""
+SLOW = 20.0  # Seconds without a sign of the front desk after which one is told what to look at
 STILL_WAITING = f"No answer yet: 'mailroom status' shows whether {subjects.NEXUS} runs. Ctrl-C ends the wait."
-PATIENCE = 600.0
-"""Seconds that an answer is waited for."""
-SHOWN_TURNS = 3
-"""Turns of a session that are shown when it is gone on with."""
+PATIENCE = 600.0  # Seconds that an answer is waited for
+SHOWN_TURNS = 3  # Turns of a session that are shown when it is gone on with
 
 
 @click.command()

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.history import History
 
 PROMPT = "› "
-HISTORY = "chat_history"
-"""The file in the state directory that has what was written in the office's chats."""
+HISTORY = "chat_history"  # The file in the state directory that has what was written in the office's chats
 COMMANDS: Sequence[Named] = (
     ("/help", "what one can write here"),
     ("/new", "begin a new session"),

@@ -19,11 +19,9 @@ from shared.queries.office import list_conversations
 from shared.text.display import count
 from shared.text.times import format_span, seconds_between
 
-RECENT = timedelta(hours=8)
-"""How long 'mailroom chat' goes on with the last conversation: a day at work."""
+RECENT = timedelta(hours=8)  # How long 'mailroom chat' goes on with the last conversation: a day at work
 
-MIN_TITLE = 20
-"""The characters that are shown of how a session began, however narrow the terminal is."""
+MIN_TITLE = 20  # The characters that are shown of how a session began, however narrow the terminal is
 
 session_options = combine(
     click.option("--session", type=SessionName(), default="", metavar="ID", help="Go on with this session."),

@@ -37,15 +37,11 @@ from shared.text.display import clean, count
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-MAX_IDS = 100
-"""The most memories that one order names."""
-POLL = 0.3
-"""Seconds between two looks at the progress."""
-SHOWN = 3
-"""The most parts that are shown of those that many memories have."""
+MAX_IDS = 100  # The most memories that one order names
+POLL = 0.3  # Seconds between two looks at the progress
+SHOWN = 3  # The most parts that are shown of those that many memories have
 IN_HAND = "what agents have in hand, if they quote it yet: it is erased when they are done"
-AWAY = 60.0
-"""Seconds for which memory may be away or fail meanwhile: an order that is stored is tried again."""
+AWAY = 60.0  # Seconds for which memory may be away or fail meanwhile: an order that is stored is tried again
 ERASER_AWAY = 30.0
 """Seconds for which it is waited for another process with the eraser's key, such as 'mailroom up'."""
 

@@ -14,8 +14,7 @@ from shared.contracts import Edge, EdgeKey, Node, Path, PathsQuery, Relation, Tr
 from shared.errors import MailroomError
 from shared.text.display import clean, count
 
-Prefix = tuple[str, str]
-"""The prefix of the first line of a branch, and that of its other lines."""
+Prefix = tuple[str, str]  # The prefix of the first line of a branch, and that of its other lines
 
 
 def format_walk(walk: Traversal, changed_since: int = 0) -> Iterator[Text]:

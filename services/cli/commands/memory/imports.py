@@ -25,10 +25,8 @@ from shared.memory import Memory, WriteRefused
 from shared.text.display import clean
 from shared.text.prose import split_title
 
-BATCH_RECORDS = 200
-"""The most records per write."""
-BATCH_BYTES = 2_000_000
-"""The most bytes of lines per write, well below the limit of a message."""
+BATCH_RECORDS = 200  # The most records per write
+BATCH_BYTES = 2_000_000  # The most bytes of lines per write, well below the limit of a message
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,12 +77,10 @@ def _edge(data: dict[str, Any]) -> Edge:
     return amended(edge, created_version=0, version=0, retired_version=0)
 
 
-IN_FLIGHT = 3
-"""Concurrent writes: while one is embedded, the next is read and sent."""
+IN_FLIGHT = 3  # Concurrent writes: while one is embedded, the next is read and sent
 MAX_SENDS = 20
 """Sends of a write before the import fails: it may queue for minutes while long texts are embedded."""
-RETRY_INTERVAL = 1.0
-"""Seconds between two sends."""
+RETRY_INTERVAL = 1.0  # Seconds between two sends
 MAX_SAME_REFUSALS = 20
 """Consecutive refusals for the same reason that end the import, for instance because the disk is full."""
 SPOOL_BYTES = 32 * 1024 * 1024
@@ -207,8 +203,7 @@ def _read_spool(spool: IO[bytes]) -> Iterator[Record]:
         yield parse_record(int(number), line)
 
 
-MAX_SHOWN = 20
-"""The most refused lines that are printed."""
+MAX_SHOWN = 20  # The most refused lines that are printed
 
 
 @click.command(name="import")

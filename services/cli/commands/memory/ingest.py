@@ -23,16 +23,13 @@ from shared.memory import Memory
 from shared.text.display import clean, count
 from shared.text.times import format_span
 
-WAIT = 300.0
-"""Seconds for which the command waits for memory while nothing comes of it."""
+WAIT = 300.0  # Seconds for which the command waits for memory while nothing comes of it
 POLL = 0.3
 ASK_EVERY = 1.0
 TELL_EVERY = 10.0
 """Seconds between two looks at how far memory is, and between two lines of it where no bar can be shown."""
-MOST_COUNTED = 200
-"""The most files whose memories are counted."""
-SHOWN = 5
-"""The most parts that are named as left out."""
+MOST_COUNTED = 200  # The most files whose memories are counted
+SHOWN = 5  # The most parts that are named as left out
 LATER = "The office does not run: memory takes them in when it starts"
 GOES_ON = "Memory goes on taking them in; see: mailroom memory health"
 

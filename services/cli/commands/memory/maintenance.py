@@ -14,8 +14,7 @@ from shared.memory import Memory
 from shared.text.display import clean
 from shared.text.times import format_span
 
-NAME_WIDTH = 22
-"""Columns of a name, so that values align."""
+NAME_WIDTH = 22  # Columns of a name, so that values align
 
 
 def format_report(report: Mapping[str, Any], indent: int = 0) -> Iterator[str]:
@@ -82,10 +81,8 @@ def _is_list_of_maps(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(entry, Mapping) for entry in value)
 
 
-POLL_INTERVAL = 0.3
-"""Seconds between checks of a rebuild's progress."""
-CATCHING_UP = "catching up"
-"""The status of memory during a rebuild."""
+POLL_INTERVAL = 0.3  # Seconds between checks of a rebuild's progress
+CATCHING_UP = "catching up"  # The status of memory during a rebuild
 
 
 @click.command()

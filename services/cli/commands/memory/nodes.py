@@ -121,8 +121,7 @@ def add(
     print_result(written, text, as_json)
 
 
-ASK_EVERY = 0.3
-"""Seconds between two questions how far a deep search is."""
+ASK_EVERY = 0.3  # Seconds between two questions how far a deep search is
 
 FIRST_TIME = "{:,} texts are compared for the first time: this takes long, and the next time does not."
 

@@ -21,10 +21,8 @@ from shared.text.display import clean
 T = TypeVar("T")
 SIMILARITY = 0.8
 """How similar a kind must be to a known one to count as a typo of it: 'decison' and 'facts' are."""
-MIN_ID = 4
-"""The fewest characters by which a memory can be named in place of its whole id."""
-NOT_FOUND = "not in memory"
-"""Part of memory's error about an id that it does not hold."""
+MIN_ID = 4  # The fewest characters by which a memory can be named in place of its whole id
+NOT_FOUND = "not in memory"  # Part of memory's error about an id that it does not hold
 
 at_option = click.option(
     "--at", type=NumberType(), default=0, metavar="VERSION", help="As of this graph version."
