@@ -166,7 +166,13 @@ def read_tree(root: Path, limits: Limits | None = None) -> Tree:
     ``root`` is the absolute path of a readable folder.
     """
     limits = limits or Limits()
-    root = _require_folder(root)
+    if not root.is_absolute():
+        raise ActionError(
+            f"{str(root)!r} is not an absolute path", "Give the whole path, such as /home/me/project"
+        )
+    if not root.is_dir():
+        raise ActionError(f"{root} is not a folder that can be read", "Check the path and its permissions")
+    root = root.resolve()
     files: list[str] = []
     unreadable: list[str] = []
     cut, unnamed = "", 0
@@ -183,7 +189,7 @@ def read_tree(root: Path, limits: Limits | None = None) -> Tree:
             cut = _over(files, ends, limits)
             if cut:
                 break
-            if not _is_named(path):
+            if not (len(path) <= 1_000 and path.isprintable()):
                 unnamed += 1
             elif _is_ours(entry, path, rules):
                 if not entry.is_dir(follow_symlinks=False):
@@ -217,16 +223,6 @@ def read_text(root: Path, path: str, limit: int = 512_000) -> str:
     return data.decode("utf-8-sig", "replace").replace("\r\n", "\n").translate(NO_BREAKS)
 
 
-def _require_folder(root: Path) -> Path:
-    if not root.is_absolute():
-        raise ActionError(
-            f"{str(root)!r} is not an absolute path", "Give the whole path, such as /home/me/project"
-        )
-    if not root.is_dir():
-        raise ActionError(f"{root} is not a folder that can be read", "Check the path and its permissions")
-    return root.resolve()
-
-
 def _entries(folder: Path, limit: int) -> list[os.DirEntry[str]] | None:
     """The sorted entries of a folder; None if it cannot be read."""
     try:
@@ -242,11 +238,6 @@ def _over(files: list[str], ends: float, limits: Limits) -> str:
     if time.monotonic() > ends:
         return f"only the {len(files):,} files found within {limits.seconds:g} s were read"
     return ""
-
-
-def _is_named(path: str) -> bool:
-    # a name that is not UTF-8 cannot travel in JSON, and one this long cannot stand as a source
-    return len(path) <= 1_000 and path.isprintable()
 
 
 def _is_ours(entry: os.DirEntry[str], path: str, rules: Rules) -> bool:

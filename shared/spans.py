@@ -48,7 +48,21 @@ class SpanRecorder:
         """Add a span that ended; beyond MAX_SPANS it is only counted."""
         if len(self._ended) >= MAX_SPANS:
             last = self._ended[-1]
-            self._ended[-1] = _merged(last, span)
+            # One span that counts both, and has their tokens and cost
+            count = last.count + span.count
+            self._ended[-1] = Span(
+                number=last.number,
+                parent=last.parent if last.parent == span.parent else 0,
+                kind=SpanKind.MORE,
+                name=f"{count} more",
+                started_at=last.started_at,
+                seconds=round(last.seconds + span.seconds, 4),
+                failed=last.failed or span.failed,
+                input_tokens=last.input_tokens + span.input_tokens,
+                output_tokens=last.output_tokens + span.output_tokens,
+                cost=last.cost + span.cost,
+                count=count,
+            )
             return
         self._characters += len(span.input) + len(span.output)
         if self._characters > MAX_CHARACTERS:
@@ -116,7 +130,9 @@ def span(kind: SpanKind, name: str, given: str = "") -> Iterator[OpenSpan]:
         yield opened
     except BaseException as error:
         opened.failed = True
-        opened.output = opened.output or _reason(error)
+        opened.output = opened.output or (
+            "stopped" if isinstance(error, asyncio.CancelledError) else str(error) or type(error).__name__
+        )
         raise
     finally:
         _parent.reset(tokens[0])
@@ -138,25 +154,3 @@ def span(kind: SpanKind, name: str, given: str = "") -> Iterator[OpenSpan]:
                 cost=opened.cost,
             )
         )
-
-
-def _reason(error: BaseException) -> str:
-    return "stopped" if isinstance(error, asyncio.CancelledError) else str(error) or type(error).__name__
-
-
-def _merged(last: Span, span: Span) -> Span:
-    """One span that counts both, and has their tokens and cost."""
-    count = last.count + span.count
-    return Span(
-        number=last.number,
-        parent=last.parent if last.parent == span.parent else 0,
-        kind=SpanKind.MORE,
-        name=f"{count} more",
-        started_at=last.started_at,
-        seconds=round(last.seconds + span.seconds, 4),
-        failed=last.failed or span.failed,
-        input_tokens=last.input_tokens + span.input_tokens,
-        output_tokens=last.output_tokens + span.output_tokens,
-        cost=last.cost + span.cost,
-        count=count,
-    )

@@ -227,7 +227,14 @@ class MailroomGroup(LazyGroup):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As in click; a usage error if an argument is not valid text, or an option is given twice."""
-        _require_valid_text(args, ctx)
+        # Raise a usage error if an argument has bytes that are not valid in the locale's encoding
+        for argument in args:
+            if any("\udc80" <= sign <= "\udcff" for sign in argument):
+                shown = argument.encode(errors="surrogateescape").decode(errors="replace")[:100]
+                raise WrappedUsageError(
+                    f"{shown!r} is not valid text; write it in UTF-8, and set a UTF-8 locale: LC_ALL=C.UTF-8",
+                    ctx,
+                )
         if not ctx.resilient_parsing:  # as for the shell's completion
             _require_once(self, args, ctx)
         return super().parse_args(ctx, args)
@@ -251,16 +258,6 @@ class MailroomGroup(LazyGroup):
         except KeyboardInterrupt:
             click.echo("\nInterrupted.", err=True)
             raise SystemExit(1) from None
-
-
-def _require_valid_text(arguments: list[str], ctx: click.Context) -> None:
-    """Raise a usage error if an argument has bytes that are not valid in the locale's encoding."""
-    for argument in arguments:
-        if any("\udc80" <= sign <= "\udcff" for sign in argument):
-            shown = argument.encode(errors="surrogateescape").decode(errors="replace")[:100]
-            raise WrappedUsageError(
-                f"{shown!r} is not valid text; write it in UTF-8, and set a UTF-8 locale: LC_ALL=C.UTF-8", ctx
-            )
 
 
 def _require_once(command: click.Command, arguments: list[str], ctx: click.Context) -> None:

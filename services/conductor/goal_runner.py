@@ -319,10 +319,7 @@ class GoalRunner:
             return await self.advance(goal, stored)
         if review_needs_repair(goal) and self._model.available:
             return await self.ask_model(REPAIR, goal, stored)
-        return await self._conclude(goal, stored)
-
-    async def _conclude(self, goal: Goal, stored: StoredGoal) -> Sequence[Entry]:
-        """Have a goal that a model planned answered from its results; report any other."""
+        # Have a goal that a model planned answered from its results; report any other
         completed = any(task.status is TaskStatus.COMPLETED for task in goal.tasks)
         if goal.playbook == BY_MODEL and completed and self._model.available:
             return await self.ask_model(ANSWER, goal, stored)

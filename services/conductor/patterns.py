@@ -65,7 +65,8 @@ class PatternBook:
         return ids
 
     async def _apply(self, task: GoalTask, used: list[str]) -> GoalTask:
-        known = await self._known(self._learner.pattern_ids(task))
+        nodes = await self._get(self._learner.pattern_ids(task))
+        known = [KnownPattern(node.id, pattern_of(node)) for node in nodes if not node.retired_version]
         project = await project_of(task) if known else ""
         params = dict(task.params)
         for each in known:
@@ -91,10 +92,6 @@ class PatternBook:
             await self._write(*changed)
             if spent := [node.id for node in changed if not pattern_of(node).pays]:
                 await self._ask(self._memory.retire(*spent))
-
-    async def _known(self, ids: Sequence[str]) -> list[KnownPattern]:
-        nodes = await self._get(ids)
-        return [KnownPattern(node.id, pattern_of(node)) for node in nodes if not node.retired_version]
 
     async def _get(self, ids: Sequence[str]) -> list[Node]:
         found = await self._ask(self._memory.get(*ids)) if ids else None

@@ -161,6 +161,8 @@ def checkup_parts(results: Mapping[str, Any], suffix: str = "") -> tuple[dict[st
 def report_mail(goal: Goal) -> AgentReport:
     """The mail that reports an ended goal to its requester."""
     verdict = verdict_of(goal)
+    # What a completed goal came to if that is not just done, before an answer that does not say so
+    unsure = goal.status is TaskStatus.COMPLETED and goal.outcome in UNSURE
     return AgentReport(
         sender=subjects.CONDUCTOR,
         recipient=goal.requester,
@@ -168,7 +170,8 @@ def report_mail(goal: Goal) -> AgentReport:
         report_id=goal.goal_id,
         agent=subjects.CONDUCTOR,
         report_type="goal" if goal.playbook in ("", BY_MODEL) else goal.playbook,
-        summary=_lead(goal) + (goal.answer or goal.reason or f"The goal ended: {goal.status}"),
+        summary=(f"{format_outcome(goal)}\n\n" if unsure else "")
+        + (goal.answer or goal.reason or f"The goal ended: {goal.status}"),
         output_paths=(goal.report_path,) if goal.report_path else (),
         metadata={
             "status": str(goal.status),
@@ -177,12 +180,6 @@ def report_mail(goal: Goal) -> AgentReport:
             "text": goal.text[:500],
         },
     )
-
-
-def _lead(goal: Goal) -> str:
-    """What a completed goal came to if that is not just done, before an answer that does not say so."""
-    unsure = goal.status is TaskStatus.COMPLETED and goal.outcome in UNSURE
-    return f"{format_outcome(goal)}\n\n" if unsure else ""
 
 
 def compose_plain(goal: Goal, results: Mapping[str, Any], left: str = "") -> str:
@@ -271,7 +268,7 @@ def memories_of(
 
     findings = [finding for suffix in folders_of(goal) for finding in _findings(results, suffix)]
     workers = [task.assignee for task in goal.tasks]
-    weight = _weigh(goal, findings)
+    weight = 0.4 if findings else GOAL_IMPORTANCE.get(goal.status, 0.4)
     event = node(0, "event", f"{title} ({goal.ended_at[:10]})", _story(goal, findings), weight, workers)
     nodes = [event]
     for finding in findings[:MAX_OBSERVATIONS]:
@@ -294,10 +291,6 @@ def _finders(goal: Goal, finding: Finding) -> list[str]:
     """The agents of the check-up's task that brought the finding."""
     source = "tests" if finding.tool == "tests" else "inspection"
     return [task.assignee for task in goal.tasks if task.name.startswith(source)]
-
-
-def _weigh(goal: Goal, findings: Sequence[Finding]) -> float:
-    return 0.4 if findings else GOAL_IMPORTANCE.get(goal.status, 0.4)
 
 
 def _story(goal: Goal, findings: Sequence[Finding]) -> str:

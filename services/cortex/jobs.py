@@ -70,7 +70,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"retries must be between 0 and {MAX_RETRIES}, not {self.retries}")
         for field in ("run_at", "created_at"):
             if value := getattr(self, field):
-                _require_moment(field, value)
+                try:
+                    _moment(value)
+                except (ValueError, OverflowError, OSError):
+                    raise ValueError(
+                        f"{field} must be an ISO 8601 date and time, not {value[:40]!r}"
+                    ) from None
 
     @property
     def task_priority(self) -> TaskPriority:
@@ -212,10 +217,3 @@ class RefusedFiles:
 def _moment(timestamp: str, zone: tzinfo | None = None) -> datetime:
     moment = datetime.fromisoformat(timestamp)
     return (moment if moment.tzinfo else localize(moment, zone)).astimezone(UTC)
-
-
-def _require_moment(field: str, value: str) -> None:
-    try:
-        _moment(value)
-    except (ValueError, OverflowError, OSError):
-        raise ValueError(f"{field} must be an ISO 8601 date and time, not {value[:40]!r}") from None

@@ -62,7 +62,15 @@ class OvernightWorker:
         while True:
             self._ended.clear()
             try:
-                await self._scan()
+                async with self._scanning:
+                    claimed = await asyncio.to_thread(self.queue.find_claimed)
+                    jobs = [job for job in claimed if job.task_id not in self._submitted]
+                    jobs += await asyncio.to_thread(self._take, len(claimed), await self.night.look())
+                    for job in jobs:
+                        await self._submit(job)
+                    if time.monotonic() - self._pruned_at > PRUNE_EVERY or not self._pruned_at:
+                        await asyncio.to_thread(self.queue.prune)
+                        self._pruned_at = time.monotonic()
             except (BusError, OSError) as error:
                 self._context.log.warning("queue_scan_failed", error=str(error))
             try:
@@ -160,17 +168,6 @@ class OvernightWorker:
         """The state of the queue, as text and as data."""
         now = await self.night.look()
         return await asyncio.to_thread(describe_queue, self.queue, self.night, now)
-
-    async def _scan(self) -> None:
-        async with self._scanning:
-            claimed = await asyncio.to_thread(self.queue.find_claimed)
-            jobs = [job for job in claimed if job.task_id not in self._submitted]
-            jobs += await asyncio.to_thread(self._take, len(claimed), await self.night.look())
-            for job in jobs:
-                await self._submit(job)
-            if time.monotonic() - self._pruned_at > PRUNE_EVERY or not self._pruned_at:
-                await asyncio.to_thread(self.queue.prune)
-                self._pruned_at = time.monotonic()
 
     def _take(self, claimed: int, now: datetime) -> list[QueuedJob]:
         """Claim what may begin: first what a person wants now, then as much as there is room for.

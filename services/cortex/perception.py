@@ -44,8 +44,9 @@ def perceive(text: str) -> Percept:
     commands = WAYS["command"].findall(bare)
     paths = [found[0] for found in WAYS["path"].finditer(bare) if found[0].lstrip("/") not in commands]
     named += paths + [found[0] for found in WAYS["proper"].finditer(bare)]
+    flat = " ".join(text.split())
     return Percept(
-        intent=_first_sentence(text),
+        intent=re.split(r"(?<=[.!?])\s", flat, maxsplit=1)[0][:300],
         query_type=_query_type(text),
         complexity=complexity_of(score_complexity(text, len(set(named)))),
         entities=_few(named),
@@ -97,11 +98,6 @@ def _query_type(text: str) -> QueryType:
     if WAYS["creative"].search(text):
         return "creative"
     return "question" if WAYS["question"].match(text) or text.rstrip().endswith("?") else "command"
-
-
-def _first_sentence(text: str) -> str:
-    flat = " ".join(text.split())
-    return re.split(r"(?<=[.!?])\s", flat, maxsplit=1)[0][:300]
 
 
 def _few(names: list[str]) -> tuple[str, ...]:

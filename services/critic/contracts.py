@@ -85,11 +85,8 @@ def read_contracts(tree: Tree, known: frozenset[str]) -> list[AnyRule]:
 def _read_settings(tree: Tree, path: str) -> dict[str, Any]:
     if path.endswith(".toml"):
         return ProjectFiles(tree.root).table(path, *TABLE)
-    return _parse_ini(read_text(tree.root, path))
-
-
-def _parse_ini(text: str) -> dict[str, Any]:
-    """The settings of an INI file, as a TOML file would hold them."""
+    # The settings of an INI file, as a TOML file would hold them
+    text = read_text(tree.root, path)
     try:
         sections = parse_ini(text)
     except ValueError:
@@ -124,7 +121,17 @@ def _read_contract(
         return _expand(_values(contract, key), known)
 
     if kind == "layers":
-        return _layers(contract, common)
+        rows = _values(contract, "layers")
+        closed = frozenset(at for at, row in enumerate(rows) if "|" in row)
+        levels = [[name.strip(" ()") for name in re.split(r"[|:]", row)] for row in rows]
+        return [
+            Layers(
+                **common,
+                levels=tuple(tuple(above + name for name in level) for level in levels),
+                closed=closed,
+            )
+            for above in [f"{container}." for container in _values(contract, "containers")] or [""]
+        ]
     if kind == "forbidden":
         subjects, objects = modules("source_modules"), modules("forbidden_modules")
         return [Forbidden(**common, subjects=subjects, objects=objects)] if subjects and objects else []
@@ -134,18 +141,6 @@ def _read_contract(
     if kind == "protected" and (objects := modules("protected_modules")):
         return [Protected(**common, subjects=modules("allowed_importers"), objects=objects)]
     return []
-
-
-def _layers(contract: Mapping[str, Any], common: dict[str, Any]) -> list[AnyRule]:
-    rows = _values(contract, "layers")
-    closed = frozenset(at for at, row in enumerate(rows) if "|" in row)
-    levels = [[name.strip(" ()") for name in re.split(r"[|:]", row)] for row in rows]
-    return [
-        Layers(
-            **common, levels=tuple(tuple(above + name for name in level) for level in levels), closed=closed
-        )
-        for above in [f"{container}." for container in _values(contract, "containers")] or [""]
-    ]
 
 
 def _values(contract: Mapping[str, Any], key: str) -> list[str]:

@@ -62,7 +62,16 @@ async def judge_results(
     A citation that cannot be looked up is dropped. Raises ModelError.
     """
     known = await context.models.quote_known(goal)
-    question = _format_question(results, goal, verdict, known)
+    quoted = (
+        f"<result task={name!r}>\n{fence(_format_result(result))}\n</result>"
+        for name, result in results.items()
+    )
+    asked = f"<goal>\n{fence(goal[:QUOTED]) or '(not stated)'}\n</goal>"
+    found = "\n".join([CHECKED, f"- {format_verdict(verdict)}", *(f"- {each}" for each in verdict.reasons)])
+    listed = criteria_of(results).items()
+    stated = [f"- {task}, criterion {number}: {text}" for (task, number), text in listed]
+    criteria = fence("\n".join([CRITERIA, *stated])) if stated else ""
+    question = "\n\n".join(filter(None, [TASK, asked, known, "\n".join(quoted), found, criteria]))
     judged = await context.models.ask_model_for(
         [Message(role="user", text=question)], Judgement, checker(results)
     )
@@ -100,7 +109,15 @@ def combine(verdict: Verdict, judged: Judgement, results: Mapping[str, Any], rep
         reasons.append(clean(f"{reason.task}: {reason.text}") + place)
     if dropped:
         reasons.append(f"{dropped} place{'s' * (dropped != 1)} the model cited could not be found")
-    met, unmet = _judged_criteria(judged, results)
+    # What a judgement says of each criterion: those that are met, those that are not
+    stated = criteria_of(results)
+    lines: dict[bool, list[str]] = {True: [], False: []}
+    for each in judged.criteria:
+        if text := stated.pop((each.task, each.number), ""):
+            why = f" ({each.why})" if each.why.strip() else ""
+            word = "met" if each.met else "not met"
+            lines[each.met].append(clean(f"{each.task}: criterion {each.number} {word}: {text}{why}"))
+    met, unmet = (lines[True], lines[False])
     checked = Checked(content=True, criteria=len(met) + len(unmet), met=len(met))
     reasons += met + unmet
     again = [*(() if judged.approved else judged.redo), *(line.partition(":")[0] for line in unmet)]
@@ -123,31 +140,6 @@ def criteria_of(results: Mapping[str, Any]) -> dict[tuple[str, int], str]:
         stated = [line.strip(" -*") for line in lines if line.strip(" -*")][:MAX_CRITERIA]
         found |= {(name, number): line for number, line in enumerate(stated, start=1)}
     return found
-
-
-def _judged_criteria(judged: Judgement, results: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """What a judgement says of each criterion: those that are met, those that are not."""
-    stated = criteria_of(results)
-    lines: dict[bool, list[str]] = {True: [], False: []}
-    for each in judged.criteria:
-        if text := stated.pop((each.task, each.number), ""):
-            why = f" ({each.why})" if each.why.strip() else ""
-            word = "met" if each.met else "not met"
-            lines[each.met].append(clean(f"{each.task}: criterion {each.number} {word}: {text}{why}"))
-    return lines[True], lines[False]
-
-
-def _format_question(results: Mapping[str, Any], goal: str, verdict: Verdict, known: str) -> str:
-    quoted = (
-        f"<result task={name!r}>\n{fence(_format_result(result))}\n</result>"
-        for name, result in results.items()
-    )
-    asked = f"<goal>\n{fence(goal[:QUOTED]) or '(not stated)'}\n</goal>"
-    found = "\n".join([CHECKED, f"- {format_verdict(verdict)}", *(f"- {each}" for each in verdict.reasons)])
-    listed = criteria_of(results).items()
-    stated = [f"- {task}, criterion {number}: {text}" for (task, number), text in listed]
-    criteria = fence("\n".join([CRITERIA, *stated])) if stated else ""
-    return "\n\n".join(filter(None, [TASK, asked, known, "\n".join(quoted), found, criteria]))
 
 
 def _format_result(result: Any) -> str:

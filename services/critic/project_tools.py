@@ -65,12 +65,6 @@ class ProjectTool(msgspec.Struct, frozen=True, kw_only=True):
         return not self.named or bool(re.search(rf'"{self.named}"\s*:\s*"', text))
 
 
-def _relative(path: str, root: Path, place: Path) -> str:
-    """The path within the repository of what a tool in ``place`` names; empty for what lies elsewhere."""
-    whole = Path(path) if Path(path).is_absolute() else place / path
-    return str(whole.relative_to(root)) if whole.is_relative_to(root) else ""
-
-
 def read_eslint(result: CommandResult) -> Iterator[Row]:
     """eslint --format json, xo too; what comes before the report is skipped."""
     start = result.output.find("[{") if "[{" in result.output else result.output.find("[")
@@ -280,7 +274,9 @@ def _completed(tool: ProjectTool, sources: Sources, rows: list[Row], root: Path,
     known = set(sources.tree.files)
     findings: list[Finding] = []
     for path, rule, level, line, message in rows:
-        file = _relative(path, root, place)
+        # The path within the repository of what a tool in ``place`` names; empty for what lies elsewhere
+        whole = Path(path) if Path(path).is_absolute() else place / path
+        file = str(whole.relative_to(root)) if whole.is_relative_to(root) else ""
         if file in known:
             findings.append(
                 make_finding(tool.name, rule, rate(tool.name, rule, level, file), file, line, message)

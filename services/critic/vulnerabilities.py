@@ -53,7 +53,11 @@ def read_locked(tree: Tree) -> list[Locked]:
             continue
         lines = text.splitlines()
         for name, version in rows:
-            place = _line(lines, name)
+            form = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE)
+            place = next(
+                (number for number, line in enumerate(lines, start=1) if name in line and form.search(line)),
+                0,
+            )
             found.setdefault((ecosystem, name, version), Locked(ecosystem, name, version, path, place))
     return list(found.values())[:MAX_PACKAGES]
 
@@ -64,13 +68,6 @@ def find_parser(path: str) -> tuple[str, Callable[[str], Iterator[Row]]] | None:
     if re.fullmatch(r"(?:.*[-_.])?requirements(?:[-_.].*)?\.(?:txt|lock)|constraints.*\.txt", name):
         return "PyPI", _pins
     return PARSERS.get(name)
-
-
-def _line(lines: list[str], name: str) -> int:
-    form = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE)
-    return next(
-        (number for number, line in enumerate(lines, start=1) if name in line and form.search(line)), 0
-    )
 
 
 def _pins(text: str) -> Iterator[Row]:

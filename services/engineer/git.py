@@ -77,7 +77,15 @@ async def read_only_git(repository: Repository) -> AsyncIterator[Git]:
     try:
         git = Git(repository, folder)
         await asyncio.to_thread(_fill_git_folder, repository, folder)
-        await _copy_settings(git)
+        lines = []
+        for config in (git.repository.common / "config", git.repository.private / "config.worktree"):
+            if config.is_file():
+                # Reading one file by name parses it and nothing else.
+                listing = await git.read(
+                    "config", "--file", str(config), "--no-includes", "-lz", cwd=git.folder
+                )
+                lines += [_format_setting(*entry.partition("\n")[::2]) for entry in listing.split("\0")]
+        (git.folder / "config").write_text("".join(lines))
         yield git
     finally:
         await asyncio.to_thread(remove_tree, folder)
@@ -108,16 +116,6 @@ def _copy(source: Path, target: Path, repository: Repository) -> None:
             shutil.copy2(source, target)
 
 
-async def _copy_settings(git: Git) -> None:
-    lines = []
-    for config in (git.repository.common / "config", git.repository.private / "config.worktree"):
-        if config.is_file():
-            # Reading one file by name parses it and nothing else.
-            listing = await git.read("config", "--file", str(config), "--no-includes", "-lz", cwd=git.folder)
-            lines += [_format_setting(*entry.partition("\n")[::2]) for entry in listing.split("\0")]
-    (git.folder / "config").write_text("".join(lines))
-
-
 def _format_setting(name: str, value: str) -> str:
     if name not in HARMLESS:
         return ""
@@ -139,7 +137,16 @@ async def read_history(folder: Path, limit: int = 10, *, since: str = "", until:
         return HistoryReading(problem=f"{folder} is not in a git repository")
     try:
         async with read_only_git(repository) as git:
-            period = _period(since, until)
+            # git's options for the commits from one day to another; raises ActionError for what is no date
+            options = []
+            for name, text, time in (("since", since, "00:00:00"), ("until", until, "23:59:59")):
+                try:
+                    options += [f"--{name}={date.fromisoformat(text)}T{time}"] if text else []
+                except ValueError:
+                    raise ActionError(
+                        f"{name} must be a date such as 2026-01-31, not {text[:40]!r}"
+                    ) from None
+            period = tuple(options)
             commits = await _count_commits(git, folder, period)
             return HistoryReading(
                 branch=await _read_branch(git, folder),
@@ -160,17 +167,6 @@ async def _read_branch(git: Git, folder: Path) -> str:
         return named.output.strip()
     at = await git.run("rev-parse", "--short", "HEAD", cwd=folder)
     return f"detached at {at.output.strip()}" if at.exit_code == 0 else ""
-
-
-def _period(since: str, until: str) -> tuple[str, ...]:
-    """git's options for the commits from one day to another; raises ActionError for what is no date."""
-    options = []
-    for name, text, time in (("since", since, "00:00:00"), ("until", until, "23:59:59")):
-        try:
-            options += [f"--{name}={date.fromisoformat(text)}T{time}"] if text else []
-        except ValueError:
-            raise ActionError(f"{name} must be a date such as 2026-01-31, not {text[:40]!r}") from None
-    return tuple(options)
 
 
 async def _count_commits(git: Git, folder: Path, period: tuple[str, ...]) -> int:

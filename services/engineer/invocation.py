@@ -61,7 +61,11 @@ def invoke(
     """The invocation of ``command`` in a working copy; a test may take ``seconds``."""
     results = copy.results / str(number)
     results.mkdir(exist_ok=True)
-    cwd = _folder(command, copy.root)
+    # Where it runs: for CTest the folder of the sources, although CI enters that of the build
+    root = copy.root
+    cwd = root / command.folder
+    while command.runner == "ctest" and cwd != root and not (cwd / "CMakeLists.txt").is_file():
+        cwd = cwd.parent
     search = format_path(*around.path)
     plain, own = _words(command, search), _environment(command, around, search)
     events, junit, jest = results / EVENTS, results / JUNIT, results / JEST
@@ -87,14 +91,6 @@ def invoke(
         alone=_alone(command, copy, results),
         plain_env=own,
     )
-
-
-def _folder(command: TestCommand, root: Path) -> Path:
-    """Where it runs: for CTest the folder of the sources, although CI enters that of the build."""
-    cwd = root / command.folder
-    while command.runner == "ctest" and cwd != root and not (cwd / "CMakeLists.txt").is_file():
-        cwd = cwd.parent
-    return cwd
 
 
 def _words(command: TestCommand, search: str) -> tuple[str, ...]:

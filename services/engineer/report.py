@@ -149,7 +149,7 @@ def format_tests(tests: TestRun, skipped: tuple[str, ...] = (), before: TestRun 
     """How the tests went: the counts first, then the failing ones with their places, then the rest."""
     lines = [format_headline(tests)]
     lines += [f"Before the change: {_format_counts(before)}."] if before else []
-    lines += _sentence(tests.cure) if tests.problem else []
+    lines += ([f"{tests.cure.rstrip('.')}."] if tests.cure else []) if tests.problem else []
     lines += _format_list(f"{each.test}: {each.message} ({each.source})" for each in tests.failures)
     lines += [f"{note}." for note in tests.notes]
     lines += _titled("Flaky, failed and then passed when run once more:", tests.flaky)
@@ -204,10 +204,6 @@ def _format_preparation(made: Preparation) -> str:
     with_tool = f" by {made.tool}" if made.tool else ""
     cached = "used again from the cache" if made.cached else f"in {made.seconds:.1f} s"
     return f"Prepared: {what}{with_tool}, {cached}."
-
-
-def _sentence(text: str) -> list[str]:
-    return [f"{text.rstrip('.')}."] if text else []
 
 
 def _titled(title: str, rows: Iterable[str]) -> list[str]:

@@ -179,13 +179,11 @@ def _junit_failures(cases: Iterable[ElementTree.Element], root: Path) -> Iterato
             message = (problem.get("message", "") if problem is not None else "") or text.strip().rpartition(
                 "\n"
             )[2]
-            yield failure(_junit_name(case), message, _junit_place(case, text, root))
-
-
-def _junit_name(case: ElementTree.Element) -> str:
-    name, group = case.get("name", ""), case.get("classname", "")
-    group = "" if group in ("test", name) else group
-    return ".".join(part for part in (group, name) if part)
+            name, group = case.get("name", ""), case.get("classname", "")
+            group = "" if group in ("test", name) else group
+            yield failure(
+                ".".join(part for part in (group, name) if part), message, _junit_place(case, text, root)
+            )
 
 
 def _junit_place(case: ElementTree.Element, text: str, root: Path) -> str:

@@ -98,7 +98,13 @@ async def working_copy(
         await copier.run(await list_files(repo, left_out=made))
         results.mkdir()
         if history or find_repository(repo):
-            await _commit(root)
+            # Give the copy a history of its own: one commit of what was copied. A clone would read the
+            # repository's configuration and its promisor remotes, and ``git add`` would change the times of
+            # objects it shares. If the commit fails (git is missing, or refuses a file), the tests can
+            # still run, so that is ignored.
+            command, environment = ["sh", "-c", COMMIT, "commit", BASE], {**ENVIRONMENT, **AUTHOR}
+            with contextlib.suppress(ActionError):
+                await run_command(command, cwd=root, timeout=300, writable=[root], env=environment)
         yield WorkingCopy(root=root, results=results, skipped=tuple(copier.skipped))
     finally:
         if not keep:
@@ -127,18 +133,6 @@ def _remove_place(place: Path) -> None:
     remove_tree(place)
     with contextlib.suppress(OSError):
         place.parent.rmdir()
-
-
-async def _commit(root: Path) -> None:
-    """Give the copy a history of its own: one commit of what was copied.
-
-    A clone would read the repository's configuration and its promisor remotes, and ``git add`` would change
-    the times of objects it shares. If the commit fails (git is missing, or refuses a file), the tests can
-    still run, so that is ignored.
-    """
-    command, environment = ["sh", "-c", COMMIT, "commit", BASE], {**ENVIRONMENT, **AUTHOR}
-    with contextlib.suppress(ActionError):
-        await run_command(command, cwd=root, timeout=300, writable=[root], env=environment)
 
 
 class _TooLargeError(ActionError):
@@ -192,7 +186,19 @@ class _Copier:
         if info is None or os.path.lexists(self.target / name):
             return ""  # tracked but deleted in the work tree, or listed twice: both installed and tracked
         if stat.S_ISLNK(info.st_mode):
-            return self._copy_link(confined, name)
+            source, target = self.source / name, self.target / name
+            with confined.open_folder(str(name.parent)) as folder:
+                text = os.readlink(name.name, dir_fd=folder)
+            end = Path(os.path.realpath(source.parent / text))
+            if not end.is_relative_to(self.source):
+                return "a link that leads outside the folder"
+            self._count(0)
+            if os.path.normpath(name.parent / text).startswith(("..", "/")):
+                # It leaves the folder and comes back, which it would not from the copy's place.
+                text = os.path.relpath(end, source.parent)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.symlink_to(text)
+            return ""
         if stat.S_ISREG(info.st_mode):
             self._count(confined.copy_out(str(name), self.target / name, self.max_bytes - self.size))
             return ""
@@ -202,21 +208,6 @@ class _Copier:
         """Whether ``name`` reads as a path below the source: an index can hold any name."""
         proper = not name.is_absolute() and all(p != ".." and p.lower() != ".git" for p in name.parts)
         return proper and not (self.source / name).is_relative_to(self.exclude)
-
-    def _copy_link(self, confined: ConfinedFolder, name: PurePath) -> str:
-        source, target = self.source / name, self.target / name
-        with confined.open_folder(str(name.parent)) as folder:
-            text = os.readlink(name.name, dir_fd=folder)
-        end = Path(os.path.realpath(source.parent / text))
-        if not end.is_relative_to(self.source):
-            return "a link that leads outside the folder"
-        self._count(0)
-        if os.path.normpath(name.parent / text).startswith(("..", "/")):
-            # It leaves the folder and comes back, which it would not from the copy's place.
-            text = os.path.relpath(end, source.parent)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.symlink_to(text)
-        return ""
 
     def _count(self, size: int) -> None:
         self.files += 1
@@ -305,17 +296,13 @@ async def remove_without_end(bus: Bus, settings: Settings) -> None:
     """
     while True:
         try:
-            removed = await asyncio.to_thread(remove_old, settings, await _read_open_goals(bus))
+            record = await read_record(bus, subjects.OFFICE_STATE, StateChanged)
+            removed = await asyncio.to_thread(remove_old, settings, (record.value.active if record else ()))
             if any(removed.values()):
                 log.info("removed_old", **removed)
         except (BusError, ValueError, OSError) as error:
             log.warning("old_files_stay", reason=str(error))
         await asyncio.sleep(INTERVAL)
-
-
-async def _read_open_goals(bus: Bus) -> Container[str]:
-    record = await read_record(bus, subjects.OFFICE_STATE, StateChanged)
-    return record.value.active if record else ()
 
 
 def remove_old(settings: Settings, open_goals: Container[str]) -> dict[str, int]:

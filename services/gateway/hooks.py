@@ -81,7 +81,20 @@ def make_notice(stored: Stored, store: Store, address: str) -> Notice | None:
         return None
     match envelope:
         case StateChanged(goal=Goal() as goal) if goal.status.final and goal.ended_at:
-            return _goal_notice(goal, stored, address)
+            short = flatten(goal.text, SHORT)
+            reason = f": {flatten(goal.reason, LONG)}" if goal.reason else ""
+            return Notice(
+                id=f"goal_ended-{goal.goal_id}-{goal.ended_at}",
+                kind="goal_ended",
+                at=stored.time,
+                text=f"{short}: {goal.standing}{reason}",
+                goal_id=goal.goal_id,
+                goal=short,
+                status=str(goal.status),
+                outcome=str(goal.outcome),
+                failed=goal.failed,
+                link=_link(address, goal.goal_id),
+            )
         case StateChanged():
             return None
         case ApprovalRequest():
@@ -106,23 +119,6 @@ def make_notice(stored: Stored, store: Store, address: str) -> Notice | None:
 def is_wanted(notice: Notice, kinds: tuple[Kind, ...]) -> bool:
     """Whether a webhook for ``kinds`` is told of it; those that failed are among the goals that ended."""
     return notice.kind in kinds or ("goal_failed" in kinds and notice.kind == "goal_ended" and notice.failed)
-
-
-def _goal_notice(goal: Goal, stored: Stored, address: str) -> Notice:
-    short = flatten(goal.text, SHORT)
-    reason = f": {flatten(goal.reason, LONG)}" if goal.reason else ""
-    return Notice(
-        id=f"goal_ended-{goal.goal_id}-{goal.ended_at}",
-        kind="goal_ended",
-        at=stored.time,
-        text=f"{short}: {goal.standing}{reason}",
-        goal_id=goal.goal_id,
-        goal=short,
-        status=str(goal.status),
-        outcome=str(goal.outcome),
-        failed=goal.failed,
-        link=_link(address, goal.goal_id),
-    )
 
 
 def _approval_notice(request: ApprovalRequest, stored: Stored, store: Store, address: str) -> Notice:
@@ -213,20 +209,17 @@ class Deliveries:
         async with httpx2.AsyncClient(timeout=TIMEOUT, follow_redirects=False) as client:
             while True:
                 try:
-                    await self._follow(name, hook, client)
+                    async for position, stored in self._reader.follow(name):
+                        notice = make_notice(stored, self._store, self._address)
+                        known = self._reader.find(name)
+                        delivered = known.delivered if known else ()
+                        if notice and is_wanted(notice, hook.on) and notice.id not in delivered:
+                            await self._deliver(name, hook, notice, client)
+                            told = (*delivered, notice.id)[-MAX_REMEMBERED:]
+                            self._reader.note(name, position=position, delivered=told, failing_since=0.0)
                 except (MailroomError, OSError) as error:
                     log.warning("hook_interrupted", hook=name, reason=str(error))
                     await asyncio.sleep(FIRST_PAUSE.total_seconds())
-
-    async def _follow(self, name: str, hook: Outgoing, client: "AsyncClient") -> None:
-        async for position, stored in self._reader.follow(name):
-            notice = make_notice(stored, self._store, self._address)
-            known = self._reader.find(name)
-            delivered = known.delivered if known else ()
-            if notice and is_wanted(notice, hook.on) and notice.id not in delivered:
-                await self._deliver(name, hook, notice, client)
-                told = (*delivered, notice.id)[-MAX_REMEMBERED:]
-                self._reader.note(name, position=position, delivered=told, failing_since=0.0)
 
     async def _deliver(self, name: str, hook: Outgoing, notice: Notice, client: "AsyncClient") -> None:
         """Post a notice until it is taken, or given up, which is recorded."""

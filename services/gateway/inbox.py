@@ -207,16 +207,7 @@ async def read_questions(gateway: Gateway) -> Questions:
 
 async def is_question(gateway: Gateway, mail: Mail) -> bool:
     """Whether a letter that nobody answered expects an answer."""
-    sent = await _read_sent(gateway, mail)
-    if sent is None:
-        return False
-    goal = gateway.index.store.goal(sent.email.goal_id) if sent.email.goal_id else None
-    ended = (goal.goal_id,) if goal is not None and goal.status.final else ()
-    return office.is_question(sent, ended)
-
-
-async def _read_sent(gateway: Gateway, mail: Mail) -> SentEmail | None:
-    """What the sender noted about a letter; read again only when the log has such a note."""
+    # What the sender noted about a letter; read again only when the log has such a note
     ((number,),) = gateway.index.store.query(_LAST_QUESTION)
     known = _known_questions.get(gateway.index)
     if known is None or known.number != number:
@@ -228,4 +219,9 @@ async def _read_sent(gateway: Gateway, mail: Mail) -> SentEmail | None:
         except ValueError:
             record = None
         known.sent[mail.id] = record.value if record else None
-    return known.sent[mail.id]
+    sent = known.sent[mail.id]
+    if sent is None:
+        return False
+    goal = gateway.index.store.goal(sent.email.goal_id) if sent.email.goal_id else None
+    ended = (goal.goal_id,) if goal is not None and goal.status.final else ()
+    return office.is_question(sent, ended)

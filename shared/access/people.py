@@ -41,7 +41,16 @@ class People:
             stat = self._path.stat()
             seen = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             if seen != self._seen:
-                self._users = _parse_users(self._path.read_text())
+                users = msgspec.convert(tomllib.loads(self._path.read_text()), dict[str, User])
+                emails = [user.email.casefold() for user in users.values() if user.email]
+                for name in users:
+                    if not NAME.fullmatch(name):
+                        raise ValueError(
+                            f"{name[:64]!r} is no name of 1 to 64 lower-case letters, digits, '_' or '-'"
+                        )
+                if len(set(emails)) < len(emails):
+                    raise ValueError("two people have the same email")
+                self._users = users
                 self._seen = seen
         except FileNotFoundError:
             self._seen = None
@@ -77,17 +86,6 @@ class People:
                 f"It is not clear who of {names} signs in", "Name one, as in: mailroom web --as NAME"
             )
         return chosen
-
-
-def _parse_users(text: str) -> dict[str, User]:
-    users = msgspec.convert(tomllib.loads(text), dict[str, User])
-    emails = [user.email.casefold() for user in users.values() if user.email]
-    for name in users:
-        if not NAME.fullmatch(name):
-            raise ValueError(f"{name[:64]!r} is no name of 1 to 64 lower-case letters, digits, '_' or '-'")
-    if len(set(emails)) < len(emails):
-        raise ValueError("two people have the same email")
-    return users
 
 
 def read_owner_name() -> str:

@@ -61,7 +61,19 @@ class Dispatcher:
         self._delegation = agent.context.delegation
         self._executor = executor
         self._said = SaidChecker(self._bus)
-        self._handlers = _handlers_of(agent)
+        # The handlers of each type of envelope, in order: the first that returns an outbox has handled it
+        context = agent.context
+        self._handlers = {
+            Email: (context.requests.accept_answer, agent.on_email),
+            TaskResult: (context.delegation.accept_result, context.threads.accept_result, agent.on_result),
+            Question: (agent.on_question,),
+            StopAnswer: (agent.on_stop_answer,),
+            CancelGoal: (agent.on_cancel,),
+            GoalDue: (agent.on_due,),
+            TimerDue: (agent.on_due,),
+            AgentReport: (agent.on_report,),
+            Response: (_keep_on_record,),
+        }
         self._ways: tuple[tuple[Callable[[Delivery], bool], Callable[[Delivery], Awaitable[None]]], ...] = (
             (lambda delivery: is_handled(delivery.headers), _pass_over),
             (lambda delivery: delivery.address.kind == subjects.SUBMISSION, self._submit),
@@ -193,7 +205,19 @@ class Dispatcher:
                 await held.begin()
             await held.finish(await self._perform(held))
         except Conflict as conflict:
-            await self._require_lost(held, conflict)
+            # Return if the task has ended; raises TakenOver if another process has it, BusError if none has
+            state = await read_task(self._bus, held.task)
+            if state is not None and held.is_held(state):
+                raise BusError(
+                    f"something it wrote to was changed at the same time: {conflict}"
+                ) from conflict
+            log.warning("claim_lost", task_id=held.task.task_id, attempt=held.attempt)
+            if state is not None and not state.status.final:
+                if state.worker and await self._is_gone(
+                    state.worker
+                ):  # as after a power loss, when nothing says it was delivered
+                    raise Retry(f"{state.worker}, which began it, is gone", 0.0) from conflict
+                raise TakenOver(f"{state.worker or 'another process'} works on it") from conflict
         finally:
             held.over = True
             await self._delegation.close(task)
@@ -207,19 +231,6 @@ class Dispatcher:
         except Exception:
             await held.begin()
             raise
-
-    async def _require_lost(self, held: Claim, conflict: Conflict) -> None:
-        """Return if the task has ended; raises TakenOver if another process has it, BusError if none has."""
-        state = await read_task(self._bus, held.task)
-        if state is not None and held.is_held(state):
-            raise BusError(f"something it wrote to was changed at the same time: {conflict}") from conflict
-        log.warning("claim_lost", task_id=held.task.task_id, attempt=held.attempt)
-        if state is not None and not state.status.final:
-            if state.worker and await self._is_gone(
-                state.worker
-            ):  # as after a power loss, when nothing says it was delivered
-                raise Retry(f"{state.worker}, which began it, is gone", 0.0) from conflict
-            raise TakenOver(f"{state.worker or 'another process'} works on it") from conflict
 
     async def _is_gone(self, worker: str) -> bool:
         """Whether no process of this agent with that id has been connected for MISSING seconds."""
@@ -248,22 +259,6 @@ class Dispatcher:
             deliveries=int(advisory.get("deliveries", 0)),
         )
         await self._bus.commit([seal(subjects.dead(self._name), letter)])
-
-
-def _handlers_of(agent: Agent) -> dict[type, tuple[Handler, ...]]:
-    """The handlers of each type of envelope, in order: the first that returns an outbox has handled it."""
-    context = agent.context
-    return {
-        Email: (context.requests.accept_answer, agent.on_email),
-        TaskResult: (context.delegation.accept_result, context.threads.accept_result, agent.on_result),
-        Question: (agent.on_question,),
-        StopAnswer: (agent.on_stop_answer,),
-        CancelGoal: (agent.on_cancel,),
-        GoalDue: (agent.on_due,),
-        TimerDue: (agent.on_due,),
-        AgentReport: (agent.on_report,),
-        Response: (_keep_on_record,),
-    }
 
 
 async def _first_answer(handlers: Sequence[Handler], envelope: Envelope) -> Outbox:

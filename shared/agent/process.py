@@ -176,7 +176,10 @@ class AgentProcess:
                 "Make it writable, or set MAILROOM_STATE_DIR to another folder",
             ) from None
         self._announcing = asyncio.create_task(self._announce())
-        _collect_seldom()
+        # Look for cyclic garbage less often, and not in what was imported: a fifth of a worker's time
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(GARBAGE, 20, 20)
         logger.info("ready", instance=self._bus.instance)
 
     async def close(self) -> None:
@@ -268,13 +271,6 @@ class AgentProcess:
             schemas={name: action.schema() for name, action in self.agent.context.actions.items()},
             paused=self._paused,
         )
-
-
-def _collect_seldom() -> None:
-    """Look for cyclic garbage less often, and not in what was imported: a fifth of a worker's time."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(GARBAGE, 20, 20)
 
 
 def agent_node_write(profile: Profile) -> MemoryWrite:

@@ -76,7 +76,18 @@ class _Reading:
         """What ``reference`` names; raises Unopened and ActionError."""
         kind, name = _parse(reference)
         if kind in ("", "file") and (kind or await asyncio.to_thread(self._has_file, name)):
-            return await self._open_file(name)
+            path, line = _place(name)
+            where = self._workspace / path
+            ruling = await self._context.judge_read(str(where), workspace=str(self._workspace))
+            if ruling.verdict is not CommandVerdict.ALLOW:
+                raise Unopened(f"the policy does not allow to read it ({ruling.rule}): {ruling.why}")
+            data = await asyncio.to_thread(self._read, path)
+            if b"\0" in data[:8192]:
+                raise Unopened("it is no text file")
+            lines = data.decode("utf-8", "replace").splitlines(keepends=True)
+            return Opened(
+                kind="file", output=excerpt("".join(lines[max(0, line - 1 - LINES_BEFORE) :]), MAX_TEXT)
+            )
         if kind in ("", "memory") and (node := nodes.get(name)):
             return Opened(kind="memory", output=excerpt(f"{node.title}\n\n{node.body}".strip(), MAX_TEXT))
         if kind in ("", "task") and TOKEN.fullmatch(name) and (result := await self._open_task(name)):
@@ -111,20 +122,6 @@ class _Reading:
                 return folder.stat(_place(name)[0]) is not None
         except ActionError:
             return False
-
-    async def _open_file(self, name: str) -> Opened:
-        path, line = _place(name)
-        where = self._workspace / path
-        ruling = await self._context.judge_read(str(where), workspace=str(self._workspace))
-        if ruling.verdict is not CommandVerdict.ALLOW:
-            raise Unopened(f"the policy does not allow to read it ({ruling.rule}): {ruling.why}")
-        data = await asyncio.to_thread(self._read, path)
-        if b"\0" in data[:8192]:
-            raise Unopened("it is no text file")
-        lines = data.decode("utf-8", "replace").splitlines(keepends=True)
-        return Opened(
-            kind="file", output=excerpt("".join(lines[max(0, line - 1 - LINES_BEFORE) :]), MAX_TEXT)
-        )
 
     def _read(self, path: str) -> bytes:
         with ConfinedFolder(self._workspace) as folder:

@@ -32,7 +32,14 @@ def make_operations(
         for channel in known:
             for reach in _reaches(name, rights, delivered):
                 if found := _common(reach.patterns, channel):
-                    _add(made, name, channel, reach, found)
+                    # Add an operation, or to the one that there is already
+                    key = f"{name}_{reach.action}_{channel.name}"
+                    if key not in made:
+                        made[key] = _operation(name, channel, reach)
+                    operation = made[key]
+                    operation["x-subjects"] = list(dict.fromkeys([*operation["x-subjects"], *found]))
+                    if reach.durable:
+                        operation["x-durables"] = [*operation.get("x-durables", []), reach.durable]
     return made
 
 
@@ -63,19 +70,6 @@ def _reaches(name: str, rights: Rights, delivered: Mapping[str, list[str]]) -> I
 def _common(patterns: Sequence[str], channel: Channel) -> list[str]:
     address = pattern_of(channel.address)
     return list(dict.fromkeys(filter(None, (overlap(pattern, address) for pattern in patterns))))
-
-
-def _add(
-    made: dict[str, dict[str, Any]], name: str, channel: Channel, reach: Reach, found: list[str]
-) -> None:
-    """Add an operation, or to the one that there is already."""
-    key = f"{name}_{reach.action}_{channel.name}"
-    if key not in made:
-        made[key] = _operation(name, channel, reach)
-    operation = made[key]
-    operation["x-subjects"] = list(dict.fromkeys([*operation["x-subjects"], *found]))
-    if reach.durable:
-        operation["x-durables"] = [*operation.get("x-durables", []), reach.durable]
 
 
 def _operation(name: str, channel: Channel, reach: Reach) -> dict[str, Any]:

@@ -90,7 +90,19 @@ class BulkReader:
                 await client.publish(f"$JS.API.DIRECT.GET.{span.stream}", asked, reply=self._inbox)
             except nats.errors.Error as error:
                 raise BusUnavailable(f"Reading {span.stream} failed: {error}") from None
-            await _receive(page, client, span.stream, timeout)
+            # Wait for the end of a page; raises BusUnavailable if it does not come
+            stream = span.stream
+            while not page.ended:
+                page.arrived.clear()
+                try:
+                    async with asyncio.timeout(timeout):
+                        await page.arrived.wait()
+                except TimeoutError:
+                    raise BusUnavailable(f"Reading {stream} got no answer within {timeout:g} s") from None
+                if not client.is_connected:
+                    raise BusUnavailable(f"Reading {stream} was cut short")
+            if page.ended not in (b"204", b"404"):
+                raise BusUnavailable(f"Reading {stream} failed (status {page.ended.decode()})")
             found = [message for message in page.stored if start <= message.seq <= span.end]
             if not found:
                 return
@@ -114,18 +126,3 @@ class BulkReader:
         """Close the connection, if there was one."""
         if self._used:
             await self._client.close()
-
-
-async def _receive(page: _Page, client: BusClient, stream: str, timeout: float) -> None:
-    """Wait for the end of a page; raises BusUnavailable if it does not come."""
-    while not page.ended:
-        page.arrived.clear()
-        try:
-            async with asyncio.timeout(timeout):
-                await page.arrived.wait()
-        except TimeoutError:
-            raise BusUnavailable(f"Reading {stream} got no answer within {timeout:g} s") from None
-        if not client.is_connected:
-            raise BusUnavailable(f"Reading {stream} was cut short")
-    if page.ended not in (b"204", b"404"):
-        raise BusUnavailable(f"Reading {stream} failed (status {page.ended.decode()})")

@@ -190,13 +190,6 @@ class Committer:
         commit.sent = time.monotonic()
         await self._client.send(format_message(commit.entries[0], "", 1, f"{self._inbox}.{token}", last=True))
 
-    def _on_plain_answer(self, commit: _Commit, data: bytes) -> None:
-        answer = read_answer(data) if data else None
-        if answer is not None and answer.error is None:
-            _succeed(commit, (answer.seq,))
-        elif not commit.future.done():
-            self._spawn(self._send_one(commit, data))
-
     def _forget(self, token: str) -> None:
         del self._answers[token]
         self._plain -= 1
@@ -331,7 +324,13 @@ class Committer:
             if error is None:
                 return 0 if answer.duplicate and len(entries) > 1 else answer.seq
             if error.get("err_code") == DUPLICATE_IN_BATCH and len(entries) > 1:
-                return await self._store_rest(entries)
+                # Some id is in the stream already. Batches are atomic: all are, unless two callers share an
+                # id.
+                if any(entry.expect is not None for entry in entries):
+                    raise Conflict("The commit was refused: a message of it is stored already")
+                for entry in entries:
+                    await self._store([entry])
+                return 0
             if error.get("err_code") == DUPLICATE_IN_BATCH:
                 return 0
             if error.get("err_code") == TOO_MANY_BATCHES and crowded < OPEN_TRIES:
@@ -345,14 +344,6 @@ class Committer:
                 continue
             raise error_of(error)
 
-    async def _store_rest(self, entries: Sequence[Entry]) -> int:
-        """Some id is in the stream already. Batches are atomic: all are, unless two callers share an id."""
-        if any(entry.expect is not None for entry in entries):
-            raise Conflict("The commit was refused: a message of it is stored already")
-        for entry in entries:
-            await self._store([entry])
-        return 0
-
     async def _send(self, entries: Sequence[Entry], *, probe: bool = False) -> bytes | None:
         """One attempt: the server's answer, empty if no stream took it, None if none came.
 
@@ -363,7 +354,16 @@ class Committer:
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._answers[token] = _Exchange(future, entries)
         try:
-            await self._publish(entries, f"{self._inbox}.{token}", token, probe)
+            # Write the batch in one piece: publish() for each message took half of a worker's time
+            inbox = f"{self._inbox}.{token}"
+            batch = f"{self._inbox[-12:]}-{token}" if len(entries) > 1 else ""
+            last = len(entries)
+            answered = {1, last} if probe else {last}
+            pieces = [
+                format_message(entry, batch, number, inbox if number in answered else "", last=number == last)
+                for number, entry in enumerate(entries, 1)
+            ]
+            await self._client.send(b"".join(pieces))
             async with asyncio.timeout(ANSWER_TIMEOUT):
                 data = await future
         except (TimeoutError, nats.errors.OutboundBufferLimitError):
@@ -375,17 +375,6 @@ class Committer:
         finally:
             del self._answers[token]
         return data
-
-    async def _publish(self, entries: Sequence[Entry], inbox: str, token: str, probe: bool) -> None:
-        """Write the batch in one piece: publish() for each message took half of a worker's time."""
-        batch = f"{self._inbox[-12:]}-{token}" if len(entries) > 1 else ""
-        last = len(entries)
-        answered = {1, last} if probe else {last}
-        pieces = [
-            format_message(entry, batch, number, inbox if number in answered else "", last=number == last)
-            for number, entry in enumerate(entries, 1)
-        ]
-        await self._client.send(b"".join(pieces))
 
     async def _reconnected(self) -> None:
         while not self._client.is_connected:
@@ -400,7 +389,11 @@ class Committer:
         waiting = self._answers.get(token)
         if isinstance(waiting, _Commit):
             self._forget(token)
-            self._on_plain_answer(waiting, data)
+            answer = read_answer(data) if data else None
+            if answer is not None and answer.error is None:
+                _succeed(waiting, (answer.seq,))
+            elif not waiting.future.done():
+                self._spawn(self._send_one(waiting, data))
         elif waiting is not None and not waiting.future.done():
             waiting.future.set_result(data)
 

@@ -316,7 +316,9 @@ class Consumer:
             # An answer would count for the other process too, whose message it then is no more.
             log.info("left_to_another", subject=delivery.subject, seq=delivery.seq, reason=str(taken))
         except Reject as reject:
-            await self._give_up(delivery, self._with_last_failure(delivery, str(reject)))
+            reason = str(reject)
+            last = self._failures.last_reason(delivery.seq)
+            await self._give_up(delivery, (f"{reason}; before that: {last}" if last else reason))
         except Exception as error:
             await self._try_again(delivery, error)
         else:
@@ -364,10 +366,6 @@ class Consumer:
             return
         self._failures.forget(delivery.seq)
         await delivery.term()
-
-    def _with_last_failure(self, delivery: Delivery, reason: str) -> str:
-        last = self._failures.last_reason(delivery.seq)
-        return f"{reason}; before that: {last}" if last else reason
 
     async def _watch(self) -> None:
         """Report progress of running handlers to the server, and notice if it went silent."""

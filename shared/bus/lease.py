@@ -81,17 +81,14 @@ class Lease:
 
     async def _renew(self) -> None:
         while not self.lost.is_set():
-            await self._pause()
+            # Wait until a renewal is due, or the connection is back: another process may have taken it
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(RENEW):
+                    await self._bus.reconnected.wait()
             try:
                 await self._write(msgspec.json.encode(self._holder))
             except BusError as error:
                 await self._check_lost(error)
-
-    async def _pause(self) -> None:
-        """Wait until a renewal is due, or the connection is back: another process may have taken it."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(RENEW):
-                await self._bus.reconnected.wait()
 
     async def _check_lost(self, error: BusError) -> None:
         """Set ``lost`` if a renewal failed because another process holds the lease now."""

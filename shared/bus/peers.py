@@ -179,7 +179,9 @@ class Peers:
             await self._return_unfinished(list(self._taken))
             self._returned_at = time.monotonic()
             for name in list(self._taken):
-                await self._remove(name)
+                # Remove the presence of a process of which nothing is left
+                await self._replace(name, b"", {"KV-Operation": "DEL", EXPECTED: str(self._taken[name])})
+                del self._taken[name]
 
     def _is_server_back(self) -> bool:
         """Whether the server was away since the last time, and living processes are connected again."""
@@ -199,9 +201,6 @@ class Peers:
                 found[entry.instance] = (entry, stored.seq)
         return found
 
-    async def _ask(self, instance: str) -> Held:
-        return msgspec.json.decode(await self._liveness.ask(instance), type=Held)
-
     async def _take(self, instance: str) -> None:
         """Put this process into the presence of one that is gone, unless another was faster."""
         presence, seq = self._known.pop(instance)
@@ -209,11 +208,6 @@ class Peers:
         taken = msgspec.structs.replace(presence, host=here.host, space=here.space, pid=here.pid)
         if now := await self._replace(instance, taken.to_json(), {EXPECTED: str(seq)}):
             self._taken[instance] = now
-
-    async def _remove(self, instance: str) -> None:
-        """Remove the presence of a process of which nothing is left."""
-        await self._replace(instance, b"", {"KV-Operation": "DEL", EXPECTED: str(self._taken[instance])})
-        del self._taken[instance]
 
     async def _replace(self, instance: str, presence: bytes, headers: Mapping[str, str]) -> int:
         """Store another presence of a process; returns its position, 0 if another process was faster."""
@@ -267,7 +261,7 @@ class Peers:
         """What a process has in hand; nothing if it does not answer, which a frozen one never does."""
         for _ in range(ANSWER_TRIES):
             try:
-                return await self._ask(instance)
+                return msgspec.json.decode(await self._liveness.ask(instance), type=Held)
             except NoResponders:
                 break
             except BusUnavailable:

@@ -226,7 +226,10 @@ def read_replies(channel: Mail, *, peek: bool = False) -> list[tuple[bytes, Repl
     Other mail in the mailbox is not looked at. With ``peek`` they are only counted. Raises DeliveryError.
     """
     with _mailbox(channel) as box:
-        numbers = _search(box)[:MOST_READ]
+        # The numbers of unread mails that answer ours; some programs say so in References alone
+        ours = [f'HEADER {name} "{MARK}"' for name in ("In-Reply-To", "References")]
+        _, found = box.uid("SEARCH", "UNSEEN", "OR", *ours)
+        numbers = ((found[0] or b"").split() if found else [])[:MOST_READ]
         if peek:
             return [(number, Reply(id="", address="")) for number in numbers]
         return [(number, _fetch(box, number, channel)) for number in numbers]
@@ -243,13 +246,6 @@ def _mailbox(channel: Mail) -> AbstractContextManager[imaplib.IMAP4]:
     return open_mailbox(channel.imap, channel.imap_password or channel.password, channel.folder)
 
 
-def _search(box: imaplib.IMAP4) -> list[bytes]:
-    """The numbers of unread mails that answer ours; some programs say so in References alone."""
-    ours = [f'HEADER {name} "{MARK}"' for name in ("In-Reply-To", "References")]
-    _, found = box.uid("SEARCH", "UNSEEN", "OR", *ours)
-    return (found[0] or b"").split() if found else []
-
-
 def _fetch(box: imaplib.IMAP4, number: bytes, channel: Mail) -> Reply:
     _, parts = box.uid("FETCH", number.decode(), f"(BODY.PEEK[]<0.{LONGEST_REPLY}>)")
     raw = next((part[1] for part in parts if isinstance(part, tuple)), b"")
@@ -263,7 +259,10 @@ def parse_reply(raw: bytes, channel: Mail) -> Reply:
         mail = email.message_from_bytes(raw, policy=default)
         headers = {name: flatten(str(mail[name] or ""), 1_000) for name in HEADERS}
         senders = _senders(raw)
-        ours = _OURS.search(headers["In-Reply-To"]) or _find_last(str(mail["References"] or ""))
+        # The last mail of ours that a thread has
+        ours = _OURS.search(headers["In-Reply-To"]) or next(
+            reversed([*_OURS.finditer(str(mail["References"] or "")[-LONGEST_REFERENCES:])]), None
+        )
         text = read_text(mail)
         program = _find_program(headers, mail)
     except UNREADABLE as error:
@@ -291,11 +290,6 @@ def _senders(raw: bytes) -> set[str]:
     """Every address that the sender's line has, as it came: programs disagree about ``ada@a <eve@e>``."""
     lines = email.message_from_bytes(raw, policy=compat32).get_all("From", [])
     return {each.casefold() for line in lines for each in _ADDRESS.findall(str(line))}
-
-
-def _find_last(references: str) -> re.Match[str] | None:
-    """The last mail of ours that a thread has."""
-    return next(reversed([*_OURS.finditer(references[-LONGEST_REFERENCES:])]), None)
 
 
 def _find_program(headers: dict[str, str], mail: EmailMessage) -> str:

@@ -76,7 +76,9 @@ def _supervise(
         os.close(fd)
     command = None
     try:
-        words = _read_line(status)
+        words = b""
+        while not words.endswith(b"\n") and (more := os.read(status, 4096)):
+            words += more
         if not words:
             return {"problem": "bubblewrap did not start:"}
         command = _Command(bwrap, int(json.loads(words)["child-pid"]))
@@ -152,13 +154,6 @@ def _reap(pid: int) -> int:
     with contextlib.suppress(OSError):
         os.kill(pid, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-def _read_line(fd: int) -> bytes:
-    words = b""
-    while not words.endswith(b"\n") and (more := os.read(fd, 4096)):
-        words += more
-    return words
 
 
 def _read_all(fd: int) -> bytes:
@@ -241,16 +236,13 @@ class _Command:
 
     def end(self) -> int:
         """Kill what is left, wait until it is gone, and return the exit code."""
-        self._kill()
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self.first_fd, signal.SIGKILL)
         _, status = os.waitpid(self.bwrap, 0)
         select.select([self.first_fd], [], [], KILL_PATIENCE)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.first, os.WNOHANG)
         return os.waitstatus_to_exitcode(status)
-
-    def _kill(self) -> None:
-        with contextlib.suppress(OSError):
-            signal.pidfd_send_signal(self.first_fd, signal.SIGKILL)
 
 
 def _wait(command: _Command, control: socket.socket, spec: JailSpec) -> dict[str, Any]:

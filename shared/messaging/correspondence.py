@@ -184,7 +184,8 @@ class Threads:
 
     async def open_email(self, email: Email) -> list[Entry | Task]:
         """The messages to commit for an email: its thread with it added, and a task to answer it."""
-        answered = await self._answered_email(email)
+        sent = await self._requests.find(email.in_reply_to) if email.in_reply_to else None
+        answered = sent if sent is not None and sent.value.email.recipient == email.sender else None
         session, seq = await self._session(email, answered.value if answered else None)
         if any(message.get("id") == email.id for message in session.history):
             return []
@@ -258,17 +259,14 @@ class Threads:
         )
         return session, 0
 
-    async def _answered_email(self, email: Email) -> Record[SentEmail] | None:
-        sent = await self._requests.find(email.in_reply_to) if email.in_reply_to else None
-        return sent if sent is not None and sent.value.email.recipient == email.sender else None
-
     async def _find(self, session_id: str) -> Record[TaskSession] | None:
         return await read_record(
             self._bus, subjects.record(self._bus.name, "session", session_id), TaskSession
         )
 
     def _answer(self, email: Email, text: str, result: TaskResult, session: TaskSession) -> list[Entry]:
-        body = excerpt(_with_files(text, result), MAX_EMAIL)
+        files = "".join(f"\n- {path}" for path in result.output_paths[:20])
+        body = excerpt((f"{text}\n\nFiles:{files}" if files else text), MAX_EMAIL)
         answer = email.reply(body, id=self._bus.derive_id("answer", email.sender, email.id))
         note = SentEmail(
             sender=self._bus.name, goal_id=email.goal_id, email=answer, session_id=session.session_id
@@ -312,8 +310,3 @@ def _history_before(sent: SentEmail | None) -> tuple[dict[str, Any], ...]:
 
 def _text(email: Email) -> str:
     return "\n\n".join(part for part in (email.subject.strip(), email.body.strip()) if part)
-
-
-def _with_files(text: str, result: TaskResult) -> str:
-    files = "".join(f"\n- {path}" for path in result.output_paths[:20])
-    return f"{text}\n\nFiles:{files}" if files else text

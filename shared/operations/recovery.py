@@ -35,7 +35,10 @@ async def deliver_lost_again(bus: Bus, lifetime: float) -> list[str]:
             places += recent[:1]
         start = min([*places, info.ack_floor.stream_seq + 1])
         if places and start <= info.delivered.stream_seq:
-            await _reset(bus, info.name, start)
+            durable = info.name
+            answer = await bus.call(f"CONSUMER.RESET.{subjects.OFFICE}.{durable}", {"seq": start})
+            if error := answer.get("error"):
+                raise BusError(f"The durable {durable!r} cannot be set back: {error['description']}")
             changes.append(f"durable {info.name} delivers again from message {start} on")
     return changes
 
@@ -50,9 +53,3 @@ async def _read_open_tasks(bus: Bus, since: datetime) -> list[tuple[int, str]]:
         elif step in subjects.NEW.values():
             tasks.setdefault(task, (stored.seq, stored.subject))
     return list(tasks.values())
-
-
-async def _reset(bus: Bus, durable: str, seq: int) -> None:
-    answer = await bus.call(f"CONSUMER.RESET.{subjects.OFFICE}.{durable}", {"seq": seq})
-    if error := answer.get("error"):
-        raise BusError(f"The durable {durable!r} cannot be set back: {error['description']}")

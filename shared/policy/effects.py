@@ -118,23 +118,19 @@ def delete(shell: Shell, scope: Scope, word: Word, deep: bool = False) -> None:
     if where is Place.DEVICE:
         shell.find("destroy.device", path)
     elif where is Place.WORKSPACE:
-        _judge_deleted(shell, path, deep)
+        inner = _within(path, shell.workspace)
+        if shell.is_guarded(path):
+            shell.find("guard.tamper", path)
+        elif secrets.is_repository(inner):
+            shell.find("write.repository", path)
+        elif path == shell.workspace or _ALL.fullmatch(inner):
+            shell.find("destroy.workspace", path)
+        elif secrets.may_guard(inner) or secrets.is_likely_secret(inner):
+            shell.find("guard.file", path)
+        elif deep and inner.startswith(UNKNOWN):
+            shell.find("destroy.unknown", path)
     elif where is not Place.SCRATCH or (top != shell.workspace and shell.workspace.startswith(f"{top}/")):
         shell.find("guard.tamper" if secrets.guards(path) else "destroy.outside-workspace", path)
-
-
-def _judge_deleted(shell: Shell, path: str, deep: bool) -> None:
-    inner = _within(path, shell.workspace)
-    if shell.is_guarded(path):
-        shell.find("guard.tamper", path)
-    elif secrets.is_repository(inner):
-        shell.find("write.repository", path)
-    elif path == shell.workspace or _ALL.fullmatch(inner):
-        shell.find("destroy.workspace", path)
-    elif secrets.may_guard(inner) or secrets.is_likely_secret(inner):
-        shell.find("guard.file", path)
-    elif deep and inner.startswith(UNKNOWN):
-        shell.find("destroy.unknown", path)
 
 
 def _within(path: str, workspace: str) -> str:

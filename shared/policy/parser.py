@@ -101,12 +101,10 @@ def without_dollar_signs(nodes: Sequence["Node"]) -> list["Node"]:
     return [
         node
         for node, after in zip(nodes, following, strict=True)
-        if node.type != "$" or after is None or "string" not in {after.type, _first_kind(after)}
+        if node.type != "$"
+        or after is None
+        or "string" not in {after.type, (after.children[0].type if after.children else "")}
     ]
-
-
-def _first_kind(node: "Node") -> str:
-    return node.children[0].type if node.children else ""
 
 
 def are_adjacent(node: "Node", after: "Node") -> bool:

@@ -89,24 +89,20 @@ def matching(program: str, args: Sequence[Word]) -> Iterator[tuple[str, str]]:
     """The rules that apply to a call, each with what has to be reached, by the program and its words."""
     rows = _BY_PROGRAM.get(program)
     if rows:
-        line = _line_of(program, args)
+        valued = _GLOBALS.get(program)
+        words = [word.text.replace(" ", "\u00b7").replace("\n", "\u00b7") for word in args]
+        start = 0
+        while (
+            valued is not None
+            and start < len(words)
+            and words[start].startswith(("-", "+"))
+            and words[start] != "-"
+        ):
+            start += 2 if words[start] in valued else 1
+        line = f" {' '.join([*words[start:], *words[:start]])} "
         for name, reach, pattern in rows:
             if not pattern or _search(pattern)(line):
                 yield name, reach
-
-
-def _line_of(name: str, args: Sequence[Word]) -> str:
-    valued = _GLOBALS.get(name)
-    words = [word.text.replace(" ", "\u00b7").replace("\n", "\u00b7") for word in args]
-    start = 0
-    while (
-        valued is not None
-        and start < len(words)
-        and words[start].startswith(("-", "+"))
-        and words[start] != "-"
-    ):
-        start += 2 if words[start] in valued else 1
-    return f" {' '.join([*words[start:], *words[:start]])} "
 
 
 @cache

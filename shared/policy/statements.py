@@ -176,7 +176,12 @@ def _redirected(shell: Shell, node: "Node", scope: Scope) -> Stream:
         if body is None:
             output = NOTHING
         elif body.type == "pipeline" and redirects.stdin is not None:
-            output = _fed_pipeline(shell, body, scope, redirects)
+            # A here-document after a pipeline feeds the last command; what the pipe carries counts too
+            inner = scope.branch()
+            inner.stdin = redirects.stdin or UNREAD
+            _extended(shell, _named(body)[-1], inner, redirects.arguments)
+            inner.stdin = UNREAD
+            output = _pipeline(shell, body, inner, redirects.arguments)
         else:
             output = _extended(shell, body, scope, redirects.arguments)
     finally:
@@ -193,15 +198,6 @@ def _redirected_part(shell: Shell, body: "Node | None", scope: Scope) -> "Node |
         shell.walk(first, scope)
         body = last
     return body
-
-
-def _fed_pipeline(shell: Shell, node: "Node", scope: Scope, redirects: Redirects) -> Stream:
-    """A here-document after a pipeline feeds the last command; what the pipe carries counts too."""
-    inner = scope.branch()
-    inner.stdin = redirects.stdin or UNREAD
-    _extended(shell, _named(node)[-1], inner, redirects.arguments)
-    inner.stdin = UNREAD
-    return _pipeline(shell, node, inner, redirects.arguments)
 
 
 def _function(shell: Shell, node: "Node", scope: Scope) -> Stream:

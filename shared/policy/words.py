@@ -158,7 +158,19 @@ class Expander:
         if kind in {"simple_expansion", "expansion"}:
             return self._variable(node, quoted)
         if kind in {"command_substitution", "process_substitution", "arithmetic_expansion"}:
-            return self._substitution(node, quoted)
+            self.hidden = True
+            if node.type == "command_substitution":
+                output = self.run.substitute(node, self.scope)
+                self.computed |= UNKNOWN in output
+                return protect(output) if quoted else self._separate(output)
+            if node.type == "process_substitution":
+                return self.run.process(node, self.scope)
+            self.run.visit(node, self.scope)
+            self.guessed = True
+            number = text_of(node)[3:-2].strip()
+            return (
+                number if number.isdigit() else "0"
+            )  # in the place of another one it changes no path and no name
         if kind == "brace_expression":
             return text_of(node)
         if kind in _JOINED:
@@ -196,21 +208,6 @@ class Expander:
             self.computed |= self.scope.is_set(name)
             return self.scope.value(name)
         return self._inside(inner, unescape_string, trim='"')
-
-    def _substitution(self, node: "Node", quoted: bool) -> str:
-        self.hidden = True
-        if node.type == "command_substitution":
-            output = self.run.substitute(node, self.scope)
-            self.computed |= UNKNOWN in output
-            return protect(output) if quoted else self._separate(output)
-        if node.type == "process_substitution":
-            return self.run.process(node, self.scope)
-        self.run.visit(node, self.scope)
-        self.guessed = True
-        number = text_of(node)[3:-2].strip()
-        return (
-            number if number.isdigit() else "0"
-        )  # in the place of another one it changes no path and no name
 
     def _inside(self, node: "Node", unescape: Callable[[str], str], trim: str = "") -> str:
         """The text between quotes: literal parts, and expansions among them."""

@@ -221,7 +221,7 @@ def restore_made(kept: Path, root: Path, expected: str) -> bool:
         place = root / name
         if place.is_symlink():
             place.unlink()
-        elif place.is_dir() and _is_inside(place.parent, root):
+        elif place.is_dir() and place.parent.resolve().is_relative_to(root.resolve()):
             remove_tree(place)
     _link_all(kept, root, files)
     return True
@@ -268,7 +268,3 @@ def _make_folder(target: str, name: str, made: dict[str, bool]) -> bool:
                 is_inside = stat.S_ISDIR(os.lstat(target + name).st_mode)
         made[name] = is_inside
     return made[name]
-
-
-def _is_inside(folder: Path, root: Path) -> bool:
-    return folder.resolve().is_relative_to(root.resolve())

@@ -160,31 +160,27 @@ async def _prepare(request: Request, steps: Steps, fetching: Fetching) -> Enviro
             slot.folder / "made", request.root, record.made if record else ""
         )
         if not cached:
-            await _fetch(request, steps, fetching, slot)
+            slot.begin()
+            home = slot.folder / "home"
+            home.mkdir()
+            if fetching.settings and steps.registry.settings:
+                place = home / fetching.settings
+                place.parent.mkdir(exist_ok=True)
+                place.write_text(steps.registry.settings, encoding="utf-8")
+            before = await asyncio.to_thread(list_files, request.root)
+            await steps.run(
+                fetching.command,
+                writable=[request.root, slot.folder],
+                env=_fill(fetching.fetching, home),
+                doing=f"fetches what {', '.join(fetching.read[:3])} names",
+            )
+            if fetching.tool == "Gradle":
+                (home / "init.d").mkdir(exist_ok=True)
+                (home / "init.d/offline.gradle").write_text(OFFLINE_GRADLE)
+            locks = await asyncio.to_thread(_keep_locks, request.root, before, slot)
+            slot.complete(Record(root=str(request.root), size=measure(slot.folder), made=locks))
     made = _describe(request, fetching, slot.folder / "home", cached=cached)
     return msgspec.structs.replace(made, readable=(*made.readable, *steps.registry.readable))
-
-
-async def _fetch(request: Request, steps: Steps, fetching: Fetching, slot: Slot) -> None:
-    slot.begin()
-    home = slot.folder / "home"
-    home.mkdir()
-    if fetching.settings and steps.registry.settings:
-        place = home / fetching.settings
-        place.parent.mkdir(exist_ok=True)
-        place.write_text(steps.registry.settings, encoding="utf-8")
-    before = await asyncio.to_thread(list_files, request.root)
-    await steps.run(
-        fetching.command,
-        writable=[request.root, slot.folder],
-        env=_fill(fetching.fetching, home),
-        doing=f"fetches what {', '.join(fetching.read[:3])} names",
-    )
-    if fetching.tool == "Gradle":
-        (home / "init.d").mkdir(exist_ok=True)
-        (home / "init.d/offline.gradle").write_text(OFFLINE_GRADLE)
-    locks = await asyncio.to_thread(_keep_locks, request.root, before, slot)
-    slot.complete(Record(root=str(request.root), size=measure(slot.folder), made=locks))
 
 
 def _keep_locks(root: Path, before: Mapping[str, tuple[int, int, int]], slot: Slot) -> str:

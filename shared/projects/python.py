@@ -238,7 +238,16 @@ class _Installation:
 
     async def _install_plan(self) -> None:
         if self.plan.lock == "uv.lock":
-            await self._sync()
+            named = [word for name in self.plan.groups for word in ("--group", name)]
+            named += [word for name in self.plan.extras for word in ("--extra", name)]
+            workspace = self.files.table("pyproject.toml", "tool", "uv", "workspace")
+            members = ["--all-packages"] if workspace else []
+            # A group for tests holds what they need; the default groups have linters and documentation.
+            named += ["--no-default-groups"] if self.plan.groups else []
+            editable = [] if self.editable else ["--no-editable"]
+            await self._uv(
+                "sync", "--frozen", "--inexact", *members, *named, *editable, doing="installs uv.lock"
+            )
         await self._install_rest()
 
     async def _add_loose(self, plan: PythonPlan) -> None:
@@ -252,16 +261,6 @@ class _Installation:
                 left.append(line)
         if left:
             self.steps.notes.append(f"Left out, since it could not be installed: {format_list(left, 8)}")
-
-    async def _sync(self) -> None:
-        named = [word for name in self.plan.groups for word in ("--group", name)]
-        named += [word for name in self.plan.extras for word in ("--extra", name)]
-        workspace = self.files.table("pyproject.toml", "tool", "uv", "workspace")
-        members = ["--all-packages"] if workspace else []
-        # A group for tests holds what they need; the default groups have linters and documentation.
-        named += ["--no-default-groups"] if self.plan.groups else []
-        editable = [] if self.editable else ["--no-editable"]
-        await self._uv("sync", "--frozen", "--inexact", *members, *named, *editable, doing="installs uv.lock")
 
     async def _install_rest(self) -> None:
         """Install what no lock of uv's covers: the project, its extras and groups, and requirement files."""
@@ -295,7 +294,15 @@ class _Installation:
                 return
             except StepFailedError as error:
                 if source := _find_cython(self.request.place, error.output):
-                    await self._translate(source)
+                    # Make the C file that a build expects of a Cython source
+                    await self._uv("pip", "install", "cython", doing="installs cython")
+                    await self.steps.run(
+                        [str(self.venv / "bin/cython"), source],
+                        writable=[self.request.root],
+                        readable=[self.slot.folder, self.interpreter.prefix],
+                        online=False,
+                    )
+                    self.steps.notes.append(f"The build expects the C file of {source}: Cython made it")
                 elif module := self._find_undeclared(error.output):
                     await self._add_build_tools(module)
                     isolated = ("--no-build-isolation",)
@@ -315,17 +322,6 @@ class _Installation:
         )
         words = dict.fromkeys(("setuptools<81", "wheel", package))
         await self._uv("pip", "install", *words, doing=f"installs {package}")
-
-    async def _translate(self, source: str) -> None:
-        """Make the C file that a build expects of a Cython source."""
-        await self._uv("pip", "install", "cython", doing="installs cython")
-        await self.steps.run(
-            [str(self.venv / "bin/cython"), source],
-            writable=[self.request.root],
-            readable=[self.slot.folder, self.interpreter.prefix],
-            online=False,
-        )
-        self.steps.notes.append(f"The build expects the C file of {source}: Cython made it")
 
     async def _add_missing(self) -> None:
         """Install pytest and its plugins if the tests need them and no manifest names them."""

@@ -135,25 +135,21 @@ def require_programs(names: Iterable[str], needed_by: str) -> None:
 def list_needs(kind: str, folder: Path) -> tuple[str, ...]:
     """The programs that a project of ``kind`` in ``folder`` needs."""
     if kind == "c":
-        return _list_c(folder)
+        if (folder / "CMakeLists.txt").is_file():
+            presets = (folder / "CMakePresets.json").is_file() and "Ninja" in (
+                folder / "CMakePresets.json"
+            ).read_text(errors="replace")
+            return ("cmake", "cc", "ninja" if presets else "make")
+        if (folder / "meson.build").is_file():
+            return ("meson", "ninja", "cc")
+        if (folder / "configure").is_file() or not (folder / "configure.ac").is_file():
+            return ("make", "cc")
+        return ("autoreconf", "make", "cc")
     if kind == "haskell":
         return ("stack",) if (folder / "stack.yaml").is_file() else ("cabal",)
     if kind == "clojure":
         return ("lein",) if (folder / "project.clj").is_file() else ("clojure",)
     return NEEDS.get(kind, ())
-
-
-def _list_c(folder: Path) -> tuple[str, ...]:
-    if (folder / "CMakeLists.txt").is_file():
-        presets = (folder / "CMakePresets.json").is_file() and "Ninja" in (
-            folder / "CMakePresets.json"
-        ).read_text(errors="replace")
-        return ("cmake", "cc", "ninja" if presets else "make")
-    if (folder / "meson.build").is_file():
-        return ("meson", "ninja", "cc")
-    if (folder / "configure").is_file() or not (folder / "configure.ac").is_file():
-        return ("make", "cc")
-    return ("autoreconf", "make", "cc")
 
 
 # --- the Python interpreters of this machine --------------------------------------------------------

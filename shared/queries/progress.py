@@ -104,15 +104,13 @@ class GoalFollower:
                 if progress.goal is not None and progress.goal.status.final:
                     return
                 if progress.goal is None and submitted:
-                    await self._require_accepted(submitted)
+                    letter = await find_dead_letter(self._bus, subjects.CONDUCTOR, submitted)
+                    if letter is not None:
+                        raise Refused(
+                            f"The conductor refuses the goal: {letter.reason}",
+                            "Correct it and submit it again",
+                        )
                 if await self._listener.wait():
                     await asyncio.sleep(SETTLE_TIME)
         finally:
             await self._listener.close()
-
-    async def _require_accepted(self, submitted: int) -> None:
-        letter = await find_dead_letter(self._bus, subjects.CONDUCTOR, submitted)
-        if letter is not None:
-            raise Refused(
-                f"The conductor refuses the goal: {letter.reason}", "Correct it and submit it again"
-            )

@@ -183,7 +183,7 @@ async def find_goal(bus: Bus, name: str) -> tuple[Goal, int]:
 
     Raises NotFound if there is none, MailroomError if there are several.
     """
-    goal_id = await expand_goal_id(bus, name) if _is_name(name) else ""
+    goal_id = await expand_goal_id(bus, name) if (name in LAST or TOKEN.fullmatch(name) is not None) else ""
     found = await read_goal(bus, goal_id) if goal_id else None
     if found is None and name in LAST:
         problem = f"The conductor has not begun the latest goal, {goal_id}"
@@ -209,10 +209,6 @@ async def expand_goal_id(bus: Bus, name: str) -> str:
         shown = ", ".join(sorted(found)[-3:])
         raise MailroomError(f"{name!r} may mean {len(found)} goals, such as {shown}", "Write more of its id")
     return found[0] if found else name
-
-
-def _is_name(name: str) -> bool:
-    return name in LAST or TOKEN.fullmatch(name) is not None
 
 
 async def _find_latest(bus: Bus) -> str:

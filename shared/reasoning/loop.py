@@ -291,7 +291,10 @@ class AgentLoop:
             return f"It failed unexpectedly: {type(error).__name__}"
         self._evidence |= dict.fromkeys(map(sendable, outcome.evidence_refs))
         self._paths |= dict.fromkeys(map(sendable, outcome.output_paths))
-        return _frame(name, outcome)
+        text = excerpt(outcome.output, MAX_OUTPUT)
+        sources = f"\nSources: {_list(outcome.evidence_refs)}" if outcome.evidence_refs else ""
+        files = f"\nFiles: {_list(outcome.output_paths)}" if outcome.output_paths else ""
+        return f"{quote(f'What {name} returned', text)}{sources}{files}"
 
     async def _perform(self, call: Call, params: dict[str, Any]) -> Outcome:
         step = self._checkpoints.step(str(self._conversation.written)) if self._checkpoints else nullcontext()
@@ -327,13 +330,6 @@ class AgentLoop:
         if last.role == "assistant" and not last.tool_calls:
             return await self._detect(last.text)
         return self._conversation.unanswered()
-
-
-def _frame(name: str, outcome: Outcome) -> str:
-    text = excerpt(outcome.output, MAX_OUTPUT)
-    sources = f"\nSources: {_list(outcome.evidence_refs)}" if outcome.evidence_refs else ""
-    files = f"\nFiles: {_list(outcome.output_paths)}" if outcome.output_paths else ""
-    return f"{quote(f'What {name} returned', text)}{sources}{files}"
 
 
 def _list(names: Sequence[str]) -> str:

@@ -272,7 +272,9 @@ def frame_task(
     """
     inputs = _inputs_of(task.context)
     for name, opened in references.items():
-        inputs[f"{TITLES[opened.kind]} {' '.join(name.split())[:MAX_NAME]}"] = _format_opened(opened)
+        inputs[f"{TITLES[opened.kind]} {' '.join(name.split())[:MAX_NAME]}"] = (
+            f"It ended as {opened.status}.\n\n{opened.output}" if opened.status else opened.output
+        )
     limit = _fair_share(map(len, inputs.values()), min(max_inputs, MAX_INPUTS))
     parts = [task.text, *(quote(title, excerpt(text, limit)) for title, text in inputs.items())]
     if known:
@@ -336,10 +338,6 @@ def decline(email: Email, actions: tuple[str, ...]) -> Email:
         f"I cannot work on emails: no model is configured. {can}"
         "Set MAILROOM_BRAIN to connect one, or ask nexus."
     )
-
-
-def _format_opened(opened: Opened) -> str:
-    return f"It ended as {opened.status}.\n\n{opened.output}" if opened.status else opened.output
 
 
 def _format(value: Any) -> str:

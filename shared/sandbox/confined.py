@@ -179,29 +179,28 @@ class ConfinedFolder:
                 if there is not None:
                     require_regular(path, there)
                 kept = mode or (stat.S_IMODE(there.st_mode) & 0o777 if there else 0o644)
-                self._replace(at, name, data, kept, mtime_ns, is_last)
+                temporary = f".mailroom-{secrets.token_hex(8)}"
+                fd = os.open(
+                    temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, stat.S_IRWXU, dir_fd=at
+                )
+                try:
+                    with os.fdopen(fd, "wb") as file:
+                        shutil.copyfileobj(
+                            io.BytesIO(data) if isinstance(data, bytes) else data, file, 1 << 20
+                        )
+                        file.flush()
+                        os.fchmod(fd, kept)
+                        if mtime_ns:
+                            os.utime(fd, ns=(mtime_ns, mtime_ns))
+                        if is_last:
+                            os.fsync(fd)
+                    os.replace(temporary, name, src_dir_fd=at, dst_dir_fd=at)
+                except BaseException:
+                    with contextlib.suppress(OSError):
+                        os.unlink(temporary, dir_fd=at)
+                    raise
             except OSError as error:
                 raise to_action_error(path, error) from None
-
-    def _replace(
-        self, at: int, name: str, data: bytes | BinaryIO, mode: int, mtime_ns: int, is_last: bool
-    ) -> None:
-        temporary = f".mailroom-{secrets.token_hex(8)}"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, stat.S_IRWXU, dir_fd=at)
-        try:
-            with os.fdopen(fd, "wb") as file:
-                shutil.copyfileobj(io.BytesIO(data) if isinstance(data, bytes) else data, file, 1 << 20)
-                file.flush()
-                os.fchmod(fd, mode)
-                if mtime_ns:
-                    os.utime(fd, ns=(mtime_ns, mtime_ns))
-                if is_last:
-                    os.fsync(fd)
-            os.replace(temporary, name, src_dir_fd=at, dst_dir_fd=at)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary, dir_fd=at)
-            raise
 
     def sync(self) -> None:
         """Write everything to the disk, so that it survives a power cut; raises OSError."""

@@ -136,7 +136,16 @@ class _Run:
         """Run it to its end; raises ActionError if it was not run."""
         with self.closing:
             started = time.monotonic()
-            ending = asyncio.ensure_future(self._read_messages(await self._start()))
+            # asyncio's own pipes would make the end depend on descendants that keep them open.
+            self.control, theirs = socket.socketpair()
+            self.closing.callback(self.control.close)
+            self.control.setblocking(False)
+            with contextlib.ExitStack() as passed:
+                passed.enter_context(theirs)
+                output = self._listen(self.output, passed)
+                errors = self._listen(self.errors, passed) if self.errors else output
+                self.asked = jailer.send(self.spec, output, errors, theirs.fileno())
+            ending = asyncio.ensure_future(self._read_messages(self.control))
             stopped = asyncio.ensure_future(self.stop.wait())
             await asyncio.wait({ending, stopped}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             stopped.cancel()
@@ -145,7 +154,13 @@ class _Run:
                 self.control.shutdown(socket.SHUT_WR)
                 await asyncio.wait({ending}, timeout=PATIENCE)
             if not ending.done():
-                self._kill_supervisor()
+                # Kill the supervisor, with which the kernel ends the command. If there is none, the jailer
+                # hangs.
+                if not self.is_supervised:
+                    jailer.give_up(self.asked)
+                elif self.supervisor is not None:
+                    with contextlib.suppress(ProcessLookupError):
+                        signal.pidfd_send_signal(self.supervisor, signal.SIGKILL)
                 await asyncio.wait({ending}, timeout=KILL_PATIENCE if self.supervisor else 0)
             # The streams close with the last process; one that got away must not keep us waiting.
             await asyncio.wait(self.streams, timeout=0.5)
@@ -157,40 +172,18 @@ class _Run:
                 raise ActionError("No process can be started: what starts them does not answer", "Try again")
             return self._conclude(report, time.monotonic() - started, timed_out=not in_time)
 
-    async def _start(self) -> socket.socket:
-        # asyncio's own pipes would make the end depend on descendants that keep them open.
-        self.control, theirs = socket.socketpair()
-        self.closing.callback(self.control.close)
-        self.control.setblocking(False)
-        with contextlib.ExitStack() as passed:
-            passed.enter_context(theirs)
-            output = self._listen(self.output, passed)
-            errors = self._listen(self.errors, passed) if self.errors else output
-            self.asked = jailer.send(self.spec, output, errors, theirs.fileno())
-        return self.control
-
     async def _read_messages(self, control: socket.socket) -> dict[str, Any]:
         words = b""
         while more := await asyncio.get_running_loop().sock_recv(control, 4096):
             words += more
             if not self.is_supervised and b"\n" in words:
-                self._hold_supervisor(int(words.partition(b"\n")[0]))
+                pid = int(words.partition(b"\n")[0])
+                self.is_supervised = True
+                with contextlib.suppress(ProcessLookupError):  # it has reported its end already
+                    self.supervisor = os.pidfd_open(pid)
+                    self.closing.callback(os.close, self.supervisor)
         report: dict[str, Any] = json.loads(words.partition(b"\n")[2] or b"{}")
         return report
-
-    def _hold_supervisor(self, pid: int) -> None:
-        self.is_supervised = True
-        with contextlib.suppress(ProcessLookupError):  # it has reported its end already
-            self.supervisor = os.pidfd_open(pid)
-            self.closing.callback(os.close, self.supervisor)
-
-    def _kill_supervisor(self) -> None:
-        """Kill the supervisor, with which the kernel ends the command. If there is none, the jailer hangs."""
-        if not self.is_supervised:
-            jailer.give_up(self.asked)
-        elif self.supervisor is not None:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self.supervisor, signal.SIGKILL)
 
     def _conclude(self, report: dict[str, Any], seconds: float, *, timed_out: bool) -> Ending:
         code = report.get("exit", 128 + signal.SIGKILL)

@@ -115,26 +115,23 @@ class GateClient:
             with control:
                 passage = Passage(Mount(str(path), SOCKET, False))
                 yield passage
-                passage.connections = await self._read_report(control, asked)
+                words = b""
+                try:
+                    control.shutdown(socket.SHUT_WR)
+                    async with asyncio.timeout(REPORT_SECONDS):
+                        while more := await asyncio.get_running_loop().sock_recv(control, 65_536):
+                            words += more
+                except TimeoutError:
+                    await asyncio.to_thread(self.give_up, asked)
+                except OSError:
+                    pass  # the gate was killed
+                if not words:
+                    log.warning("gate_without_report", reason="it was killed, or does not answer")
+                passage.connections = tuple(
+                    msgspec.convert(each, Connection) for each in decode_report(words)
+                )
         finally:
             path.unlink(missing_ok=True)
-
-    async def _read_report(
-        self, control: socket.socket, asked: subprocess.Popen[bytes] | None
-    ) -> tuple[Connection, ...]:
-        words = b""
-        try:
-            control.shutdown(socket.SHUT_WR)
-            async with asyncio.timeout(REPORT_SECONDS):
-                while more := await asyncio.get_running_loop().sock_recv(control, 65_536):
-                    words += more
-        except TimeoutError:
-            await asyncio.to_thread(self.give_up, asked)
-        except OSError:
-            pass  # the gate was killed
-        if not words:
-            log.warning("gate_without_report", reason="it was killed, or does not answer")
-        return tuple(msgspec.convert(each, Connection) for each in decode_report(words))
 
     def _ask(self, reach: Reach) -> tuple[socket.socket, Path, subprocess.Popen[bytes] | None]:
         env = environment()
@@ -151,29 +148,26 @@ class GateClient:
         with self.lock:
             for _ in range(2):
                 try:
-                    return *self._send(session), self.process
+                    requests = self._open()
+                    path = self.folder / str(next(self.numbers))
+                    with contextlib.ExitStack() as ours, socket.socket(socket.AF_UNIX) as door:
+                        door.bind(str(path))
+                        path.chmod(0o666)  # its folder is closed; in the jail it is another user's
+                        door.listen(8)
+                        control, theirs = socket.socketpair()
+                        ours.callback(control.close)
+                        with theirs:
+                            socket.send_fds(requests, [session], [door.fileno(), theirs.fileno()])
+                        control.settimeout(SEND_SECONDS)
+                        if not control.recv(1):
+                            raise ConnectionError
+                        control.setblocking(False)
+                        ours.pop_all()
+                    return *(control, path), self.process
                 except OSError as error:  # the process was killed, or is frozen
                     self._end()
                     problem = error.strerror or "it does not answer"
         raise ActionError(f"The gate to the network cannot be opened: {problem}", "Try again")
-
-    def _send(self, session: bytes) -> tuple[socket.socket, Path]:
-        requests = self._open()
-        path = self.folder / str(next(self.numbers))
-        with contextlib.ExitStack() as ours, socket.socket(socket.AF_UNIX) as door:
-            door.bind(str(path))
-            path.chmod(0o666)  # its folder is closed; in the jail it is another user's
-            door.listen(8)
-            control, theirs = socket.socketpair()
-            ours.callback(control.close)
-            with theirs:
-                socket.send_fds(requests, [session], [door.fileno(), theirs.fileno()])
-            control.settimeout(SEND_SECONDS)
-            if not control.recv(1):
-                raise ConnectionError
-            control.setblocking(False)
-            ours.pop_all()
-        return control, path
 
     def _open(self) -> socket.socket:
         if self.requests is not None and self.owner == os.getpid():

@@ -73,19 +73,16 @@ class JailerClient:
         fd = write_spec(spec)
         try:
             with self.lock:
-                self._send(fd, output, errors, control)
+                try:
+                    socket.send_fds(self._open(), [b"."], [fd, output, errors, self.seccomp, control])
+                except ConnectionError:  # the process was killed
+                    self.close()
+                    socket.send_fds(self._open(), [b"."], [fd, output, errors, self.seccomp, control])
                 return self.process
         except OSError as error:
             raise ActionError(f"No process can be started: {error.strerror}") from None
         finally:
             os.close(fd)
-
-    def _send(self, fd: int, output: int, errors: int, control: int) -> None:
-        try:
-            socket.send_fds(self._open(), [b"."], [fd, output, errors, self.seccomp, control])
-        except ConnectionError:  # the process was killed
-            self.close()
-            socket.send_fds(self._open(), [b"."], [fd, output, errors, self.seccomp, control])
 
     def _open(self) -> socket.socket:
         if self.requests is not None and self.owner == os.getpid():
@@ -134,31 +131,27 @@ def make_jail_folder() -> str:
     """
     remove_orphans(PREFIX)
     try:
-        return _make_folder()
+        folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=PLACE))
+        etc = folder / "etc"
+        for made in (etc, folder / "stage"):
+            made.mkdir()
+        for path in (path for pattern in PUBLIC_ETC for path in Path("/etc").glob(pattern)):
+            with contextlib.suppress(OSError, shutil.Error):
+                _copy(path, etc / path.relative_to("/etc"))
+        if bundle := find_certificates():
+            _copy(bundle, etc / Path(CERTIFICATES).relative_to("/etc"))
+        for name, text in OWN_ETC.items():
+            (etc / name).write_text(text)
+            (etc / name).chmod(0o644)
+        for path in (folder, *folder.rglob("*")):
+            if path.is_dir() and not path.is_symlink():
+                path.chmod(0o755)
+        return str(folder.resolve())
     except OSError as error:
         raise ActionError(
             f"The jail's folder cannot be made in {PLACE}: {error.strerror or error}",
             f"Let all users write to {PLACE} (chmod 1777 {PLACE}), and free space on its disk",
         ) from None
-
-
-def _make_folder() -> str:
-    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=PLACE))
-    etc = folder / "etc"
-    for made in (etc, folder / "stage"):
-        made.mkdir()
-    for path in (path for pattern in PUBLIC_ETC for path in Path("/etc").glob(pattern)):
-        with contextlib.suppress(OSError, shutil.Error):
-            _copy(path, etc / path.relative_to("/etc"))
-    if bundle := find_certificates():
-        _copy(bundle, etc / Path(CERTIFICATES).relative_to("/etc"))
-    for name, text in OWN_ETC.items():
-        (etc / name).write_text(text)
-        (etc / name).chmod(0o644)
-    for path in (folder, *folder.rglob("*")):
-        if path.is_dir() and not path.is_symlink():
-            path.chmod(0o755)
-    return str(folder.resolve())
 
 
 def remove_orphans(prefix: str) -> None:

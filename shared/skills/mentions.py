@@ -72,26 +72,27 @@ async def open_mentions(text: str, task: Task, settings: Settings, memory: Memor
 async def _open(mention: Mention, task: Task, settings: Settings, memory: Memory) -> str:
     try:
         if mention.kind == "file":
-            return await _open_file(mention.name, task, settings)
+            path = mention.name
+            root, name = await asyncio.to_thread(_find_file, path, task, settings)
+            content = await asyncio.to_thread(_read, root, name)
+            suffix = PurePosixPath(name).suffix.lower()
+            if suffix in PACKED:
+                text = (await extract_text(content, PACKED[suffix], path)).text
+            elif b"\0" in content[:8192]:
+                raise ActionError("it is not text")
+            else:
+                text = content.decode("utf-8-sig", "replace")
+            return quote(path, _cut(text))
         if mention.kind == "url":
-            return await _open_page(mention.name, task, settings)
+            url = mention.name
+            if not is_address_named(url, task):
+                raise ActionError("no person named this address")
+            page = await fetch_page(url, timeout=settings.http_timeout, allowed=settings.private_hosts)
+            return quote(printable_url(page.url), _cut(f"{page.title}\n\n{page.text}".strip()))
         return await _search(mention.name, memory)
     except (MailroomError, OSError) as error:
         reason = error.cause if isinstance(error, MailroomError) else error.strerror or "it cannot be read"
         return f"{mention} was not opened: {reason}"
-
-
-async def _open_file(path: str, task: Task, settings: Settings) -> str:
-    root, name = await asyncio.to_thread(_find_file, path, task, settings)
-    content = await asyncio.to_thread(_read, root, name)
-    suffix = PurePosixPath(name).suffix.lower()
-    if suffix in PACKED:
-        text = (await extract_text(content, PACKED[suffix], path)).text
-    elif b"\0" in content[:8192]:
-        raise ActionError("it is not text")
-    else:
-        text = content.decode("utf-8-sig", "replace")
-    return quote(path, _cut(text))
 
 
 def _find_file(path: str, task: Task, settings: Settings) -> tuple[Path, str]:
@@ -110,13 +111,6 @@ def _read(root: Path, name: str) -> bytes:
         raise ActionError("no such file is in the workspace (name its whole path, or a folder with repo=)")
     with ConfinedFolder(root) as folder:
         return folder.read(name, SIZE)
-
-
-async def _open_page(url: str, task: Task, settings: Settings) -> str:
-    if not is_address_named(url, task):
-        raise ActionError("no person named this address")
-    page = await fetch_page(url, timeout=settings.http_timeout, allowed=settings.private_hosts)
-    return quote(printable_url(page.url), _cut(f"{page.title}\n\n{page.text}".strip()))
 
 
 async def _search(words: str, memory: Memory) -> str:

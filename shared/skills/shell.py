@@ -37,7 +37,17 @@ class ShellSkill(Skill):
 
         Raises NotApproved if the policy denies it, or a person has to approve it and does not.
         """
-        _require_command(command, timeout)
+        if not command.strip():
+            raise ActionError("The command is empty")
+        if "\0" in command:
+            raise ActionError("The command holds a NUL character")
+        if len(command) > LONGEST_COMMAND:
+            raise ActionError(
+                f"The command has {len(command):,} characters, more than {LONGEST_COMMAND:,}",
+                "Write a script to a file of the workspace, and run that",
+            )
+        if not 0 <= timeout < 1e6:
+            raise ActionError(f"timeout must be a number of seconds from 0 on, not {timeout}")
         ruling = await self.context.judge_command(command, str(await open_workspace(self.context)))
         opened = await require_allowed(
             self.context,
@@ -84,17 +94,3 @@ class ShellSkill(Skill):
                 "lost": restored.lost,
             },
         )
-
-
-def _require_command(command: str, timeout: float) -> None:
-    if not command.strip():
-        raise ActionError("The command is empty")
-    if "\0" in command:
-        raise ActionError("The command holds a NUL character")
-    if len(command) > LONGEST_COMMAND:
-        raise ActionError(
-            f"The command has {len(command):,} characters, more than {LONGEST_COMMAND:,}",
-            "Write a script to a file of the workspace, and run that",
-        )
-    if not 0 <= timeout < 1e6:
-        raise ActionError(f"timeout must be a number of seconds from 0 on, not {timeout}")

@@ -143,23 +143,22 @@ def collect_actions(owner: object) -> dict[str, Action]:
         marked = getattr(getattr(type(owner), name), "__action__", None)
         if marked is not None:
             description, infos, personal = marked
-            params = _params_struct(name, getattr(type(owner), name))
+            method = getattr(type(owner), name)
+            hints = typing.get_type_hints(method, include_extras=True)
+            fields: list[Any] = []
+            for parameter in inspect.signature(method).parameters.values():
+                if parameter.name == "self":
+                    continue
+                hint = hints.get(parameter.name, Any)
+                required = parameter.default is inspect.Parameter.empty
+                fields.append(
+                    (parameter.name, hint) if required else (parameter.name, hint, parameter.default)
+                )
+            params = msgspec.defstruct(name, fields, frozen=True, kw_only=True, forbid_unknown_fields=True)
             actions[name] = Action(
                 name=name, description=description, param_infos=infos, params=params, personal=personal
             )
     return actions
-
-
-def _params_struct(name: str, method: Callable[..., Any]) -> type[msgspec.Struct]:
-    hints = typing.get_type_hints(method, include_extras=True)
-    fields: list[Any] = []
-    for parameter in inspect.signature(method).parameters.values():
-        if parameter.name == "self":
-            continue
-        hint = hints.get(parameter.name, Any)
-        required = parameter.default is inspect.Parameter.empty
-        fields.append((parameter.name, hint) if required else (parameter.name, hint, parameter.default))
-    return msgspec.defstruct(name, fields, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 async def perform(owner: object, action: Action, params: Mapping[str, Any]) -> Outcome:

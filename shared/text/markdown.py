@@ -53,7 +53,18 @@ def read_blocks(text: str, *, tables: bool = True, inline: bool = True) -> Itera
         if token.type in ("heading_open", "paragraph_open", "th_open", "td_open"):
             opened = token
         elif token.type == "inline" and opened is not None:
-            block = _read_inline(opened, token, names)
+            start, end = opened.map or token.map or (0, 0)
+            heading = opened.type == "heading_open"
+            block = Block(
+                kind="heading" if heading else "paragraph" if opened.type == "paragraph_open" else "cell",
+                text=token.content,
+                start=start,
+                end=end,
+                path=names,
+                nested=opened.level > 0,
+                level=int(opened.tag[1:]) if heading else 0,
+                inline=tuple(token.children or ()),
+            )
             if block.kind == "cell":
                 cells.append(block)
                 continue
@@ -94,21 +105,6 @@ def _make_row(cells: list[Block], path: tuple[str, ...], *, nested: bool, is_hea
         nested=nested,
         cells=tuple(cells),
         is_header=is_header,
-    )
-
-
-def _read_inline(opened: "Token", token: "Token", path: tuple[str, ...]) -> Block:
-    start, end = opened.map or token.map or (0, 0)
-    heading = opened.type == "heading_open"
-    return Block(
-        kind="heading" if heading else "paragraph" if opened.type == "paragraph_open" else "cell",
-        text=token.content,
-        start=start,
-        end=end,
-        path=path,
-        nested=opened.level > 0,
-        level=int(opened.tag[1:]) if heading else 0,
-        inline=tuple(token.children or ()),
     )
 
 

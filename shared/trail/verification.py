@@ -129,7 +129,15 @@ async def verify_stream(
     what was erased. ``report`` gets the progress. Raises BusUnavailable if the stream cannot be read.
     """
     result = Verification(stream=stream, orders=[], problems=[], bundles=[], away=[])
-    await _check_protection(bus, result)
+    info: dict[str, Any] = await call_server(bus, f"STREAM.INFO.{result.stream}")
+    config = info["config"]
+    if not config.get("deny_purge"):
+        result.add_problem(
+            f"{result.stream} is not protected: deny_purge is off; 'mailroom provision' sets it"
+        )
+    for name, wanted in _LIMITS.items():
+        if config.get(name) != wanted:
+            result.add_problem(f"{result.stream} may lose messages: its {name} is {config.get(name)}")
     end = await last_sequence(bus, stream)
     archives = await read_archives(bus, folder) if stream == subjects.OFFICE else []
     async with aclosing(read_seals(bus, stream)) as seals:
@@ -289,7 +297,17 @@ class _Walk:
 
     async def _check_reached(self) -> None:
         while self._next is not None and self._next.last <= self.reached:
-            self._check(self._next)
+            # Compare the messages of a seal with it
+            seal = self._next
+            size = seal.last - seal.first + 1
+            leaves, self._leaves = self._leaves[:size], self._leaves[size:]
+            there = [leaf for leaf in leaves if leaf is not None]
+            is_part = self._is_away and None in leaves  # what is left is compared by its marks
+            if is_part or (len(there), root_of(there).hex()) != (seal.count, seal.root):
+                self._tell_changed(seal, leaves)
+            if self._note(seal):
+                self.result.witnessed = seal.last
+            self.result.sealed = seal.last
             await self._advance()
 
     async def _advance(self) -> None:
@@ -330,18 +348,6 @@ class _Walk:
                 self.result.add_problem(f"{what}: the log was rewritten")
         return same
 
-    def _check(self, seal: Seal) -> None:
-        """Compare the messages of a seal with it."""
-        size = seal.last - seal.first + 1
-        leaves, self._leaves = self._leaves[:size], self._leaves[size:]
-        there = [leaf for leaf in leaves if leaf is not None]
-        is_part = self._is_away and None in leaves  # what is left is compared by its marks
-        if is_part or (len(there), root_of(there).hex()) != (seal.count, seal.root):
-            self._tell_changed(seal, leaves)
-        if self._note(seal):
-            self.result.witnessed = seal.last
-        self.result.sealed = seal.last
-
     def _tell_changed(self, seal: Seal, leaves: list[bytes | None]) -> None:
         """Name the messages that are not those that were sealed; what is missing was named before."""
         marks = marks_of(seal)
@@ -358,15 +364,3 @@ class _Walk:
         if not changed and None not in leaves:
             what = f"{seal.stream} {seal.first} to {seal.last} are not what seal {seal.number} was made of"
             self.result.add_problem(what)
-
-
-async def _check_protection(bus: Bus, result: Verification) -> None:
-    info: dict[str, Any] = await call_server(bus, f"STREAM.INFO.{result.stream}")
-    config = info["config"]
-    if not config.get("deny_purge"):
-        result.add_problem(
-            f"{result.stream} is not protected: deny_purge is off; 'mailroom provision' sets it"
-        )
-    for name, wanted in _LIMITS.items():
-        if config.get(name) != wanted:
-            result.add_problem(f"{result.stream} may lose messages: its {name} is {config.get(name)}")

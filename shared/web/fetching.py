@@ -266,7 +266,15 @@ async def _ask_at(place: WebAddress, address: str, wanted: FetchOptions, *, last
         async with client.stream("GET", pinned, extensions=extensions) as response:
             if response.is_redirect and response.headers.get("location"):
                 return str(response.headers["location"])
-            kind = _kind(place, response, wanted.kinds)
+            kinds = wanted.kinds
+            if response.status_code != 200:
+                phrase = clean(response.reason_phrase, 60)
+                raise ActionError(
+                    f"{place.url} answers with HTTP status {response.status_code} {phrase}".rstrip()
+                )
+            kind = str(response.headers.get("content-type", "text/html"))
+            if kinds and kind.partition(";")[0].strip().lower() not in kinds:
+                raise ActionError(f"{place.url} is {clean(kind, 60)}, not a page of text")
             return WebResponse(url=place.url, kind=kind, body=await _body(place, response, wanted.size))
 
 
@@ -276,16 +284,6 @@ def _trust() -> "ssl.SSLContext":
     import httpx2
 
     return httpx2.create_ssl_context(trust_env=False)
-
-
-def _kind(place: WebAddress, response: "httpx2.Response", kinds: Collection[str]) -> str:
-    if response.status_code != 200:
-        phrase = clean(response.reason_phrase, 60)
-        raise ActionError(f"{place.url} answers with HTTP status {response.status_code} {phrase}".rstrip())
-    kind = str(response.headers.get("content-type", "text/html"))
-    if kinds and kind.partition(";")[0].strip().lower() not in kinds:
-        raise ActionError(f"{place.url} is {clean(kind, 60)}, not a page of text")
-    return kind
 
 
 async def _body(place: WebAddress, response: "httpx2.Response", size: int) -> bytes:

@@ -65,7 +65,22 @@ def kpi(since: datetime | None, by_agent: bool, as_json: bool) -> None:
     console = open_console()
     _print(metrics, console)
     if by_agent:
-        _print_agents(metrics, console)
+        numbers = ("tasks", "done", "median", "retries", "tokens", "cost")
+        room = max(12, (console.width - FIGURES) // 2)
+        table = make_table("agent", "kind of task", *numbers, right=numbers)
+        for each in metrics.agents:
+            table.add_row(
+                shorten(each.agent, room),
+                shorten(each.kind, room),
+                f"{each.samples:,}",
+                f"{each.success:.0%}",
+                format_span(each.duration),
+                f"{each.retries:.1f}",
+                f"{each.tokens:,}",
+                f"${each.cost:.2f}" if each.cost else "",
+            )
+        console.print()
+        console.print(table if metrics.agents else "no task has ended yet")
 
 
 def _print(metrics: Metrics, console: Console) -> None:
@@ -178,22 +193,3 @@ def _format_improvement(found: Improvement | None) -> str:
 def _percent(share: float) -> str:
     """A share, cut off: what is not all is never 100%."""
     return f"{math.floor(share * 1000) / 10:g}%"
-
-
-def _print_agents(metrics: Metrics, console: Console) -> None:
-    numbers = ("tasks", "done", "median", "retries", "tokens", "cost")
-    room = max(12, (console.width - FIGURES) // 2)
-    table = make_table("agent", "kind of task", *numbers, right=numbers)
-    for each in metrics.agents:
-        table.add_row(
-            shorten(each.agent, room),
-            shorten(each.kind, room),
-            f"{each.samples:,}",
-            f"{each.success:.0%}",
-            format_span(each.duration),
-            f"{each.retries:.1f}",
-            f"{each.tokens:,}",
-            f"${each.cost:.2f}" if each.cost else "",
-        )
-    console.print()
-    console.print(table if metrics.agents else "no task has ended yet")

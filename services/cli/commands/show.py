@@ -76,7 +76,14 @@ def show(
     elif course.goal:
         _print_goal(course.goal, results, console)
     elif course.task:
-        _print_task(course.task, console)
+        timeline = course.task
+        task = timeline.task
+        console.print(Text(task.task_id, style="bold"), soft_wrap=True)
+        console.print(clean(task.text))
+        _print_facts(
+            {"goal": task.goal_id, "priority": str(task.priority), "deadline": task.deadline}, console
+        )
+        _print_tree([timeline], timeline.entries[0].time if timeline.entries else task.created_at, console)
     for part in archived:
         click.echo(f"{'Shown' if part.is_here else 'Not shown'}: {clean(str(part))}", err=True)
     if fail_on and course.goal:
@@ -102,14 +109,6 @@ def _print_goal(timeline: GoalTimeline, results: GoalResults, console: Console) 
     }
     _print_facts(facts, console)
     _print_tree([*timeline.tasks, *timeline.entries], goal.submitted_at, console)
-
-
-def _print_task(timeline: TaskTimeline, console: Console) -> None:
-    task = timeline.task
-    console.print(Text(task.task_id, style="bold"), soft_wrap=True)
-    console.print(clean(task.text))
-    _print_facts({"goal": task.goal_id, "priority": str(task.priority), "deadline": task.deadline}, console)
-    _print_tree([timeline], timeline.entries[0].time if timeline.entries else task.created_at, console)
 
 
 def _print_facts(facts: dict[str, str], console: Console) -> None:

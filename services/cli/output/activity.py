@@ -107,7 +107,14 @@ class _Printer:
         self.rows(inside[:MAX_ROWS], 2)
         if len(inside) > MAX_ROWS:
             self.line(f"  … {count(len(inside) - MAX_ROWS, 'further row')}: --json has them", "dim")
-        self._proof(details)
+        for judged in details.judged:
+            self._text(f"policy: {judged.verdict} ({judged.rule}): {judged.command}", 2, 3, "yellow")
+        for connected in details.connections:
+            for each in connected.connections[:10]:
+                verdict = f"{each.received:,} bytes" if each.allowed else f"refused: {each.why}"
+                self._text(f"connected: {each.host}:{each.port} {verdict}", 2, 2, "dim")
+        if details.result is not None:
+            self._result(details.result)
 
     def rows(self, rows: Sequence[Row], indent: int) -> None:
         """Print rows, those within others further to the right."""
@@ -135,16 +142,6 @@ class _Printer:
         if row.output:
             lines = MAX_LINES["thought" if row.kind is RowKind.MODEL else "output"]
             self._text(row.output, indent + 4, lines, "" if row.kind is RowKind.MODEL else "dim")
-
-    def _proof(self, details: TaskDetails) -> None:
-        for judged in details.judged:
-            self._text(f"policy: {judged.verdict} ({judged.rule}): {judged.command}", 2, 3, "yellow")
-        for connected in details.connections:
-            for each in connected.connections[:10]:
-                verdict = f"{each.received:,} bytes" if each.allowed else f"refused: {each.why}"
-                self._text(f"connected: {each.host}:{each.port} {verdict}", 2, 2, "dim")
-        if details.result is not None:
-            self._result(details.result)
 
     def _result(self, result: TaskResult) -> None:
         self.line(f"  result: {result.status}{f', {result.outcome}' if result.outcome else ''}", "bold")

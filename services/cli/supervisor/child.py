@@ -147,7 +147,12 @@ class Child:
             code = await process.wait()
         finally:
             watching.cancel()
-            self._clean_up(process)
+            # Kill what is left of the group, and remove its files
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(OSError):
+                self.program.clean_up(process.pid)
+            self._watchdog.remove(process.pid)
         if self._stopping:
             return 0.0
         if code == RESTART_STATUS and self._ready:
@@ -204,14 +209,6 @@ class Child:
         self._why_killed = why
         with contextlib.suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
-
-    def _clean_up(self, process: Process) -> None:
-        """Kill what is left of the group, and remove its files."""
-        with contextlib.suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
-        with contextlib.suppress(OSError):
-            self.program.clean_up(process.pid)
-        self._watchdog.remove(process.pid)
 
     def _handle_exit(self, ending: str, last_error: str, uptime: float, *, was_ready: bool) -> float:
         """Report an exit; returns the seconds to wait before the next start."""

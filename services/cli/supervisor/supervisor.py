@@ -353,7 +353,8 @@ class SpecialistSupervisor:
         installed = {agent.name: agent for agent in await asyncio.to_thread(load_specialists, config)}
         _, rejected = await asyncio.to_thread(read_specialists, config)
         for name in self._children.keys() - installed.keys():
-            await self._retire(name)
+            await self._supervisor.stop_child(self._children.pop(name))
+            self._report(name, "info", "retired")
         for name, reason in rejected.items():
             self._reject(name, reason)
         for name in installed.keys() - self._children.keys():
@@ -405,10 +406,6 @@ class SpecialistSupervisor:
             return ""
         finally:
             await bus.close()
-
-    async def _retire(self, name: str) -> None:
-        await self._supervisor.stop_child(self._children.pop(name))
-        self._report(name, "info", "retired")
 
     def _reject(self, name: str, reason: str) -> None:
         if self._rejected.get(name) == reason:

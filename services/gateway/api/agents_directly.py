@@ -93,7 +93,12 @@ async def have_cortex_work(call: Call, query: PatienceQuery, body: AgentRequest)
     """Have cortex carry a request out: a TaskResult, or the contract that the named action makes."""
     context = body.context
     if "action" not in context:
-        context = {"action": "work_out", "params": {"task": _with_context(body), "mode": _mode_of(context)}}
+        # The text, and what the context says about it: such as the language or the framework
+        said = [f"{name}: {value}" for name, value in body.context.items() if name != "mode"]
+        context = {
+            "action": "work_out",
+            "params": {"task": "\n".join([body.text, *said]), "mode": str(context.get("mode", "auto"))},
+        }
     return await _give(call, query, subjects.CORTEX, body, context)
 
 
@@ -112,16 +117,6 @@ async def have_frontier_discover(call: Call, query: PatienceQuery, body: AgentRe
     params = {**body.context, "topics": body.context.get("topics") or [body.text]}
     topics = {"action": "daily_discovery", "params": params}
     return await _give(call, query, FRONTIER, body, body.context if "action" in body.context else topics)
-
-
-def _mode_of(context: dict[str, Any]) -> str:
-    return str(context.get("mode", "auto"))
-
-
-def _with_context(body: AgentRequest) -> str:
-    """The text, and what the context says about it: such as the language or the framework."""
-    said = [f"{name}: {value}" for name, value in body.context.items() if name != "mode"]
-    return "\n".join([body.text, *said])
 
 
 async def read_answer_of_nexus(call: Call) -> HttpResponse:

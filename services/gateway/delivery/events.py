@@ -73,31 +73,29 @@ async def make_event(stored: Stored, gateway: Gateway, long_goal: timedelta) -> 
             sender = subjects.Address.of(stored.subject).sender
             # Briefings and answers are the desk's alone: another's would be told as if the desk said it.
             if envelope.sender in ("", sender) and (isinstance(envelope, Email) or sender == subjects.NEXUS):
-                return await _mail_event(envelope, sender, stored, gateway, address)
+                if isinstance(envelope, AgentReport):
+                    return (
+                        _briefing_event(envelope, address)
+                        if envelope.report_type.endswith("_briefing")
+                        else None
+                    )
+                if isinstance(envelope, Response):
+                    return _answer_event(envelope)
+                found = _REMINDER.search(envelope.body)
+                if sender == subjects.NEXUS and envelope.subject.startswith("Reminder: ") and found:
+                    return Event(
+                        key=envelope.id,
+                        kind=DeliveryKind.REMINDER,
+                        title=flatten(envelope.subject, TITLE),
+                        text=_COMMAND.sub("", envelope.body).strip()[:BODY],
+                        about=found[1],
+                        link=f"{address}/timetable",
+                    )
+                mail = parse_mail(stored)
+                if mail is None or not await is_question(gateway, mail):
+                    return None
+                return _question_event(mail, address)
     return None
-
-
-async def _mail_event(
-    envelope: Email | AgentReport | Response, sender: str, stored: Stored, gateway: Gateway, address: str
-) -> Event | None:
-    if isinstance(envelope, AgentReport):
-        return _briefing_event(envelope, address) if envelope.report_type.endswith("_briefing") else None
-    if isinstance(envelope, Response):
-        return _answer_event(envelope)
-    found = _REMINDER.search(envelope.body)
-    if sender == subjects.NEXUS and envelope.subject.startswith("Reminder: ") and found:
-        return Event(
-            key=envelope.id,
-            kind=DeliveryKind.REMINDER,
-            title=flatten(envelope.subject, TITLE),
-            text=_COMMAND.sub("", envelope.body).strip()[:BODY],
-            about=found[1],
-            link=f"{address}/timetable",
-        )
-    mail = parse_mail(stored)
-    if mail is None or not await is_question(gateway, mail):
-        return None
-    return _question_event(mail, address)
 
 
 def _goal_event(goal: Goal, long_goal: timedelta, address: str) -> Event | None:

@@ -136,7 +136,7 @@ class Replies:
             outcome, said = ReplyOutcome.IGNORED, str(error)
         await self._journal.add_reply(_with(note, outcome, said))
         if said:
-            title = _title(delivery)
+            title = f"Re: {delivery.title.removeprefix('Re: ')}"[:500] if delivery else "Mailroom"
             event = Event(key=reply_id, kind=DeliveryKind.ANSWER, title=title, text=said, about=reply_id)
             await self._dispatcher.add(name, channel, event, self._wake)
 
@@ -156,31 +156,32 @@ class Replies:
         if delivery is not None and delivery.kind is DeliveryKind.APPROVAL:
             command = parse_decision(text)
             if command.act:
-                return await self._decide(note, delivery, command, needs_code=isinstance(channel, Mail))
+                needs_code = isinstance(channel, Mail)
+                if needs_code and (problem := await self._find_wrong_code(delivery, command.code)):
+                    return ReplyOutcome.WRONG_CODE, problem
+                granted = command.act == "approve"
+                await answer_request(
+                    self._gateway.bus, delivery.about, granted, command.rest, person=note.person
+                )
+                forget_requests(self._gateway)
+                if granted:
+                    return ReplyOutcome.APPROVED, f"Approved: {delivery.title}"
+                return ReplyOutcome.REFUSED, f"Refused: {delivery.title}"
         elif delivery is not None and delivery.kind is DeliveryKind.REMINDER:
             command = parse_reminder(text)
             if command.act:
                 return await self._change_reminder(note, delivery, command)
         elif delivery is not None and delivery.kind is DeliveryKind.QUESTION:
-            return await self._write_back(note, delivery, text)
+            original = await read_mail_item(self._gateway.bus, int(delivery.about))
+            email = compose_reply(original, text, person=note.person, email_id=note.reply_id)
+            await send(self._gateway.bus, email)
+            return ReplyOutcome.REPLIED, f"Your reply went to {original.sender}."
         elif delivery is None and parse_decision(text).act and len(text.split()) < 3:
             return (
                 ReplyOutcome.IGNORED,
                 "I cannot tell what this answers. Reply to the message that you mean.",
             )
         return await self._ask(note, text, ReplyOutcome.ASKED)
-
-    async def _decide(
-        self, note: DeliveryReply, delivery: Delivery, command: Command, *, needs_code: bool
-    ) -> tuple[ReplyOutcome, str]:
-        if needs_code and (problem := await self._find_wrong_code(delivery, command.code)):
-            return ReplyOutcome.WRONG_CODE, problem
-        granted = command.act == "approve"
-        await answer_request(self._gateway.bus, delivery.about, granted, command.rest, person=note.person)
-        forget_requests(self._gateway)
-        if granted:
-            return ReplyOutcome.APPROVED, f"Approved: {delivery.title}"
-        return ReplyOutcome.REFUSED, f"Refused: {delivery.title}"
 
     async def _find_wrong_code(self, delivery: Delivery, code: str) -> str:
         """Why a code does not count, empty if it does; after MAX_WRONG none counts."""
@@ -209,14 +210,6 @@ class Replies:
             return await self._ask(note, f"Cancel the reminder {delivery.about}", ReplyOutcome.ASKED)
         text = f"Snooze the reminder {delivery.about} {_say_until(command.rest)}"
         return await self._ask(note, text, ReplyOutcome.SNOOZED)
-
-    async def _write_back(
-        self, note: DeliveryReply, delivery: Delivery, text: str
-    ) -> tuple[ReplyOutcome, str]:
-        original = await read_mail_item(self._gateway.bus, int(delivery.about))
-        email = compose_reply(original, text, person=note.person, email_id=note.reply_id)
-        await send(self._gateway.bus, email)
-        return ReplyOutcome.REPLIED, f"Your reply went to {original.sender}."
 
     async def _ask(self, note: DeliveryReply, text: str, outcome: ReplyOutcome) -> tuple[ReplyOutcome, str]:
         """Say ``text`` to the front desk; the record comes first, for the answer finds by it where to go."""
@@ -261,10 +254,6 @@ def _say_until(rest: str) -> str:
         return " ".join(["for", *words[1:]])
     lasts = first in ("a", "an", "half") or first[0].isdigit()
     return " ".join(["for" if lasts else "until", *words])
-
-
-def _title(delivery: Delivery | None) -> str:
-    return f"Re: {delivery.title.removeprefix('Re: ')}"[:500] if delivery else "Mailroom"
 
 
 PAUSE, LONGEST_PAUSE = 2.0, 300.0

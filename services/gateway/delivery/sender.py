@@ -94,7 +94,23 @@ async def write_message(
 ) -> Message:
     """The message for a delivery; for several, one that lists them."""
     if len(group) > 1 or group[0].bundle:
-        return _bundle(group, channel, codes)
+        ordered = sorted(group, key=lambda each: (-each.urgency.rank, each.first_at))
+        lines = [
+            "\n".join(filter(None, (f"- {each.title}", each.text.strip().split("\n")[0][:300], each.link)))
+            for each in ordered
+        ]
+        name = group[0].bundle
+        return Message(
+            id=name,
+            kind=ordered[0].kind,
+            urgency=max((each.urgency for each in group), key=lambda urgency: Urgency(urgency).rank),
+            title=f"{len(group)} things while it was quiet: {ordered[0].title}"[:200],
+            text="\n\n".join(lines),
+            at=ordered[0].first_at,
+            answerable=can_be_answered(channel),
+            token=codes.token(name) if isinstance(channel, Mail) else "",
+            again=any(each.uncertain for each in group),
+        )
     told = group[0]
     answers = can_be_answered(channel)
     mail = isinstance(channel, Mail)
@@ -121,26 +137,6 @@ async def write_message(
 def can_be_answered(channel: AnyChannel) -> bool:
     """Whether replies on a channel are read."""
     return isinstance(channel, Telegram) or (isinstance(channel, Mail) and bool(channel.imap))
-
-
-def _bundle(group: Sequence[Delivery], channel: AnyChannel, codes: Codes) -> Message:
-    ordered = sorted(group, key=lambda each: (-each.urgency.rank, each.first_at))
-    lines = [
-        "\n".join(filter(None, (f"- {each.title}", each.text.strip().split("\n")[0][:300], each.link)))
-        for each in ordered
-    ]
-    name = group[0].bundle
-    return Message(
-        id=name,
-        kind=ordered[0].kind,
-        urgency=max((each.urgency for each in group), key=lambda urgency: Urgency(urgency).rank),
-        title=f"{len(group)} things while it was quiet: {ordered[0].title}"[:200],
-        text="\n\n".join(lines),
-        at=ordered[0].first_at,
-        answerable=can_be_answered(channel),
-        token=codes.token(name) if isinstance(channel, Mail) else "",
-        again=any(each.uncertain for each in group),
-    )
 
 
 LONGEST_WAIT = 30.0  # Seconds after which it is looked again what is due: the clock of a machine may jump

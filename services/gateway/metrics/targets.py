@@ -201,23 +201,19 @@ def _read_policy(store: Tables, since: str) -> PolicyTracker:
     rows = store.query("SELECT kind, name, body FROM policy WHERE kind != 'judged' OR at >= ?", [since])
     for kind, name, body in rows:
         try:
-            _add(tracker, kind, name, body)
+            match kind:
+                case "judged":
+                    tracker.judged.append(CommandJudged.from_json(body))
+                case "asked":
+                    tracker.asked[name] = ApprovalRequest.from_json(body)
+                case "answered":
+                    tracker.granted[name] = ApprovalAnswer.from_json(body).granted
+                case "journal":
+                    tracker.journals[name] = msgspec.json.decode(body, type=tuple[JournalEntry, ...])
         except (ValueError, msgspec.MsgspecError):
             continue
     tracker.judged.sort(key=lambda judged: judged.created_at)
     return tracker
-
-
-def _add(tracker: PolicyTracker, kind: str, name: str, body: bytes) -> None:
-    match kind:
-        case "judged":
-            tracker.judged.append(CommandJudged.from_json(body))
-        case "asked":
-            tracker.asked[name] = ApprovalRequest.from_json(body)
-        case "answered":
-            tracker.granted[name] = ApprovalAnswer.from_json(body).granted
-        case "journal":
-            tracker.journals[name] = msgspec.json.decode(body, type=tuple[JournalEntry, ...])
 
 
 def _count(values: Any) -> dict[str, int]:

@@ -37,7 +37,9 @@ def read_report(config: Settings, goal: Goal) -> str:
 
 async def open_evidence(gateway: Gateway, goal: Goal, ref: str) -> str:
     """The text that ``ref`` names; raises Failure (404) if the goal names no such evidence, or it is gone."""
-    results = await _results(gateway, goal)
+    issued = [task for task in (*goal.tasks, *goal.earlier) if task.issued]
+    states = await read_tasks(gateway.bus, issued)
+    results = {name: state.result for name, state in states.items() if state.result is not None}
     if ref not in set(_named(goal, results)):
         raise not_found(f"evidence {ref[:200]!r} in the results of this goal")
     if TOKEN.fullmatch(ref) and (text := await _open_memory(gateway, ref)) is not None:
@@ -47,13 +49,18 @@ async def open_evidence(gateway: Gateway, goal: Goal, ref: str) -> str:
     text = await asyncio.to_thread(_open_file, gateway.settings, goal, path)
     if text is None:
         raise not_found(f"file {path[:200]!r} of this goal on this machine any more")
-    return _around(text, line)
-
-
-async def _results(gateway: Gateway, goal: Goal) -> dict[str, TaskResult]:
-    issued = [task for task in (*goal.tasks, *goal.earlier) if task.issued]
-    states = await read_tasks(gateway.bus, issued)
-    return {name: state.result for name, state in states.items() if state.result is not None}
+    # The lines around one, with their numbers; all of the text for no line
+    lines = text.splitlines()
+    if not line:
+        return text
+    if line > len(lines):
+        raise Failure(404, f"The file has {len(lines):,} lines, and line {line:,} is not among them")
+    first, last = max(1, line - BEFORE), min(len(lines), line + AFTER)
+    width = len(str(last))
+    return "\n".join(
+        f"{'>' if number == line else ' '} {number:>{width}}  {lines[number - 1][:MAX_LINE]}"
+        for number in range(first, last + 1)
+    )
 
 
 def _named(goal: Goal, results: dict[str, TaskResult]) -> Iterator[str]:
@@ -121,18 +128,3 @@ def _read_below(root: Path, path: str) -> str | None:
     except (ActionError, OSError):
         return None
     return None if b"\0" in data[:8_192] else data.decode("utf-8", "replace")
-
-
-def _around(text: str, line: int) -> str:
-    """The lines around one, with their numbers; all of the text for no line."""
-    lines = text.splitlines()
-    if not line:
-        return text
-    if line > len(lines):
-        raise Failure(404, f"The file has {len(lines):,} lines, and line {line:,} is not among them")
-    first, last = max(1, line - BEFORE), min(len(lines), line + AFTER)
-    width = len(str(last))
-    return "\n".join(
-        f"{'>' if number == line else ' '} {number:>{width}}  {lines[number - 1][:MAX_LINE]}"
-        for number in range(first, last + 1)
-    )

@@ -92,7 +92,24 @@ class _Track:
         several = len(claims) > 1
         for place, claim in enumerate(claims):
             after = claims[place + 1] if place + 1 < len(claims) else self.ended
-            attempt = self._attempt_row(claim, after)
+            killed = after is not None and after.kind is PieceKind.CLAIMED
+            status = "running" if after is None else "killed" if killed else _status(after)
+            attempt = Row(
+                id=f"{claim.task_id}.{claim.attempt}",
+                parent=claim.task_id,
+                kind=RowKind.ATTEMPT,
+                name=f"attempt {claim.attempt}",
+                agent=claim.agent,
+                start=_utc(claim.time),
+                end=_utc(after.time) if after else "",
+                status=status,
+                note=_why_given_up(claim, after) if killed and after else "",
+                task_id=claim.task_id,
+                attempt=claim.attempt,
+                worker=claim.worker,
+                stream=claim.stream,
+                seq=claim.seq,
+            )
             until = after.seq if after else self.last.seq
             steps = [
                 piece
@@ -139,7 +156,7 @@ class _Track:
 
     def _waits(self, claims: Sequence[Piece]) -> list[Row]:
         begin, end = self.submitted, claims[0] if claims else self.ended
-        waited = _seconds(begin.time, end.time) if end else SHORTEST_WAIT
+        waited = (parse_time(end.time) - parse_time(begin.time)).total_seconds() if end else SHORTEST_WAIT
         if waited < SHORTEST_WAIT:
             return []
         return [
@@ -157,26 +174,6 @@ class _Track:
                 seq=begin.seq,
             )
         ]
-
-    def _attempt_row(self, claim: Piece, after: Piece | None) -> Row:
-        killed = after is not None and after.kind is PieceKind.CLAIMED
-        status = "running" if after is None else "killed" if killed else _status(after)
-        return Row(
-            id=f"{claim.task_id}.{claim.attempt}",
-            parent=claim.task_id,
-            kind=RowKind.ATTEMPT,
-            name=f"attempt {claim.attempt}",
-            agent=claim.agent,
-            start=_utc(claim.time),
-            end=_utc(after.time) if after else "",
-            status=status,
-            note=_why_given_up(claim, after) if killed and after else "",
-            task_id=claim.task_id,
-            attempt=claim.attempt,
-            worker=claim.worker,
-            stream=claim.stream,
-            seq=claim.seq,
-        )
 
     def _span_row(self, span: Span, inner: Row, claim: Piece, attempt: Row, step: Piece) -> Row:
         row = span_row(span, f"{claim.task_id}.{claim.attempt}", inner.id)
@@ -331,7 +328,3 @@ def _is_final(status: str) -> bool:
 
 def _utc(time: str) -> str:
     return format_utc(parse_time(time))
-
-
-def _seconds(start: str, end: str) -> float:
-    return (parse_time(end) - parse_time(start)).total_seconds()

@@ -77,29 +77,23 @@ class Exchange:
         if self._ended.is_set():
             raise Ended
         if message["type"] == "http.response.start":
-            message = await self._start(message)
+            given = [(name.lower(), value) for name, value in message.get("headers", ())]
+            kind = next((value for name, value in given if name == b"content-type"), b"")
+            if kind.startswith(STREAM) and self._owner:
+                try:
+                    self._streams.open(self._owner)
+                except Refused as refused:
+                    await send_refusal(self._send, refused.refusal)
+                    self._started = self._complete = True
+                    self._ended.set()
+                    raise Ended from None
+                self._watch = asyncio.create_task(self._end_when_invalid())
+            kept = [(name, value) for name, value in given if name not in self._headers]
+            message = {**message, "headers": [*kept, *self._headers.items()]}
             self._started = True
         elif message["type"] == "http.response.body":
             self._complete = not message.get("more_body", False)
         await self._send(message)
-
-    async def _start(self, message: Message) -> Message:
-        given = [(name.lower(), value) for name, value in message.get("headers", ())]
-        kind = next((value for name, value in given if name == b"content-type"), b"")
-        if kind.startswith(STREAM) and self._owner:
-            await self._open_stream()
-        kept = [(name, value) for name, value in given if name not in self._headers]
-        return {**message, "headers": [*kept, *self._headers.items()]}
-
-    async def _open_stream(self) -> None:
-        try:
-            self._streams.open(self._owner)
-        except Refused as refused:
-            await send_refusal(self._send, refused.refusal)
-            self._started = self._complete = True
-            self._ended.set()
-            raise Ended from None
-        self._watch = asyncio.create_task(self._end_when_invalid())
 
     async def _end_when_invalid(self) -> None:
         while self._is_valid():  # noqa: ASYNC110  # the file it depends on is another process's

@@ -105,35 +105,32 @@ class Guard:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
-            await self._handle(scope, receive, send)
+            headers = self._headers_for(scope["path"], secure=False)
+            exchange = Exchange(receive, send, headers=headers, streams=self._streams)
+            try:
+                asked = self._read(scope)
+                headers = self._headers_for(asked.path, secure=asked.site.secure)
+                credential = read_credential(asked.headers, asked.site)
+                self._require_own_page(asked, credential)
+                person = self._identify(asked, credential)
+                exchange = self._exchange(receive, send, headers, credential, person)
+                exchange.set_body(await self._read_body(asked, person, receive))
+                _set_state(scope, asked, person or NOBODY, credential)
+                await self._app(scope, exchange.receive, exchange.send)
+            except Refused as refused:
+                if not exchange.started:
+                    await send_refusal(exchange.send, refused.refusal)
+            except Ended:
+                pass
+            except ClientGone:
+                pass
+            except Exception:
+                if not exchange.ended:
+                    raise
+            finally:
+                await exchange.close()
         else:
             await send({"type": "websocket.close", "code": 1008})
-
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = self._headers_for(scope["path"], secure=False)
-        exchange = Exchange(receive, send, headers=headers, streams=self._streams)
-        try:
-            asked = self._read(scope)
-            headers = self._headers_for(asked.path, secure=asked.site.secure)
-            credential = read_credential(asked.headers, asked.site)
-            self._require_own_page(asked, credential)
-            person = self._identify(asked, credential)
-            exchange = self._exchange(receive, send, headers, credential, person)
-            exchange.set_body(await self._read_body(asked, person, receive))
-            _set_state(scope, asked, person or NOBODY, credential)
-            await self._app(scope, exchange.receive, exchange.send)
-        except Refused as refused:
-            if not exchange.started:
-                await send_refusal(exchange.send, refused.refusal)
-        except Ended:
-            pass
-        except ClientGone:
-            pass
-        except Exception:
-            if not exchange.ended:
-                raise
-        finally:
-            await exchange.close()
 
     def _read(self, scope: Scope) -> Asked:
         headers = Headers(scope=scope)

@@ -100,8 +100,26 @@ class OpenId:
             raise MailroomError(f"{FAILED}: another provider answered")
         if "code" not in query:
             raise MailroomError(f"{FAILED}: {query.get('error', 'the provider gave no code')[:100]}")
-        token = await self._exchange(query["code"], pending)
-        return self._read_person(await self._read_claims(token, pending.nonce))
+        code = query["code"]
+        provider = await self._discover()
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": pending.redirect_uri,
+            "client_id": self._client[0],
+            "code_verifier": pending.verifier,
+        }
+        answer = await self._request("POST", provider.token_endpoint, data=form, auth=self._client)
+        token = answer.get("id_token")
+        if not isinstance(token, str):
+            raise MailroomError(f"{FAILED}: the provider gave no ID token")
+        claims = await self._read_claims(token, pending.nonce)
+        found = claims.get(self._claim)
+        if not isinstance(found, str) or not found:
+            raise MailroomError(f"{FAILED}: the provider does not say the person's {self._claim}")
+        if self._claim == "email" and claims.get("email_verified") is not True:
+            raise MailroomError(f"{FAILED}: the provider has not verified the person's email")
+        return found
 
     async def _discover(self) -> Provider:
         if self._provider is None:
@@ -117,21 +135,6 @@ class OpenId:
                 )
             self._provider = provider
         return self._provider
-
-    async def _exchange(self, code: str, pending: Pending) -> str:
-        provider = await self._discover()
-        form = {
-            "grant_type": "authorization_code",
-            "code": code,
-            "redirect_uri": pending.redirect_uri,
-            "client_id": self._client[0],
-            "code_verifier": pending.verifier,
-        }
-        answer = await self._request("POST", provider.token_endpoint, data=form, auth=self._client)
-        token = answer.get("id_token")
-        if not isinstance(token, str):
-            raise MailroomError(f"{FAILED}: the provider gave no ID token")
-        return token
 
     async def _read_claims(self, token: str, nonce: str) -> dict[str, Any]:
         """The claims of an ID token, checked as OpenID Connect Core 3.1.3.7 demands."""
@@ -159,14 +162,6 @@ class OpenId:
         if claims.get("azp", client) != client or (several and "azp" not in claims):
             raise MailroomError(f"{FAILED}: the ID token is for another client")
         return claims
-
-    def _read_person(self, claims: dict[str, Any]) -> str:
-        found = claims.get(self._claim)
-        if not isinstance(found, str) or not found:
-            raise MailroomError(f"{FAILED}: the provider does not say the person's {self._claim}")
-        if self._claim == "email" and claims.get("email_verified") is not True:
-            raise MailroomError(f"{FAILED}: the provider has not verified the person's email")
-        return found
 
     async def _get(self, address: str) -> dict[str, Any]:
         return await self._request("GET", address)

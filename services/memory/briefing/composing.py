@@ -359,7 +359,10 @@ def select_nodes(view: "View", scope: AgentScope) -> Selection:
     """
     listed = find_candidates(view, scope)
     everything = dict.fromkeys(key for ids in listed.ids.values() for key in ids)
-    links = _find_contradictions(view, scope, everything)
+    # The contradictions of candidates and of what is in the agent's neighbourhood and scope
+    starts = dict.fromkeys((*everything, *scope.ties, *scope.near, *scope.anchors))
+    relations = (Relation.CONTRADICTS,)
+    links = find_links(view, starts, scope.moment, relations=relations, floor=MIN_WEIGHT)
     contested = {link.node for link in links}
     own = [scope.node.id] if scope.node else []
     wanted = [*own, *sorted(contested & everything.keys()), *sorted(scope.suspects)]
@@ -405,13 +408,6 @@ def _leave_out_repeated(nodes: dict[str, Node], places: dict[str, Placement]) ->
 def _is_local(node_id: str, scope: AgentScope) -> bool:
     """Whether a node's contradictions concern the agent, though the node itself is not shown."""
     return node_id in scope.near or node_id in scope.ties or node_id in scope.anchors
-
-
-def _find_contradictions(view: "View", scope: AgentScope, candidates: Iterable[str]) -> list[Link]:
-    """The contradictions of candidates and of what is in the agent's neighbourhood and scope."""
-    starts = dict.fromkeys((*candidates, *scope.ties, *scope.near, *scope.anchors))
-    relations = (Relation.CONTRADICTS,)
-    return find_links(view, starts, scope.moment, relations=relations, floor=MIN_WEIGHT)
 
 
 def _assign_sections(view: "View", scope: AgentScope, ids: list[str]) -> dict[str, Placement]:

@@ -271,7 +271,11 @@ def find_scope(view: "View", agent: str, moment: float) -> AgentScope:
     """The scope of ``agent`` at ``moment``."""
     node = find_agent(view, agent, moment)
     own = [node.id] if node else []
-    hubs = _find_hubs(view, own, moment)
+    kin = find_links(view, own, moment, relations=(Relation.INSTANCE_OF,), floor=MIN_WEIGHT)
+    ordered = sorted(kin, key=lambda link: (-link.weight, link.other))[:MAX_HUBS]
+    hubs = dict.fromkeys(own, 1.0)
+    for link in ordered:
+        hubs.setdefault(link.other, link.weight)
     ties = find_ties(view, hubs, agent, moment)
     latest = view.select(agent=agent, min_importance=MIN_IMPORTANCE, limit=SUSPECTS)
     tagged = view.select(tags=(agent,), min_importance=MIN_IMPORTANCE, limit=SUSPECTS)
@@ -336,15 +340,6 @@ def is_named(node: Node, agent: str) -> bool:
 def is_private(node: Node, agent: str) -> bool:
     """Whether it is from another agent's folder, ``ingest/agents/<name>``, and not tagged for this one."""
     return find_owner(node) not in ("", agent) and agent not in node.tags
-
-
-def _find_hubs(view: "View", own: list[str], moment: float) -> dict[str, float]:
-    kin = find_links(view, own, moment, relations=(Relation.INSTANCE_OF,), floor=MIN_WEIGHT)
-    ordered = sorted(kin, key=lambda link: (-link.weight, link.other))[:MAX_HUBS]
-    hubs = dict.fromkeys(own, 1.0)
-    for link in ordered:
-        hubs.setdefault(link.other, link.weight)
-    return hubs
 
 
 def _find_anchors(view: "View", latest: list[str], moment: float) -> tuple[str, ...]:

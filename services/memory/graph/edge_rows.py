@@ -120,7 +120,15 @@ class EdgeRows:
         for name in ("weight", "created_version", "version"):
             array[name] = table[name].to_numpy()
         array["relation"] = pc.index_in(table["relation"], value_set=pa.array(list(CODES))).to_numpy()
-        array["exempt"] = _read_exempt(table["provenance"])
+        # Which edges keep their weight; only candidates are decoded, and each text once
+        column = table["provenance"]
+        candidates = pc.match_substring_regex(column, "|".join(f'"{word}"' for word in sorted(EXEMPT)))
+        texts = pc.unique(column.filter(candidates)).to_pylist()
+        exempt = [
+            text for text in texts if (by := _BY.decode(text).by) and isinstance(by, str) and by in EXEMPT
+        ]
+        found = pc.is_in(column, value_set=pa.array(exempt, pa.string()))
+        array["exempt"] = np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
         rows._texts = _Texts.load(table["provenance"])
         rows._load_times(table)
         return rows
@@ -249,15 +257,6 @@ class _By(msgspec.Struct):
 
 
 _BY = msgspec.json.Decoder(_By)
-
-
-def _read_exempt(column: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Which edges keep their weight; only candidates are decoded, and each text once."""
-    candidates = pc.match_substring_regex(column, "|".join(f'"{word}"' for word in sorted(EXEMPT)))
-    texts = pc.unique(column.filter(candidates)).to_pylist()
-    exempt = [text for text in texts if (by := _BY.decode(text).by) and isinstance(by, str) and by in EXEMPT]
-    found = pc.is_in(column, value_set=pa.array(exempt, pa.string()))
-    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _read_times(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[int]]:

@@ -354,7 +354,18 @@ class IngestFolder:
         else:
             # what was written to meanwhile is taken again: what is the same is then left alone
             if self._scanner.state(path) == before:
-                await self._file_away(path, outcome, time.monotonic() - started)
+                seconds = time.monotonic() - started
+                counts = {name: count for name in COUNTS if (count := getattr(outcome, name, 0))}
+                for name, count in counts.items():
+                    self._counts[name] += count
+                log.info("file_taken_in", file=path, **counts, seconds=round(seconds, 2))
+                self._left_out.pop(path, None)
+                if outcome.reasons:
+                    log.info("parts_left_out", file=path, reasons=outcome.reasons)
+                    kept = [*self._left_out.items(), (path, outcome.reasons)]
+                    self._left_out = dict(kept[-LAST:])
+                self._links_due = True
+                await self._move(path, "files", lambda: move_to_processed(self._path, path))
 
     def _back_off(self, problem: str) -> None:
         """Import nothing for a while, longer each time."""
@@ -379,19 +390,6 @@ class IngestFolder:
         drafts = await asyncio.to_thread(draft_nodes, document, path, modified, note_id)
         progress = self._under_way[path] = Progress(of=len(drafts.drafts))
         return await FileImport(self._client, self._links, self._kinds, drafts, progress).run()
-
-    async def _file_away(self, path: str, outcome: ImportResult, seconds: float) -> None:
-        counts = {name: count for name in COUNTS if (count := getattr(outcome, name, 0))}
-        for name, count in counts.items():
-            self._counts[name] += count
-        log.info("file_taken_in", file=path, **counts, seconds=round(seconds, 2))
-        self._left_out.pop(path, None)
-        if outcome.reasons:
-            log.info("parts_left_out", file=path, reasons=outcome.reasons)
-            kept = [*self._left_out.items(), (path, outcome.reasons)]
-            self._left_out = dict(kept[-LAST:])
-        self._links_due = True
-        await self._move(path, "files", lambda: move_to_processed(self._path, path))
 
     async def _fail(self, path: str, reason: str) -> None:
         log.warning("file_not_taken_in", file=path, reason=reason)

@@ -259,7 +259,12 @@ def _find_end(lines: Sequence[str], start: int) -> tuple[int, Form]:
         return _end_where(lines, start, lambda other: bool(_TABLE.match(other))), "table"
     if line.startswith(("    ", "\t")):
         return _end_where(lines, start, lambda other: other.startswith(("    ", "\t"))), "code"
-    return _end_of_paragraph(lines, start), "paragraph"
+    number = start + 1
+    while number < len(lines) and lines[number].strip():
+        if BULLET.match(lines[number]) or FENCE.match(lines[number]) or _BREAK.match(lines[number]):
+            break
+        number += 1
+    return number, "paragraph"
 
 
 def _end_of_code(lines: Sequence[str], start: int, fence: str) -> int:
@@ -286,15 +291,6 @@ def _end_of_bullet(lines: Sequence[str], start: int, indent: int) -> int:
                 return number
         elif BULLET.match(line) or FENCE.match(line) or MESSAGE.match(line):
             return number
-        number += 1
-    return number
-
-
-def _end_of_paragraph(lines: Sequence[str], start: int) -> int:
-    number = start + 1
-    while number < len(lines) and lines[number].strip():
-        if BULLET.match(lines[number]) or FENCE.match(lines[number]) or _BREAK.match(lines[number]):
-            break
         number += 1
     return number
 

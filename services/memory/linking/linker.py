@@ -124,10 +124,12 @@ def _link_node(
     node = plan.node(node_id) or node  # it may have ended
     generic = rules.is_generic(len(near))
     if generic and rules.is_assertion(node):
-        _flag(node, plan)
+        if not rules.is_flagged(node):
+            _rewrite(node, {**node.metadata, "flag": rules.FLAG}, plan)
+            plan.counts["flagged"] += 1
         return True
     if rules.is_flagged(node):
-        node = _unflag(node, plan)
+        node = _rewrite(node, {key: value for key, value in node.metadata.items() if key != "flag"}, plan)
     if len(near) < MAX_CANDIDATES:
         _drop_stale(node, compared | dict(near), plan, moment)
     for other, cosine in near if not generic else ():
@@ -290,16 +292,6 @@ def _still_applies(
     if by == "supersession":  # the older one was written again, and holds
         return bool(next(node for node in pair if node.id == edge.to_id).valid_to)
     return True
-
-
-def _flag(node: Node, plan: WritePlan) -> None:
-    if not rules.is_flagged(node):
-        _rewrite(node, {**node.metadata, "flag": rules.FLAG}, plan)
-        plan.counts["flagged"] += 1
-
-
-def _unflag(node: Node, plan: WritePlan) -> Node:
-    return _rewrite(node, {key: value for key, value in node.metadata.items() if key != "flag"}, plan)
 
 
 def _rewrite(node: Node, metadata: dict[str, object], plan: WritePlan) -> Node:

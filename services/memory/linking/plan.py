@@ -125,7 +125,18 @@ class WritePlan:
         for edge in around[goes.id]:
             self.unlink(edge)
         for edge in move_edges(around[goes.id], goes.id, stays.id):
-            self._put_moved(edge)
+            # Put a moved edge: the weightier of two that become one, an automatic one below the limit
+            there = next(
+                (old for old in self.between(edge.from_id, edge.to_id) if _is_equivalent(old, edge)), None
+            )
+            if there is None:
+                if is_automatic(edge):
+                    self._add(edge)
+                else:
+                    self._put(edge)
+            elif is_automatic(there) and (there.weight < edge.weight or not is_automatic(edge)):
+                self.unlink(there)
+                self._put(edge)
         self._retired[goes.id] = None
         self._size = None
         self._rewritten.pop(goes.id, None)
@@ -173,20 +184,6 @@ class WritePlan:
                 old, weight=edge.weight, provenance=edge.provenance, touched_at="", version=0
             )
         )
-
-    def _put_moved(self, edge: Edge) -> None:
-        """Put a moved edge: the weightier of two that become one, an automatic one below the limit."""
-        there = next(
-            (old for old in self.between(edge.from_id, edge.to_id) if _is_equivalent(old, edge)), None
-        )
-        if there is None:
-            if is_automatic(edge):
-                self._add(edge)
-            else:
-                self._put(edge)
-        elif is_automatic(there) and (there.weight < edge.weight or not is_automatic(edge)):
-            self.unlink(there)
-            self._put(edge)
 
     def _add(self, edge: Edge) -> bool:
         """Put an automatic edge if both ends are below their limit; a statement replaces their weakest
@@ -241,12 +238,11 @@ def list_made(view: "View", limit: int) -> dict[str, Any]:
     ``edges_by_kind`` counts all of them, by relation and then by rule.
     """
     edges = view.graph.latest_made(limit)
-    titles = {node.id: node.title for node in view.nodes(list({e for edge in edges for e in _ends(edge)}))}
+    titles = {
+        node.id: node.title
+        for node in view.nodes(list({e for edge in edges for e in (edge.from_id, edge.to_id)}))
+    }
     return {"edges_by_kind": view.graph.count_made(), "made": [_describe(edge, titles) for edge in edges]}
-
-
-def _ends(edge: Edge) -> tuple[str, str]:
-    return edge.from_id, edge.to_id
 
 
 def _describe(edge: Edge, titles: dict[str, str]) -> dict[str, Any]:

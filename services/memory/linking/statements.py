@@ -181,7 +181,9 @@ def _read_clause(text: str, cues: frozenset[str]) -> Statement:
         elif word in table.PREPOSITIONS or not token.key:
             article, about = -REACH - 1, word in table.PURPOSES
         elif token.type or not (word in _SKIPPED or word.endswith("n't")):
-            term = _make_term(token, place, definite=place - article <= REACH, about=about)
+            definite = place - article <= REACH
+            hard = token.word in table.HARD or token.type in ("ident", "version")
+            term = Term(token.key, token.word, token.type, token.named, hard, definite, about, place)
             terms.append(term._replace(behind=behind))
         elif word in table.BEING | table.AUXILIARIES:
             article, about = -REACH - 1, False
@@ -206,8 +208,3 @@ def _classify(token: Token) -> str:
         "value": bool(token.type),
     }
     return next((kind for kind, is_so in kinds.items() if is_so), "word")
-
-
-def _make_term(token: Token, place: int, *, definite: bool, about: bool) -> Term:
-    hard = token.word in table.HARD or token.type in ("ident", "version")
-    return Term(token.key, token.word, token.type, token.named, hard, definite, about, place)

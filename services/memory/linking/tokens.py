@@ -54,7 +54,10 @@ def _split(match: re.Match[str]) -> Iterator[Token]:
     text = match[0]
     low = _POSSESSIVE.sub("", text.casefold().replace("’", "'"))
     if match["clock"]:
-        yield Token(low, _clock_key(low), "clock")
+        # A time of day in minutes
+        hours, minutes = (*re.findall(r"\d+", low), "0")[:2]
+        late = "pm" in low and int(hours) < 12
+        yield Token(low, str((int(hours) + 12 * late) * 60 + int(minutes)), "clock")
     elif match["sum"]:
         yield Token(low, re.sub(r"[^\d.,]", "", low), "money")
     elif match["amount"]:
@@ -80,19 +83,8 @@ def _split(match: re.Match[str]) -> Iterator[Token]:
             or any(map(str.isdigit, bare))
             or bool(re.search(r"\w[./]\w", bare))
         )
-        yield Token(low, _key(low), named=named)
-
-
-def _key(word: str) -> str:
-    stem = table.root(word)
-    return table.SYNONYMS.get(stem, stem)
-
-
-def _clock_key(text: str) -> str:
-    """A time of day in minutes."""
-    hours, minutes = (*re.findall(r"\d+", text), "0")[:2]
-    late = "pm" in text and int(hours) < 12
-    return str((int(hours) + 12 * late) * 60 + int(minutes))
+        stem = table.root(low)
+        yield Token(low, table.SYNONYMS.get(stem, stem), named=named)
 
 
 def _join(raw: list[Token]) -> Iterator[Token]:

@@ -316,7 +316,11 @@ class NodeIndex:
 
         Nothing may be published between making the mask and this: a node written again has another slot.
         """
-        ids = self._order()
+        if self._unordered:
+            later, self._unordered = sorted(self._unordered), []
+            last = self._ordered[-1] if self._ordered else ""
+            self._ordered = self._ordered + later if later[0] > last else sorted(self._ordered + later)
+        ids = self._ordered
         following = (self._slots[node_id] for node_id in islice(ids, bisect_right(ids, after), None))
         return list(islice((slot for slot in following if mask[slot]), limit))
 
@@ -341,13 +345,6 @@ class NodeIndex:
         kept._tags = Postings(self._tags.store(renumber(slots, self.size)))
         kept._publish_all(len(slots))
         return kept
-
-    def _order(self) -> list[str]:
-        if self._unordered:
-            later, self._unordered = sorted(self._unordered), []
-            last = self._ordered[-1] if self._ordered else ""
-            self._ordered = self._ordered + later if later[0] > last else sorted(self._ordered + later)
-        return self._ordered
 
     def _tag(self, tag: str) -> int:
         if tag not in self._tags.codes:

@@ -221,7 +221,13 @@ class Search:
 
     def find_by_words(self, words: list[WeighedWord], admitted: Mask, best: int) -> Slots:
         """The slots that score best by BM25, each by itself."""
-        norms = self._find_norms()
+        # What BM25 adds to the count of a word in each slot; kept until there are more slots
+        count, norms = self._normed.get("norms", (-1, _NOTHING))
+        if count != self._count:
+            lengths = self._keywords.lengths(self._count)
+            mean = max(1.0, float(lengths[:: max(1, self._count // SAMPLE)].mean()))
+            norms = np.float32(K1 * (1 - B)) + np.float32(K1 * B / mean) * lengths
+            self._normed["norms"] = self._count, norms
         scores, share = np.zeros(self._count, np.float32), np.empty(self._count, np.float32)
         for matches, _, weight in words:
             if matches.spread is not None:
@@ -240,32 +246,19 @@ class Search:
             scores *= admitted
         return top_slots(scores, best, 0.0)
 
-    def _find_norms(self) -> Numbers:
-        """What BM25 adds to the count of a word in each slot; kept until there are more slots."""
-        count, norms = self._normed.get("norms", (-1, _NOTHING))
-        if count != self._count:
-            lengths = self._keywords.lengths(self._count)
-            mean = max(1.0, float(lengths[:: max(1, self._count // SAMPLE)].mean()))
-            norms = np.float32(K1 * (1 - B)) + np.float32(K1 * B / mean) * lengths
-            self._normed["norms"] = self._count, norms
-        return norms
-
     def _measure(self) -> float:
         """The mean length of a live text and its neighbours, measured again once 1 % is new."""
         count, mean = self._measured.get("mean", (0, 0.0))
         if self._total != count and 100 * abs(self._total - count) >= self._total:
-            mean = self._measure_sample()
+            slots = np.flatnonzero(self._live)[:: max(1, self._total // SAMPLE)]
+            lengths = self._keywords.lengths(self._count)
+            beside = self._index.sessions.neighbours(slots, self._count)
+            total = lengths[slots].astype(np.float64)
+            for offset, others in zip(OFFSETS, beside, strict=True):
+                total += ranking.WORDS_AROUND[offset] * lengths[others] * (others >= 0)
+            mean = float(total.mean()) if len(total) else 0.0
             self._measured["mean"] = self._total, mean
         return mean
-
-    def _measure_sample(self) -> float:
-        slots = np.flatnonzero(self._live)[:: max(1, self._total // SAMPLE)]
-        lengths = self._keywords.lengths(self._count)
-        beside = self._index.sessions.neighbours(slots, self._count)
-        total = lengths[slots].astype(np.float64)
-        for offset, others in zip(OFFSETS, beside, strict=True):
-            total += ranking.WORDS_AROUND[offset] * lengths[others] * (others >= 0)
-        return float(total.mean()) if len(total) else 0.0
 
     def _pick(self, limit: int, slots: Slots, parts: dict[str, Numbers], admitted: Mask) -> list[Scored]:
         speaks = admitted & (parts["vector"] + parts["keyword"] + parts["graph"] > 0)

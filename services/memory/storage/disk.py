@@ -148,7 +148,10 @@ def settle(path: Path) -> None:
     if (draft / _READY).exists():
         for entry in path.iterdir():
             if entry != draft:
-                _remove(entry)
+                if entry.is_dir():
+                    shutil.rmtree(entry)
+                else:
+                    entry.unlink()
         _fsync(path)
         (draft / _READY).rename(draft / _MOVING)
         _fsync(draft)
@@ -159,10 +162,3 @@ def settle(path: Path) -> None:
         _fsync(path)
     if draft.exists():
         shutil.rmtree(draft)
-
-
-def _remove(entry: Path) -> None:
-    if entry.is_dir():
-        shutil.rmtree(entry)
-    else:
-        entry.unlink()

@@ -192,7 +192,14 @@ class Store:
         missing = self._find_missing()
         if not missing.num_rows:
             with self._writing():
-                self._drop_other_models()
+                # Every text has its vector of this model: drop those of all others
+                others = _tables_of(self.commits.state()).keys() - self._tables.versions().keys()
+                self._flush()
+                self._commit({"pending": 0})
+                self.commits.forget(sorted(others))
+                for name in others:
+                    self._state.pop(name, None)
+                self._disk.drop_uncommitted(_tables_of(self.commits.state()))
             self._missing = None
         columns = missing.slice(0, limit).to_pydict()
         texts = map(join_text, columns["title"], columns["body"])
@@ -298,16 +305,6 @@ class Store:
             done = self._rows.read(self._vectors, ["id", "version"])
             self._missing = tables.find_texts(texts, done)
         return self._missing
-
-    def _drop_other_models(self) -> None:
-        """Every text has its vector of this model: drop those of all others."""
-        others = _tables_of(self.commits.state()).keys() - self._tables.versions().keys()
-        self._flush()
-        self._commit({"pending": 0})
-        self.commits.forget(sorted(others))
-        for name in others:
-            self._state.pop(name, None)
-        self._disk.drop_uncommitted(_tables_of(self.commits.state()))
 
     def _has_old(self, name: str) -> bool:
         """Whether a table has states that were replaced."""

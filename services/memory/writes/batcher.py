@@ -111,7 +111,10 @@ class Announcer:
             for event, replayed in _join(waiting):
                 # A memory rebuilt without what its log no longer has counts from the log's beginning.
                 if event.version > announced or not replayed:
-                    await self._announce(event)
+                    commit = partial(self._bus.commit, [seal(subjects.GRAPH_VERSION, event)])
+                    await retry_until_taken(
+                        commit, pause=PAUSE, event="version_unannounced", version=event.version
+                    )
                     announced = event.version
             await asyncio.sleep(EVERY)
             waiting = [await self._events.get()]
@@ -126,10 +129,6 @@ class Announcer:
             log.warning("announcements_unread", reason=str(error))
             return 0
         return record.value.version if record else 0
-
-    async def _announce(self, event: GraphVersion) -> None:
-        commit = partial(self._bus.commit, [seal(subjects.GRAPH_VERSION, event)])
-        await retry_until_taken(commit, pause=PAUSE, event="version_unannounced", version=event.version)
 
 
 class Batcher:

@@ -123,7 +123,17 @@ class LogFollower:
     async def run(self) -> None:
         """Catch up with the log, then store batch after batch until cancelled."""
         async with self._busy:
-            await self._catch_up()
+            # Apply what the log has and the tables have not: at once what was answered, without new vectors
+            if self._position < self._target:
+                log.info("catching_up", writes=self._target - self._position)
+                judged = min(self._target, self._judged - self._base)
+                await self._apply(self._position + 1, judged)
+                if judged < self._target:
+                    await self._embed_missing()
+                await self._apply(self._position + 1, self._target)
+                log.info("caught_up", version=self._base + self._position)
+            self._level.set()
+            await self._embed_missing()
         while True:
             await self._arrived.wait()
             self._arrived.clear()
@@ -282,19 +292,6 @@ class LogFollower:
         await storing
         await rebuilt.write(batch)
 
-    async def _catch_up(self) -> None:
-        """Apply what the log has and the tables have not: at once what was answered, without new vectors."""
-        if self._position < self._target:
-            log.info("catching_up", writes=self._target - self._position)
-            judged = min(self._target, self._judged - self._base)
-            await self._apply(self._position + 1, judged)
-            if judged < self._target:
-                await self._embed_missing()
-            await self._apply(self._position + 1, self._target)
-            log.info("caught_up", version=self._base + self._position)
-        self._level.set()
-        await self._embed_missing()
-
     async def _embed_missing(self) -> None:
         """What takes longer, or fails, is embedded later."""
         with contextlib.suppress(TimeoutError, ActionError):
@@ -313,7 +310,10 @@ class LogFollower:
         seqs = seqs[:MAX_BATCH]
         rest = [seq for seq in seqs if seq > self._position]
         for seq in seqs[: len(seqs) - len(rest)]:
-            await self._answer_again(seq)
+            # Answer a write that was delivered although it has been applied, or refused
+            write_id = self._waiting[seq].content.id
+            known = self._answers.get(write_id) or await self._engine.find_answer(write_id)
+            self._answers.settle(seq, known or MemoryWritten(cause=write_id, error="It was refused"))
         if not rest:
             return
         self._passed = {seq for seq in self._passed if seq > self._position}
@@ -322,12 +322,6 @@ class LogFollower:
             await self._apply(self._position + 1, rest[-1])
             return
         await self._store(fill([self._waiting[seq] for seq in rest]))
-
-    async def _answer_again(self, seq: int) -> None:
-        """Answer a write that was delivered although it has been applied, or refused."""
-        write_id = self._waiting[seq].content.id
-        known = self._answers.get(write_id) or await self._engine.find_answer(write_id)
-        self._answers.settle(seq, known or MemoryWritten(cause=write_id, error="It was refused"))
 
     async def _apply(self, start: int, end: int) -> None:
         """Store what the log has from ``start`` to ``end``, except for what was refused then."""

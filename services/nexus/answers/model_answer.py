@@ -140,7 +140,16 @@ class Answerer:
         try:
             if listed := await self._find_listed(text):
                 return answer_with_list(packet, listed)
-            return await self._answer_question(text, packet, hits, told, problem)
+            memory, terms = self._context.memory, find_terms(text)
+            found = await self._find_with_later(text)
+            shown = [Hit(node=node, score=0.0) for node in told]
+            shown += [hit for hit in found if may_be_shown(hit.node, terms)]
+            chosen = await choose(text, await read_evidence(memory, text, shown), memory)
+            if not chosen.answers:
+                noted = [hit for hit in hits if is_noted(hit.node)] if asks_about_work(text) else []
+                return answer_by_likeness(text, packet, noted, problem)
+            titles = {hit.node.id: hit.node.title for hit in found}
+            return answer_from_sentences(text, packet, chosen, titles, problem)
         except BusError:  # it found, and cannot read: the model is missing, or it just ended
             return answer_by_likeness(text, packet, hits, problem)
 
@@ -153,20 +162,6 @@ class Answerer:
         noted = ("goal", "cognition")
         known = [hit for hit in rank_hits(hits) if hit.node.source.channel not in noted]
         return wanted.keep([hit for hit in known if hit.node.kind != "agent"])
-
-    async def _answer_question(
-        self, text: str, packet: ContextPacket, hits: Sequence[Hit], told: Sequence[Node], problem: str
-    ) -> Response:
-        memory, terms = self._context.memory, find_terms(text)
-        found = await self._find_with_later(text)
-        shown = [Hit(node=node, score=0.0) for node in told]
-        shown += [hit for hit in found if may_be_shown(hit.node, terms)]
-        chosen = await choose(text, await read_evidence(memory, text, shown), memory)
-        if not chosen.answers:
-            noted = [hit for hit in hits if is_noted(hit.node)] if asks_about_work(text) else []
-            return answer_by_likeness(text, packet, noted, problem)
-        titles = {hit.node.id: hit.node.title for hit in found}
-        return answer_from_sentences(text, packet, chosen, titles, problem)
 
     async def _find_with_later(self, text: str) -> list[Hit]:
         """Hits with those that were superseded, and what superseded these or may have: it may be put in other

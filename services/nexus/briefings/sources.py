@@ -270,19 +270,16 @@ class BriefingSources:
 
     async def _delegate(self, agent: str, text: str, action: str) -> TaskResult:
         """The result of another agent's action; raises ActionError if it fails or the agent is absent."""
-        await self._wait_for(agent)
-        result = await self._context.delegation.run(agent, text, action, key=action)
-        if result.status is not TaskStatus.COMPLETED:
-            raise ActionError(f"{agent}: {result.error_message or result.status}")
-        return result
-
-    async def _wait_for(self, agent: str) -> None:
-        """Return when ``agent`` is in the directory: it may be starting at the same time as nexus."""
+        # Return when ``agent`` is in the directory: it may be starting at the same time as nexus
         deadline = time.monotonic() + min(START_WAIT, self._options.section_timeout / 2)
         while agent not in await self._context.directory.read():
             if time.monotonic() > deadline:
                 raise ActionError(f"{agent} is not at work", "See 'mailroom status'")
             await asyncio.sleep(POLL_INTERVAL)
+        result = await self._context.delegation.run(agent, text, action, key=action)
+        if result.status is not TaskStatus.COMPLETED:
+            raise ActionError(f"{agent}: {result.error_message or result.status}")
+        return result
 
 
 async def _read_section(key: str, title: str, source: Awaitable[Section], limit: float) -> Section:

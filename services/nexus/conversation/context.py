@@ -31,7 +31,7 @@ def add(said: Utterance, turn: ConversationTurn) -> Resolved | None:
     if (
         (given := WAYS["value"].fullmatch(text))
         and (subject := find_subject(before))
-        and _found_nothing(turn)
+        and (turn.route == "nexus" and turn.answer.startswith("Memory holds nothing"))
     ):
         whole = f"Remember that {subject} is {given['value']}"
         return Resolved(text=whole, understood=whole)
@@ -55,10 +55,6 @@ def stay(whole: str, turn: ConversationTurn) -> Resolved:
 def is_reading(turn: ConversationTurn) -> bool:
     """Whether the last answer told something, so that more can be asked of the tool that told it."""
     return not turn.goal_id and turn.route not in EFFECTS and turn.route not in _ALONE
-
-
-def _found_nothing(turn: ConversationTurn) -> bool:
-    return turn.route == "nexus" and turn.answer.startswith("Memory holds nothing")
 
 
 def _without_time(message: str) -> str:

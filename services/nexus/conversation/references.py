@@ -128,7 +128,7 @@ def _find_source(turn: ConversationTurn) -> str:
 
 def _tell_more(turn: ConversationTurn) -> Resolved | None:
     """What more there is of the topic of the last answer: from memory if memory gave it."""
-    topic = _topic(turn)
+    topic = find_subject(turn.meant or turn.text) or find_statement(turn)
     whole = f"Tell me more about {topic}"
     if topic and turn.route == "nexus":
         return Resolved(text=f"/memory {whole}", understood=whole)
@@ -238,10 +238,6 @@ def find_statement(turn: ConversationTurn) -> str:
     begins = first in _NOT_NAMES or (first[:5].lower() in turn.text and first not in turn.text)
     lowered = first.lower() if begins and first != "I" else first
     return f"{lowered} {rest}".strip()
-
-
-def _topic(turn: ConversationTurn) -> str:
-    return find_subject(turn.meant or turn.text) or find_statement(turn)
 
 
 def _ask(whole: str) -> Resolved:

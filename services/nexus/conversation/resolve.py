@@ -76,14 +76,10 @@ def _tell_of_talk(said: Utterance, conversation: Conversation) -> Resolved | Non
     if WAYS["first"].fullmatch(words):
         return Resolved(text=said.text, reply=f"Your first message here was: “{conversation.title}”")
     if conversation.told and WAYS["told"].fullmatch(words):
-        return Resolved(text=said.text, reply=_list_told(conversation))
+        # What the person told, in its order
+        lines = "\n".join(f"- {each.text}" for each in conversation.told)
+        return Resolved(text=said.text, reply=(f"You told me here, and it is not kept:\n{lines}"))
     return None
-
-
-def _list_told(conversation: Conversation) -> str:
-    """What the person told, in its order."""
-    lines = "\n".join(f"- {each.text}" for each in conversation.told)
-    return f"You told me here, and it is not kept:\n{lines}"
 
 
 def complete(said: Utterance, conversation: Conversation) -> Resolved | None:

@@ -153,7 +153,11 @@ class Conversations:
             if isinstance(each, Response) and each.cause == request.letter_id:
                 conversation = answer(conversation, each)
             elif isinstance(each, Task):
-                conversation = _give_out(conversation, request.letter_id, each)
+                letter_id = request.letter_id
+                turn = _find_turn(conversation, letter_id)
+                assert turn is not None
+                waiting = msgspec.structs.replace(turn, assignee=each.assignee, task_id=each.task_id)
+                conversation = _with_turn(conversation, waiting)
         return [*(_sent(each, request) for each in outbox), self._entry(record, conversation)]
 
     def _entry(self, record: Record[Conversation], conversation: Conversation) -> Entry:
@@ -269,13 +273,6 @@ def _read_offer(asks: AskedBack | None) -> str:
     """The fact that an answer offers to keep; empty if it offers nothing like that."""
     offered = asks.choices[0].text if asks and len(asks.choices) == 1 else ""
     return _KEEP.sub("", offered) if _KEEP.match(offered) else ""
-
-
-def _give_out(conversation: Conversation, letter_id: str, task: Task) -> Conversation:
-    turn = _find_turn(conversation, letter_id)
-    assert turn is not None
-    waiting = msgspec.structs.replace(turn, assignee=task.assignee, task_id=task.task_id)
-    return _with_turn(conversation, waiting)
 
 
 def _find_turn(conversation: Conversation, letter_id: str) -> ConversationTurn | None:

@@ -134,7 +134,20 @@ def read_rule(text: str, now: datetime, zone: tzinfo | None) -> Recurrence:
     """The rule in ``text``, with or without DTSTART; without, it starts ``now``. Raises ActionError."""
     lines = text.strip().upper().split()
     rule = next((line for line in lines if not line.startswith("DTSTART")), "").removeprefix("RRULE:")
-    parts = _parts(rule)
+    # The parts of a rule that may be kept; raises ActionError
+    pairs = [part.partition("=") for part in rule.split(";") if part]
+    parts = {name: value for name, _, value in pairs}
+    frequency = parts.get("FREQ", "")
+    if frequency not in (*SHORT, *LONG):
+        raise ActionError(f"The rule {rule[:80]!r} has no FREQ from MINUTELY to YEARLY", RULE_EXAMPLE)
+    allowed = ENDS if frequency in SHORT else ENDS | CHOOSES
+    if len(parts) != len(pairs) or (strange := sorted(parts.keys() - allowed)):
+        named = ", ".join(strange) if len(parts) == len(pairs) else "a part twice"
+        raise ActionError(f"A {frequency} rule cannot have {named[:80]}", RULE_EXAMPLE)
+    for name, most in MOST.items():
+        value = parts.get(name, "1")
+        if not (value.isdecimal() and 1 <= int(value) <= most):
+            raise ActionError(f"{name} must be a number from 1 to {most:,}", RULE_EXAMPLE)
     start = next((line for line in text.split() if line.upper().startswith("DTSTART")), "")
     if len(lines) > 1 + bool(start):
         raise ActionError("That is more than one rule", RULE_EXAMPLE)
@@ -163,24 +176,6 @@ def describe(repeats: str, first: datetime, zone: tzinfo | None) -> str:
         return describe_recurrence(recurrence)
     except (KeyError, ValueError, IndexError):  # a rule that has no short form in words
         return f"by the rule {recurrence.rule}"
-
-
-def _parts(rule: str) -> Mapping[str, str]:
-    """The parts of a rule that may be kept; raises ActionError."""
-    pairs = [part.partition("=") for part in rule.split(";") if part]
-    parts = {name: value for name, _, value in pairs}
-    frequency = parts.get("FREQ", "")
-    if frequency not in (*SHORT, *LONG):
-        raise ActionError(f"The rule {rule[:80]!r} has no FREQ from MINUTELY to YEARLY", RULE_EXAMPLE)
-    allowed = ENDS if frequency in SHORT else ENDS | CHOOSES
-    if len(parts) != len(pairs) or (strange := sorted(parts.keys() - allowed)):
-        named = ", ".join(strange) if len(parts) == len(pairs) else "a part twice"
-        raise ActionError(f"A {frequency} rule cannot have {named[:80]}", RULE_EXAMPLE)
-    for name, most in MOST.items():
-        value = parts.get(name, "1")
-        if not (value.isdecimal() and 1 <= int(value) <= most):
-            raise ActionError(f"{name} must be a number from 1 to {most:,}", RULE_EXAMPLE)
-    return parts
 
 
 def _end_as(rule: str, parts: Mapping[str, str], zone: tzinfo | None, *, aware: bool) -> str:

@@ -119,7 +119,14 @@ async def _stop_named(context: ToolContext, request: Request, running: list[Goal
     if goal := going[0].goal:
         return _cancel_goal(context, request, goal)
     if WAYS["once"].search(request.text):
-        return _ask_how_long(going[0])
+        # A schedule cannot leave out a single run: it is paused until it is resumed, or removed
+        schedule = going[0]
+        choices = (
+            Choice(label="pause it until I resume it", text=command("schedule", f"pause {schedule.ref}")),
+            Choice(label="remove it", text=command("stop", schedule.ref)),
+        )
+        head = f"I cannot leave out a single run of {flatten(schedule.shown, 200)}. What shall I do?"
+        return ask_back(head, choices=choices)
     return Answer(text=(await context.schedules.remove(going[0].ref)).output)
 
 
@@ -142,16 +149,6 @@ def _ask_which(going: list[Going], *, found: bool) -> Answer:
     several = len(going) > 1
     head = "Which one? Answer with its number." if several else "Is it this one? Answer yes or no."
     head = head if found else f"Nothing that I can stop has these words. {head}"
-    return ask_back(head, choices=choices)
-
-
-def _ask_how_long(schedule: Going) -> Answer:
-    """A schedule cannot leave out a single run: it is paused until it is resumed, or removed."""
-    choices = (
-        Choice(label="pause it until I resume it", text=command("schedule", f"pause {schedule.ref}")),
-        Choice(label="remove it", text=command("stop", schedule.ref)),
-    )
-    head = f"I cannot leave out a single run of {flatten(schedule.shown, 200)}. What shall I do?"
     return ask_back(head, choices=choices)
 
 

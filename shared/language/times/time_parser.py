@@ -282,7 +282,16 @@ class _Reader:
         rule = frequency_of(self._phrases["repeat"], day, len(clocks))
         self.rule = rule
         if rule.startswith(("FREQ=HOURLY", "FREQ=MINUTELY")):
-            return self._often(rule, clocks)
+            minutes = int((re.search(r"INTERVAL=(\d+)", rule) or ["", "1"])[1]) * (
+                60 if "HOURLY" in rule else 1
+            )
+            if "SECOND" in rule or minutes < LEAST_INTERVAL:
+                raise UnclearTime("rate", f"I repeat at most every {LEAST_INTERVAL} minutes")
+            if clocks:
+                raise UnclearTime("time", "What repeats by the hour runs day and night from now on")
+            moment = (self._now.astimezone(UTC) + timedelta(minutes=minutes)).replace(microsecond=0)
+            self.rule = format_recurrence(Recurrence(start=moment, rule=rule + self._bounds()[1]))
+            return msgspec.structs.replace(self._once(moment), rrule=self.rule)
         if rule in ("FREQ=MONTHLY", "FREQ=YEARLY", "FREQ=WEEKLY") or (
             rule.startswith(("FREQ=MONTHLY;INTERVAL", "FREQ=YEARLY;INTERVAL", "FREQ=WEEKLY;INTERVAL"))
             and "BY" not in rule
@@ -327,16 +336,6 @@ class _Reader:
             wall = datetime.combine(wall.date(), clock)
         self.rule = format_recurrence(Recurrence(start=wall, rule=rule + end, zone=name))
         return msgspec.structs.replace(self._once(moment, note=note), rrule=self.rule)
-
-    def _often(self, rule: str, clocks: list[Clock]) -> ParsedTime:
-        minutes = int((re.search(r"INTERVAL=(\d+)", rule) or ["", "1"])[1]) * (60 if "HOURLY" in rule else 1)
-        if "SECOND" in rule or minutes < LEAST_INTERVAL:
-            raise UnclearTime("rate", f"I repeat at most every {LEAST_INTERVAL} minutes")
-        if clocks:
-            raise UnclearTime("time", "What repeats by the hour runs day and night from now on")
-        moment = (self._now.astimezone(UTC) + timedelta(minutes=minutes)).replace(microsecond=0)
-        self.rule = format_recurrence(Recurrence(start=moment, rule=rule + self._bounds()[1]))
-        return msgspec.structs.replace(self._once(moment), rrule=self.rule)
 
     def _bounds(self) -> tuple[date, str]:
         """The day from which on it repeats, and the part of the rule that says how long."""

@@ -33,7 +33,15 @@ ZONE = re.compile(
 def parse_zone(match: re.Match[str]) -> tzinfo:
     """The zone that a match of ZONE names; raises ActionError if it is unknown or ambiguous."""
     if match["utc"] or match["offset"]:
-        return _fixed(match["utc_offset"] or match["offset"] or "")
+        offset = match["utc_offset"] or match["offset"] or ""
+        if not offset:
+            return UTC
+        digits = re.sub(r"\D", "", offset)
+        hours, minutes = (int(digits[:-2]), int(digits[-2:])) if len(digits) > 2 else (int(digits), 0)
+        if hours > 14:
+            raise ActionError(f"{offset!r} is no time zone", _ZONE_CURE)
+        away = timedelta(hours=hours, minutes=minutes)
+        return timezone(-away if offset.startswith("-") else away)
     if match["short"] in _SEVERAL:
         raise ActionError(f"{match['short']!r} names several time zones", _ZONE_CURE)
     name = match["name"] or _REGIONS.get(match["short"] or "") or _cities().get((match["city"] or "").lower())
@@ -45,17 +53,6 @@ def parse_zone(match: re.Match[str]) -> tzinfo:
 
 
 _ZONE_CURE = "Write it as in '9:00 Europe/London' or '9:00 UTC+01:00'."
-
-
-def _fixed(offset: str) -> tzinfo:
-    if not offset:
-        return UTC
-    digits = re.sub(r"\D", "", offset)
-    hours, minutes = (int(digits[:-2]), int(digits[-2:])) if len(digits) > 2 else (int(digits), 0)
-    if hours > 14:
-        raise ActionError(f"{offset!r} is no time zone", _ZONE_CURE)
-    away = timedelta(hours=hours, minutes=minutes)
-    return timezone(-away if offset.startswith("-") else away)
 
 
 @cache

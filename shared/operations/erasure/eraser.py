@@ -86,7 +86,16 @@ class Eraser:
             if not (busy or in_hand) or asyncio.get_running_loop().time() > until:
                 break
             await asyncio.sleep(PAUSE)
-        await self._note_gone()
+        # End the record: the order is done, and these messages are gone
+        gone = [
+            message.seq
+            async for record in read_records(self._bus)
+            if record.cause == self._cause and record.stream == subjects.OFFICE
+            for message in record.messages
+        ]
+        for some in _parts(gone, LISTED) or [()]:
+            done = MessagesErased(sender=self._bus.name, cause=self._cause, gone=tuple(some))
+            await self._bus.commit([seal(subjects.ERASED, done)])
         return max(len(busy), in_hand)
 
     async def _treat_all(self, seqs: Sequence[int]) -> set[int]:
@@ -198,18 +207,6 @@ class Eraser:
         seqs = [each.seq for unit in units for each in unit.erased]
         await self._all(delete(self._bus, subjects.OFFICE, seq) for seq in seqs)
         self._treated.update(seqs)
-
-    async def _note_gone(self) -> None:
-        """End the record: the order is done, and these messages are gone."""
-        gone = [
-            message.seq
-            async for record in read_records(self._bus)
-            if record.cause == self._cause and record.stream == subjects.OFFICE
-            for message in record.messages
-        ]
-        for some in _parts(gone, LISTED) or [()]:
-            done = MessagesErased(sender=self._bus.name, cause=self._cause, gone=tuple(some))
-            await self._bus.commit([seal(subjects.ERASED, done)])
 
     async def _all(self, requests: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         return await gather_some(requests)

@@ -287,23 +287,19 @@ def choose_manager(files: ProjectFiles) -> Manager:
     if name == "pnpm":
         return Manager(name=name, lock=lock, version=version or _read_pnpm_version(files.text(lock)))
     if name == "yarn":
-        return _choose_yarn(files, lock, version)
+        metadata = re.search(r"(?m)^__metadata:\n\s+version:\s*\"?(\d+)", files.text("yarn.lock"))
+        release = str(files.table(".yarnrc.yml").get("yarnPath", ""))
+        if not files.has(release) or ".." in Path(release).parts:
+            release = ""
+        is_berry = bool(metadata or release or (version and not version.startswith("1.")))
+        if not version:
+            version = (
+                YARN_BERRY.get(metadata[1] if metadata else "", YARN_BERRY["8"]) if is_berry else YARN_CLASSIC
+            )
+        return Manager(name="yarn", version=version, lock=lock, is_berry=is_berry, release=release)
     return Manager(name=name, lock=lock, version=version if name != "npm" else "")
 
 
 def _read_pnpm_version(lock: str) -> str:
     match = re.search(r"(?m)^lockfileVersion:\s*'?(\d+)", lock)
     return PNPM.get(match[1] if match else "", PNPM["9"])
-
-
-def _choose_yarn(files: ProjectFiles, lock: str, version: str) -> Manager:
-    metadata = re.search(r"(?m)^__metadata:\n\s+version:\s*\"?(\d+)", files.text("yarn.lock"))
-    release = str(files.table(".yarnrc.yml").get("yarnPath", ""))
-    if not files.has(release) or ".." in Path(release).parts:
-        release = ""
-    is_berry = bool(metadata or release or (version and not version.startswith("1.")))
-    if not version:
-        version = (
-            YARN_BERRY.get(metadata[1] if metadata else "", YARN_BERRY["8"]) if is_berry else YARN_CLASSIC
-        )
-    return Manager(name="yarn", version=version, lock=lock, is_berry=is_berry, release=release)

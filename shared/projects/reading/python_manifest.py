@@ -119,7 +119,16 @@ def read_python(project_files: ProjectFiles) -> PythonPlan:
     if not is_package:
         requirements = (*list_texts(project.get("dependencies")), *read_poetry(poetry), *requirements)
     declared = list(_list_declared(tables, stated))
-    files, optional = _choose_files(project_files, stated, is_package=is_package)
+    # The requirement files to be installed, and those to be tried with them
+    there = [name for name in FILES if project_files.has(name)]
+    chosen = list(dict.fromkeys([*stated.files, *there]))
+    if not chosen and not stated:
+        chosen = [name for name in DEVELOPMENT_FILES if project_files.has(name)][:1]
+    base = [name for name in ("requirements.txt", "requirements/base.txt") if project_files.has(name)][:1]
+    if not base and not chosen and not is_package:
+        base = project_files.glob("requirements*.txt")[:1]
+    base = [name for name in base if name not in chosen]
+    files, optional = (tuple(chosen), tuple(base)) if is_package else ((*base, *chosen), ())
     return PythonPlan(
         name=str(project.get("name") or poetry.get("name") or setup.get("name") or ""),
         lock=lock.name,
@@ -248,21 +257,6 @@ def _list_groups(tables: Mapping[str, Any], names: Iterable[str]) -> Iterator[st
         if normalise(name) in names or name in ("default", "hatch-test"):
             listed = (environment.get(key) for key in ("dependencies", "extra-dependencies"))
             yield from (line for lines in listed for line in list_texts(lines) if "{" not in line)
-
-
-def _choose_files(
-    files: ProjectFiles, stated: TestNeeds, *, is_package: bool
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The requirement files to be installed, and those to be tried with them."""
-    there = [name for name in FILES if files.has(name)]
-    chosen = list(dict.fromkeys([*stated.files, *there]))
-    if not chosen and not stated:
-        chosen = [name for name in DEVELOPMENT_FILES if files.has(name)][:1]
-    base = [name for name in ("requirements.txt", "requirements/base.txt") if files.has(name)][:1]
-    if not base and not chosen and not is_package:
-        base = files.glob("requirements*.txt")[:1]
-    base = [name for name in base if name not in chosen]
-    return (tuple(chosen), tuple(base)) if is_package else ((*base, *chosen), ())
 
 
 def _find_requirement(

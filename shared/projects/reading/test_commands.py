@@ -237,7 +237,33 @@ def recognise(words: Iterable[str]) -> Recognised | None:
         return None
     head = found[0].rpartition("/")[2] if found[0].count("/") != 1 or found[0][0] != "." else found[0]
     if re.fullmatch(r"python[\d.]*|pypy[\d.]*|py", head):
-        return _recognise_python(found)
+        if "-m" in found[:-1]:
+            at = found.index("-m")
+            module, rest = found[at + 1], found[at + 2 :]
+            if module in ("pytest", "py.test"):
+                rest = without_reports(rest)
+                return Recognised(
+                    runner="pytest",
+                    words=("python", *found[1:at], "-m", "pytest", *rest),
+                    names=_positional(rest),
+                )
+            if module in ("unittest", "xmlrunner", "unittest_parallel", "unittest-parallel"):
+                return _unittest(found[1:at], rest)
+            if module in ("tox", "nox"):
+                return recognise([module, *rest])
+            if module in ("green", "nose", "nose2", "trial", "ward", "stestr"):
+                return Recognised(runner="any", words=("python", *found[1:]), names=_positional(rest))
+            return None
+        rest = _skip_options(found[1:])
+        if rest[:1] and rest[0].endswith("manage.py") and "test" in rest[1:2]:
+            return Recognised(runner="django", words=("python", *found[1:]), names=_positional(rest[2:]))
+        if rest[:2] == ["setup.py", "test"]:
+            return None
+        if rest and SCRIPT.search(rest[0]):
+            return Recognised(
+                runner="any", words=("python", *found[1:]), names=_positional(rest[1:]) | {rest[0]}
+            )
+        return None
     for reader in (_recognise_direct, _recognise_indirect, _recognise_javascript, _recognise_others):
         if recognised := reader(head, found):
             return recognised
@@ -308,34 +334,6 @@ def without_reports(words: list[str]) -> list[str]:
             kept.append(word)
         before = word
     return kept
-
-
-def _recognise_python(words: list[str]) -> Recognised | None:
-    if "-m" in words[:-1]:
-        at = words.index("-m")
-        module, rest = words[at + 1], words[at + 2 :]
-        if module in ("pytest", "py.test"):
-            rest = without_reports(rest)
-            return Recognised(
-                runner="pytest",
-                words=("python", *words[1:at], "-m", "pytest", *rest),
-                names=_positional(rest),
-            )
-        if module in ("unittest", "xmlrunner", "unittest_parallel", "unittest-parallel"):
-            return _unittest(words[1:at], rest)
-        if module in ("tox", "nox"):
-            return recognise([module, *rest])
-        if module in ("green", "nose", "nose2", "trial", "ward", "stestr"):
-            return Recognised(runner="any", words=("python", *words[1:]), names=_positional(rest))
-        return None
-    rest = _skip_options(words[1:])
-    if rest[:1] and rest[0].endswith("manage.py") and "test" in rest[1:2]:
-        return Recognised(runner="django", words=("python", *words[1:]), names=_positional(rest[2:]))
-    if rest[:2] == ["setup.py", "test"]:
-        return None
-    if rest and SCRIPT.search(rest[0]):
-        return Recognised(runner="any", words=("python", *words[1:]), names=_positional(rest[1:]) | {rest[0]})
-    return None
 
 
 def _unittest(before: list[str], rest: list[str]) -> Recognised:

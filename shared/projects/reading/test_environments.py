@@ -233,7 +233,9 @@ def _find_in_sections(tox: _Tox, names: list[str], text: str) -> list[Found]:
         )
         script = "\n".join(_select_lines(commands, name))
         where = section if "commands" in parsed.get(section, {}) else "testenv"
-        line = _line_of_commands(text, where)
+        start = find_line(text, rf"^\[{re.escape(where)}\]")
+        rest = "\n".join(text.splitlines()[start:])
+        line = start + find_line(rest, r"^commands *=") if start else 1
         place = _fill_tox(own.get("changedir") or own.get("change_dir") or "").removeprefix("./")
         found += [
             msgspec.structs.replace(each, source=f"{tox.file}:{line}", folder=each.folder or place)
@@ -281,12 +283,6 @@ def _select_lines(commands: str, name: str) -> Iterator[str]:
                 continue
             line = match[2]
         yield line.strip().lstrip("-").strip() if not line.strip().startswith("--") else line.strip()
-
-
-def _line_of_commands(text: str, section: str) -> int:
-    start = find_line(text, rf"^\[{re.escape(section)}\]")
-    rest = "\n".join(text.splitlines()[start:])
-    return start + find_line(rest, r"^commands *=") if start else 1
 
 
 def find_nox_commands(words: tuple[str, ...], files: ProjectFiles) -> list[Found] | None:

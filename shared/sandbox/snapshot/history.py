@@ -100,21 +100,19 @@ class Snapshots:
             try:
                 yield
             finally:
-                self._add_owner(taken, owner)
-
-    def _add_owner(self, taken: Snapshot, owner: str) -> None:
-        """Add ``owner`` to the snapshots others took meanwhile, which cannot tell its change from theirs."""
-        with self._locked():
-            try:
-                for number in self._numbers():
-                    later = self._read(number) if number >= taken.number else None
-                    if later and later.taken_ns > taken.taken_ns and owner not in later.owners:
-                        self._write(msgspec.structs.replace(later, owners=(*later.owners, owner)))
-            except OSError as error:
-                raise ActionError(
-                    f"Who changed the workspace cannot be noted: {error.strerror}",
-                    "Free space on the disk; until then undo may take back more than one's own",
-                ) from None
+                # Add ``owner`` to the snapshots others took meanwhile, which cannot tell its change from
+                # theirs
+                with self._locked():
+                    try:
+                        for number in self._numbers():
+                            later = self._read(number) if number >= taken.number else None
+                            if later and later.taken_ns > taken.taken_ns and owner not in later.owners:
+                                self._write(msgspec.structs.replace(later, owners=(*later.owners, owner)))
+                    except OSError as error:
+                        raise ActionError(
+                            f"Who changed the workspace cannot be noted: {error.strerror}",
+                            "Free space on the disk; until then undo may take back more than one's own",
+                        ) from None
 
     def take(self, label: str, owner: str = "") -> Snapshot:
         """A snapshot of the workspace as it is now, before ``owner`` does ``label`` to it.
@@ -206,7 +204,21 @@ class Snapshots:
                         f"What changed the workspace last was not this task's alone: {latest.label}",
                         "Leave it, or undo it anyway (of_others)",
                     )
-                restored = self._restore(confined, latest)
+                restorer = Restorer(confined, latest.entries, latest.shut, self._objects)
+                try:
+                    restorer.run(latest.taken_ns - FRESH_NS)
+                except OSError as error:
+                    raise ActionError(
+                        f"The workspace cannot be brought back whole: {error.strerror}",
+                        "Free space on the disk or correct the permissions, then undo again",
+                    ) from None
+                restored = Restored(
+                    label=latest.label,
+                    count=len(restorer.written) + len(restorer.removed),
+                    written=tuple(restorer.written[:SHOWN]),
+                    removed=tuple(restorer.removed[:SHOWN]),
+                    lost=dict(itertools.islice(restorer.lost.items(), SHOWN)),
+                )
                 # Only now: killed before, the next undo finishes the work.
                 self._path(latest.number).unlink()
                 if restored.count or restored.lost:
@@ -218,23 +230,6 @@ class Snapshots:
             return not is_untouched(scan(confined, self.max_files).entries, snapshot.entries)
         except ActionError:
             return True  # there is more than any snapshot has
-
-    def _restore(self, confined: ConfinedFolder, snapshot: Snapshot) -> Restored:
-        restorer = Restorer(confined, snapshot.entries, snapshot.shut, self._objects)
-        try:
-            restorer.run(snapshot.taken_ns - FRESH_NS)
-        except OSError as error:
-            raise ActionError(
-                f"The workspace cannot be brought back whole: {error.strerror}",
-                "Free space on the disk or correct the permissions, then undo again",
-            ) from None
-        return Restored(
-            label=snapshot.label,
-            count=len(restorer.written) + len(restorer.removed),
-            written=tuple(restorer.written[:SHOWN]),
-            removed=tuple(restorer.removed[:SHOWN]),
-            lost=dict(itertools.islice(restorer.lost.items(), SHOWN)),
-        )
 
     def labels(self) -> list[str]:
         """What was done after each snapshot, the oldest first."""

@@ -61,7 +61,14 @@ def scan(confined: ConfinedFolder, max_files: int = 0) -> Scan:
             lost[folder] = "it is nested too deep"
             continue
         try:
-            found = _list(confined, folder)
+            found = {}
+            with confined.open_folder(os.fsdecode(folder)) as fd, os.scandir(fd) as listing:
+                for item in listing:
+                    name = os.fsencode(item.name)
+                    try:
+                        found[folder + b"/" + name if folder else name] = _entry(item, fd)
+                    except FileNotFoundError:
+                        continue  # gone since it was listed
         except (ActionError, OSError) as error:
             if not folder:
                 raise ActionError(f"The workspace {confined.root} cannot be looked into: {error}") from None
@@ -89,18 +96,6 @@ def is_untouched(now: Mapping[bytes, FileState], before: Mapping[bytes, FileStat
     return now.keys() == before.keys() and all(
         (now[path].key, now[path].target) == (entry.key, entry.target) for path, entry in before.items()
     )
-
-
-def _list(confined: ConfinedFolder, folder: bytes) -> dict[bytes, FileState]:
-    found = {}
-    with confined.open_folder(os.fsdecode(folder)) as fd, os.scandir(fd) as listing:
-        for item in listing:
-            name = os.fsencode(item.name)
-            try:
-                found[folder + b"/" + name if folder else name] = _entry(item, fd)
-            except FileNotFoundError:
-                continue  # gone since it was listed
-    return found
 
 
 def _entry(item: os.DirEntry[str], fd: int) -> FileState:
@@ -188,7 +183,13 @@ class Restorer:
                     self.written.append(format_path(os.fsencode(path)))
         elif stat.S_ISLNK(entry.mode):
             if now is None or now.target != entry.target:
-                self._link(path, entry.target)
+                target = entry.target
+                parent, name = split(path)
+                with self._folder.open_folder(parent) as at:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(name, dir_fd=at)
+                    os.symlink(os.fsdecode(target), name, dir_fd=at)
+                self.written.append(format_path(os.fsencode(path)))
         elif stat.S_ISREG(entry.mode):
             self._put_back_file(path, entry, now, fresh_ns)
         elif now is None:
@@ -220,14 +221,6 @@ class Restorer:
             return self._objects.digest(self._folder, path) == digest
         except (OSError, ActionError):
             return False  # if it cannot be read, it is replaced
-
-    def _link(self, path: str, target: bytes) -> None:
-        parent, name = split(path)
-        with self._folder.open_folder(parent) as at:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=at)
-            os.symlink(os.fsdecode(target), name, dir_fd=at)
-        self.written.append(format_path(os.fsencode(path)))
 
     def _restore_modes(self) -> None:
         folders = ((path, entry) for path, entry in self._entries.items() if stat.S_ISDIR(entry.mode))

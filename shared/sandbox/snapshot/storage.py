@@ -30,17 +30,14 @@ class ObjectStore:
             first = file.read(CHUNK)
             second = file.read(CHUNK)
             if not second:
-                return self._keep_small(first)
+                digest = blake2b(first, digest_size=20).hexdigest()
+                target = self._path(digest)
+                if not _has_size(target, len(first)):
+                    temporary = self._temporary()
+                    temporary.write_bytes(first)
+                    self._move_into_place(temporary, target)
+                return digest
             return self._keep_large(first + second, file)
-
-    def _keep_small(self, data: bytes) -> str:
-        digest = blake2b(data, digest_size=20).hexdigest()
-        target = self._path(digest)
-        if not _has_size(target, len(data)):
-            temporary = self._temporary()
-            temporary.write_bytes(data)
-            self._move_into_place(temporary, target)
-        return digest
 
     def _keep_large(self, begin: bytes, rest: BinaryIO) -> str:
         hashing, chunk = blake2b(digest_size=20), begin

@@ -90,7 +90,11 @@ class TerminalChat:
         self._ask = line.prompt_async
         await self._show_session()
         while True:
-            await self._learn_words()
+            # Read what can be completed; without it there is less to complete
+            with contextlib.suppress(MailroomError, TimeoutError):
+                async with asyncio.timeout(1.0):
+                    self._words.names = [*await list_agents(self._bus), *await list_goals(self._bus)]
+                    self._words.sessions = await list_sessions(self._bus)
             try:
                 text = await line.prompt_async(PROMPT)
             except KeyboardInterrupt:
@@ -210,13 +214,6 @@ class TerminalChat:
             print_block(answer, self._console, lead=len(answer), style="dim")
         begun = "Session" if known.turns else "New session"
         click.echo(f"{begun} {self._session}. /help helps, Ctrl-D leaves.")
-
-    async def _learn_words(self) -> None:
-        """Read what can be completed; without it there is less to complete."""
-        with contextlib.suppress(MailroomError, TimeoutError):
-            async with asyncio.timeout(1.0):
-                self._words.names = [*await list_agents(self._bus), *await list_goals(self._bus)]
-                self._words.sessions = await list_sessions(self._bus)
 
 
 async def _until_interrupted(work: Coroutine[Any, Any, Response | None]) -> Response | None:

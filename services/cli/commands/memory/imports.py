@@ -57,19 +57,15 @@ def parse_record(number: int, line: bytes) -> Record:
         return Record(number=number, line=line, edge=_edge(data))
     if kind != "node":
         raise ValueError(f"record must be node or edge, not {str(kind)[:40]!r}")
-    node = _node(data)
-    bare = amended(node, created_version=0, version=0, retired_version=0)
-    return Record(number=number, line=line, node=bare, retired=bool(node.retired_version))
-
-
-def _node(data: dict[str, Any]) -> Node:
     if "title" not in data and isinstance(data.get("text"), str):
         data["title"], data["body"] = split_title(data["text"])
     if "type" in data:
         data.setdefault("kind", data["type"])
     if "id" not in data:
         data["id"] = hashlib.sha256(msgspec.json.encode(data, order="sorted")).hexdigest()[:32]
-    return Node.from_dict(data)
+    node = Node.from_dict(data)
+    bare = amended(node, created_version=0, version=0, retired_version=0)
+    return Record(number=number, line=line, node=bare, retired=bool(node.retired_version))
 
 
 def _edge(data: dict[str, Any]) -> Edge:

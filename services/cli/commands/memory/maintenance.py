@@ -51,18 +51,14 @@ def _format_value(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
-        return _format_number(name, value)
+        if "seconds" in name:
+            return format_span(value)
+        if isinstance(value, int):
+            return str(value) if "version" in name else f"{value:,}"
+        return f"{value:,.4g}" if abs(value) < 1_000 else f"{value:,.0f}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", ".join(clean(str(part)) for part in value)
     return clean(str(value))
-
-
-def _format_number(name: str, value: float) -> str:
-    if "seconds" in name:
-        return format_span(value)
-    if isinstance(value, int):
-        return str(value) if "version" in name else f"{value:,}"
-    return f"{value:,.4g}" if abs(value) < 1_000 else f"{value:,.0f}"
 
 
 def _is_progress(value: Mapping[str, Any]) -> bool:
