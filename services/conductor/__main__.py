@@ -15,27 +15,25 @@ from services.conductor.model_decisions import ModelDecisions
 from services.conductor.patterns import PatternBook
 from services.conductor.planner import NAMED, NoPlaybook, Planner, Roster
 from services.conductor.playbook import load_playbooks
-from services.conductor.resumption import (
+from services.conductor.specialist_factory import SpecialistFactory
+from services.conductor.state_machine import OVERDUE, PLAN, REPAIR, needs_plan
+from services.conductor.submission import (
     Continued,
+    answer_mail,
+    as_agents,
     continue_goal,
+    deadline_of,
+    format_taken,
     instruction_of,
+    is_another_submission,
+    is_same_goal,
     next_control,
+    open_goal,
+    read_submission,
     record_of,
     refusal_of,
     retry_goal,
     words_of,
-)
-from services.conductor.specialist_factory import SpecialistFactory
-from services.conductor.state_machine import OVERDUE, PLAN, REPAIR, needs_plan
-from services.conductor.submission import (
-    answer_mail,
-    as_agents,
-    deadline_of,
-    format_taken,
-    is_another_submission,
-    is_same_goal,
-    open_goal,
-    read_submission,
 )
 from shared import subjects
 from shared.agent.base import Agent, Outbox

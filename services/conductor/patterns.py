@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from services.conductor.learning import MetaLearner
-from services.conductor.lessons import OTHER, WELL, leave_out_names, lessons_of, subject_of
+from services.conductor.learning import OTHER, WELL, MetaLearner, leave_out_names, lessons_of, subject_of
 from services.conductor.state_machine import with_patterns
 from shared import subjects
 from shared.contracts import Goal, GoalTask, Node, Pattern, PatternOrigin, Source, TaskStatus

@@ -8,13 +8,11 @@ from typing import Any
 
 from services.critic import inspection
 from services.critic.checkers import TOPICS, Topic
-from services.critic.claims import Rerun
-from services.critic.delegated_tests import find_recorded_runs, tester_of
+from services.critic.claims import Rerun, find_recorded_runs, tester_of
 from services.critic.drift import find_rules
 from services.critic.inspection import open_workshop
-from services.critic.model_review import judge_results
 from services.critic.rerun import Rerunner, clean_review_folders
-from services.critic.review import add_reruns, by_repository, leave_open, review, settle
+from services.critic.review import add_reruns, by_repository, judge_results, leave_open, review, settle
 from shared.agent.base import Agent
 from shared.agent.process import run
 from shared.contracts import Verdict

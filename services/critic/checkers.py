@@ -8,9 +8,8 @@ from typing import Literal
 import msgspec
 
 from services.critic import file_tools
-from services.critic.file_tools import FileTool, missed
+from services.critic.file_tools import ANY, KINDS, FileTool, Sources, missed
 from services.critic.findings import Check
-from services.critic.kinds import ANY, KINDS, Sources
 from services.critic.project_tools import REPLACED, TOOLS, Workshop, check_projects, is_replaced, kinds_of
 from services.critic.scans import lint, scan_secrets, scan_security
 from services.critic.vulnerabilities import NAME, look_up

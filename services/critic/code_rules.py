@@ -8,8 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from services.critic.imports import Graph, module_name
-from services.critic.rules import is_within
+from services.critic.imports import Graph, is_within, module_name
 from shared.source import is_test, parse_module
 
 Place = tuple[str, int, str]  # Where a rule is broken: file, line, and how

@@ -14,7 +14,7 @@ from services.critic.findings import clean, make_finding
 from services.critic.project_tools import SECONDS, Prepared, Workshop
 from shared.contracts.checkup import DriftRule, Finding
 from shared.errors import ActionError
-from shared.projects.environment import Environment
+from shared.projects.environments import Environment
 from shared.sandbox import CommandResult, run_command
 from shared.source import Tree, read_text
 

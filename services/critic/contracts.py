@@ -7,7 +7,7 @@ from typing import Any
 
 from services.critic.claims import as_list, as_mapping
 from services.critic.findings import clean
-from services.critic.rules import AnyRule, Forbidden, Layers, Protected, compile_pattern
+from services.critic.imports import AnyRule, Forbidden, Layers, Protected, compile_pattern
 from shared.contracts.checkup import DriftRule
 from shared.projects.reading import ProjectFiles
 from shared.source import Tree, parse_ini, parse_yaml, read_text

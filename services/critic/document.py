@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from services.critic.imports import ROOTS, Graph
-from services.critic.rules import THIRD_PARTY
+from services.critic.imports import ROOTS, THIRD_PARTY, Graph
 from shared.source import Tree, read_text
 from shared.text.markdown import read_blocks
 

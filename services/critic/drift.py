@@ -27,9 +27,8 @@ from services.critic.document import (
     parse_document,
 )
 from services.critic.findings import clean, make_finding
-from services.critic.imports import Graph, Import, read_imports
+from services.critic.imports import AnyRule, Graph, Import, is_broken_by, read_imports
 from services.critic.phrases import ABOUT_IMPORTS, BINDING, Sentence, parse_table
-from services.critic.rules import AnyRule, is_broken_by
 from shared.agent.context import AgentContext
 from shared.contracts.checkup import DriftRule, Finding
 from shared.llm.protocol import Message

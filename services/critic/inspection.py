@@ -11,14 +11,14 @@ import msgspec
 from services.critic.checkers import TOPICS, Checked, Topic, run_checkers
 from services.critic.contract_checkers import check_contracts
 from services.critic.drift import Drift, ReadRule, check_drift
+from services.critic.file_tools import sort_files
 from services.critic.findings import WEIGHT, rank
-from services.critic.kinds import sort_files
 from services.critic.project_tools import Prepared, Workshop
 from services.critic.rerun import copy_tree, review_folder
 from shared.contracts import ResultOutcome
 from shared.contracts.checkup import DriftRule, Finding, Inspection, NotChecked, ToolRun
 from shared.errors import ActionError, ModelError
-from shared.projects.environment import Note
+from shared.projects.environments import Note
 from shared.projects.preparation import prepare
 from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings

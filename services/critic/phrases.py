@@ -6,7 +6,7 @@ from typing import Any
 
 from services.critic.document import ModuleNames, NamedModules, Passage, Row, outermost, split
 from services.critic.findings import clean
-from services.critic.rules import AllowedOnly, AnyRule, Forbidden, Layers, Protected
+from services.critic.imports import AllowedOnly, AnyRule, Forbidden, Layers, Protected
 
 VERB = (
     "(?:imports?|depends? (?:up)?on|relies on|rely on|references?|knows?(?: (?:about|of))?|reach(?:es)? into"

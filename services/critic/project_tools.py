@@ -12,12 +12,11 @@ from typing import Any
 import msgspec
 
 from services.critic.claims import as_list, as_mapping
-from services.critic.file_tools import OUTPUT, missed
+from services.critic.file_tools import OUTPUT, Sources, missed
 from services.critic.findings import Check, clean, completed_check, make_finding, rate
-from services.critic.kinds import Sources
 from shared.contracts.checkup import Finding, NotChecked
 from shared.errors import ActionError
-from shared.projects.environment import Environment
+from shared.projects.environments import Environment
 from shared.sandbox import CommandResult, run_command
 from shared.sandbox.visible_files import search_path
 from shared.source import read_text

@@ -22,13 +22,14 @@ from services.critic.claims import (
     NamedFile,
     Rerun,
     ReviewRecord,
+    Tester,
+    judge_tests,
     last_line,
     read_claims,
     read_file,
 )
-from services.critic.delegated_tests import Tester, judge_tests
 from services.critic.drift import check_drift
-from services.critic.kinds import sort_files
+from services.critic.file_tools import sort_files
 from shared.contracts import Checked, TaskStatus
 from shared.errors import ActionError
 from shared.sandbox import is_older, remove_tree

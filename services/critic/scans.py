@@ -12,6 +12,7 @@ import msgspec
 
 from services.critic import secret_scan
 from services.critic.claims import as_list
+from services.critic.file_tools import ANY, Sources
 from services.critic.findings import (
     Check,
     clean,
@@ -21,7 +22,6 @@ from services.critic.findings import (
     milder,
     skipped_check,
 )
-from services.critic.kinds import ANY, Sources
 from shared.contracts.checkup import Finding, Severity
 from shared.projects.reading import ProjectFiles
 from shared.sandbox import CommandResult, run_command

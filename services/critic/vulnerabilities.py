@@ -12,8 +12,8 @@ import msgspec
 
 from services.critic import vulnerability_scan
 from services.critic.claims import as_list, as_mapping
+from services.critic.file_tools import Sources
 from services.critic.findings import Check, clean, completed_check, make_finding, rate
-from services.critic.kinds import Sources
 from shared.contracts.checkup import Finding, NotChecked, ToolRun
 from shared.errors import ActionError
 from shared.sandbox import run_command

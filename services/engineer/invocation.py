@@ -14,9 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from services.engineer.events import count_events
+from services.engineer.collecting import count_events
 from services.engineer.working_copy import WorkingCopy
-from shared.projects.environment import Surroundings, format_path
+from shared.projects.environments import Surroundings, format_path
 from shared.projects.reading.guesses import option_names
 from shared.projects.reading.project_files import ProjectFiles
 from shared.projects.reading.python_manifest import read_pytest_settings

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from services.engineer.collecting import RUNNERS, Collected, collect, strip_output
+from services.engineer.collecting import RUNNERS, Collected, collect, format_go, parse_go, strip_output
 from services.engineer.diagnosis import diagnose, format_missing
-from services.engineer.events import format_go, parse_go
 from services.engineer.invocation import Invocation, Note, invoke, run_watched
 from services.engineer.results import Results
 from services.engineer.working_copy import WorkingCopy
@@ -20,7 +19,7 @@ from shared.contracts import Connection, TestRun, TestSuite
 from shared.errors import ActionError
 from shared.log import logger
 from shared.projects import Environment, prepare
-from shared.projects.environment import Surroundings, find_surroundings
+from shared.projects.environments import Surroundings, find_surroundings
 from shared.projects.reading import ProjectFiles, read_project
 from shared.projects.reading.discovery import Discovery
 from shared.projects.reading.project_files import UNFORESEEN

@@ -1,26 +1,250 @@
 """Prepares every project of a repository: what it says it needs is installed in an environment of its own."""
 
 import asyncio
+import re
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from shared import settings
 from shared.contracts import Preparation
 from shared.errors import ActionError, ConfigError
-from shared.gate.registries import PUBLIC
+from shared.gate.registries import PUBLIC, Registry
 from shared.log import logger
-from shared.projects.environment import Environment, Note, Request, format_path
-from shared.projects.environments import LIMIT, clean
-from shared.projects.fetched import prepare_go, prepare_java, prepare_rust
-from shared.projects.reading.project_files import UNFORESEEN, ProjectFiles
-from shared.projects.reading.recognition import FoundProject, find_projects
+from shared.projects.environments import (
+    LIMIT,
+    Environment,
+    Note,
+    Record,
+    Request,
+    Slot,
+    clean,
+    format_path,
+    hold,
+    keep_made,
+    list_files,
+    measure,
+    restore_made,
+)
+from shared.projects.reading.project import FoundProject, find_projects
+from shared.projects.reading.project_files import UNFORESEEN, ProjectFiles, as_table, get_table
 from shared.projects.steps import CURES, Steps
-from shared.projects.toolchains import list_needs, require_programs
+from shared.projects.toolchains import find_program, list_needs, require_programs
 from shared.sandbox import Reach
 from shared.settings import Settings
+
+DEPENDENCIES = ("dependencies", "dev-dependencies", "build-dependencies")
+OFFLINE_GRADLE = "gradle.startParameter.offline = true\n"
+
+
+class Fetching(msgspec.Struct, frozen=True, kw_only=True):
+    """What fetches the dependencies of a project into ``home``: a command, empty if there are none to fetch.
+
+    ``fetching`` and ``offline`` are the variables while that runs and afterwards; ``{home}`` stands for the
+    folder. ``is_writable``: the tool writes there when it is used too. ``settings`` is the file of that name
+    there which leads to the person's mirrors, its text in the registry.
+    """
+
+    ecosystem: str
+    tool: str
+    read: tuple[str, ...]
+    command: tuple[str, ...] = ()
+    fetching: Mapping[str, str] = {}
+    offline: Mapping[str, str] = {}
+    settings: str = ""
+    is_writable: bool = False
+
+
+async def prepare_rust(request: Request, steps: Steps) -> Environment:
+    """Cargo's packages in a home of the project's own; raises ActionError."""
+    require_programs(("cargo", "cc"), "the project (Rust)")
+    tool = await _ask(steps, ["cargo", "--version"])
+    read = _list_named(request, ("Cargo.toml", "Cargo.lock", "rust-toolchain", "rust-toolchain.toml"))
+    files = ProjectFiles(request.place)
+    vendored = "replace-with" in files.text(".cargo/config.toml")
+    locked = ("--locked",) if files.has("Cargo.lock") else ()
+    fetching = Fetching(
+        ecosystem="rust",
+        tool=tool,
+        read=read,
+        command=("cargo", "fetch", *locked) if _has_crates(files, read) and not vendored else (),
+        fetching={"CARGO_HOME": "{home}", "CARGO_NET_RETRY": "1", "CARGO_TERM_COLOR": "never"},
+        offline={"CARGO_HOME": "{home}", "CARGO_NET_OFFLINE": "true", "CARGO_TERM_COLOR": "never"},
+        settings="config.toml",
+    )
+    return await _prepare(request, steps, fetching)
+
+
+def _list_packages(lock: Mapping[str, Any]) -> list[Any]:
+    packages = lock.get("package")
+    return packages if isinstance(packages, list) else []
+
+
+def _has_crates(files: ProjectFiles, read: Sequence[str]) -> bool:
+    """Whether a manifest names a package of a registry or of git; without one no network is needed."""
+    if lock := files.table("Cargo.lock"):
+        return any(as_table(package).get("source") for package in _list_packages(lock))
+    for manifest in (files.table(name) for name in read if name.endswith("Cargo.toml")):
+        targets = [as_table(table) for table in get_table(manifest, "target").values()]
+        for table in (manifest, get_table(manifest, "workspace"), *targets):
+            for package in (each for name in DEPENDENCIES for each in get_table(table, name).values()):
+                if not as_table(package).get("path") and not as_table(package).get("workspace"):
+                    return True
+    return False
+
+
+async def prepare_go(request: Request, steps: Steps) -> Environment:
+    """Go's modules in a cache of the project's own; raises ActionError."""
+    require_programs(("go",), "the project (Go)")
+    tool = await _ask(steps, ["go", "version"])
+    read = _list_named(request, ("go.mod", "go.sum", "go.work", "go.work.sum"))
+    files = ProjectFiles(request.place)
+    text = files.text("go.mod") + files.text("go.work")
+    needs = re.search(r"(?m)^\s*(require|use)\b", text) and not files.has("vendor/modules.txt")
+    offline = {"GOPROXY": "off", "GOTOOLCHAIN": "local", "GOTELEMETRY": "off", "GOSUMDB": "off"}
+    fetching = Fetching(
+        ecosystem="go",
+        tool=tool,
+        read=read,
+        command=("go", "mod", "download") if needs else (),
+        fetching={"GOMODCACHE": "{home}", "GOTOOLCHAIN": "local", "GOFLAGS": "-modcacherw"},
+        offline={**offline, "GOMODCACHE": "{home}"} if needs else offline,
+    )
+    return await _prepare(request, steps, fetching)
+
+
+async def prepare_java(request: Request, steps: Steps) -> Environment:
+    """Maven's or Gradle's packages in a home of the project's own; raises ActionError."""
+    require_programs(("java",), "the project (Java)")
+    is_maven = (request.place / "pom.xml").is_file()
+    wrapper, program = ("mvnw", "mvn") if is_maven else ("gradlew", "gradle")
+    if (request.place / wrapper).is_file() and (find_program(program) == "" or not is_maven):
+        start: tuple[str, ...] = ("sh", f"./{wrapper}")
+    else:
+        require_programs((program,), "the project (Java)")
+        start = (program,)
+    names = ("pom.xml", "build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts")
+    more = (
+        "gradle.properties",
+        "libs.versions.toml",
+        "gradle-wrapper.properties",
+        "maven-wrapper.properties",
+    )
+    read = _list_named(request, (*names, *more))
+    steps_of = _describe_maven if is_maven else _describe_gradle
+    return await _prepare(request, steps, steps_of(start, read, steps.registry))
+
+
+def _describe_maven(start: tuple[str, ...], read: tuple[str, ...], registry: Registry) -> Fetching:
+    # No test is run, but surefire decides only then which of its parts it needs.
+    none = ("-Dtest=NoSuchTest", "-DfailIfNoTests=false", "-Dsurefire.failIfNoSpecifiedTests=false")
+    # Maven looks for its settings there, and takes what it has offline only by the mirror that it came from.
+    own = "-Dmaven.repo.local={home}/repository" + (" -Duser.home={home}" if registry.settings else "")
+    home = {"MAVEN_USER_HOME": "{home}"}
+    return Fetching(
+        ecosystem="java",
+        tool="Maven",
+        read=read,
+        command=(*start, "--batch-mode", "--no-transfer-progress", "test", *none),
+        fetching={**home, "MAVEN_OPTS": f"{registry.environment['MAVEN_OPTS']} {own}"},
+        offline={**home, "MAVEN_OPTS": own, "MAVEN_ARGS": "--offline"},
+        settings=".m2/settings.xml",
+        is_writable=True,
+    )
+
+
+def _describe_gradle(start: tuple[str, ...], read: tuple[str, ...], registry: Registry) -> Fetching:
+    return Fetching(
+        ecosystem="java",
+        tool="Gradle",
+        read=read,
+        command=(*start, "--no-daemon", "--console=plain", "testClasses"),
+        fetching={"GRADLE_USER_HOME": "{home}"},
+        offline={"GRADLE_USER_HOME": "{home}"},
+        is_writable=True,
+    )
+
+
+async def _prepare(request: Request, steps: Steps, fetching: Fetching) -> Environment:
+    if not fetching.command:
+        steps.notes.append("There is nothing to fetch")
+        return _describe(request, fetching, None, cached=True)
+    parts = (fetching.tool, *fetching.command, steps.registry.settings if fetching.settings else "")
+    slot = await asyncio.to_thread(request.slot, fetching.read, parts)
+    async with hold(slot):
+        record = slot.read()
+        cached = bool(record) and restore_made(
+            slot.folder / "made", request.root, record.made if record else ""
+        )
+        if not cached:
+            slot.begin()
+            home = slot.folder / "home"
+            home.mkdir()
+            if fetching.settings and steps.registry.settings:
+                place = home / fetching.settings
+                place.parent.mkdir(exist_ok=True)
+                place.write_text(steps.registry.settings, encoding="utf-8")
+            before = await asyncio.to_thread(list_files, request.root)
+            await steps.run(
+                fetching.command,
+                writable=[request.root, slot.folder],
+                env=_fill(fetching.fetching, home),
+                doing=f"fetches what {', '.join(fetching.read[:3])} names",
+            )
+            if fetching.tool == "Gradle":
+                (home / "init.d").mkdir(exist_ok=True)
+                (home / "init.d/offline.gradle").write_text(OFFLINE_GRADLE)
+            locks = await asyncio.to_thread(_keep_locks, request.root, before, slot)
+            slot.complete(Record(root=str(request.root), size=measure(slot.folder), made=locks))
+    made = _describe(request, fetching, slot.folder / "home", cached=cached)
+    return msgspec.structs.replace(made, readable=(*made.readable, *steps.registry.readable))
+
+
+def _keep_locks(root: Path, before: Mapping[str, tuple[int, int, int]], slot: Slot) -> str:
+    """Keep the lock that fetching wrote; what it compiled belongs to this copy alone."""
+    others = {
+        name: details for name, details in list_files(root).items() if not name.endswith((".lock", ".sum"))
+    }
+    return keep_made(root, {**others, **before}, slot.folder / "made")
+
+
+def _describe(request: Request, fetching: Fetching, home: Path | None, *, cached: bool) -> Environment:
+    env = {name: value for name, value in fetching.offline.items() if home or "{home}" not in value}
+    shown = (home,) if home else ()
+    return Environment(
+        preparation=Preparation(
+            ecosystem=fetching.ecosystem,
+            folder=request.folder,
+            tool=fetching.tool,
+            read=fetching.read,
+            cached=cached,
+        ),
+        folder=request.folder,
+        ecosystem=fetching.ecosystem,
+        env={"PATH": format_path(), **(_fill(env, home) if home else env)},
+        readable=() if fetching.is_writable else shown,
+        writable=shown if fetching.is_writable else (),
+    )
+
+
+def _fill(variables: Mapping[str, str], home: Path) -> dict[str, str]:
+    return {name: value.replace("{home}", str(home)) for name, value in variables.items()}
+
+
+def _list_named(request: Request, names: Sequence[str]) -> tuple[str, ...]:
+    """The files of these names anywhere in the project: members of a workspace have their own."""
+    return tuple(sorted(name for name in list_files(request.place) if Path(name).name in names)[:2_000])
+
+
+async def _ask(steps: Steps, command: list[str]) -> str:
+    """The version of a tool in the project's folder, whose toolchain file may say which."""
+    result = await steps.run(command, online=False, doing=f"asks {command[0]} for its version")
+    steps.records.pop()
+    return " ".join(result.output.split()[:3])
+
 
 Preparer = Callable[[Request, Steps], Awaitable[Environment]]
 

@@ -12,8 +12,18 @@ from packaging.version import InvalidVersion, Version
 
 from shared.contracts import Preparation
 from shared.errors import ActionError
-from shared.projects.environment import Environment, Request, format_path
-from shared.projects.environments import Record, Slot, hold, keep_made, list_files, measure, restore_made
+from shared.projects.environments import (
+    Environment,
+    Record,
+    Request,
+    Slot,
+    format_path,
+    hold,
+    keep_made,
+    list_files,
+    measure,
+    restore_made,
+)
 from shared.projects.reading.project_files import ProjectFiles, read_text
 from shared.projects.reading.python_manifest import (
     REBUILT,

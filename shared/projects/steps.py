@@ -13,7 +13,7 @@ import msgspec
 from shared.contracts import CommandRecord, Connection
 from shared.errors import ActionError
 from shared.gate.registries import PUBLIC, Registry, registry_reach
-from shared.projects.environment import Request, format_path
+from shared.projects.environments import Request, format_path
 from shared.projects.reading.project_files import ProjectFiles, list_registries
 from shared.projects.toolchains import format_package
 from shared.sandbox import CommandResult, Limits, Reach, run_command

@@ -19,7 +19,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from shared.errors import ActionError
-from shared.projects.environment import Request
+from shared.projects.environments import Request
 from shared.projects.reading.project_files import ProjectFiles
 from shared.projects.reading.python_manifest import REBUILT, PythonPlan, list_plugins, needs_pytest, normalise
 from shared.sandbox import remove_tree, run_command

@@ -11,7 +11,7 @@ from services.critic.contract_checkers import apply_cruiser
 from services.critic.inspection import inspect_repository
 from services.critic.project_tools import Prepared
 from shared.contracts import DriftRule, Preparation
-from shared.projects.environment import Environment
+from shared.projects.environments import Environment
 from tests.unit.test_source_tree import plant
 
 CONTRACTS = """

@@ -13,7 +13,7 @@ from services.critic import project_tools
 from services.critic.inspection import inspect_repository, open_workshop
 from services.critic.project_tools import Prepared, read_biome, read_clippy, read_eslint, read_tsc, read_vet
 from shared.contracts import Inspection, Preparation
-from shared.projects.environment import Environment
+from shared.projects.environments import Environment
 from shared.sandbox import CommandResult
 from shared.settings import Settings
 from tests.unit.test_source_tree import plant

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from services.critic import vulnerability_scan
-from services.critic.kinds import sort_files
+from services.critic.file_tools import sort_files
 from services.critic.vulnerabilities import _finding, look_up, read_locked
 from shared.source import read_tree
 from tests.unit.test_source_tree import plant

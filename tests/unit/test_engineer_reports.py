@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from services.engineer.collecting import collect
-from services.engineer.events import (
+from services.engineer.collecting import (
+    collect,
     count_events,
     format_go,
     list_running,

@@ -13,8 +13,8 @@ from services.engineer.testing import name_unreadable
 from services.scout.repository import read_repository
 from shared.errors import ActionError
 from shared.gate.registries import registry_reach
-from shared.projects.fetched import _has_crates
 from shared.projects.javascript import replaces_modules
+from shared.projects.preparation import _has_crates
 from shared.projects.reading import ProjectFiles, project_files, read_project
 from shared.projects.reading.ci import read_ci_needs
 from shared.projects.reading.discovery import Discovery
