@@ -121,6 +121,16 @@ def parse_ini(text: str) -> dict[str, dict[str, str]]:
     return {name: {key: value or "" for key, value in parser.items(name)} for name in parser.sections()}
 
 
+def as_mapping(value: object) -> dict[str, Any]:
+    """``value`` if it is a mapping, else an empty one: others may have put anything in its place."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    """``value`` as a list, empty if it is none."""
+    return list(value) if isinstance(value, list | tuple) else []
+
+
 SKIPPED = frozenset(
     ".git .hg .svn .bzr .jj node_modules bower_components __pycache__ .tox .nox .eggs .mypy_cache "
     ".ruff_cache .pytest_cache .hypothesis .idea .gradle .terraform .next .nuxt .cache site-packages".split()

@@ -21,6 +21,7 @@ from shared.contracts import (
     Verdict,
 )
 from shared.llm.protocol import Usage
+from shared.source import as_list, as_mapping
 from shared.tasks.evidence import format_verdict, verdict_of
 from shared.text.display import count, flatten, shorten
 
@@ -152,7 +153,7 @@ def common_sections(results: Results, left: str = "", *, run: bool = True) -> li
 
 def list_unchecked(goal: Goal, results: Results, *, tasks: bool = True) -> list[str]:
     """What could not be run or looked at, why, and what to do: from tests, inspections and ``tasks``."""
-    rows = [row for result in results.values() for row in list_gaps(_mapping(result.get("metadata")))]
+    rows = [row for result in results.values() for row in list_gaps(as_mapping(result.get("metadata")))]
     rows += [
         f"- Task {code(task.name)}: {prose(task.summary.rstrip('.') or str(task.status))}."
         for task in goal.tasks
@@ -163,13 +164,13 @@ def list_unchecked(goal: Goal, results: Results, *, tasks: bool = True) -> list[
 
 def list_gaps(metadata: Mapping[str, Any]) -> list[str]:
     """The same of one result's data ``tests`` and ``inspection``."""
-    tests, inspection = _mapping(metadata.get("tests")), _mapping(metadata.get("inspection"))
-    gaps = (*_list(tests.get("not_run")), *_list(inspection.get("not_checked")))
+    tests, inspection = as_mapping(metadata.get("tests")), as_mapping(metadata.get("inspection"))
+    gaps = (*as_list(tests.get("not_run")), *as_list(inspection.get("not_checked")))
     rows = [row for each in gaps for row in _format_gap(each)]
     stated = str(tests.get("problem") or "").rstrip(".")
     if stated:
         rows.append(f"- The tests: {_format_cure(stated, tests)}")
-    for prepared in map(_mapping, _list(tests.get("prepared"))):
+    for prepared in map(as_mapping, as_list(tests.get("prepared"))):
         problem = str(prepared.get("problem") or "").rstrip(".")
         if problem and problem not in stated:
             what = prose(str(prepared.get("ecosystem")))
@@ -220,8 +221,8 @@ def _run(line: str) -> int:
 
 def patches_of(result: Mapping[str, Any]) -> list[str]:
     """The patches that a result hands over."""
-    named = [str(path) for path in _list(_mapping(result.get("metadata")).get("patches"))]
-    paths = map(str, _list(result.get("output_paths")))
+    named = [str(path) for path in as_list(as_mapping(result.get("metadata")).get("patches"))]
+    paths = map(str, as_list(result.get("output_paths")))
     return named or [path for path in paths if path.endswith((".patch", ".diff"))]
 
 
@@ -229,12 +230,12 @@ def _commands(results: Results) -> list[str]:
     """Each command with its exit code and time, what was prepared, and the counts of tests."""
     rows: list[str] = []
     for result in results.values():
-        metadata = _mapping(result.get("metadata"))
+        metadata = as_mapping(result.get("metadata"))
         tests = _read(metadata.get("tests"), TestRun) or TestRun()
         before = _read(metadata.get("tests_before"), TestSuite)
         rows += map(_format_preparation, tests.prepared)
         rows += [f"{_format_run(before)} (before the change)"] if before and before.command else []
-        commands = [_read(each, TestSuite) for each in _list(metadata.get("commands"))]
+        commands = [_read(each, TestSuite) for each in as_list(metadata.get("commands"))]
         runs = [run for run in (*commands, *(tests.suites or (tests,))) if run and run.command]
         rows += map(_format_run, runs)
     return list(dict.fromkeys(rows))[-MAX_ROWS:]
@@ -293,7 +294,7 @@ def _cost(results: Results, left: str) -> list[str]:
     total = Usage()
     for result in results.values():
         try:
-            total = total.plus(msgspec.convert(_mapping(result.get("metadata")).get("usage") or {}, Usage))
+            total = total.plus(msgspec.convert(as_mapping(result.get("metadata")).get("usage") or {}, Usage))
         except msgspec.ValidationError:
             continue
     if not total.calls:
@@ -302,14 +303,6 @@ def _cost(results: Results, left: str) -> list[str]:
     about = " (estimated)" if total.estimated else ""
     rows = [f"- {count(total.calls, 'model call')}, {total.tokens:,} tokens{about}{price}"]
     return [*rows, f"- {left[0].upper()}{left[1:]}"] if left else rows
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else []
 
 
 def join_blocks(blocks: Iterable[str]) -> str:

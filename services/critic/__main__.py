@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from services.critic import inspection
-from services.critic.checkers import TOPICS, Topic
 from services.critic.claims import Rerun, find_recorded_runs, tester_of
 from services.critic.drift import find_rules
-from services.critic.inspection import open_workshop
-from services.critic.rerun import Rerunner, clean_review_folders
+from services.critic.inspection import TOPICS, Topic
+from services.critic.project_tools import clean_review_folders, open_workshop
+from services.critic.rerun import Rerunner
 from services.critic.review import add_reruns, by_repository, judge_results, leave_open, review, settle
 from shared.agent.base import Agent
 from shared.agent.process import run

@@ -16,6 +16,7 @@ from shared.contracts import Checked, TaskStatus, TestRun
 from shared.errors import ActionError
 from shared.sandbox import CommandResult, run_command
 from shared.sandbox.confined import ConfinedFolder
+from shared.source import as_list, as_mapping
 
 PATCHES = ("patch", "diff")
 """Keys of a result's metadata that hold a unified diff; files with these suffixes are patches too."""
@@ -152,16 +153,6 @@ def _look_up(paths: list[str], folders: tuple[Path, ...]) -> tuple[list[NamedFil
                 with confined.open_folder(str(Path(file.name).parent)):
                     missing.append(path)
     return there, tuple(missing)
-
-
-def as_mapping(value: Any) -> Mapping[str, Any]:
-    """``value`` if it is a mapping, else an empty one: agents put anything into a result."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def as_list(value: Any) -> list[Any]:
-    """``value`` as a list, empty if it is none."""
-    return list(value) if isinstance(value, list | tuple) else []
 
 
 def as_texts(value: Any) -> list[str]:

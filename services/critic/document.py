@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from services.critic.imports import ROOTS, THIRD_PARTY, Graph
-from shared.source import Tree, read_text
 from shared.text.markdown import read_blocks
 
 DOCUMENT = re.compile(
@@ -229,15 +228,3 @@ def outermost(groups: Iterable[list[str]]) -> list[str]:
     sure = tuple(f"{group[0]}." for group in every if len(group) == 1)
     apart = ([name for name in group if len(group) == 1 or not name.startswith(sure)] for group in every)
     return [names[0] for names in apart if len(names) == 1]
-
-
-def declared_packages(tree: Tree) -> frozenset[str]:
-    """The packages that pyproject.toml and package.json name as dependencies."""
-    names: set[str] = set()
-    if "pyproject.toml" in tree.files:
-        text = read_text(tree.root, "pyproject.toml")
-        form = r"""^\s*["']?([A-Za-z][\w.-]*)\s*(?:\[[\w,]+\])?\s*(?:[<>=!~]=?|["'])"""
-        names.update(re.findall(form, text, re.MULTILINE))
-    if "package.json" in tree.files:
-        names.update(re.findall(r'"(@?[\w./-]+)"\s*:\s*"[\^~<>=*\d]', read_text(tree.root, "package.json")))
-    return frozenset(names | {name.replace("-", "_") for name in names})

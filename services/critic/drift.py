@@ -23,7 +23,6 @@ from services.critic.document import (
     GENERAL,
     ModuleNames,
     Passage,
-    declared_packages,
     parse_document,
 )
 from services.critic.findings import clean, make_finding
@@ -32,6 +31,8 @@ from services.critic.phrases import ABOUT_IMPORTS, BINDING, Sentence, parse_tabl
 from shared.agent.context import AgentContext
 from shared.contracts.checkup import DriftRule, Finding
 from shared.llm.protocol import Message
+from shared.projects.reading import ProjectFiles
+from shared.projects.reading.manifests import declared_packages
 from shared.source import Tree, is_vendored, read_text
 from shared.text.display import count, fence, format_list
 
@@ -78,8 +79,9 @@ def check_drift(tree: Tree, more: Sequence[ReadRule] = ()) -> Drift:
     if not documents and not any(path in tree.files for path in (*CONTRACT_FILES, *SETTING_FILES)):
         return Drift(note=NO_RULES)
     graph = read_imports(tree)
-    names = ModuleNames(graph, declared_packages(tree))
-    stated = _add_read(_read_rules(tree, documents, graph, names), more, names)
+    files = ProjectFiles(tree.root)
+    names = ModuleNames(graph, declared_packages(files))
+    stated = _add_read(_read_rules(files, documents, graph, names), more, names)
     rules = [_check(rule, graph) for rule in _distinct_rules(stated.imports)]
     rules += _check_code(tree, _distinct_rules(stated.code), graph)
     rules += _distinct(stated.unread)
@@ -93,12 +95,12 @@ def list_documents(tree: Tree) -> list[str]:
     return [*telling, *general][:MAX_DOCUMENTS]
 
 
-def _read_rules(tree: Tree, documents: Sequence[str], graph: Graph, names: ModuleNames) -> Stated:
+def _read_rules(files: ProjectFiles, documents: Sequence[str], graph: Graph, names: ModuleNames) -> Stated:
     imports: list[AnyRule] = []
     code: list[CodeRule] = []
     unread: list[DriftRule] = []
     for path in documents:
-        passages, rows = parse_document(read_text(tree.root, path))
+        passages, rows = parse_document(files.text(path))
         imports += parse_table(rows, path, names)
         for passage in passages:
             if not DOCUMENT.fullmatch(path) and not ABOUT_RULES.search(passage.heading):
@@ -111,12 +113,12 @@ def _read_rules(tree: Tree, documents: Sequence[str], graph: Graph, names: Modul
             elif _is_unread(passage):
                 text = sentence.stated["text"]
                 unread.append(DriftRule(rule=text, source=sentence.source, not_checked=NOT_READ))
-    imports += read_contracts(tree, graph.names)
+    imports += read_contracts(files, graph.names)
     unread += [
         DriftRule(rule=name, source=source, not_checked="it is a contract of a kind of its own")
-        for name, source in unknown_contracts(tree)
+        for name, source in unknown_contracts(files)
     ]
-    unread += list_settings(tree)
+    unread += list_settings(files)
     return Stated(imports=tuple(imports), code=tuple(code), unread=tuple(unread), documents=tuple(documents))
 
 

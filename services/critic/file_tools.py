@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from services.critic.claims import as_list, as_mapping
 from services.critic.findings import Check, clean, completed_check, installed_version, make_finding, rate
 from shared.contracts.checkup import Finding, NotChecked, ToolRun
+from shared.projects.reading import ProjectFiles
 from shared.sandbox import CommandResult, run_command
 from shared.sandbox.visible_files import search_path
-from shared.source import MAX_CHECKED, Tree, is_vendored, read_text
+from shared.source import MAX_CHECKED, Tree, as_list, as_mapping, is_vendored, read_text
 from shared.text.display import count, format_list
 
 ANY = "any"  # The kind of every file
@@ -80,9 +80,13 @@ KINDS = {
 
 
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
-    """The files of a repository that can be checked, by their kind, and what no checker can be given."""
+    """The files of a repository that can be checked, by their kind, and what no checker can be given.
+
+    ``project`` has what it says of itself.
+    """
 
     tree: Tree
+    project: ProjectFiles
     kinds: dict[str, tuple[str, ...]]
     gaps: tuple[NotChecked, ...] = ()
 
@@ -104,7 +108,7 @@ def sort_files(tree: Tree) -> Sources:
                 kinds.setdefault(kind, []).append(path)
     ordered = {name: tuple(kinds[name]) for name in (ANY, *KINDS) if name in kinds}
     kept = msgspec.structs.replace(tree, files=small)
-    return Sources(tree=kept, kinds=ordered, gaps=tuple(_gaps(tree, sizes)))
+    return Sources(tree=kept, project=ProjectFiles(tree.root), kinds=ordered, gaps=tuple(_gaps(tree, sizes)))
 
 
 def _gaps(tree: Tree, sizes: dict[str, int]) -> Iterator[NotChecked]:

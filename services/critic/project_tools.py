@@ -4,22 +4,27 @@ import asyncio
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from services.critic.claims import as_list, as_mapping
 from services.critic.file_tools import OUTPUT, Sources, missed
 from services.critic.findings import Check, clean, completed_check, make_finding, rate
 from shared.contracts.checkup import Finding, NotChecked
 from shared.errors import ActionError
-from shared.projects.environments import Environment
-from shared.sandbox import CommandResult, run_command
+from shared.projects.environments import Environment, Note
+from shared.projects.preparation import prepare
+from shared.projects.reading.manifests import NODE_DEPENDENCIES
+from shared.sandbox import CommandResult, is_older, remove_tree, run_command
+from shared.sandbox.confined import ConfinedFolder
 from shared.sandbox.visible_files import search_path
-from shared.source import read_text
+from shared.settings import Settings
+from shared.skills.workspace import goal_folder
+from shared.source import as_list, as_mapping, read_tree
 
 SCRIPTS = ("JavaScript", "TypeScript")
 SECONDS = 60.0  # How long one of them may run: a check-up is not to wait minutes for rules that need types
@@ -32,6 +37,21 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
     root: Path
     environments: tuple[Environment, ...] = ()
+
+    async def run(
+        self, words: Sequence[str], environment: Environment, timeout: float = SECONDS, **env: str
+    ) -> CommandResult:
+        """The result of a program in the folder of one of the environments."""
+        return await run_command(
+            words,
+            cwd=self.root / environment.folder,
+            timeout=timeout,
+            writable=[self.root, *environment.writable],
+            readable=environment.readable,
+            env={**environment.env, "NO_COLOR": "1", "COLUMNS": "300", **env},
+            output_limit=OUTPUT,
+            separate_errors=True,
+        )
 
 
 Workshop = Callable[[], AbstractAsyncContextManager[Prepared]]
@@ -57,11 +77,11 @@ class ProjectTool(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_used(self, sources: Sources, folder: str) -> bool:
         """Whether the project in ``folder`` uses it."""
-        prefix = "" if folder in ("", ".") else f"{folder}/"
-        if self.needs and f"{prefix}{self.needs}" not in sources.tree.files:
+        project = sources.project.at(folder)
+        if self.needs and not project.has(self.needs):
             return False
-        text = read_text(sources.tree.root, f"{prefix}package.json") if self.named else ""
-        return not self.named or bool(re.search(rf'"{self.named}"\s*:\s*"', text))
+        named = (project.table("package.json", key) for key in (*NODE_DEPENDENCIES, "scripts"))
+        return not self.named or any(self.named in table for table in named)
 
 
 def read_eslint(result: CommandResult) -> Iterator[Row]:
@@ -247,25 +267,17 @@ async def _run(
             or f"the project's {tool.name} is not installed in its environment"
         )
         return [_failed(tool, sources, why, environment.preparation.cure)]
-    result = await run_command(
-        [program, *tool.command[1:]],
-        cwd=place,
-        timeout=min(timeout, SECONDS),
-        writable=[prepared.root, *environment.writable],
-        readable=environment.readable,
-        env={**environment.env, "NO_COLOR": "1", "CI": "true"},
-        output_limit=OUTPUT,
-        separate_errors=True,
-    )
+    seconds = min(timeout, SECONDS)
+    result = await prepared.run([program, *tool.command[1:]], environment, seconds, CI="true")
     try:
         if result.timed_out or result.exit_code not in tool.exits:
             raise ValueError
         rows = await asyncio.to_thread(lambda: list(tool.read(result)))
     except (ValueError, KeyError, TypeError, AttributeError, msgspec.MsgspecError):
         cure = f"Run it in the project: {' '.join(tool.command)}" if result.timed_out else ""
-        return [_failed(tool, sources, _reason(tool, result, min(timeout, SECONDS)), cure)]
+        return [_failed(tool, sources, _reason(tool, result, seconds), cure)]
     if tool.name == "clippy" and result.exit_code and not any(level == "error" for _, _, level, _, _ in rows):
-        return [_failed(tool, sources, _reason(tool, result, min(timeout, SECONDS)))]
+        return [_failed(tool, sources, _reason(tool, result, seconds))]
     return [_completed(tool, sources, rows, prepared.root, place)]
 
 
@@ -325,3 +337,80 @@ def is_replaced(checks: Sequence[Check]) -> bool:
 def kinds_of(check: Check) -> tuple[str, ...]:
     """The kinds of files that the tool of a check looks at."""
     return next((tool.kinds for tool in TOOLS if tool.name == check.tool.name), ())
+
+
+PREFIX = "review-"
+STALE = 86_400.0  # Seconds after which a folder that a crash left is removed: longer than a review lasts
+MAX_BYTES = 500_000_000  # The most bytes that are copied
+
+
+@asynccontextmanager
+async def review_folder(folder: Path) -> AsyncIterator[Path]:
+    """A new folder beneath ``folder``, removed at the end; raises ActionError."""
+    try:
+        await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+        place = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=PREFIX, dir=folder))
+    except OSError as error:
+        raise ActionError(f"No folder can be made in {folder}: {error.strerror}") from None
+    try:
+        yield place
+    finally:
+        await asyncio.to_thread(remove_tree, place)
+
+
+def clean_review_folders(folder: Path) -> int:
+    """Remove the folders of reviews in ``folder`` that a crash left more than STALE ago; returns how many."""
+    places = [place for place in folder.glob(f"{PREFIX}*") if is_older(place, STALE)]
+    for place in places:
+        remove_tree(place)
+    return len(places)
+
+
+def copy_tree(repo: Path, target: Path, settings: Settings) -> None:
+    """Copy what belongs to ``repo`` (see read_tree) to ``target``, without Mailroom's own folders in it.
+
+    A link swapped in meanwhile is not followed. Raises ActionError for one, if there is too much to be
+    copied, and if all of it is Mailroom's own.
+    """
+    tree = read_tree(repo)
+    if tree.cut:
+        raise ActionError(f"{repo} is too large to be copied: {tree.cut}")
+    held = goal_folder(settings, tree.root)
+    own = () if held else _own_folders(tree.root, settings)
+    target.mkdir(parents=True)
+    total = 0
+    with ConfinedFolder(held or tree.root) as confined:
+        for name in tree.files:
+            source = tree.root / name
+            if any(map(source.is_relative_to, own)):
+                continue
+            total += confined.copy_out(str(source), target / name, MAX_BYTES - total)
+            if total > MAX_BYTES:
+                raise ActionError(f"{repo} is too large to be copied: it has more than {MAX_BYTES:,} bytes")
+
+
+def _own_folders(root: Path, settings: Settings) -> tuple[Path, ...]:
+    own = (settings.state_dir.resolve(), settings.keys.resolve())
+    if any(map(root.is_relative_to, own)):
+        raise ActionError(f"{root} is the office's own and not copied", "Name the folder of a project")
+    return own
+
+
+@asynccontextmanager
+async def open_workshop(repo: Path, settings: Settings, note: Note) -> AsyncIterator[Prepared]:
+    """A copy of ``repo`` with an environment for each of its projects; the copy is removed at the end.
+
+    What is being prepared goes to ``note``. Raises ActionError if no copy can be made.
+    """
+    async with review_folder(settings.workspaces) as folder:
+        copy = folder / "copy" / (repo.name or "root")
+        await asyncio.to_thread(copy_tree, repo, copy, settings)
+        environments = await prepare(
+            copy,
+            source=repo,
+            cache=settings.environments,
+            note=note,
+            timeout=settings.command_timeout,
+            log=folder / "preparing.log",
+        )
+        yield Prepared(root=copy.resolve(), environments=environments)

@@ -6,16 +6,13 @@ Tests are run again by the engineer.
 import asyncio
 import re
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
-from services.critic.checkers import CHECKERS
 from services.critic.claims import (
     CODE,
     Claims,
@@ -30,19 +27,15 @@ from services.critic.claims import (
 )
 from services.critic.drift import check_drift
 from services.critic.file_tools import sort_files
+from services.critic.inspection import CHECKERS
+from services.critic.project_tools import copy_tree, review_folder
 from shared.contracts import Checked, TaskStatus
 from shared.errors import ActionError
-from shared.sandbox import is_older, remove_tree
-from shared.sandbox.confined import ConfinedFolder
 from shared.settings import Settings
-from shared.skills.workspace import goal_folder
 from shared.source import Tree, read_tree
 from shared.text.display import count
 
 NO_RECORDS: Mapping[str, str] = MappingProxyType({})
-PREFIX = "review-"
-STALE = 86_400.0  # Seconds after which a folder that a crash left is removed: longer than a review lasts
-MAX_BYTES = 500_000_000  # The most bytes that are copied
 
 
 class Rerunner:
@@ -188,58 +181,6 @@ class Rerunner:
         if result is None:
             return copy, None
         return copy, last_line(result) if result.exit_code else ""
-
-
-@asynccontextmanager
-async def review_folder(folder: Path) -> AsyncIterator[Path]:
-    """A new folder beneath ``folder``, removed at the end; raises ActionError."""
-    try:
-        await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
-        place = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=PREFIX, dir=folder))
-    except OSError as error:
-        raise ActionError(f"No folder can be made in {folder}: {error.strerror}") from None
-    try:
-        yield place
-    finally:
-        await asyncio.to_thread(remove_tree, place)
-
-
-def clean_review_folders(folder: Path) -> int:
-    """Remove the folders of reviews in ``folder`` that a crash left more than STALE ago; returns how many."""
-    places = [place for place in folder.glob(f"{PREFIX}*") if is_older(place, STALE)]
-    for place in places:
-        remove_tree(place)
-    return len(places)
-
-
-def copy_tree(repo: Path, target: Path, settings: Settings) -> None:
-    """Copy what belongs to ``repo`` (see read_tree) to ``target``, without Mailroom's own folders in it.
-
-    A link swapped in meanwhile is not followed. Raises ActionError for one, if there is too much to be
-    copied, and if all of it is Mailroom's own.
-    """
-    tree = read_tree(repo)
-    if tree.cut:
-        raise ActionError(f"{repo} is too large to be copied: {tree.cut}")
-    held = goal_folder(settings, tree.root)
-    own = () if held else _own_folders(tree.root, settings)
-    target.mkdir(parents=True)
-    total = 0
-    with ConfinedFolder(held or tree.root) as confined:
-        for name in tree.files:
-            source = tree.root / name
-            if any(map(source.is_relative_to, own)):
-                continue
-            total += confined.copy_out(str(source), target / name, MAX_BYTES - total)
-            if total > MAX_BYTES:
-                raise ActionError(f"{repo} is too large to be copied: it has more than {MAX_BYTES:,} bytes")
-
-
-def _own_folders(root: Path, settings: Settings) -> tuple[Path, ...]:
-    own = (settings.state_dir.resolve(), settings.keys.resolve())
-    if any(map(root.is_relative_to, own)):
-        raise ActionError(f"{root} is the office's own and not copied", "Name the folder of a project")
-    return own
 
 
 # --- the critic's own inspections -------------------------------------------------------------------

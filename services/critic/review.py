@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from services.critic.claims import Rerun, as_list, as_mapping, as_texts, find_named_folder
+from services.critic.claims import Rerun, as_texts, find_named_folder
 from services.critic.findings import clean
 from shared.agent.context import AgentContext
 from shared.contracts.checkup import Checked, Decision, Inspection, TestRun, Verdict
 from shared.contracts.task import ResultOutcome, TaskStatus
 from shared.llm.protocol import Message
+from shared.source import as_list, as_mapping
 from shared.tasks.evidence import find_unproved, format_verdict, list_checks
 from shared.text.display import fence
 

@@ -7,11 +7,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import msgspec
 
 from services.critic import secret_scan
-from services.critic.claims import as_list
 from services.critic.file_tools import ANY, Sources
 from services.critic.findings import (
     Check,
@@ -25,7 +25,7 @@ from services.critic.findings import (
 from shared.contracts.checkup import Finding, Severity
 from shared.projects.reading import ProjectFiles
 from shared.sandbox import CommandResult, run_command
-from shared.source import Tree, is_shown, is_test, is_vendored
+from shared.source import Tree, as_list, is_shown, is_test, is_vendored
 from shared.text.display import count
 
 SELECTED = "E9,F,B,PLE,ASYNC210,ASYNC220,ASYNC221,ASYNC222,ASYNC251,RUF006"
@@ -98,7 +98,7 @@ async def lint(sources: Sources, *, timeout: float) -> Check:
     if not files:
         return skipped_check("ruff", "there are no Python files")
     problem = ""
-    config, options = own_config(tree)
+    config, options = own_config(sources.project)
     if config:
         result, findings = await _run_ruff(tree, files, options, timeout)
         if result.exit_code in (0, 1) and not result.timed_out:
@@ -115,7 +115,11 @@ async def lint(sources: Sources, *, timeout: float) -> Check:
         "--per-file-ignores",
         "__init__.py:F401",
     ]
-    chosen += ["--target-version", _oldest_python(tree)]
+    # The oldest Python that the project supports, as ruff names it; the newest one if it does not say
+    wanted = sources.project.table("pyproject.toml", "project").get("requires-python", "")
+    match = re.search(r"(?:>=|~=|==)\s*3\.(\d+)", str(wanted))
+    oldest = f"py3{match[1]}" if match else ""
+    chosen += ["--target-version", oldest if oldest in VERSIONS else VERSIONS[-1]]
     result, findings = await _run_ruff(tree, files, chosen, timeout)
     if result.exit_code not in (0, 1) or result.timed_out:
         return skipped_check("ruff", f"it did not finish: {_ruff_reason(result, timeout)}")
@@ -123,7 +127,7 @@ async def lint(sources: Sources, *, timeout: float) -> Check:
     return completed_check("ruff", version, findings, problem, files=len(files))
 
 
-def own_config(tree: Tree) -> tuple[str, list[str]]:
+def own_config(project: ProjectFiles) -> tuple[str, list[str]]:
     """The file at the root that configures ruff ("" for none), and the options that complete it.
 
     A project that selects no rules of its own has not asked for ruff's ever growing default set: it gets our
@@ -131,10 +135,10 @@ def own_config(tree: Tree) -> tuple[str, list[str]]:
     """
     for name in RUFF_CONFIG:
         keys = ("tool", "ruff") if name == "pyproject.toml" else ()
-        ruff = ProjectFiles(tree.root).table(name, *keys)
+        ruff = project.table(name, *keys)
         if not ruff:
             continue
-        rules = ruff | ProjectFiles(tree.root).table(name, *keys, "lint")
+        rules = ruff | project.table(name, *keys, "lint")
         if "select" in rules or "extend" in rules:
             return name, []
         added = [rule for rule in rules.get("extend-select", []) if re.fullmatch(r"[A-Z]+\d*", str(rule))]
@@ -185,14 +189,6 @@ def _ruff_severity(code: str, file: str) -> Severity:
     return "low"
 
 
-def _oldest_python(tree: Tree) -> str:
-    """The oldest Python the project supports, as ruff names it; the newest one if it does not say."""
-    wanted = ProjectFiles(tree.root).table("pyproject.toml", "project").get("requires-python", "")
-    match = re.search(r"(?:>=|~=|==)\s*3\.(\d+)", str(wanted))
-    name = f"py3{match[1]}" if match else VERSIONS[-1]
-    return name if name in VERSIONS else VERSIONS[-1]
-
-
 def _ruff_reason(result: CommandResult, timeout: float) -> str:
     if result.timed_out:
         return f"it took longer than {timeout:g} s"
@@ -224,7 +220,7 @@ async def scan_security(sources: Sources, *, timeout: float) -> Check:
     because it could name a file to be written.
     """
     tree = sources.tree
-    own = ProjectFiles(tree.root).table("pyproject.toml", "tool", "bandit")
+    own = sources.project.table("pyproject.toml", "tool", "bandit")
     excluded = tuple(
         f"{str(name).removeprefix('./').rstrip('/')}/" for name in as_list(own.get("exclude_dirs"))
     )
@@ -240,14 +236,18 @@ async def scan_security(sources: Sources, *, timeout: float) -> Check:
     ends = time.monotonic() + timeout
     for start in range(0, len(files), BATCH):
         left = max(0.0, ends - time.monotonic())
-        found, problem = await _run_bandit(tree, files[start : start + BATCH], left)
+        found, problem = await _run_bandit(
+            tree, files[start : start + BATCH], as_list(own.get("skips")), left
+        )
         findings += found
         problems += [problem] if problem else []
     version = f"{installed_version('bandit')}{' as pyproject.toml says' if own else ''}"
     return completed_check("bandit", version, findings, problems[0] if problems else "", files=len(files))
 
 
-async def _run_bandit(tree: Tree, files: list[str], timeout: float) -> tuple[list[Finding], str]:
+async def _run_bandit(
+    tree: Tree, files: list[str], skipped: list[Any], timeout: float
+) -> tuple[list[Finding], str]:
     # Files, not a folder: in a folder bandit looks for a .bandit file, which may name an output file.
     options = ["--skip", ",".join(SKIPPED), "--", *(f"./{path}" for path in files)]
     bandit = [sys.executable, "-I", "-m", "bandit", "-q", "--exit-zero", "-f", "json", "-o"]
@@ -260,9 +260,7 @@ async def _run_bandit(tree: Tree, files: list[str], timeout: float) -> tuple[lis
         issues = msgspec.json.decode(report, type=_BanditOutput).results
     except msgspec.MsgspecError:
         return [], f"bandit ended with exit code {result.exit_code} and without a report"
-    own = ProjectFiles(tree.root).table("pyproject.toml", "tool", "bandit").get("skips")
-    own = own if isinstance(own, list) else []
-    return [found for issue in issues if issue.test_id not in own and (found := _rate_issue(issue))], ""
+    return [found for issue in issues if issue.test_id not in skipped and (found := _rate_issue(issue))], ""
 
 
 def _rate_issue(issue: _BanditIssue) -> Finding | None:

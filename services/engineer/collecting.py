@@ -1,15 +1,14 @@
-"""Collects the results of a run from what its runner wrote: events, reports, and at last what it printed."""
+"""Collects the results of a run from what its runner wrote, and says why there are none if so."""
 
 import contextlib
 import re
-from collections import Counter
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from services.engineer import console_results as console
-from services.engineer.console_results import script_place
 from services.engineer.invocation import Invocation
 from services.engineer.results import (
     UNPROVED,
@@ -17,230 +16,19 @@ from services.engineer.results import (
     add_up,
     failure,
     format_cut,
-    format_place,
-    needs_network,
+    list_running,
+    parse_go,
+    read_events,
+    read_go_results,
     read_junit,
+    script_place,
     tally,
-    traceback_place,
 )
-from shared.contracts import TestFailure
 from shared.errors import ActionError
 from shared.projects.reading.test_commands import TestCommand
+from shared.projects.toolchains import PACKAGES, format_package
+from shared.sandbox import CommandResult
 from shared.sandbox.confined import ConfinedFolder
-
-MAX_EVENTS = 100_000_000  # The most bytes of events that are read
-
-
-class Event(msgspec.Struct, frozen=True):
-    """One line of the file; all of it is written by the tested project. ``run`` is a process of a runner."""
-
-    event: str
-    test: str = ""
-    outcome: str = ""
-    name: str = ""
-    message: str = ""
-    text: str = ""
-    place: tuple[str, int] | None = None
-    nested: bool | None = None
-    counts: dict[str, int] = {}
-    tests: tuple[str, ...] = ()
-    run: int = 0
-
-
-class Events(msgspec.Struct, frozen=True, kw_only=True):
-    """What the events come to: ``running`` are tests that have not ended, ``runner`` who wrote them."""
-
-    results: Results
-    runner: str
-    running: tuple[str, ...] = ()
-    hung: tuple[str, ...] = ()
-
-
-class _Run:
-    """One process of a runner: the tests it collected, and how far it came."""
-
-    def __init__(self) -> None:
-        self.collected: dict[str, None] = {}
-        self.running: dict[str, None] = {}
-        self.ended: set[str] = set()
-        self.left: int | None = None
-        """How many tests never ran, if the runner says so: those of a skipped class are not missed."""
-        self.unselected = 0
-        self.problem: str | None = None
-        """Why the runner says it ended early; empty: it did not; None: it did not say that it ended."""
-
-    def note(self, event: Event) -> None:
-        if event.event == "start":
-            self.running[event.test] = None
-        elif event.event == "collected":
-            self.collected |= dict.fromkeys(event.tests)
-        elif event.event == "end":
-            self.running.pop(event.test, None)
-            self.ended.add(event.test)
-        elif event.event == "done":
-            self.problem, self.left = event.message, event.counts.get("left")
-            self.unselected = event.counts.get("unselected", 0)
-
-    def find_cut(self, root: Path) -> str:
-        """Why this is not the whole run; empty if it is."""
-        missing = [test for test in self.collected if test not in self.ended and self.left is None]
-        # The end of a test that is part of another is not always told: once all is done, only those count
-        # that were collected.
-        begun = [test for test in self.running if self.problem is None or test in missing]
-        never = (self.left or 0) + sum(test not in self.running for test in missing)
-        if self.problem is None or begun or never:
-            cut = format_cut([test.removeprefix(f"{root}/") for test in begun], never)
-            return f"{self.problem}. {cut}" if self.problem else cut
-        return self.problem
-
-
-def read_events(path: Path, root: Path) -> Events | None:
-    """The events in a file; None if there are none."""
-    decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event, strict=False)
-    counts: Counter[str] = Counter()
-    said: Counter[str] = Counter()
-    failures: list[TestFailure] = []
-    runs: list[_Run] = []
-    latest: dict[int, _Run] = {}
-    hung: dict[str, None] = {}
-    runner, networked = "", 0
-    for line in _read(path).splitlines():
-        try:
-            event = decoder.decode(line)
-        except (msgspec.MsgspecError, ValueError):
-            continue
-        if event.event == "runner":
-            runner = event.name
-            runs.append(_Run())
-            latest[event.run] = runs[-1]
-        elif event.event == "hung":
-            hung[event.test] = None
-        elif event.event == "counts":
-            said.update(event.counts)
-        elif event.event == "end":
-            if not event.nested:
-                counts[event.outcome] += 1
-            if event.outcome in ("failed", "error") and not event.nested:
-                failures.append(_failure(event, root))
-                networked += needs_network(f"{event.message}\n{event.text}")
-        if event.run in latest:
-            latest[event.run].note(event)
-    if not runner:
-        return None
-    cut = next((found for each in runs if (found := each.find_cut(root))), "")
-    results = tally((said or counts).items(), failures, cut)
-    unselected = sum(each.unselected for each in runs)
-    results = msgspec.structs.replace(results, networked=networked, unselected=unselected)
-    running = (test for each in runs for test in each.running)
-    return Events(results=results, runner=runner, running=tuple(running), hung=tuple(hung))
-
-
-def count_events(path: Path) -> tuple[int, int]:
-    """How many tests have ended so far, and how many of them failed."""
-    data = _read(path)
-    ended = data.count(b'"outcome"') - data.count(b'"nested":true')
-    return ended, len(re.findall(rb'"outcome": ?"(?:failed|error)"', data))
-
-
-def _read(path: Path) -> bytes:
-    try:
-        # The tested code could have put a link or a pipe in its place.
-        with ConfinedFolder(path.parent) as folder:
-            return folder.read(path.name, MAX_EVENTS)
-    except ActionError:
-        return b""
-
-
-def _failure(event: Event, root: Path) -> TestFailure:
-    source = traceback_place(event.text, root)
-    source = source or script_place(event.text, root)
-    if not source and event.place:
-        source = format_place(*event.place, root) if event.place[0] else ""
-    name = event.name or event.test.removeprefix(f"{root}/")
-    return failure(name, event.message or _last_line(event.text), source)
-
-
-def _last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.startswith("E ")] or text.splitlines()
-    return lines[-1].removeprefix("E ").strip() if lines else ""
-
-
-# --- go test -json ----------------------------------------------------------------------------------
-
-ENDS = {"pass": "passed", "fail": "failed", "skip": "skipped"}
-PLACE = re.compile(r"^\s+([\w./-]+\.go:\d+): (.*)", re.MULTILINE)
-
-
-class Line(msgspec.Struct, frozen=True, rename="pascal"):
-    """One line: what happened (``action``) to a test of a package, or to the package itself."""
-
-    action: str
-    package: str = ""
-    test: str = ""
-    output: str = ""
-
-
-def parse_go(text: str) -> list[Line]:
-    """The lines of ``go test -json`` in ``text``; others, such as those of the compiler, are left out."""
-    decoder, found = msgspec.json.Decoder(Line), []
-    for row in text.splitlines():
-        if row.startswith("{"):
-            try:
-                found.append(decoder.decode(row))
-            except (msgspec.MsgspecError, ValueError):
-                continue
-    return found
-
-
-def read_go_results(lines: list[Line], root: Path) -> Results | None:
-    """The results; a test with subtests is not counted beside them."""
-    ends = {(each.package, each.test): each.action for each in lines if each.test and each.action in ENDS}
-    broken = [each.package for each in lines if not each.test and each.action == "fail"]
-    parents = {(package, name.rpartition("/")[0]) for package, name in ends}
-    broken = [package for package in broken if not any(of == package for of, _ in ends)]
-    if not ends and not broken:
-        return None
-    # The test program of each package says that it ended; one that ends its process with 0 passes without it.
-    begun = {each.package for each in lines if each.test or each.output.startswith("ok  \t")}
-    said = {each.package for each in lines if not each.test and each.output in ("PASS\n", "FAIL\n")}
-    silent = sorted(begun - said - set(broken))
-    cut = f"The run ended early in the package {silent[0]}" if silent else ""
-    counts = [(ENDS[action], 1) for key, action in ends.items() if key not in parents]
-    failed = _read_failures(lines, {key for key, end in ends.items() if end == "fail"} - parents)
-    failures = [*failed, *(failure(package, "the package was not tested", "") for package in broken)]
-    return tally([*counts, ("errors", len(broken))], failures, cut)
-
-
-def _read_failures(lines: list[Line], failed: set[tuple[str, str]]) -> Iterator[TestFailure]:
-    said: dict[tuple[str, str], str] = {}
-    for each in lines:
-        if (each.package, each.test) in failed and each.action == "output":
-            said[each.package, each.test] = said.get((each.package, each.test), "") + each.output
-    for package, name in sorted(failed):
-        text = said.get((package, name), "")
-        spoken = PLACE.search(text)
-        folder = "/".join(package.split("/")[3:])
-        place = f"{folder}/{spoken[1]}".lstrip("/") if spoken else ""
-        message = spoken[2] if spoken else (re.findall(r"^panic: .*", text, re.MULTILINE) or [""])[0]
-        yield failure(f"{package}.{name}", message, place)
-
-
-def list_running(lines: list[Line]) -> list[str]:
-    """The tests that had started and not ended."""
-    open_tests: dict[str, None] = {}
-    for each in lines:
-        name = f"{each.package}.{each.test}"
-        if each.test and each.action == "run":
-            open_tests[name] = None
-        elif each.test and each.action in ENDS:
-            open_tests.pop(name, None)
-    return [name for name in open_tests if not any(other.startswith(f"{name}/") for other in open_tests)]
-
-
-def format_go(lines: list[Line]) -> str:
-    """What ``go test`` would have printed for people."""
-    return "".join(each.output for each in lines)
-
 
 LONGEST_LINE = 2_000
 """The most characters of a line that are read: the patterns are meant for lines a person could read."""
@@ -431,3 +219,148 @@ def strip_output(output: str) -> str:
     """``output`` without colours, its lines cut to LONGEST_LINE."""
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output).replace("\r\n", "\n")
     return "\n".join(line[:LONGEST_LINE] for line in plain.split("\n"))
+
+
+PLUGINS = {
+    "--cov": "pytest-cov",
+    "--no-cov": "pytest-cov",
+    "-n": "pytest-xdist",
+    "--numprocesses": "pytest-xdist",
+    "--dist": "pytest-xdist",
+    "--timeout": "pytest-timeout",
+    "--asyncio": "pytest-asyncio",
+    "--benchmark": "pytest-benchmark",
+    "--reruns": "pytest-rerunfailures",
+    "--mypy": "pytest-mypy",
+    "--ds": "pytest-django",
+    "--random-order": "pytest-random-order",
+    "--html": "pytest-html",
+    "--snapshot": "syrupy",
+}
+"""The plugin that brings an option, by the option's start."""
+
+NOT_FOUND = (
+    r"^(?:/bin/)?(?:ba|da)?sh: (?:\S+: )?(?:line )?\d*:? ?([\w./+-]+): (?:command )?not found$",
+    r"^(?:/\S*/)?env: [‘'\"]?([\w./+-]+)[’'\"]?: No such file or directory$",
+    r"^(?:g?make)(?:\[\d+\])?: ([\w./+-]+): No such file or directory$",
+    r"^(?:\S+: )?line \d+: ([\w./+-]+): command not found$",
+    r"^No CMAKE_(?:C|CXX)_COMPILER could be found()",
+)
+"""What shells, env and make print if a program is missing."""
+MISSING_NODE = r"Cannot find (?:module|package) '((?:@[\w.-]+/)?\w[\w.-]*)"
+UNFETCHED = (
+    r"^(.*(?i:could not resolve (?:host|dependencies)|failed to download"
+    r"|could not transfer artifact|failed to get .+ as a"
+    r" dependency).*)$"
+)
+MISSING_MODULE = r"^(?:E +)?(?:ModuleNotFoundError: )?No module named '?([\w.]+)'?"
+NO_TESTS = "The command found no tests to run"
+NOTHING_RAN = r"^(no tests ran in .*|No tests? (files )?found.*|\?[ \t]+\S+[ \t]+\[no test files\])$"
+
+Diagnosis = tuple[str, str]  # A problem and its cure; both empty if there is none
+
+
+def diagnose(
+    command: TestCommand,
+    result: CommandResult,
+    results: Results | None,
+    root: Path,
+    hung: tuple[str, ...] = (),
+) -> Diagnosis:
+    """What kept the tests from being run or counted, and what to do."""
+    if result.timed_out:
+        return _format_timeout(result, results, hung), "Give a larger test_timeout, or see what it waits for"
+    if result.problem:
+        return f"The tests were stopped, because {result.problem}", ""
+    if result.exit_code and (missing := _find_missing(command, result, results, root)):
+        return missing
+    if results and results.cut:
+        return results.cut, "See in the log what ended it, and run the tests again"
+    if results is None:
+        nothing = re.search(NOTHING_RAN, result.output, re.MULTILINE)
+        return (NO_TESTS if nothing else _format_uncounted(result)), ""
+    if results.failed or results.errors:
+        return "", ""
+    if results.passed or results.skipped:
+        return (f"No test failed, but {_format_end(result)}" if result.exit_code else ""), ""
+    return (NO_TESTS if result.exit_code in (0, 5) else _format_uncounted(result)), ""
+
+
+def _format_timeout(result: CommandResult, results: Results | None, hung: tuple[str, ...]) -> str:
+    where = f" in {hung[0]}" if hung else f" after the line: {_last_words(result.output)}"
+    done = f"{results.passed} had passed" if results else "the output does not tell how many had passed"
+    return f"The tests were stopped after {result.seconds:.0f} seconds{where}; until then {done}"
+
+
+def _format_uncounted(result: CommandResult) -> str:
+    if result.exit_code == 0:
+        return "The command succeeded, but its output does not tell how many tests ran"
+    if result.exit_code < 0:
+        return f"The command was ended by signal {-result.exit_code}"
+    return f"Nothing was counted: {_format_end(result)}"
+
+
+def _format_end(result: CommandResult) -> str:
+    return f"the command ended with exit code {result.exit_code}: {_last_words(result.output)}"
+
+
+def _last_words(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    lines = [line for line in lines if not re.match(r"npm (error|ERR!)|\{", line)] or lines
+    errors = [line for line in lines if re.match(r"(ERROR|error|Error|E  |fatal|\w*Error:)\b", line)]
+    return ([*lines[-1:], *errors[-1:]] or ["it printed nothing"])[-1][:300]
+
+
+def format_missing(program: str) -> Diagnosis:
+    """That a program is missing, and which package has it."""
+    name = program.rpartition("/")[2] or "cc"
+    cause = f"The program {name} is not installed"
+    if name in PACKAGES:
+        return cause, format_package(name)
+    return cause, "Install it, or the project's dependencies, and put its folder on the PATH"
+
+
+def _find_missing(
+    command: TestCommand, result: CommandResult, results: Results | None, root: Path
+) -> Diagnosis | None:
+    """What is missing, if that is why nothing was counted or why tests could not be collected."""
+    python = RUNNERS[command.runner].ecosystem == "python"
+    if python and (missing := _find_missing_python(result, root)):
+        return missing
+    if results is not None and (results.passed or results.failed):
+        return None
+    for pattern in NOT_FOUND:
+        if found := re.search(pattern, result.output, re.MULTILINE):
+            return format_missing(found[1])
+    if found := re.search(UNFETCHED, result.output, re.MULTILINE):
+        return f"A dependency could not be fetched: {found[1].strip()[:300]}", ""
+    if found := re.search(MISSING_NODE, result.output, re.MULTILINE):
+        cure = "Run npm install in the repository" if command.runner == "node" else ""
+        return f"The Node package {found[1]} is not installed", cure
+    return None if python else _find_missing_python(result, root)
+
+
+def _find_missing_python(result: CommandResult, root: Path) -> Diagnosis | None:
+    if options := re.search(r"error: unrecognized arguments: (.+)", result.output):
+        plugins = {
+            name for word in options[1].split() for start, name in PLUGINS.items() if word.startswith(start)
+        }
+        if plugins:
+            names = " ".join(sorted(plugins))
+            return f"The project's pytest options {options[1]} need {names}", _format_install(names)
+    found = re.findall(r"(?:^|: )" + MISSING_MODULE.removeprefix("^"), result.output, re.MULTILINE)
+    modules = sorted({name.partition(".")[0] for name in found if not _is_own(name.partition(".")[0], root)})
+    if not modules:
+        return None
+    names = " ".join(modules)
+    noun = "module" if len(modules) == 1 else "modules"
+    return f"The tests need the Python {noun} {names}, which the environment lacks", _format_install(names)
+
+
+def _format_install(names: str) -> str:
+    install = shlex.join(["pip", "install", *names.split()])
+    return f"Name it among the project's test dependencies, or: python3 -m venv .venv && .venv/bin/{install}"
+
+
+def _is_own(module: str, root: Path) -> bool:
+    return any((root / base / name).exists() for base in ("", "src") for name in (module, f"{module}.py"))

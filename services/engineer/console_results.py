@@ -19,6 +19,7 @@ from services.engineer.results import (
     format_cut,
     format_place,
     parse_counts,
+    script_place,
     tally,
 )
 from shared.contracts import TestFailure
@@ -30,9 +31,6 @@ UNITTEST_ENDS = {"ok": "passed", "FAIL": "failed", "skipped": "skipped", "ERROR"
 CARGO = ("passed", "failed", "ignored")
 GO_ENDS = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
 AVA_FAILURE = r"^  (\S[^\n]{0,300})\n\n  (\S+\.[cm]?[jt]sx?:\d+)\n\n((?:.*\n){0,14})"
-SCRIPT_FRAME = re.compile(
-    r"(?:[('\s]|^)(?P<file>(?:file://)?[\w./@+-]+\.[cm]?[jt]sx?):(?P<line>\d+):\d+", re.MULTILINE
-)
 
 
 def parse_pytest(text: str, root: Path) -> Results | None:
@@ -183,12 +181,6 @@ def parse_mocha(text: str, root: Path) -> Results | None:
 
 def _first_line(text: str) -> str:
     return next((line for line in text.splitlines() if line.strip()), "")
-
-
-def script_place(text: str, root: Path) -> str:
-    """The first place in a stack of JavaScript that is in the project itself."""
-    places = (format_place(frame["file"], frame["line"], root) for frame in SCRIPT_FRAME.finditer(text))
-    return next((each for each in places if each), "")
 
 
 def parse_cargo(text: str, root: Path) -> Results | None:

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import msgspec
 
-from services.engineer.collecting import count_events
+from services.engineer.results import count_events
 from services.engineer.working_copy import WorkingCopy
 from shared.projects.environments import Surroundings, format_path
 from shared.projects.reading.guesses import option_names
 from shared.projects.reading.project_files import ProjectFiles
-from shared.projects.reading.python_manifest import read_pytest_settings
 from shared.projects.reading.test_commands import TestCommand, recognise
+from shared.projects.reading.test_environments import read_pytest_settings
 from shared.sandbox import CommandResult, Reach, run_command
 
 REPORTERS = Path(__file__).with_name("reporters")

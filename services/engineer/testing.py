@@ -10,10 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from services.engineer.collecting import RUNNERS, Collected, collect, format_go, parse_go, strip_output
-from services.engineer.diagnosis import diagnose, format_missing
+from services.engineer.collecting import RUNNERS, Collected, collect, diagnose, format_missing, strip_output
 from services.engineer.invocation import Invocation, Note, invoke, run_watched
-from services.engineer.results import Results
+from services.engineer.results import Results, format_go, parse_go
 from services.engineer.working_copy import WorkingCopy
 from shared.contracts import Connection, TestRun, TestSuite
 from shared.errors import ActionError

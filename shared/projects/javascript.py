@@ -25,6 +25,7 @@ from shared.projects.environments import (
     open_slot,
     restore_made,
 )
+from shared.projects.reading.manifests import NODE_DEPENDENCIES
 from shared.projects.reading.node_scripts import Manager, choose_manager
 from shared.projects.reading.project_files import ProjectFiles, get_table, read_text
 from shared.projects.steps import StepFailedError, Steps
@@ -261,8 +262,9 @@ async def _ask_node(steps: Steps, manifest: Mapping[str, Any]) -> str:
 
 def _has_dependencies(files: ProjectFiles) -> bool:
     manifest = files.table("package.json")
-    names = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
-    return any(manifest.get(name) for name in (*names, "workspaces")) or files.has("pnpm-workspace.yaml")
+    return any(manifest.get(name) for name in (*NODE_DEPENDENCIES, "workspaces")) or files.has(
+        "pnpm-workspace.yaml"
+    )
 
 
 def _list_read(folder: Path) -> tuple[str, ...]:

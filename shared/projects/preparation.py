@@ -30,11 +30,12 @@ from shared.projects.environments import (
     restore_made,
 )
 from shared.projects.reading.project import FoundProject, find_projects
-from shared.projects.reading.project_files import UNFORESEEN, ProjectFiles, as_table, get_table
+from shared.projects.reading.project_files import UNFORESEEN, ProjectFiles, get_table
 from shared.projects.steps import CURES, Steps
 from shared.projects.toolchains import find_program, list_needs, require_programs
 from shared.sandbox import Reach
 from shared.settings import Settings
+from shared.source import as_mapping
 
 DEPENDENCIES = ("dependencies", "dev-dependencies", "build-dependencies")
 OFFLINE_GRADLE = "gradle.startParameter.offline = true\n"
@@ -86,12 +87,12 @@ def _list_packages(lock: Mapping[str, Any]) -> list[Any]:
 def _has_crates(files: ProjectFiles, read: Sequence[str]) -> bool:
     """Whether a manifest names a package of a registry or of git; without one no network is needed."""
     if lock := files.table("Cargo.lock"):
-        return any(as_table(package).get("source") for package in _list_packages(lock))
+        return any(as_mapping(package).get("source") for package in _list_packages(lock))
     for manifest in (files.table(name) for name in read if name.endswith("Cargo.toml")):
-        targets = [as_table(table) for table in get_table(manifest, "target").values()]
+        targets = [as_mapping(table) for table in get_table(manifest, "target").values()]
         for table in (manifest, get_table(manifest, "workspace"), *targets):
             for package in (each for name in DEPENDENCIES for each in get_table(table, name).values()):
-                if not as_table(package).get("path") and not as_table(package).get("workspace"):
+                if not as_mapping(package).get("path") and not as_mapping(package).get("workspace"):
                     return True
     return False
 

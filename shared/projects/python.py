@@ -25,14 +25,8 @@ from shared.projects.environments import (
     restore_made,
 )
 from shared.projects.reading.project_files import ProjectFiles, read_text
-from shared.projects.reading.python_manifest import (
-    REBUILT,
-    PythonPlan,
-    list_plugins,
-    needs_pytest,
-    normalise,
-    read_python,
-)
+from shared.projects.reading.python_manifest import REBUILT, PythonPlan, normalise, read_python
+from shared.projects.reading.test_environments import list_plugins, needs_pytest
 from shared.projects.steps import StepFailedError, Steps
 from shared.projects.toolchains import Interpreter, choose_interpreter, format_version
 from shared.projects.virtual_environments import find_existing, list_installed, make_view

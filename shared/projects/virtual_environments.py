@@ -21,7 +21,8 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from shared.errors import ActionError
 from shared.projects.environments import Request
 from shared.projects.reading.project_files import ProjectFiles
-from shared.projects.reading.python_manifest import REBUILT, PythonPlan, list_plugins, needs_pytest, normalise
+from shared.projects.reading.python_manifest import REBUILT, PythonPlan, normalise
+from shared.projects.reading.test_environments import list_plugins, needs_pytest
 from shared.sandbox import remove_tree, run_command
 from shared.sandbox.confined import ConfinedFolder
 

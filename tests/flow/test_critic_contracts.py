@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from services.critic.contract_checkers import apply_cruiser
+from services.critic.contracts import apply_cruiser
 from services.critic.inspection import inspect_repository
 from services.critic.project_tools import Prepared
 from shared.contracts import DriftRule, Preparation

@@ -10,8 +10,16 @@ import msgspec
 import pytest
 
 from services.critic import project_tools
-from services.critic.inspection import inspect_repository, open_workshop
-from services.critic.project_tools import Prepared, read_biome, read_clippy, read_eslint, read_tsc, read_vet
+from services.critic.inspection import inspect_repository
+from services.critic.project_tools import (
+    Prepared,
+    open_workshop,
+    read_biome,
+    read_clippy,
+    read_eslint,
+    read_tsc,
+    read_vet,
+)
 from shared.contracts import Inspection, Preparation
 from shared.projects.environments import Environment
 from shared.sandbox import CommandResult

@@ -14,7 +14,7 @@ import yaml
 
 from services.critic import rerun
 from services.critic.__main__ import Critic
-from services.critic.rerun import STALE, clean_review_folders
+from services.critic.project_tools import STALE, clean_review_folders
 from services.engineer.__main__ import Engineer
 from shared.bus.records import submission_entry
 from shared.contracts import Task, TaskResult, Verdict, generate_task_id

@@ -14,10 +14,11 @@ from shared.projects.javascript import fits_engines
 from shared.projects.preparation import _has_crates
 from shared.projects.python import find_version
 from shared.projects.reading import ProjectFiles
+from shared.projects.reading.locks import convert_version
 from shared.projects.reading.node_scripts import choose_manager
 from shared.projects.reading.project import find_projects
-from shared.projects.reading.python_locks import convert_version
-from shared.projects.reading.python_manifest import PythonPlan, list_plugins, needs_pytest, read_python
+from shared.projects.reading.python_manifest import PythonPlan, read_python
+from shared.projects.reading.test_environments import list_plugins, needs_pytest
 from shared.projects.steps import explain, list_refused
 from shared.projects.toolchains import (
     Interpreter,

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import yaml
 
-from shared.projects.reading.project_files import ProjectFiles, list_workflows
+from shared.projects.reading.project_files import ProjectFiles, list_ci_files, list_workflows
 from shared.projects.reading.test_commands import UNKNOWN, split_line
 from shared.projects.reading.test_environments import TestNeeds, join_options, sort_lines
-from shared.source import parse_yaml
+from shared.source import as_mapping, parse_yaml
 
 MAX_FILES = 40
 MAX_COMBINATIONS = 64
@@ -120,31 +120,27 @@ def _is_triggered(data: Any) -> bool:
     return bool(TRIGGERS & set(on)) if isinstance(on, list | dict) else on in TRIGGERS
 
 
-def _mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _read_workflow(files: ProjectFiles, file: str, data: Any) -> Iterator[Script]:
-    for name, job in _mapping(_mapping(data).get("jobs")).items():
-        job = _mapping(job)
+    for name, job in as_mapping(as_mapping(data).get("jobs")).items():
+        job = as_mapping(job)
         if NOT_TESTS.search(name) and not re.search(r"(?i)test", name):
             continue
-        for combination in _combinations(_mapping(job.get("strategy")).get("matrix")):
+        for combination in _combinations(as_mapping(job.get("strategy")).get("matrix")):
             yield from _read_job(files, file, name, data, job, combination)
 
 
 def _combinations(matrix: Any) -> list[dict[str, Any]]:
     """The combinations of a matrix, those on Linux first."""
-    matrix = _mapping(matrix)
+    matrix = as_mapping(matrix)
     axes = {key: _list(value) for key, value in matrix.items() if key not in ("include", "exclude")}
     products = itertools.islice(itertools.product(*axes.values()), MAX_COMBINATIONS)
     found: list[dict[str, Any]] = []
     found += [dict(zip(axes, values, strict=True)) for values in products] if axes else []
-    for extra in map(_mapping, _list(matrix.get("include"))):
+    for extra in map(as_mapping, _list(matrix.get("include"))):
         hosts = [each for each in found if all(each.get(key, value) == value for key, value in extra.items())]
         for each in hosts:
             each |= extra
@@ -156,17 +152,17 @@ def _combinations(matrix: Any) -> list[dict[str, Any]]:
 def _read_job(
     files: ProjectFiles, file: str, name: str, data: Any, job: dict[str, Any], combination: dict[str, Any]
 ) -> Iterator[Script]:
-    env = {**_mapping(data.get("env")), **_mapping(job.get("env"))}
+    env = {**as_mapping(data.get("env")), **as_mapping(job.get("env"))}
     values: dict[str, Any] = {"matrix": combination, "env": env, **KNOWN}
     defaults = {**_run_defaults(data), **_run_defaults(job)}
     runs_on = _substitute(str(job.get("runs-on", "")), values)
     foreign = bool(OTHER_SYSTEM.search(runs_on))
-    services = tuple(map(str, _mapping(job.get("services"))))
+    services = tuple(map(str, as_mapping(job.get("services"))))
     for step in _expand_steps(files, job.get("steps")):
         text = step.get("run") or _read_action(step)
         if not isinstance(text, Text) or step.get("continue-on-error") == "true":
             continue
-        values["env"] = {**env, **_mapping(step.get("env"))}
+        values["env"] = {**env, **as_mapping(step.get("env"))}
         shell = str(step.get("shell", defaults.get("shell", "")))
         condition, place = str(step.get("if", "")), defaults.get("working-directory", ".")
         yield Script(
@@ -184,7 +180,7 @@ def _read_job(
 
 def _read_action(step: dict[str, Any]) -> Text | None:
     """The command that a well-known action runs."""
-    used, given = str(step.get("uses", "")), _mapping(step.get("with"))
+    used, given = str(step.get("uses", "")), as_mapping(step.get("with"))
     command, arguments = str(given.get("command", "")), given.get("args") or given.get("arguments") or ""
     program = next((program for name, program in ACTIONS.items() if used.startswith(name)), "")
     if not program:
@@ -195,19 +191,19 @@ def _read_action(step: dict[str, Any]) -> Text | None:
 
 
 def _run_defaults(data: Any) -> dict[str, Any]:
-    return _mapping(_mapping(_mapping(data).get("defaults")).get("run"))
+    return as_mapping(as_mapping(as_mapping(data).get("defaults")).get("run"))
 
 
 def _expand_steps(files: ProjectFiles, steps: Any) -> Iterator[dict[str, Any]]:
     """The steps of a job, those of the project's own actions in their place."""
-    for step in map(_mapping, _list(steps)):
+    for step in map(as_mapping, _list(steps)):
         used = str(step.get("uses", ""))
         if not used.startswith("./"):
             yield step
             continue
         for name in (f"{used[2:].rstrip('/')}/action.yml", f"{used[2:].rstrip('/')}/action.yaml"):
             for inner in map(
-                _mapping, _list(_mapping(_mapping(_load(files.text(name))).get("runs")).get("steps"))
+                as_mapping, _list(as_mapping(as_mapping(_load(files.text(name))).get("runs")).get("steps"))
             ):
                 yield {**inner, "file": name}
 
@@ -250,12 +246,12 @@ def _evaluate(expression: str, values: Mapping[str, Any]) -> str:
 
 
 def _read_gitlab(file: str, data: Any) -> Iterator[Script]:
-    data = _mapping(data)
+    data = as_mapping(data)
     shared = _services(data.get("services"))
     for name, job in data.items():
         if not isinstance(job, dict) or name.startswith(".") or NOT_TESTS.search(name):
             continue
-        env = _literal({**_mapping(data.get("variables")), **_mapping(job.get("variables"))}, {})
+        env = _literal({**as_mapping(data.get("variables")), **as_mapping(job.get("variables"))}, {})
         for key in ("before_script", "script"):
             for text in _texts(job.get(key)):
                 services = _services(job.get("services")) or shared
@@ -281,7 +277,7 @@ def _find_scripts(data: Any, depth: int = 0) -> Iterator[Text]:
         return
     for each in data if isinstance(data, list) else ():
         yield from _find_scripts(each, depth + 1)
-    for key, value in _mapping(data).items():
+    for key, value in as_mapping(data).items():
         if key in ("script", "run", "command", "commands", "bash", "before_script"):
             yield from _texts(value)
         if isinstance(value, list | dict):
@@ -308,11 +304,3 @@ def read_ci_needs(files: ProjectFiles) -> TestNeeds:
         if needs:
             return needs
     return TestNeeds()
-
-
-def list_ci_files(files: ProjectFiles) -> list[str]:
-    """The files that say what the project's CI does, those named for tests first."""
-    workflows = list_workflows(files.folder)
-    workflows.sort(key=lambda path: not re.search(r"test|ci\b|build|main", path.stem))
-    names = [str(path.relative_to(files.folder)) for path in workflows]
-    return [*names, ".gitlab-ci.yml", ".travis.yml", "appveyor.yml", "Makefile"]

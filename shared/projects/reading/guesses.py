@@ -18,7 +18,6 @@ from shared.projects.reading.node_scripts import (
     recognise_script,
 )
 from shared.projects.reading.project_files import ProjectFiles, find_line
-from shared.projects.reading.python_manifest import read_pytest_settings
 from shared.projects.reading.test_commands import (
     UNKNOWN,
     Found,
@@ -27,7 +26,11 @@ from shared.projects.reading.test_commands import (
     recognise,
     recognise_lines,
 )
-from shared.projects.reading.test_environments import find_nox_commands, find_tox_commands
+from shared.projects.reading.test_environments import (
+    find_nox_commands,
+    find_tox_commands,
+    read_pytest_settings,
+)
 from shared.source import SKIPPED
 
 PYTHON_PROJECT = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")

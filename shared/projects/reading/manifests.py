@@ -8,13 +8,16 @@ from typing import Any
 import msgspec
 
 from shared.contracts.checkup import Statement
-from shared.projects.reading.project_files import ProjectFiles, as_table, get_table
-from shared.source import Tree, read_text
+from shared.projects.reading.project_files import ProjectFiles, get_table, list_texts
+from shared.source import Tree, as_mapping, read_text
 from shared.text.display import count, format_list
 from shared.web.quoting import clean
 
 USUAL = frozenset("build test tests start dev serve lint typecheck check format docs prepare".split())
 """npm scripts that people run; others are steps of these."""
+
+
+NODE_DEPENDENCIES = ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
 
 
 def cite(text: str, source: str, line: int = 0) -> Statement:
@@ -101,7 +104,7 @@ def read_package_json(lines: ManifestText, data: Any) -> Manifest:
     entries = [lines.cite(f"Installs the command {format_code(str(name))}", "bin") for name in names if name]
     if isinstance(data.get("main"), str):
         entries.append(lines.cite(f"Is imported through {format_code(data['main'])}", "main"))
-    return lines.manifest(as_table(data), build=tuple(build), entries=tuple(entries[:8]))
+    return lines.manifest(as_mapping(data), build=tuple(build), entries=tuple(entries[:8]))
 
 
 def read_cargo(lines: ManifestText, data: Any) -> Manifest:
@@ -138,7 +141,7 @@ def read_composer(lines: ManifestText, data: Any) -> Manifest:
     build = [cite("Installed by Composer: `composer install`", lines.path)]
     names = list(get_table(data, "scripts"))[:8]
     build += [lines.cite(f"`composer {name}` is a script of the project", name) for name in names]
-    return lines.manifest(as_table(data), build=tuple(build))
+    return lines.manifest(as_mapping(data), build=tuple(build))
 
 
 def read_pyproject(lines: ManifestText, data: Any) -> Manifest:
@@ -155,7 +158,7 @@ def read_pyproject(lines: ManifestText, data: Any) -> Manifest:
 
 def read_setup_cfg(lines: ManifestText, data: Any) -> Manifest:
     """setup.cfg as setuptools reads it; a version that is read from elsewhere is left out."""
-    sections = as_table(data)
+    sections = as_mapping(data)
     stated = dict(sections.get("metadata", {}))
     if str(stated.get("version")).startswith(("attr:", "file:")):
         del stated["version"]
@@ -268,6 +271,23 @@ def read_manifests(files: ProjectFiles, paths: Iterable[str]) -> tuple[Manifest,
         else:
             manifests.append(READERS[path.split("/")[-1]](ManifestText(path, files.text(path)), data))
     return tuple(manifests)
+
+
+def declared_packages(files: ProjectFiles) -> frozenset[str]:
+    """The packages that pyproject.toml and package.json name, for tests and development too, as imported."""
+    tables = files.table("pyproject.toml")
+    project, poetry = get_table(tables, "project"), get_table(tables, "tool", "poetry")
+    groups = [project.get("dependencies"), *get_table(project, "optional-dependencies").values()]
+    lines = [
+        line
+        for group in (*groups, *get_table(tables, "dependency-groups").values())
+        for line in list_texts(group)
+    ]
+    names = {match[0] for line in lines if (match := re.match(r"[\w.-]+", line))}
+    for table in (poetry, *get_table(poetry, "group").values()):
+        names.update(*(get_table(table, key) for key in ("dependencies", "dev-dependencies")))
+    names.update(*(files.table("package.json", key) for key in NODE_DEPENDENCIES))
+    return frozenset(names | {name.replace("-", "_") for name in names})
 
 
 # --- the licence ------------------------------------------------------------------------------------

@@ -1,14 +1,21 @@
-"""The locks of Poetry, PDM and Pipenv, as requirements and constraints that uv understands."""
+"""Locks: those of Poetry, PDM and Pipenv as uv understands them, and every package that any lock names."""
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
 
-from shared.projects.reading.project_files import ProjectFiles, as_table, get_table, list_texts
+from shared.projects.reading.project_files import ProjectFiles, get_table, list_texts
+from shared.source import (
+    as_list,
+    as_mapping,
+    is_shown,
+    is_test,
+    is_vendored,
+)
 
 
 class Lock(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,9 +61,7 @@ def read_workspace_lock(folder: Path) -> Path | None:
 
 def _list_pinned(lock: Mapping[str, Any]) -> Iterator[str]:
     """Each package of the lock with its version; one that is there in several versions is left open."""
-    packages = [
-        as_table(package) for package in lock.get("package", []) if isinstance(lock.get("package"), list)
-    ]
+    packages = _list_packages(lock)
     times = Counter(str(package.get("name", "")).lower() for package in packages if not package.get("extras"))
     for package in packages:
         name, version = package.get("name"), package.get("version")
@@ -65,6 +70,11 @@ def _list_pinned(lock: Mapping[str, Any]) -> Iterator[str]:
         )
         if name and version and not is_elsewhere and times[str(name).lower()] == 1:
             yield f"{name}=={version}"
+
+
+def _list_packages(lock: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The tables ``[[package]]`` of uv, Poetry, PDM and Cargo."""
+    return [as_mapping(package) for package in as_list(lock.get("package"))]
 
 
 def _read_pipfile_lock(lock: Mapping[str, Any]) -> Lock:
@@ -80,7 +90,7 @@ def _read_pipfile_lock(lock: Mapping[str, Any]) -> Lock:
 
 def _list_pipfile(table: Mapping[str, Any]) -> Iterator[str]:
     for name, value in table.items():
-        details = as_table(value)
+        details = as_mapping(value)
         extras = f"[{','.join(list_texts(details.get('extras')))}]" if details.get("extras") else ""
         markers = f" ; {details['markers']}" if isinstance(details.get("markers"), str) else ""
         if isinstance(details.get("git"), str):
@@ -144,3 +154,79 @@ def _convert_bound(part: str) -> str:
         at = next((place for place, number in enumerate(numbers) if number), len(numbers) - 1)
     upper = [*numbers[:at], numbers[at] + 1]
     return f">={match[2]}{rest},<{'.'.join(map(str, upper))}"
+
+
+# --- every package that the locks name ------------------------------------------------------------
+
+MAX_PACKAGES = 5_000
+ECOSYSTEMS = {
+    **dict.fromkeys(("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock"), "PyPI"),
+    **dict.fromkeys(("package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml"), "npm"),
+    "Cargo.lock": "crates.io",
+    "go.mod": "Go",
+}
+"""Locks by name, and the ecosystem of their packages as OSV calls it."""
+PINS = re.compile(r"(?:.*[-_.])?requirements(?:[-_.].*)?\.(?:txt|lock)|constraints.*\.txt")
+"""Requirement files, which may pin."""
+PINNED = r"^\s*([A-Za-z][\w.-]*)(?:\[[\w,. -]*\])?\s*===?\s*([\w.!+-]+)"
+PATTERNS = {
+    "yarn.lock": r'^"?(@?[^@\s"]+)@[^\n]*:\n(?:\s+resolution:[^\n]*\n)?\s+version:?\s+"?([^"\s]+)"?',
+    "pnpm-lock.yaml": r"^  '?/?(@?[^@\s'(]+)@(\d[^:('\s]*)[^:\n]*:",
+    "go.mod": r"^(?:require\s+|\t)([\w.-]+\.[\w./~-]+)\s+v([\w.+-]+)",
+}
+"""Name and version of a package in locks that are read as text."""
+
+
+class Locked(msgspec.Struct, frozen=True):
+    """A package at a version, of an ecosystem as OSV calls it, and where it is locked."""
+
+    ecosystem: str
+    name: str
+    version: str
+    file: str
+    line: int = 0
+
+
+def read_locked(files: ProjectFiles, paths: Iterable[str]) -> list[Locked]:
+    """What the locks among ``paths`` name, outside of tests and examples: each version of a package once."""
+    found: dict[tuple[str, str, str], Locked] = {}
+    for path in paths:
+        kind = PurePosixPath(path).name
+        ecosystem = ECOSYSTEMS.get(kind) or ("PyPI" if PINS.fullmatch(kind) else "")
+        if not ecosystem or is_test(path) or is_vendored(path) or (is_shown(path) and "/" in path):
+            continue
+        lines = files.text(path).splitlines()
+        for name, version in _list_locked(files, path, kind):
+            form = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE)
+            rows = enumerate(lines, start=1)
+            place = next((number for number, line in rows if name in line and form.search(line)), 0)
+            found.setdefault((ecosystem, name, version), Locked(ecosystem, name, version, path, place))
+    return list(found.values())[:MAX_PACKAGES]
+
+
+def _list_locked(files: ProjectFiles, path: str, kind: str) -> Iterator[tuple[str, str]]:
+    """Name and version of each package in a lock; the project's own are left out."""
+    if kind not in ECOSYSTEMS or kind in PATTERNS:
+        yield from re.findall(PATTERNS.get(kind, PINNED), files.text(path), re.MULTILINE)
+        return
+    lock = files.table(path)
+    for package in _list_packages(lock):
+        source = package.get("source")
+        is_own = (
+            not source
+            if kind == "Cargo.lock"
+            else {"editable", "virtual", "directory"} & {*as_mapping(source)}
+        )
+        if package.get("version") and not is_own:
+            yield str(package.get("name")), str(package["version"])
+    for section in ("default", "develop"):  # of a Pipfile.lock
+        for name, package in get_table(lock, section).items():
+            yield name, str(as_mapping(package).get("version", "")).lstrip("=")
+    for place, package in get_table(lock, "packages").items():  # of npm
+        if "node_modules/" in place and not as_mapping(package).get("link"):
+            yield place.rpartition("node_modules/")[2], str(as_mapping(package).get("version", ""))
+    waiting = [get_table(lock, "dependencies")] if "packages" not in lock else []
+    while waiting:
+        for name, package in waiting.pop().items():
+            yield name, str(as_mapping(package).get("version", ""))
+            waiting.append(get_table(package, "dependencies"))
